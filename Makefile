@@ -1,0 +1,42 @@
+# make alone lists what exists. The environment is made when a target first needs it, and again when the lock changes.
+PYTHON ?= python3
+BIN := .venv/bin
+MADE := .venv/made
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PYTHONPATH := src
+
+.DEFAULT_GOAL := help
+.PHONY: help repro ui sync check test
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+repro: $(MADE) ## run the pipeline on the text that params.yaml names, and print the scores
+	@python -m bukva check
+	@dvc repro
+	@python -m bukva scores
+
+ui: $(MADE) ## open MLflow on the losses of both models (loopback only)
+	@python -m bukva.tracking serve
+
+sync: $(MADE) ## fill MLflow from the journals again; doubles nothing
+	@python -m bukva.tracking sync
+
+check: $(MADE) ## formatting, lint, types and the fast tests, within a minute
+	ruff format --check .
+	ruff check .
+	mypy
+	pytest -m "not slow" -n 2
+
+test: $(MADE) ## all that check does, and the tests that run DVC and train; within ten minutes
+	ruff format --check .
+	ruff check .
+	mypy
+	pytest -n 2
+
+$(MADE): requirements.lock numerics.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bukva needs Python 3.11 or newer; this is " + sys.version.split()[0])'
+	@echo "Making .venv (some 2 GB of packages, once) ..."
+	@$(PYTHON) -m venv --clear .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	@touch $@
