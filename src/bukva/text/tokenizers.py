@@ -1,0 +1,90 @@
+"""Tokenizers: text to ids and back. The character tokenizer of the notes."""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from bukva.errors import BukvaError
+from bukva.files import read_json, write_json
+
+Ids = npt.NDArray[np.unsignedinteger]  # (N,) of one type, the smallest that holds them
+
+
+class CharTokenizer:
+    """One id per character, numbered in the order of code points."""
+
+    def __init__(self, chars: Sequence[str]) -> None:
+        """Take an alphabet: single characters, sorted, each once.
+
+        Raises:
+            ValueError: it is not one.
+        """
+        if any(len(char) != 1 for char in chars) or list(chars) != sorted(set(chars)):
+            raise ValueError("an alphabet is single characters, sorted, each once")
+        self.chars = list(chars)
+        self._codes = np.array([ord(char) for char in self.chars], np.uint32)  # (V,)
+        self._ids = np.full(int(self._codes[-1]) + 2 if chars else 1, -1, np.int32)  # code point -> id; the last: none
+        self._ids[self._codes] = np.arange(len(chars))
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "CharTokenizer":
+        """The tokenizer over the characters of these texts, whose order does not matter."""
+        return cls(sorted(set().union(*map(set, texts))))
+
+    def __len__(self) -> int:
+        """The size of the vocabulary, V."""
+        return len(self.chars)
+
+    @property
+    def dtype(self) -> np.dtype[np.unsignedinteger]:
+        """The smallest unsigned type that holds every id."""
+        return np.dtype(np.min_scalar_type(max(len(self) - 1, 0)))
+
+    def encode(self, text: str) -> Ids:
+        """Text of n characters -> (n,) ids.
+
+        Raises:
+            BukvaError: a character is not in the alphabet; names it and where it stands.
+        """
+        codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+        ids = self._ids[np.minimum(codes, len(self._ids) - 1)]
+        if len(ids) and ids.min() < 0:
+            raise BukvaError(self._unknown(text, int(np.argmax(ids < 0))))
+        return ids.astype(self.dtype)
+
+    def decode(self, ids: npt.ArrayLike) -> str:
+        """(n,) ids -> text of n characters."""
+        return self._codes[np.asarray(ids, np.int64)].tobytes().decode("utf-32-le")
+
+    def save(self, path: Path) -> None:
+        """Write the alphabet as JSON, `{"chars": [...]}`."""
+        write_json(path, {"chars": self.chars})
+
+    @classmethod
+    def load(cls, path: Path) -> "CharTokenizer":
+        """Read what `save` wrote.
+
+        Raises:
+            BukvaError: the file holds no alphabet.
+        """
+        try:
+            return cls(read_json(path)["chars"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise BukvaError(f"{path}: not a vocabulary ({error}); rerun stage tokenize.") from None
+
+    def _unknown(self, text: str, first: int) -> str:
+        unknown = sorted(set(text) - set(self.chars))
+        named = ", ".join(describe(char) for char in unknown[:5])
+        more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+        return (
+            f"not among the {len(self)} characters of the vocabulary: {named}{more}; the first is number {first + 1} "
+            f"of {text[:40]!r}"
+        )
+
+
+def describe(char: str) -> str:
+    """A character for error messages, invisible ones included: 'ѣ' (U+0463 CYRILLIC SMALL LETTER YAT)."""
+    return f"{char!r} (U+{ord(char):04X} {unicodedata.name(char, 'without a name')})"
