@@ -1,0 +1,88 @@
+"""Scoring: the nats of every character of a split.
+
+The window rule: every character of a split but its first is scored once. Windows of block_size move by `stride`
+(half a block), and of each window after the first only the characters that no earlier window scored count, so
+each has at least block_size - stride characters of context. A score without its window rule cannot be compared.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bukva.text.tokenizers import Ids
+from bukva.units import bits
+
+BATCH_CHARS = 2**14  # characters of one forward pass: enough to fill the cores, little enough to fit small memories
+N_RUNS = 16  # places that a part of a split is taken from, when the whole would take too long
+
+
+@dataclass(frozen=True)
+class Score:
+    """The mean loss over so many characters."""
+
+    nats_per_char: float
+    chars: int
+
+    @classmethod
+    def of(cls, nats: npt.NDArray[np.float32]) -> "Score":
+        """The score of (n,) nats, summed in float64."""
+        return cls(float(nats.sum(dtype=np.float64)) / len(nats), len(nats))
+
+    @property
+    def bits_per_char(self) -> float:
+        """The headline number."""
+        return bits(self.nats_per_char)
+
+
+def half(block_size: int) -> int:
+    """The stride of the window rule."""
+    return max(1, block_size // 2)
+
+
+def evenly_spaced(ids: Ids, n_chars: int) -> list[Ids]:
+    """Runs of (N,) ids, spread evenly, with at least n_chars to score among them; all of ids where it has fewer."""
+    length = -(-n_chars // N_RUNS) + 1  # the first character of a run is not scored
+    if length * N_RUNS >= len(ids):
+        return [ids]
+    return [ids[start : start + length] for start in np.linspace(0, len(ids) - length, N_RUNS).astype(np.int64)]
+
+
+@torch.inference_mode()
+def nats_of(model: nn.Module, ids: Ids, block_size: int, stride: int) -> npt.NDArray[np.float32]:
+    """(N,) ids -> (N - 1,) nats of ids[1:], each given the characters before it in its window.
+
+    Scores are computed in float32 whatever the model was trained in, and with dropout off; the model's mode is put
+    back. N >= 2, 1 <= stride <= block_size.
+    """
+    if len(ids) < 2 or not 1 <= stride <= block_size:
+        raise ValueError(f"cannot score {len(ids)} characters by windows of {block_size} moved by {stride}")
+    was_training, device = model.training, next(model.parameters()).device
+    model.eval()
+    nats = np.empty(len(ids) - 1, np.float32)
+    n_full = max(0, (len(nats) - block_size) // stride + 1)  # windows that are block_size long
+    starts = np.arange(n_full) * stride
+    for batch in np.array_split(starts, -(-n_full * block_size // BATCH_CHARS) or 1):
+        if len(batch):
+            at = batch[:, None] + np.arange(block_size + 1)  # (B, T + 1)
+            scored = _window_nats(model, ids[at], device)  # (B, T)
+            nats[at[:, -stride - 1 : -1]] = scored[:, -stride:]
+            if batch[0] == 0:
+                nats[:block_size] = scored[0]
+    done = (n_full - 1) * stride + block_size if n_full else 0
+    if done < len(nats):  # what is left is shorter than a stride: one last, shorter window
+        start = n_full * stride
+        nats[done:] = _window_nats(model, ids[None, start:], device)[0, done - start :]
+    model.train(was_training)
+    return nats
+
+
+def _window_nats(model: nn.Module, ids: Ids, device: torch.device) -> npt.NDArray[np.float32]:
+    """(B, T + 1) ids -> (B, T) nats of all but the first."""
+    window = torch.from_numpy(ids.astype(np.int64)).to(device)
+    logits: Tensor = model(window[:, :-1])  # (B, T, V)
+    nats = F.cross_entropy(logits.flatten(0, 1).float(), window[:, 1:].flatten(), reduction="none")
+    return nats.view(len(ids), -1).cpu().numpy()

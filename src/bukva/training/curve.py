@@ -1,0 +1,28 @@
+"""The curve of a training run as CSV, the same columns for every model."""
+
+import csv
+import io
+from collections.abc import Iterable
+from pathlib import Path
+
+from bukva.files import write_text
+from bukva.training.loop import Progress
+
+COLUMNS = ("step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "learning_rate")
+
+
+def record(path: Path, scored: Iterable[Progress]) -> None:
+    """Run through the scorings of a training run; the file is whole and up to date after each."""
+    points: list[Progress] = []
+    for progress in scored:
+        points.append(progress)
+        write_curve(path, points)
+
+
+def write_curve(path: Path, points: list[Progress]) -> None:
+    """Write one row for each scoring of the val split; the first, before any update, has no train loss."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(COLUMNS)
+    rows.writerows([getattr(point, column) for column in COLUMNS] for point in points)
+    write_text(path, text.getvalue())

@@ -1,0 +1,30 @@
+"""From a shape and a recipe to a training run: the pieces put together the one way that both models use."""
+
+from collections.abc import Iterator
+
+from bukva.compute import Machine, seed_step
+from bukva.modelfolder import Config, build
+from bukva.params import Training
+from bukva.scoring import Score, half, nats_of
+from bukva.text.tokenizers import Ids
+from bukva.training.loop import Progress, TrainState, train
+from bukva.training.optimizer import build_optimizer
+from bukva.training.windows import Windows
+
+
+def start(config: Config, recipe: Training, machine: Machine) -> TrainState:
+    """A model before its first update; its weights are a function of the shape and the seed."""
+    seed_step(recipe.seed, 0)
+    model = build(config).to(machine.device)
+    return TrainState(model, build_optimizer(model, recipe))
+
+
+def fit(state: TrainState, parts: dict[str, Ids], recipe: Training, machine: Machine) -> Iterator[Progress]:
+    """Train on parts["train"], scoring all of parts["val"] by the window rule."""
+    T = state.model.block_size
+    windows = Windows(parts["train"], T, recipe.batch_size, recipe.order, recipe.seed)
+
+    def score_val() -> float:
+        return Score.of(nats_of(state.model, parts["val"], T, half(T))).nats_per_char
+
+    return train(state, windows, score_val, recipe, machine)

@@ -1,0 +1,141 @@
+"""The training loop: a generator that owns no file, no tracker and no clock.
+
+It yields after every update; who asks may print, log, save `state` or stop. All that the next update depends on is
+in `TrainState` (weights, optimizer, step, running sums, best so far) and in the parameters: the data order, the
+schedule and dropout are functions of the seed and the step.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bukva.compute import Machine, seed_step
+from bukva.errors import BukvaError
+from bukva.modelfolder import Model
+from bukva.params import Training
+from bukva.training.schedule import learning_rate
+from bukva.training.windows import Windows
+
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands after `step` updates; the losses are given when the val split was scored."""
+
+    step: int
+    chars_seen: int
+    learning_rate: float
+    train_nats_per_char: float | None = None  # mean over the updates since the last scoring
+    val_nats_per_char: float | None = None
+    best_val_nats_per_char: float | None = None
+
+
+class TrainState:
+    """All that training has come to: one object that can be saved and put back."""
+
+    def __init__(self, model: Model, optimizer: torch.optim.Optimizer) -> None:
+        self.model, self.optimizer = model, optimizer
+        self.step = 0
+        self.train_nats = torch.zeros((), dtype=torch.float64)  # summed over the updates since the last scoring
+        self.updates = 0  # how many those are
+        self.best_step = 0
+        self.best_val = math.inf
+        self.best_weights = self.weights()
+
+    def weights(self) -> Weights:
+        """The model's weights as they are now, on the CPU, safe from further updates."""
+        return {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, as tensors, numbers and dictionaries of them."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "train_nats": self.train_nats,
+            "updates": self.updates,
+            "best_step": self.best_step,
+            "best_val": self.best_val,
+            "best_weights": self.best_weights,
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Go back to where `state_dict` was taken."""
+        self.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        for name in ("step", "train_nats", "updates", "best_step", "best_val", "best_weights"):
+            setattr(self, name, saved[name])
+
+
+def train(
+    state: TrainState,
+    windows: Windows,
+    score_val: Callable[[], float],
+    recipe: Training,
+    machine: Machine,
+) -> Iterator[Progress]:
+    """Train up to recipe.n_steps, from wherever `state` stands.
+
+    The whole val split is scored before the first update, every eval_every updates and after the last; the weights
+    with the best score are kept in `state.best_weights`.
+
+    Args:
+        state: changed in place, and consistent whenever this generator pauses.
+        windows: gives the batch of each step.
+        score_val: nats per character of the whole val split, by the model as it stands.
+        recipe: the numbers.
+        machine: device and precision of the updates.
+
+    Raises:
+        BukvaError: the loss is no longer a number.
+    """
+    if state.step == 0:
+        yield _score(state, windows, score_val, 0.0)
+    state.model.train()
+    while state.step < recipe.n_steps:
+        step = state.step + 1
+        rate = learning_rate(step, recipe)
+        seed_step(recipe.seed, step)
+        nats = update(state, *windows.batch(step), rate, recipe.grad_clip, machine)
+        state.train_nats += nats.double().cpu()
+        state.updates += 1
+        state.step = step
+        if step % recipe.eval_every == 0 or step == recipe.n_steps:
+            yield _score(state, windows, score_val, rate)
+        else:
+            yield Progress(step, step * windows.chars_per_step, rate)
+
+
+def update(state: TrainState, x: Tensor, y: Tensor, rate: float, grad_clip: float, machine: Machine) -> Tensor:
+    """One optimizer update on a batch of (B, T) inputs and targets; returns its mean nats per character."""
+    with machine.autocast():
+        logits = state.model(x.to(machine.device))  # (B, T, V)
+    nats = F.cross_entropy(logits.flatten(0, 1).float(), y.to(machine.device).flatten())
+    state.optimizer.zero_grad(set_to_none=True)
+    nats.backward()
+    if grad_clip:
+        nn.utils.clip_grad_norm_(state.model.parameters(), grad_clip)
+    for group in state.optimizer.param_groups:
+        group["lr"] = rate
+    state.optimizer.step()
+    return nats.detach()
+
+
+def _score(state: TrainState, windows: Windows, score_val: Callable[[], float], rate: float) -> Progress:
+    val = score_val()
+    train = float(state.train_nats) / state.updates if state.updates else None
+    if not math.isfinite(val) or (train is not None and not math.isfinite(train)):
+        raise BukvaError(
+            f"the loss is not a number at step {state.step} (train {train}, val {val}, learning rate {rate:.3g}); "
+            "a smaller learning_rate or more warmup_steps would do"
+        )
+    if val < state.best_val:
+        state.best_val, state.best_step, state.best_weights = val, state.step, state.weights()
+    state.train_nats, state.updates = torch.zeros((), dtype=torch.float64), 0
+    return Progress(state.step, state.step * windows.chars_per_step, rate, train, val, state.best_val)

@@ -1,0 +1,71 @@
+"""Windows of text and the order they are learned in.
+
+Which windows make up a batch is a function of the seed and the step alone: no state to save, none to lose.
+"""
+
+import functools
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bukva.params import Order
+from bukva.text.tokenizers import Ids
+
+
+class Windows:
+    """Batches of windows of `block_size` characters from (N,) ids, N > block_size.
+
+    Order `epoch`: the text is cut into windows side by side, from an offset that is drawn anew for each epoch; every
+    window comes once per epoch, in an order drawn anew. Order `random`: the notes', every start equally likely each
+    time.
+    """
+
+    def __init__(self, ids: Ids, block_size: int, batch_size: int, order: Order, seed: int) -> None:
+        if len(ids) <= block_size:
+            raise ValueError(f"{len(ids)} characters hold no window of {block_size} and the one after")
+        self.ids, self.block_size, self.batch_size, self.order, self.seed = (
+            ids,
+            block_size,
+            batch_size,
+            order,
+            seed,
+        )
+        # so many fit behind any offset; a text shorter than two windows still gives one
+        self.n_windows = max(1, (len(ids) - block_size) // block_size)
+        self._epoch_starts = functools.lru_cache(maxsize=2)(self._draw_epoch)
+
+    @property
+    def chars_per_step(self) -> int:
+        """Characters learned from in one step."""
+        return self.batch_size * self.block_size
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor]:
+        """The inputs and targets of update `step` (counted from 1): two (B, T) int64, targets one character later."""
+        at = self.starts(step)[:, None] + np.arange(self.block_size + 1)  # (B, T + 1)
+        window = torch.from_numpy(self.ids[at].astype(np.int64))
+        return window[:, :-1], window[:, 1:]
+
+    def starts(self, step: int) -> npt.NDArray[np.int64]:
+        """(B,) where the windows of update `step` start."""
+        if self.order == "random":
+            return self._rng(step).integers(len(self.ids) - self.block_size, size=self.batch_size)
+        drawn = np.arange(
+            (step - 1) * self.batch_size, step * self.batch_size
+        )  # windows are numbered through all epochs
+        epoch, index = np.divmod(drawn, self.n_windows)
+        starts = np.empty(self.batch_size, np.int64)
+        for number in np.unique(epoch):
+            starts[epoch == number] = self._epoch_starts(int(number))[index[epoch == number]]
+        return starts
+
+    def _draw_epoch(self, number: int) -> npt.NDArray[np.int64]:
+        """(n_windows,) the starts of one epoch in their order."""
+        rng = self._rng(number)
+        room = min(self.block_size, len(self.ids) - self.n_windows * self.block_size)
+        return rng.integers(room) + self.block_size * rng.permutation(self.n_windows)
+
+    def _rng(self, number: int) -> np.random.Generator:
+        """The randomness of one epoch or step: independent of all others, and of dropout's, by its key."""
+        return np.random.default_rng([self.seed, number, 1])

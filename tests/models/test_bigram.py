@@ -1,0 +1,29 @@
+"""The bigram looks at one character."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bukva.models.bigram import Bigram, BigramConfig
+
+V = 13
+
+
+def test_only_the_last_character_counts():
+    model = Bigram(BigramConfig(V, block_size=8))
+    assert torch.equal(model(torch.tensor([[1, 2, 3]]))[0, -1], model(torch.tensor([[9, 9, 3]]))[0, -1])
+
+
+def test_it_has_one_parameter_for_each_pair():
+    config = BigramConfig(V, block_size=8)
+    assert sum(parameter.numel() for parameter in Bigram(config).parameters()) == config.n_parameters == V**2
+
+
+def test_a_zero_table_knows_nothing():
+    model = Bigram(BigramConfig(V, block_size=8))
+    torch.nn.init.zeros_(model.table.weight)
+    x = torch.arange(V)[None]
+    nats = F.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
+    assert nats.item() == pytest.approx(math.log(V))

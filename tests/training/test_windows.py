@@ -1,0 +1,70 @@
+"""Windows: targets one later, each epoch complete, every batch a function of its step."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bukva.training.windows import Windows
+
+T, B = 5, 3
+
+
+def windows(n=101, order="epoch", seed=1, batch_size=B):
+    return Windows(np.arange(n, dtype=np.uint16), T, batch_size, order, seed)
+
+
+@pytest.mark.parametrize("order", ["epoch", "random"])
+def test_targets_are_the_inputs_one_character_later(order):
+    x, y = windows(order=order).batch(4)
+    assert x.shape == y.shape == (B, T)
+    assert (y == x + 1).all()
+    assert (x[:, 1:] == x[:, :-1] + 1).all()
+
+
+@given(n=st.integers(T + 1, 400), seed=st.integers(0, 2**32), epoch=st.integers(0, 3))
+def test_an_epoch_has_every_window_once(n, seed, epoch):
+    batches = windows(n, seed=seed, batch_size=1)
+    first = epoch * batches.n_windows + 1
+    starts = np.concatenate([batches.starts(first + i) for i in range(batches.n_windows)])
+    ordered = np.sort(starts)
+    assert (np.diff(ordered) == T).all()
+    assert ordered[0] < T
+    assert ordered[-1] + T < n
+    assert n - 1 - (ordered[-1] + T) < 2 * T  # less than two windows are left out at the end
+
+
+def test_batches_run_through_epochs_without_a_seam():
+    singles = windows(batch_size=1)
+    together = np.concatenate([windows().starts(step) for step in range(1, 41)])
+    assert together.tolist() == [int(singles.starts(step)[0]) for step in range(1, 121)]
+
+
+def test_epochs_differ_in_order_and_offset():
+    batches = windows(n=1009, batch_size=1)
+    epochs = [
+        [int(batches.starts(e * batches.n_windows + i + 1)[0]) for i in range(batches.n_windows)] for e in range(4)
+    ]
+    assert len({min(epoch) for epoch in epochs}) > 1
+    assert len({tuple(epoch) for epoch in epochs}) == 4
+
+
+@pytest.mark.parametrize("order", ["epoch", "random"])
+def test_a_batch_depends_on_seed_and_step_alone(order):
+    forward = [windows(order=order).batch(step)[0].tolist() for step in range(1, 50)]
+    one = windows(order=order)
+    backward = [one.batch(step)[0].tolist() for step in range(49, 0, -1)]
+    assert forward == backward[::-1]
+    assert forward != [windows(order=order, seed=2).batch(step)[0].tolist() for step in range(1, 50)]
+
+
+def test_random_windows_start_anywhere_as_likely():
+    batches = windows(n=T + 4, order="random", batch_size=4000)
+    counts = np.bincount(batches.starts(1), minlength=4)
+    assert len(counts) == 4
+    np.testing.assert_allclose(counts / 4000, 0.25, atol=0.03)
+
+
+def test_a_text_without_a_window_is_refused():
+    with pytest.raises(ValueError, match="5 characters hold no window of 5"):
+        windows(n=T)
