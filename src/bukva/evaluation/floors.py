@@ -1,0 +1,49 @@
+"""Floors: what the text gives away without a neural model, in closed form.
+
+Counted on train. On train itself the counts are used as they are (no table of that order can do better); on val
+and test one is added to each, for what was never seen would cost infinitely much.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from bukva.text.tokenizers import Ids
+from bukva.units import bits
+
+Counts = npt.NDArray[np.int64]
+CHUNK = 2**22  # ids counted at a time, to bound the memory
+
+
+def floors(parts: dict[str, Ids], vocab_size: int) -> dict[str, dict[str, float]]:
+    """Bits per character of every part under three tables, over all its characters but the first.
+
+    Returns:
+        part -> {"uniform": log2 V, "unigram": by frequency, "bigram_exact": by the character before}.
+    """
+    trained = count_pairs(parts["train"], vocab_size)  # (V, V)
+    result = {}
+    for part, ids in parts.items():
+        pairs, smoothing = (trained, 0) if part == "train" else (count_pairs(ids, vocab_size), 1)
+        result[part] = {
+            "uniform": bits(np.log(vocab_size)),
+            "unigram": bits(cross_entropy(pairs.sum(0, keepdims=True), trained.sum(0, keepdims=True) + smoothing)),
+            "bigram_exact": bits(cross_entropy(pairs, trained + smoothing)),
+        }
+    return result
+
+
+def count_pairs(ids: Ids, vocab_size: int) -> Counts:
+    """(N,) ids -> (V, V), how often id j follows id i; N - 1 pairs in all."""
+    V = vocab_size
+    counts = np.zeros(V * V, np.int64)
+    for start in range(0, len(ids) - 1, CHUNK):
+        chunk = ids[start : start + CHUNK + 1].astype(np.int64)  # one more, so that no pair falls between chunks
+        counts += np.bincount(chunk[:-1] * V + chunk[1:], minlength=V * V)
+    return counts.reshape(V, V)
+
+
+def cross_entropy(seen: Counts, table: Counts) -> float:
+    """Mean nats of (R, V) pairs seen, under a (R, V) table of counts whose rows are normalised."""
+    rows, columns = np.nonzero(seen)
+    shares = table[rows, columns] / table.sum(axis=1)[rows]
+    return float(-(seen[rows, columns] * np.log(shares)).sum() / seen.sum())
