@@ -1,0 +1,121 @@
+"""What journals say, in MLflow's words: tags, parameters and points."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bukva.files import read_json
+from bukva.tracking.experiment import flatten
+from bukva.tracking.records import Journal, Record
+
+if TYPE_CHECKING:
+    from mlflow.entities import Metric, Param, RunTag
+
+SCORES = "metrics.json"  # of stage evaluate; the experiment's own run shows them too
+
+# Left alone, MLflow derives a run's colour from its id, and two curves of one chart may well get the same.
+COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#9c755f", "#ff9da7", "#edc948")
+
+
+def experiment_tags(start: Record) -> dict[str, str]:
+    """Of the run of a whole experiment."""
+    name, commit = start["experiment"], start["commit"][:7]
+    restore = f"git checkout {commit}" if name.startswith("repro-") else f"dvc exp apply {name}"
+    return {
+        **_common_tags(start),
+        "mlflow.source.name": "dvc.yaml",
+        "mlflow.note.content": f"Started from commit {commit}. To return to it: `{restore}`" if commit else "",
+    }
+
+
+def stage_tags(start: Record, parent: str, color: int) -> dict[str, str]:
+    """Of the run of one stage execution, shown below its parent."""
+    return {
+        **_common_tags(start),
+        "bukva.stage": start["stage"],
+        "bukva.kind": start["kind"],
+        "bukva.journal": start["id"],
+        **({"bukva.restored": "true"} if start["restored"] else {}),
+        "mlflow.parentRunId": parent,
+        "mlflow.source.name": f"stages/{start['stage'].replace('-', '_')}.py",
+        "mlflow.runColor": COLORS[color % len(COLORS)],
+    }
+
+
+def words(records: Iterable[Record]) -> dict[str, str]:
+    """The tags that a stage set itself, and what it said at its end."""
+    said: dict[str, str] = {}
+    for record in records:
+        if record["record"] == "tags":
+            said |= record["values"]
+        elif record["record"] == "end" and record["note"]:
+            said["mlflow.note.content"] = record["note"]
+    return said
+
+
+def own_params(start: Record) -> dict[str, Any]:
+    """The parameters that the stage reads, of all that the experiment has."""
+    return {name: value for name, value in start["params"].items() if name.partition(".")[0] in start["sections"]}
+
+
+def artifacts(records: Iterable[Record]) -> list[str]:
+    """Paths below the journal's folder of artifacts."""
+    return [record["path"] for record in records if record["record"] == "artifact"]
+
+
+def points(records: Iterable[Record]) -> list["Metric"]:
+    """The metrics with the times they had, by which MLflow knows a point that it already has."""
+    return [
+        point
+        for record in records
+        if record["record"] == "metrics"
+        for point in _points(record["values"], record["at"], record["step"])
+    ]
+
+
+def scores(journal: Journal, records: Iterable[Record]) -> list["Metric"]:
+    """The numbers of the file of scores, named as DVC names them, when stage evaluate just wrote it."""
+    return [
+        point
+        for record in records
+        if (record["record"], record.get("path"), journal.start["stage"]) == ("artifact", SCORES, "evaluate")
+        for point in _points(_numbers(read_json(journal.folder / "artifacts" / SCORES)), record["at"], 0)
+    ]
+
+
+def as_params(values: Mapping[str, Any]) -> list["Param"]:
+    """MLflow keeps parameters as text; all but text becomes JSON."""
+    from mlflow.entities import Param
+
+    return [
+        Param(name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for name, value in values.items()
+    ]
+
+
+def as_tags(values: Mapping[str, str]) -> list["RunTag"]:
+    """Tags as MLflow takes them in a batch."""
+    from mlflow.entities import RunTag
+
+    return [RunTag(name, value) for name, value in values.items()]
+
+
+def _common_tags(start: Record) -> dict[str, str]:
+    return {
+        "bukva.experiment": start["experiment"],
+        "bukva.key": start["key"],
+        "bukva.commit": start["commit"],
+        "mlflow.source.git.commit": start["commit"],
+        "mlflow.source.type": "LOCAL",
+        "mlflow.user": start["user"],
+    }
+
+
+def _numbers(tree: dict[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in flatten(tree).items() if isinstance(value, int | float)}
+
+
+def _points(values: Mapping[str, float], at: int, step: int) -> list["Metric"]:
+    from mlflow.entities import Metric
+
+    return [Metric(name, value, at, step) for name, value in values.items()]

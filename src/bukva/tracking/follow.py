@@ -1,0 +1,63 @@
+"""MLflow beside a stage that runs: what its journal gets, MLflow gets a moment later."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+from bukva.tracking.records import Journal, open_journal, read_journals
+from bukva.tracking.store import connect, explain
+from bukva.tracking.sync import View
+
+LOOK_SECONDS = 0.2
+PUSH_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 30.0
+GRACE_SECONDS = 120.0
+
+
+def follow(folder: Path) -> bool:
+    """Keep MLflow up to date until the stage has ended, with the earlier stages of its experiment too.
+
+    A store in trouble is tried again, ever more rarely, and once more at the end. Returns whether it has all.
+    """
+    journal = open_journal(folder)
+    if journal is None:
+        return False
+    threading.Thread(target=_leave_in_time, args=(journal,), daemon=True).start()
+    view, pause = None, PUSH_SECONDS
+    while True:
+        over = _is_over(journal)  # asked first, so that the last round gets everything
+        try:
+            view = view or View(connect())
+            troubles = view.update(_same_experiment(journal))
+            pause = PUSH_SECONDS
+        except Exception as error:
+            troubles = [explain(error)]
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        for trouble in troubles:
+            print(f"{journal.id.rpartition('/')[0]}: {trouble}", flush=True)
+        if over:
+            return not troubles
+        _sleep(journal, pause)
+
+
+def _same_experiment(journal: Journal) -> list[Journal]:
+    return [other for other in read_journals(journal.start["experiment"]) if other.key == journal.key]
+
+
+def _is_over(journal: Journal) -> bool:
+    return journal.status()[0] != "RUNNING"
+
+
+def _sleep(journal: Journal, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not _is_over(journal):
+        time.sleep(LOOK_SECONDS)
+
+
+def _leave_in_time(journal: Journal) -> None:
+    """End this process some time after the stage, even when a call hangs that nothing can interrupt."""
+    while not _is_over(journal):
+        time.sleep(PUSH_SECONDS)
+    time.sleep(GRACE_SECONDS)
+    os._exit(1)

@@ -1,0 +1,81 @@
+"""What a stage says about itself while it runs."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+from bukva.errors import BukvaError
+from bukva.params import Params
+from bukva.tracking import background
+from bukva.tracking.records import KINDS, Log
+
+WAIT_SECONDS = 10
+
+
+@contextlib.contextmanager
+def journal(stage: str, params: Params) -> Iterator[Log]:
+    """Keep the journal of a stage: FINISHED when the block ends well, FAILED or KILLED when it does not.
+
+    SIGTERM raises SystemExit in the block, so that it can save what it has. MLflow follows a training while
+    it runs and hears at once of a stage that fails. Other stages wait until the next one fills MLflow:
+    importing mlflow takes longer than they do.
+    """
+    log, started_at = Log(stage, params), time.perf_counter()
+    follower = _follow(log) if KINDS[stage] == "training" else None
+    status, note = "FINISHED", ""
+    try:
+        with _sigterm_raises():
+            yield log
+    except BaseException as error:
+        status, note = _verdict(error)
+        raise
+    finally:
+        log.metrics({"seconds": round(time.perf_counter() - started_at, 3)})
+        log.end(status, note)
+        if status in ("FAILED", "KILLED"):
+            follower = follower or _follow(log)
+        if follower and not background.finish(follower, WAIT_SECONDS):
+            print(f"MLflow does not have all of {stage} yet; {background.REMEDY}", file=sys.stderr)
+
+
+def _verdict(error: BaseException) -> tuple[str, str]:
+    match error:
+        case KeyboardInterrupt() | SystemExit(code=130 | 143):  # as shells report Ctrl-C and SIGTERM
+            return "KILLED", "Interrupted."
+        case SystemExit(code=None | 0):
+            return "FINISHED", ""
+        case BukvaError():
+            return "FAILED", str(error)
+        case _:
+            return "FAILED", f"{type(error).__name__}: {error}"
+
+
+def _follow(log: Log) -> subprocess.Popen[bytes] | None:
+    if log.folder is None:
+        return None
+    try:
+        return background.start("follow", str(log.folder))
+    except OSError as error:
+        print(f"MLflow does not follow {log.stage} ({error}); make sync completes it.", file=sys.stderr)
+        return None
+
+
+@contextlib.contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only there can Python catch signals
+        yield
+        return
+
+    def leave(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

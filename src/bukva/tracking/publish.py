@@ -1,0 +1,120 @@
+"""The last stage: MLflow completed, also with what DVC restored instead of running.
+
+A stage that DVC takes from its run cache is not executed and keeps no journal. Its files are there all the
+same, so its journal is written from them.
+"""
+
+import csv
+import filecmp
+import math
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from bukva.params import Params
+from bukva.tracking import background
+from bukva.tracking.experiment import Experiment, baseline, git, this_experiment
+from bukva.tracking.records import KINDS, Journal, Log, read_journals
+from bukva.tracking.store import explain
+
+LOCK = "dvc.lock"
+SHOWN = ("reports/", "data/models/")  # the outputs that people open in MLflow; texts and ids stay with DVC
+SYNC_SECONDS = 60
+
+
+def publish(params: Params) -> None:
+    """Write the missing journals of this experiment, fill MLflow, and say in one sentence how that went.
+
+    Never raises: a tracker in trouble is no reason to fail an experiment whose results lie there.
+    """
+    try:
+        experiment = this_experiment(params)
+        untold = _untold(experiment)
+        for stage, entry in untold.items():
+            _tell(stage, entry, params)
+        restored = f" Restored by DVC: {', '.join(untold)}." if untold else ""
+        print(_fill(experiment) + restored)
+    except Exception as error:  # whatever lies in dvc.lock and in journals that others wrote
+        print(f"MLflow lacks something of this experiment. {explain(error)}")
+
+
+def _untold(experiment: Experiment) -> dict[str, Any]:
+    """The stages of whose outputs no journal of this experiment tells, with their entries in dvc.lock."""
+    entries = _stages(Path(LOCK).read_text(encoding="utf-8"))
+    before = _stages(git("show", f"{baseline()}:./{LOCK}") or "")
+    journals = [journal for journal in read_journals(experiment.name) if journal.key == experiment.key]
+    return {
+        stage: entries[stage]
+        for stage in KINDS
+        if stage in entries and not _is_told(stage, journals, unchanged=entries[stage] == before.get(stage))
+    }
+
+
+def _is_told(stage: str, journals: list[Journal], *, unchanged: bool) -> bool:
+    """Without a journal, a stage that is unchanged since the baseline is no part of this experiment's story.
+
+    With one, what counts is whether it tells of these very files: code that was edited and edited back makes
+    DVC restore the former ones.
+    """
+    finished = [
+        journal for journal in journals if journal.start["stage"] == stage and journal.status()[0] == "FINISHED"
+    ]
+    return _has_present_files(finished[-1]) if finished else unchanged
+
+
+def _has_present_files(journal: Journal) -> bool:
+    return all(
+        _same(journal.folder / "artifacts" / record["path"], Path(record["source"]))
+        for record in journal.read()[0]
+        if record["record"] == "artifact" and Path(record["source"]).exists()
+    )
+
+
+def _same(kept: Path, present: Path) -> bool:
+    if not present.is_dir():
+        return kept.is_file() and filecmp.cmp(kept, present, shallow=False)
+    names = sorted(entry.name for entry in present.iterdir())
+    return (
+        kept.is_dir()
+        and names == sorted(entry.name for entry in kept.iterdir())
+        and all(_same(kept / name, present / name) for name in names)
+    )
+
+
+def _tell(stage: str, entry: dict[str, Any], params: Params) -> None:
+    log = Log(stage, params, restored=True)
+    for out in entry.get("outs", []):
+        if out["path"].startswith(SHOWN) and Path(out["path"]).exists():
+            log.artifact(Path(out["path"]))
+    curve = Path("reports/curves") / f"{stage.replace('-', '_')}.csv"
+    if curve.exists():
+        _tell_curve(log, curve)
+    log.end("FINISHED", "Restored by DVC from its run cache; the times are those of the restoring.")
+
+
+def _tell_curve(log: Log, curve: Path) -> None:
+    best = math.inf
+    with curve.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            values = {name: float(cell) for name, cell in row.items() if cell and name != "step"}
+            if "val_nats_per_char" in values:
+                best = min(best, values["val_nats_per_char"])
+                values["best_val_nats_per_char"] = best
+            log.metrics(values, int(row["step"]))
+
+
+def _fill(experiment: Experiment) -> str:
+    process = background.start("sync", "--experiment", experiment.name)
+    try:
+        if process.wait(SYNC_SECONDS) == 0:
+            return f"MLflow has experiment {experiment.name}; make ui shows it."
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    return f"MLflow lacks something of {experiment.name}; {background.REMEDY}"
+
+
+def _stages(lock: str) -> dict[str, Any]:
+    from ruamel.yaml import YAML
+
+    return dict((YAML(typ="safe").load(lock) or {}).get("stages", {}))

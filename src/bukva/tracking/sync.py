@@ -1,0 +1,156 @@
+"""Journals into MLflow.
+
+Filling again adds nothing: runs are found by their tags, points with the same name, step, time and value are
+one point to MLflow, and artifacts replace themselves. How many bytes of a journal a store has is a tag of its
+run, so what is complete is not even read.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bukva.tracking import entries
+from bukva.tracking.records import Journal
+from bukva.tracking.store import Store, explain, lock
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+
+@dataclass
+class Shown:
+    """One of our runs as the store has it: of a whole experiment, or of one stage execution."""
+
+    run_id: str
+    key: str  # of its experiment
+    journal: str  # empty for a whole experiment
+    kind: str
+    status: str
+    ended_at: int | None
+    deleted: bool
+    synced: int  # bytes of the journal
+
+    @classmethod
+    def of(cls, run: "Run") -> "Shown":
+        """Read it off an MLflow run."""
+        tags, info = run.data.tags, run.info
+        return cls(
+            run_id=info.run_id,
+            key=tags["bukva.key"],
+            journal=tags.get("bukva.journal", ""),
+            kind=tags.get("bukva.kind", ""),
+            status=info.status,
+            ended_at=info.end_time,
+            deleted=info.lifecycle_stage == "deleted",
+            synced=int(tags.get("bukva.synced", 0)),
+        )
+
+
+class View:
+    """What one store shows of the journals. It remembers what the store has, in order to ask little of it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._client = store, store.client
+        self._shown: dict[str, Shown] = {}  # by journal, or by the experiment's key
+        self._remember(store.runs())
+
+    def update(self, journals: Iterable[Journal]) -> list[str]:
+        """Bring the store up to date; returns a sentence for each journal that MLflow refused."""
+        refused = []
+        by_key = attrgetter("key")
+        for key, news in groupby(sorted(filter(self._is_news, journals), key=by_key), by_key):
+            for journal in news:
+                refused += self._try_to_push(journal)
+            self._settle(key)
+        return refused
+
+    def _is_news(self, journal: Journal) -> bool:
+        if journal.id not in self._shown:
+            return not self._is_deleted(journal.key)
+        run = self._shown[journal.id]
+        if run.deleted or self._is_deleted(journal.key):
+            return False
+        return run.synced < journal.size or run.status != journal.status()[0]
+
+    def _is_deleted(self, identity: str) -> bool:
+        """What somebody deleted in MLflow stays away; its journal would bring it back."""
+        return identity in self._shown and self._shown[identity].deleted
+
+    def _try_to_push(self, journal: Journal) -> list[str]:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self._push(journal)
+        except MlflowException as error:
+            if error.error_code != "INVALID_PARAMETER_VALUE":  # not this journal: the store is in trouble
+                raise
+            return [f"MLflow refuses {journal.folder}. {explain(error)}"]
+        return []
+
+    def _push(self, journal: Journal) -> None:
+        status, ended_at = journal.status()  # asked first: behind an end there is nothing more to read
+        whole, run = self._runs_of(journal)
+        records, offset = journal.read(run.synced)
+        if run.synced == 0:
+            self._client.log_batch(whole.run_id, params=entries.as_params(journal.start["params"]))
+            self._client.log_batch(run.run_id, params=entries.as_params(entries.own_params(journal.start)))
+        self._client.log_batch(run.run_id, metrics=entries.points(records))
+        for path in entries.artifacts(records):
+            self._upload(run, journal.folder / "artifacts", Path(path))
+        for shown in (run, whole):
+            self._client.log_batch(shown.run_id, metrics=entries.scores(journal, records))
+        # the last word: whoever is stopped before it does it all again, to the same result
+        said = {**entries.words(records), "bukva.synced": str(offset)}
+        self._client.log_batch(run.run_id, tags=entries.as_tags(said))
+        run.synced = offset
+        self._set_status(run, status, ended_at)
+
+    def _runs_of(self, journal: Journal) -> tuple[Shown, Shown]:
+        """The run of the whole experiment and that of the stage, created if need be."""
+        if journal.id not in self._shown:
+            with lock():
+                self._remember(self._store.runs(journal.key))  # another process may have been first
+                if journal.key not in self._shown:
+                    self._create(journal, journal.start["experiment"], entries.experiment_tags(journal.start))
+                if journal.id not in self._shown:
+                    parent = self._shown[journal.key].run_id
+                    color = sum(shown.kind == "training" for shown in self._shown.values())
+                    tags = entries.stage_tags(journal.start, parent, color)
+                    self._create(journal, journal.start["stage"], tags)
+        return self._shown[journal.key], self._shown[journal.id]
+
+    def _create(self, journal: Journal, name: str, tags: Mapping[str, str]) -> None:
+        started_at, experiment = journal.start["at"], self._store.experiment_id
+        run = self._client.create_run(experiment, start_time=started_at, tags=dict(tags), run_name=name)
+        self._remember([run])
+
+    def _upload(self, run: Shown, artifacts: Path, name: Path) -> None:
+        kept = artifacts / name
+        for file in [kept] if kept.is_file() else sorted(kept.rglob("*")):
+            if file.is_file():
+                folder = file.parent.relative_to(artifacts).as_posix()
+                self._client.log_artifact(run.run_id, str(file), "" if folder == "." else folder)
+
+    def _settle(self, key: str) -> None:
+        """A whole experiment runs while one of its stages does; else it ended as the last of them did."""
+        with lock():
+            self._remember(self._store.runs(key))
+            stages = [shown for shown in self._shown.values() if shown.key == key and shown.journal]
+            if stages:
+                last = max(stages, key=lambda shown: (shown.status == "RUNNING", shown.ended_at or 0))
+                self._set_status(self._shown[key], last.status, last.ended_at)
+
+    def _set_status(self, run: Shown, status: str, ended_at: int | None) -> None:
+        if status == "RUNNING":
+            if run.status != status:
+                self._client.update_run(run.run_id, status)
+        elif (run.status, run.ended_at) != (status, ended_at):
+            self._client.set_terminated(run.run_id, status, ended_at)
+        run.status, run.ended_at = status, ended_at
+
+    def _remember(self, runs: Iterable["Run"]) -> None:
+        for shown in map(Shown.of, runs):
+            self._shown[shown.journal or shown.key] = shown

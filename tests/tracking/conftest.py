@@ -1,0 +1,55 @@
+"""A toy project, and a database to copy, because making one takes seconds."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from bukva.params import Params, read_params
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FOREIGN = ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV", "GIT_DIR", "GIT_WORK_TREE")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The root of a new project; stages run in it."""
+    root = tmp_path / "мой проект"
+    (root / ".dvc").mkdir(parents=True)
+    for variable in FOREIGN:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("DVC_ROOT", str(root))
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY / "src"))
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    monkeypatch.chdir(root)
+    return root
+
+
+@pytest.fixture
+def alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, but no process starts beside a stage, as on a machine that is out of them."""
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    return project
+
+
+@pytest.fixture(scope="session")
+def params() -> Params:
+    """Those of the repository."""
+    return read_params(REPOSITORY / "params.yaml")
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MLflow's tables with nothing in them."""
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    from mlflow import MlflowClient
+
+    MlflowClient(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def database(alone: Path, empty_database: Path) -> Path:
+    """The project's own database."""
+    return Path(shutil.copy(empty_database, alone / "mlflow.db"))

@@ -1,0 +1,77 @@
+"""Which experiment a stage belongs to."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bukva.params import Params
+from bukva.tracking.experiment import Experiment, flatten, git, this_experiment
+
+
+def commit(project: Path) -> str:
+    shutil.copy(Path(__file__).parents[2] / "params.yaml", project / "params.yaml")
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for arguments in (["init", "-q"], ["add", "params.yaml"], [*identity, "commit", "-qm", "one"]):
+        subprocess.run(["git", *arguments], cwd=project, check=True)
+    return (git("rev-parse", "HEAD") or "").strip()
+
+
+def with_heads(params: Params, n_head: int) -> Params:
+    return params.model_copy(update={"model": params.model.model_copy(update={"n_head": n_head})})
+
+
+def test_before_the_first_commit_there_is_still_a_name(project: Path, params: Params) -> None:
+    experiment = this_experiment(params)
+    assert (experiment.name, experiment.commit) == ("repro-uncommitted", "")
+
+
+def test_dvc_repro_is_named_after_its_commit(project: Path, params: Params) -> None:
+    head = commit(project)
+    experiment = this_experiment(params)
+    assert (experiment.name, experiment.commit) == (f"repro-{head[:7]}", head)
+
+
+def test_the_project_counts_and_not_the_folder_of_the_process(
+    project: Path, params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = commit(project)
+    monkeypatch.chdir(tmp_path)
+    assert this_experiment(params).commit == head
+
+
+def test_parameters_that_are_not_committed_mark_the_name(project: Path, params: Params) -> None:
+    head = commit(project)
+    names = {this_experiment(with_heads(params, n_head)).name for n_head in (1, 2, 4)}
+    assert f"repro-{head[:7]}" in names
+    assert len(names) == 3
+    assert {len(name) for name in names} == {len("repro-1234567"), len("repro-1234567-12345678")}
+
+
+def test_comments_and_layout_do_not_mark_the_name(project: Path, params: Params) -> None:
+    head = commit(project)
+    (project / "params.yaml").write_text("# nothing as it was")
+    assert this_experiment(params).name == f"repro-{head[:7]}"
+
+
+def test_an_experiment_of_dvc_has_its_name_and_its_baseline(
+    project: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DVC_EXP_NAME", "puffy-vail")
+    monkeypatch.setenv("DVC_EXP_BASELINE_REV", "abc")
+    experiment = this_experiment(params)
+    assert (experiment.name, experiment.commit) == ("puffy-vail", "abc")
+
+
+def test_a_name_that_is_used_again_is_another_experiment() -> None:
+    keys = {
+        Experiment("wide", "abc", {"model.n_head": 4}).key,
+        Experiment("wide", "abc", {"model.n_head": 8}).key,
+        Experiment("wide", "abd", {"model.n_head": 8}).key,
+    }
+    assert len(keys) == 3
+
+
+def test_flat_keys_are_those_of_dvc() -> None:
+    assert flatten({"a": {"b": {"c": 1}, "d": [2, 3]}, "e": ""}) == {"a.b.c": 1, "a.d": [2, 3], "e": ""}

@@ -1,0 +1,186 @@
+"""What a stage says about itself, whatever happens to it."""
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bukva.errors import BukvaError
+from bukva.files import write_text
+from bukva.params import Params
+from bukva.tracking.journal import journal
+from bukva.tracking.records import FILE, Journal, Log, Record, journals_root, open_journal, read_journals
+
+
+def the_journal() -> Journal:
+    (only,) = read_journals()
+    return only
+
+
+def records() -> list[Record]:
+    return the_journal().read()[0]
+
+
+def test_a_stage_that_ends_well_leaves_its_whole_story(alone: Path, params: Params) -> None:
+    with journal("clean", params) as log:
+        log.metrics({"chars": 5}, step=3)
+        log.tags({"rules": "notes"})
+    start, metrics, tags, seconds, end = records()
+    assert (start["stage"], start["kind"], start["experiment"]) == ("clean", "data", "repro-uncommitted")
+    assert start["params"]["model.n_head"] == params.model.n_head
+    assert start["sections"] == ["clean"]
+    assert (metrics["step"], metrics["values"]) == (3, {"chars": 5.0})
+    assert tags["values"] == {"rules": "notes"}
+    assert list(seconds["values"]) == ["seconds"]
+    assert (end["record"], end["status"], end["note"]) == ("end", "FINISHED", "")
+    assert the_journal().status() == ("FINISHED", end["at"])
+
+
+def test_a_light_stage_starts_no_process(alone: Path, params: Params, capsys: pytest.CaptureFixture[str]) -> None:
+    with journal("split", params):
+        pass
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_training_that_nobody_follows_is_told_and_goes_on(
+    alone: Path, params: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with journal("train-gpt", params) as log:
+        log.metrics({"val_nats_per_char": 2.0})
+    assert "make sync completes it" in capsys.readouterr().err
+    assert the_journal().status()[0] == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "note"),
+    [
+        (BukvaError("book.txt: byte 7 is not UTF-8."), "FAILED", "book.txt: byte 7 is not UTF-8."),
+        (ZeroDivisionError("by zero"), "FAILED", "ZeroDivisionError: by zero"),
+        (SystemExit(2), "FAILED", "SystemExit: 2"),
+        (SystemExit(130), "KILLED", "Interrupted."),
+        (SystemExit(143), "KILLED", "Interrupted."),
+        (KeyboardInterrupt(), "KILLED", "Interrupted."),
+        (SystemExit(0), "FINISHED", ""),
+    ],
+)
+def test_how_a_stage_ended_is_told_and_the_error_goes_on(
+    alone: Path, params: Params, error: BaseException, status: str, note: str
+) -> None:
+    with pytest.raises(type(error)), journal("clean", params):
+        raise error
+    assert (records()[-1]["status"], records()[-1]["note"]) == (status, note)
+
+
+def test_sigterm_lets_a_stage_save_what_it_has(alone: Path, params: Params) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    saved = False
+    with pytest.raises(SystemExit, match="143"), journal("train-gpt", params):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            saved = True
+    assert saved
+    assert the_journal().status()[0] == "KILLED"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_killed_process_cannot_say_so_and_is_found_out(project: Path, params: Params) -> None:
+    program = (
+        "import sys; from pathlib import Path; from bukva.params import read_params;"
+        "from bukva.tracking.records import Log;"
+        f"log = Log('train-gpt', read_params(Path({str(Path(__file__).parents[2] / 'params.yaml')!r})));"
+        "print('here', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        assert the_journal().status() == ("RUNNING", None)
+        process.kill()
+    assert the_journal().status()[0] == "KILLED"
+
+
+def test_what_a_stage_wrote_outlives_its_folder(alone: Path, params: Params) -> None:
+    write_text(alone / "data/models/gpt/weights", "old")
+    write_text(alone / "reports/curve.csv", "step\n1\n")
+    with journal("sample", params) as log:
+        log.artifact(alone / "data/models/gpt")
+        log.artifact(Path("reports/curve.csv"), "curves")
+    write_text(alone / "data/models/gpt/weights", "new")
+    (alone / "reports/curve.csv").unlink()
+    kept = the_journal().folder / "artifacts"
+    assert (kept / "gpt/weights").read_text() == "old"
+    assert (kept / "curves/curve.csv").read_text() == "step\n1\n"
+    assert [record["path"] for record in records() if record["record"] == "artifact"] == [
+        "gpt",
+        "curves/curve.csv",
+    ]
+
+
+def test_keeping_a_file_takes_no_room(alone: Path, params: Params) -> None:
+    write_text(alone / "weights", "much")
+    with journal("sample", params) as log:
+        log.artifact(alone / "weights")
+    assert (the_journal().folder / "artifacts/weights").samefile(alone / "weights")
+
+
+def test_of_two_artifacts_with_one_name_the_last_stays(alone: Path, params: Params) -> None:
+    with journal("sample", params) as log:
+        for text in ("first", "second"):
+            write_text(alone / "samples.md", text)
+            log.artifact(alone / "samples.md")
+    assert (the_journal().folder / "artifacts/samples.md").read_text() == "second"
+
+
+def test_stages_that_start_at_once_have_journals_of_their_own(alone: Path, params: Params) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        logs = list(pool.map(lambda _: Log("sample", params), range(16)))
+    for log in logs:
+        log.end("FINISHED")
+    assert sorted(entry.folder.name for entry in read_journals()) == [f"sample-{number:03d}" for number in range(1, 17)]
+    assert len({entry.id for entry in read_journals()}) == 16
+
+
+def test_half_a_line_is_not_read_until_it_is_whole(alone: Path, params: Params) -> None:
+    log = Log("clean", params)
+    start, offset = the_journal().read()
+    with (the_journal().folder / FILE).open("ab") as file:
+        file.write(b'{"record": "metrics", "at": 1, "step": 0, ')
+        file.flush()
+        assert the_journal().read(offset) == ([], offset)
+        file.write('"values": {"ё": 1}}\n'.encode())
+    assert len(start) == 1
+    assert the_journal().read(offset)[0][0]["values"] == {"ё": 1}
+    log.end("FINISHED")
+
+
+def test_a_journal_without_a_whole_first_line_is_no_journal(alone: Path) -> None:
+    folder = journals_root() / "wide" / "clean-001"
+    folder.mkdir(parents=True)
+    (folder / FILE).write_text('{"record": "sta')
+    assert open_journal(folder) is None
+    assert read_journals() == []
+
+
+def test_a_disk_that_takes_no_journal_stops_no_stage(
+    alone: Path, params: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (alone / ".bukva").write_text("a file where a folder should be")
+    with journal("train-gpt", params) as log:
+        log.metrics({"val_nats_per_char": 2.0})
+        log.artifact(alone / ".bukva")
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_snapshot_writes_its_journal_in_the_original_repository(
+    alone: Path, params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "snapshot/.dvc").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "snapshot")
+    with journal("clean", params):
+        pass
+    assert the_journal().folder.is_relative_to(alone)

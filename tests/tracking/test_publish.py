@@ -1,0 +1,135 @@
+"""MLflow is completed with what DVC restored instead of running."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bukva.files import write_text
+from bukva.params import Params
+from bukva.tracking.publish import publish
+from bukva.tracking.records import Journal, Log, read_journals
+
+CURVE = """\
+step,chars_seen,train_nats_per_char,val_nats_per_char,learning_rate
+100,800,3.5,3.25,0.1
+200,1600,3.0,,0.1
+300,2400,2.5,2.75,0.1
+400,3200,2.25,3.0,0.1
+"""
+
+
+def entry(*outs: str, digest: str = "1") -> dict[str, Any]:
+    return {"cmd": "python", "outs": [{"path": out, "md5": digest} for out in outs]}
+
+
+def lock(**stages: dict[str, Any]) -> None:
+    content = {"schema": "2.0", "stages": {name.replace("_", "-"): value for name, value in stages.items()}}
+    write_text(Path("dvc.lock"), json.dumps(content))  # which is YAML too
+
+
+def commit() -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for arguments in (["init", "-q"], ["add", "dvc.lock"], [*identity, "commit", "-qm", "one"]):
+        subprocess.run(["git", *arguments], check=True)
+
+
+def journals(stage: str) -> list[Journal]:
+    return [found for found in read_journals() if found.start["stage"] == stage]
+
+
+def write_gpt(weights: str = "weights") -> dict[str, Any]:
+    write_text(Path("data/models/train_gpt/model.safetensors"), weights)
+    write_text(Path("reports/curves/train_gpt.csv"), CURVE)
+    return entry("data/models/train_gpt", "reports/curves/train_gpt.csv", digest=weights)
+
+
+def test_a_restored_training_is_told_from_its_files(alone: Path, params: Params) -> None:
+    lock(train_gpt=write_gpt())
+    publish(params)
+    (journal,) = journals("train-gpt")
+    assert journal.start["restored"]
+    assert journal.status()[0] == "FINISHED"
+    assert (journal.folder / "artifacts/train_gpt/model.safetensors").read_text() == "weights"
+    assert (journal.folder / "artifacts/train_gpt.csv").read_text() == CURVE
+
+
+def test_its_curve_becomes_points_and_the_best_so_far(alone: Path, params: Params) -> None:
+    lock(train_gpt=write_gpt())
+    publish(params)
+    (journal,) = journals("train-gpt")
+    points = {record["step"]: record["values"] for record in journal.read()[0] if record["record"] == "metrics"}
+    assert sorted(points) == [100, 200, 300, 400]
+    assert points[200] == {"chars_seen": 1600, "train_nats_per_char": 3.0, "learning_rate": 0.1}
+    best = [points[step].get("best_val_nats_per_char") for step in sorted(points)]
+    assert best == [3.25, None, 2.75, 2.75]
+
+
+def test_texts_and_ids_stay_with_dvc(alone: Path, params: Params) -> None:
+    for path in ("data/clean/work.txt", "data/tokens/vocab.json", "reports/corpus.json"):
+        write_text(Path(path), "{}")
+    lock(clean=entry("data/clean", "reports/corpus.json"), tokenize=entry("data/tokens"))
+    publish(params)
+    kept = {
+        found.start["stage"]: [file.name for file in found.folder.rglob("artifacts/*")] for found in read_journals()
+    }
+    assert kept == {"clean": ["corpus.json"], "tokenize": []}
+
+
+def test_publishing_twice_tells_once(alone: Path, params: Params) -> None:
+    lock(train_gpt=write_gpt(), clean=entry("data/clean"))
+    publish(params)
+    publish(params)
+    assert [len(journals(stage)) for stage in ("train-gpt", "clean")] == [1, 1]
+
+
+def test_a_stage_that_ran_is_not_told_again(alone: Path, params: Params) -> None:
+    present = write_gpt()
+    log = Log("train-gpt", params)
+    for out in present["outs"]:
+        log.artifact(Path(out["path"]))
+    log.end("FINISHED")
+    lock(train_gpt=present)
+    publish(params)
+    assert len(journals("train-gpt")) == 1
+
+
+def test_a_stage_that_ran_and_then_got_other_files_back_is(alone: Path, params: Params) -> None:
+    write_gpt("of edited code")
+    log = Log("train-gpt", params)
+    log.artifact(Path("data/models/train_gpt"))
+    log.end("FINISHED")
+    lock(train_gpt=write_gpt("of the code as it was"))
+    publish(params)
+    assert [journal.start["restored"] for journal in journals("train-gpt")] == [False, True]
+
+
+def test_a_stage_that_failed_and_was_restored_after_all_is(alone: Path, params: Params) -> None:
+    Log("train-gpt", params).end("KILLED")
+    lock(train_gpt=write_gpt())
+    publish(params)
+    assert [journal.status()[0] for journal in journals("train-gpt")] == ["KILLED", "FINISHED"]
+
+
+def test_what_did_not_change_since_the_baseline_is_no_news(alone: Path, params: Params) -> None:
+    lock(clean=entry("data/clean"), train_gpt=entry("data/models/train_gpt"))
+    commit()
+    lock(clean=entry("data/clean"), train_gpt=write_gpt())
+    publish(params)
+    assert [found.start["stage"] for found in read_journals()] == ["train-gpt"]
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "stages: 3"])
+def test_a_broken_lock_file_fails_no_experiment(
+    alone: Path, params: Params, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_text(Path("dvc.lock"), text)
+    publish(params)
+    assert capsys.readouterr().out.startswith("MLflow ")
+
+
+def test_no_lock_file_fails_no_experiment(alone: Path, params: Params, capsys: pytest.CaptureFixture[str]) -> None:
+    publish(params)
+    assert "dvc.lock" in capsys.readouterr().out

@@ -1,0 +1,252 @@
+"""Journals into MLflow: everything, once."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+from bukva.files import write_json, write_text
+from bukva.params import Params
+from bukva.tracking.journal import journal
+from bukva.tracking.records import Log, read_journals
+from bukva.tracking.store import Store, connect
+from bukva.tracking.sync import View
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+
+def sync() -> list[str]:
+    return View(connect()).update(read_journals())
+
+
+def run_pipeline(folder: Path, params: Params) -> None:
+    with journal("clean", params):
+        pass
+    with journal("train-gpt", params) as log:
+        for step in (100, 200, 300):
+            log.metrics({"val_nats_per_char": 3 - step / 1000, "learning_rate": 0.1}, step)
+        write_text(folder / "data/models/train_gpt/model.safetensors", "weights")
+        log.artifact(folder / "data/models/train_gpt")
+    with journal("evaluate", params) as log:
+        write_json(folder / "reports/metrics.json", {"gpt": {"test": {"bits_per_char": 2.9}}, "rule": "half"})
+        log.artifact(folder / "reports/metrics.json")
+
+
+def by_name(store: Store) -> dict[str, "Run"]:
+    """Our runs by name, which is unique in a pipeline that ran once."""
+    return {run.info.run_name: run for run in store.runs()}
+
+
+def contents(store: Store) -> dict[str, object]:
+    """Everything that filling twice might double."""
+    runs = store.runs()
+    assert len(by_name(store)) == len(runs)
+    return {
+        run.info.run_name: (
+            run.info.status,
+            run.info.start_time,
+            run.info.end_time,
+            run.data.params,
+            {name: points(store, run, name) for name in run.data.metrics},
+            files(store, run),
+        )
+        for run in runs
+    }
+
+
+def points(store: Store, run: "Run", name: str) -> list[tuple[int, float, int]]:
+    history = store.client.get_metric_history(run.info.run_id, name)
+    return [(point.step, point.value, point.timestamp) for point in history]
+
+
+def files(store: Store, run: "Run", folder: str | None = None) -> list[tuple[str, int]]:
+    found = []
+    for entry in store.client.list_artifacts(run.info.run_id, folder):
+        found += files(store, run, entry.path) if entry.is_dir else [(entry.path, entry.file_size)]
+    return found
+
+
+def test_a_pipeline_is_one_run_with_its_stages_below_it(database: Path, params: Params) -> None:
+    run_pipeline(database.parent, params)
+    assert sync() == []
+    runs = by_name(connect())
+    whole = runs.pop("repro-uncommitted")
+    assert set(runs) == {"clean", "train-gpt", "evaluate"}
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs.values()} == {whole.info.run_id}
+    assert {name: run.data.tags["bukva.kind"] for name, run in runs.items()} == {
+        "clean": "data",
+        "train-gpt": "training",
+        "evaluate": "report",
+    }
+    assert {run.info.status for run in (whole, *runs.values())} == {"FINISHED"}
+
+
+def test_each_stage_shows_its_parameters_and_the_experiment_all(database: Path, params: Params) -> None:
+    run_pipeline(database.parent, params)
+    sync()
+    runs = by_name(connect())
+    assert runs["clean"].data.params == {"clean.rules": params.clean.rules}
+    assert runs["train-gpt"].data.params["model.n_head"] == str(params.model.n_head)
+    assert {key.partition(".")[0] for key in runs["train-gpt"].data.params} == {"model", "compute", "train_gpt"}
+    assert {key.partition(".")[0] for key in runs["repro-uncommitted"].data.params} == set(Params.model_fields)
+
+
+def test_scores_show_on_the_experiment_too(database: Path, params: Params) -> None:
+    run_pipeline(database.parent, params)
+    sync()
+    runs = by_name(connect())
+    assert runs["repro-uncommitted"].data.metrics == {"gpt.test.bits_per_char": 2.9}
+    assert runs["evaluate"].data.metrics["gpt.test.bits_per_char"] == 2.9
+
+
+def test_times_are_those_of_the_journal(database: Path, params: Params) -> None:
+    run_pipeline(database.parent, params)
+    sync()
+    store = connect()
+    (entry,) = (entry for entry in read_journals() if entry.start["stage"] == "train-gpt")
+    records, _ = entry.read()
+    run = by_name(store)["train-gpt"]
+    assert (run.info.start_time, run.info.end_time) == (records[0]["at"], records[-1]["at"])
+    assert points(store, run, "val_nats_per_char") == [
+        (record["step"], record["values"]["val_nats_per_char"], record["at"]) for record in records[1:4]
+    ]
+
+
+def test_filling_twice_doubles_nothing(database: Path, params: Params) -> None:
+    run_pipeline(database.parent, params)
+    sync()
+    first = contents(connect())
+    sync()
+    assert contents(connect()) == first
+
+
+def test_a_filling_that_was_cut_off_is_done_again_without_doubling(database: Path, params: Params) -> None:
+    run_pipeline(database.parent, params)
+    sync()
+    store = connect()
+    first = contents(store)
+    for name, run in by_name(store).items():
+        if name != "repro-uncommitted":
+            store.client.delete_tag(run.info.run_id, "bukva.synced")
+    sync()
+    assert contents(store) == first
+
+
+def test_another_store_gets_the_same(
+    database: Path, empty_database: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_pipeline(database.parent, params)
+    sync()
+    first = contents(connect())
+    shutil.copy(empty_database, database.parent / "other.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///other.db")
+    monkeypatch.chdir("/")
+    sync()
+    assert contents(connect()) == first
+
+
+def test_a_journal_that_grows_is_followed(database: Path, params: Params) -> None:
+    log = Log("train-gpt", params)
+    store = connect()
+    view = View(store)
+    for step in (1, 2, 3):
+        log.metrics({"val_nats_per_char": 1 / step}, step)
+        view.update(read_journals())
+        run = by_name(store)["train-gpt"]
+        assert [point[0] for point in points(store, run, "val_nats_per_char")] == list(range(1, step + 1))
+        assert {run.info.status for run in store.runs()} == {"RUNNING"}
+    log.end("FINISHED")
+    view.update(read_journals())
+    assert {run.info.status for run in store.runs()} == {"FINISHED"}
+
+
+def test_an_experiment_ends_as_its_last_stage_did(database: Path, params: Params) -> None:
+    store = connect()
+    for status in ("FAILED", "KILLED", "FINISHED"):
+        Log("clean", params).end(status)
+        sync()
+        assert by_name(store)["repro-uncommitted"].info.status == status
+        time.sleep(0.002)  # MLflow counts milliseconds
+
+
+def test_why_a_stage_failed_is_its_description(database: Path, params: Params) -> None:
+    Log("clean", params).end("FAILED", "book.txt: byte 7 is not UTF-8.")
+    sync()
+    assert by_name(connect())["clean"].data.tags["mlflow.note.content"] == "book.txt: byte 7 is not UTF-8."
+
+
+def test_a_process_that_is_gone_was_killed(database: Path, params: Params) -> None:
+    log = Log("train-gpt", params)
+    sync()
+    assert by_name(connect())["train-gpt"].info.status == "RUNNING"
+    del log  # closes the file and with it the lock, as the end of the process does
+    sync()
+    assert {run.info.status for run in connect().runs()} == {"KILLED"}
+
+
+def test_a_name_used_again_with_other_parameters_is_another_run(
+    database: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DVC_EXP_NAME", "wide")
+    for n_head in (1, 2):
+        model = params.model.model_copy(update={"n_head": n_head})
+        Log("clean", params.model_copy(update={"model": model})).end("FINISHED")
+    sync()
+    whole = [run for run in connect().runs() if run.info.run_name == "wide"]
+    assert sorted(run.data.params["model.n_head"] for run in whole) == ["1", "2"]
+
+
+def test_what_was_deleted_in_mlflow_stays_deleted(database: Path, params: Params) -> None:
+    run_pipeline(database.parent, params)
+    sync()
+    store = connect()
+    store.client.delete_run(by_name(store)["clean"].info.run_id)
+    sync()
+    assert len(store.runs()) == 4
+    store.client.delete_run(by_name(store)["repro-uncommitted"].info.run_id)
+    Log("sample", params).end("FINISHED")
+    sync()
+    assert len(store.runs()) == 4
+
+
+def test_runs_of_other_people_are_left_alone(database: Path, params: Params) -> None:
+    store = connect()
+    foreign = store.client.create_run(store.experiment_id, run_name="mine")
+    run_pipeline(database.parent, params)
+    sync()
+    assert len(store.runs()) == 4
+    assert store.client.get_run(foreign.info.run_id).info.status == "RUNNING"
+
+
+def test_one_journal_that_mlflow_refuses_holds_up_no_other(database: Path, params: Params) -> None:
+    bad = Log("clean", params)
+    bad.metrics({"no such name!": 1})
+    bad.end("FINISHED")
+    Log("split", params).end("FINISHED")
+    (sentence,) = sync()
+    assert "clean-001" in sentence
+    assert by_name(connect())["split"].info.status == "FINISHED"
+
+
+def test_two_trainings_never_share_a_colour(database: Path, params: Params) -> None:
+    for stage in ("train-bigram", "train-gpt"):
+        Log(stage, params).end("FINISHED")
+    sync()
+    runs = by_name(connect())
+    colors = {runs[stage].data.tags["mlflow.runColor"] for stage in ("train-bigram", "train-gpt")}
+    assert len(colors) == 2
+
+
+def test_endless_and_undefined_losses_arrive(database: Path, params: Params) -> None:
+    log = Log("train-gpt", params)
+    for step, value in enumerate((float("nan"), float("inf"))):
+        log.metrics({"val_nats_per_char": value}, step)
+    log.end("FINISHED")
+    sync()
+    store = connect()
+    assert len(points(store, by_name(store)["train-gpt"], "val_nats_per_char")) == 2
