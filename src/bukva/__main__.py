@@ -1,0 +1,45 @@
+"""What the Makefile asks for beside the pipeline: python -m bukva COMMAND."""
+
+import subprocess
+from pathlib import Path
+
+import typer
+
+from bukva import cli
+from bukva.files import read_json
+from bukva.params import read_params
+
+app = typer.Typer(no_args_is_help=True, **cli.STYLE)
+
+
+@app.command()
+def check() -> None:
+    """Validate params.yaml, as every stage does before its work."""
+    read_params()
+
+
+@app.command()
+def scores(metrics: Path = Path("reports/metrics.json")) -> None:
+    """Print the scores as a table, and the one next command."""
+    from rich.console import Console
+
+    from bukva.report.scores import table, verdict
+
+    values = read_json(metrics)
+    console = Console(highlight=False)
+    console.print(table(values))
+    console.print(verdict(values), soft_wrap=True)
+    console.print("\nLook at both models' losses: make ui", soft_wrap=True)
+    if _lock_is_new():
+        console.print(
+            'Make these numbers what experiments are compared with: git commit -am "Baseline on this machine"'
+        )
+
+
+def _lock_is_new() -> bool:
+    """Whether dvc.lock differs from the commit that `dvc exp show` compares with."""
+    return subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "dvc.lock"], capture_output=True).returncode == 1
+
+
+if __name__ == "__main__":
+    cli.call(app)

@@ -1,0 +1,30 @@
+"""How stages and commands are started: arguments from the command line, mistakes as one sentence."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from bukva.errors import BukvaError
+
+STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
+
+
+def run(main: Callable[..., None]) -> None:
+    """Call `main` with the command line's arguments; its annotations and docstring make --help."""
+    app = typer.Typer(**STYLE)
+    app.command()(main)
+    call(app)
+
+
+def call(app: typer.Typer) -> None:
+    """Run an application.
+
+    Exit status: 0; 1 after a BukvaError, told as its sentence; 2 for a wrong command line; 130 after Ctrl-C.
+    """
+    try:
+        app()
+    except BukvaError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)

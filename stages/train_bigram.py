@@ -1,0 +1,48 @@
+"""Stage train-bigram: the notes' table, learned, beside the exact one, counted."""
+
+from pathlib import Path
+from typing import Annotated
+
+import torch
+from typer import Argument
+
+from bukva import cli, progress
+from bukva.compute import prepare
+from bukva.evaluation.floors import count_pairs
+from bukva.modelfolder import save_model
+from bukva.models.bigram import BigramConfig
+from bukva.params import read_params
+from bukva.text.splitting import load_parts, refuse_short
+from bukva.text.tokenizers import CharTokenizer
+from bukva.tracking.journal import journal
+from bukva.training.curve import record
+from bukva.training.fit import fit, start
+
+
+def main(
+    vocab: Annotated[Path, Argument(help="vocab.json of stage tokenize.")],
+    split: Annotated[Path, Argument(help="Folder of stage split.")],
+    bigram: Annotated[Path, Argument(help="Folder to write: config, vocabulary, best, initial and exact tables.")],
+    curve: Annotated[Path, Argument(help="CSV to write: the losses by step.")],
+) -> None:
+    """Train the bigram and keep the table with the best val score."""
+    params = read_params()
+    recipe = params.train_bigram
+    with journal("train-bigram", params) as log:
+        parts = load_parts(split)
+        refuse_short({part: len(ids) for part, ids in parts.items()}, recipe.block_size, "train_bigram.block_size")
+        machine = prepare(params.compute)
+        tokenizer = CharTokenizer.load(vocab)
+        config = BigramConfig(vocab_size=len(tokenizer), block_size=recipe.block_size)
+        state = start(config, recipe, machine)
+        initial = state.weights()
+        updates = fit(state, parts, recipe, machine)
+        record(curve, progress.watch("train-bigram", recipe.n_steps, updates, log.metrics))
+        exact = {"counts": torch.from_numpy(count_pairs(parts["train"], len(tokenizer)))}
+        save_model(bigram, config, tokenizer, {"best": state.best_weights, "initial": initial, "exact": exact})
+        log.artifact(curve)
+        log.artifact(bigram, "model")
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,46 @@
+"""Stage train-gpt: splits in, a GPT and its curve out."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument
+
+from bukva import cli, progress
+from bukva.compute import prepare
+from bukva.modelfolder import save_model
+from bukva.models.gpt import GPTConfig
+from bukva.params import read_params
+from bukva.text.splitting import load_parts, refuse_short
+from bukva.text.tokenizers import CharTokenizer
+from bukva.tracking.journal import journal
+from bukva.training.curve import record
+from bukva.training.fit import fit, start
+
+
+def main(
+    vocab: Annotated[Path, Argument(help="vocab.json of stage tokenize.")],
+    split: Annotated[Path, Argument(help="Folder of stage split.")],
+    gpt: Annotated[Path, Argument(help="Folder to write: config, vocabulary, best and initial weights.")],
+    curve: Annotated[Path, Argument(help="CSV to write: the losses by step.")],
+) -> None:
+    """Train the GPT and keep the weights with the best val score."""
+    params = read_params()
+    recipe = params.train_gpt
+    with journal("train-gpt", params) as log:
+        parts = load_parts(split)
+        refuse_short({part: len(ids) for part, ids in parts.items()}, params.model.block_size, "model.block_size")
+        machine = prepare(params.compute)
+        tokenizer = CharTokenizer.load(vocab)
+        config = GPTConfig(vocab_size=len(tokenizer), **params.model.model_dump())
+        log.metrics({"n_parameters": config.n_parameters})
+        state = start(config, recipe, machine)
+        initial = state.weights()
+        updates = fit(state, parts, recipe, machine)
+        record(curve, progress.watch("train-gpt", recipe.n_steps, updates, log.metrics))
+        save_model(gpt, config, tokenizer, {"best": state.best_weights, "initial": initial})
+        log.artifact(curve)
+        log.artifact(gpt, "model")
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,56 @@
+"""Which module imports which, read from the source: for the tests of layers and of DVC's dependencies."""
+
+import ast
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def modules() -> dict[str, Path]:
+    """Every module of bukva and of the stages, by its dotted name."""
+    found = {}
+    for base, prefix in ((ROOT / "src" / "bukva", "bukva"), (ROOT / "stages", "stages")):
+        for file in sorted(base.rglob("*.py")):
+            parts = [prefix, *file.relative_to(base).with_suffix("").parts]
+            found[".".join(part for part in parts if part != "__init__")] = file
+    return found
+
+
+@cache
+def imported(name: str, *, while_typing: bool = False) -> frozenset[str]:
+    """What one module imports, anywhere in it: modules of ours by full name, others by the first part."""
+    tree = ast.parse(modules()[name].read_text(encoding="utf-8"))
+    hidden = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not while_typing:
+            hidden.update(ast.walk(node))
+    found = set()
+    for node in ast.walk(tree):
+        if node in hidden:
+            continue
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name} imports by dots"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                found.add(whole if whole in modules() else str(node.module))
+    return frozenset(item if item in modules() else item.split(".")[0] for item in found)
+
+
+def reached(name: str, *, except_for: Collection[str] = ()) -> frozenset[str]:
+    """Our modules that a module imports, directly or through others, but not the excepted packages or through them."""
+    seen, waiting = set(), [name]
+    while waiting:
+        for item in imported(waiting.pop()):
+            if item in modules() and item not in seen and not belongs(item, except_for):
+                seen.add(item)
+                waiting.append(item)
+    return frozenset(seen)
+
+
+def belongs(name: str, packages: Collection[str]) -> bool:
+    """Whether a module is one of these packages or lies in one; in `bukva` itself lies none."""
+    return any(name == package or (package != "bukva" and name.startswith(f"{package}.")) for package in packages)
