@@ -26,17 +26,17 @@ check: $(MADE) ## formatting, lint, types and the fast tests, within a minute
 	ruff format --check .
 	ruff check .
 	mypy
-	pytest -m "not slow" -n 2
+	pytest -m "not slow" -n 2 --dist loadfile
 
 test: $(MADE) ## all that check does, and the tests that run DVC and train; within ten minutes
 	ruff format --check .
 	ruff check .
 	mypy
-	pytest -n 2
+	pytest -n 2 --dist loadfile
 
 $(MADE): requirements.lock numerics.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bukva needs Python 3.11 or newer; this is " + sys.version.split()[0])'
 	@echo "Making .venv (some 2 GB of packages, once) ..."
 	@$(PYTHON) -m venv --clear .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/pip install -qq --disable-pip-version-check -r requirements.lock
 	@touch $@

@@ -24,7 +24,7 @@ NOT_DEPS = {
     "bukva.errors": "the type of an error: a stage that raises it has no outputs",
     "bukva.progress": "what is shown while waiting",
     "bukva.tracking": "journal and MLflow; they read outputs and write none",
-    "stages": "empty",
+    "stages": "how threads wait",
 }
 # bukva.text.corpora reads it, and an import does not tell.
 DATA_DEPS = {"download": ["src/bukva/text/corpora.yaml"], "clean": ["src/bukva/text/rules"]}

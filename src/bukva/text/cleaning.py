@@ -90,7 +90,7 @@ def clean_collection(raw: Path, target: Path, rules: str) -> dict[str, Any]:
         "chars_before": int(before["chars"].sum()),
         "chars": chars,
         "symbols": len(symbols),
-        "removed": {rule: dataclasses.asdict(counts) for rule, counts in totals.items()},
+        "removed": [{"rule": rule, **dataclasses.asdict(counts)} for rule, counts in totals.items()],
     }
 
 

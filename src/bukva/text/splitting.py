@@ -81,16 +81,19 @@ def report(table: "pd.DataFrame", parts: dict[str, Spans]) -> dict[str, Any]:
     """Characters of each part, and of each category and author in it, for reports/split.json."""
     result: dict[str, Any] = {}
     for part, span in parts.items():
-        chars = table[["category", "author"]].assign(chars=span[:, 1] - span[:, 0])
-        categories = {
-            category: {
-                "chars": int(works["chars"].sum()),
-                "authors": {author: int(n) for author, n in works.groupby("author")["chars"].sum().items()},
-            }
-            for category, works in chars.groupby("category")
+        works = table[["category", "author"]].assign(chars=span[:, 1] - span[:, 0])
+        result[part] = {
+            "chars": int(works["chars"].sum()),
+            "categories": _summed(works, ["category"]),
+            "authors": _summed(works, ["category", "author"]),
         }
-        result[part] = {"chars": int(chars["chars"].sum()), "categories": categories}
     return result
+
+
+def _summed(works: "pd.DataFrame", by: list[str]) -> list[dict[str, Any]]:
+    """Rows of characters by these columns; a list, because that is what DVC can draw."""
+    sums = works.groupby(by, as_index=False)["chars"].sum()
+    return [{**row, "chars": int(row["chars"])} for row in sums.to_dict("records")]
 
 
 def _cumulated(split: params.Split) -> list[Fraction]:
