@@ -259,6 +259,7 @@ def test_info_that_leads_nowhere_is_counted(source, target) -> None:
         (b"name,year", {}, 0),
         (b"\xef\xbb\xbfname,year\r\na,1\r\n", {"a": "1"}, 0),
         (b"year, name\n1, a \n", {"a": "1"}, 0),
+        (b"name,year\na,\n", {"a": None}, 0),
         (b"name,year,pages\na,1,2\nb,1\n", {"a": "1"}, 1),
         (b"title,year\na,1\n", {}, 2),
         (b"name,year\n" + b"a" * 200_000 + b",1\nb,2\n", {"b": "2"}, 1),
@@ -303,6 +304,12 @@ def test_an_archive_at_an_address_is_unpacked_and_a_lone_top_folder_goes(top, se
     body = tar_gz({f"{top}poems/Blok/1.txt": "1", f"{top}prose/Gogol/2.txt": "2"})
     get(target, "url", url=server.has("/books", body), digest=sha256(body).hexdigest())
     assert texts(target) == {Document("poems", "Blok", "1"): "1", Document("prose", "Gogol", "2"): "2"}
+
+
+def test_an_archive_of_one_file_is_one_work(server, target) -> None:
+    body = tar_gz({"book.txt": "x"})
+    get(target, "url", url=server.has("/a.tgz", body), digest=sha256(body).hexdigest())
+    assert texts(target) == {Document("-", "-", "book"): "x"}
 
 
 def test_what_macos_packs_beside_the_folder_does_not_count(server, target, tmp_path) -> None:
@@ -397,7 +404,7 @@ def test_a_text_of_the_registry_is_one_work(target, tmp_path, monkeypatch) -> No
     digest = sha256(b"x").hexdigest()
     entry = Source("", "", "", "https://nowhere.invalid/input.txt", "tiny.txt", "text", digest)
     monkeypatch.setattr(corpora, "registry", lambda: {"tinyshakespeare": entry})
-    monkeypatch.setenv("BUKVA_MIRROR", str(write(tmp_path / "mirror", {"tiny.txt": "x"})))
+    monkeypatch.setenv("BUKVA_MIRROR", str(write(tmp_path / "mirror", {"tiny.txt": "x", "other.txt": "y"})))
     get(target, "tinyshakespeare")
     assert texts(target) == {Document("-", "-", "tiny"): "x"}
 

@@ -40,6 +40,14 @@ def test_a_file_arrives_byte_by_byte_and_its_progress_is_told(server, target, mo
     assert told == [*((n, len(BODY)) for n in range(20_000, len(BODY), 20_000)), (len(BODY), len(BODY))]
 
 
+def test_the_server_is_asked_for_the_file_as_it_lies_there(server, target) -> None:
+    def reply(request: BaseHTTPRequestHandler) -> None:
+        request.send_error(200 if request.headers["Accept-Encoding"] == "identity" else 406)
+
+    server.replies["/file"] = reply
+    fetch(server.address + "/file", target, silent)
+
+
 def test_an_encoding_that_the_server_claims_is_not_undone(server, target) -> None:
     def reply(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
@@ -200,9 +208,9 @@ def test_a_mirror_folder_without_the_file_is_noted_once_and_the_network_used(ser
 
 
 def test_a_mirror_on_the_network_is_asked_first(server, tmp_path, monkeypatch) -> None:
-    server.has("/mirror/a%20book.txt", BODY)
+    server.has("/mirror/book%20%231.txt", BODY)
     monkeypatch.setenv("BUKVA_MIRROR", f"{server.address}/mirror/")
-    path = obtain(refused_address(), "a book.txt", tmp_path, silent, pytest.fail, DIGEST)
+    path = obtain(refused_address(), "book #1.txt", tmp_path, silent, pytest.fail, DIGEST)
     assert path.read_bytes() == BODY
 
 

@@ -145,7 +145,7 @@ def read_info(raw: bytes) -> tuple[dict[str, str | None], int]:
 def _cells(line: str) -> list[str]:
     """One row, or nothing; read by itself, so that a quote that never closes spoils no other."""
     try:
-        return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
+        return [cell.strip() for cell in next(csv.reader([line]))]
     except csv.Error:
         return []
 
