@@ -184,3 +184,9 @@ def test_a_snapshot_writes_its_journal_in_the_original_repository(
     with journal("clean", params):
         pass
     assert the_journal().folder.is_relative_to(alone)
+
+
+def test_a_stage_never_imports_mlflow(project: Path) -> None:
+    program = "import sys; from bukva.tracking import journal, publish; print('mlflow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert done.stdout == "False\n"

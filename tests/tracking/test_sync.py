@@ -165,6 +165,32 @@ def test_a_journal_that_grows_is_followed(database: Path, params: Params) -> Non
     assert {run.info.status for run in store.runs()} == {"FINISHED"}
 
 
+def test_what_a_store_has_is_not_sent_again(database: Path, params: Params) -> None:
+    log = Log("train-gpt", params)
+    write_text(database.parent / "curve.csv", "step\n")
+    log.artifact(database.parent / "curve.csv")
+    sync()
+    for sent in (database.parent / "mlruns").rglob("curve.csv"):
+        sent.unlink()
+    log.metrics({"val_nats_per_char": 3.0}, 1)
+    log.end("FINISHED")
+    sync()
+    store = connect()
+    run = by_name(store)["train-gpt"]
+    assert len(points(store, run, "val_nats_per_char")) == 1
+    assert files(store, run) == []
+
+
+def test_an_experiment_runs_while_one_of_its_stages_does(database: Path, params: Params) -> None:
+    running = Log("train-gpt", params)
+    Log("clean", params).end("FINISHED")
+    sync()
+    assert by_name(connect())["repro-uncommitted"].info.status == "RUNNING"
+    running.end("FINISHED")
+    sync()
+    assert by_name(connect())["repro-uncommitted"].info.status == "FINISHED"
+
+
 def test_an_experiment_ends_as_its_last_stage_did(database: Path, params: Params) -> None:
     store = connect()
     for status in ("FAILED", "KILLED", "FINISHED"):
@@ -201,17 +227,27 @@ def test_a_name_used_again_with_other_parameters_is_another_run(
     assert sorted(run.data.params["model.n_head"] for run in whole) == ["1", "2"]
 
 
-def test_what_was_deleted_in_mlflow_stays_deleted(database: Path, params: Params) -> None:
+def test_a_stage_that_was_deleted_in_mlflow_stays_deleted(database: Path, params: Params) -> None:
     run_pipeline(database.parent, params)
     sync()
     store = connect()
     store.client.delete_run(by_name(store)["clean"].info.run_id)
-    sync()
+    assert sync() == []
     assert len(store.runs()) == 4
+
+
+def test_an_experiment_that_was_deleted_in_mlflow_stays_deleted(database: Path, params: Params) -> None:
+    log = Log("train-gpt", params)
+    sync()
+    store = connect()
     store.client.delete_run(by_name(store)["repro-uncommitted"].info.run_id)
+    log.end("FINISHED")
     Log("sample", params).end("FINISHED")
-    sync()
-    assert len(store.runs()) == 4
+    assert sync() == []
+    assert {name: run.info.status for name, run in by_name(store).items()} == {
+        "repro-uncommitted": "RUNNING",
+        "train-gpt": "RUNNING",
+    }
 
 
 def test_runs_of_other_people_are_left_alone(database: Path, params: Params) -> None:
@@ -223,14 +259,29 @@ def test_runs_of_other_people_are_left_alone(database: Path, params: Params) -> 
     assert store.client.get_run(foreign.info.run_id).info.status == "RUNNING"
 
 
-def test_one_journal_that_mlflow_refuses_holds_up_no_other(database: Path, params: Params) -> None:
-    bad = Log("clean", params)
-    bad.metrics({"no such name!": 1})
-    bad.end("FINISHED")
+def test_a_journal_that_cannot_be_shown_holds_up_no_other(database: Path, params: Params) -> None:
+    odd = Log("clean", params)
+    odd.metrics({"no such name!": 1})
+    odd.end("FINISHED")
+    write_text(database.parent / "metrics.json", "{")
+    torn = Log("evaluate", params)
+    torn.artifact(database.parent / "metrics.json")
+    torn.end("FINISHED")
     Log("split", params).end("FINISHED")
-    (sentence,) = sync()
-    assert "clean-001" in sentence
+    sentences = sync()
+    assert ["clean-001" in sentences[0], "evaluate-001" in sentences[1]] == [True, True]
     assert by_name(connect())["split"].info.status == "FINISHED"
+
+
+def test_an_experiment_whose_end_was_not_told_is_told_later(database: Path, params: Params) -> None:
+    run_pipeline(database.parent, params)
+    sync()
+    store = connect()
+    store.client.update_run(by_name(store)["repro-uncommitted"].info.run_id, "RUNNING")
+    first = by_name(store)["evaluate"].info.end_time
+    sync()
+    whole = by_name(store)["repro-uncommitted"].info
+    assert (whole.status, whole.end_time) == ("FINISHED", first)
 
 
 def test_two_trainings_never_share_a_colour(database: Path, params: Params) -> None:

@@ -42,62 +42,58 @@ def stage_tags(start: Record, parent: str, color: int) -> dict[str, str]:
     }
 
 
-def words(records: Iterable[Record]) -> dict[str, str]:
-    """The tags that a stage set itself, and what it said at its end."""
-    said: dict[str, str] = {}
-    for record in records:
-        if record["record"] == "tags":
-            said |= record["values"]
-        elif record["record"] == "end" and record["note"]:
-            said["mlflow.note.content"] = record["note"]
-    return said
+def all_params(records: Iterable[Record]) -> list["Param"]:
+    """All of params.yaml, if the start is among the records."""
+    return [param for record in _only("start", records) for param in _params(record["params"])]
 
 
-def own_params(start: Record) -> dict[str, Any]:
-    """The parameters that the stage reads, of all that the experiment has."""
-    return {name: value for name, value in start["params"].items() if name.partition(".")[0] in start["sections"]}
-
-
-def artifacts(records: Iterable[Record]) -> list[str]:
-    """Paths below the journal's folder of artifacts."""
-    return [record["path"] for record in records if record["record"] == "artifact"]
+def own_params(records: Iterable[Record]) -> list["Param"]:
+    """Those of them that the stage reads."""
+    return [
+        param
+        for record in _only("start", records)
+        for param in _params(record["params"])
+        if param.key.partition(".")[0] in record["sections"]
+    ]
 
 
 def points(records: Iterable[Record]) -> list["Metric"]:
     """The metrics with the times they had, by which MLflow knows a point that it already has."""
     return [
         point
-        for record in records
-        if record["record"] == "metrics"
+        for record in _only("metrics", records)
         for point in _points(record["values"], record["at"], record["step"])
     ]
 
 
 def scores(journal: Journal, records: Iterable[Record]) -> list["Metric"]:
-    """The numbers of the file of scores, named as DVC names them, when stage evaluate just wrote it."""
+    """The numbers of the file of scores, named as DVC names them, if stage evaluate wrote it among the records."""
     return [
         point
-        for record in records
-        if (record["record"], record.get("path"), journal.start["stage"]) == ("artifact", SCORES, "evaluate")
+        for record in _only("artifact", records)
+        if (journal.start["stage"], record["path"]) == ("evaluate", SCORES)
         for point in _points(_numbers(read_json(journal.folder / "artifacts" / SCORES)), record["at"], 0)
     ]
 
 
-def as_params(values: Mapping[str, Any]) -> list["Param"]:
-    """MLflow keeps parameters as text; all but text becomes JSON."""
-    from mlflow.entities import Param
-
-    return [
-        Param(name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        for name, value in values.items()
-    ]
+def artifacts(records: Iterable[Record]) -> list[str]:
+    """Paths below the journal's folder of artifacts."""
+    return [record["path"] for record in _only("artifact", records)]
 
 
-def as_tags(values: Mapping[str, str]) -> list["RunTag"]:
-    """Tags as MLflow takes them in a batch."""
+def words(records: Iterable[Record], offset: int) -> list["RunTag"]:
+    """What the stage said itself, why it ended, and how far its journal was read."""
     from mlflow.entities import RunTag
 
-    return [RunTag(name, value) for name, value in values.items()]
+    said = {name: word for record in _only("tags", records) for name, word in record["values"].items()}
+    for end in _only("end", records):
+        if end["note"]:
+            said["mlflow.note.content"] = end["note"]
+    return [RunTag(name, word) for name, word in {**said, "bukva.synced": str(offset)}.items()]
+
+
+def _only(kind: str, records: Iterable[Record]) -> list[Record]:
+    return [record for record in records if record["record"] == kind]
 
 
 def _common_tags(start: Record) -> dict[str, str]:
@@ -109,6 +105,16 @@ def _common_tags(start: Record) -> dict[str, str]:
         "mlflow.source.type": "LOCAL",
         "mlflow.user": start["user"],
     }
+
+
+def _params(values: Mapping[str, Any]) -> list["Param"]:
+    """MLflow keeps parameters as text; all but text becomes JSON."""
+    from mlflow.entities import Param
+
+    return [
+        Param(name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for name, value in values.items()
+    ]
 
 
 def _numbers(tree: dict[str, Any]) -> dict[str, float]:

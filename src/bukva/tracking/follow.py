@@ -30,14 +30,13 @@ def follow(folder: Path) -> bool:
         try:
             view = view or View(connect())
             troubles = view.update(_same_experiment(journal))
-            pause = PUSH_SECONDS
         except Exception as error:
             troubles = [explain(error)]
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         for trouble in troubles:
             print(f"{journal.id.rpartition('/')[0]}: {trouble}", flush=True)
         if over:
             return not troubles
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS) if troubles else PUSH_SECONDS
         _sleep(journal, pause)
 
 

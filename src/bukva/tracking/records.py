@@ -113,10 +113,7 @@ class Log:
             yield
         except OSError as error:
             if not self._told:
-                print(
-                    f"MLflow will lack something of {self.stage}: its journal failed, {error}.",
-                    file=sys.stderr,
-                )
+                print(f"MLflow will lack something of {self.stage}: its journal failed, {error}.", file=sys.stderr)
             self._told = True
 
 

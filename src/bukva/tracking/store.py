@@ -1,6 +1,7 @@
 """One MLflow store: where it is, how it is opened, and the few things that are asked of it.
 
-mlflow is imported when a store is opened, after its environment is set, and nowhere else but in sync.py.
+mlflow is imported inside functions that run when a store is opened or later: importing it takes seconds, and it
+reads its environment, which is set first.
 """
 
 import contextlib
@@ -8,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from filelock import FileLock
@@ -17,7 +18,7 @@ from bukva.files import project_root
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import Experiment, Run
 
 EXPERIMENT = "bukva"
 LOCK_SECONDS = 60
@@ -63,16 +64,19 @@ class Store:
 def connect() -> Store:
     """Open the store that MLFLOW_TRACKING_URI names, else the project's own database; make what is missing.
 
-    Under the lock, because MLflow processes that create one database at the same time break each other.
+    A database under the lock, because processes that make its tables at the same time break each other.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     from mlflow import MlflowClient
 
-    with lock():
+    with contextlib.nullcontext() if is_server() else lock():
         client = MlflowClient(tracking_uri=tracking_uri())
-        experiment = client.get_experiment_by_name(EXPERIMENT)
-        return Store(client, experiment.experiment_id if experiment else _create_experiment(client))
+        known = client.get_experiment_by_name(EXPERIMENT)
+    if not known:
+        with lock():
+            known = client.get_experiment_by_name(EXPERIMENT) or _create_experiment(client)
+    return Store(client, known.experiment_id)
 
 
 @contextlib.contextmanager
@@ -108,8 +112,8 @@ def explain(error: Exception) -> str:
     return without_password(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")
 
 
-def _create_experiment(client: "MlflowClient") -> str:
+def _create_experiment(client: "MlflowClient") -> "Experiment":
     # absolute as well: MLflow would take the folder of the process that happens to come first
-    artifacts: Any = None if is_server() else (project_root() / "mlruns").as_uri()
+    artifacts = None if is_server() else (project_root() / "mlruns").as_uri()
     tags = {"mlflow.experimentKind": "custom_model_development"}
-    return str(client.create_experiment(EXPERIMENT, artifact_location=artifacts, tags=tags))
+    return client.get_experiment(client.create_experiment(EXPERIMENT, artifact_location=artifacts, tags=tags))

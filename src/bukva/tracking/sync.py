@@ -7,8 +7,6 @@ run, so what is complete is not even read.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +41,7 @@ class Shown:
             journal=tags.get("bukva.journal", ""),
             kind=tags.get("bukva.kind", ""),
             status=info.status,
-            ended_at=info.end_time,
+            ended_at=info.end_time if info.status != "RUNNING" else None,  # MLflow keeps that of a former end
             deleted=info.lifecycle_stage == "deleted",
             synced=int(tags.get("bukva.synced", 0)),
         )
@@ -57,13 +55,10 @@ class View:
         self._shown: dict[str, Shown] = {}  # by journal, or by the experiment's key
         self._remember(store.runs())
 
-    def update(self, journals: Iterable[Journal]) -> list[str]:
-        """Bring the store up to date; returns a sentence for each journal that MLflow refused."""
-        refused = []
-        by_key = attrgetter("key")
-        for key, news in groupby(sorted(filter(self._is_news, journals), key=by_key), by_key):
-            for journal in news:
-                refused += self._try_to_push(journal)
+    def update(self, journals: list[Journal]) -> list[str]:
+        """Bring the store up to date; returns a sentence for each journal that could not be shown."""
+        refused = [trouble for journal in filter(self._is_news, journals) for trouble in self._try_to_push(journal)]
+        for key in {journal.key for journal in journals}:
             self._settle(key)
         return refused
 
@@ -80,31 +75,30 @@ class View:
         return identity in self._shown and self._shown[identity].deleted
 
     def _try_to_push(self, journal: Journal) -> list[str]:
+        """One journal that MLflow or we cannot digest must not hold up the others; a store in trouble must."""
         from mlflow.exceptions import MlflowException
 
         try:
             self._push(journal)
+        except (KeyError, ValueError) as error:
+            return [f"{journal.folder}: {explain(error)}"]
         except MlflowException as error:
-            if error.error_code != "INVALID_PARAMETER_VALUE":  # not this journal: the store is in trouble
+            if error.error_code != "INVALID_PARAMETER_VALUE":
                 raise
-            return [f"MLflow refuses {journal.folder}. {explain(error)}"]
+            return [f"{journal.folder}: {explain(error)}"]
         return []
 
     def _push(self, journal: Journal) -> None:
         status, ended_at = journal.status()  # asked first: behind an end there is nothing more to read
         whole, run = self._runs_of(journal)
         records, offset = journal.read(run.synced)
-        if run.synced == 0:
-            self._client.log_batch(whole.run_id, params=entries.as_params(journal.start["params"]))
-            self._client.log_batch(run.run_id, params=entries.as_params(entries.own_params(journal.start)))
-        self._client.log_batch(run.run_id, metrics=entries.points(records))
+        scores = entries.scores(journal, records)
+        self._client.log_batch(whole.run_id, scores, entries.all_params(records))
+        self._client.log_batch(run.run_id, entries.points(records) + scores, entries.own_params(records))
         for path in entries.artifacts(records):
             self._upload(run, journal.folder / "artifacts", Path(path))
-        for shown in (run, whole):
-            self._client.log_batch(shown.run_id, metrics=entries.scores(journal, records))
         # the last word: whoever is stopped before it does it all again, to the same result
-        said = {**entries.words(records), "bukva.synced": str(offset)}
-        self._client.log_batch(run.run_id, tags=entries.as_tags(said))
+        self._client.log_batch(run.run_id, tags=entries.words(records, offset))
         run.synced = offset
         self._set_status(run, status, ended_at)
 
@@ -135,19 +129,24 @@ class View:
                 self._client.log_artifact(run.run_id, str(file), "" if folder == "." else folder)
 
     def _settle(self, key: str) -> None:
+        whole = self._shown.get(key)
+        if whole and not whole.deleted and (whole.status, whole.ended_at) != self._verdict(key):
+            with lock():
+                self._remember(self._store.runs(key))  # another process may know of stages that we do not
+                self._set_status(self._shown[key], *self._verdict(key))
+
+    def _verdict(self, key: str) -> tuple[str, int | None]:
         """A whole experiment runs while one of its stages does; else it ended as the last of them did."""
-        with lock():
-            self._remember(self._store.runs(key))
-            stages = [shown for shown in self._shown.values() if shown.key == key and shown.journal]
-            if stages:
-                last = max(stages, key=lambda shown: (shown.status == "RUNNING", shown.ended_at or 0))
-                self._set_status(self._shown[key], last.status, last.ended_at)
+        stages = [shown for shown in self._shown.values() if shown.key == key and shown.journal]
+        last = max(stages, key=lambda shown: (shown.status == "RUNNING", shown.ended_at or 0), default=None)
+        return (last.status, last.ended_at) if last else ("RUNNING", None)
 
     def _set_status(self, run: Shown, status: str, ended_at: int | None) -> None:
+        if (run.status, run.ended_at) == (status, ended_at):
+            return
         if status == "RUNNING":
-            if run.status != status:
-                self._client.update_run(run.run_id, status)
-        elif (run.status, run.ended_at) != (status, ended_at):
+            self._client.update_run(run.run_id, status)
+        else:
             self._client.set_terminated(run.run_id, status, ended_at)
         run.status, run.ended_at = status, ended_at
 

@@ -102,16 +102,5 @@ def _become_server(port: int) -> NoReturn:
         "PYTHONWARNINGS": "ignore",
     }
     os.chdir(project_root())
-    command = [
-        sys.executable,
-        "-m",
-        "mlflow",
-        "server",
-        "--workers",
-        "1",
-        "--host",
-        HOST,
-        "--port",
-        str(port),
-    ]
+    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", HOST, "--port", str(port)]
     os.execve(sys.executable, command, environment)
