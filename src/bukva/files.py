@@ -68,6 +68,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         part.rename(path)
         _fsync(path.parent)
     finally:
+        if old.exists() and not path.exists():  # interrupted between the two names
+            old.rename(path)
         shutil.rmtree(part, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
 

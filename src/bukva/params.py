@@ -102,7 +102,7 @@ class Model(Section):
     @model_validator(mode="after")
     def _heads_share_the_channels(self) -> "Model":
         if self.n_embd % self.n_head:
-            fitting = [n for n in range(1, self.n_embd + 1) if self.n_embd % n == 0 and n <= 64]
+            fitting = [n for n in range(1, min(self.n_embd, 64) + 1) if self.n_embd % n == 0]
             raise _mistake(
                 "n_head",
                 self.n_head,
@@ -209,15 +209,16 @@ def read_params(path: Path = PARAMS) -> Params:
 def read_raw_params(path: Path = PARAMS) -> dict[str, Any]:
     """The file as DVC reads it, sections not yet validated."""
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
 
     try:
-        raw = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise BukvaError(f"{path}: there is no such file; run this in the project's folder.") from None
+        raise BukvaError(f"{path}: there is no such file; run this in the project's folder. {WAY_BACK}") from None
     except UnicodeDecodeError as error:
         raise BukvaError(f"{path}: byte {error.start} is not UTF-8. {WAY_BACK}") from None
-    except YAMLError as error:
+    try:
+        raw = YAML(typ="safe").load(text)
+    except Exception as error:  # the parser lets through what int(), float(), datetime() and the stack raise
         raise BukvaError(f"{path}: not YAML: {' '.join(str(error).split())}. {WAY_BACK}") from None
     if not isinstance(raw, dict):
         raise BukvaError(f"{path}: holds {type(raw).__name__}, not sections with keys. {WAY_BACK}")
@@ -247,7 +248,7 @@ def _sentence(details: ErrorDetails) -> str:
         case "mistake":
             return f"{'.'.join([*location, str(context['key'])])}: {context['value']} {context['what']}."
         case "extra_forbidden":
-            return f"{where}: unknown key with value {value!r}; {_known_keys(location)}."
+            return f"{where}: unknown key with value {value!r}; {_known_keys(location)}"
         case "missing":
             return f"{where}: missing; put it back (git diff params.yaml shows what went)."
         case "literal_error":
@@ -266,4 +267,4 @@ def _known_keys(location: list[str]) -> str:
         section = section.model_fields[part].annotation  # type: ignore[assignment]
     known = list(section.model_fields)
     close = difflib.get_close_matches(location[-1], known, n=1)
-    return f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    return f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}."

@@ -14,8 +14,9 @@ def bits(nats: float) -> float:
 def quantity(n: float) -> str:
     """A count for people: 950, 12.3k, 4.56M, 1.20G."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if n >= size:
-            return f"{n / size:.3g}{unit}"
+        if n >= 0.9995 * size:  # 999.9k would be 1000k
+            digits = 2 if n < 9.995 * size else 1 if n < 99.95 * size else 0
+            return f"{n / size:.{digits}f}{unit}"
     return f"{n:.0f}"
 
 

@@ -34,7 +34,9 @@ def tokenize(clean: Path, target: Path, tokenize: params.Tokenize, split: params
             try:
                 ids[start : start + len(text)] = tokenizer.encode(text)
             except BukvaError as error:
-                raise BukvaError(f"{document.path}: {error}; tokenize.vocabulary all would do.") from None
+                raise BukvaError(
+                    f"{document.path}: {error}; tokenize.vocabulary all would do.\n{params.WAY_BACK}"
+                ) from None
             start += len(text)
         ids.flush()
     return tokenizer, start

@@ -52,9 +52,10 @@ def refuse_short(n_chars: dict[str, int], block_size: int, key: str) -> None:
     """
     for part, n in n_chars.items():
         if n < block_size + 1:
+            fits = f"{n - 1:,} or less, " if n > 2 else ""  # a window has 2 characters of context at least
             raise BukvaError(
                 f"params.yaml, {key}: {block_size} characters of context and the next do not fit {part}, which has "
-                f"{n:,}; {max(n - 1, 0):,} or less, a larger split.{part} or more text would do.\n{params.WAY_BACK}"
+                f"{n:,}; {fits}a larger split.{part} or more text would do.\n{params.WAY_BACK}"
             )
 
 
@@ -92,15 +93,16 @@ def report(table: "pd.DataFrame", parts: dict[str, Spans]) -> dict[str, Any]:
 
 def _summed(works: "pd.DataFrame", by: list[str]) -> list[dict[str, Any]]:
     """Rows of characters by these columns; a list, because that is what DVC can draw."""
-    sums = works.groupby(by, as_index=False)["chars"].sum()
-    return [{**row, "chars": int(row["chars"])} for row in sums.to_dict("records")]
+    sums = works.groupby(by)["chars"].sum()
+    return [dict(zip([*by, "chars"], row, strict=True)) for row in sums.reset_index().itertuples(index=False)]
 
 
 def _cumulated(split: params.Split) -> list[Fraction]:
     """Where train, val and test end, as exact fractions: 0.9 + 0.05 in floating point is not 0.95."""
     train, val = Fraction(str(split.train)), Fraction(str(split.val))
-    return [train, train + val, Fraction(1)] if split.test > 0 else [train, Fraction(1)]
+    return [train, min(train + val, Fraction(1)), Fraction(1)] if split.test > 0 else [train, Fraction(1)]
 
 
 def _cut(chars: Spans, share: Fraction) -> Spans:
-    return chars * share.numerator // share.denominator
+    # in Python's integers: the digits of a share times a corpus outgrow 64 bits
+    return np.array([n * share.numerator // share.denominator for n in chars.tolist()], np.int64)

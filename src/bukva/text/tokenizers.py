@@ -71,7 +71,10 @@ class CharTokenizer:
             BukvaError: the file holds no alphabet.
         """
         try:
-            return cls(read_json(path)["chars"])
+            chars = read_json(path)["chars"]
+            if not isinstance(chars, list):
+                raise TypeError("chars is no list")
+            return cls(chars)
         except (ValueError, KeyError, TypeError) as error:
             raise BukvaError(f"{path}: not a vocabulary ({error}); rerun stage tokenize.") from None
 

@@ -1,0 +1,110 @@
+"""From works to one array of ids, and an alphabet that is all of them's or that of train."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bukva.errors import BukvaError
+from bukva.params import WAY_BACK, Split, Tokenize
+from bukva.text.documents import Document, read_table, write_collection
+from bukva.text.encoding import refuse_prompts, tokenize
+from bukva.text.splitting import load_parts, save_parts, spans
+from bukva.text.tokenizers import CharTokenizer
+
+ALL, TRAIN = Tokenize(kind="char", vocabulary="all"), Tokenize(kind="char", vocabulary="train")
+HALVES = Split(strategy="tail", train=0.5, val=0.5, test=0)
+
+
+def collection(folder, *texts):
+    """Works a, b, c ... of these texts, and the folder they are in."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_collection(folder, [(Document("c", "A", work), text) for work, text in zip("abcdef", texts, strict=False)])
+    return folder
+
+
+def joined(target):
+    """What the ids in a folder say."""
+    return CharTokenizer.load(target / "vocab.json").decode(np.load(target / "ids.npy"))
+
+
+def test_ids_are_those_of_the_works_in_the_order_of_the_table(tmp_path):
+    clean = collection(tmp_path / "clean", "вба", "", "😀\n", "ба")
+    tokenizer, n_ids = tokenize(clean, tmp_path / "tokens", ALL, HALVES)
+    ids = np.load(tmp_path / "tokens" / "ids.npy")
+    assert tokenizer.chars == ["\n", "а", "б", "в", "😀"]
+    assert ids.tolist() == [3, 2, 1, 4, 0, 2, 1]
+    assert (ids.dtype, n_ids) == (np.dtype("uint8"), 7)
+    assert json.loads((tmp_path / "tokens" / "vocab.json").read_text()) == {"chars": tokenizer.chars}
+    assert sorted(path.name for path in (tmp_path / "tokens").iterdir()) == ["ids.npy", "vocab.json"]
+
+
+def test_more_than_256_characters_take_two_bytes_each(tmp_path):
+    text = "".join(map(chr, range(0x400, 0x501)))
+    tokenize(collection(tmp_path / "clean", text), tmp_path / "tokens", ALL, HALVES)
+    assert np.load(tmp_path / "tokens" / "ids.npy").dtype == np.dtype("uint16")
+    assert joined(tmp_path / "tokens") == text
+
+
+def test_the_alphabet_of_train_is_that_of_the_train_shares_only(tmp_path):
+    clean = collection(tmp_path / "clean", "абаа", "вгвв")
+    tokenizer, _ = tokenize(clean, tmp_path / "tokens", TRAIN, HALVES)
+    assert tokenizer.chars == ["а", "б", "в", "г"]
+    front = Split(strategy="contiguous", train=0.5, val=0.5, test=0)
+    with pytest.raises(BukvaError, match=r"c/A/b\.txt: not among the 2 characters .* 'в' \(U\+0432 "):
+        tokenize(clean, tmp_path / "tokens", TRAIN, front)
+
+
+def test_a_character_that_train_lacks_is_refused_and_work_and_character_are_named(tmp_path):
+    clean = collection(tmp_path / "clean", "абаа", "вгвёѣ")
+    tokenize(clean, tmp_path / "tokens", ALL, HALVES)
+    with pytest.raises(BukvaError) as error:
+        tokenize(clean, tmp_path / "tokens", TRAIN, HALVES)
+    said = str(error.value)
+    assert said.startswith("c/A/b.txt: not among the 4 characters of the vocabulary: 'ё' (U+0451 ")
+    assert "'ѣ' (U+0463 CYRILLIC SMALL LETTER YAT)" in said
+    assert said.endswith(f"; tokenize.vocabulary all would do.\n{WAY_BACK}")
+    assert joined(tmp_path / "tokens") == "абаавгвёѣ"  # the former outputs are whole
+
+
+texts = st.lists(st.text("абв\n😀", max_size=8), min_size=1, max_size=4)
+strategies = st.sampled_from(["tail", "contiguous"])
+fractions = st.sampled_from([(0.5, 0.5, 0.0), (0.8, 0.1, 0.1), (0.3, 0.3, 0.4)])
+
+
+@settings(max_examples=15)
+@given(texts, strategies, fractions)
+def test_an_alphabet_of_train_is_what_stage_split_gives_train_and_covers_all_or_is_refused(texts, strategy, fractions):
+    train, val, test = fractions
+    chosen = Split(strategy=strategy, train=train, val=val, test=test)
+    with tempfile.TemporaryDirectory() as temporary:
+        clean, tokens, parts = (Path(temporary) / name for name in ("clean", "tokens", "split"))
+        collection(clean, *texts)
+        everything, _ = tokenize(clean, tokens, ALL, chosen)
+        assert joined(tokens) == "".join(texts)
+        save_parts(parts, np.load(tokens / "ids.npy"), spans(read_table(clean)["chars"], chosen))
+        seen = sorted(set(everything.decode(load_parts(parts)["train"])))
+        if seen == everything.chars:
+            tokenizer, _ = tokenize(clean, tokens, TRAIN, chosen)
+            assert tokenizer.chars == seen
+        else:
+            with pytest.raises(BukvaError, match=f"not among the {len(seen)} characters"):
+                tokenize(clean, tokens, TRAIN, chosen)
+        assert joined(tokens) == "".join(texts)
+
+
+def test_prompts_over_the_alphabet_are_taken():
+    refuse_prompts(CharTokenizer(["\n", "а", "б"]), ["\n", "абба"])
+
+
+def test_a_prompt_that_cannot_be_encoded_is_refused_and_named():
+    with pytest.raises(BukvaError) as error:
+        refuse_prompts(CharTokenizer(["\n", "а", "б"]), ["\n", "аббат"])
+    assert str(error.value) == (
+        "params.yaml, sample.prompts: 'аббат': not among the 3 characters of the vocabulary: "
+        "'т' (U+0442 CYRILLIC SMALL LETTER TE); the first is number 5 of 'аббат'; another prompt would do.\n" + WAY_BACK
+    )
