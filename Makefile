@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH := src
 
 .DEFAULT_GOAL := help
-.PHONY: help repro ui sync check test
+.PHONY: help repro ui sync experiments check test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ ui: $(MADE) ## open MLflow on the losses of both models (loopback only)
 
 sync: $(MADE) ## fill MLflow from the journals again; doubles nothing
 	@python -m bukva.tracking sync
+
+experiments: $(MADE) ## all experiments: what was changed, and the held-out scores
+	@dvc exp show --only-changed --drop '(stages|src|data|reports|numerics)|train\.|nats|chars|floors|window|context|short|full' --keep 'bits_per_char' || true
 
 check: $(MADE) ## formatting, lint, types and the fast tests, within a minute
 	ruff format --check .
