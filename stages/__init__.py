@@ -1,11 +1,12 @@
 """The stages; each is run as a module, python -m stages.NAME, so that this comes before anything it imports.
 
-OpenMP's idle threads spin by default, on cores that somebody else may need: two trainings at once then took six times
-as long as with threads that sleep, and one training beside a busy process five times (docs/log.md). Alone on the
-machine, OMP_WAIT_POLICY=active in the environment is faster. OpenMP reads it once, when torch is loaded; it changes no
-byte of an output.
+OpenMP's idle threads spin, by default long enough to take a core from whoever needs it: two trainings at once, or one
+beside a busy process, then took five to twelve times as long instead of twice. A short spin costs little alone and
+leaves the others be (docs/log.md). GNU's OpenMP reads the number once, when torch is loaded; it changes no byte of an
+output, and OMP_WAIT_POLICY in the environment comes first.
 """
 
 import os
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
