@@ -6,7 +6,8 @@ import inspect
 import re
 import shlex
 import subprocess
-from pathlib import Path
+import sys
+import tomllib
 
 import pytest
 import yaml
@@ -106,7 +107,7 @@ def test_every_script_explains_itself(stage):
     from bukva import cli
 
     help_text = subprocess.run(
-        ["python", "-m", script(stage), "--help"], cwd=ROOT, env={"PYTHONPATH": "src", "PATH": _path()},
+        [sys.executable, "-m", script(stage), "--help"], cwd=ROOT, env={"PYTHONPATH": "src"},
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert "Usage:" in help_text
@@ -152,7 +153,24 @@ def test_dvc_reads_the_parameters_as_we_do():
     assert Params.model_validate(raw).model_dump() == raw
 
 
-def _path() -> str:
-    import sys
+def test_the_lock_file_pins_every_package_that_is_asked_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    text = "\n".join((ROOT / name).read_text() for name in ("numerics.lock", "requirements.lock"))
+    pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", text, re.MULTILINE))
+    normal = {re.sub(r"[-_.]+", "-", name).lower() for name in pinned}
+    assert {re.sub(r"[-_.]+", "-", name.split("==")[0]).lower() for name in asked} <= normal
+    assert pinned["torch"] == "2.13.0"
 
-    return str(Path(sys.executable).parent)
+
+def test_every_package_that_is_imported_is_asked_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = {name.split("==")[0] for name in project["dependencies"]}
+    names = {"yaml": "pyyaml", "ruamel": "ruamel.yaml", "pydantic_core": "pydantic", "urllib3": "requests"}
+    ours = {"bukva", "stages", "__future__"}
+    used = (
+        {item for name in modules() for item in imported(name) if item not in modules()}
+        - sys.stdlib_module_names
+        - ours
+    )
+    assert {names.get(item, item) for item in used} <= asked
