@@ -23,7 +23,7 @@ sync: $(MADE) ## fill MLflow from the journals again; doubles nothing
 	@python -m bukva.tracking sync
 
 experiments: $(MADE) ## all experiments: what was changed, and the held-out scores
-	@dvc exp show --only-changed --drop '(stages|src|data|reports|numerics)|train\.|nats|chars|floors|window|context|short|full' --keep 'bits_per_char' || true
+	@dvc exp show --only-changed --drop 'Created|nats_per_char$$|chars$$|^(floors|window|context|src|data|stages|reports|numerics)'
 
 check: $(MADE) ## formatting, lint, types and the fast tests, within a minute
 	ruff format --check .
