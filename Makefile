@@ -14,7 +14,7 @@ help: ## list the targets
 repro: $(MADE) ## run the pipeline on the text that params.yaml names, and print the scores
 	@python -m bukva check
 	@dvc repro
-	@python -m bukva scores
+	@python -m bukva scores reports/metrics.json
 
 ui: $(MADE) ## open MLflow on the losses of both models (loopback only)
 	@python -m bukva.tracking serve

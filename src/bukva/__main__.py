@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -19,7 +20,7 @@ def check() -> None:
 
 
 @app.command()
-def scores(metrics: Path = Path("reports/metrics.json")) -> None:
+def scores(metrics: Annotated[Path, typer.Argument(help="metrics.json of stage evaluate.")]) -> None:
     """Print the scores as a table, and the one next command."""
     from rich.console import Console
 
