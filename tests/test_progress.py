@@ -15,7 +15,7 @@ def clock(monkeypatch):
 
 
 def updates(clock):
-    """Five updates of 1,000 characters in two seconds; scoring val takes 3 s before the first and 28 s after the last."""
+    """Five updates of 1,000 characters in 2 s each; scoring val takes 3 s before the first and 28 s at the last."""
     clock[0] += 3
     yield Progress(0, 0, 0.0, None, 4.5, 4.5)
     for step in range(1, 5):

@@ -33,13 +33,15 @@ def scores(metrics: Annotated[Path, typer.Argument(help="metrics.json of stage e
     console.print("\nLook at both models' losses: make ui", soft_wrap=True)
     if _lock_is_new():
         console.print(
-            'Make these numbers what experiments are compared with: git commit -am "Baseline on this machine"'
+            "\ndvc.lock differs from the last commit, which experiments are compared with; next:", soft_wrap=True
         )
+        console.print('git commit -am "Baseline on this machine"', soft_wrap=True)
 
 
 def _lock_is_new() -> bool:
-    """Whether dvc.lock differs from the commit that `dvc exp show` compares with."""
-    return subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "dvc.lock"], capture_output=True).returncode == 1
+    """Whether dvc.lock differs from that of the last commit, or is in none."""
+    status = subprocess.run(["git", "status", "--porcelain", "--", "dvc.lock"], capture_output=True)
+    return bool(status.stdout)
 
 
 if __name__ == "__main__":
