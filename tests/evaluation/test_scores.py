@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bukva.evaluation.scores import evaluate
+from bukva.evaluation.scores import evaluate, worth_of_context
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.params import Evaluate
@@ -84,3 +84,14 @@ def test_the_table_has_every_model_and_split(metrics):
     assert [column.header for column in result.columns] == ["model", "train", "val", "test"]
     assert result.row_count == 5
     assert list(result.columns[3].cells)[-1] == f"{metrics['gpt']['test']['bits_per_char']:.3f}"
+
+
+def test_short_context_means_exactly_so_many_characters_before_each():
+    torch.manual_seed(1)
+    gpt, ids = GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).eval(), parts("train", "val")["val"][:40]
+    torch.nn.init.normal_(gpt.wpe.weight)  # so that every position tells
+    windows = [ids[max(0, i - 2) : i] for i in range(1, len(ids))]
+    logits = [gpt(torch.from_numpy(window.astype(np.int64))[None])[0, -1] for window in windows]
+    nats = [-logit.log_softmax(-1)[int(target)].item() for logit, target in zip(logits, ids[1:], strict=True)]
+    worth = worth_of_context(gpt, ids, 2, 1000)
+    assert worth["short_bits_per_char"] == pytest.approx(np.mean(nats) / np.log(2), abs=1e-5)
