@@ -1,7 +1,7 @@
 """Cleaning: from the text as it was found to the text the models see, every removal counted.
 
 A rule set is a table (rules/*.yaml) with a reason for each entry. The work is done on arrays of code points,
-a few passes over each work, because a loop over lines or characters costs seconds on a large corpus.
+one work at a time: what a rule takes away is a mask, and counting it is a sum.
 """
 
 import dataclasses

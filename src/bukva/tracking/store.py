@@ -1,7 +1,7 @@
 """One MLflow store: where it is, how it is opened, and the few things that are asked of it.
 
-mlflow is imported inside functions that run when a store is opened or later: importing it takes seconds, and it
-reads its environment, which is set first.
+mlflow is imported inside functions that run when a store is opened or later: importing it takes a second or more,
+and it reads its environment, which is set first.
 """
 
 import contextlib
