@@ -7,7 +7,8 @@ from typer import Argument
 
 from bukva import cli
 from bukva.params import read_params
-from bukva.text.encoding import refuse_prompts, tokenize
+from bukva.text.encoding import tokenize
+from bukva.text.prompts import refuse_unreadable
 from bukva.tracking.journal import journal
 
 
@@ -19,7 +20,7 @@ def main(
     params = read_params()
     with journal("tokenize", params) as log:
         tokenizer, n_ids = tokenize(clean, tokens, params.tokenize, params.split)
-        refuse_prompts(tokenizer, params.sample.prompts)
+        refuse_unreadable(tokenizer, params.sample, params.evaluate)
         log.metrics({"vocab_size": len(tokenizer), "ids": n_ids})
         log.artifact(tokens / "vocab.json")
         print(f"tokenize: {n_ids:,} ids over {len(tokenizer)} characters")

@@ -1,7 +1,16 @@
-"""The lecture's code, slow and obvious: nested loops over batch, heads and positions. The witness of the tests."""
+"""The lecture's code, slow and obvious: nested loops over batch, heads and positions. The witness of the tests.
+
+Letters as in bukva.models.attention.
+"""
+
+import cmath
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+# ---- averaging the past, three ways
 
 
 def average_by_loop(x: Tensor) -> Tensor:
@@ -12,6 +21,23 @@ def average_by_loop(x: Tensor) -> Tensor:
         for t in range(T):
             y[b, t] = x[b, : t + 1].mean(0)
     return y
+
+
+def average_by_product(x: Tensor) -> Tensor:
+    """The same, by a triangle of ones whose rows are made to sum to 1."""
+    T = x.shape[1]
+    weights = torch.tril(torch.ones(T, T, dtype=x.dtype))
+    return weights / weights.sum(1, keepdim=True) @ x
+
+
+def average_by_softmax(x: Tensor) -> Tensor:
+    """The same, by the softmax of affinities that are all 0, and -inf towards the future."""
+    T = x.shape[1]
+    future = torch.tril(torch.ones(T, T)) == 0
+    return torch.zeros(T, T, dtype=x.dtype).masked_fill(future, float("-inf")).softmax(-1) @ x
+
+
+# ---- attention
 
 
 def attend_by_loop(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
@@ -28,3 +54,42 @@ def attend_by_loop(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
                 for s in range(visible):
                     y[b, h, t] += shares[s] * v[b, h, s]
     return y
+
+
+class Head(NamedTuple):
+    """What one head makes of a position, three times (C,) -> (hs,)."""
+
+    query: Callable[[Tensor], Tensor]
+    key: Callable[[Tensor], Tensor]
+    value: Callable[[Tensor], Tensor]
+
+
+def head_by_loop(x: Tensor, memory: Tensor, head: Head, *, causal: bool) -> Tensor:
+    """(B, T, C) who asks, (B, S, C) who answers (x itself, or another text) -> (B, T, hs)."""
+    answers = []
+    for asking, answering in zip(x, memory, strict=True):
+        q = torch.stack([head.query(position) for position in asking])
+        k = torch.stack([head.key(position) for position in answering])
+        v = torch.stack([head.value(position) for position in answering])
+        answers.append(attend_by_loop(q[None, None], k[None, None], v[None, None], causal=causal)[0, 0])
+    return torch.stack(answers)
+
+
+def heads_by_loop(
+    x: Tensor, memory: Tensor, heads: Sequence[Head], proj: Callable[[Tensor], Tensor], *, causal: bool
+) -> Tensor:
+    """(B, T, C), (B, S, C) -> (B, T, C): the heads one by one, their answers side by side, mixed by the projection."""
+    return proj(torch.cat([head_by_loop(x, memory, head, causal=causal) for head in heads], dim=-1))
+
+
+# ---- rotary positions, which the lecture only asks for: "attention has no notion of space"
+
+
+def turn_by_complex_numbers(x: Tensor, positions: Sequence[int]) -> Tensor:
+    """(..., T, hs): channels i and i + hs / 2 are one complex number, turned by 10000^(-2i / hs) at each position."""
+    half = x.shape[-1] // 2
+    z = torch.complex(x[..., :half], x[..., half:]).to(torch.complex128)
+    for t, position in enumerate(positions):
+        for i in range(half):
+            z[..., t, i] *= cmath.rect(1, position * 10_000 ** (-i / half))
+    return torch.cat([z.real, z.imag], dim=-1).to(x.dtype)

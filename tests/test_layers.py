@@ -47,7 +47,7 @@ def test_a_stage_imports_no_other_stage():
     [
         ("mlflow", ["bukva.tracking"]),
         ("torch", ["bukva.models", "bukva.compute", "bukva.modelfolder", "bukva.scoring", "bukva.sampling",
-                   "bukva.training", "bukva.report", "stages.train_bigram"]),
+                   "bukva.training", "bukva.evaluation.attention", "bukva.report", "stages.train_bigram"]),
         ("matplotlib", ["bukva.report"]),
         ("typer", ["bukva.cli", "bukva.__main__", "bukva.tracking", "stages"]),
     ],

@@ -112,7 +112,8 @@ def test_there_is_no_default_in_code():
         ("  n_heads: 8\n", "model.n_heads: unknown key with value 8; did you mean n_head?"),
         (
             "  colour: red\n",
-            "model.colour: unknown key with value 'red'; known are n_layer, n_head, n_embd, block_size, dropout.",
+            "model.colour: unknown key with value 'red'; known are n_layer, n_head, n_embd, block_size, dropout, "
+            "positions, norm, activation, bias, tie_weights.",
         ),
         ("mdoel:\n", "mdoel: unknown key with value None; did you mean model?"),
     ],
@@ -190,6 +191,7 @@ def test_a_section_is_keys(refused):
     ("key", "value"),
     [
         ("model__n_layer", "0"),
+        ("model__n_layer", "1001"),
         ("model__n_head", "0"),
         ("model__n_head", "-4"),
         ("model__n_embd", "0"),
@@ -224,6 +226,8 @@ def test_a_section_is_keys(refused):
         ],
         ("evaluate__short_context", "0"),
         ("evaluate__context_chars", "0"),
+        ("evaluate__attention_windows", "0"),
+        ("evaluate__leak_steps", "0"),
         ("sample__n_chars", "0"),
         ("sample__temperature", "-0.1"),
         ("sample__top_k", "-1"),
@@ -247,10 +251,14 @@ def test_a_number_out_of_range_is_refused(refused, key, value):
         ("tokenize__kind", "'char'"),
         ("tokenize__vocabulary", "'all' or 'train'"),
         ("split__strategy", "'tail' or 'contiguous'"),
+        ("model__positions", "'learned', 'rotary' or 'none'"),
+        ("model__norm", "'layernorm' or 'rmsnorm'"),
+        ("model__activation", "'gelu', 'relu' or 'relu2'"),
         ("compute__device", "'auto', 'cpu' or 'cuda'"),
         ("compute__precision", "'auto', 'fp32' or 'bf16'"),
         ("train_bigram__order", "'epoch' or 'random'"),
         ("train_gpt__order", "'epoch' or 'random'"),
+        ("sample__unknown", "'error', 'drop' or 'replace'"),
     ],
 )
 def test_an_unknown_name_is_refused_and_the_known_ones_are_named(refused, key, known):
@@ -265,6 +273,23 @@ def test_an_unknown_name_is_refused_and_the_known_ones_are_named(refused, key, k
 def test_heads_that_do_not_divide_the_channels_are_refused_and_those_that_do_are_named(refused, n_embd, n_head, would):
     sentence = refused(with_values(model__n_embd=n_embd, model__n_head=n_head))
     assert sentence == f"model.n_head: {n_head} does not divide n_embd {n_embd}; {would} would."
+
+
+def test_rotary_positions_need_heads_of_an_even_number_of_channels(file, refused):
+    assert params_with(file, model__positions="rotary").model.positions == "rotary"
+    assert refused(with_values(model__positions="rotary", model__n_embd=12, model__n_head=4)) == (
+        "model.positions: 'rotary' needs heads of an even number of channels, and n_embd 12 / n_head 4 is 3; "
+        "learned would do."
+    )
+
+
+def test_a_sentence_to_draw_must_fit_a_block(file, refused):
+    assert params_with(file, evaluate__attention_sentence="'" + "а" * 64 + "'").evaluate.attention_sentence == "а" * 64
+    sentence = refused(with_values(evaluate__attention_sentence="'" + "а" * 65 + "'"))
+    assert sentence.startswith("evaluate.attention_sentence: 'а")
+    assert sentence.endswith(
+        "has 65 characters, more than model.block_size 64; a shorter one, or '' for one from the text, would do."
+    )
 
 
 @pytest.fixture
@@ -284,7 +309,7 @@ def in_a_second():
 @pytest.mark.usefixtures("in_a_second")
 def test_it_is_refused_at_once_however_many_channels_there_are():
     raw = SECTIONS | {"model": SECTIONS["model"] | {"n_head": 4, "n_embd": 10**400 + 1}}
-    with pytest.raises(BukvaError, match="does not divide"):
+    with pytest.raises(BukvaError, match=r"model.n_embd: .* is out of range"):
         parse_params(raw, "params.yaml")
 
 

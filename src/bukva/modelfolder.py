@@ -1,6 +1,6 @@
 """A trained model on disk: whoever has the folder needs nothing else, and nothing in it is ever unpickled.
 
-config.json             which model, and its shape
+config.json             which model, its shape, and the digest of its vocabulary
 vocab.json              the characters behind the ids
 best.safetensors        the weights with the best val score
 initial.safetensors     the weights before the first update
@@ -8,12 +8,14 @@ exact.safetensors       bigram only: how often each character follows each, on t
 """
 
 import dataclasses
+import hashlib
 from pathlib import Path
 from typing import Literal
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
-from torch import Tensor, nn
+from torch import Tensor
 
 from bukva.errors import BukvaError
 from bukva.files import atomic_folder, read_json, write_json
@@ -25,6 +27,8 @@ Model = Bigram | GPT
 Config = BigramConfig | GPTConfig
 Tensors = dict[str, Tensor]
 
+CPU = torch.device("cpu")
+REMEDY = "rerun the training stage."
 CONFIGS: dict[str, type[BigramConfig] | type[GPTConfig]] = {"bigram": BigramConfig, "gpt": GPTConfig}
 
 
@@ -37,40 +41,74 @@ def save_model(folder: Path, config: Config, tokenizer: CharTokenizer, weights: 
     """Write the folder in one step; `weights` are named best, initial and so on."""
     kind = next(name for name, type_ in CONFIGS.items() if isinstance(config, type_))
     with atomic_folder(folder) as part:
-        write_json(part / "config.json", {"model": kind, **dataclasses.asdict(config)})
+        shape = {"model": kind, **dataclasses.asdict(config), "vocab_sha256": _digest(tokenizer)}
+        write_json(part / "config.json", shape)
         tokenizer.save(part / "vocab.json")
         for name, tensors in weights.items():
-            (part / f"{name}.safetensors").write_bytes(save(tensors))
+            # the format has no two names for one memory, which tied weights are
+            own = {key: tensor.clone() for key, tensor in tensors.items()}
+            (part / f"{name}.safetensors").write_bytes(save(own))
 
 
-def load_model(folder: Path, weights: Literal["best", "initial"] = "best") -> tuple[Model, CharTokenizer]:
-    """The model with the named weights, in evaluation mode, and its tokenizer.
+def load_model(
+    folder: Path, weights: Literal["best", "initial"] = "best", device: torch.device = CPU
+) -> tuple[Model, CharTokenizer]:
+    """The model with the named weights, on a device, in evaluation mode, and its tokenizer.
 
     Raises:
         BukvaError: config, vocabulary and tensors do not fit each other; names which.
     """
     tokenizer = CharTokenizer.load(folder / "vocab.json")
-    model = build(_load_config(folder / "config.json"))
-    if len(tokenizer) != model.config.vocab_size:
+    config, digest = _load_config(folder / "config.json")
+    if len(tokenizer) != config.vocab_size:
         raise BukvaError(
-            f"{folder}: vocab.json has {len(tokenizer)} characters, config.json says {model.config.vocab_size}; "
-            "rerun the training stage."
+            f"{folder}: vocab.json has {len(tokenizer)} characters, config.json says {config.vocab_size}; {REMEDY}"
         )
-    _load_weights(model, folder / f"{weights}.safetensors")
-    return model.eval(), tokenizer
+    if digest != _digest(tokenizer):
+        raise BukvaError(f"{folder}: vocab.json holds other characters than those the model has learned; {REMEDY}")
+    tensors = _load_tensors(folder / f"{weights}.safetensors", config)
+    model = build(config)
+    model.load_state_dict(tensors)
+    return model.to(device).eval(), tokenizer
 
 
-def _load_config(path: Path) -> Config:
+def _digest(tokenizer: CharTokenizer) -> str:
+    return hashlib.sha256("".join(tokenizer.chars).encode("utf-32-le")).hexdigest()
+
+
+def _load_config(path: Path) -> tuple[Config, str]:
     try:
         values = read_json(path)
-        return CONFIGS[values.pop("model")](**values)
+        digest = values.pop("vocab_sha256")
+        return CONFIGS[values.pop("model")](**values), digest
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BukvaError(f"{path}: not the shape of a model ({error}); rerun the training stage.") from None
+        raise BukvaError(f"{path}: not the shape of a model ({error}); {REMEDY}") from None
 
 
-def _load_weights(model: nn.Module, path: Path) -> None:
+def _load_tensors(path: Path, config: Config) -> Tensors:
+    """The tensors of a file, once they are known to be those that a model of this shape has."""
     try:
-        model.load_state_dict(load_file(path))
-    except (OSError, SafetensorError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise BukvaError(f"{path}: does not fit config.json beside it ({reason}); rerun the training stage.") from None
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise BukvaError(f"{path}: not readable as tensors ({' '.join(str(error).split())}); {REMEDY}") from None
+    if misfit := _misfit(tensors, config):
+        raise BukvaError(f"{path}: does not fit config.json beside it: {misfit}; {REMEDY}")
+    return tensors
+
+
+def _misfit(tensors: Tensors, config: Config) -> str | None:
+    """What keeps these tensors from being the weights of a model of this shape."""
+    with torch.device("meta"):  # shapes without memory: a config may claim any size
+        wanted = build(config).state_dict()
+    for name in sorted(wanted.keys() | tensors.keys()):
+        found, fitting = _describe(tensors.get(name)), _describe(wanted.get(name))
+        if found != fitting:
+            return f"{name} is {found}, not {fitting}"
+    tied = isinstance(config, GPTConfig) and config.tie_weights
+    if tied and not torch.equal(tensors["wte.weight"], tensors["lm_head.weight"]):
+        return "wte.weight and lm_head.weight are tied and differ"
+    return None
+
+
+def _describe(tensor: Tensor | None) -> str:
+    return "absent" if tensor is None else f"{tensor.dtype} {tuple(tensor.shape)}".removeprefix("torch.")

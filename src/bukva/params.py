@@ -35,6 +35,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0)]
 Order = Literal["epoch", "random"]
+Unknown = Literal["error", "drop", "replace"]
 
 
 class Section(BaseModel):
@@ -91,13 +92,18 @@ class Split(Section):
 
 
 class Model(Section):
-    """The size of the GPT."""
+    """The shape of the GPT."""
 
-    n_layer: Count
-    n_head: Count
-    n_embd: Count
-    block_size: Annotated[int, Field(ge=2)]
+    n_layer: Annotated[int, Field(ge=1, le=1000)]
+    n_head: Annotated[int, Field(ge=1, le=2**24)]
+    n_embd: Annotated[int, Field(ge=1, le=2**24)]
+    block_size: Annotated[int, Field(ge=2, le=2**24)]
     dropout: Annotated[float, Field(ge=0, lt=1)]
+    positions: Literal["learned", "rotary", "none"]
+    norm: Literal["layernorm", "rmsnorm"]
+    activation: Literal["gelu", "relu", "relu2"]
+    bias: bool
+    tie_weights: bool
 
     @model_validator(mode="after")
     def _heads_share_the_channels(self) -> "Model":
@@ -107,6 +113,13 @@ class Model(Section):
                 "n_head",
                 self.n_head,
                 f"does not divide n_embd {self.n_embd}; {', '.join(map(str, fitting))} would",
+            )
+        if self.positions == "rotary" and self.n_embd // self.n_head % 2:
+            raise _mistake(
+                "positions",
+                self.positions,
+                f"needs heads of an even number of channels, and n_embd {self.n_embd} / n_head {self.n_head} is "
+                f"{self.n_embd // self.n_head}; learned would do",
             )
         return self
 
@@ -147,7 +160,7 @@ class Training(Section):
 class TrainBigram(Training):
     """The notes' bigram; its windows are shorter than the GPT's, for it looks at one character only."""
 
-    block_size: Annotated[int, Field(ge=2)]
+    block_size: Annotated[int, Field(ge=2, le=2**24)]
 
 
 class TrainGPT(Training):
@@ -159,6 +172,9 @@ class Evaluate(Section):
 
     short_context: Count
     context_chars: Count
+    attention_sentence: str
+    attention_windows: Count
+    leak_steps: Count
 
 
 class Sample(Section):
@@ -170,6 +186,7 @@ class Sample(Section):
     top_k: Annotated[int, Field(ge=0)]
     top_p: Annotated[float, Field(gt=0, le=1)]
     seed: Seed
+    unknown: Unknown
 
 
 class Params(Section):
@@ -193,6 +210,13 @@ class Params(Section):
                 "evaluate.short_context",
                 self.evaluate.short_context,
                 f"is more than model.block_size {self.model.block_size}; that or less would do",
+            )
+        if len(self.evaluate.attention_sentence) > self.model.block_size:
+            raise _mistake(
+                "evaluate.attention_sentence",
+                self.evaluate.attention_sentence,
+                f"has {len(self.evaluate.attention_sentence)} characters, more than model.block_size "
+                f"{self.model.block_size}; a shorter one, or '' for one from the text, would do",
             )
         return self
 

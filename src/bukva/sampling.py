@@ -1,13 +1,21 @@
 """Sampling: let a model go on from a prompt.
 
 Temperature divides the logits; top-k and top-p (nucleus; Holtzman et al. 2020) then leave only the likeliest
-characters. A model sees the last block_size characters of what is written so far, as in the notes.
+characters.
+
+What the model sees. The notes show it the last block_size characters and compute all of them anew for every
+character. Here what it sees starts at one place until block_size characters are there, and then moves on by half a
+block, so that it sees between half a block and a whole one, as in the window rule of the scores. Between two moves
+nothing that was computed changes, so keys and values can be kept in a cache, and each character costs one position
+instead of block_size. Without the cache the same characters come out, only slower. A cache cannot slide: positions
+are absolute when learned, and even rotary ones leave traces of dropped characters in the keys of the upper layers.
 """
 
 import torch
 from torch import Tensor
 
 from bukva.modelfolder import Model
+from bukva.models.gpt import GPT
 
 
 @torch.inference_mode()
@@ -20,24 +28,41 @@ def generate(
     top_k: int,
     top_p: float,
     rng: torch.Generator,
+    cached: bool = True,
 ) -> Tensor:
     """(B, T) prompt ids, T >= 1 -> (B, n_chars) ids that follow.
 
-    Temperature 0 takes the likeliest character; top_k = 0 and top_p = 1 leave all characters in.
+    Temperature 0 takes the likeliest character; top_k = 0 and top_p = 1 leave all characters in. A bigram has nothing
+    to keep, and is never cached.
     """
-    written = ids
-    for _ in range(n_chars):
-        logits = model(written[:, -model.block_size :])[:, -1].float()  # (B, V)
-        written = torch.cat([written, draw(logits, temperature, top_k, top_p, rng)], dim=1)
-    return written[:, ids.shape[1] :]
+    T = ids.shape[1]
+    written = torch.cat([ids, ids.new_empty(len(ids), n_chars)], dim=1)
+    caches, seen = None, 0
+    for stop in range(T, T + n_chars):
+        start = first_seen(stop, model.block_size)
+        if cached and isinstance(model, GPT):
+            if caches is None or start > first_seen(stop - 1, model.block_size):
+                caches, seen = model.new_caches(), start  # what was seen has moved: begin anew
+            logits = model(written[:, seen:stop], caches)
+            seen = stop
+        else:
+            logits = model(written[:, start:stop])
+        written[:, stop] = draw(logits[:, -1].float(), temperature, top_k, top_p, rng)
+    return written[:, T:]
+
+
+def first_seen(stop: int, block_size: int) -> int:
+    """Which of the first `stop` characters is the first that a model sees; it sees half a block at least."""
+    step = max(1, block_size // 2)
+    return max(0, -(-(stop - block_size) // step)) * step
 
 
 def draw(logits: Tensor, temperature: float, top_k: int, top_p: float, rng: torch.Generator) -> Tensor:
-    """(B, V) logits -> (B, 1) ids drawn from them."""
+    """(B, V) logits -> (B,) ids drawn from them."""
     if temperature == 0:
-        return logits.argmax(dim=-1, keepdim=True)
+        return logits.argmax(dim=-1)
     probabilities = keep_likeliest(logits / temperature, top_k, top_p).softmax(dim=-1)
-    return torch.multinomial(probabilities.cpu(), 1, generator=rng).to(logits.device)
+    return torch.multinomial(probabilities.cpu(), 1, generator=rng)[:, 0].to(logits.device)
 
 
 def keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:

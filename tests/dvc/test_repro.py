@@ -14,7 +14,16 @@ def test_the_first_run_runs_everything_and_leaves_nothing_to_do(project):
     assert project.ran(project.first) == STAGES
     assert "up to date" in project.run("dvc", "status")
     assert project.repro() == []
-    for name in ("metrics.json", "cleaning.json", "split.json", "samples.md", "losses.png", "curves/train_gpt.csv"):
+    for name in (
+        "metrics.json",
+        "cleaning.json",
+        "split.json",
+        "samples.md",
+        "losses.png",
+        "curves/train_gpt.csv",
+        "attention/attention.json",
+        "attention/weights_trained.png",
+    ):
         assert (project.folder / "reports" / name).stat().st_size, name
     metrics = json.loads(project.read("reports/metrics.json"))
     assert 2 < metrics["gpt"]["test"]["bits_per_char"] < 7

@@ -12,7 +12,7 @@ from bukva.report.scores import table, verdict
 from bukva.scoring import Score, nats_of
 
 V, T = 5, 6
-NUMBERS = Evaluate(short_context=2, context_chars=50)
+NUMBERS = Evaluate(short_context=2, context_chars=50, attention_sentence="", attention_windows=3, leak_steps=2)
 
 
 def parts(*names):

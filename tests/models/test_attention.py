@@ -1,107 +1,461 @@
 """Attention against the lecture's loops, torch's own layer and closed forms."""
 
+import itertools
+
 import pytest
 import torch
-from lecture import attend_by_loop, average_by_loop
+from lecture import (
+    Head,
+    attend_by_loop,
+    average_by_loop,
+    average_by_product,
+    average_by_softmax,
+    heads_by_loop,
+    turn_by_complex_numbers,
+)
 from torch import nn
 
-from bukva.models.attention import ATTEND, Attention, attention_weights, causal_mask
+from bukva.models.attention import (
+    ATTEND,
+    Attention,
+    LayerCache,
+    attend_explicit,
+    attention_scores,
+    attention_weights,
+    causal_mask,
+    explain,
+    rotary_turns,
+    rotate,
+)
 
 B, T, S, nh, hs = 2, 5, 7, 3, 11
 C = nh * hs
+
+kernels = pytest.mark.parametrize("kernel", ATTEND)
+both_masks = pytest.mark.parametrize("causal", [True, False])
+with_and_without_bias = pytest.mark.parametrize("bias", [True, False])
 
 
 def rand(*shape, seed=1):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def layer(*, causal=True, kernel="fused", dropout=0.0):
-    torch.manual_seed(2)
-    return Attention(C, nh, causal=causal, dropout=dropout, kernel=kernel).double().eval()
+def layer(*, n_embd=C, n_head=nh, causal=True, kernel="fused", dropout=0.0, bias=False):
+    """A layer in float64 whose parameters, biases too, are far enough from 0 to tell faults apart."""
+    attention = Attention(n_embd, n_head, causal=causal, dropout=dropout, bias=bias, kernel=kernel).double().eval()
+    for seed, parameter in enumerate(attention.parameters()):
+        parameter.data = rand(*parameter.shape, seed=seed) * parameter.shape[-1] ** -0.5
+    return attention
 
 
-def close(a, b):
-    torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+def close(a, b, atol=1e-12):
+    torch.testing.assert_close(a, b, rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize("kernel", ATTEND)
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize(("n_queries", "n_keys"), [(T, T), (T, S), (1, S), (1, 1)])
-def test_both_kernels_equal_the_lectures_loops(kernel, causal, n_queries, n_keys):
-    q, k, v = rand(B, nh, n_queries, hs, seed=1), rand(B, nh, n_keys, hs, seed=2), rand(B, nh, n_keys, hs, seed=3)
-    close(ATTEND[kernel](q, k, v, causal=causal, dropout=0.0), attend_by_loop(q, k, v, causal=causal))
+def same(a, b):
+    torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("causal", [True, False])
-def test_the_layer_equals_torchs_with_the_same_weights(causal):
-    ours, x = layer(causal=causal), rand(B, T, C)
-    theirs = nn.MultiheadAttention(C, nh, bias=False, batch_first=True, dtype=torch.float64)
-    theirs.load_state_dict({"in_proj_weight": ours.qkv.weight.detach(), "out_proj.weight": ours.proj.weight.detach()})
-    hidden = torch.ones(T, T, dtype=torch.bool).triu(1) if causal else None
-    close(ours(x), theirs(x, x, x, attn_mask=hidden, need_weights=False)[0])
+def cuttings(length):
+    """Every way to cut `length` positions into pieces: [5], [4, 1], [3, 2], [3, 1, 1] ..."""
+    for cuts in itertools.product([False, True], repeat=length - 1):
+        edges = [0, *(i for i, cut in enumerate(cuts, start=1) if cut), length]
+        yield [stop - start for start, stop in itertools.pairwise(edges)]
 
 
-@pytest.mark.parametrize("kernel", ATTEND)
-@pytest.mark.parametrize("t", range(T))
-def test_the_future_is_invisible(kernel, t):
-    attention, x = layer(kernel=kernel), rand(B, T, C)
-    before = attention(x)
-    x[:, t + 1 :] = 1e3
-    close(attention(x)[:, : t + 1], before[:, : t + 1])
+# ---- averaging the past
 
 
-def test_without_the_mask_the_future_is_visible():
-    attention, x = layer(causal=False), rand(B, T, C)
-    before = attention(x)
-    x[:, -1] += 1
-    assert (attention(x)[:, 0] - before[:, 0]).abs().min() > 1e-6
-
-
-@pytest.mark.parametrize("kernel", ATTEND)
-def test_batch_elements_never_talk(kernel):
-    attention, x = layer(kernel=kernel), rand(B, T, C)
-    before = attention(x)
-    x[1] = 1e3
-    close(attention(x)[0], before[0])
-
-
-def test_rows_of_weights_sum_to_one_and_the_first_looks_at_itself_only():
-    weights = attention_weights(rand(B, nh, T, hs), rand(B, nh, T, hs, seed=2), causal_mask(T, T))
-    close(weights.sum(-1), torch.ones(B, nh, T, dtype=torch.float64))
-    close(weights[..., 0, :], torch.eye(T, dtype=torch.float64)[0].expand(B, nh, T))
-
-
-def test_the_queries_are_the_last_of_the_positions():
-    assert causal_mask(2, 4).tolist() == [[True, True, True, False], [True, True, True, True]]
+@pytest.mark.parametrize("average", [average_by_product, average_by_softmax])
+def test_the_lectures_three_ways_to_average_the_past_agree(average):
+    x = rand(B, T, C)
+    close(average(x), average_by_loop(x))
 
 
 def test_equal_scores_average_the_past():
     x = rand(B, T, C)
-    same = torch.zeros(B, T, hs, dtype=torch.float64)
-    close(attention_weights(same, same, causal_mask(T, T)) @ x, average_by_loop(x))
+    close(attention_weights(torch.zeros(T, T).double(), causal_mask(T, T)) @ x, average_by_loop(x))
+
+
+@kernels
+def test_keys_that_say_nothing_average_the_past(kernel):
+    q, k, x = rand(B, T, hs), torch.zeros(B, T, hs).double(), rand(B, T, hs, seed=2)
+    close(ATTEND[kernel](q, k, x, causal=True, dropout=0.0), average_by_loop(x))
+
+
+# ---- scores and weights
 
 
 def test_scores_are_scaled_by_the_head_size():
     q = torch.full((1, 16), 0.5, dtype=torch.float64)
     k = torch.stack([torch.zeros(16), torch.ones(16)]).double()
-    close(attention_weights(q, k), torch.tensor([[0.0, 0.5 * 16 / 4]], dtype=torch.float64).softmax(-1))
+    close(attention_scores(q, k), torch.tensor([[0.0, 0.5 * 16 / 4]], dtype=torch.float64))
 
 
-def test_the_scale_keeps_the_variance_of_scores_near_one():
-    q, k = rand(64, 64, 16), rand(64, 64, 16, seed=2)
-    raw = q @ k.mT
-    assert raw.var().item() == pytest.approx(16, rel=0.05)
-    assert (raw * 16**-0.5).var().item() == pytest.approx(1, rel=0.05)
+def test_scores_are_queries_against_keys():
+    q, k = rand(B, T, hs), rand(B, S, hs, seed=2)
+    close(attention_scores(q, k), torch.einsum("bth,bsh->bts", q, k) / hs**0.5)
 
 
-@pytest.mark.parametrize("kernel", ATTEND)
-def test_dropout_acts_in_training_only(kernel):
-    attention, x = layer(kernel=kernel, dropout=0.5), rand(B, T, C)
+@pytest.mark.parametrize("head_size", [8, 16, 64])
+def test_the_scale_keeps_the_variance_of_scores_near_one(head_size):
+    q, k = rand(150, 64, head_size), rand(150, 64, head_size, seed=2)
+    assert (q @ k.mT).var().item() == pytest.approx(head_size, rel=0.05)
+    assert attention_scores(q, k).var().item() == pytest.approx(1, rel=0.05)
+
+
+@both_masks
+def test_rows_of_weights_sum_to_one(causal):
+    weights = attention_weights(10 * rand(B, nh, T, S), causal_mask(T, S) if causal else None)
+    assert (weights >= 0).all()
+    close(weights.sum(-1), torch.ones(B, nh, T, dtype=torch.float64))
+
+
+def test_the_first_position_looks_at_itself_only():
+    weights = attention_weights(rand(B, nh, T, T), causal_mask(T, T))
+    same(weights[..., 0, :], torch.eye(T, dtype=torch.float64)[0].expand(B, nh, T))
+
+
+def test_what_is_hidden_weighs_exactly_nothing():
+    weights = attention_weights(rand(B, nh, T, S), causal_mask(T, S))
+    assert (weights[..., ~causal_mask(T, S)] == 0).all()
+    assert (weights[..., causal_mask(T, S)] > 0).all()
+
+
+def test_the_queries_are_the_last_of_the_positions():
+    assert causal_mask(2, 4).tolist() == [[True, True, True, False], [True, True, True, True]]
+    assert causal_mask(3, 3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+    assert causal_mask(1, 3).tolist() == [[True, True, True]]
+
+
+# ---- the kernels
+
+
+@kernels
+@both_masks
+@pytest.mark.parametrize(("n_queries", "n_keys"), [(T, T), (T, S), (1, S), (1, 1)])
+def test_a_kernel_equals_the_lectures_loops(kernel, causal, n_queries, n_keys):
+    q, k, v = rand(B, nh, n_queries, hs, seed=1), rand(B, nh, n_keys, hs, seed=2), rand(B, nh, n_keys, hs, seed=3)
+    close(ATTEND[kernel](q, k, v, causal=causal, dropout=0.0), attend_by_loop(q, k, v, causal=causal))
+
+
+@kernels
+def test_more_may_ask_than_answer(kernel):
+    q, k, v = rand(B, nh, S, hs, seed=1), rand(B, nh, T, hs, seed=2), rand(B, nh, T, hs, seed=3)
+    close(ATTEND[kernel](q, k, v, causal=False, dropout=0.0), attend_by_loop(q, k, v, causal=False))
+
+
+@both_masks
+@pytest.mark.parametrize("n_keys", [T, S])
+def test_kernels_agree_in_bf16_within_its_precision(causal, n_keys):
+    q, k, v = (rand(B, nh, n, hs, seed=seed).bfloat16() for seed, n in ((1, T), (2, n_keys), (3, n_keys)))
+    exact = attend_by_loop(q.double(), k.double(), v.double(), causal=causal)
+    for kernel in ATTEND.values():
+        close(kernel(q, k, v, causal=causal, dropout=0.0).double(), exact, atol=0.03)
+
+
+FUSED_WIDENS = pytest.mark.xfail(raises=RuntimeError, reason="on CPU the fused kernel answers bf16 with float32")
+
+
+@pytest.mark.parametrize("kernel", ["explicit", pytest.param("fused", marks=FUSED_WIDENS)])
+def test_a_layer_of_bf16_answers_in_bf16(kernel):
+    attention, x = layer(kernel=kernel), rand(B, T, C, seed=9)
+    y = layer(kernel=kernel).bfloat16()(x.bfloat16())
+    assert y.dtype == torch.bfloat16
+    close(y.double(), attention(x), atol=0.05)
+
+
+@kernels
+def test_a_kernel_learns_what_the_loops_learn(kernel):
+    gradients = []
+    for attend in (attend_by_loop, ATTEND[kernel]):
+        q, k, v = (rand(B, nh, T, hs, seed=seed).requires_grad_() for seed in (1, 2, 3))
+        dropout = {} if attend is attend_by_loop else {"dropout": 0.0}
+        (attend(q, k, v, causal=True, **dropout) * rand(B, nh, T, hs, seed=4)).sum().backward()
+        gradients.append(torch.stack([q.grad, k.grad, v.grad]))
+    close(*gradients)
+
+
+@both_masks
+def test_explain_gives_the_average_and_the_weights_it_was_made_with(causal):
+    q, k, v = rand(B, nh, T, hs, seed=1), rand(B, nh, S, hs, seed=2), rand(B, nh, S, hs, seed=3)
+    y, weights = explain(q, k, v, causal=causal)
+    assert weights.shape == (B, nh, T, S)
+    close(weights, attention_weights(attention_scores(q, k), causal_mask(T, S) if causal else None))
+    close(weights @ v, y)
+    close(y, attend_by_loop(q, k, v, causal=causal))
+
+
+# ---- the layer against the lecture and against torch
+
+
+def lectures_heads(attention):
+    """The heads of a layer one by one: which rows of the packed weights are whose."""
+    n_embd, size = attention.proj.in_features, attention.proj.in_features // attention.n_head
+
+    def part(number, head):
+        rows = slice(number * n_embd + head * size, number * n_embd + (head + 1) * size)
+        bias = None if attention.qkv.bias is None else attention.qkv.bias[rows]
+        return lambda position: nn.functional.linear(position, attention.qkv.weight[rows], bias)
+
+    return [Head(*(part(number, head) for number in range(3))) for head in range(attention.n_head)]
+
+
+@kernels
+@both_masks
+@with_and_without_bias
+@pytest.mark.parametrize("n_head", [1, nh])
+def test_the_layer_equals_the_lectures_heads_one_by_one(kernel, causal, bias, n_head):
+    ours, x = layer(n_head=n_head, causal=causal, kernel=kernel, bias=bias), rand(B, T, C, seed=9)
+    close(ours(x), heads_by_loop(x, x, lectures_heads(ours), ours.proj, causal=causal))
+
+
+@kernels
+@with_and_without_bias
+@pytest.mark.parametrize("n_head", [1, nh])
+@pytest.mark.parametrize("n_memory", [S, T, 3, 1])
+def test_a_layer_with_a_memory_equals_the_lectures_heads_one_by_one(kernel, bias, n_head, n_memory):
+    ours = layer(n_head=n_head, causal=False, kernel=kernel, bias=bias)
+    x, memory = rand(B, T, C, seed=9), rand(B, n_memory, C, seed=10)
+    close(ours(x, memory), heads_by_loop(x, memory, lectures_heads(ours), ours.proj, causal=False))
+
+
+def torchs(ours, *, bias):
+    """torch's layer with the same weights."""
+    theirs = nn.MultiheadAttention(C, nh, bias=bias, batch_first=True, dtype=torch.float64).eval()
+    weights = {"in_proj_weight": ours.qkv.weight, "out_proj.weight": ours.proj.weight}
+    biases = {"in_proj_bias": ours.qkv.bias, "out_proj.bias": ours.proj.bias} if bias else {}
+    theirs.load_state_dict({name: tensor.detach() for name, tensor in (weights | biases).items()})
+    return theirs
+
+
+@kernels
+@both_masks
+@with_and_without_bias
+def test_the_layer_equals_torchs_with_the_same_weights(kernel, causal, bias):
+    ours, x = layer(causal=causal, kernel=kernel, bias=bias), rand(B, T, C, seed=9)
+    hidden = torch.ones(T, T, dtype=torch.bool).triu(1) if causal else None
+    close(ours(x), torchs(ours, bias=bias)(x, x, x, attn_mask=hidden, need_weights=False)[0])
+
+
+@kernels
+@with_and_without_bias
+def test_cross_attention_equals_torchs_with_the_same_weights(kernel, bias):
+    ours, x, memory = layer(causal=False, kernel=kernel, bias=bias), rand(B, T, C, seed=9), rand(B, S, C, seed=10)
+    close(ours(x, memory), torchs(ours, bias=bias)(x, memory, memory, need_weights=False)[0])
+
+
+@with_and_without_bias
+def test_a_memory_of_oneself_is_self_attention(bias):
+    attention, x = layer(bias=bias), rand(B, T, C, seed=9)
+    close(attention(x, x), attention(x))
+
+
+def test_heads_are_the_lectures_views_and_are_joined_as_they_were_split():
+    attention, x = layer(), rand(B, T, C)
+    heads = attention.split_heads(x)
+    same(heads, x.view(B, T, nh, hs).transpose(1, 2))
+    same(attention.join_heads(heads), x)
+
+
+# ---- who hears whom
+
+
+def influence(attention):
+    """(T, T), how much the output at t changes with the input at s."""
+    slopes = torch.autograd.functional.jacobian(
+        lambda x: attention(x).sum(-1)[0], rand(1, T, C, seed=9)
+    )  # (T, 1, T, C)
+    return slopes[:, 0].abs().sum(-1)
+
+
+@kernels
+@pytest.mark.parametrize("t", range(T))
+def test_the_future_is_invisible(kernel, t):
+    attention, x = layer(kernel=kernel), rand(B, T, C, seed=9)
+    before = attention(x)
+    x[:, t + 1 :] = 1e3
+    same(attention(x)[:, : t + 1], before[:, : t + 1])
+
+
+@kernels
+def test_each_position_hears_exactly_itself_and_those_before_it(kernel):
+    assert torch.equal(influence(layer(kernel=kernel)) > 0, causal_mask(T, T))
+
+
+@kernels
+def test_without_the_mask_the_layer_is_an_encoder_where_each_position_hears_all(kernel):
+    assert (influence(layer(kernel=kernel, causal=False)) > 1e-6).all()
+
+
+@kernels
+def test_batch_elements_never_talk(kernel):
+    attention, x = layer(kernel=kernel), rand(B, T, C, seed=9)
+    before = attention(x)
+    x[1] = 1e3
+    same(attention(x)[0], before[0])
+
+
+def test_heads_never_talk_before_the_projection():
+    attention, x = layer(), rand(B, T, C, seed=9)
+    nn.init.eye_(attention.proj.weight)
+    before = attention(x)
+    attention.qkv.weight.data[[0, C, 2 * C]] += 1  # a query, a key and a value of the first head
+    difference = (attention(x) - before).abs().amax((0, 1))
+    assert (difference[:hs] > 1e-9).all()
+    assert (difference[hs:] == 0).all()
+
+
+@kernels
+def test_permuting_the_past_changes_nothing_without_positions(kernel):
+    attention, x = layer(kernel=kernel), rand(B, T, C, seed=9)
+    permuted = x[:, [2, 0, 3, 1, T - 1]]
+    close(attention(permuted)[:, -1], attention(x)[:, -1])
+
+
+@kernels
+def test_permuting_the_past_changes_something_with_rotary_positions(kernel):
+    attention, x = layer(n_embd=24, kernel=kernel), rand(B, T, 24, seed=9)
+    turns = rotary_turns(0, T, 8)
+    permuted = x[:, [2, 0, 3, 1, T - 1]]
+    assert (attention(permuted, turns=turns) - attention(x, turns=turns))[:, -1].abs().max() > 1e-3
+
+
+# ---- rotary positions
+
+
+def test_rotation_equals_complex_multiplication():
+    x, positions = rand(B, nh, T, 14), range(40, 40 + T)
+    close(rotate(x, rotary_turns(40, 40 + T, 14)), turn_by_complex_numbers(x, positions), atol=1e-5)
+
+
+def test_the_first_position_is_not_turned():
+    x = rand(B, nh, 1, 14)
+    same(rotate(x, rotary_turns(0, 1, 14)), x)
+
+
+def test_rotation_keeps_norms():
+    x = rand(B, nh, T, 14)
+    close(rotate(x, rotary_turns(30, 30 + T, 14)).norm(dim=-1), x.norm(dim=-1), atol=1e-6)
+
+
+def test_rotated_scores_depend_on_distances_only():
+    q, k = rand(1, 14).expand(2 * T, -1), rand(1, 14, seed=2).expand(2 * T, -1)
+    turns = rotary_turns(0, 2 * T, 14)
+    scores = attention_scores(rotate(q, turns), rotate(k, turns))
+    for distance in range(-2 * T + 1, 2 * T):
+        along = scores.diagonal(distance)
+        close(along, along[:1].expand(len(along)), atol=1e-5)
+    assert scores[0].unique().numel() == 2 * T  # and no two distances are alike
+
+
+@both_masks
+def test_shifting_all_positions_changes_nothing_with_rotary_positions(causal):
+    attention, x = layer(n_embd=24, causal=causal), rand(B, T, 24, seed=9)
+    here, there = (attention(x, turns=rotary_turns(start, start + T, 8)) for start in (0, 100))
+    close(here, there, atol=1e-4)  # the angles are float32
+
+
+def test_the_layer_turns_queries_and_keys_and_no_values():
+    attention, x = layer(n_embd=24), rand(B, T, 24, seed=9)
+    q, k, v = (attention.split_heads(part) for part in attention.qkv(x).chunk(3, dim=-1))
+    q, k = (turn_by_complex_numbers(part, range(T)) for part in (q, k))
+    expected = attention.proj(attention.join_heads(attend_by_loop(q, k, v, causal=True)))
+    close(attention(x, turns=rotary_turns(0, T, 8)), expected, atol=1e-6)
+
+
+# ---- the cache
+
+
+@kernels
+@pytest.mark.parametrize("rotary", [False, True])
+def test_any_cutting_of_the_sequence_gives_the_same_output(kernel, rotary):
+    attention, x = layer(n_embd=24, kernel=kernel), rand(B, T, 24, seed=9)
+    turns = rotary_turns(0, T, 8) if rotary else None
+    whole = attention(x, turns=turns)
+    for lengths in cuttings(T):
+        cache = LayerCache(T)
+        pieces = []
+        for piece in x.split(lengths, dim=1):
+            start, stop = cache.length, cache.length + piece.shape[1]
+            pieces.append(attention(piece, turns=rotary_turns(start, stop, 8) if rotary else None, cache=cache))
+        close(torch.cat(pieces, dim=1), whole)
+        assert cache.length == T
+
+
+def test_the_cache_keeps_what_it_was_given():
+    cache, k, v = LayerCache(S), rand(B, nh, T, hs), rand(B, nh, T, hs, seed=2)
+    stop = 0
+    for new_k, new_v in zip(k.split([2, 1, 2], dim=2), v.split([2, 1, 2], dim=2), strict=True):
+        stop += new_k.shape[2]
+        kept_k, kept_v = cache.append(new_k, new_v)
+        assert cache.length == stop
+        same(kept_k, k[:, :, :stop])
+        same(kept_v, v[:, :, :stop])
+
+
+def test_what_the_cache_was_given_may_change_afterwards():
+    cache, k, v = LayerCache(S), rand(B, nh, 1, hs), rand(B, nh, 1, hs, seed=2)
+    expected = k.clone()
+    cache.append(k, v)
+    k.zero_()
+    same(cache.append(v, v)[0][:, :, :1], expected)
+
+
+def test_more_positions_than_the_cache_holds_are_refused_and_those_it_holds_stay():
+    cache, k, v = LayerCache(T), rand(B, nh, T - 1, hs), rand(B, nh, T - 1, hs, seed=2)
+    cache.append(k, v)
+    with pytest.raises(ValueError, match=r"^6 positions do not fit a cache of 5$"):
+        cache.append(k[:, :, :2], v[:, :, :2])
+    kept, _ = cache.append(v[:, :, :1], k[:, :, :1])
+    same(kept, torch.cat([k, v[:, :, :1]], dim=2))
+
+
+# ---- dropout
+
+
+@kernels
+@both_masks
+def test_dropout_leaves_out_weights_and_raises_the_others(kernel, causal):
+    q, k, each = rand(300, S, S), rand(300, S, S, seed=2), torch.eye(S, dtype=torch.float64).expand(300, S, S)
+    whole = ATTEND[kernel](q, k, each, causal=causal, dropout=0.0)  # the weights themselves
+    torch.manual_seed(3)
+    dropped = ATTEND[kernel](q, k, each, causal=causal, dropout=0.25)
+    left = dropped != 0
+    close(dropped[left], whole[left] / 0.75)
+    assert left[whole > 0].double().mean().item() == pytest.approx(0.75, abs=0.02)
+
+
+def test_explain_shows_the_weights_before_dropout():
+    q, k, v = (rand(B, T, hs, seed=seed) for seed in (1, 2, 3))
+    close(explain(q, k, v, causal=True, dropout=0.5)[1], explain(q, k, v, causal=True)[1])
+
+
+def test_the_layer_drops_shares_of_its_output_in_training_only():
+    attention, x = layer(dropout=0.25), rand(40, T, C, seed=9)
+    whole = attention(x)
+
+    def without_dropout(q, k, v, *, causal, dropout):
+        return attend_explicit(q, k, v, causal=causal)
+
+    attention.attend = without_dropout
+    torch.manual_seed(3)
+    dropped = attention.train()(x)
+    left = dropped != 0
+    close(dropped[left], whole[left] / 0.75)
+    assert left.double().mean().item() == pytest.approx(0.75, abs=0.02)
+    same(attention.eval()(x), attention(x))
+
+
+@kernels
+def test_the_layer_drops_weights_in_training_only(kernel):
+    attention, x, asked = layer(kernel=kernel, dropout=0.25), rand(B, T, C, seed=9), []
+
+    def listen(q, k, v, *, causal, dropout):
+        asked.append(dropout)
+        return ATTEND[kernel](q, k, v, causal=causal, dropout=dropout)
+
+    attention.attend = listen
     close(attention(x), layer(kernel=kernel)(x))
-    assert not torch.allclose(attention.train()(x), attention.eval()(x))
-
-
-def test_kernels_agree_in_bf16_within_its_precision():
-    q, k, v = (rand(B, nh, T, hs, seed=seed).bfloat16() for seed in (1, 2, 3))
-    explicit, fused = (ATTEND[kernel](q, k, v, causal=True, dropout=0.0).float() for kernel in ("explicit", "fused"))
-    torch.testing.assert_close(explicit, fused, rtol=0, atol=0.05)
+    attention.train()(x)
+    assert asked == [0.0, 0.25]

@@ -11,6 +11,11 @@ from bukva.models.bigram import Bigram, BigramConfig
 V = 13
 
 
+def test_the_logits_are_the_row_of_the_last_character():
+    model, ids = Bigram(BigramConfig(V, block_size=8)), torch.tensor([[1, 2, 3], [12, 0, 3]])
+    assert torch.equal(model(ids), model.table.weight[ids])
+
+
 def test_only_the_last_character_counts():
     model = Bigram(BigramConfig(V, block_size=8))
     assert torch.equal(model(torch.tensor([[1, 2, 3]]))[0, -1], model(torch.tensor([[9, 9, 3]]))[0, -1])
@@ -19,6 +24,13 @@ def test_only_the_last_character_counts():
 def test_it_has_one_parameter_for_each_pair():
     config = BigramConfig(V, block_size=8)
     assert sum(parameter.numel() for parameter in Bigram(config).parameters()) == config.n_parameters == V**2
+
+
+@pytest.mark.parametrize("field", ["vocab_size", "block_size"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "13", True, None])
+def test_what_counts_nothing_is_refused_and_the_field_named(field, value):
+    with pytest.raises(ValueError, match=rf"^{field} cannot be "):
+        BigramConfig(**({"vocab_size": V, "block_size": 8} | {field: value}))
 
 
 def test_a_zero_table_knows_nothing():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bukva.errors import BukvaError
 from bukva.params import WAY_BACK, Split, Tokenize
 from bukva.text.documents import Document, read_table, write_collection
-from bukva.text.encoding import refuse_prompts, tokenize
+from bukva.text.encoding import tokenize
 from bukva.text.splitting import load_parts, save_parts, spans
 from bukva.text.tokenizers import CharTokenizer
 
@@ -95,16 +95,3 @@ def test_an_alphabet_of_train_is_what_stage_split_gives_train_and_covers_all_or_
             with pytest.raises(BukvaError, match=f"not among the {len(seen)} characters"):
                 tokenize(clean, tokens, TRAIN, chosen)
         assert joined(tokens) == "".join(texts)
-
-
-def test_prompts_over_the_alphabet_are_taken():
-    refuse_prompts(CharTokenizer(["\n", "а", "б"]), ["\n", "абба"])
-
-
-def test_a_prompt_that_cannot_be_encoded_is_refused_and_named():
-    with pytest.raises(BukvaError) as error:
-        refuse_prompts(CharTokenizer(["\n", "а", "б"]), ["\n", "аббат"])
-    assert str(error.value) == (
-        "params.yaml, sample.prompts: 'аббат': not among the 3 characters of the vocabulary: "
-        "'т' (U+0442 CYRILLIC SMALL LETTER TE); the first is number 5 of 'аббат'; another prompt would do.\n" + WAY_BACK
-    )

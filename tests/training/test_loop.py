@@ -116,7 +116,7 @@ def test_clipping_bounds_the_gradient():
 
 
 def test_the_best_weights_are_those_of_the_best_score():
-    numbers = recipe(n_steps=60, eval_every=5, learning_rate=0.3)
+    numbers = recipe(n_steps=60, eval_every=5, learning_rate=1.0, decay_to=1.0)
     state = start(SHAPE, numbers, CPU)
     scores = {p.step: p.val_nats_per_char for p in run(state, numbers) if p.val_nats_per_char is not None}
     assert state.best_val == min(scores.values()) == scores[state.best_step]

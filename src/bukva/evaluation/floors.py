@@ -32,6 +32,12 @@ def floors(parts: dict[str, Ids], vocab_size: int) -> dict[str, dict[str, float]
     return result
 
 
+def exact_bigram(train: Ids, runs: list[Ids], vocab_size: int) -> float:
+    """Bits per character of runs of text under the pairs of train, one added to each."""
+    seen = np.sum([count_pairs(run, vocab_size) for run in runs], axis=0)
+    return bits(cross_entropy(seen, count_pairs(train, vocab_size) + 1))
+
+
 def count_pairs(ids: Ids, vocab_size: int) -> Counts:
     """(N,) ids -> (V, V), how often id j follows id i; N - 1 pairs in all."""
     V = vocab_size

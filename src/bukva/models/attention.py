@@ -1,4 +1,4 @@
-"""Attention, one idea at a time: scores, scaling, mask, weighted average, heads.
+"""Attention, one idea at a time: scores, scale, mask, weighted average, heads, memory, cache.
 
 Letters in the shape comments, here and nowhere redefined:
 
@@ -6,8 +6,9 @@ Letters in the shape comments, here and nowhere redefined:
     T   positions that ask (queries)    hs  channels of one head, C / nh
     S   positions that answer (keys)    C   channels of the residual stream, n_embd
 
-Sources: the lecture notes (one head, the mask, the scale, many heads as one tensor); Vaswani et al. 2017,
-"Attention Is All You Need" (the scaled dot product, equation 1; many heads, section 3.2.2).
+Sources: the lecture notes (one head, the mask, the scale, many heads as one tensor, memory); Vaswani et al. 2017,
+"Attention Is All You Need" (the scaled dot product, equation 1; many heads, section 3.2.2); Su et al. 2021, "RoFormer"
+(rotary positions, equation 34).
 """
 
 from typing import Protocol
@@ -16,32 +17,58 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+# ---- the arithmetic: no parameters, no state
+
+
+def attention_scores(q: Tensor, k: Tensor) -> Tensor:
+    """How well each query matches each key: (..., T, hs), (..., S, hs) -> (..., T, S)."""
+    return q @ k.mT * q.shape[-1] ** -0.5  # hs, not C: keeps the variance of a score near 1
+
 
 def causal_mask(T: int, S: int, device: torch.device | None = None) -> Tensor:
     """(T, S), True where query t may look at key s; the T queries are the last T of the S positions."""
     return torch.ones(T, S, dtype=torch.bool, device=device).tril(diagonal=S - T)
 
 
-def attention_weights(q: Tensor, k: Tensor, may_look: Tensor | None = None) -> Tensor:
-    """How much each query looks at each key: (..., T, hs), (..., S, hs) -> (..., T, S); rows sum to 1."""
-    scores = q @ k.mT  # (..., T, S): how well does this query match that key?
-    scores = scores * q.shape[-1] ** -0.5  # hs, not C: keeps the variance of a score near 1
+def attention_weights(scores: Tensor, may_look: Tensor | None = None) -> Tensor:
+    """How much each query looks at each key: (..., T, S) scores -> (..., T, S), rows sum to 1."""
     if may_look is not None:
         scores = scores.masked_fill(~may_look, float("-inf"))
     return scores.softmax(dim=-1)
 
 
+def rotate(x: Tensor, turns: Tensor) -> Tensor:
+    """Turn each pair of channels of (..., T, hs) by its position's (T, hs / 2) angle: distances become angles."""
+    a, b = x.chunk(2, dim=-1)  # channel i is paired with channel i + hs / 2
+    cos, sin = turns.cos().to(x.dtype), turns.sin().to(x.dtype)
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+
+
+def rotary_turns(start: int, stop: int, hs: int, device: torch.device | None = None) -> Tensor:
+    """(T, hs / 2) angles of the positions start ... stop - 1: one turn in 2 pi characters down to one in 60,000."""
+    frequencies = 10_000.0 ** -(torch.arange(hs // 2, device=device) / (hs // 2))  # (hs / 2,)
+    return torch.arange(start, stop, device=device)[:, None] * frequencies
+
+
+# ---- two ways to attend
+
+
 class Kernel(Protocol):
-    """What both ways to attend have in common: (..., T, hs), two of (..., S, hs) -> (..., T, hs)."""
+    """What all ways to attend have in common: (..., T, hs), two of (..., S, hs) -> (..., T, hs)."""
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor: ...
 
 
-def attend_explicit(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
-    """The lecture's attention, every step in sight: a weighted average of the values."""
+def explain(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> tuple[Tensor, Tensor]:
+    """The lecture's attention, every step in sight: the averages (..., T, hs) and their weights (..., T, S)."""
     may_look = causal_mask(q.shape[-2], k.shape[-2], q.device) if causal else None
-    weights = F.dropout(attention_weights(q, k, may_look), dropout)  # (..., T, S)
-    return weights @ v
+    weights = attention_weights(attention_scores(q, k), may_look)  # (..., T, S)
+    return F.dropout(weights, dropout) @ v, weights
+
+
+def attend_explicit(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
+    """A weighted average of the values; `explain` gives the weights too."""
+    return explain(q, k, v, causal=causal, dropout=dropout)[0]
 
 
 def attend_fused(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
@@ -51,32 +78,101 @@ def attend_fused(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: floa
         # on CPU the fused kernel's backward takes three times as long in bf16 as in fp32 (docs/log.md)
         q, k, v = q.float(), k.float(), v.float()
     with torch.autocast(q.device.type, enabled=False):
-        if causal and T != S:  # is_causal would align its triangle to the first key; our queries are the last ones
-            return F.scaled_dot_product_attention(q, k, v, causal_mask(T, S, q.device), dropout_p=dropout)
-        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
+        if not causal or T == 1:  # the last position may look at all
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
+        if T == S:
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
+        # is_causal would align its triangle to the first key; our queries are the last ones
+        return F.scaled_dot_product_attention(q, k, v, causal_mask(T, S, q.device), dropout_p=dropout)
 
 
 ATTEND: dict[str, Kernel] = {"explicit": attend_explicit, "fused": attend_fused}
 
 
-class Attention(nn.Module):
-    """Multi-head self-attention with dropout on the weights and an output projection.
+# ---- the layer
 
-    n_head = 1 is the lecture's single head; causal=True is the decoder's mask.
+
+class LayerCache:
+    """The keys and values of one layer for the positions so far, so that a new character costs one position.
+
+    Holds `size` positions of (B, nh, hs) and never more: positions are part of a key, so that what no longer fits
+    cannot be shifted out (see bukva.sampling for what happens then).
     """
 
-    def __init__(self, n_embd: int, n_head: int, *, causal: bool, dropout: float, kernel: str = "fused") -> None:
-        super().__init__()
-        self.n_head, self.causal, self.dropout, self.kernel = n_head, causal, dropout, kernel
-        self.qkv = nn.Linear(n_embd, 3 * n_embd, bias=False)  # rows: all queries, all keys, all values
-        self.proj = nn.Linear(n_embd, n_embd, bias=False)
+    def __init__(self, size: int) -> None:
+        self.size, self.length = size, 0
+        self._k: Tensor | None = None  # (B, nh, size, hs), made when the first keys tell the shape
+        self._v: Tensor | None = None
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, C) -> (B, T, C)."""
-        q, k, v = (self.split_heads(part) for part in self.qkv(x).chunk(3, dim=-1))  # each (B, nh, T, hs)
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Take (B, nh, T, hs) new keys and values; return those of all positions so far, (B, nh, S, hs).
+
+        Raises:
+            ValueError: they do not fit.
+        """
+        start, stop = self.length, self.length + k.shape[2]
+        if stop > self.size:
+            raise ValueError(f"{stop} positions do not fit a cache of {self.size}")
+        if self._k is None or self._v is None:
+            room = (*k.shape[:2], self.size, k.shape[3])
+            self._k, self._v = k.new_empty(room), v.new_empty(room)
+        self._k[:, :, start:stop], self._v[:, :, start:stop] = k, v
+        self.length = stop
+        return self._k[:, :, :stop], self._v[:, :, :stop]
+
+
+class Attention(nn.Module):
+    """Multi-head attention: n_head = 1 is the lecture's single head.
+
+    causal=True is the decoder's mask, causal=False the encoder; a memory makes it cross-attention. `attend` is the
+    kernel, and may be exchanged for another of its kind.
+    """
+
+    def __init__(
+        self, n_embd: int, n_head: int, *, causal: bool, dropout: float = 0.0, bias: bool = False, kernel: str = "fused"
+    ) -> None:
+        super().__init__()
+        self.n_head, self.causal, self.dropout = n_head, causal, dropout
+        self.attend = ATTEND[kernel]
+        self.qkv = nn.Linear(n_embd, 3 * n_embd, bias=bias)  # rows: all queries, all keys, all values
+        self.proj = nn.Linear(n_embd, n_embd, bias=bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        turns: Tensor | None = None,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        """What each position of x learns from those it may look at.
+
+        Args:
+            x: (B, T, C), who asks.
+            memory: (B, S, C), who answers; x itself when there is none.
+            turns: (T, hs / 2) angles by which queries and keys are rotated, for rotary positions.
+            cache: the positions before x, to which those of x are added.
+
+        Returns:
+            (B, T, C).
+        """
+        q, k, v = (self.split_heads(part) for part in self.project(x, memory))  # (B, nh, T, hs), (B, nh, S, hs) twice
+        if turns is not None:
+            q, k = rotate(q, turns), rotate(k, turns)
+        if cache is not None:
+            k, v = cache.append(k, v)
         dropout = self.dropout if self.training else 0.0
-        y = ATTEND[self.kernel](q, k, v, causal=self.causal, dropout=dropout)  # (B, nh, T, hs)
-        return self.proj(self.join_heads(y))
+        y = self.attend(q, k, v, causal=self.causal, dropout=dropout)  # (B, nh, T, hs)
+        return F.dropout(self.proj(self.join_heads(y)), dropout)
+
+    def project(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
+        """(B, T, C) queries, (B, S, C) keys and values."""
+        if memory is None:
+            return self.qkv(x).chunk(3, dim=-1)  # self-attention: one product for all three
+        C = x.shape[-1]
+        ask, answer = self.qkv.weight.split([C, 2 * C])  # cross-attention: the same rows, two products
+        ask_bias, answer_bias = (None, None) if self.qkv.bias is None else self.qkv.bias.split([C, 2 * C])
+        return F.linear(x, ask, ask_bias), *F.linear(memory, answer, answer_bias).chunk(2, dim=-1)
 
     def split_heads(self, x: Tensor) -> Tensor:
         """(B, T, C) -> (B, nh, T, hs): heads are one more batch axis, so they never talk either."""

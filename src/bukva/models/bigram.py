@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from bukva.models.shape import refuse_other
+
 
 @dataclass(frozen=True)
 class BigramConfig:
@@ -15,6 +17,9 @@ class BigramConfig:
 
     vocab_size: int
     block_size: int
+
+    def __post_init__(self) -> None:
+        refuse_other(self)
 
     @property
     def n_parameters(self) -> int:

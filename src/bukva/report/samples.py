@@ -12,7 +12,7 @@ from bukva.compute import Machine
 from bukva.modelfolder import Model, load_model
 from bukva.params import Sample
 from bukva.sampling import generate
-from bukva.text.encoding import refuse_prompts
+from bukva.text.prompts import readable_prompt
 from bukva.text.tokenizers import CharTokenizer
 
 STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}
@@ -51,16 +51,15 @@ def answer(folders: dict[str, Path], params: Sample, machine: Machine) -> Answer
     """Let each model, untrained and trained, go on from each prompt; every answer is drawn from the same seed.
 
     Raises:
-        BukvaError: a prompt holds a character that is not in the vocabulary.
+        BukvaError: a prompt holds a character that is not in the vocabulary, and sample.unknown does not allow it.
     """
     answers: Answers = [(prompt, []) for prompt in params.prompts]
     for name, folder in folders.items():
         for state, weights in STATES.items():
-            model, tokenizer = load_model(folder, weights)
-            refuse_prompts(tokenizer, params.prompts)
-            model.to(machine.device)
+            model, tokenizer = load_model(folder, weights, machine.device)
             for prompt, given in answers:
-                given.append(Answer(name, state, f"{prompt}│{_go_on(model, tokenizer, prompt, params, machine)}"))
+                read = readable_prompt(tokenizer, prompt, params.unknown)
+                given.append(Answer(name, state, f"{read}│{_go_on(model, tokenizer, read, params, machine)}"))
     return answers
 
 
@@ -83,7 +82,7 @@ def page(answers: Answers, params: Sample) -> str:
     # the page is Markdown, not HTML: nothing is escaped, and samples stand in code blocks
     environment = Environment(keep_trailing_newline=True, autoescape=False)
     environment.filters.update(shown=_shown, block=_block)
-    return environment.from_string(PAGE).render(prompts=answers, **params.model_dump(exclude={"prompts"}))
+    return environment.from_string(PAGE).render(prompts=answers, **params.model_dump(exclude={"prompts", "unknown"}))
 
 
 def _shown(prompt: str) -> str:

@@ -42,21 +42,6 @@ def tokenize(clean: Path, target: Path, tokenize: params.Tokenize, split: params
     return tokenizer, start
 
 
-def refuse_prompts(tokenizer: CharTokenizer, prompts: list[str]) -> None:
-    """Raise for a prompt that cannot be encoded: by stage tokenize already, not after a night of training.
-
-    Raises:
-        BukvaError: names the prompt and the character.
-    """
-    for prompt in prompts:
-        try:
-            tokenizer.encode(prompt)
-        except BukvaError as error:
-            raise BukvaError(
-                f"params.yaml, sample.prompts: {prompt!r}: {error}; another prompt would do.\n{params.WAY_BACK}"
-            ) from None
-
-
 def _shares(clean: Path, learned: Spans | None) -> Iterator[str]:
     """The text of every work: all of it, or the share that `learned` gives it, counted in the joined corpus."""
     start = 0

@@ -75,7 +75,7 @@ class CharTokenizer:
             if not isinstance(chars, list):
                 raise TypeError("chars is no list")
             return cls(chars)
-        except (ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise BukvaError(f"{path}: not a vocabulary ({error}); rerun stage tokenize.") from None
 
     def _unknown(self, text: str, first: int) -> str:

@@ -1,0 +1,248 @@
+"""Figures of what attention does in the model that was trained; the numbers are those of attention.json."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bukva.evaluation.attention.study import Study
+from bukva.files import atomic_folder, write_json
+from bukva.report.style import COLOURS, WEIGHTS, WIDTH, canvas, level, plain, save
+
+Weights = npt.NDArray[np.float32]  # (n_layer, nh, T, T)
+
+RAW, SCALED = "#d95f02", "#1b6ca8"
+MOST_BARS = 24
+WORTH_NAMING = 0.1
+CHAR = 0.092  # inches of a character along an axis
+SHOWN = {"\n": "⏎", " ": "␣", "\t": "⇥"}
+
+
+def attention_report(study: Study, folder: Path) -> None:
+    """Write the folder in one step: attention.json, and a figure for each idea."""
+    numbers = study.numbers
+    with atomic_folder(folder) as part:
+        write_json(part / "attention.json", numbers)
+        for state, weights in study.weights.items():
+            heat_maps(numbers, state, weights, part / f"weights_{state}.png")
+        roles(numbers, part / "heads.png")
+        scale(numbers, part / "scale.png")
+        worth(numbers, part / "worth.png")
+        context(numbers, part / "context.png")
+        leak(numbers, part / "leak.png")
+        forecast(numbers, part / "forecast.png")
+
+
+def heat_maps(numbers: dict[str, Any], state: str, weights: Weights, path: Path) -> None:
+    """Every head of every layer on the sentence: rows ask, columns answer, darker is more."""
+    text = [SHOWN.get(char, char) for char in numbers["sentence"]]
+    n_layer, n_head = weights.shape[:2]
+    panel = max(WIDTH / n_head, CHAR * len(text))
+    figure = canvas(height=panel * n_layer + 0.9, width=panel * n_head)
+    grid = figure.subplots(n_layer, n_head, squeeze=False)
+    for (layer, head), axes in np.ndenumerate(grid):
+        image = axes.imshow(weights[layer, head], cmap=WEIGHTS, vmin=0, vmax=1, interpolation="nearest")
+        role = numbers["heads"][state]["role"][layer][head]
+        axes.set_title(f"layer {layer + 1}, head {head + 1}: {role['name']} {role['score']:.2f}", fontsize=8)
+        # the same characters stand along every panel, and are written along the outer ones
+        axes.set_xticks(range(len(text)), text if layer in (0, n_layer - 1) else [""] * len(text), fontsize=6.5)
+        axes.set_yticks(range(len(text)), text if head in (0, n_head - 1) else [""] * len(text), fontsize=6.5)
+        axes.tick_params(length=1.5, pad=1, width=0.4, top=layer == 0, labeltop=layer == 0, bottom=layer > 0)
+        axes.tick_params(
+            labelbottom=layer > 0, right=head > 0, labelright=head > 0, left=head == 0, labelleft=head == 0
+        )
+    figure.suptitle(f"Attention weights, {state}: each row is a character that looks, and sums to 1", fontsize=11)
+    figure.colorbar(image, ax=grid, shrink=0.4, aspect=30, location="bottom", pad=0.01).ax.tick_params(labelsize=8)
+    save(figure, path)
+
+
+def roles(numbers: dict[str, Any], path: Path) -> None:
+    """Layer by head: entropy relative to the plain average, mean distance, and what each head does."""
+    heads = numbers["heads"]["trained"]
+    entropy, distance = np.array(heads["entropy"]), np.array(heads["distance"])
+    n_layer, n_head = entropy.shape
+    figure = canvas(height=0.5 * n_layer + 1.2, width=max(WIDTH, 2.4 * n_head))
+    left, middle, right = figure.subplots(1, 3, width_ratios=[1, 1, 2.6])
+    score = np.array([[role["score"] for role in row] for row in heads["role"]])
+    names = [[_role(heads, layer, head) for head in range(n_head)] for layer in range(n_layer)]
+    panels = (
+        (left, entropy, "entropy, 1 = the plain average", 1.0, [[f"{x:.2f}" for x in row] for row in entropy]),
+        (middle, distance, "mean distance, characters", None, [[f"{x:.1f}" for x in row] for row in distance]),
+        (right, score, "role that fits best, and what it does besides", 1.0, names),
+    )
+    for axes, values, title, top, labels in panels:
+        top = top or float(values.max())
+        axes.imshow(values, cmap=WEIGHTS, vmin=0, vmax=top, aspect="auto")
+        axes.set_title(title, fontsize=9)
+        axes.set_xticks(range(n_head), [f"head {i + 1}" for i in range(n_head)], fontsize=8)
+        axes.set_yticks(range(n_layer), [f"layer {i + 1}" for i in range(n_layer)], fontsize=8)
+        axes.tick_params(length=0)
+        for (row, column), value in np.ndenumerate(values):
+            colour = "white" if value > 0.6 * top else "0.15"
+            axes.text(column, row, labels[row][column], ha="center", va="center", fontsize=7, color=colour)
+    save(figure, path)
+
+
+def _role(heads: dict[str, Any], layer: int, head: int) -> str:
+    """What a head does, and what it does besides when that can be seen."""
+    role = heads["role"][layer][head]
+    others = {name: grid[layer][head] for name, grid in heads["roles"].items() if name != role["name"]}
+    second = max(others, key=others.__getitem__)
+    besides = f"\n({second} {others[second]:.2f})" if others[second] >= WORTH_NAMING else ""
+    return f"{role['name']} {role['score']:.2f}{besides}"
+
+
+def scale(numbers: dict[str, Any], path: Path) -> None:
+    """What dividing by the square root of the head size does to scores, and what softmax makes of them."""
+    figure = canvas(height=4)
+    model, peak, entropy = figure.subplots(1, 3, width_ratios=[1.4, 1, 1])
+    plain(model, "Variance of the scores of this model", "layer (each mark a head)", "variance")
+    for state, marker, shift in (("untrained", "x", -0.15), ("trained", "o", 0.15)):
+        heads = numbers["heads"][state]
+        for key, name, colour in (("raw_variance", "q·k", RAW), ("variance", "scaled", SCALED)):
+            values = np.array(heads[key])  # (n_layer, nh)
+            layers = np.repeat(np.arange(1, len(values) + 1) + shift, values.shape[1])
+            model.scatter(layers, values.ravel(), s=22, marker=marker, color=colour, label=f"{name}, {state}")
+    model.set_yscale("log")
+    model.set_xticks(range(1, len(values) + 1))
+    model.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, -0.36))
+    table = numbers["scale"]
+    sizes = [row["head_size"] for row in table]
+    for axes, key, title in (
+        (peak, "peak", "Greatest of 64 weights"),
+        (entropy, "entropy", "Entropy of 64 weights, nats"),
+    ):
+        plain(axes, title, "head size (random queries and keys)", "")
+        for name, label, colour in (("raw", "softmax of q·k", RAW), ("scaled", "of q·k / √hs", SCALED)):
+            axes.plot(sizes, [row[name][key] for row in table], "o-", color=colour, label=label)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sizes, [str(size) for size in sizes], fontsize=8)
+        axes.set_ylim(bottom=0)
+        axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, -0.36))
+    entropy.set_ylim(top=4.6)
+    level(entropy, float(np.log(64)), "plain average")
+    for axes in (model, peak, entropy):
+        axes.title.set_fontsize(10)
+        axes.xaxis.label.set_fontsize(9)
+    save(figure, path)
+
+
+def worth(numbers: dict[str, Any], path: Path) -> None:
+    """Bits per character lost when a head takes the plain average instead of attending, most first."""
+    found = numbers["worth"]
+    alone = np.array(found["heads_uniform"])
+    order = np.argsort(-alone, axis=None, kind="stable")[:MOST_BARS]
+    roles = [role["name"] for row in numbers["heads"]["trained"]["role"] for role in row]
+    labels = [f"layer {i // alone.shape[1] + 1}, head {i % alone.shape[1] + 1} ({roles[i]})" for i in order]
+    values = [found["all_uniform"], *alone.ravel()[order]]
+    figure = canvas(height=0.24 * len(values) + 1.1)
+    axes = figure.add_subplot()
+    plain(
+        axes,
+        f"What is lost when a head averages the past instead of attending (with all: {found['bits_per_char']:.3f})",
+        "bits per character more, on val",
+        "",
+    )
+    bars = axes.barh(["all heads", *labels], values, color=["0.45", *[SCALED] * len(labels)])
+    axes.bar_label(bars, [f"{value:+.3f}" for value in values], padding=3, fontsize=8)
+    axes.invert_yaxis()
+    axes.margins(x=0.1, y=0.01)
+    axes.tick_params(axis="y", labelsize=8, length=0)
+    axes.grid(visible=False, axis="y")
+    save(figure, path)
+
+
+def context(numbers: dict[str, Any], path: Path) -> None:
+    """Bits per character by the number of characters of context, with the exact bigram as a line."""
+    found = numbers["context"]
+    lengths = [row["chars"] for row in found["lengths"]]
+    values = [row["bits_per_char"] for row in found["lengths"]]
+    errors = [row["standard_error"] for row in found["lengths"]]
+    figure = canvas(height=4.2)
+    axes = figure.add_subplot()
+    plain(axes, "What context is worth to the GPT", "characters of context", "bits per character, on val")
+    axes.errorbar(lengths, values, errors, fmt="o-", color=COLOURS["gpt"], lw=2, capsize=3, label="GPT")
+    for length, value in zip(lengths, values, strict=True):
+        axes.annotate(f"{value:.2f}", (length, value), (7, 7), textcoords="offset points", fontsize=9)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(lengths, [str(length) for length in lengths])
+    axes.set_xlabel("characters of context (bars: standard error of the difference to the whole block)")
+    axes.margins(y=0.12)
+    level(axes, found["bigram_exact"], "exact bigram")
+    save(figure, path)
+
+
+def leak(numbers: dict[str, Any], path: Path) -> None:
+    """Losses with the mask and without it, and what each knows of a character that is not there yet."""
+    found = numbers["leak"]
+    figure = canvas(height=4.2)
+    curves, bars = figure.subplots(1, 2, width_ratios=[2, 1])
+    plain(
+        curves,
+        f"{found['n_layer']} blocks, windows of {found['block_size']}, with the mask and without",
+        "step (optimizer updates)",
+        "bits per character, on val",
+    )
+    for name, colour in (("masked", SCALED), ("unmasked", RAW)):
+        values = found[name]["in_sight"]
+        curves.plot(found["steps"], values, color=colour, lw=2.2, label=f"{name}: {values[-1]:.2f} in the end")
+    curves.set_ylim(bottom=0)
+    curves.set_xlim(left=0)
+    curves.legend(frameon=False)
+    plain(bars, "asked for a character not there yet", "", "bits per character, on val")
+    names = ["masked", "unmasked"]
+    drawn = bars.bar(names, [found[name]["out_of_sight"] for name in names], color=[SCALED, RAW], width=0.6)
+    bars.bar_label(drawn, fmt="%.2f", padding=2)
+    bars.grid(visible=False, axis="x")
+    bars.margins(y=0.1)
+    bars.title.set_fontsize(10)
+    save(figure, path)
+
+
+def forecast(numbers: dict[str, Any], path: Path) -> None:
+    """Along a text that the model wrote: the five characters it held likeliest each time, and how sure it was."""
+    found = numbers["forecast"]
+    chars = found["chars"]
+    top = len(chars[0]["top"])
+    figure = canvas(height=0.34 * (top + len(found["temperatures"])) + 1.9, width=max(WIDTH, 0.3 * len(chars)))
+    upper, lower = figure.subplots(2, 1, height_ratios=[top, len(found["temperatures"])], sharex=True)
+    chances = np.array([[share for _, share in char["top"]] for char in chars]).T  # (top, n)
+    upper.imshow(chances, cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto")
+    for (row, column), share in np.ndenumerate(chances):
+        candidate = chars[column]["top"][row][0]
+        upper.text(
+            column, row, SHOWN.get(candidate, candidate), ha="center", va="center", fontsize=9,
+            color="white" if share > 0.6 else "0.15",
+            fontweight="bold" if candidate == chars[column]["char"] else "normal",
+        )  # fmt: skip
+        if candidate == chars[column]["char"]:
+            upper.add_patch(_frame(column, row))
+    upper.set_yticks(range(top), [f"{place}." for place in range(1, top + 1)], fontsize=8)
+    upper.set_title(
+        f"After «{_visible(found['prompt'])}»: the likeliest next characters; framed, the one that was drawn (below)",
+        loc="left",
+        fontsize=10,
+    )
+    entropy = np.array([char["entropy"] for char in chars]).T  # (temperatures, n)
+    image = lower.imshow(entropy, cmap="Oranges", vmin=0, aspect="auto")
+    for (row, column), value in np.ndenumerate(entropy):
+        lower.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=6.5, color="0.15")
+    lower.set_yticks(range(len(entropy)), [f"{temperature:g}" for temperature in found["temperatures"]], fontsize=8)
+    lower.set_ylabel("temperature", fontsize=9)
+    lower.set_xticks(range(len(chars)), [_visible(char["char"]) for char in chars], fontsize=10)
+    lower.set_xlabel("entropy of the next character in bits, at four temperatures", fontsize=9)
+    for axes in (upper, lower):
+        axes.tick_params(length=0)
+    figure.colorbar(image, ax=lower, pad=0.01, aspect=10)
+    save(figure, path)
+
+
+def _frame(column: int, row: int) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((column - 0.48, row - 0.46), 0.96, 0.92, fill=False, edgecolor=RAW, lw=1.6)
+
+
+def _visible(text: str) -> str:
+    return "".join(SHOWN.get(char, char) for char in text)
