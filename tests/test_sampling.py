@@ -14,10 +14,6 @@ from bukva.sampling import draw, first_seen, generate, keep_likeliest
 V, T = 7, 5
 PROBABILITIES = torch.tensor([[0.05, 0.4, 0.1, 0.3, 0.15]])
 OFF = -math.inf
-TOO_SMALL = [  # an infinite logit divided by the sum of such
-    pytest.param(temperature, marks=pytest.mark.xfail(raises=RuntimeError, reason="logits / temperature overflow"))
-    for temperature in (1e-39, 1e-320)
-]
 
 
 def rng(seed=3):
@@ -81,7 +77,7 @@ def test_temperature_sharpens():
     torch.testing.assert_close(shares, (PROBABILITIES**2 / (PROBABILITIES**2).sum())[0], rtol=0, atol=0.015)
 
 
-@pytest.mark.parametrize("temperature", [1e-6, 1e-30, *TOO_SMALL])
+@pytest.mark.parametrize("temperature", [1e-6, 1e-30, 1e-39, 1e-320])
 def test_however_small_the_temperature_the_likeliest_is_drawn(temperature):
     assert draw(PROBABILITIES.log(), temperature, 0, 1.0, rng()).tolist() == [1]
 

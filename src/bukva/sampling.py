@@ -61,7 +61,9 @@ def draw(logits: Tensor, temperature: float, top_k: int, top_p: float, rng: torc
     """(B, V) logits -> (B,) ids drawn from them."""
     if temperature == 0:
         return logits.argmax(dim=-1)
-    probabilities = keep_likeliest(logits / temperature, top_k, top_p).softmax(dim=-1)
+    divisor = max(temperature, torch.finfo(logits.dtype).tiny)
+    logits = (logits - logits.amax(dim=-1, keepdim=True)) / divisor  # at most 0, so that nothing overflows
+    probabilities = keep_likeliest(logits, top_k, top_p).softmax(dim=-1)
     return torch.multinomial(probabilities.cpu(), 1, generator=rng)[:, 0].to(logits.device)
 
 

@@ -154,10 +154,7 @@ def test_kernels_agree_in_bf16_within_its_precision(causal, n_keys):
         close(kernel(q, k, v, causal=causal, dropout=0.0).double(), exact, atol=0.03)
 
 
-FUSED_WIDENS = pytest.mark.xfail(raises=RuntimeError, reason="on CPU the fused kernel answers bf16 with float32")
-
-
-@pytest.mark.parametrize("kernel", ["explicit", pytest.param("fused", marks=FUSED_WIDENS)])
+@pytest.mark.parametrize("kernel", ATTEND)
 def test_a_layer_of_bf16_answers_in_bf16(kernel):
     attention, x = layer(kernel=kernel), rand(B, T, C, seed=9)
     y = layer(kernel=kernel).bfloat16()(x.bfloat16())

@@ -73,17 +73,16 @@ def attend_explicit(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: f
 
 def attend_fused(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
     """The same function without storing the (T, S) weights; equal to attend_explicit by test."""
-    T, S = q.shape[-2], k.shape[-2]
-    if q.device.type == "cpu" and q.dtype == torch.bfloat16:
+    T, S, dtype = q.shape[-2], k.shape[-2], q.dtype
+    if q.device.type == "cpu" and dtype == torch.bfloat16:
         # on CPU the fused kernel's backward takes three times as long in bf16 as in fp32 (docs/log.md)
         q, k, v = q.float(), k.float(), v.float()
+    # is_causal aligns its triangle to the first key, and our queries are the last ones; one alone may look at all
+    square = causal and T == S
+    may_look = causal_mask(T, S, q.device) if causal and 1 < T < S else None
     with torch.autocast(q.device.type, enabled=False):
-        if not causal or T == 1:  # the last position may look at all
-            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
-        if T == S:
-            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
-        # is_causal would align its triangle to the first key; our queries are the last ones
-        return F.scaled_dot_product_attention(q, k, v, causal_mask(T, S, q.device), dropout_p=dropout)
+        y = F.scaled_dot_product_attention(q, k, v, may_look, dropout_p=dropout, is_causal=square)
+    return y.to(dtype)
 
 
 ATTEND: dict[str, Kernel] = {"explicit": attend_explicit, "fused": attend_fused}
