@@ -22,10 +22,10 @@ def rng(seed=3):
 
 def gpt(block_size=T, **options):
     """A GPT in float64 with opinions: its weights are so large that whatever it sees changes what it says."""
-    torch.manual_seed(4)
     model = GPT(GPTConfig(V, 2, 2, 12, block_size, 0.0, **options)).double().eval()
+    generator = torch.Generator().manual_seed(4)
     for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.7)
+        torch.nn.init.normal_(parameter, std=0.7, generator=generator)
     return model
 
 

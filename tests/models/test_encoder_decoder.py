@@ -23,10 +23,10 @@ one_option = pytest.mark.parametrize(
 
 def untrained(**options):
     """A model in float64 whose weights are far enough from 0 to tell faults apart."""
-    torch.manual_seed(5)
     model = EncoderDecoder(dataclasses.replace(CONFIG, n_layer=2, **options)).double().eval()
+    generator = torch.Generator().manual_seed(5)
     for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
+        torch.nn.init.normal_(parameter, std=0.3, generator=generator)
     return model
 
 

@@ -32,10 +32,10 @@ one_option = pytest.mark.parametrize("options", ONE_CHANGED, ids=lambda options:
 
 def gpt(*, causal=True, **options):
     """A GPT in float64 whose weights are far enough from 0 to tell faults apart."""
-    torch.manual_seed(5)
     model = GPT(dataclasses.replace(CONFIG, **options), causal=causal).double().eval()
+    generator = torch.Generator().manual_seed(5)
     for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
+        torch.nn.init.normal_(parameter, std=0.3, generator=generator)
     return model
 
 

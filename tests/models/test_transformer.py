@@ -14,10 +14,10 @@ positions = pytest.mark.parametrize("positions", ["learned", "rotary", "none"])
 
 
 def stack(*, causal=True, cross=False, **options):
-    torch.manual_seed(5)
     made = Transformer(dataclasses.replace(CONFIG, **options), causal=causal, cross=cross).double().eval()
+    generator = torch.Generator().manual_seed(5)
     for parameter in made.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)  # far enough from 0 to tell faults apart
+        torch.nn.init.normal_(parameter, std=0.3, generator=generator)  # far enough from 0 to tell faults apart
     return made
 
 

@@ -63,7 +63,7 @@ def roles(numbers: dict[str, Any], path: Path) -> None:
     entropy, distance = np.array(heads["entropy"]), np.array(heads["distance"])
     n_layer, n_head = entropy.shape
     figure = canvas(height=0.5 * n_layer + 1.2, width=max(WIDTH, 2.4 * n_head))
-    left, middle, right = figure.subplots(1, 3, width_ratios=[1, 1, 2.6])
+    left, middle, right = figure.subplots(1, 3, width_ratios=[1, 1, 3])
     score = np.array([[role["score"] for role in row] for row in heads["role"]])
     names = [[_role(heads, layer, head) for head in range(n_head)] for layer in range(n_layer)]
     panels = (
@@ -80,7 +80,7 @@ def roles(numbers: dict[str, Any], path: Path) -> None:
         axes.tick_params(length=0)
         for (row, column), value in np.ndenumerate(values):
             colour = "white" if value > 0.6 * top else "0.15"
-            axes.text(column, row, labels[row][column], ha="center", va="center", fontsize=7, color=colour)
+            axes.text(column, row, labels[row][column], ha="center", va="center", fontsize=6.8, color=colour)
     save(figure, path)
 
 
