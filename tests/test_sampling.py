@@ -25,7 +25,8 @@ def gpt(block_size=T, **options):
     model = GPT(GPTConfig(V, 2, 2, 12, block_size, 0.0, **options)).double().eval()
     generator = torch.Generator().manual_seed(4)
     for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.7, generator=generator)
+        if parameter.ndim == 2:
+            torch.nn.init.normal_(parameter, generator=generator)
     return model
 
 

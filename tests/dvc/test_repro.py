@@ -46,8 +46,9 @@ def test_byte_code_beside_the_source_changes_nothing(fresh):
 @pytest.mark.parametrize(
     ("file", "old", "new", "expected"),
     [
-        ("src/bukva/report/figures.py", "dpi=120", "dpi=121", ["evaluate"]),
-        ("src/bukva/sampling.py", '"""Sampling:', '"""Sampling  :', ["sample"]),
+        ("src/bukva/report/style.py", "9.0, 120", "9.0, 121", ["evaluate"]),
+        ("src/bukva/report/samples.py", "# Samples", "# The samples", ["sample"]),
+        ("src/bukva/sampling.py", '"""Sampling:', '"""Sampling  :', ["evaluate", "sample"]),
         ("src/bukva/tracking/journal.py", '"""What a', '"""What  a', []),
         ("data/sample/prose/skazki/1.txt", "а", "о", STAGES),
     ],
