@@ -317,3 +317,10 @@ def test_a_missing_file_is_refused_by_name_and_the_other_weights_still_load(fold
     (folder / "best.safetensors").unlink()
     refused_tensors(folder, "not readable as tensors")
     load_model(folder, "initial")
+
+
+@pytest.mark.parametrize("values", [{"dropout": 0.5}, {"activation": "relu"}, {"n_head": 2}])
+def test_a_config_that_was_edited_is_refused_even_where_no_tensor_tells(folder, values):
+    edit(folder / "config.json", **values)
+    with pytest.raises(BukvaError, match=r"best.safetensors: was not learned with the config.json beside it"):
+        load_model(folder)

@@ -2,7 +2,7 @@
 
 config.json             which model, its shape, and the digest of its vocabulary
 vocab.json              the characters behind the ids
-best.safetensors        the weights with the best val score
+best.safetensors        the weights with the best val score, and the digest of config.json
 initial.safetensors     the weights before the first update
 exact.safetensors       bigram only: how often each character follows each, on train
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -41,13 +41,14 @@ def save_model(folder: Path, config: Config, tokenizer: CharTokenizer, weights: 
     """Write the folder in one step; `weights` are named best, initial and so on."""
     kind = next(name for name, type_ in CONFIGS.items() if isinstance(config, type_))
     with atomic_folder(folder) as part:
-        shape = {"model": kind, **dataclasses.asdict(config), "vocab_sha256": _digest(tokenizer)}
-        write_json(part / "config.json", shape)
         tokenizer.save(part / "vocab.json")
+        shape = {"model": kind, **dataclasses.asdict(config), "vocab_sha256": _digest(part / "vocab.json")}
+        write_json(part / "config.json", shape)
         for name, tensors in weights.items():
             # the format has no two names for one memory, which tied weights are
             own = {key: tensor.clone() for key, tensor in tensors.items()}
-            (part / f"{name}.safetensors").write_bytes(save(own))
+            metadata = {"config_sha256": _digest(part / "config.json")}
+            (part / f"{name}.safetensors").write_bytes(save(own, metadata))
 
 
 def load_model(
@@ -64,16 +65,16 @@ def load_model(
         raise BukvaError(
             f"{folder}: vocab.json has {len(tokenizer)} characters, config.json says {config.vocab_size}; {REMEDY}"
         )
-    if digest != _digest(tokenizer):
+    if digest != _digest(folder / "vocab.json"):
         raise BukvaError(f"{folder}: vocab.json holds other characters than those the model has learned; {REMEDY}")
-    tensors = _load_tensors(folder / f"{weights}.safetensors", config)
+    tensors = _load_tensors(folder / f"{weights}.safetensors", config, _digest(folder / "config.json"))
     model = build(config)
     model.load_state_dict(tensors)
     return model.to(device).eval(), tokenizer
 
 
-def _digest(tokenizer: CharTokenizer) -> str:
-    return hashlib.sha256("".join(tokenizer.chars).encode("utf-32-le")).hexdigest()
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _load_config(path: Path) -> tuple[Config, str]:
@@ -85,14 +86,18 @@ def _load_config(path: Path) -> tuple[Config, str]:
         raise BukvaError(f"{path}: not the shape of a model ({error}); {REMEDY}") from None
 
 
-def _load_tensors(path: Path, config: Config) -> Tensors:
+def _load_tensors(path: Path, config: Config, config_digest: str) -> Tensors:
     """The tensors of a file, once they are known to be those that a model of this shape has."""
     try:
+        with safe_open(path, framework="pt") as file:
+            learned_with = (file.metadata() or {}).get("config_sha256")
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise BukvaError(f"{path}: not readable as tensors ({' '.join(str(error).split())}); {REMEDY}") from None
     if misfit := _misfit(tensors, config):
         raise BukvaError(f"{path}: does not fit config.json beside it: {misfit}; {REMEDY}")
+    if learned_with != config_digest:  # heads or activation may differ in tensors of the same shapes
+        raise BukvaError(f"{path}: was not learned with the config.json beside it; {REMEDY}")
     return tensors
 
 

@@ -30,7 +30,7 @@ def generate(
     rng: torch.Generator,
     cached: bool = True,
 ) -> Tensor:
-    """(B, T) prompt ids, T >= 1 -> (B, n_chars) ids that follow.
+    """(B, T) prompt ids, T >= 1 -> (B, n_chars) ids that follow, by a model in evaluation mode.
 
     Temperature 0 takes the likeliest character; top_k = 0 and top_p = 1 leave all characters in. A bigram has nothing
     to keep, and is never cached.

@@ -240,3 +240,9 @@ def test_dropout_acts_in_training_only():
     model, x = gpt(dropout=0.5), ids(B, T)
     assert not torch.equal(model.train()(x), model(x))
     close(model.eval()(x), gpt()(x))
+
+
+@pytest.mark.parametrize("value", [0, 1, "true", None])
+def test_weights_are_tied_or_not_and_nothing_between(value):
+    with pytest.raises(ValueError, match="tie_weights cannot be"):
+        GPTConfig(V, 2, 3, 33, T, 0.0, tie_weights=value)

@@ -52,7 +52,7 @@ def test_what_counts_nothing_is_refused_and_the_field_named(field, value):
         *[("positions", value) for value in ("sinus", "Learned", "", None, 0, ["learned"], {})],
         *[("norm", value) for value in ("batchnorm", None, True, ["layernorm"])],
         *[("activation", value) for value in ("swish", None, 1, ["gelu"])],
-        *[(field, value) for field in ("bias", "tie_weights") for value in (0, 1, "true", None, [])],
+        *[("bias", value) for value in (0, 1, "true", None, [])],
     ],
 )
 def test_a_value_that_is_none_is_refused_and_the_field_named(field, value):

@@ -45,7 +45,7 @@ def rotate(x: Tensor, turns: Tensor) -> Tensor:
 
 
 def rotary_turns(start: int, stop: int, hs: int, device: torch.device | None = None) -> Tensor:
-    """(T, hs / 2) angles of the positions start ... stop - 1: one turn in 2 pi characters down to one in 60,000."""
+    """(T, hs / 2) angles of the positions start ... stop - 1: the fastest turns once in 2 pi characters."""
     frequencies = 10_000.0 ** -(torch.arange(hs // 2, device=device) / (hs // 2))  # (hs / 2,)
     return torch.arange(start, stop, device=device)[:, None] * frequencies
 

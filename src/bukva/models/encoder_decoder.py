@@ -26,7 +26,10 @@ class EncoderDecoder(nn.Module):
 
     @torch.inference_mode()
     def translate(self, source: Tensor, start: int, n_chars: int) -> Tensor:
-        """(B, S) ids to read -> (B, n_chars) ids, the likeliest one by one; `start` is the id that opens a target."""
+        """(B, S) ids to read -> (B, n_chars) ids, the likeliest one by one; `start` is the id that opens a target.
+
+        The model must be in evaluation mode.
+        """
         memory, caches = self.encoder.encode(source), self.decoder.new_caches()
         last = torch.full((len(source), 1), start, device=source.device)  # (B, 1)
         written = []

@@ -1,6 +1,6 @@
 """The GPT: a decoder-only transformer over characters.
 
-Sources: the lecture notes; Radford et al. 2018 and 2019.
+Sources: the lecture notes; Radford et al. 2018 and 2019; Press & Wolf 2017 (tied weights).
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,9 @@ from bukva.models.transformer import Transformer, TransformerConfig
 
 @dataclass(frozen=True)
 class GPTConfig(TransformerConfig):
-    """The shape of a GPT."""
+    """The shape of a GPT; tie_weights has one matrix embed and predict."""
+
+    tie_weights: bool = False
 
     @property
     def n_parameters(self) -> int:

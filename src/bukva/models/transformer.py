@@ -3,7 +3,7 @@
 One stack serves as decoder (causal), as encoder (not causal) and as a decoder that reads a memory. Letters as in
 bukva.models.attention, and V = vocab_size. Sources: the lecture notes; Radford et al. 2019 (GPT-2: norms before the
 sublayers, learned positions, residual projections that start smaller with depth); Zhang & Sennrich 2019 (RMSNorm); So
-et al. 2021, "Primer" (the squared ReLU); Press & Wolf 2017 (one matrix to embed and to predict).
+et al. 2021, "Primer" (the squared ReLU).
 """
 
 import functools
@@ -48,7 +48,6 @@ class TransformerConfig:
     norm: Norm = "layernorm"
     activation: Activation = "gelu"
     bias: bool = False
-    tie_weights: bool = False
 
     def __post_init__(self) -> None:
         refuse_other(self)
