@@ -19,7 +19,7 @@ TOKENIZER = CharTokenizer(list("абвгд"))
 GPT_SHAPE = GPTConfig(vocab_size=5, n_layer=1, n_head=1, n_embd=8, block_size=7, dropout=0.0)
 BIGRAM_SHAPE = BigramConfig(vocab_size=5, block_size=8)
 OTHER_SHAPES = [
-    {"positions": "rotary", "norm": "rmsnorm", "activation": "relu2", "bias": True},
+    {"positions": "rotary", "norm": "rmsnorm", "activation": "relu2", "qk_norm": True, "bias": True},
     {"positions": "none", "n_layer": 2, "n_head": 2, "dropout": 0.1},
     {"tie_weights": True},
 ]
@@ -233,7 +233,7 @@ def refused_tensors(folder, words):
         ({"norm": "rmsnorm"}, r"blocks.0.ln_1.bias is float32 \(8,\), not absent"),
         ({"bias": True}, r"blocks.0.attention.proj.bias is absent, not float32 \(8,\)"),
         ({"model": "bigram", "n_layer": None, "n_head": None, "n_embd": None, "dropout": None}
-         | dict.fromkeys(["positions", "norm", "activation", "bias", "tie_weights"]), "blocks.0.attention"),
+         | dict.fromkeys(["positions", "norm", "activation", "qk_norm", "bias", "tie_weights"]), "blocks.0.attention"),
     ],
     ids=str,
 )  # fmt: skip

@@ -113,7 +113,7 @@ def test_there_is_no_default_in_code():
         (
             "  colour: red\n",
             "model.colour: unknown key with value 'red'; known are n_layer, n_head, n_embd, block_size, dropout, "
-            "positions, norm, activation, bias, tie_weights.",
+            "positions, norm, activation, qk_norm, bias, tie_weights.",
         ),
         ("mdoel:\n", "mdoel: unknown key with value None; did you mean model?"),
     ],
@@ -256,6 +256,8 @@ def test_a_number_out_of_range_is_refused(refused, key, value):
         ("model__activation", "'gelu', 'relu' or 'relu2'"),
         ("compute__device", "'auto', 'cpu' or 'cuda'"),
         ("compute__precision", "'auto', 'fp32' or 'bf16'"),
+        ("train_bigram__optimizer", "'adamw'"),
+        ("train_gpt__optimizer", "'adamw' or 'muon'"),
         ("train_bigram__order", "'epoch' or 'random'"),
         ("train_gpt__order", "'epoch' or 'random'"),
         ("sample__unknown", "'error', 'drop' or 'replace'"),
@@ -277,7 +279,7 @@ def test_heads_that_do_not_divide_the_channels_are_refused_and_those_that_do_are
 
 def test_rotary_positions_need_heads_of_an_even_number_of_channels(file, refused):
     assert params_with(file, model__positions="rotary").model.positions == "rotary"
-    assert refused(with_values(model__positions="rotary", model__n_embd=12, model__n_head=4)) == (
+    assert refused(with_values(model__n_embd=12, model__n_head=4)) == (
         "model.positions: 'rotary' needs heads of an even number of channels, and n_embd 12 / n_head 4 is 3; "
         "learned would do."
     )
@@ -447,7 +449,8 @@ def test_a_whole_number_will_do_for_a_fraction(file):
 @pytest.mark.parametrize(
     "values",
     [
-        *[{"model__n_embd": "128", "model__n_head": n_head} for n_head in ("1", "2", "4", "8", "128")],
+        *[{"model__n_embd": "128", "model__n_head": n_head} for n_head in ("1", "2", "4", "8", "64")],
+        {"model__n_embd": "128", "model__n_head": "128", "model__positions": "learned"},
         {"model__dropout": "0"},
         {"model__block_size": "2", "evaluate__short_context": "2"},
         {"split__train": "0.95", "split__val": "0.05", "split__test": "0"},

@@ -35,6 +35,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0)]
 Order = Literal["epoch", "random"]
+Optimizer = Literal["adamw", "muon"]
 Unknown = Literal["error", "drop", "replace"]
 
 
@@ -102,6 +103,7 @@ class Model(Section):
     positions: Literal["learned", "rotary", "none"]
     norm: Literal["layernorm", "rmsnorm"]
     activation: Literal["gelu", "relu", "relu2"]
+    qk_norm: bool
     bias: bool
     tie_weights: bool
 
@@ -135,6 +137,7 @@ class Compute(Section):
 class Training(Section):
     """How one model is trained; the same keys for both."""
 
+    optimizer: Optimizer
     n_steps: Count
     batch_size: Count
     learning_rate: Rate
@@ -160,6 +163,7 @@ class Training(Section):
 class TrainBigram(Training):
     """The notes' bigram; its windows are shorter than the GPT's, for it looks at one character only."""
 
+    optimizer: Literal["adamw"]  # a table of characters has no matrix between hidden channels
     block_size: Annotated[int, Field(ge=2, le=2**24)]
 
 

@@ -25,7 +25,14 @@ SHAPE = GPTConfig(V, n_layer=1, n_head=1, n_embd=8, block_size=T, dropout=0.2)
 
 
 def recipe(**changes):
-    base = {"n_steps": 10, "eval_every": 4, "batch_size": 3, "learning_rate": 0.01, "warmup_steps": 2}
+    base = {
+        "optimizer": "adamw",
+        "n_steps": 10,
+        "eval_every": 4,
+        "batch_size": 3,
+        "learning_rate": 0.01,
+        "warmup_steps": 2,
+    }
     return read_params().train_gpt.model_copy(update=base | changes)
 
 
@@ -52,18 +59,20 @@ def test_another_seed_is_another_run():
 
 
 @pytest.mark.parametrize("stop", [1, 3, 4, 7, 9])
-def test_stopping_saving_and_going_on_changes_nothing(stop):
-    whole_state = start(SHAPE, recipe(), CPU)
-    whole = run(whole_state, recipe())
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_stopping_saving_and_going_on_changes_nothing(stop, optimizer):
+    numbers = recipe(optimizer=optimizer)
+    whole_state = start(SHAPE, numbers, CPU)
+    whole = run(whole_state, numbers)
 
-    first = start(SHAPE, recipe(), CPU)
-    updates = fit(first, parts(), recipe(), CPU)
+    first = start(SHAPE, numbers, CPU)
+    updates = fit(first, parts(), numbers, CPU)
     before = [next(updates) for _ in range(stop + 1)]  # the scoring before the first update, then the updates
     saved = copy.deepcopy(first.state_dict())
     torch.manual_seed(99)  # whatever happened in between
-    second = start(SHAPE, recipe(seed=5), CPU)
+    second = start(SHAPE, recipe(seed=5, optimizer=optimizer), CPU)
     second.load_state_dict(saved)
-    after = run(second, recipe())
+    after = run(second, numbers)
 
     assert before + after == whole
     for name, tensor in whole_state.weights().items():

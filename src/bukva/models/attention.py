@@ -8,7 +8,7 @@ Letters in the shape comments, here and nowhere redefined:
 
 Sources: the lecture notes (one head, the mask, the scale, many heads as one tensor, memory); Vaswani et al. 2017,
 "Attention Is All You Need" (the scaled dot product, equation 1; many heads, section 3.2.2); Su et al. 2021, "RoFormer"
-(rotary positions, equation 34).
+(rotary positions, equation 34); Henry et al. 2020, "Query-Key Normalization for Transformers".
 """
 
 from typing import Protocol
@@ -123,15 +123,23 @@ class LayerCache:
 class Attention(nn.Module):
     """Multi-head attention: n_head = 1 is the lecture's single head.
 
-    causal=True is the decoder's mask, causal=False the encoder; a memory makes it cross-attention. `attend` is the
-    kernel, and may be exchanged for another of its kind.
+    causal=True is the decoder's mask, causal=False the encoder; a memory makes it cross-attention. qk_norm
+    bounds the scores. `attend` is the kernel, and may be exchanged for another of its kind.
     """
 
     def __init__(
-        self, n_embd: int, n_head: int, *, causal: bool, dropout: float = 0.0, bias: bool = False, kernel: str = "fused"
+        self,
+        n_embd: int,
+        n_head: int,
+        *,
+        causal: bool,
+        dropout: float = 0.0,
+        qk_norm: bool = False,
+        bias: bool = False,
+        kernel: str = "fused",
     ) -> None:
         super().__init__()
-        self.n_head, self.causal, self.dropout = n_head, causal, dropout
+        self.n_head, self.causal, self.dropout, self.qk_norm = n_head, causal, dropout, qk_norm
         self.attend = ATTEND[kernel]
         self.qkv = nn.Linear(n_embd, 3 * n_embd, bias=bias)  # rows: all queries, all keys, all values
         self.proj = nn.Linear(n_embd, n_embd, bias=bias)
@@ -156,6 +164,8 @@ class Attention(nn.Module):
             (B, T, C).
         """
         q, k, v = (self.split_heads(part) for part in self.project(x, memory))  # (B, nh, T, hs), (B, nh, S, hs) twice
+        if self.qk_norm:  # all of one length, so that what counts is where they point
+            q, k = F.rms_norm(q, q.shape[-1:]), F.rms_norm(k, k.shape[-1:])
         if turns is not None:
             q, k = rotate(q, turns), rotate(k, turns)
         if cache is not None:

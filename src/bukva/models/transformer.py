@@ -47,6 +47,7 @@ class TransformerConfig:
     positions: Positions = "learned"
     norm: Norm = "layernorm"
     activation: Activation = "gelu"
+    qk_norm: bool = False
     bias: bool = False
 
     def __post_init__(self) -> None:
@@ -86,7 +87,9 @@ class Block(nn.Module):
     def __init__(self, config: TransformerConfig, *, causal: bool, cross: bool = False) -> None:
         super().__init__()
         C, norm = config.n_embd, NORM[config.norm]
-        attention = functools.partial(Attention, C, config.n_head, dropout=config.dropout, bias=config.bias)
+        attention = functools.partial(
+            Attention, C, config.n_head, dropout=config.dropout, qk_norm=config.qk_norm, bias=config.bias
+        )
         self.ln_1 = norm(C)
         self.attention = attention(causal=causal)
         if cross:

@@ -16,7 +16,7 @@ def start(config: Config, recipe: Training, machine: Machine) -> TrainState:
     """A model before its first update; its weights are a function of the shape and the seed."""
     seed_step(recipe.seed, 0)
     model = build(config).to(machine.device)
-    return TrainState(model, build_optimizer(model, recipe))
+    return TrainState(model, build_optimizer(model, recipe, machine.dtype))
 
 
 def fit(state: TrainState, parts: dict[str, Ids], recipe: Training, machine: Machine) -> Iterator[Progress]:

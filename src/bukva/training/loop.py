@@ -18,6 +18,7 @@ from bukva.compute import Machine, seed_step
 from bukva.errors import BukvaError
 from bukva.modelfolder import Model
 from bukva.params import Training
+from bukva.training.optimizer import Optimizers
 from bukva.training.schedule import learning_rate
 from bukva.training.windows import Windows
 
@@ -39,7 +40,7 @@ class Progress:
 class TrainState:
     """All that training has come to: one object that can be saved and put back."""
 
-    def __init__(self, model: Model, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, model: Model, optimizer: Optimizers) -> None:
         self.model, self.optimizer = model, optimizer
         self.step = 0
         self.train_nats = torch.zeros((), dtype=torch.float64)  # summed over the updates since the last scoring
@@ -117,7 +118,7 @@ def update(state: TrainState, x: Tensor, y: Tensor, rate: float, grad_clip: floa
     with machine.autocast():
         logits = state.model(x.to(machine.device))  # (B, T, V)
     nats = F.cross_entropy(logits.flatten(0, 1).float(), y.to(machine.device).flatten())
-    state.optimizer.zero_grad(set_to_none=True)
+    state.optimizer.zero_grad()
     nats.backward()
     if grad_clip:
         nn.utils.clip_grad_norm_(state.model.parameters(), grad_clip)

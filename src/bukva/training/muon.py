@@ -1,0 +1,67 @@
+"""Muon: momentum of which every direction counts alike.
+
+The momentum of a weight matrix is replaced by the nearest matrix with orthonormal rows or columns, so that rare
+directions move as far as common ones. Sources: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
+networks" (the Nesterov momentum, the Newton-Schulz iteration and its coefficients); Liu et al. 2025, "Muon is scalable
+for LLM training" (the scale that makes its updates as large as AdamW's, so that both share learning rate and weight
+decay). torch.optim.Muon goes matrix by matrix; here those of one shape are one batch, and stacked ones are parted.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+COEFFICIENTS = 3.4445, -4.7750, 2.0315  # bring singular values near 1 in few iterations, rather than to it in many
+ITERATIONS = 5  # with three, 600 updates end 0.05 bits per character worse (docs/log.md)
+ADAMW_SIZE = 0.2  # root mean square of an AdamW update, in learning rates
+MOMENTUM = 0.95
+
+
+def orthogonalise(matrices: Tensor) -> Tensor:
+    """(n, rows, columns) -> the same with singular values near 1 (0.7 to 1.2) and the same singular vectors."""
+    a, b, c = COEFFICIENTS
+    tall = matrices.shape[-2] > matrices.shape[-1]
+    x = matrices.mT if tall else matrices  # the products below are square in the shorter side
+    for _ in range(ITERATIONS):
+        gram = x @ x.mT
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.mT if tall else x
+
+
+class Muon(torch.optim.Optimizer):
+    """Muon for groups of matrices of one shape.
+
+    Args:
+        groups: parameter groups; `parts` says how many matrices are stacked in the rows of each of its parameters.
+        lr: learning rate.
+        weight_decay: decoupled, in learning rates.
+        dtype: of the products; bfloat16 is precise enough.
+    """
+
+    def __init__(self, groups: list[dict[str, Any]], lr: float, weight_decay: float, dtype: torch.dtype) -> None:
+        super().__init__(groups, {"lr": lr, "weight_decay": weight_decay, "parts": 1})
+        self.dtype = dtype
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """One update of every matrix that has a gradient."""
+        for group in self.param_groups:
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not parameters:
+                continue
+            gradients = [parameter.grad for parameter in parameters]
+            momenta = [self._momentum(parameter) for parameter in parameters]
+            torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
+            ahead = torch.stack(torch._foreach_lerp(gradients, momenta, MOMENTUM))  # Nesterov; (n, rows, columns)
+            parted = ahead.view(len(parameters) * group["parts"], -1, ahead.shape[-1])
+            parted /= parted.norm(dim=(-2, -1), keepdim=True) + 1e-7  # no singular value is above 1 now
+            update = orthogonalise(parted.to(self.dtype)).float() * (ADAMW_SIZE * max(parted.shape[-2:]) ** 0.5)
+            torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_sub_(parameters, list((group["lr"] * update.view_as(ahead)).unbind()))
+
+    def _momentum(self, parameter: Tensor) -> Tensor:
+        state = self.state[parameter]
+        if not state:
+            state["momentum"] = torch.zeros_like(parameter)
+        return state["momentum"]
