@@ -42,7 +42,7 @@ def main(
         write_json(metrics_file, metrics)
         losses({"bigram": pd.read_csv(bigram_curve), "gpt": pd.read_csv(gpt_curve)}, metrics, figure)
         log.artifact(metrics_file)
-        print(f"evaluate: looking into the attention of {trained.config.n_layer} layers", flush=True)
+        print("evaluate: looking into the GPT's attention", flush=True)
         found = study({"untrained": untrained, "trained": trained}, tokenizer, parts, params.evaluate, machine)
         attention_report(found, attention)
         log.artifact(figure)

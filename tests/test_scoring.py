@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bukva import scoring
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.scoring import Score, evenly_spaced, half, nats_of
+from bukva.scoring import Score, evenly_spaced, half, nats_of, spread_windows
 
 V, T = 11, 7
 
@@ -90,3 +90,10 @@ def test_evenly_spaced_runs_are_disjoint_and_hold_what_was_asked(n, wanted):
     assert (np.diff(together.astype(np.int64)) > 0).all()
     assert together[0] == 0
     assert together[-1] == n - 1
+
+
+def test_windows_are_spread_over_the_whole_text():
+    found = spread_windows(np.arange(101, dtype=np.uint8), 3, 11)
+    assert found[:, 0].tolist() == [0, 45, 90]
+    assert found[0].tolist() == list(range(11))
+    assert len(spread_windows(np.arange(101, dtype=np.uint8), 99, 11)) == 9

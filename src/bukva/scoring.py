@@ -51,6 +51,12 @@ def evenly_spaced(ids: Ids, n_chars: int) -> list[Ids]:
     return [ids[start : start + length] for start in np.linspace(0, len(ids) - length, N_RUNS).astype(np.int64)]
 
 
+def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
+    """(N,) ids -> (n, length), windows spread evenly; fewer where the text does not hold so many side by side."""
+    starts = np.linspace(0, len(ids) - length, min(n, len(ids) // length)).astype(np.int64)
+    return torch.from_numpy(ids[starts[:, None] + np.arange(length)].astype(np.int64))
+
+
 @torch.inference_mode()
 def nats_of(model: nn.Module, ids: Ids, block_size: int, stride: int) -> npt.NDArray[np.float32]:
     """(N,) ids -> (N - 1,) nats of ids[1:], each given the characters before it in its window.

@@ -24,7 +24,7 @@ from bukva.evaluation.attention.heads import (
     role_score,
     role_targets,
 )
-from bukva.evaluation.attention.leak import leak, spread
+from bukva.evaluation.attention.leak import leak
 from bukva.evaluation.attention.lens import averaging, exchanged, looks
 from bukva.evaluation.attention.scale import scale_table
 from bukva.evaluation.attention.study import Study, passage, study
@@ -264,13 +264,6 @@ def test_without_the_mask_a_model_reads_its_answers_and_knows_nothing_else():
     assert found["unmasked"]["in_sight"][-1] < 0.3
     assert found["masked"]["in_sight"][-1] == pytest.approx(uniform_bits, abs=0.1)
     assert found["unmasked"]["out_of_sight"] > uniform_bits - 0.1
-
-
-def test_windows_are_spread_over_the_whole_text():
-    found = spread(np.arange(101, dtype=np.uint8), 3, 11)
-    assert found[:, 0].tolist() == [0, 45, 90]
-    assert found[0].tolist() == list(range(11))
-    assert len(spread(np.arange(101, dtype=np.uint8), 99, 11)) == 9
 
 
 # ---- from logits to text

@@ -6,9 +6,9 @@ that is not there yet, and of that it knows less than a model with the mask does
 """
 
 import dataclasses
+import functools
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -16,6 +16,7 @@ from torch import Tensor
 from bukva.compute import Machine, seed_step
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.params import Training
+from bukva.scoring import spread_windows
 from bukva.text.tokenizers import Ids
 from bukva.training.loop import TrainState, train
 from bukva.training.optimizer import build_optimizer
@@ -44,27 +45,26 @@ def leak(config: GPTConfig, parts: dict[str, Ids], n_steps: int, machine: Machin
         decay_to=1.0, weight_decay=0.1, beta2=0.99, grad_clip=1.0, eval_every=max(1, n_steps // POINTS), order="epoch",
         seed=SEED,
     )  # fmt: skip
-    scored = spread(parts["val"], N_SCORED, T + 1).to(machine.device)  # (N, T + 1)
+    scored = spread_windows(parts["val"], N_SCORED, T + 1).to(machine.device)  # (N, T + 1)
     result: dict[str, Any] = {"n_layer": small.n_layer, "block_size": T}
     for name, causal in (("masked", True), ("unmasked", False)):
         seed_step(SEED, 0)
         model = GPT(small, causal=causal).to(machine.device)
         state = TrainState(model, build_optimizer(model, recipe))
         windows = Windows(parts["train"], T, recipe.batch_size, recipe.order, recipe.seed)
-        score = lambda model=model: float(_nats(model, scored)[:, :-1].mean())  # noqa: E731
-        curve = [at for at in train(state, windows, score, recipe, machine) if at.val_nats_per_char is not None]
-        result["steps"] = [at.step for at in curve]
+        score = functools.partial(_in_sight, model, scored)
+        progress = [(at.step, at.val_nats_per_char) for at in train(state, windows, score, recipe, machine)]
+        curve = [(step, nats) for step, nats in progress if nats is not None]
+        result["steps"] = [step for step, _ in curve]
         result[name] = {
-            "in_sight": [bits(at.val_nats_per_char or 0.0) for at in curve],
+            "in_sight": [bits(nats) for _, nats in curve],
             "out_of_sight": bits(float(_nats(model, scored)[:, -1].mean())),
         }
     return result
 
 
-def spread(ids: Ids, n: int, length: int) -> Tensor:
-    """(N,) ids -> (n, length), windows spread evenly; fewer where the text does not hold so many side by side."""
-    starts = np.linspace(0, len(ids) - length, min(n, len(ids) // length)).astype(np.int64)
-    return torch.from_numpy(ids[starts[:, None] + np.arange(length)].astype(np.int64))
+def _in_sight(model: GPT, windows: Tensor) -> float:
+    return float(_nats(model, windows)[:, :-1].mean())
 
 
 @torch.inference_mode()

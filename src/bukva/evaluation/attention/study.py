@@ -12,13 +12,13 @@ from bukva import params
 from bukva.compute import Machine
 from bukva.evaluation.attention.forecast import forecast
 from bukva.evaluation.attention.heads import Heads, describe_heads
-from bukva.evaluation.attention.leak import leak, spread
+from bukva.evaluation.attention.leak import leak
 from bukva.evaluation.attention.lens import looks
 from bukva.evaluation.attention.scale import scale_table
 from bukva.evaluation.attention.worth import worth_of_heads, worth_of_lengths
 from bukva.evaluation.floors import exact_bigram
 from bukva.models.gpt import GPT
-from bukva.scoring import evenly_spaced
+from bukva.scoring import evenly_spaced, spread_windows
 from bukva.text.tokenizers import CharTokenizer, Ids
 
 CHARS_PER_WINDOW = 32  # of the context curve, whose every character costs up to a block
@@ -49,7 +49,7 @@ def study(
     T, chars = gpt.block_size, tokenizer.chars
     sentence = asked.attention_sentence or passage(tokenizer, val, min(PASSAGE, T))
     drawn = torch.from_numpy(tokenizer.encode(sentence).astype(np.int64))[None].to(machine.device)  # (1, T)
-    windows = spread(val, asked.attention_windows, T).to(machine.device)  # (N, T)
+    windows = spread_windows(val, asked.attention_windows, T).to(machine.device)  # (N, T)
     runs = evenly_spaced(val, windows.numel())
     return Study(
         numbers={
