@@ -17,6 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bukva.models import kernels
+
 # ---- the arithmetic: no parameters, no state
 
 
@@ -39,9 +41,9 @@ def attention_weights(scores: Tensor, may_look: Tensor | None = None) -> Tensor:
 
 def rotate(x: Tensor, turns: Tensor) -> Tensor:
     """Turn each pair of channels of (..., T, hs) by its position's (T, hs / 2) angle: distances become angles."""
-    a, b = x.chunk(2, dim=-1)  # channel i is paired with channel i + hs / 2
     cos, sin = turns.cos().to(x.dtype), turns.sin().to(x.dtype)
-    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+    other = x.roll(x.shape[-1] // 2, dims=-1)  # channel i is paired with channel i + hs / 2
+    return torch.addcmul(x * torch.cat([cos, cos], dim=-1), other, torch.cat([-sin, sin], dim=-1))
 
 
 def rotary_turns(start: int, stop: int, hs: int, device: torch.device | None = None) -> Tensor:
@@ -73,16 +75,13 @@ def attend_explicit(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: f
 
 def attend_fused(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
     """The same function without storing the (T, S) weights; equal to attend_explicit by test."""
-    T, S, dtype = q.shape[-2], k.shape[-2], q.dtype
-    if q.device.type == "cpu" and dtype == torch.bfloat16:
-        # on CPU the fused kernel's backward takes three times as long in bf16 as in fp32 (docs/log.md)
-        q, k, v = q.float(), k.float(), v.float()
+    if q.device.type == "cpu" and (dropout or q.dtype == torch.bfloat16):  # where torch's own kernel is slow
+        return kernels.tiled_attention(q, k, v, causal=causal, dropout=dropout)
+    T, S = q.shape[-2], k.shape[-2]
     # is_causal aligns its triangle to the first key, and our queries are the last ones; one alone may look at all
     square = causal and T == S
     may_look = causal_mask(T, S, q.device) if causal and 1 < T < S else None
-    with torch.autocast(q.device.type, enabled=False):
-        y = F.scaled_dot_product_attention(q, k, v, may_look, dropout_p=dropout, is_causal=square)
-    return y.to(dtype)
+    return F.scaled_dot_product_attention(q, k, v, may_look, dropout_p=dropout, is_causal=square)
 
 
 ATTEND: dict[str, Kernel] = {"explicit": attend_explicit, "fused": attend_fused}
@@ -165,14 +164,14 @@ class Attention(nn.Module):
         """
         q, k, v = (self.split_heads(part) for part in self.project(x, memory))  # (B, nh, T, hs), (B, nh, S, hs) twice
         if self.qk_norm:  # all of one length, so that what counts is where they point
-            q, k = F.rms_norm(q, q.shape[-1:]), F.rms_norm(k, k.shape[-1:])
+            q, k = kernels.unit_mean_square(q), kernels.unit_mean_square(k)
         if turns is not None:
             q, k = rotate(q, turns), rotate(k, turns)
         if cache is not None:
             k, v = cache.append(k, v)
         dropout = self.dropout if self.training else 0.0
         y = self.attend(q, k, v, causal=self.causal, dropout=dropout)  # (B, nh, T, hs)
-        return F.dropout(self.proj(self.join_heads(y)), dropout)
+        return kernels.dropout(self.proj(self.join_heads(y)), dropout)
 
     def project(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
         """(B, T, C) queries, (B, S, C) keys and values."""

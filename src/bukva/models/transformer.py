@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bukva.models.attention import Attention, LayerCache, rotary_turns
+from bukva.models.kernels import Dropout, relu_squared
 from bukva.models.shape import refuse_other
 
 Positions = Literal["learned", "rotary", "none"]
@@ -25,7 +26,7 @@ Norm = Literal["layernorm", "rmsnorm"]
 ACTIVATE: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "relu": F.relu,
-    "relu2": lambda x: F.relu(x).square(),
+    "relu2": relu_squared,
 }
 NORM: dict[str, type[nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RMSNorm}
 
@@ -69,7 +70,7 @@ class MLP(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         C = config.n_embd
-        self.activate, self.dropout = ACTIVATE[config.activation], nn.Dropout(config.dropout)
+        self.activate, self.dropout = ACTIVATE[config.activation], Dropout(config.dropout)
         self.fc = nn.Linear(C, 4 * C, bias=config.bias)
         self.proj = nn.Linear(4 * C, C, bias=config.bias)
 
@@ -123,7 +124,7 @@ class Transformer(nn.Module):
         self.wte = nn.Embedding(V, C)
         if config.positions == "learned":
             self.wpe = nn.Embedding(config.block_size, C)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, causal=causal, cross=cross) for _ in range(config.n_layer))
         self.ln_f = NORM[config.norm](C)
         self.apply(_initialise)

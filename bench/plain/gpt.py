@@ -1,0 +1,167 @@
+"""nanoGPT's recipe for characters, written again in the plain way: float32, eager, one loop.
+
+What it computes and in which order follows nanoGPT (Karpathy 2022, MIT): GPT-2's blocks without biases, one matrix that
+embeds and predicts, AdamW without fusing, a warm-up and half a cosine, batches drawn at random window by window, and
+the loss estimated on a few batches now and then. docs/log.md shows it beside the original, by time and by loss.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bukva.text.tokenizers import Ids
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The size of the model; nanoGPT's for a CPU."""
+
+    vocab_size: int
+    n_layer: int = 4
+    n_head: int = 4
+    n_embd: int = 128
+    block_size: int = 64
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How it is trained; nanoGPT's numbers for a CPU."""
+
+    n_steps: int = 2000
+    batch_size: int = 12
+    learning_rate: float = 1e-3
+    min_learning_rate: float = 1e-4
+    warmup_steps: int = 100
+    beta2: float = 0.99
+    weight_decay: float = 0.1
+    grad_clip: float = 1.0
+    eval_every: int = 250
+    eval_batches: int = 20
+
+
+class Block(nn.Module):
+    """Attention and an MLP, each behind a norm and added to what came in."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        C = shape.n_embd
+        self.n_head, self.p = shape.n_head, shape.dropout
+        self.ln_1, self.ln_2 = nn.LayerNorm(C, bias=False), nn.LayerNorm(C, bias=False)
+        self.qkv, self.attention_proj = nn.Linear(C, 3 * C, bias=False), nn.Linear(C, C, bias=False)
+        self.fc, self.mlp_proj = nn.Linear(C, 4 * C, bias=False), nn.Linear(4 * C, C, bias=False)
+        self.dropout = nn.Dropout(shape.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, C) -> (B, T, C)."""
+        B, T, C = x.shape
+        q, k, v = (
+            part.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
+            for part in self.qkv(self.ln_1(x)).split(C, 2)
+        )  # (B, nh, T, hs)
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.p if self.training else 0.0, is_causal=True)
+        x = x + self.dropout(self.attention_proj(y.transpose(1, 2).contiguous().view(B, T, C)))
+        return x + self.dropout(self.mlp_proj(F.gelu(self.fc(self.ln_2(x)))))
+
+
+class PlainGPT(nn.Module):
+    """GPT-2 for characters."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        V, C = shape.vocab_size, shape.n_embd
+        self.shape = shape
+        self.wte, self.wpe = nn.Embedding(V, C), nn.Embedding(shape.block_size, C)
+        self.dropout = nn.Dropout(shape.dropout)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.n_layer))
+        self.ln_f = nn.LayerNorm(C, bias=False)
+        for name, weight in self.named_parameters():
+            if weight.dim() == 2:
+                nn.init.normal_(
+                    weight, std=0.02 / (2 * shape.n_layer) ** 0.5 if name.endswith("_proj.weight") else 0.02
+                )
+
+    @property
+    def block_size(self) -> int:
+        """Greatest number of characters of context."""
+        return self.shape.block_size
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """(B, T) ids -> (B, T, V) logits."""
+        x = self.dropout(self.wte(ids) + self.wpe(torch.arange(ids.shape[1])))
+        for block in self.blocks:
+            x = block(x)
+        return self.ln_f(x) @ self.wte.weight.T
+
+
+class PlainTraining:
+    """A model, its optimizer and where its batches come from."""
+
+    def __init__(self, shape: Shape, recipe: Recipe, train: Ids, val: Ids, seed: int) -> None:
+        torch.manual_seed(seed)
+        self.recipe, self.parts = recipe, {"train": train, "val": val}
+        self.model = PlainGPT(shape)
+        matrices = [weight for weight in self.model.parameters() if weight.dim() >= 2]
+        gains = [weight for weight in self.model.parameters() if weight.dim() < 2]
+        self.optimizer = torch.optim.AdamW(
+            [{"params": matrices, "weight_decay": recipe.weight_decay}, {"params": gains, "weight_decay": 0.0}],
+            lr=recipe.learning_rate,
+            betas=(0.9, recipe.beta2),
+        )
+
+    def batch(self, part: str) -> tuple[Tensor, Tensor]:
+        """(B, T) inputs and targets, taken window by window."""
+        ids, T = self.parts[part], self.model.block_size
+        starts = torch.randint(len(ids) - T, (self.recipe.batch_size,))
+        x = torch.stack([torch.from_numpy(ids[start : start + T].astype(np.int64)) for start in starts])
+        y = torch.stack([torch.from_numpy(ids[start + 1 : start + 1 + T].astype(np.int64)) for start in starts])
+        return x, y
+
+    def loss(self, part: str) -> Tensor:
+        """Mean nats per character of one batch."""
+        x, y = self.batch(part)
+        logits = self.model(x)
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), y.view(-1))
+
+    def rate(self, step: int) -> float:
+        """The learning rate of an update counted from 0: a line up, half a cosine down."""
+        recipe = self.recipe
+        if step < recipe.warmup_steps:
+            return recipe.learning_rate * (step + 1) / (recipe.warmup_steps + 1)
+        done = (step - recipe.warmup_steps) / (recipe.n_steps - recipe.warmup_steps)
+        span = recipe.learning_rate - recipe.min_learning_rate
+        return recipe.min_learning_rate + 0.5 * (1 + math.cos(math.pi * done)) * span
+
+    def update(self, step: int) -> float:
+        """One optimizer update; its loss."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate(step)
+        loss = self.loss("train")
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.grad_clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.item()
+
+    @torch.no_grad()
+    def estimate(self) -> dict[str, float]:
+        """Mean loss of a few batches of each part, as nanoGPT looks at its progress."""
+        self.model.eval()
+        means = {
+            part: sum(self.loss(part).item() for _ in range(self.recipe.eval_batches)) / self.recipe.eval_batches
+            for part in self.parts
+        }
+        self.model.train()
+        return means
+
+    def run(self) -> None:
+        """All updates, with a look at both losses now and then."""
+        for step in range(self.recipe.n_steps):
+            if step % self.recipe.eval_every == 0:
+                self.estimate()
+            self.update(step)
+        self.estimate()

@@ -1,0 +1,160 @@
+"""Functions that a CPU computes in fewer passes over memory than autograd's own pieces would take.
+
+At these sizes a CPU multiplies matrices faster than it fetches what lies between the products, so what counts is how
+often each activation is read and written. Each function here equals a plain one by test; each backward is derived by
+hand. GPUs have fused kernels of their own.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+QUERIES = 128  # queries of one tile: of a causal triangle, what lies beyond their last key is not computed
+WEIGHTS = 2**19  # attention weights of one tile: those of several heads at once, and still in the cache
+
+
+def dropout(x: Tensor, p: float) -> Tensor:
+    """Zero each element with probability p and scale the others by 1 / (1 - p) (Srivastava et al. 2014)."""
+    if p == 0.0:
+        return x
+    return x * kept(x.shape, p, x) if x.device.type == "cpu" else F.dropout(x, p)
+
+
+def kept(shape: torch.Size, p: float, like: Tensor) -> Tensor:
+    """A tensor of 0 with probability p (to 1/65536) and else 1 / (1 - p): from 16 random bits each.
+
+    torch.bernoulli draws as well and takes seven times as long (docs/log.md).
+    """
+    n = shape.numel()
+    bits = torch.empty(-(-n // 4), dtype=torch.int64).random_(-(2**63), None)  # 64 bits a draw
+    uniform = bits.view(torch.int16)[:n].view(shape)
+    return torch.ge(uniform, round(p * 2**16) - 2**15, out=like.new_empty(shape)).mul_(1 / (1 - p))
+
+
+class Dropout(nn.Module):
+    """`dropout` while training, nothing else."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(...) -> (...)."""
+        return dropout(x, self.p) if self.training else x
+
+
+class _ReluSquared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        positive = x.clamp_min(0)
+        ctx.save_for_backward(positive)
+        return positive * positive
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        (positive,) = ctx.saved_tensors
+        return (dy * positive).mul_(2)
+
+
+def relu_squared(x: Tensor) -> Tensor:
+    """max(x, 0)^2, the activation of So et al. 2021, "Primer"."""
+    return _ReluSquared.apply(x)
+
+
+class _UnitMeanSquare(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        factor = (norm.square() / x.shape[-1] + torch.finfo(x.dtype).eps).rsqrt().to(x.dtype)  # (..., 1)
+        y = x * factor
+        ctx.save_for_backward(y, factor)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Tensor:
+        y, factor = ctx.saved_tensors
+        along = (dy * y).mean(dim=-1, keepdim=True)  # what would only change the length, which is fixed
+        return torch.addcmul(dy, y, along, value=-1).mul_(factor)
+
+
+def unit_mean_square(x: Tensor) -> Tensor:
+    """(..., C) -> the same directions, each with mean square 1: F.rms_norm without a gain."""
+    return _UnitMeanSquare.apply(x)
+
+
+class _TiledAttention(torch.autograd.Function):
+    """Tile by tile, so that weights are used while they are in the cache; the backward computes them anew.
+
+    Sources: Dao et al. 2022, "FlashAttention" (recomputing instead of storing). A tile is all keys of some queries of
+    some heads, which needs no running softmax.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, causal: bool, p: float) -> Tensor:
+        ctx.shapes, ctx.causal = (q.shape, k.shape), causal
+        q, k, v = (x.flatten(0, -3) for x in (q * q.shape[-1] ** -0.5, k, v))  # (n, T, hs), (n, S, hs) twice
+        y, factors = torch.empty_like(q), []
+        for heads, asked, answered in _tiles(q, k, causal):
+            weights = _tile_weights(q[heads, asked], k[heads, answered], causal)
+            if p:
+                factors.append(kept(weights.shape, p, weights))
+                weights *= factors[-1]
+            y[heads, asked] = weights @ v[heads, answered]
+        ctx.save_for_backward(q, k, v, *factors)
+        return y.view(ctx.shapes[0])
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, *factors = ctx.saved_tensors
+        dy = dy.reshape(q.shape)
+        dq, dk, dv = (
+            torch.empty_like(q),
+            torch.zeros_like(k, dtype=torch.float32),
+            torch.zeros_like(v, dtype=torch.float32),
+        )
+        for i, (heads, asked, answered) in enumerate(_tiles(q, k, ctx.causal)):
+            weights = _tile_weights(q[heads, asked], k[heads, answered], ctx.causal)
+            dweights = dy[heads, asked] @ v[heads, answered].mT
+            if factors:
+                dv[heads, answered] += (weights * factors[i]).mT @ dy[heads, asked]
+                dweights *= factors[i]
+            else:
+                dv[heads, answered] += weights.mT @ dy[heads, asked]
+            dscores = torch._softmax_backward_data(dweights, weights, -1, weights.dtype)
+            dq[heads, asked] = dscores @ k[heads, answered]
+            dk[heads, answered] += dscores.mT @ q[heads, asked]
+        asking, answering = ctx.shapes
+        dq *= q.shape[-1] ** -0.5
+        return dq.view(asking), dk.to(k.dtype).view(answering), dv.to(v.dtype).view(answering), None, None
+
+
+def tiled_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
+    """(..., T, hs), two of (..., S, hs) -> (..., T, hs), all of one type, which the products are computed in."""
+    with torch.autocast(q.device.type, enabled=False):
+        return _TiledAttention.apply(q, k, v, causal, dropout)
+
+
+def _tiles(q: Tensor, k: Tensor, causal: bool) -> list[tuple[slice, slice, slice]]:
+    """Which heads, queries and keys of (n, T, hs) and (n, S, hs) are computed together."""
+    n, T, S = len(q), q.shape[1], k.shape[1]
+    several = max(1, WEIGHTS // (min(T, QUERIES) * S))
+    return [
+        (
+            slice(head, head + several),
+            slice(first, min(first + QUERIES, T)),
+            slice(S - max(0, T - first - QUERIES) if causal else S),
+        )
+        for head in range(0, n, several)
+        for first in range(0, T, QUERIES)
+    ]
+
+
+def _tile_weights(q: Tensor, k: Tensor, causal: bool) -> Tensor:
+    """(n, T, hs) scaled queries, (n, S, hs) keys up to the last query's -> (n, T, S), rows sum to 1."""
+    scores = q @ k.mT
+    if causal:
+        T = q.shape[1]
+        scores[..., -T:] += torch.full((T, T), float("-inf"), dtype=q.dtype).triu(1)
+    return scores.softmax(dim=-1)

@@ -1,0 +1,131 @@
+"""Each kernel equals the plain function it stands for, forward and backward."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bukva.models import kernels
+from bukva.models.attention import attend_explicit, attention_weights, causal_mask
+from bukva.models.kernels import Dropout, dropout, kept, relu_squared, tiled_attention, unit_mean_square
+
+
+def drawn(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).requires_grad_()
+
+
+def gradients(y, inputs):
+    dy = torch.randn(y.shape, generator=torch.Generator().manual_seed(9), dtype=y.dtype)
+    return torch.autograd.grad(y, inputs, dy)
+
+
+def test_relu_squared_is_relu_squared():
+    x = drawn(7, 5)
+    assert torch.equal(relu_squared(x), F.relu(x) ** 2)
+    assert torch.autograd.gradcheck(relu_squared, (x,))
+
+
+def test_unit_mean_square_is_rms_norm_without_a_gain():
+    x = drawn(3, 5, 7)
+    torch.testing.assert_close(unit_mean_square(x), F.rms_norm(x, (7,)), rtol=1e-6, atol=0)
+    y = unit_mean_square(x.float())
+    torch.testing.assert_close(y.square().mean(-1), torch.ones(3, 5))
+    (ours,), (theirs,) = gradients(unit_mean_square(x), [x]), gradients(F.rms_norm(x, (7,)), [x])
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-9)
+
+
+def test_a_vector_of_zeros_stays_zero():
+    x = torch.zeros(2, 5, requires_grad=True)
+    y = unit_mean_square(x)
+    y.sum().backward()
+    assert torch.equal(y, torch.zeros(2, 5))
+    assert torch.isfinite(x.grad).all()
+
+
+@pytest.mark.parametrize("p", [0.1, 0.2, 0.5])
+def test_dropout_zeroes_a_share_and_keeps_the_mean(p):
+    torch.manual_seed(1)
+    y = dropout(torch.full((1009, 211), 3.0), p)
+    n, zeros = y.numel(), int((y == 0).sum())
+    assert abs(zeros / n - p) < 5 * (p * (1 - p) / n) ** 0.5  # five standard errors
+    assert y.unique().tolist() == pytest.approx([0.0, 3 / (1 - p)])
+
+
+def test_dropout_draws_neighbours_apart():
+    torch.manual_seed(1)
+    zero = (kept(torch.Size([400_003]), 0.5, torch.empty(0)) == 0).double()
+    for distance in (1, 2, 3, 4, 5):  # four of 16 bits come from one draw
+        both = float((zero[distance:] * zero[:-distance]).mean())
+        assert both == pytest.approx(0.25, abs=0.004)
+
+
+def test_dropout_passes_the_gradient_where_it_passed_the_value():
+    x = torch.ones(101, requires_grad=True)
+    y = dropout(x, 0.3)
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+
+
+def test_dropout_repeats_by_seed_and_rests_at_evaluation():
+    layer, x = Dropout(0.5), torch.ones(1009)
+    outcomes = []
+    for seed in (1, 2, 1):
+        torch.manual_seed(seed)
+        outcomes.append(layer(x))
+    assert torch.equal(outcomes[0], outcomes[2])
+    assert not torch.equal(outcomes[0], outcomes[1])
+    assert layer.eval()(x) is x
+    assert dropout(x, 0.0) is x
+
+
+@pytest.fixture(params=[(128, 2**19), (3, 1), (2, 40), (5, 61)])
+def tiles(request, monkeypatch):
+    queries, weights = request.param
+    monkeypatch.setattr(kernels, "QUERIES", queries)
+    monkeypatch.setattr(kernels, "WEIGHTS", weights)
+
+
+@pytest.mark.parametrize(
+    ("T", "S", "causal"), [(7, 7, True), (7, 7, False), (3, 11, True), (5, 2, False), (1, 7, True)]
+)
+def test_tiled_attention_is_attention(tiles, T, S, causal):
+    q, k, v = drawn(2, 3, T, 5, seed=1), drawn(2, 3, S, 5, seed=2), drawn(2, 3, S, 5, seed=3)
+    y, plain = tiled_attention(q, k, v, causal=causal, dropout=0.0), attend_explicit(q, k, v, causal=causal)
+    torch.testing.assert_close(y, plain)
+    # keys and values are summed in float32
+    torch.testing.assert_close(gradients(y, [q, k, v]), gradients(plain, [q, k, v]), rtol=1e-5, atol=1e-6)
+
+
+def test_tiled_attention_leaves_its_arguments_alone():
+    q, k, v = (drawn(1, 2, 7, 5, seed=seed).detach() for seed in (1, 2, 3))
+    before = [x.clone() for x in (q, k, v)]
+    tiled_attention(q, k, v, causal=True, dropout=0.5)
+    assert all(torch.equal(x, y) for x, y in zip((q, k, v), before, strict=True))
+
+
+def test_tiled_attention_drops_weights(tiles, monkeypatch):
+    T = 7
+    factors = kept(torch.Size([6, T, T]), 0.4, torch.empty(0, dtype=torch.float64))
+
+    def known(shape, p, like):  # tiles come in the order of _tiles
+        assert p == 0.4
+        heads, asked, answered = next(order)
+        return factors[heads, asked, answered]
+
+    monkeypatch.setattr(kernels, "kept", known)
+    q, k, v = (drawn(2, 3, T, 5, seed=seed) for seed in (1, 2, 3))
+    order = iter(kernels._tiles(q.flatten(0, 1), k.flatten(0, 1), True))
+    y = tiled_attention(q, k, v, causal=True, dropout=0.4)
+    weights = attention_weights(q @ k.mT * 5**-0.5, causal_mask(T, T))
+    plain = weights * factors.view(2, 3, T, T) @ v
+    torch.testing.assert_close(y, plain)
+    torch.testing.assert_close(gradients(y, [q, k, v]), gradients(plain, [q, k, v]), rtol=1e-5, atol=1e-6)
+
+
+def test_tiled_attention_in_bf16_follows_float32():
+    q, k, v = (drawn(2, 3, 67, 16, seed=seed).detach().float() for seed in (1, 2, 3))
+    exact = [x.clone().requires_grad_() for x in (q, k, v)]
+    rounded = [x.bfloat16().requires_grad_() for x in (q, k, v)]
+    y, plain = tiled_attention(*rounded, causal=True, dropout=0.0), attend_explicit(*exact, causal=True)
+    torch.testing.assert_close(y.float(), plain, atol=0.03, rtol=0)
+    for ours, theirs in zip(gradients(y, rounded), gradients(plain, exact), strict=True):
+        assert (ours.float() - theirs).norm() < 0.02 * theirs.norm()
