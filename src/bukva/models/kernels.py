@@ -66,7 +66,7 @@ def relu_squared(x: Tensor) -> Tensor:
 class _UnitMeanSquare(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.promote_types(x.dtype, torch.float32))
         factor = (norm.square() / x.shape[-1] + torch.finfo(x.dtype).eps).rsqrt().to(x.dtype)  # (..., 1)
         y = x * factor
         ctx.save_for_backward(y, factor)
