@@ -15,6 +15,7 @@ from bukva.text.tokenizers import CharTokenizer
 from bukva.tracking.journal import journal
 from bukva.training.curve import record
 from bukva.training.fit import fit, start
+from bukva.training.processes import join
 
 
 def main(
@@ -26,16 +27,16 @@ def main(
     """Train the GPT and keep the weights with the best val score."""
     params = read_params()
     recipe = params.train_gpt
-    with journal("train-gpt", params) as log:
+    with join(recipe.processes) as group, journal("train-gpt", params, silent=not group.leads) as log:
         parts = load_parts(split)
         refuse_short({part: len(ids) for part, ids in parts.items()}, params.model.block_size, "model.block_size")
-        machine = prepare(params.compute)
+        machine = prepare(params.compute, group.local_rank, group.local_size)
         tokenizer = CharTokenizer.load(vocab)
         config = GPTConfig(vocab_size=len(tokenizer), **params.model.model_dump())
         log.metrics({"n_parameters": config.n_parameters})
         state = start(config, recipe, machine)
         initial = state.weights()
-        updates = fit(state, parts, recipe, machine)
+        updates = group.lead(fit(state, parts, recipe, machine, group))
         record(curve, progress.watch("train-gpt", recipe.n_steps, updates, log.metrics))
         save_model(gpt, config, tokenizer, {"best": state.best_weights, "initial": initial})
         log.artifact(curve)

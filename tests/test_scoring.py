@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bukva import scoring
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.scoring import Score, evenly_spaced, half, nats_of, spread_windows
+from bukva.scoring import Score, evenly_spaced, half, nats_of, share_of_nats, spread_windows
 
 V, T = 11, 7
 
@@ -97,3 +97,12 @@ def test_windows_are_spread_over_the_whole_text():
     assert found[:, 0].tolist() == [0, 45, 90]
     assert found[0].tolist() == list(range(11))
     assert len(spread_windows(np.arange(101, dtype=np.uint8), 99, 11)) == 9
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 8, 9, 23, 60, 61, 101])
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("stride", [1, 3, T])
+def test_shares_together_score_each_character_once_with_the_same_context(gpt, n, size, stride):
+    ids = text(n)
+    shares = [share_of_nats(gpt, ids, T, stride, rank, size) for rank in range(size)]
+    np.testing.assert_allclose(np.concatenate(shares), nats_of(gpt, ids, T, stride), atol=1e-5)

@@ -23,8 +23,13 @@ class Machine:
         return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
 
 
-def prepare(compute: params.Compute) -> Machine:
+def prepare(compute: params.Compute, local_rank: int = 0, local_size: int = 1) -> Machine:
     """Decide device and precision by what the hardware can, and set the number of threads of this process.
+
+    Args:
+        compute: section compute of params.yaml.
+        local_rank: which of the processes of one training on this machine this is; each has a GPU of its own.
+        local_size: how many those are; they share the cores.
 
     Raises:
         BukvaError: compute.device is cuda and there is none.
@@ -34,22 +39,23 @@ def prepare(compute: params.Compute) -> Machine:
         raise BukvaError(
             "params.yaml, compute.device: 'cuda', but this machine has no usable GPU; auto or cpu would do."
         )
-    device = torch.device("cuda" if available and compute.device != "cpu" else "cpu")
-    torch.set_num_threads(compute.threads or os.cpu_count() or 1)
+    device = torch.device(f"cuda:{local_rank}" if available and compute.device != "cpu" else "cpu")
+    torch.set_num_threads(compute.threads or max(1, (os.cpu_count() or 1) // local_size))
     if device.type == "cuda":
+        torch.cuda.set_device(device)
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS repeats its sums only with this
         torch.use_deterministic_algorithms(True, warn_only=True)
     bf16 = compute.precision == "bf16" or (compute.precision == "auto" and _multiplies_bf16(device))
     return Machine(device, torch.bfloat16 if bf16 else torch.float32)
 
 
-def seed_step(seed: int, step: int) -> None:
-    """Seed torch's global generators, which dropout draws from, for one step.
+def seed_step(seed: int, step: int, rank: int = 0) -> None:
+    """Seed torch's global generators, which dropout draws from, for one step of one process.
 
-    Randomness that is a function of (seed, step) alone needs no generator state to be saved, and nothing that
+    Randomness that is a function of these numbers alone needs no generator state to be saved, and nothing that
     happens between two steps can disturb it.
     """
-    torch.manual_seed(int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> np.uint64(1)))
+    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> np.uint64(1)))
 
 
 def _multiplies_bf16(device: torch.device) -> bool:

@@ -140,6 +140,7 @@ class Training(Section):
     optimizer: Optimizer
     n_steps: Count
     batch_size: Count
+    micro_batches: Count
     learning_rate: Rate
     warmup_steps: Annotated[int, Field(ge=0)]
     decay_to: Share
@@ -147,6 +148,7 @@ class Training(Section):
     beta2: Annotated[float, Field(gt=0, lt=1)]
     grad_clip: Annotated[float, Field(ge=0)]
     eval_every: Count
+    patience: Annotated[int, Field(ge=0)]
     order: Order
     seed: Seed
 
@@ -159,6 +161,18 @@ class Training(Section):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _batches_divide(self) -> "Training":
+        parts = self.micro_batches * getattr(self, "processes", 1)
+        if self.batch_size % parts:
+            raise _mistake(
+                "batch_size",
+                self.batch_size,
+                f"cannot be divided into {parts} equal parts (micro_batches times processes); "
+                f"{-(-self.batch_size // parts) * parts} would do",
+            )
+        return self
+
 
 class TrainBigram(Training):
     """The notes' bigram; its windows are shorter than the GPT's, for it looks at one character only."""
@@ -169,6 +183,8 @@ class TrainBigram(Training):
 
 class TrainGPT(Training):
     """The GPT; its block_size is the model's."""
+
+    processes: Count
 
 
 class Evaluate(Section):

@@ -86,6 +86,19 @@ def nats_of(model: nn.Module, ids: Ids, block_size: int, stride: int) -> npt.NDA
     return nats
 
 
+def share_of_nats(
+    model: nn.Module, ids: Ids, block_size: int, stride: int, rank: int, size: int
+) -> npt.NDArray[np.float32]:
+    """What process `rank` of `size` computes of `nats_of`: a run of the windows; the shares in a row are the whole."""
+    n_windows = max(1, (len(ids) - 1 - block_size) // stride + 1)
+    first, stop = (n_windows * edge // size for edge in (rank, rank + 1))
+    if first == stop:
+        return np.empty(0, np.float32)
+    end = len(ids) if stop == n_windows else (stop - 1) * stride + block_size + 1
+    others = block_size - stride if first else 0  # characters that the share before this one scores
+    return nats_of(model, ids[first * stride : end], block_size, stride)[others:]
+
+
 def _window_nats(model: nn.Module, ids: Ids, device: torch.device) -> npt.NDArray[np.float32]:
     """(B, T + 1) ids -> (B, T) nats of all but the first."""
     window = torch.from_numpy(ids.astype(np.int64)).to(device)

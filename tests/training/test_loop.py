@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import dataclasses
 import math
 
 import numpy as np
@@ -185,3 +186,34 @@ def test_the_curve_is_a_table_of_the_scorings(tmp_path):
     assert [int(row["chars_seen"]) for row in rows] == [0, 60, 120, 150]
     assert rows[0]["train_nats_per_char"] == ""
     assert float(rows[3]["val_nats_per_char"]) == scored[3].val_nats_per_char
+
+
+@pytest.mark.parametrize("micro_batches", [2, 3, 6])
+def test_micro_batches_add_up_to_the_batch(micro_batches):
+    shape = dataclasses.replace(SHAPE, dropout=0.0)
+    whole, parted = recipe(batch_size=6), recipe(batch_size=6, micro_batches=micro_batches)
+    for ours, theirs in zip(run(start(shape, parted, CPU), parted), run(start(shape, whole, CPU), whole), strict=True):
+        assert ours.val_nats_per_char == pytest.approx(theirs.val_nats_per_char, abs=1e-5)
+        assert ours.train_nats_per_char == pytest.approx(theirs.train_nats_per_char, abs=1e-5)
+
+
+def test_patience_ends_a_training_that_no_longer_gets_better():
+    numbers = recipe(n_steps=60, eval_every=4, warmup_steps=0, learning_rate=1.0, decay_to=1.0, patience=3)
+    state = start(SHAPE, numbers, CPU)
+    progress = run(state, numbers)
+    scores = {p.step: p.val_nats_per_char for p in progress if p.val_nats_per_char is not None}
+    best = min(scores, key=scores.get)
+    assert state.best_step == best
+    assert progress[-1].step == state.step == best + 3 * 4 < 60
+    endless = run(start(SHAPE, numbers, CPU), numbers.model_copy(update={"patience": 0}))
+    assert endless[-1].step == 60
+    assert endless[: len(progress)] == progress
+
+
+def test_a_training_out_of_patience_stays_ended():
+    numbers = recipe(n_steps=60, eval_every=4, warmup_steps=0, learning_rate=1.0, decay_to=1.0, patience=3)
+    state = start(SHAPE, numbers, CPU)
+    run(state, numbers)
+    ended = state.step
+    assert run(state, numbers) == []
+    assert state.step == ended

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bukva.training.windows import Windows
+from bukva.training.windows import Windows, ahead
 
 T, B = 5, 3
 
@@ -68,3 +69,36 @@ def test_random_windows_start_anywhere_as_likely():
 def test_a_text_without_a_window_is_refused():
     with pytest.raises(ValueError, match="5 characters hold no window of 5"):
         windows(n=T)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6])
+def test_shares_of_a_batch_are_the_batch(size):
+    whole = windows(batch_size=6)
+    shares = [whole.share(5, rank, size) for rank in range(size)]
+    for number in (0, 1):
+        assert torch.equal(torch.cat([share[number] for share in shares]), whole.batch(5)[number])
+
+
+def test_batches_come_ahead_in_their_order():
+    asked = []
+
+    def batch(step):
+        asked.append(step)
+        return step
+
+    taken = [(step, list(asked)) for step in ahead(batch, range(3, 8))]
+    assert [step for step, _ in taken] == [3, 4, 5, 6, 7]
+    assert asked == [3, 4, 5, 6, 7]
+    assert list(ahead(batch, range(5, 5))) == []
+
+
+def test_a_batch_that_cannot_be_fetched_is_an_error_where_it_is_used():
+    def batch(step):
+        if step == 4:
+            raise OSError("the disk is gone")
+        return step
+
+    batches = ahead(batch, range(3, 6))
+    assert next(batches) == 3
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(batches)

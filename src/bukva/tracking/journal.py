@@ -18,14 +18,14 @@ WAIT_SECONDS = 10
 
 
 @contextlib.contextmanager
-def journal(stage: str, params: Params) -> Iterator[Log]:
+def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[Log]:
     """Keep the journal of a stage: FINISHED when the block ends well, FAILED or KILLED when it does not.
 
     SIGTERM raises SystemExit in the block, so that it can save what it has. MLflow follows a training while
     it runs and hears at once of a stage that fails. Other stages wait until the next one fills MLflow:
-    importing mlflow takes longer than they do.
+    importing mlflow takes longer than they do. Silent, nothing is kept: another process tells of this stage.
     """
-    log, started_at = Log(stage, params), time.perf_counter()
+    log, started_at = Log(stage, params, silent=silent), time.perf_counter()
     follower = _follow(log) if KINDS[stage] == "training" else None
     status, note = "FINISHED", ""
     try:

@@ -53,11 +53,13 @@ TAIL_BYTES = 16384
 class Log:
     """Writes one journal. A full or read-only disk costs MLflow some records, never a night's training."""
 
-    def __init__(self, stage: str, params: Params, *, restored: bool = False) -> None:
+    def __init__(self, stage: str, params: Params, *, restored: bool = False, silent: bool = False) -> None:
         self.stage = stage
         self.folder: Path | None = None
         self._file: FileIO | None = None
         self._told = False
+        if silent:
+            return
         with self._harmless():
             experiment = this_experiment(params)
             self.folder = _new_folder(journals_root() / experiment.name, stage)

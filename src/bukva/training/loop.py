@@ -19,8 +19,9 @@ from bukva.errors import BukvaError
 from bukva.modelfolder import Model
 from bukva.params import Training
 from bukva.training.optimizer import Optimizers
+from bukva.training.processes import ALONE, Group
 from bukva.training.schedule import learning_rate
-from bukva.training.windows import Windows
+from bukva.training.windows import Batch, Windows, ahead
 
 Weights = dict[str, Tensor]
 
@@ -42,9 +43,10 @@ class TrainState:
 
     def __init__(self, model: Model, optimizer: Optimizers) -> None:
         self.model, self.optimizer = model, optimizer
+        device = next(model.parameters()).device
         self.step = 0
-        self.train_nats = torch.zeros((), dtype=torch.float64)  # summed over the updates since the last scoring
-        self.updates = 0  # how many those are
+        self.train_nats = torch.zeros((), dtype=torch.float64, device=device)  # summed since the last scoring
+        self.updates = 0  # how many that sum is over
         self.best_step = 0
         self.best_val = math.inf
         self.best_weights = self.weights()
@@ -80,8 +82,9 @@ def train(
     score_val: Callable[[], float],
     recipe: Training,
     machine: Machine,
+    group: Group = ALONE,
 ) -> Iterator[Progress]:
-    """Train up to recipe.n_steps, from wherever `state` stands.
+    """Train up to recipe.n_steps, from wherever `state` stands, or until recipe.patience is at its end.
 
     The whole val split is scored before the first update, every eval_every updates and after the last; the weights
     with the best score are kept in `state.best_weights`.
@@ -92,6 +95,7 @@ def train(
         score_val: nats per character of the whole val split, by the model as it stands.
         recipe: the numbers.
         machine: device and precision of the updates.
+        group: the processes that train together; each runs this with a state of its own, and all stay the same.
 
     Raises:
         BukvaError: the loss is no longer a number.
@@ -99,12 +103,14 @@ def train(
     if state.step == 0:
         yield _score(state, windows, score_val, 0.0)
     state.model.train()
-    while state.step < recipe.n_steps:
-        step = state.step + 1
+    steps = range(state.step + 1, recipe.n_steps + 1)
+    batches = ahead(lambda step: windows.share(step, group.rank, group.size), steps)
+    for step, batch in zip(steps, batches, strict=True):
+        if _out_of_patience(state, recipe):
+            return
         rate = learning_rate(step, recipe)
-        seed_step(recipe.seed, step)
-        nats = update(state, *windows.batch(step), rate, recipe.grad_clip, machine)
-        state.train_nats += nats.double().cpu()
+        seed_step(recipe.seed, step, group.rank)
+        state.train_nats += update(state, batch, rate, recipe, machine, group)
         state.updates += 1
         state.step = step
         if step % recipe.eval_every == 0 or step == recipe.n_steps:
@@ -113,19 +119,33 @@ def train(
             yield Progress(step, step * windows.chars_per_step, rate)
 
 
-def update(state: TrainState, x: Tensor, y: Tensor, rate: float, grad_clip: float, machine: Machine) -> Tensor:
-    """One optimizer update on a batch of (B, T) inputs and targets; returns its mean nats per character."""
-    with machine.autocast():
-        logits = state.model(x.to(machine.device))  # (B, T, V)
-    nats = F.cross_entropy(logits.flatten(0, 1).float(), y.to(machine.device).flatten())
+def update(
+    state: TrainState, batch: Batch, rate: float, recipe: Training, machine: Machine, group: Group = ALONE
+) -> Tensor:
+    """One optimizer update on this process's share of a batch; returns the whole batch's mean nats per character.
+
+    The mean stays on the device, in float64: to ask for it would have the processor wait for a GPU.
+    """
     state.optimizer.zero_grad()
-    nats.backward()
-    if grad_clip:
-        nn.utils.clip_grad_norm_(state.model.parameters(), grad_clip)
-    for group in state.optimizer.param_groups:
-        group["lr"] = rate
+    nats = torch.zeros((), device=machine.device)
+    for x, y in zip(*(part.to(machine.device).chunk(recipe.micro_batches) for part in batch), strict=True):
+        with machine.autocast():
+            logits = state.model(x)  # (B, T, V)
+        part = F.cross_entropy(logits.flatten(0, 1).float(), y.flatten()) / recipe.micro_batches
+        part.backward()  # adds to the gradients
+        nats += part.detach()
+    nats = group.average_gradients(list(state.model.parameters()), nats)
+    if recipe.grad_clip:
+        nn.utils.clip_grad_norm_(state.model.parameters(), recipe.grad_clip)
+    for settings in state.optimizer.param_groups:
+        settings["lr"] = rate
     state.optimizer.step()
-    return nats.detach()
+    return nats.double()
+
+
+def _out_of_patience(state: TrainState, recipe: Training) -> bool:
+    """Whether the last recipe.patience scorings of val were no better than one before them."""
+    return bool(recipe.patience) and state.step - state.best_step >= recipe.patience * recipe.eval_every
 
 
 def _score(state: TrainState, windows: Windows, score_val: Callable[[], float], rate: float) -> Progress:
@@ -138,5 +158,5 @@ def _score(state: TrainState, windows: Windows, score_val: Callable[[], float], 
         )
     if val < state.best_val:
         state.best_val, state.best_step, state.best_weights = val, state.step, state.weights()
-    state.train_nats, state.updates = torch.zeros((), dtype=torch.float64), 0
+    state.train_nats, state.updates = torch.zeros_like(state.train_nats), 0
     return Progress(state.step, state.step * windows.chars_per_step, rate, train, val, state.best_val)

@@ -4,6 +4,8 @@ Which windows make up a batch is a function of the seed and the step alone: no s
 """
 
 import functools
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,8 @@ from torch import Tensor
 
 from bukva.params import Order
 from bukva.text.tokenizers import Ids
+
+Batch = tuple[Tensor, Tensor]  # inputs and targets, (B, T) each
 
 
 class Windows:
@@ -41,7 +45,12 @@ class Windows:
         """Characters learned from in one step."""
         return self.batch_size * self.block_size
 
-    def batch(self, step: int) -> tuple[Tensor, Tensor]:
+    def share(self, step: int, rank: int, size: int) -> Batch:
+        """What one of `size` processes computes of the batch of update `step`: two (B / size, T)."""
+        x, y = self.batch(step)
+        return x.chunk(size)[rank], y.chunk(size)[rank]
+
+    def batch(self, step: int) -> Batch:
         """The inputs and targets of update `step` (counted from 1): two (B, T) int64, targets one character later."""
         at = self.starts(step)[:, None] + np.arange(self.block_size + 1)  # (B, T + 1)
         window = torch.from_numpy(self.ids[at].astype(np.int64))
@@ -69,3 +78,14 @@ class Windows:
     def _rng(self, number: int) -> np.random.Generator:
         """The randomness of one epoch or step: independent of all others, and of dropout's, by its key."""
         return np.random.default_rng([self.seed, number, 1])
+
+
+def ahead(batch: Callable[[int], Batch], steps: range) -> Iterator[Batch]:
+    """batch(step) for each step, the next one fetched while this one is used: a disk is slower than a memory."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = [pool.submit(batch, step) for step in steps[:1]]
+        for step in steps:
+            ready = coming.pop().result()
+            if step + 1 in steps:
+                coming.append(pool.submit(batch, step + 1))
+            yield ready

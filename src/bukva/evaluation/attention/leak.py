@@ -41,9 +41,9 @@ def leak(config: GPTConfig, parts: dict[str, Ids], n_steps: int, machine: Machin
     T = min(BLOCK_SIZE, config.block_size)
     small = dataclasses.replace(config, n_layer=min(N_LAYER, config.n_layer), block_size=T, dropout=0.0)
     recipe = Training(
-        optimizer="adamw", n_steps=n_steps, batch_size=BATCH_SIZE, learning_rate=0.004, warmup_steps=min(20, n_steps),
-        decay_to=1.0, weight_decay=0.1, beta2=0.99, grad_clip=1.0, eval_every=max(1, n_steps // POINTS), order="epoch",
-        seed=SEED,
+        optimizer="adamw", n_steps=n_steps, batch_size=BATCH_SIZE, micro_batches=1, learning_rate=0.004,
+        warmup_steps=min(20, n_steps), decay_to=1.0, weight_decay=0.1, beta2=0.99, grad_clip=1.0,
+        eval_every=max(1, n_steps // POINTS), patience=0, order="epoch", seed=SEED,
     )  # fmt: skip
     scored = spread_windows(parts["val"], N_SCORED, T + 1).to(machine.device)  # (N, T + 1)
     result: dict[str, Any] = {"n_layer": small.n_layer, "block_size": T}

@@ -1,0 +1,171 @@
+"""Several processes that train one model together: data parallel, on one machine or on many.
+
+Each process holds the whole model, computes its share of every batch and of every scoring, and averages the gradients
+with the others, so that all take the same update. Nothing else differs from one process: the batches are the same, and
+the loss follows the same curve up to rounding. torch's own launcher starts the processes and stops all when one ends
+badly.
+"""
+
+import contextlib
+import logging
+import os
+import sys
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from bukva.errors import BukvaError
+
+if TYPE_CHECKING:
+    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+
+T = TypeVar("T")
+
+PATIENCE = timedelta(seconds=45)  # with another process that does not answer; one that ends is noticed at once
+
+
+@dataclass(frozen=True)
+class Group:
+    """The processes of one training, as one of them sees them: its number, theirs, and the same on its machine."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this one logs and writes for all."""
+        return self.rank == 0
+
+    def lead(self, updates: Iterator[T]) -> Iterator[T]:
+        """The updates, for the process that leads; the others make them all and leave the program here.
+
+        Raises:
+            SystemExit: in those others, when they are done.
+        """
+        if self.leads:
+            return updates
+        deque(updates, maxlen=0)
+        sys.exit(0)
+
+    def average_gradients(self, parameters: list[Tensor], nats: Tensor) -> Tensor:
+        """Replace the gradients of this process by the mean over all; returns the mean of nats, a scalar.
+
+        Raises:
+            BukvaError: another process is gone.
+        """
+        if self.size == 1:
+            return nats
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        flat = torch.cat([*(gradient.flatten() for gradient in gradients), nats.view(1)])  # one message for all
+        self._sum(flat)
+        flat /= self.size
+        sizes = [gradient.numel() for gradient in gradients]
+        for gradient, mean in zip(gradients, flat[:-1].split(sizes), strict=True):
+            gradient.copy_(mean.view_as(gradient))
+        return flat[-1]
+
+    def sum(self, value: float) -> float:
+        """The sum of one number of each process, the same in all.
+
+        Raises:
+            BukvaError: another process is gone.
+        """
+        if self.size == 1:
+            return value
+        # NCCL knows the GPU's memory only
+        device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+        total = torch.tensor(value, dtype=torch.float64, device=device)
+        self._sum(total)
+        return float(total)
+
+    def _sum(self, values: Tensor) -> None:
+        try:
+            dist.all_reduce(values)
+        except RuntimeError:  # the connection was closed, or nothing came in time
+            raise BukvaError(f"train-gpt: process {self.rank} of {self.size} lost the others, and ends.") from None
+
+
+ALONE = Group()
+
+
+def _launch(processes: int) -> None:
+    """Run this program, with its arguments, in so many processes, and wait for all.
+
+    On several machines (PET_NNODES and the other variables that torchrun reads name them) this one starts its share.
+
+    Raises:
+        BukvaError: the processes cannot be shared out evenly, or one of them ended badly; the others are stopped then.
+        SystemExit: this process was told to end, and has stopped the others.
+    """
+    from torch.distributed import run
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    machines = int(os.environ.get("PET_NNODES", "1"))
+    if processes % machines:
+        raise BukvaError(
+            f"params.yaml, train_gpt.processes: {processes} cannot be shared out among the {machines} machines of "
+            f"PET_NNODES; a multiple of {machines} would do."
+        )
+    # the launcher says by itself, in many lines, what is said below in one
+    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # bukva.compute sets the real number; unset, the launcher warns
+    module = sys.modules["__main__"].__spec__
+    assert module is not None, "stages run as modules"
+    arguments = [f"--nproc-per-node={processes // machines}", "-m", module.name, *sys.argv[1:]]
+    try:
+        run.run(run.parse_args(arguments))
+    except ChildFailedError as error:
+        raise BukvaError(_failure(error.failures, processes)) from None
+    except SignalException as error:
+        raise SystemExit(128 + error.sigval) from None
+
+
+@contextlib.contextmanager
+def join(processes: int) -> Iterator[Group]:
+    """Start the processes, or meet the others where this is one that was started; alone there is nobody to meet.
+
+    Raises:
+        SystemExit: this process has only started others, which have ended well.
+        BukvaError: there are not as many as train_gpt.processes says, or the others do not come.
+    """
+    started = "TORCHELASTIC_RUN_ID" in os.environ  # by torch's launcher, ours or torchrun
+    if not started and processes > 1:
+        _launch(processes)
+        sys.exit(0)
+    if not started:
+        yield ALONE
+        return
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    group = Group(*(int(os.environ[name]) for name in names))
+    if group.size != processes:
+        raise BukvaError(
+            f"params.yaml, train_gpt.processes: {processes}, but the launcher started {group.size}; "
+            f"-S train_gpt.processes={group.size}, or {processes} processes, would do."
+        )
+    if group.size == 1:
+        yield group
+        return
+    try:
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
+    except RuntimeError as error:
+        raise BukvaError(f"process {group.rank} of {group.size} cannot reach the others: {error}") from None
+    try:
+        yield group
+    finally:
+        dist.destroy_process_group()
+
+
+def _failure(failures: "dict[int, ProcessFailure]", processes: int) -> str:
+    """One sentence about the process that ended first: by a signal, if one did, for the others follow it."""
+    rank, failure = min(failures.items(), key=lambda item: (item[1].exitcode >= 0, item[1].timestamp))
+    how = f"was ended by {failure.signal_name()}" if failure.exitcode < 0 else f"ended with status {failure.exitcode}"
+    return f"train-gpt: process {rank} of {processes} {how}, and the others were stopped; rerun to train again."
