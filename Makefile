@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH := src
 
 .DEFAULT_GOAL := help
-.PHONY: help repro ui sync experiments check test
+.PHONY: help repro plan ui sync experiments bench check test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ repro: $(MADE) ## run the pipeline on the text that params.yaml names, and print
 	@dvc repro
 	@python -m bukva scores reports/metrics.json
 
+plan: $(MADE) ## BUDGET=10min: measure this machine, propose the GPT to train in that time; WRITE=1 puts it into params.yaml
+	@python -m bukva plan $(if $(filter 1,$(WRITE)),--write) -- '$(BUDGET)'
+
 ui: $(MADE) ## open MLflow on the losses of both models (loopback only)
 	@python -m bukva.tracking serve
 
@@ -24,6 +27,9 @@ sync: $(MADE) ## fill MLflow from the journals again; doubles nothing
 
 experiments: $(MADE) ## all experiments: what was changed, and the held-out scores
 	@dvc exp show --only-changed --drop 'Created|nats_per_char$$|chars$$|^(floors|window|context|src|data|stages|reports|numerics)'
+
+bench: $(MADE) ## measure beside the plain way, within fifteen minutes; a few rows: make bench ONLY="clean tokenize"
+	@python -m bench $(ONLY)
 
 check: $(MADE) ## formatting, lint, types and the fast tests, within a minute
 	ruff format --check .

@@ -165,3 +165,14 @@ class PlainTraining:
                 self.estimate()
             self.update(step)
         self.estimate()
+
+
+@torch.no_grad()
+def generate(model: PlainGPT, ids: Tensor, n_chars: int) -> Tensor:
+    """(B, T) ids -> (B, n_chars) drawn one by one, the whole window computed anew for each, as the notes do."""
+    model.eval()
+    prompt = ids.shape[1]
+    for _ in range(n_chars):
+        logits = model(ids[:, -model.block_size :])[:, -1]
+        ids = torch.cat([ids, torch.multinomial(logits.softmax(dim=-1), 1)], dim=1)
+    return ids[:, prompt:]

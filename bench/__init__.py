@@ -1,0 +1,1 @@
+"""How fast bukva is, beside the plain way to do the same: python -m bench. No test times anything."""

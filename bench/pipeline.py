@@ -1,0 +1,135 @@
+"""Rows of the pipeline: DVC for real, in a clone of the last commit."""
+
+import os
+import sys
+from pathlib import Path
+
+from bench.measure import ROOT, Outcome, command
+from bench.rows import Goal, Measured, Row, Side
+from bukva.errors import BukvaError
+from bukva.files import read_json, resolve
+
+DATA_RUNS = 3
+IDLE_RUNS = 3
+START_RUNS = 5
+
+# Stage split up to where it reads its first file: imports, command line, parameters and journal are done by then.
+START = """\
+import sys
+from stages import split
+split.read_table = lambda folder: sys.exit()
+sys.argv = ["split", "tokens", "clean", "split", "report"]
+split.cli.run(split.main)
+"""
+
+
+def data(scratch: Path) -> Measured:
+    """The four stages of the text, each time in a clone that has no cache."""
+    if "BUKVA_MIRROR" not in os.environ:
+        raise BukvaError("bench, row data: BUKVA_MIRROR should name the folder that holds RusLit's archive.")
+    return _seconds([_data(scratch, run) for run in range(DATA_RUNS)])
+
+
+def repro(scratch: Path) -> Measured:
+    """The whole pipeline on the embedded corpus, and what its GPT comes to."""
+    clone, outcome = _reproduced(scratch)
+    measured = _seconds([outcome])
+    metrics = read_json(clone / "reports/metrics.json")
+    bits = metrics["floors"]["test"]["bigram_exact"] - metrics["gpt"]["test"]["bits_per_char"]
+    return Measured({**measured.scores, "below bigram": bits}, measured.ours)
+
+
+def idle(scratch: Path) -> Measured:
+    """The pipeline again, with nothing to do."""
+    clone, _ = _reproduced(scratch)
+    return _seconds([_dvc(clone, "repro") for _ in range(IDLE_RUNS)])
+
+
+def start(scratch: Path) -> Measured:
+    """A stage that needs no torch, until its work begins."""
+    clone = _clone(scratch / "start")
+    environment = {**_environment(scratch), "PYTHONPATH": "src"}
+    return _seconds([command([sys.executable, "-c", START], clone, environment) for _ in range(START_RUNS)])
+
+
+def _seconds(outcomes: list[Outcome]) -> Measured:
+    side = Side.of(outcomes)
+    return Measured({"seconds": side.median}, side)
+
+
+def _data(scratch: Path, run: int) -> Outcome:
+    from ruamel.yaml import YAML
+
+    clone = _clone(scratch / f"data-{run}")
+    yaml, file = YAML(), clone / "params.yaml"
+    params = yaml.load(file)
+    params["download"]["corpus"] = "ruslit"
+    yaml.dump(params, file)
+    return _dvc(clone, "repro", "split")
+
+
+_reproductions: dict[Path, Outcome] = {}
+
+
+def _reproduced(scratch: Path) -> tuple[Path, Outcome]:
+    """A clone in which the pipeline has run, and what that cost; once in a run."""
+    clone = scratch / "repro"
+    if clone not in _reproductions:
+        _reproductions[clone] = _dvc(_clone(clone), "repro", "-f")
+    return clone, _reproductions[clone]
+
+
+def _clone(folder: Path) -> Path:
+    """A clone of the last commit; what is not committed is not measured."""
+    command(["git", "clone", "--quiet", "--local", str(ROOT), str(folder)])
+    return folder
+
+
+def _dvc(clone: Path, *arguments: str) -> Outcome:
+    return command([str(Path(sys.executable).with_name("dvc")), *arguments], clone, _environment(clone.parent))
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    """The caller's environment without what leads DVC and MLflow to his own project."""
+    mine = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DVC_", "MLFLOW_", "PYTHON")) and name != "BUKVA_MIRROR"
+    }
+    return {
+        **mine,
+        **_mirror(),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "DVC_SITE_CACHE_DIR": str(scratch / "site-cache"),
+    }
+
+
+def _mirror() -> dict[str, str]:
+    """BUKVA_MIRROR, where it is a folder by its whole path: the clone lies elsewhere."""
+    mirror = os.environ.get("BUKVA_MIRROR")
+    if mirror is None:
+        return {}
+    return {"BUKVA_MIRROR": mirror if "://" in mirror else str(resolve(mirror).absolute())}
+
+
+ROWS = (
+    Row(
+        "data",
+        "download to split on RusLit from the mirror: four stages, tracking included",
+        "s",
+        (Goal("seconds", "s", 20, 12, less_is_better=True),),
+        data,
+    ),
+    Row(
+        "repro",
+        "dvc repro -f on the embedded corpus, and how far its GPT is below the exact bigram on test",
+        "s",
+        (
+            Goal("seconds", "s", 180, 90, less_is_better=True),
+            Goal("below bigram", "bits", 0, 1.0),
+        ),
+        repro,
+    ),
+    Row("idle", "dvc repro with nothing to do", "s", (Goal("seconds", "s", 2, less_is_better=True),), idle),
+    Row("start", "a light stage before its work", "s", (Goal("seconds", "s", 1.5, less_is_better=True),), start),
+)

@@ -1,0 +1,41 @@
+"""The text side of the baselines: the notes' rules as one would write them down, and a dictionary for an encoder."""
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # cleaning should not pay for torch
+    from torch import Tensor
+
+PREFIXES = ("- ", "\u2013\u00a0", "\u2014 ", "-- ")
+LATIN = "abcdefghjklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZÇÉÊÔÜßàáâäçèéêëíîïòóôöùúûüýœ"  # small i is missing
+OTHER = "\u0457\u0463"  # yi, yat
+GREEK = "".join(map(chr, [*range(0x0370, 0x0400), *range(0x1F00, 0x2000)]))
+FOREIGN = set(LATIN + OTHER + GREEK)
+EXCLUDE = set("_`|~§*#0123456789\t\u0001\u007f«»½\u040c€№¾=()[]{}°<>“”„\"…%'@^\u2011⟨⟩")
+
+
+def clean_lines(text: str) -> str:
+    """Clean one work by the notes' rules, line by line."""
+    cleaned = []
+    for line in io.StringIO(text, newline=None):
+        line = line.lstrip()
+        if line == "":
+            continue
+        for prefix in PREFIXES:
+            if line.startswith(prefix):
+                line = line[len(prefix) :]
+                break
+        if any(symbol in FOREIGN for symbol in line):
+            continue
+        line = "".join(symbol for symbol in line if symbol not in EXCLUDE)
+        cleaned.append(line.replace("//", ". ").replace("/", "").removesuffix("\n") + "\n")
+    return "".join(cleaned)
+
+
+def encode(text: str, chars: Sequence[str]) -> "Tensor":
+    """Text of n characters -> (n,) int64 ids, the places of its characters in `chars`."""
+    import torch
+
+    ids = {char: index for index, char in enumerate(chars)}
+    return torch.tensor([ids[char] for char in text], dtype=torch.long)
