@@ -16,7 +16,7 @@ LAYERS = [
     ["bukva.modelfolder"],
     ["bukva.scoring", "bukva.sampling"],
     ["bukva.training"],
-    ["bukva.evaluation"],
+    ["bukva.evaluation", "bukva.planning"],
     ["bukva.report"],
     ["bukva.progress", "bukva.cli"],
     ["bukva.__main__"],
@@ -47,7 +47,8 @@ def test_a_stage_imports_no_other_stage():
     [
         ("mlflow", ["bukva.tracking"]),
         ("torch", ["bukva.models", "bukva.compute", "bukva.modelfolder", "bukva.scoring", "bukva.sampling",
-                   "bukva.training", "bukva.evaluation.attention", "bukva.report", "stages.train_bigram"]),
+                   "bukva.training", "bukva.planning", "bukva.evaluation.attention", "bukva.report",
+                   "stages.train_bigram"]),
         ("matplotlib", ["bukva.report"]),
         ("typer", ["bukva.cli", "bukva.__main__", "bukva.tracking", "stages"]),
     ],

@@ -1,6 +1,9 @@
 """What the Makefile asks for beside the pipeline: python -m bukva COMMAND."""
 
+import os
 import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +11,7 @@ import typer
 
 from bukva import cli
 from bukva.files import read_json
-from bukva.params import read_params
+from bukva.params import read_params, read_raw_params
 
 app = typer.Typer(no_args_is_help=True, **cli.STYLE)
 
@@ -36,6 +39,41 @@ def scores(metrics: Annotated[Path, typer.Argument(help="metrics.json of stage e
             "\ndvc.lock differs from the last commit, which experiments are compared with; next:", soft_wrap=True
         )
         console.print('git commit -am "Baseline on this machine"', soft_wrap=True)
+
+
+@app.command()
+def plan(
+    budget: Annotated[str, typer.Argument(help="How long stage train-gpt may take: 90s, 10min, 1h30min.")],
+    write: Annotated[bool, typer.Option("--write", help="Put the proposal into params.yaml.")] = False,
+) -> None:
+    """Measure a few updates of several sizes, and propose size, batch and steps for a time budget."""
+    started_at = time.perf_counter()  # what planning imports belongs to the start-up of the stage, too
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # threads wait as in a stage (stages/__init__.py)
+    from rich.console import Console
+
+    from bukva import planning
+
+    seconds = planning.budget_seconds(budget)
+    bench = planning.Bench.of(read_raw_params())
+    limits = bench.budget(seconds, started_at)
+    plans = []
+    for measured in planning.climb(bench.speed, bench.params, limits):
+        print(planning.told(measured), file=sys.stderr, flush=True)
+        plans.append(measured)
+    chosen = planning.propose(plans)
+    changes = list(planning.differences(bench.raw, chosen.values()))
+    if write:
+        planning.write(chosen.values())
+    console = Console(highlight=False)
+    console.print(planning.table(plans, chosen))
+    for line in (*planning.changes_told(changes), *planning.warnings(chosen)):
+        console.print(line, soft_wrap=True)
+    if write:
+        console.print("\nparams.yaml has these numbers now; train with them: make repro", soft_wrap=True)
+    elif changes:
+        console.print(f"\nTry them: {planning.experiment(changes)}", soft_wrap=True)
+        console.print(f"Write them to params.yaml: make plan BUDGET={budget} WRITE=1", soft_wrap=True)
 
 
 def _lock_is_new() -> bool:
