@@ -172,7 +172,7 @@ def _scoring(raw: str) -> dict[str, Any]:
     model = build(_config(params.model)).eval()
     T = model.block_size
     starts = np.arange(0, len(val) - 1 - T + 1, scoring.half(T))
-    parts = np.array_split(starts, -(-len(starts) * T // scoring.BATCH_CHARS))
+    parts = np.array_split(starts, -(-len(starts) * T // scoring.BATCH_CHARS["cpu"]))
     batches = [torch.from_numpy(val[part[:, None] + np.arange(T)].astype(np.int64)) for part in parts]
     seconds: dict[str, list[float]] = {"scoring": [], "forward": []}
     for _ in range(5):

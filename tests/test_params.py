@@ -220,10 +220,13 @@ def test_a_section_is_keys(refused):
                 ("beta2", "1"),
                 ("grad_clip", "-1"),
                 ("eval_every", "0"),
+                ("micro_batches", "0"),
+                ("patience", "-1"),
                 ("seed", "-1"),
                 ("seed", str(2**63)),
             ]
         ],
+        ("train_gpt__processes", "0"),
         ("evaluate__short_context", "0"),
         ("evaluate__context_chars", "0"),
         ("evaluate__attention_windows", "0"),
@@ -355,6 +358,23 @@ def test_an_interval_longer_than_the_training_is_refused(refused, section, key):
         )
     )
     assert sentence == f"{section}.{key}: 301 is more than n_steps 300; n_steps or less would do."
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "parts", "would"),
+    [
+        ("train_gpt", {"batch_size": "16", "micro_batches": "3"}, 3, 18),
+        ("train_gpt", {"batch_size": "16", "processes": "5"}, 5, 20),
+        ("train_gpt", {"batch_size": "13", "micro_batches": "2", "processes": "3"}, 6, 18),
+        ("train_bigram", {"batch_size": "7", "micro_batches": "2"}, 2, 8),
+    ],
+)
+def test_a_batch_that_cannot_be_divided_is_refused_and_one_that_can_is_named(refused, section, values, parts, would):
+    sentence = refused(with_values(**{f"{section}__{key}": value for key, value in values.items()}))
+    assert sentence == (
+        f"{section}.batch_size: {values['batch_size']} cannot be divided into {parts} equal parts (micro_batches times "
+        f"processes); {would} would do."
+    )
 
 
 def test_a_short_context_longer_than_the_context_is_refused(refused):

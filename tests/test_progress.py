@@ -38,11 +38,19 @@ def test_scorings_are_passed_on_and_logged_with_the_speed_of_updates_alone(clock
 
 
 def test_a_log_gets_the_losses_the_speed_and_the_time_left(clock, capsys):
-    list(progress.watch("train-gpt", 10, updates(clock), lambda *_: None))
+    watched = progress.watch("train-gpt", 10, updates(clock), lambda *_: None)
+    assert [next(watched).step, next(watched).step] == [0, 5]
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "train-gpt: step 0/10 | val 4.5000 best 4.5000 nats/char"
     assert lines[-1].startswith("train-gpt: step 5/10 | train 2.5000 val 2.7500 best 2.7500 nats/char | 500 chars/s | ")
     assert lines[-1].endswith(" left")
+
+
+@pytest.mark.parametrize(("n_steps", "told"), [(5, False), (10, True)])
+def test_a_training_that_stops_early_says_so(clock, capsys, n_steps, told):
+    list(progress.watch("train-gpt", n_steps, updates(clock), lambda *_: None))
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert (last == "train-gpt: stopped at step 5, for val got no better (patience)") is told
 
 
 def test_a_transfer_shows_size_and_speed(clock, capsys):

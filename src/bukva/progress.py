@@ -85,6 +85,12 @@ class TrainingLine:
             self.losses = f" | {train}val {progress.val_nats_per_char:.4f} best {best:.4f} nats/char"
         self.line.show(lambda: self._text(progress.step), now=scored)
 
+    def end(self) -> None:
+        """Tell of a training that ended before its last step."""
+        if self.last is not None and self.last.step < self.n_steps:
+            step = self.last.step
+            self.line.show(lambda: f"{self.what}: stopped at step {step}, for val got no better (patience)", now=True)
+
     def _time(self, progress: "Progress") -> None:
         clock = time.monotonic()
         if self.last is not None:
@@ -120,3 +126,4 @@ def watch(
             step = values.pop("step")
             log({name: value for name, value in values.items() if value is not None}, step)
             yield progress
+    line.end()

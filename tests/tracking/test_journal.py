@@ -40,6 +40,14 @@ def test_a_stage_that_ends_well_leaves_its_whole_story(alone: Path, params: Para
     assert the_journal().status() == ("FINISHED", end["at"])
 
 
+def test_a_silent_stage_leaves_nothing(alone: Path, params: Params, capsys: pytest.CaptureFixture[str]) -> None:
+    with journal("train-gpt", params, silent=True) as log:
+        log.metrics({"chars": 5})
+        log.artifact(Path(__file__))
+    assert read_journals() == []
+    assert capsys.readouterr() == ("", "")
+
+
 def test_a_light_stage_starts_no_process(alone: Path, params: Params, capsys: pytest.CaptureFixture[str]) -> None:
     with journal("split", params):
         pass

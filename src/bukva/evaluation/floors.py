@@ -11,7 +11,7 @@ from bukva.text.tokenizers import Ids
 from bukva.units import bits
 
 Counts = npt.NDArray[np.int64]
-CHUNK = 2**22  # ids counted at a time, to bound the memory
+CHUNK = 2**18  # ids counted at a time, to bound the memory
 
 
 def floors(parts: dict[str, Ids], vocab_size: int) -> dict[str, dict[str, float]]:

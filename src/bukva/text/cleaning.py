@@ -19,13 +19,15 @@ from bukva.errors import BukvaError
 from bukva.files import atomic_folder
 from bukva.params import WAY_BACK
 from bukva.text.documents import Document, read_table, read_texts, write_collection
+from bukva.text.tokenizers import Codes, alphabet, code_points, from_code_points
 
 RULES = Path(__file__).parent / "rules"
 LINE_FEED = 10
 N_CODE_POINTS = 0x110000
 LAST_SPACE = 0x3000  # Unicode's last white space is the ideographic one
 
-Codes = npt.NDArray[np.uint32]
+SPACE, FOREIGN, DELETE = 1, 2, 4  # what a code point is to the rules, one bit each
+
 Mask = npt.NDArray[np.bool_]
 
 
@@ -48,7 +50,7 @@ def clean(text: str, rules: str) -> tuple[str, Report]:
 
     Line ends become line feeds under every rule set; `none` changes nothing else.
     """
-    unix = text.replace("\r\n", "\n").replace("\r", "\n")
+    unix = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
     if rules != "none" and not unix.endswith("\n"):
         unix += "\n"  # each work is followed by one newline; a second would be an empty line and vanish
     ends = {"line_ends": Counts(len(text) - len(unix))}
@@ -74,7 +76,7 @@ def clean_collection(raw: Path, target: Path, rules: str) -> dict[str, Any]:
     def cleaned() -> Iterator[tuple[Document, str]]:
         for document, text in read_texts(raw, before):
             kept, report = clean(text, rules)
-            symbols.update(kept)
+            symbols.update(alphabet(kept))
             for rule, counts in report.items():
                 totals[rule] = totals.get(rule, Counts()) + counts
             yield document, kept
@@ -105,12 +107,10 @@ def _eaten(rules: str, totals: Report) -> str:
 
 @dataclass(frozen=True)
 class _Rules:
-    """A rule set with its symbols as look-up tables over code points."""
+    """A rule set with its symbols as a look-up table over code points."""
 
-    space: Mask  # (N_CODE_POINTS,)
+    kinds: npt.NDArray[np.uint8]  # (N_CODE_POINTS,)
     prefixes: tuple[str, ...]
-    foreign: Mask  # (N_CODE_POINTS,)
-    delete: Mask  # (N_CODE_POINTS,)
     rewrite: tuple[tuple[str, str], ...]
 
     @staticmethod
@@ -118,23 +118,25 @@ class _Rules:
     def load(name: str) -> "_Rules":
         """Read rules/<name>.yaml."""
         table = yaml.safe_load((RULES / f"{name}.yaml").read_text(encoding="utf-8"))
-        space = np.zeros(N_CODE_POINTS, bool)
-        space[[code for code in range(LAST_SPACE + 1) if chr(code).isspace()]] = True
+        kinds = np.zeros(N_CODE_POINTS, np.uint8)
+        kinds[[code for code in range(LAST_SPACE + 1) if chr(code).isspace()]] |= SPACE
+        for entries, kind in ((table["foreign"], FOREIGN), (table["delete"], DELETE)):
+            kinds[[code for entry in entries for code in _codes_of(entry)]] |= kind
         return _Rules(
-            space=space,
+            kinds=kinds,
             prefixes=tuple(entry["text"] for entry in table["prefixes"]),
-            foreign=_symbols(table["foreign"]),
-            delete=_symbols(table["delete"]),
             rewrite=tuple((entry["text"], entry["with"]) for entry in table["rewrite"]),
         )
 
     def apply(self, text: str) -> tuple[str, Report]:
         """Clean a text of whole lines, each ended by a line feed."""
-        codes = _codes(text)
+        codes = code_points(text)
+        kinds = self.kinds.take(codes)
         lines = _Lines.of(codes)
         report: Report = {}
 
-        begin = lines.first(~self.space[codes])  # (n_lines,): where a line's text begins; its end if it has none
+        words = np.diff(kinds & SPACE == 0, prepend=False)  # True where one starts and where it ends
+        begin = lines.first(np.flatnonzero(words)[::2])  # (n_lines,): where a line's text begins; its end if it has none
         blank = begin >= lines.end
         report["leading_white_space"] = Counts(int((begin - lines.start + blank).sum()), int(blank.sum()))
 
@@ -142,15 +144,15 @@ class _Rules:
         for prefix in self.prefixes:
             prefixed[(prefixed == 0) & ~blank & _starts_with(codes, begin, prefix)] = len(prefix)
 
-        foreign = lines.holding(self.foreign[codes]) & ~blank
+        foreign = lines.holding(kinds & FOREIGN != 0) & ~blank
         report["prefixes"] = Counts(int(prefixed[~foreign].sum()))
         report["foreign"] = Counts(int((lines.end + 1 - begin)[foreign].sum()), int(foreign.sum()))
         gone = blank | foreign
 
-        keep = lines.spans(np.where(gone, lines.end + 1, begin + prefixed), lines.end + 1, len(codes))
-        deleted = keep & self.delete[codes]
-        report["delete"] = Counts(int(deleted.sum()))
-        kept = _text(codes[keep & ~deleted])
+        keep = lines.spans(np.where(gone, lines.end + 1, begin + prefixed), lines.end + 1)
+        stay = keep & (kinds & DELETE == 0)
+        report["delete"] = Counts(int(np.count_nonzero(keep) - np.count_nonzero(stay)))
+        kept = from_code_points(codes[stay])
 
         rewritten = kept
         for old, new in self.rewrite:
@@ -171,9 +173,9 @@ class _Lines:
         end = np.flatnonzero(codes == LINE_FEED)
         return _Lines(np.concatenate([[0], end[:-1] + 1]) if len(end) else end, end)
 
-    def first(self, wanted: Mask) -> npt.NDArray[np.int64]:
-        """(n_lines,) position of the first wanted character of each line; the line's end if there is none."""
-        positions = np.append(np.flatnonzero(wanted), self.end[-1] if len(self.end) else 0)
+    def first(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """(n_lines,) the first of these positions in each line; the line's end if there is none."""
+        positions = np.append(positions, self.end[-1] if len(self.end) else 0)
         return np.minimum(positions[np.searchsorted(positions[:-1], self.start)], self.end)
 
     def holding(self, wanted: Mask) -> Mask:
@@ -183,34 +185,16 @@ class _Lines:
         return held
 
     @staticmethod
-    def spans(start: npt.NDArray[np.int64], stop: npt.NDArray[np.int64], n: int) -> Mask:
-        """(n,) True from each start up to its stop; the spans are disjoint."""
-        steps = np.zeros(n + 1, np.int8)
-        np.add.at(steps, start, 1)
-        np.add.at(steps, stop, -1)
-        return np.cumsum(steps[:-1], dtype=np.int8).astype(bool)
-
-
-def _codes(text: str) -> Codes:
-    return np.frombuffer(text.encode("utf-32-le"), np.uint32)
-
-
-def _text(codes: Codes) -> str:
-    return codes.tobytes().decode("utf-32-le")
+    def spans(start: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]) -> Mask:
+        """(the last stop,) True from each start up to its stop; the spans are disjoint and in order."""
+        edges = np.stack([start, stop], axis=1).ravel()
+        return np.repeat(np.resize([False, True], len(edges)), np.diff(edges, prepend=0))
 
 
 def _starts_with(codes: Codes, begin: npt.NDArray[np.int64], prefix: str) -> Mask:
     """(n_lines,) True where `prefix` stands at `begin`."""
     last = len(codes) - 1  # positions past the text read the last line feed, which no prefix holds
     return np.logical_and.reduce([codes[np.minimum(begin + i, last)] == ord(symbol) for i, symbol in enumerate(prefix)])
-
-
-def _symbols(entries: list[dict[str, Any]]) -> Mask:
-    """(N_CODE_POINTS,) True for every symbol and range that the entries name."""
-    table = np.zeros(N_CODE_POINTS, bool)
-    for entry in entries:
-        table[list(_codes_of(entry))] = True
-    return table
 
 
 def _codes_of(entry: dict[str, Any]) -> Iterator[int]:

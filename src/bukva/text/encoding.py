@@ -1,7 +1,9 @@
 """From a collection of works to one array of ids."""
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,11 +12,17 @@ from bukva.errors import BukvaError
 from bukva.files import atomic_folder
 from bukva.text.documents import read_table, read_texts
 from bukva.text.splitting import Spans, spans
-from bukva.text.tokenizers import CharTokenizer
+from bukva.text.tokenizers import CharTokenizer, write_ids
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def tokenize(clean: Path, target: Path, tokenize: params.Tokenize, split: params.Split) -> tuple[CharTokenizer, int]:
     """Write the vocabulary and the ids of all works, in the order of the table and without gaps.
+
+    Reading a work costs more than encoding it, so each is read once: while the vocabulary of all grows, a work is
+    encoded by what there is of it, and renumbered when it is whole.
 
     Returns:
         The tokenizer and the number of ids.
@@ -24,31 +32,36 @@ def tokenize(clean: Path, target: Path, tokenize: params.Tokenize, split: params
     """
     table = read_table(clean)
     chars = table["chars"].to_numpy()
-    learned = spans(chars, split)["train"] if tokenize.vocabulary == "train" else None
-    tokenizer = CharTokenizer.of(_shares(clean, learned))
-    with atomic_folder(target) as folder:
-        tokenizer.save(folder / "vocab.json")
-        ids = np.lib.format.open_memmap(folder / "ids.npy", "w+", tokenizer.dtype, (int(chars.sum()),))
-        start = 0
+    fixed = tokenize.vocabulary == "train"
+    tokenizer = CharTokenizer.of(_shares(clean, table, spans(chars, split)["train"]) if fixed else [])
+    encoders = []  # of each work
+    with atomic_folder(target) as folder, tempfile.TemporaryFile(dir=folder) as encoded:
         for document, text in read_texts(clean, table):
             try:
-                ids[start : start + len(text)] = tokenizer.encode(text)
+                ids = tokenizer.encode(text)
             except BukvaError as error:
-                raise BukvaError(
-                    f"{document.path}: {error}; tokenize.vocabulary all would do.\n{params.WAY_BACK}"
-                ) from None
-            start += len(text)
-        ids.flush()
-    return tokenizer, start
+                if fixed:
+                    raise BukvaError(
+                        f"{document.path}: {error}; tokenize.vocabulary all would do.\n{params.WAY_BACK}"
+                    ) from None
+                tokenizer = CharTokenizer.of([*tokenizer.chars, text])
+                ids = tokenizer.encode(text)
+            encoders.append(tokenizer)
+            ids.tofile(encoded)
+        encoded.seek(0)
+        renumbered = (
+            tokenizer.encode("".join(encoder.chars)).take(np.fromfile(encoded, encoder.dtype, n))
+            for encoder, n in zip(encoders, chars, strict=True)
+        )
+        n_ids = int(chars.sum())
+        write_ids(folder / "ids.npy", tokenizer.dtype, n_ids, renumbered)
+        tokenizer.save(folder / "vocab.json")
+    return tokenizer, n_ids
 
 
-def _shares(clean: Path, learned: Spans | None) -> Iterator[str]:
-    """The text of every work: all of it, or the share that `learned` gives it, counted in the joined corpus."""
+def _shares(clean: Path, table: "pd.DataFrame", learned: Spans) -> Iterator[str]:
+    """The share of every work that `learned` gives it, counted in the joined corpus."""
     start = 0
-    for index, (_, text) in enumerate(read_texts(clean, read_table(clean))):
-        if learned is None:
-            yield text
-        else:
-            first, stop = learned[index] - start
-            yield text[first:stop]
+    for (_, text), (first, stop) in zip(read_texts(clean, table), learned, strict=True):
+        yield text[first - start : stop - start]
         start += len(text)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bukva import params
 from bukva.errors import BukvaError
 from bukva.files import atomic_folder
-from bukva.text.tokenizers import Ids
+from bukva.text.tokenizers import Ids, write_ids
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,12 +64,7 @@ def save_parts(folder: Path, ids: Ids, parts: dict[str, Spans]) -> None:
     with atomic_folder(folder) as unfinished:
         for part, span in parts.items():
             n = int((span[:, 1] - span[:, 0]).sum())
-            file = np.lib.format.open_memmap(unfinished / f"{part}.npy", "w+", ids.dtype, (n,))
-            written = 0
-            for start, stop in span:
-                file[written : written + stop - start] = ids[start:stop]
-                written += stop - start
-            file.flush()
+            write_ids(unfinished / f"{part}.npy", ids.dtype, n, (ids[start:stop] for start, stop in span))
 
 
 def load_parts(folder: Path) -> dict[str, Ids]:

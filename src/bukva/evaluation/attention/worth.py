@@ -58,8 +58,9 @@ def worth_of_lengths(gpt: GPT, ids: Ids, n_chars: int) -> list[dict[str, float]]
     asked = np.unique(np.linspace(T, len(ids) - 1, n_chars).astype(np.int64))
     window = torch.from_numpy(ids[asked[:, None] + np.arange(-T, 1)].astype(np.int64)).to(device)  # (n, T + 1)
     lengths = [*(2**i for i in range(T.bit_length()) if 2**i < T), T]
+    batch_chars = BATCH_CHARS[window.device.type]
     nats = {
-        n: torch.cat([_last_nats(gpt, part[:, -n - 1 :]) for part in window.split(BATCH_CHARS // n)]) for n in lengths
+        n: torch.cat([_last_nats(gpt, part[:, -n - 1 :]) for part in window.split(batch_chars // n)]) for n in lengths
     }
     return [
         {
