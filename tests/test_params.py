@@ -113,7 +113,7 @@ def test_there_is_no_default_in_code():
         (
             "  colour: red\n",
             "model.colour: unknown key with value 'red'; known are n_layer, n_head, n_embd, block_size, dropout, "
-            "positions, norm, activation, qk_norm, bias, tie_weights.",
+            "positions, norm, activation, qk_norm, bias, tie_weights, proj_start.",
         ),
         ("mdoel:\n", "mdoel: unknown key with value None; did you mean model?"),
     ],

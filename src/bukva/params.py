@@ -106,6 +106,7 @@ class Model(Section):
     qk_norm: bool
     bias: bool
     tie_weights: bool
+    proj_start: Literal["scaled", "zero"]
 
     @model_validator(mode="after")
     def _heads_share_the_channels(self) -> "Model":

@@ -263,6 +263,14 @@ def test_what_is_added_to_the_residual_stream_starts_smaller_with_depth(n_layer)
     assert added == [pytest.approx(0.02 / (2 * n_layer) ** 0.5, rel=0.05)] * len(added)
 
 
+def test_what_is_added_can_start_at_zero_and_learns_at_the_first_update():
+    stack = fresh(proj_start="zero")
+    added = {name: weight for name, weight in stack.named_parameters() if name.endswith("proj.weight")}
+    assert all(not weight.any() for weight in added.values())
+    stack.encode(torch.arange(5)[None], torch.randn(1, 3, 96)).square().sum().backward()
+    assert all(weight.grad.any() for weight in added.values())
+
+
 def test_all_other_matrices_start_with_a_standard_deviation_of_a_fiftieth():
     for name, weight in fresh().named_parameters():
         if weight.ndim == 2 and not name.endswith("proj.weight"):

@@ -22,6 +22,7 @@ from bukva.models.shape import refuse_other
 Positions = Literal["learned", "rotary", "none"]
 Activation = Literal["gelu", "relu", "relu2"]
 Norm = Literal["layernorm", "rmsnorm"]
+ProjStart = Literal["scaled", "zero"]
 
 ACTIVATE: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -50,6 +51,7 @@ class TransformerConfig:
     activation: Activation = "gelu"
     qk_norm: bool = False
     bias: bool = False
+    proj_start: ProjStart = "scaled"
 
     def __post_init__(self) -> None:
         refuse_other(self)
@@ -128,10 +130,12 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(Block(config, causal=causal, cross=cross) for _ in range(config.n_layer))
         self.ln_f = NORM[config.norm](C)
         self.apply(_initialise)
-        # every sublayer adds to the residual stream: smaller steps keep its variance independent of depth
+        # every sublayer adds to the residual stream: smaller steps keep its variance independent of depth, and from zero
+        # each learns first what is worth adding
+        std = 0.02 * (2 * config.n_layer) ** -0.5 if config.proj_start == "scaled" else 0.0
         for name, weight in self.named_parameters():
             if name.endswith("proj.weight"):
-                nn.init.normal_(weight, std=0.02 * (2 * config.n_layer) ** -0.5)
+                nn.init.normal_(weight, std=std)
 
     @property
     def block_size(self) -> int:
