@@ -1,6 +1,7 @@
 """Rows of the text: cleaning and encoding beside the plain way, and what more text costs."""
 
 import hashlib
+import os
 import shutil
 import time
 from collections.abc import Iterable
@@ -59,7 +60,6 @@ def _clean_plainly(raw: str, clean: str) -> dict[str, Any]:
 
 
 def _tokenize(clean: str, tokens: str) -> dict[str, Any]:
-    import numpy as np
     import pandas as pd  # noqa: F401 - so that the clock does not see its import
 
     from bukva.params import Tokenize
@@ -69,7 +69,10 @@ def _tokenize(clean: str, tokens: str) -> dict[str, Any]:
     started_at = time.perf_counter()
     _, n_ids = tokenize(Path(clean), target, Tokenize(kind="char", vocabulary="all"), _split_params())
     seconds = time.perf_counter() - started_at
-    return {"seconds": seconds, "chars": n_ids, "digest": _digest([np.load(target / "ids.npy").data])}
+    with (target / "ids.npy").open("rb") as file:  # in pieces, for all at once would count as memory of ours
+        file.seek(-n_ids, os.SEEK_END)  # past the header; an id of RusLit is a byte
+        digest = _digest(iter(lambda: file.read(2**20), b""))
+    return {"seconds": seconds, "chars": n_ids, "digest": digest}
 
 
 def _tokenize_plainly(clean: str) -> dict[str, Any]:

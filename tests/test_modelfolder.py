@@ -233,7 +233,8 @@ def refused_tensors(folder, words):
         ({"norm": "rmsnorm"}, r"blocks.0.ln_1.bias is float32 \(8,\), not absent"),
         ({"bias": True}, r"blocks.0.attention.proj.bias is absent, not float32 \(8,\)"),
         ({"model": "bigram", "n_layer": None, "n_head": None, "n_embd": None, "dropout": None}
-         | dict.fromkeys(["positions", "norm", "activation", "qk_norm", "bias", "tie_weights", "proj_start"]), "blocks.0.attention"),
+         | dict.fromkeys(["positions", "norm", "activation", "qk_norm", "bias", "tie_weights", "proj_start"]),
+         "blocks.0.attention"),
     ],
     ids=str,
 )  # fmt: skip

@@ -279,6 +279,17 @@ def test_the_report_has_the_counts_of_all_works(raw, tmp_path):
     assert sum(rule["chars"] for rule in report["removed"]) == report["chars_before"] - report["chars"]
 
 
+def test_symbols_are_those_after_rewriting_and_beyond_the_basic_plane_too(tmp_path):
+    texts = [
+        (Document("-", "-", "a"), "ж//😀\U0010ffff/"),
+        (Document("-", "-", "b"), ""),
+        (Document("-", "-", "c"), "😀"),
+    ]
+    write_collection(tmp_path / "raw", texts)
+    report = clean_collection(tmp_path / "raw", tmp_path / "clean", "notes")
+    assert report["symbols"] == len(set("ж. 😀\U0010ffff\n"))
+
+
 def test_when_nothing_is_left_the_rules_that_took_it_are_named_and_nothing_is_written(tmp_path):
     texts = [(Document("-", "-", "a"), "  To be,\nor not\n"), (Document("-", "-", "b"), "to be.")]
     write_collection(tmp_path / "raw", texts)

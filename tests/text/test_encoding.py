@@ -50,6 +50,28 @@ def test_more_than_256_characters_take_two_bytes_each(tmp_path):
     assert joined(tmp_path / "tokens") == text
 
 
+def test_characters_that_come_late_renumber_the_works_before(tmp_path):
+    few, many = "яюэ", "".join(map(chr, range(0x400, 0x501)))
+    more = "".join(map(chr, range(0x10000, 0x10000 + 70_000)))  # beyond the basic plane, in 4 bytes each
+    works = [few, "", many, "😀\n", more, few]
+    tokenizer, n_ids = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", ALL, HALVES)
+    ids = np.load(tmp_path / "tokens" / "ids.npy")
+    assert tokenizer.chars == sorted(set("".join(works)))
+    assert ids.dtype == np.dtype("uint32")
+    assert n_ids == len(ids) == len("".join(works))
+    assert joined(tmp_path / "tokens") == "".join(works)
+    assert sorted(path.name for path in (tmp_path / "tokens").iterdir()) == ["ids.npy", "vocab.json"]
+
+
+@pytest.mark.parametrize("works", [["ж"], ["", "жж", ""], [""], ["", ""]])
+def test_an_alphabet_of_one_or_none_is_enough(works, tmp_path):
+    clean = collection(tmp_path / "clean", *works)
+    for vocabulary in (ALL, TRAIN) if works == ["", "жж", ""] else (ALL,):
+        tokenizer, n_ids = tokenize(clean, tmp_path / "tokens", vocabulary, HALVES)
+        assert tokenizer.chars == sorted(set("".join(works)))
+        assert np.load(tmp_path / "tokens" / "ids.npy").tolist() == [0] * n_ids == [0] * len("".join(works))
+
+
 def test_the_alphabet_of_train_is_that_of_the_train_shares_only(tmp_path):
     clean = collection(tmp_path / "clean", "абаа", "вгвв")
     tokenizer, _ = tokenize(clean, tmp_path / "tokens", TRAIN, HALVES)

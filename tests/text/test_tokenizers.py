@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bukva.errors import BukvaError
-from bukva.text.tokenizers import CharTokenizer, describe
+from bukva.text.tokenizers import CharTokenizer, alphabet, describe, write_ids
 
 # the 87 symbols of the notes' corpus; those that cannot be seen or look like others are written by code points
 NOTES = (
@@ -56,6 +56,11 @@ def test_the_order_of_texts_does_not_matter(texts, random):
     assert CharTokenizer.of(iter(texts)).chars == chars
 
 
+@given(st.text(characters | st.sampled_from("\0\n\U0010ffff")))
+def test_the_alphabet_of_a_text_is_its_characters_sorted(text):
+    assert alphabet(text) == "".join(sorted(set(text)))
+
+
 def test_the_notes_line_has_the_notes_ids():
     assert len(NOTES) == 87
     tokenizer = CharTokenizer(list(NOTES))
@@ -64,10 +69,17 @@ def test_the_notes_line_has_the_notes_ids():
     assert [tokenizer.encode(char).item() for char in " \nи"] == [1, 0, 57]
 
 
-@pytest.mark.parametrize(("n_chars", "bits"), [(0, 8), (1, 8), (2, 8), (256, 8), (257, 16), (65_536, 16), (65_537, 32)])
+def many(n_chars):
+    """So many characters, in the order of their code points."""
+    return [chr(code) for code in range(0x20000) if not 0xD800 <= code < 0xE000][:n_chars]
+
+
+SIZES = [(0, 8), (1, 8), (2, 8), (255, 8), (256, 8), (257, 16), (65_535, 16), (65_536, 16), (65_537, 32), (70_000, 32)]
+
+
+@pytest.mark.parametrize(("n_chars", "bits"), SIZES)
 def test_ids_have_the_smallest_unsigned_type_that_holds_them(n_chars, bits):
-    codes = [code for code in range(0x20000) if not 0xD800 <= code < 0xE000][:n_chars]
-    tokenizer = CharTokenizer([chr(code) for code in codes])
+    tokenizer = CharTokenizer(many(n_chars))
     ids = tokenizer.encode("".join(tokenizer.chars))
     assert ids.dtype == tokenizer.dtype == np.dtype(f"uint{bits}")
     assert np.array_equal(ids, np.arange(n_chars))
@@ -86,6 +98,14 @@ def test_an_unknown_character_is_never_encoded(alphabet_with_text, char, place):
         tokenizer.encode(text[:place] + char + text[place:])
     assert f"U+{ord(char):04X}" in str(error.value)
     assert f"the first is number {place + 1} of" in str(error.value)
+
+
+@pytest.mark.parametrize(("n_chars", "_"), SIZES)
+def test_an_unknown_character_is_found_whatever_the_type_of_the_ids(n_chars, _):
+    *known, following = many(n_chars + 1)
+    for unknown in (following, "\U0010ffff"):
+        with pytest.raises(BukvaError, match=rf"U\+{ord(unknown):04X} .* number {n_chars + 1} of"):
+            CharTokenizer(known).encode("".join(known) + unknown)
 
 
 def test_an_unknown_character_is_named_with_its_code_point_and_place():
@@ -122,6 +142,15 @@ def test_an_id_beyond_the_alphabet_is_a_fault(ids):
 
 
 # ---- on the disk
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
+@pytest.mark.parametrize("lengths", [[], [0], [3, 0, 2]])
+def test_ids_written_in_pieces_are_the_file_that_numpy_writes(tmp_path, dtype, lengths):
+    pieces = [np.arange(n, dtype=dtype) for n in lengths]
+    write_ids(tmp_path / "pieces.npy", np.dtype(dtype), sum(lengths), iter(pieces))
+    np.save(tmp_path / "whole.npy", np.concatenate([np.empty(0, dtype), *pieces]))
+    assert (tmp_path / "pieces.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
 
 
 @settings(max_examples=30)

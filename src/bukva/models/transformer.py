@@ -130,8 +130,8 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(Block(config, causal=causal, cross=cross) for _ in range(config.n_layer))
         self.ln_f = NORM[config.norm](C)
         self.apply(_initialise)
-        # every sublayer adds to the residual stream: smaller steps keep its variance independent of depth, and from zero
-        # each learns first what is worth adding
+        # every sublayer adds to the residual stream: smaller steps keep its variance independent of depth; from zero
+        # each adds nothing until it has learned something
         std = 0.02 * (2 * config.n_layer) ** -0.5 if config.proj_start == "scaled" else 0.0
         for name, weight in self.named_parameters():
             if name.endswith("proj.weight"):

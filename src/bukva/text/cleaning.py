@@ -135,8 +135,8 @@ class _Rules:
         lines = _Lines.of(codes)
         report: Report = {}
 
-        words = np.diff(kinds & SPACE == 0, prepend=False)  # True where one starts and where it ends
-        begin = lines.first(np.flatnonzero(words)[::2])  # (n_lines,): where a line's text begins; its end if it has none
+        words = np.flatnonzero(np.diff(kinds & SPACE == 0, prepend=False))[::2]  # where one starts, not where it ends
+        begin = lines.first(words)  # (n_lines,): where a line's text begins; its end if it has none
         blank = begin >= lines.end
         report["leading_white_space"] = Counts(int((begin - lines.start + blank).sum()), int(blank.sum()))
 
@@ -188,7 +188,7 @@ class _Lines:
     def spans(start: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]) -> Mask:
         """(the last stop,) True from each start up to its stop; the spans are disjoint and in order."""
         edges = np.stack([start, stop], axis=1).ravel()
-        return np.repeat(np.resize([False, True], len(edges)), np.diff(edges, prepend=0))
+        return np.repeat(np.tile([False, True], len(start)), np.diff(edges, prepend=0))
 
 
 def _starts_with(codes: Codes, begin: npt.NDArray[np.int64], prefix: str) -> Mask:

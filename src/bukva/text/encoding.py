@@ -44,7 +44,7 @@ def tokenize(clean: Path, target: Path, tokenize: params.Tokenize, split: params
                     raise BukvaError(
                         f"{document.path}: {error}; tokenize.vocabulary all would do.\n{params.WAY_BACK}"
                     ) from None
-                tokenizer = CharTokenizer.of([*tokenizer.chars, text])
+                tokenizer = CharTokenizer.of(["".join(tokenizer.chars), text])
                 ids = tokenizer.encode(text)
             encoders.append(tokenizer)
             ids.tofile(encoded)

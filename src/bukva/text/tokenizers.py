@@ -96,7 +96,7 @@ def code_points(text: str) -> Codes:
 
 def from_code_points(codes: Codes) -> str:
     """(n,) code points -> text of n characters."""
-    return codes.tobytes().decode("utf-32-le")
+    return str(codes.data, "utf-32-le")
 
 
 def alphabet(text: str) -> str:

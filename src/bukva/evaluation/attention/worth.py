@@ -60,7 +60,8 @@ def worth_of_lengths(gpt: GPT, ids: Ids, n_chars: int) -> list[dict[str, float]]
     lengths = [*(2**i for i in range(T.bit_length()) if 2**i < T), T]
     batch_chars = BATCH_CHARS[window.device.type]
     nats = {
-        n: torch.cat([_last_nats(gpt, part[:, -n - 1 :]) for part in window.split(max(1, batch_chars // n))]) for n in lengths
+        n: torch.cat([_last_nats(gpt, part[:, -n - 1 :]) for part in window.split(max(1, batch_chars // n))])
+        for n in lengths
     }
     return [
         {
