@@ -22,10 +22,11 @@ def orthogonalise(matrices: Tensor) -> Tensor:
     """(n, rows, columns) -> the same with singular values near 1 (0.7 to 1.2) and the same singular vectors."""
     a, b, c = COEFFICIENTS
     tall = matrices.shape[-2] > matrices.shape[-1]
-    x = matrices.mT if tall else matrices  # the products below are square in the shorter side
+    x = matrices.mT.contiguous() if tall else matrices  # the products below are square in the shorter side
     for _ in range(ITERATIONS):
         gram = x @ x.mT
-        x = a * x + (b * gram + c * gram @ gram) @ x
+        factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)  # b gram + c gram^2
+        x = torch.baddbmm(x, factor, x, beta=a)  # a x + factor x
     return x.mT if tall else x
 
 
