@@ -1,5 +1,6 @@
 """Sampling against hand-made distributions."""
 
+import copy
 import math
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bukva.compute import Machine
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.sampling import draw, first_seen, generate, keep_likeliest
@@ -215,3 +217,23 @@ def test_what_is_not_among_the_likeliest_is_never_written():
     model.table.weight.data = PROBABILITIES.log()[:, [0, 1, 2, 3, 4, 0, 0]].expand(V, -1).clone()
     assert set(go_on(model, torch.tensor([[0]]), 300, top_k=3)[0]) == {1, 3, 4}
     assert set(go_on(model, torch.tensor([[0]]), 300, top_p=0.6)[0]) == {1, 3}
+
+
+def test_a_lightened_model_writes_what_autocast_alone_would():
+    machine = Machine(torch.device("cpu"), torch.bfloat16)
+    torch.manual_seed(3)
+    whole = GPT(GPTConfig(V, n_layer=2, n_head=2, n_embd=32, block_size=11, dropout=0.0, positions="rotary")).eval()
+    light = copy.deepcopy(whole)
+    machine.lighten(light)
+    halved = {name for name, weight in light.named_parameters() if weight.dtype == torch.bfloat16}
+    assert halved == {
+        name for name, weight in whole.named_parameters() if name.startswith("blocks.") and weight.dim() == 2
+    }
+    written = []
+    for model in (whole, light):
+        rng = torch.Generator().manual_seed(5)
+        with machine.autocast():
+            written.append(
+                generate(model, torch.zeros(2, 3, dtype=torch.int64), 40, temperature=1.0, top_k=0, top_p=1.0, rng=rng)
+            )
+    assert torch.equal(*written)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
 
 from bukva import params
 from bukva.errors import BukvaError
@@ -21,6 +22,15 @@ class Machine:
     def autocast(self) -> AbstractContextManager[None]:
         """Matrix products in `dtype` within this block."""
         return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
+
+    def lighten(self, model: nn.Module) -> None:
+        """Keep the matrices of the blocks in `dtype`, for a model that only writes.
+
+        A character costs little more than reading them all, and autocast would convert them anew for each.
+        """
+        for name, module in model.named_modules():
+            if name.startswith("blocks.") and isinstance(module, nn.Linear):
+                module.to(self.dtype)
 
 
 def prepare(compute: params.Compute, local_rank: int = 0, local_size: int = 1) -> Machine:

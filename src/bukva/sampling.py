@@ -69,6 +69,8 @@ def draw(logits: Tensor, temperature: float, top_k: int, top_p: float, rng: torc
 
 def keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:
     """(B, V) logits with -inf for all but the top_k likeliest, and of these but the fewest that hold top_p."""
+    if top_k == 0 and top_p == 1:
+        return logits
     ordered, order = logits.sort(dim=-1, descending=True, stable=True)
     if 0 < top_k < logits.shape[-1]:
         ordered[:, top_k:] = float("-inf")

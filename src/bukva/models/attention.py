@@ -40,16 +40,21 @@ def attention_weights(scores: Tensor, may_look: Tensor | None = None) -> Tensor:
 
 
 def rotate(x: Tensor, turns: Tensor) -> Tensor:
-    """Turn each pair of channels of (..., T, hs) by its position's (T, hs / 2) angle: distances become angles."""
-    cos, sin = turns.cos().to(x.dtype), turns.sin().to(x.dtype)
+    """Turn each pair of channels of (..., T, hs) by the angle of its position: distances become angles."""
+    cos, sin = turns.to(x.dtype)  # (T, hs) each
     other = x.roll(x.shape[-1] // 2, dims=-1)  # channel i is paired with channel i + hs / 2
-    return torch.addcmul(x * torch.cat([cos, cos], dim=-1), other, torch.cat([-sin, sin], dim=-1))
+    return torch.addcmul(x * cos, other, sin)
 
 
 def rotary_turns(start: int, stop: int, hs: int, device: torch.device | None = None) -> Tensor:
-    """(T, hs / 2) angles of the positions start ... stop - 1: the fastest turns once in 2 pi characters."""
+    """(2, T, hs) cosines and signed sines of the angles of the positions start ... stop - 1, for `rotate`.
+
+    Of a position's hs / 2 angles the fastest turns once in 2 pi characters.
+    """
     frequencies = 10_000.0 ** -(torch.arange(hs // 2, device=device) / (hs // 2))  # (hs / 2,)
-    return torch.arange(start, stop, device=device)[:, None] * frequencies
+    angles = torch.arange(start, stop, device=device)[:, None] * frequencies  # (T, hs / 2)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.stack([torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)])
 
 
 # ---- two ways to attend
@@ -75,7 +80,8 @@ def attend_explicit(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: f
 
 def attend_fused(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
     """The same function without storing the (T, S) weights; equal to attend_explicit by test."""
-    if q.device.type == "cpu" and (dropout or q.dtype == torch.bfloat16):  # where torch's own kernel is slow
+    learns = torch.is_grad_enabled()
+    if q.device.type == "cpu" and (dropout or (learns and q.dtype == torch.bfloat16)):  # where torch's kernel is slow
         return kernels.tiled_attention(q, k, v, causal=causal, dropout=dropout)
     T, S = q.shape[-2], k.shape[-2]
     # is_causal aligns its triangle to the first key, and our queries are the last ones; one alone may look at all
@@ -156,7 +162,7 @@ class Attention(nn.Module):
         Args:
             x: (B, T, C), who asks.
             memory: (B, S, C), who answers; x itself when there is none.
-            turns: (T, hs / 2) angles by which queries and keys are rotated, for rotary positions.
+            turns: (2, T, hs) of `rotary_turns`, by which queries and keys are rotated, for rotary positions.
             cache: the positions before x, to which those of x are added.
 
         Returns:

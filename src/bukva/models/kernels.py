@@ -60,14 +60,13 @@ class _ReluSquared(torch.autograd.Function):
 
 def relu_squared(x: Tensor) -> Tensor:
     """max(x, 0)^2, the activation of So et al. 2021, "Primer"."""
-    return _ReluSquared.apply(x)
+    return _ReluSquared.apply(x) if torch.is_grad_enabled() else F.relu(x).square_()
 
 
 class _UnitMeanSquare(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.promote_types(x.dtype, torch.float32))
-        factor = (norm.square() / x.shape[-1] + torch.finfo(x.dtype).eps).rsqrt().to(x.dtype)  # (..., 1)
+        factor = _to_unit(x)
         y = x * factor
         ctx.save_for_backward(y, factor)
         return y
@@ -81,7 +80,13 @@ class _UnitMeanSquare(torch.autograd.Function):
 
 def unit_mean_square(x: Tensor) -> Tensor:
     """(..., C) -> the same directions, each with mean square 1: F.rms_norm without a gain."""
-    return _UnitMeanSquare.apply(x)
+    return _UnitMeanSquare.apply(x) if torch.is_grad_enabled() else x * _to_unit(x)
+
+
+def _to_unit(x: Tensor) -> Tensor:
+    """(..., C) -> (..., 1), what to multiply by; a tiny number keeps zeros zero."""
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.promote_types(x.dtype, torch.float32))
+    return norm.square_().div_(x.shape[-1]).add_(torch.finfo(x.dtype).eps).rsqrt_().to(x.dtype)
 
 
 class _TiledAttention(torch.autograd.Function):

@@ -119,6 +119,8 @@ class Block(nn.Module):
 class Transformer(nn.Module):
     """Characters in, one vector for each position out."""
 
+    turns: Tensor  # (2, block_size, hs), with rotary positions
+
     def __init__(self, config: TransformerConfig, *, causal: bool, cross: bool = False) -> None:
         super().__init__()
         self.config = config
@@ -126,6 +128,8 @@ class Transformer(nn.Module):
         self.wte = nn.Embedding(V, C)
         if config.positions == "learned":
             self.wpe = nn.Embedding(config.block_size, C)
+        if config.positions == "rotary":
+            self.register_buffer("turns", rotary_turns(0, config.block_size, config.head_size), persistent=False)
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, causal=causal, cross=cross) for _ in range(config.n_layer))
         self.ln_f = NORM[config.norm](C)
@@ -169,7 +173,7 @@ class Transformer(nn.Module):
         if self.config.positions == "learned":
             x = x + self.wpe(torch.arange(start, stop, device=ids.device))  # (B, T, C) + (T, C)
         elif self.config.positions == "rotary":
-            turns = rotary_turns(start, stop, self.config.head_size, ids.device)
+            turns = self.turns[:, start:stop]
         x = self.dropout(x)
         for i, block in enumerate(self.blocks):
             x = block(x, memory, turns=turns, cache=caches[i] if caches else None)

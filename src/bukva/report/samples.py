@@ -57,6 +57,7 @@ def answer(folders: dict[str, Path], params: Sample, machine: Machine) -> Answer
     for name, folder in folders.items():
         for state, weights in STATES.items():
             model, tokenizer = load_model(folder, weights, machine.device)
+            machine.lighten(model)
             for prompt, given in answers:
                 read = readable_prompt(tokenizer, prompt, params.unknown)
                 given.append(Answer(name, state, f"{read}│{_go_on(model, tokenizer, read, params, machine)}"))
@@ -65,15 +66,16 @@ def answer(folders: dict[str, Path], params: Sample, machine: Machine) -> Answer
 
 def _go_on(model: Model, tokenizer: CharTokenizer, prompt: str, params: Sample, machine: Machine) -> str:
     ids = torch.from_numpy(tokenizer.encode(prompt).astype(np.int64))[None].to(machine.device)  # (1, T)
-    written = generate(
-        model,
-        ids,
-        params.n_chars,
-        temperature=params.temperature,
-        top_k=params.top_k,
-        top_p=params.top_p,
-        rng=torch.Generator().manual_seed(params.seed),
-    )
+    with machine.autocast():
+        written = generate(
+            model,
+            ids,
+            params.n_chars,
+            temperature=params.temperature,
+            top_k=params.top_k,
+            top_p=params.top_p,
+            rng=torch.Generator().manual_seed(params.seed),
+        )
     return tokenizer.decode(written[0].cpu().numpy())
 
 
