@@ -159,8 +159,8 @@ def _bound(score: Record, key: str) -> str:
 
 
 def _number(value: float, unit: str = "") -> str:
-    """Three digits and the unit: 12.3 s, 4.56M chars/s, 9.87x."""
-    digits = quantity(value) if abs(value) >= 1000 else f"{value:.3g}"
+    """Three digits and the unit, four of a loss: 12.3 s, 4.56M chars/s, 9.87x, 1.897 nats."""
+    digits = quantity(value) if abs(value) >= 1000 else f"{value:.4g}" if unit == "nats" else f"{value:.3g}"
     return f"{digits}{unit}" if unit in ("x", "") else f"{digits} {unit}"
 
 
