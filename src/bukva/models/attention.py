@@ -87,7 +87,9 @@ def attend_fused(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: floa
     # is_causal aligns its triangle to the first key, and our queries are the last ones; one alone may look at all
     square = causal and T == S
     may_look = causal_mask(T, S, q.device) if causal and 1 < T < S else None
-    return F.scaled_dot_product_attention(q, k, v, may_look, dropout_p=dropout, is_causal=square)
+    with torch.autocast(q.device.type, enabled=False):
+        y = F.scaled_dot_product_attention(q.to(k.dtype), k, v, may_look, dropout_p=dropout, is_causal=square)
+    return y.to(q.dtype)
 
 
 ATTEND: dict[str, Kernel] = {"explicit": attend_explicit, "fused": attend_fused}
@@ -119,7 +121,9 @@ class LayerCache:
             raise ValueError(f"{stop} positions do not fit a cache of {self.size}")
         if self._k is None or self._v is None:
             room = (*k.shape[:2], self.size, k.shape[3])
-            self._k, self._v = k.new_empty(room), v.new_empty(room)
+            # a CPU's fused kernel reads bf16 five times as slowly as float32
+            dtype = torch.promote_types(k.dtype, torch.float32) if k.device.type == "cpu" else k.dtype
+            self._k, self._v = k.new_empty(room, dtype=dtype), v.new_empty(room, dtype=dtype)
         self._k[:, :, start:stop], self._v[:, :, start:stop] = k, v
         self.length = stop
         return self._k[:, :, :stop], self._v[:, :, :stop]
