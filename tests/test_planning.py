@@ -315,7 +315,10 @@ def test_a_text_that_is_not_split_yet_is_one_sentence(project):
 def test_make_passes_the_budget_and_writes_only_when_asked():
     def command(*arguments):
         made = subprocess.run(
-            ["make", "-n", "--no-print-directory", "-o", ".venv/made", "plan", *arguments], cwd=ROOT, capture_output=True, text=True
+            ["make", "-n", "--no-print-directory", "-o", ".venv/made", "plan", *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
         )
         return made.stdout.strip()
 
