@@ -6,10 +6,10 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH := src
 
 .DEFAULT_GOAL := help
-.PHONY: help repro plan ui sync experiments bench check test
+.PHONY: help repro plan ui sync experiments clean-checkpoints bench check test
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 repro: $(MADE) ## run the pipeline on the text that params.yaml names, and print the scores
 	@python -m bukva check
@@ -27,6 +27,9 @@ sync: $(MADE) ## fill MLflow from the journals again; doubles nothing
 
 experiments: $(MADE) ## all experiments: what was changed, and the held-out scores
 	@dvc exp show --only-changed --drop 'Created|nats_per_char$$|chars$$|^(floors|window|context|src|data|stages|reports|numerics)'
+
+clean-checkpoints: ## forget where interrupted trainings stand; the next ones begin from the start
+	@rm -rf .bukva/checkpoints
 
 bench: $(MADE) ## measure beside the plain way, within fifteen minutes; a few rows: make bench ONLY="clean tokenize"
 	@python -m bench $(ONLY)

@@ -10,9 +10,11 @@ from bukva.compute import prepare
 from bukva.modelfolder import save_model
 from bukva.models.gpt import GPTConfig
 from bukva.params import read_params
+from bukva.pipeline import digest
 from bukva.text.splitting import load_parts, refuse_short
 from bukva.text.tokenizers import CharTokenizer
 from bukva.tracking.journal import journal
+from bukva.training.checkpoint import Checkpoints, Interruption, resume, saving
 from bukva.training.curve import record
 from bukva.training.fit import fit, start
 from bukva.training.processes import join
@@ -27,7 +29,13 @@ def main(
     """Train the GPT and keep the weights with the best val score."""
     params = read_params()
     recipe = params.train_gpt
-    with join(recipe.processes) as group, journal("train-gpt", params, silent=not group.leads) as log:
+    checkpoints = Checkpoints.of("train-gpt", digest("train-gpt", params))
+    with (
+        join(recipe.processes) as group,
+        journal("train-gpt", params, silent=not group.leads, before=checkpoints.journal) as log,
+        Interruption().heard() as asked,
+    ):
+        checkpoints.journal = log.name
         parts = load_parts(split)
         refuse_short({part: len(ids) for part, ids in parts.items()}, params.model.block_size, "model.block_size")
         machine = prepare(params.compute, group.local_rank, group.local_size)
@@ -36,9 +44,11 @@ def main(
         log.metrics({"n_parameters": config.n_parameters})
         state = start(config, recipe, machine)
         initial = state.weights()
-        updates = group.lead(fit(state, parts, recipe, machine, group))
-        record(curve, progress.watch("train-gpt", recipe.n_steps, updates, log.metrics))
+        resume(state, checkpoints, group)
+        updates = saving(group.lead(fit(state, parts, recipe, machine, group)), state, checkpoints, asked)
+        record(curve, state, progress.watch("train-gpt", recipe.n_steps, updates, log.metrics, state.scored))
         save_model(gpt, config, tokenizer, {"best": state.best_weights, "initial": initial})
+        checkpoints.clear()
         log.artifact(curve)
         log.artifact(gpt, "model")
 

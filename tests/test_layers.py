@@ -11,7 +11,7 @@ LAYERS = [
     ["bukva", "bukva.errors", "bukva.units"],
     ["bukva.files"],
     ["bukva.params"],
-    ["bukva.text", "bukva.models", "bukva.tracking"],
+    ["bukva.text", "bukva.models", "bukva.tracking", "bukva.pipeline"],
     ["bukva.compute"],
     ["bukva.modelfolder"],
     ["bukva.scoring", "bukva.sampling"],

@@ -26,13 +26,12 @@ from bukva.errors import BukvaError
 from bukva.files import write_text
 from bukva.models.gpt import GPTConfig
 from bukva.params import PARAMS, Params, parse_params, read_raw_params
+from bukva.pipeline import paths
 from bukva.text.splitting import load_parts, refuse_short
 from bukva.text.tokenizers import CharTokenizer, Ids
 from bukva.training.fit import fit, start
 from bukva.training.loop import Progress
 from bukva.units import duration, quantity
-
-PIPELINE = Path("dvc.yaml")
 
 UNITS = {"h": 3600, "min": 60, "s": 1}  # seconds
 BUDGET = re.compile("".join(rf"(?:([0-9]+(?:\.[0-9]+)?){unit})?" for unit in UNITS))
@@ -249,12 +248,12 @@ class Bench:
             BukvaError: the text is not split yet, or too short for a window.
         """
         params = parse_params(raw, str(PARAMS))
-        paths = read_raw_params(PIPELINE)["vars"][0]["path"]
-        parts = load_parts(Path(paths["split"]))
+        named = paths()
+        parts = load_parts(Path(named["split"]))
         if not {"train", "val"} <= parts.keys():
-            raise BukvaError(f"{paths['split']}: the text is not split yet; `dvc repro split` would do.")
+            raise BukvaError(f"{named['split']}: the text is not split yet; `dvc repro split` would do.")
         refuse_short({part: len(ids) for part, ids in parts.items()}, params.model.block_size, "model.block_size")
-        return cls(raw, params, parts, len(CharTokenizer.load(Path(paths["vocab"]))), prepare(params.compute))
+        return cls(raw, params, parts, len(CharTokenizer.load(Path(named["vocab"]))), prepare(params.compute))
 
     def budget(self, seconds: float, started_at: float) -> Budget:
         """The limits of a budget. The start-up began at `started_at` and ends here, with one update of a small model.

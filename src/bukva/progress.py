@@ -108,7 +108,11 @@ class TrainingLine:
 
 
 def watch(
-    what: str, n_steps: int, updates: Iterable["Progress"], log: Callable[[dict[str, float], int], None]
+    what: str,
+    n_steps: int,
+    updates: Iterable["Progress"],
+    log: Callable[[dict[str, float], int], None],
+    before: Iterable["Progress"] = (),
 ) -> Iterator["Progress"]:
     """Pass on those updates after which the val split was scored, showing all and logging these.
 
@@ -117,13 +121,20 @@ def watch(
         n_steps: updates in all.
         updates: of the training loop.
         log: takes metrics by name, and the step.
+        before: scorings of the same training before it was interrupted, which are logged first.
     """
+    for progress in list(before):
+        _log(progress, log)
     line = TrainingLine(what, n_steps)
     for progress in updates:
         line.show(progress)
         if progress.val_nats_per_char is not None:
-            values = dataclasses.asdict(progress) | {"chars_per_second": line.chars_per_second or None}
-            step = values.pop("step")
-            log({name: value for name, value in values.items() if value is not None}, step)
+            _log(progress, log, chars_per_second=line.chars_per_second or None)
             yield progress
     line.end()
+
+
+def _log(progress: "Progress", log: Callable[[dict[str, float], int], None], **more: float | None) -> None:
+    values = dataclasses.asdict(progress) | more
+    step = values.pop("step")
+    log({name: value for name, value in values.items() if value is not None}, step)

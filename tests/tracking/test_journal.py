@@ -198,3 +198,43 @@ def test_a_stage_never_imports_mlflow(project: Path) -> None:
     program = "import sys; from bukva.tracking import journal, publish; print('mlflow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     assert done.stdout == "False\n"
+
+
+def test_an_interrupted_journal_goes_on_without_telling_a_point_twice(alone: Path, params: Params) -> None:
+    with pytest.raises(SystemExit), journal("train-gpt", params) as log:
+        log.metrics({"n_parameters": 5})
+        log.metrics({"val_nats_per_char": 3.0}, step=10)
+        name = log.name
+        raise SystemExit(143)
+    assert the_journal().status()[0] == "KILLED"
+    with (journals_root() / name / FILE).open("ab") as file:
+        file.write(b'{"record": "metrics", "st')  # as a kill tears a line
+    with journal("train-gpt", params, before=name) as log:
+        log.metrics({"n_parameters": 5})
+        log.metrics({"val_nats_per_char": 3.0}, step=10)
+        log.metrics({"val_nats_per_char": 2.0, "chars_per_second": 7.0}, step=20)
+    assert the_journal().status()[0] == "FINISHED"
+    told = [(record["step"], record["values"]) for record in records() if record["record"] == "metrics"]
+    assert told[:3] == [
+        (0, {"n_parameters": 5.0}),
+        (10, {"val_nats_per_char": 3.0}),
+        (20, {"val_nats_per_char": 2.0, "chars_per_second": 7.0}),
+    ]
+    assert list(told[3][1]) == ["seconds"]
+
+
+@pytest.mark.parametrize("before", ["", "repro-uncommitted/train-gpt-007", "finished", "of another experiment"])
+def test_a_journal_that_is_no_interrupted_one_of_this_experiment_is_left_alone(
+    alone: Path, params: Params, before: str
+) -> None:
+    if before == "finished":
+        with journal("train-gpt", params) as log:
+            before = log.name
+    if before == "of another experiment":
+        other = params.model_copy(update={"model": params.model.model_copy(update={"n_head": 1})})
+        with pytest.raises(SystemExit), journal("train-gpt", other) as log:
+            before = log.name
+            raise SystemExit(143)
+    with journal("train-gpt", params, before=before) as log:
+        assert log.name != before
+    assert len(read_journals()) == (1 if before in ("", "repro-uncommitted/train-gpt-007") else 2)

@@ -177,9 +177,10 @@ def test_the_bigram_comes_close_to_the_exact_table():
 
 
 def test_the_curve_is_a_table_of_the_scorings(tmp_path):
-    updates = run(start(SHAPE, recipe(), CPU), recipe())
-    scored = [progress for progress in updates if progress.val_nats_per_char is not None]
-    record(tmp_path / "curve.csv", scored)
+    state = start(SHAPE, recipe(), CPU)
+    updates = fit(state, parts(), recipe(), CPU)
+    record(tmp_path / "curve.csv", state, (progress for progress in updates if progress.val_nats_per_char is not None))
+    scored = state.scored
     rows = list(csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()))
     assert list(rows[0]) == ["step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "learning_rate"]
     assert [int(row["step"]) for row in rows] == [0, 4, 8, 10]

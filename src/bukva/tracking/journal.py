@@ -18,14 +18,15 @@ WAIT_SECONDS = 10
 
 
 @contextlib.contextmanager
-def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[Log]:
+def journal(stage: str, params: Params, *, silent: bool = False, before: str = "") -> Iterator[Log]:
     """Keep the journal of a stage: FINISHED when the block ends well, FAILED or KILLED when it does not.
 
     SIGTERM raises SystemExit in the block, so that it can save what it has. MLflow follows a training while
     it runs and hears at once of a stage that fails. Other stages wait until the next one fills MLflow:
     importing mlflow takes longer than they do. Silent, nothing is kept: another process tells of this stage.
+    `before` names the journal of the same training that was interrupted, which goes on.
     """
-    log, started_at = Log(stage, params, silent=silent), time.perf_counter()
+    log, started_at = Log(stage, params, silent=silent, before=before), time.perf_counter()
     follower = _follow(log) if KINDS[stage] == "training" else None
     status, note = "FINISHED", ""
     try:
@@ -35,7 +36,8 @@ def journal(stage: str, params: Params, *, silent: bool = False) -> Iterator[Log
         status, note = _verdict(error)
         raise
     finally:
-        log.metrics({"seconds": round(time.perf_counter() - started_at, 3)})
+        if status != "KILLED":  # an interrupted training goes on, and its time is not yet known
+            log.metrics({"seconds": round(time.perf_counter() - started_at, 3)})
         log.end(status, note)
         if status in ("FAILED", "KILLED"):
             follower = follower or _follow(log)

@@ -53,15 +53,20 @@ TAIL_BYTES = 16384
 class Log:
     """Writes one journal. A full or read-only disk costs MLflow some records, never a night's training."""
 
-    def __init__(self, stage: str, params: Params, *, restored: bool = False, silent: bool = False) -> None:
+    def __init__(
+        self, stage: str, params: Params, *, restored: bool = False, silent: bool = False, before: str = ""
+    ) -> None:
         self.stage = stage
         self.folder: Path | None = None
         self._file: FileIO | None = None
         self._told = False
+        self._points: set[tuple[str, int]] = set()  # those that the journal has already, by name and step
         if silent:
             return
         with self._harmless():
             experiment = this_experiment(params)
+            if self._goes_on(before, experiment.key):
+                return
             self.folder = _new_folder(journals_root() / experiment.name, stage)
             self._file = _open_locked(self.folder / FILE)
             self._write(
@@ -81,9 +86,16 @@ class Log:
                 user=_user(),
             )
 
+    @property
+    def name(self) -> str:
+        """What this journal is found by, to go on with it."""
+        return self.folder.relative_to(journals_root()).as_posix() if self.folder else ""
+
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
-        """Numbers at a step."""
-        self._write("metrics", step=step, values={name: float(value) for name, value in values.items()})
+        """Numbers at a step; those that the journal had before an interruption keep their time."""
+        new = {name: float(value) for name, value in values.items() if (name, step) not in self._points}
+        if new:
+            self._write("metrics", step=step, values=new)
 
     def tags(self, values: Mapping[str, str]) -> None:
         """Words about this execution."""
@@ -102,6 +114,19 @@ class Log:
         self._write("end", status=status, note=note[:NOTE_CHARS])
         if self._file:
             self._file.close()
+
+    def _goes_on(self, before: str, key: str) -> bool:
+        """Whether the journal of that name is an interrupted one of this experiment, which is then continued."""
+        journal = open_journal(journals_root() / before) if before else None
+        if journal is None or journal.key != key or journal.status()[0] not in ("KILLED", "FAILED"):
+            return False
+        self.folder, self._file = journal.folder, _open_locked(journal.folder / FILE)
+        for record in journal.read()[0]:
+            if record["record"] == "metrics":
+                self._points |= {(name, record["step"]) for name in record["values"]}
+        self._file.write(b"\n")  # a line that a kill has torn ends here, and is no record
+        self._write("resumed", pid=os.getpid(), host=socket.gethostname())
+        return True
 
     def _write(self, record: str, **content: Any) -> None:
         with self._harmless():
@@ -177,8 +202,11 @@ def read_journals(experiment: str = "*") -> list[Journal]:
 
 def open_journal(folder: Path) -> Journal | None:
     """The journal in a folder; None when its first line is not whole, for its writer was killed at once."""
-    with (folder / FILE).open("rb") as file:
-        start = _parse(file.readline())
+    try:
+        with (folder / FILE).open("rb") as file:
+            start = _parse(file.readline())
+    except FileNotFoundError:
+        return None
     return Journal(folder, start) if start and start["record"] == "start" else None
 
 

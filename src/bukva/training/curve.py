@@ -6,17 +6,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bukva.files import write_text
-from bukva.training.loop import Progress
+from bukva.training.loop import Progress, TrainState
 
 COLUMNS = ("step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "learning_rate")
 
 
-def record(path: Path, scored: Iterable[Progress]) -> None:
-    """Run through the scorings of a training run; the file is whole and up to date after each."""
-    points: list[Progress] = []
-    for progress in scored:
-        points.append(progress)
-        write_curve(path, points)
+def record(path: Path, state: TrainState, scorings: Iterable[Progress]) -> None:
+    """Run through the scorings of a training; after each the file has all, those before an interruption too."""
+    for _ in scorings:
+        write_curve(path, state.scored)
+    write_curve(path, state.scored)
 
 
 def write_curve(path: Path, points: list[Progress]) -> None:

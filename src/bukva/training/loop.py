@@ -5,6 +5,7 @@ in `TrainState` (weights, optimizer, step, running sums, best so far) and in the
 schedule and dropout are functions of the seed and the step.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class TrainState:
         self.best_step = 0
         self.best_val = math.inf
         self.best_weights = self.weights()
+        self.scored: list[Progress] = []  # the scorings of val so far
 
     def weights(self) -> Weights:
         """The model's weights as they are now, on the CPU, safe from further updates."""
@@ -66,6 +68,7 @@ class TrainState:
             "best_step": self.best_step,
             "best_val": self.best_val,
             "best_weights": self.best_weights,
+            "scored": [dataclasses.asdict(progress) for progress in self.scored],
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
@@ -74,6 +77,8 @@ class TrainState:
         self.optimizer.load_state_dict(saved["optimizer"])
         for name in ("step", "train_nats", "updates", "best_step", "best_val", "best_weights"):
             setattr(self, name, saved[name])
+        self.train_nats = self.train_nats.to(next(self.model.parameters()).device)
+        self.scored = [Progress(**values) for values in saved["scored"]]
 
 
 def train(
@@ -159,4 +164,5 @@ def _score(state: TrainState, windows: Windows, score_val: Callable[[], float], 
     if val < state.best_val:
         state.best_val, state.best_step, state.best_weights = val, state.step, state.weights()
     state.train_nats, state.updates = torch.zeros_like(state.train_nats), 0
-    return Progress(state.step, state.step * windows.chars_per_step, rate, train, val, state.best_val)
+    state.scored.append(Progress(state.step, state.step * windows.chars_per_step, rate, train, val, state.best_val))
+    return state.scored[-1]

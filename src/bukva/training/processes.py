@@ -80,11 +80,25 @@ class Group:
         """
         if self.size == 1:
             return value
-        # NCCL knows the GPU's memory only
-        device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-        total = torch.tensor(value, dtype=torch.float64, device=device)
+        total = torch.tensor(value, dtype=torch.float64, device=self._device)
         self._sum(total)
         return float(total)
+
+    def told(self, content: bytes) -> bytes:
+        """What the leading process holds, in all of them."""
+        if self.size == 1:
+            return content
+        size = int(self.sum(len(content) if self.leads else 0))
+        whole = bytearray(content) if self.leads else bytearray(size)
+        if size:
+            message = torch.frombuffer(whole, dtype=torch.uint8).to(self._device)
+            dist.broadcast(message, src=0)
+            return message.cpu().numpy().tobytes()
+        return b""
+
+    @property
+    def _device(self) -> str:
+        return "cuda" if dist.get_backend() == "nccl" else "cpu"  # NCCL knows the GPU's memory only
 
     def _sum(self, values: Tensor) -> None:
         try:

@@ -1,0 +1,101 @@
+"""What a training is known by: whatever could change its result changes the digest, and nothing else does."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from bukva.errors import BukvaError
+from bukva.params import read_params
+from bukva.pipeline import digest, paths
+
+ROOT = Path(__file__).parent.parent
+STAGE = "train-gpt"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """The files of the project, with small data."""
+    for name in ("dvc.yaml", "params.yaml", "numerics.lock", "src", "stages"):
+        source = ROOT / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, tmp_path / name)
+    for name in ("data/split/train.npy", "data/split/val.npy", "data/tokens/vocab.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def now():
+    return digest(STAGE, read_params())
+
+
+def edit(file, text="\n# another\n"):
+    file.write_text(file.read_text(encoding="utf-8") + text, encoding="utf-8")
+
+
+def test_paths_are_those_of_dvc_yaml(project):
+    written = YAML(typ="safe").load((project / "dvc.yaml").read_text(encoding="utf-8"))["vars"][0]["path"]
+    assert paths() == written
+    assert paths()["split"] == "data/split"
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "data/split/train.npy",
+        "data/split/val.npy",
+        "data/tokens/vocab.json",
+        "src/bukva/models/kernels.py",
+        "src/bukva/training/loop.py",
+        "src/bukva/params.py",
+        "stages/train_gpt.py",
+        "numerics.lock",
+    ],
+)
+def test_another_text_and_another_line_of_code_make_another_digest(project, file):
+    before = now()
+    assert now() == before
+    edit(project / file)
+    assert now() != before
+
+
+@pytest.mark.parametrize("file", ["src/bukva/tracking/journal.py", "src/bukva/report/style.py", "stages/sample.py"])
+def test_what_cannot_change_the_model_leaves_it(project, file):
+    before = now()
+    edit(project / file)
+    assert now() == before
+
+
+def test_byte_code_and_hidden_files_leave_it(project):
+    before = now()
+    (project / "src/bukva/models/__pycache__").mkdir(exist_ok=True)
+    (project / "src/bukva/models/__pycache__/gpt.pyc").write_bytes(b"any")
+    (project / "data/split/.part").write_bytes(b"any")
+    assert now() == before
+
+
+def test_a_parameter_of_the_stage_makes_another_and_one_of_another_stage_does_not(project):
+    before, params = now(), read_params()
+    other = params.model_copy(update={"model": params.model.model_copy(update={"n_head": 8})})
+    assert digest(STAGE, other) != before
+    sample = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 8})})
+    assert digest(STAGE, sample) == before
+
+
+def test_a_file_that_moves_makes_another(project):
+    before = now()
+    (project / "data/split/val.npy").rename(project / "data/split/test.npy")
+    assert now() != before
+
+
+def test_the_stages_have_digests_of_their_own(project):
+    assert digest("train-bigram", read_params()) != now()
+
+
+def test_data_that_is_not_there_is_a_sentence(project):
+    shutil.rmtree(project / "data/split")
+    with pytest.raises(BukvaError, match=r"data/split: named in dvc.yaml, and not there; `dvc repro` would make it."):
+        now()
