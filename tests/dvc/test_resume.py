@@ -34,8 +34,8 @@ def trainer(project):
     return None
 
 
-def interrupted(project, number, command=("dvc", "repro", "train-gpt")):
-    """Start a training, send it a signal once it has a checkpoint; the exit status and what was printed."""
+def interrupted(project, end, command=("dvc", "repro", "train-gpt")):
+    """Start a training and end it once it has a checkpoint; the exit status and what was printed."""
     log = project.folder / ".bukva/interrupted.log"
     with log.open("w") as output:
         process = subprocess.Popen(command, cwd=project.folder, env=project.env | OFTEN, stdout=output, stderr=output)
@@ -43,14 +43,14 @@ def interrupted(project, number, command=("dvc", "repro", "train-gpt")):
     while not checkpoints(project) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert checkpoints(project), log.read_text()
-    os.kill(trainer(project), number)
+    end()
     return process.wait(timeout=100), log.read_text()
 
 
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGKILL, ""), (signal.SIGTERM, "which is saved")])
 def test_a_killed_training_goes_on_to_the_same_bytes(fresh, number, said):
     fresh.set({"train_gpt": STEPS | {"seed": int(number)}})
-    status, printed = interrupted(fresh, number)
+    status, printed = interrupted(fresh, lambda: os.kill(trainer(fresh), number))
     assert status != 0
     assert said in printed
     assert not (fresh.folder / "data/models/gpt").exists()
@@ -73,21 +73,16 @@ def test_a_killed_training_goes_on_to_the_same_bytes(fresh, number, said):
 
 def test_an_experiment_in_a_temporary_folder_goes_on_too(fresh):
     command = "dvc", "exp", "run", "--temp", "-S", "train_gpt.n_steps=600", "-S", "train_gpt.seed=77"
-    log = fresh.folder / ".bukva/interrupted.log"
-    with log.open("w") as output:
-        process = subprocess.Popen(command, cwd=fresh.folder, env=fresh.env | OFTEN, stdout=output, stderr=output)
-    deadline = time.monotonic() + 100
-    while not checkpoints(fresh) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert checkpoints(fresh), log.read_text()
-    subprocess.run(["pkill", "-9", "-f", "stages.train_gpt data/tokens"], check=True)
-    assert process.wait(timeout=100) != 0
+    status, _ = interrupted(
+        fresh, lambda: subprocess.run(["pkill", "-9", "-f", "stages.train_gpt data/tokens"]), command
+    )
+    assert status != 0
     assert "resumed at step" in fresh.run(*command, **OFTEN)
     assert checkpoints(fresh) == []
 
 
 def test_another_parameter_starts_from_the_start(fresh):
     fresh.set({"train_gpt": STEPS | {"seed": 78}})
-    interrupted(fresh, signal.SIGKILL)
+    interrupted(fresh, lambda: os.kill(trainer(fresh), signal.SIGKILL))
     fresh.set({"train_gpt": {"learning_rate": 0.001}})
     assert "from the start" in fresh.run("dvc", "repro", "train-gpt", **OFTEN)
