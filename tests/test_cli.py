@@ -28,6 +28,26 @@ def run(*command, cwd=ROOT):
         ("BukvaError('book.txt: byte 7 is not UTF-8.')", 1, "book.txt: byte 7 is not UTF-8.\n"),
         ("KeyboardInterrupt()", 130, ""),
         ("SystemExit(143)", 143, ""),
+        (
+            "OSError(28, 'No space left on device', 'raw')",
+            1,
+            "raw: No space left on device; what was there is intact; make room, and give the same command again.\n",
+        ),
+        (
+            "OSError(30, 'Read-only file system')",
+            1,
+            "a file: Read-only file system; the right to read and write there would do.\n",
+        ),
+        (
+            "MemoryError()",
+            1,
+            "The memory of this machine is too small for it; a smaller model, batch_size or block_size would do.\n",
+        ),
+        (
+            "RuntimeError('[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can\\'t allocate memory: you tried')",
+            1,
+            "The memory of this machine is too small for it; a smaller model, batch_size or block_size would do.\n",
+        ),
     ],
 )
 def test_a_mistake_is_its_sentence_and_an_interruption_its_number(error, status, printed):
@@ -39,10 +59,14 @@ def test_a_mistake_is_its_sentence_and_an_interruption_its_number(error, status,
     assert "Traceback" not in done.stderr
 
 
-def test_a_fault_of_the_program_keeps_its_traceback():
-    done = run("-c", "from bukva import cli\ndef main():\n 1 / 0\ncli.run(main)")
+@pytest.mark.parametrize(
+    "error", ["ZeroDivisionError('by zero')", "FileNotFoundError(2, 'No such file', 'a')", "RuntimeError('of shapes')"]
+)
+def test_a_fault_of_the_program_keeps_its_traceback(error):
+    done = run("-c", f"from bukva import cli\ndef main():\n raise {error}\ncli.run(main)")
     assert done.returncode == 1
-    assert "ZeroDivisionError" in done.stderr
+    assert "Traceback" in done.stderr
+    assert error.split("(")[0] in done.stderr
 
 
 def test_a_wrong_number_of_arguments_is_told():

@@ -145,6 +145,35 @@ def test_leftovers_of_a_killed_run_are_swept_and_not_taken_for_content(folder):
     assert names(folder.parent) == ["model"]
 
 
+def test_the_old_folder_comes_back_after_a_kill_between_the_two_names(folder):
+    folder.rename(folder.with_name(".model.old"))  # as far as the killed process came
+    with pytest.raises(ZeroDivisionError), atomic_folder(folder):
+        raise ZeroDivisionError
+    assert contents(folder) == OLD
+    assert names(folder.parent) == ["model"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_disk_that_takes_no_more_is_told_by_the_final_name_and_leaves_the_old(kind, request):
+    """For real: a process that may write no more than 1,000 bytes into a file."""
+    target = request.getfixturevalue(kind)
+    before = contents(target.parent)
+    program = (
+        "import resource, sys; from pathlib import Path; from bukva import cli; from bukva.files import *\n"
+        "def main():\n"
+        f" target = Path({str(target)!r})\n"
+        " resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        " with (atomic_folder if target.is_dir() else atomic_file)(target) as part:\n"
+        "  (part / 'new' if target.is_dir() else part).write_bytes(bytes(1001))\n"
+        "cli.run(main)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": str(SRC)}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{target}: File too large; ")
+    assert done.stderr.count("\n") == 1
+    assert contents(target.parent) == before
+
+
 def test_the_old_folder_comes_back_when_the_new_one_cannot_take_its_place(folder, monkeypatch):
     rename = Path.rename
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from bukva.errors import BukvaError
+from bukva.errors import told
 
 STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 
@@ -21,10 +21,14 @@ def run(main: Callable[..., None]) -> None:
 def call(app: typer.Typer) -> None:
     """Run an application.
 
-    Exit status: 0; 1 after a BukvaError, told as its sentence; 2 for a wrong command line; 130 after Ctrl-C.
+    Exit status: 0; 1 after a mistake, a full disk or memory, told in a sentence; 2 for a wrong command line; 130
+    after Ctrl-C.
     """
     try:
         app()
-    except BukvaError as error:
-        print(error, file=sys.stderr)
+    except Exception as error:
+        sentence = told(error)
+        if not sentence:
+            raise
+        print(sentence, file=sys.stderr)
         sys.exit(1)

@@ -45,10 +45,11 @@ def atomic_file(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     try:
-        yield part
-        _fsync(part)
-        part.replace(path)
-        _fsync(path.parent)
+        with _named(path, part):
+            yield part
+            _fsync(part)
+            part.replace(path)
+            _fsync(path.parent)
     finally:
         part.unlink(missing_ok=True)
 
@@ -58,18 +59,21 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a new temporary folder beside `path`; when the block ends well, it takes the place of `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part, old = path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.old")
+    if old.exists() and not path.exists():  # killed between the two names
+        old.rename(path)
     for leftover in (part, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    part.mkdir()
     try:
-        yield part
-        with ThreadPoolExecutor(WRITERS) as pool:  # a disk is asked for many files at once: 400 take 0.1 s, not 1.2 s
-            list(pool.map(_fsync, part.rglob("*")))
-        _fsync(part)
-        if path.exists():
-            path.rename(old)
-        part.rename(path)
-        _fsync(path.parent)
+        with _named(path, part):
+            part.mkdir()
+            yield part
+            with ThreadPoolExecutor(WRITERS) as pool:  # a disk is asked for many at once: 400 take 0.1 s, not 1.2 s
+                list(pool.map(_fsync, part.rglob("*")))
+            _fsync(part)
+            if path.exists():
+                path.rename(old)
+            part.rename(path)
+            _fsync(path.parent)
     finally:
         if old.exists() and not path.exists():  # interrupted between the two names
             old.rename(path)
@@ -97,6 +101,17 @@ def sha256(path: Path) -> str:
     """The SHA-256 digest of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def _named(path: Path, part: Path) -> Iterator[None]:
+    """An error of the disk within this block names the file that was to be, not the one under a temporary name."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or str(error.filename).startswith(str(part)):
+            error.filename = str(path)
+        raise
 
 
 def _fsync(path: Path) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
-from bukva.errors import BukvaError
+from bukva.errors import told
 from bukva.params import Params
 from bukva.tracking import background
 from bukva.tracking.records import KINDS, Log
@@ -51,10 +51,8 @@ def _verdict(error: BaseException) -> tuple[str, str]:
             return "KILLED", "Interrupted."
         case SystemExit(code=None | 0):
             return "FINISHED", ""
-        case BukvaError():
-            return "FAILED", str(error)
         case _:
-            return "FAILED", f"{type(error).__name__}: {error}"
+            return "FAILED", told(error) or f"{type(error).__name__}: {error}"
 
 
 def _follow(log: Log) -> subprocess.Popen[bytes] | None:
