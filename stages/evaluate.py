@@ -17,6 +17,7 @@ from bukva.report.attention import attention_report
 from bukva.report.figures import losses
 from bukva.text.splitting import load_parts, refuse_short
 from bukva.tracking.journal import journal
+from bukva.training.leftovers import forget
 
 
 def main(
@@ -31,6 +32,7 @@ def main(
 ) -> None:
     """Score both models by the window rule, draw their losses, and look into the GPT's attention."""
     params = read_params()
+    forget(params)
     with journal("evaluate", params) as log:
         parts = load_parts(split)
         machine = prepare(params.compute)

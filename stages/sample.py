@@ -11,6 +11,7 @@ from bukva.files import write_text
 from bukva.params import read_params
 from bukva.report.samples import answer, page
 from bukva.tracking.journal import journal
+from bukva.training.leftovers import forget
 
 
 def main(
@@ -20,6 +21,7 @@ def main(
 ) -> None:
     """Let both models go on from the same prompts with the same seed."""
     params = read_params()
+    forget(params)
     with journal("sample", params) as log:
         machine = prepare(params.compute)
         answers = answer({"bigram": bigram, "GPT": gpt}, params.sample, machine)

@@ -12,13 +12,15 @@ from bukva.evaluation.floors import count_pairs
 from bukva.modelfolder import save_model
 from bukva.models.bigram import BigramConfig
 from bukva.params import read_params
-from bukva.pipeline import digest
 from bukva.text.splitting import load_parts, refuse_short
 from bukva.text.tokenizers import CharTokenizer
 from bukva.tracking.journal import journal
-from bukva.training.checkpoint import Checkpoints, Interruption, resume, saving
+from bukva.training.checkpoint import Checkpoints
 from bukva.training.curve import record
 from bukva.training.fit import fit, start
+from bukva.training.interruption import Interruption
+from bukva.training.leftovers import finish
+from bukva.training.resuming import resume, saving
 
 
 def main(
@@ -30,9 +32,11 @@ def main(
     """Train the bigram and keep the table with the best val score."""
     params = read_params()
     recipe = params.train_bigram
-    checkpoints = Checkpoints.of("train-bigram", digest("train-bigram", params))
-    with journal("train-bigram", params, before=checkpoints.journal) as log, Interruption().heard() as asked:
-        checkpoints.journal = log.name
+    checkpoints = Checkpoints.of("train-bigram", params)
+    with (
+        journal("train-bigram", params, of=checkpoints.name, resumes=bool(checkpoints)) as log,
+        Interruption().heard() as asked,
+    ):
         parts = load_parts(split)
         refuse_short({part: len(ids) for part, ids in parts.items()}, recipe.block_size, "train_bigram.block_size")
         machine = prepare(params.compute)
@@ -45,9 +49,9 @@ def main(
         record(curve, state, progress.watch("train-bigram", recipe.n_steps, updates, log.metrics, state.scored))
         exact = {"counts": torch.from_numpy(count_pairs(parts["train"], len(tokenizer)))}
         save_model(bigram, config, tokenizer, {"best": state.best_weights, "initial": initial, "exact": exact})
-        checkpoints.clear()
         log.artifact(curve)
         log.artifact(bigram, "model")
+        finish("train-bigram", curve, checkpoints.folder)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,16 @@ from bukva.compute import prepare
 from bukva.modelfolder import save_model
 from bukva.models.gpt import GPTConfig
 from bukva.params import read_params
-from bukva.pipeline import digest
 from bukva.text.splitting import load_parts, refuse_short
 from bukva.text.tokenizers import CharTokenizer
 from bukva.tracking.journal import journal
-from bukva.training.checkpoint import Checkpoints, Interruption, resume, saving
+from bukva.training.checkpoint import Checkpoints
 from bukva.training.curve import record
 from bukva.training.fit import fit, start
+from bukva.training.interruption import Interruption
+from bukva.training.leftovers import finish
 from bukva.training.processes import join
+from bukva.training.resuming import resume, saving
 
 
 def main(
@@ -29,13 +31,12 @@ def main(
     """Train the GPT and keep the weights with the best val score."""
     params = read_params()
     recipe = params.train_gpt
-    checkpoints = Checkpoints.of("train-gpt", digest("train-gpt", params))
+    checkpoints = Checkpoints.of("train-gpt", params)
     with (
         join(recipe.processes) as group,
-        journal("train-gpt", params, silent=not group.leads, before=checkpoints.journal) as log,
+        journal("train-gpt", params, silent=not group.leads, of=checkpoints.name, resumes=bool(checkpoints)) as log,
         Interruption().heard() as asked,
     ):
-        checkpoints.journal = log.name
         parts = load_parts(split)
         refuse_short({part: len(ids) for part, ids in parts.items()}, params.model.block_size, "model.block_size")
         machine = prepare(params.compute, group.local_rank, group.local_size)
@@ -48,9 +49,9 @@ def main(
         updates = saving(group.lead(fit(state, parts, recipe, machine, group)), state, checkpoints, asked)
         record(curve, state, progress.watch("train-gpt", recipe.n_steps, updates, log.metrics, state.scored))
         save_model(gpt, config, tokenizer, {"best": state.best_weights, "initial": initial})
-        checkpoints.clear()
         log.artifact(curve)
         log.artifact(gpt, "model")
+        finish("train-gpt", curve, checkpoints.folder)
 
 
 if __name__ == "__main__":

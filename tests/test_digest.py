@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 
 from bukva.errors import BukvaError
 from bukva.params import read_params
-from bukva.pipeline import digest, paths
+from bukva.pipeline import differences, digest, identity, paths
 
 ROOT = Path(__file__).parent.parent
 STAGE = "train-gpt"
@@ -29,7 +29,11 @@ def project(tmp_path, monkeypatch):
 
 
 def now():
-    return digest(STAGE, read_params())
+    return digest_of(read_params())
+
+
+def digest_of(params, stage=STAGE):
+    return digest(identity(stage, params))
 
 
 def edit(file, text="\n# another\n"):
@@ -80,9 +84,9 @@ def test_byte_code_and_hidden_files_leave_it(project):
 def test_a_parameter_of_the_stage_makes_another_and_one_of_another_stage_does_not(project):
     before, params = now(), read_params()
     other = params.model_copy(update={"model": params.model.model_copy(update={"n_head": 8})})
-    assert digest(STAGE, other) != before
+    assert digest_of(other) != before
     sample = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 8})})
-    assert digest(STAGE, sample) == before
+    assert digest_of(sample) == before
 
 
 def test_a_file_that_moves_makes_another(project):
@@ -92,10 +96,23 @@ def test_a_file_that_moves_makes_another(project):
 
 
 def test_the_stages_have_digests_of_their_own(project):
-    assert digest("train-bigram", read_params()) != now()
+    assert digest_of(read_params(), "train-bigram") != now()
 
 
 def test_data_that_is_not_there_is_a_sentence(project):
     shutil.rmtree(project / "data/split")
     with pytest.raises(BukvaError, match=r"data/split: named in dvc.yaml, and not there; `dvc repro` would make it."):
         now()
+
+
+def test_what_differs_is_named_and_a_lot_is_counted():
+    before = {"model.n_head": 4, "model.bias": False, "src/bukva/scoring.py": "aa", "a.b": 1, "c.d": 2}
+    assert differences(before, before) == ""
+    assert differences(before, before | {"model.n_head": 8}) == "model.n_head was 4 and is 8"
+    now = {"model.n_head": 8, "model.bias": False, "src/bukva/scoring.py": "bb", "numerics.lock": "cc"}
+    assert differences(before, now) == (
+        "a.b was 1 and is None, c.d was 2 and is None, model.n_head was 4 and is 8, 2 more"
+    )
+    assert differences({"src/a.py": "1"}, {"src/a.py": "2", "numerics.lock": "3"}) == (
+        "numerics.lock is another, src/a.py is another"
+    )

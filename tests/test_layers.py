@@ -8,10 +8,11 @@ from imports import ROOT, belongs, imported, modules, reached
 
 # From the bottom up; modules of one row do not import each other, except within a folder.
 LAYERS = [
-    ["bukva", "bukva.errors", "bukva.units"],
+    ["bukva", "bukva.addresses", "bukva.errors", "bukva.units"],
     ["bukva.files"],
     ["bukva.params"],
-    ["bukva.text", "bukva.models", "bukva.tracking", "bukva.pipeline"],
+    ["bukva.pipeline"],
+    ["bukva.text", "bukva.models", "bukva.tracking"],
     ["bukva.compute"],
     ["bukva.modelfolder"],
     ["bukva.scoring", "bukva.sampling"],

@@ -22,6 +22,8 @@ STAGES = ["download", "clean", "tokenize", "split", "train-bigram", "train-gpt",
 NOT_DEPS = {
     "bukva": "holds a docstring",
     "bukva.cli": "arguments and help; the arguments stand in the command, which DVC watches",
+    "bukva.pipeline": "what checkpoints are found by",
+    "bukva.training.leftovers": "when they go",
     "bukva.errors": "the type of an error: a stage that raises it has no outputs",
     "bukva.progress": "what is shown while waiting",
     "bukva.tracking": "journal and MLflow; they read outputs and write none",

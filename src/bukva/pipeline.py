@@ -1,8 +1,9 @@
-"""dvc.yaml as it is written: the one home of paths, and what each stage depends on."""
+"""dvc.yaml, the one home of paths, and dvc.lock: what each stage depends on, and what DVC has of it."""
 
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ from bukva.files import sha256
 from bukva.params import SECTIONS, Params, read_raw_params
 
 PIPELINE = Path("dvc.yaml")
+LOCK = Path("dvc.lock")
+Identity = Mapping[str, Any]  # what the outputs of a stage are a function of: values and digests by name
+
+NAMED = 3  # differences that a sentence names
 
 
 def paths(pipeline: Path = PIPELINE) -> dict[str, str]:
@@ -22,22 +27,56 @@ def paths(pipeline: Path = PIPELINE) -> dict[str, str]:
     return dict(_read(pipeline)["vars"][0]["path"])
 
 
-def digest(stage: str, params: Params, pipeline: Path = PIPELINE) -> str:
-    """What the outputs of a stage are a function of, in 64 hexadecimal digits: its parameters, its data and its code.
+def identity(stage: str, params: Params, pipeline: Path = PIPELINE) -> Identity:
+    """What the outputs of a stage are a function of: its parameters by dotted name, its files' digests by path.
 
-    The files are those that dvc.yaml lists under `deps`, so that what makes DVC run a stage anew makes another digest.
+    The files, data and code, are those that dvc.yaml lists under `deps`, so that what makes DVC run a stage anew
+    makes another identity.
 
     Raises:
         BukvaError: one of them cannot be read.
     """
     named = paths(pipeline)
-    sections = {section: getattr(params, section).model_dump() for section in SECTIONS[stage]}
-    found = hashlib.sha256(json.dumps(sections, sort_keys=True).encode())
+    known = {f"{section}.{key}": value for section in SECTIONS[stage] for key, value in getattr(params, section)}
     for dep in _read(pipeline)["stages"][stage]["deps"]:
         path = Path(re.sub(r"\$\{path\.(\w+)\}", lambda match: named[match[1]], dep))
-        for file in _files(path):
-            found.update(f"\0{file.as_posix()}\0{sha256(file)}".encode())
-    return found.hexdigest()
+        known |= {file.as_posix(): sha256(file) for file in _files(path)}
+    return known
+
+
+def digest(known: Identity) -> str:
+    """An identity in 64 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+def differences(before: Identity, now: Identity) -> str:
+    """What tells one identity from another, in a few words."""
+    told = []
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name):
+            is_file = "/" in name or name.endswith(".lock")
+            told.append(f"{name} is another" if is_file else f"{name} was {before.get(name)} and is {now.get(name)}")
+    more = [f"{len(told) - NAMED} more"] if len(told) > NAMED else []
+    return ", ".join([*told[:NAMED], *more])
+
+
+def locked(text: str) -> dict[str, Any]:
+    """The stages in the text of a dvc.lock: what DVC has of each."""
+    from ruamel.yaml import YAML
+
+    return dict((YAML(typ="safe").load(text) or {}).get("stages", {}))
+
+
+def has(stage: str, output: Path, lock: Path = LOCK) -> bool:
+    """Whether DVC has this output of a stage as it is here, and so the stage's run is safe with it."""
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        found = hashlib.md5(output.read_bytes(), usedforsecurity=False).hexdigest()  # DVC's choice
+        outs = locked(lock.read_text(encoding="utf-8"))[stage]["outs"]
+    except (OSError, ValueError, KeyError, YAMLError):  # there is none, or DVC is writing it
+        return False
+    return any((out["path"], out["md5"]) == (output.as_posix(), found) for out in outs)
 
 
 def _read(pipeline: Path) -> dict[str, Any]:

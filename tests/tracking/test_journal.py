@@ -201,15 +201,14 @@ def test_a_stage_never_imports_mlflow(project: Path) -> None:
 
 
 def test_an_interrupted_journal_goes_on_without_telling_a_point_twice(alone: Path, params: Params) -> None:
-    with pytest.raises(SystemExit), journal("train-gpt", params) as log:
+    with pytest.raises(SystemExit), journal("train-gpt", params, of="train-gpt-01") as log:
         log.metrics({"n_parameters": 5})
         log.metrics({"val_nats_per_char": 3.0}, step=10)
-        name = log.name
         raise SystemExit(143)
     assert the_journal().status()[0] == "KILLED"
-    with (journals_root() / name / FILE).open("ab") as file:
+    with (the_journal().folder / FILE).open("ab") as file:
         file.write(b'{"record": "metrics", "st')  # as a kill tears a line
-    with journal("train-gpt", params, before=name) as log:
+    with journal("train-gpt", params, of="train-gpt-01") as log:
         log.metrics({"n_parameters": 5})
         log.metrics({"val_nats_per_char": 3.0}, step=10)
         log.metrics({"val_nats_per_char": 2.0, "chars_per_second": 7.0}, step=20)
@@ -223,18 +222,55 @@ def test_an_interrupted_journal_goes_on_without_telling_a_point_twice(alone: Pat
     assert list(told[3][1]) == ["seconds"]
 
 
-@pytest.mark.parametrize("before", ["", "repro-uncommitted/train-gpt-007", "finished", "of another experiment"])
-def test_a_journal_that_is_no_interrupted_one_of_this_experiment_is_left_alone(
-    alone: Path, params: Params, before: str
-) -> None:
-    if before == "finished":
-        with journal("train-gpt", params) as log:
-            before = log.name
-    if before == "of another experiment":
-        other = params.model_copy(update={"model": params.model.model_copy(update={"n_head": 1})})
-        with pytest.raises(SystemExit), journal("train-gpt", other) as log:
-            before = log.name
-            raise SystemExit(143)
-    with journal("train-gpt", params, before=before) as log:
-        assert log.name != before
-    assert len(read_journals()) == (1 if before in ("", "repro-uncommitted/train-gpt-007") else 2)
+def interrupted(params: Params, stage: str = "train-gpt", of: str = "train-gpt-01") -> None:
+    with pytest.raises(SystemExit), journal(stage, params, of=of):
+        raise SystemExit(143)
+
+
+def test_a_journal_of_another_training_is_left_alone(alone: Path, params: Params) -> None:
+    interrupted(params, of="train-gpt-02")
+    interrupted(params, stage="train-bigram", of="train-bigram-01")
+    interrupted(params.model_copy(update={"model": params.model.model_copy(update={"n_head": 1})}))
+    interrupted(params, of="")
+    before = [entry.id for entry in read_journals()]
+    assert len(before) == 4
+    with journal("train-gpt", params, of="train-gpt-01"):
+        assert len(read_journals()) == 5
+    with journal("train-gpt", params):
+        assert len(read_journals()) == 6
+
+
+def test_one_that_ended_well_goes_on_only_where_its_outputs_were_lost_again(alone: Path, params: Params) -> None:
+    with journal("train-gpt", params, of="train-gpt-01"):
+        pass
+    with journal("train-gpt", params, of="train-gpt-01", resumes=True):  # DVC was killed before it had the outputs
+        assert len(read_journals()) == 1
+    assert [record["record"] for record in records()] == ["start", "metrics", "end", "resumed", "end"]
+    with journal("train-gpt", params, of="train-gpt-01"):  # dvc repro -f
+        assert len(read_journals()) == 2
+
+
+def test_one_whose_process_lives_is_left_alone(alone: Path, params: Params) -> None:
+    with (
+        journal("train-gpt", params, of="train-gpt-01"),
+        journal("train-gpt", params, of="train-gpt-01", resumes=True),
+    ):
+        assert len(read_journals()) == 2
+
+
+def test_the_next_stage_ends_the_journals_of_those_that_were_killed(alone: Path, params: Params) -> None:
+    killed, living = Log("train-gpt", params), Log("sample", params)
+    killed.metrics({"val_nats_per_char": 3.0}, step=10)
+    assert killed.folder
+    assert killed._file
+    killed._file.close()  # as the system does for a process that was killed
+    os.utime(killed.folder / FILE, (1000, 1000))
+    with journal("clean", params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 1})})):
+        pass
+    found = {entry.start["stage"]: entry for entry in read_journals()}
+    assert found["train-gpt"].read()[0][-1] == {
+        "record": "end", "at": 1_000_000, "status": "KILLED", "note": "Its process was killed.",
+    }  # fmt: skip
+    assert found["sample"].status()[0] == "RUNNING"
+    assert [found["train-gpt"].bury(), found["sample"].bury()] == [False, False]
+    living.end("FINISHED")

@@ -11,14 +11,15 @@ import torch
 import torch.nn.functional as F
 
 from bukva.compute import Machine, seed_step
-from bukva.errors import BukvaError
 from bukva.models.bigram import BigramConfig
 from bukva.models.gpt import GPTConfig
 from bukva.params import read_params
 from bukva.scoring import Score, nats_of
 from bukva.training.curve import record
 from bukva.training.fit import fit, start
+from bukva.training.loop import DivergedError, train
 from bukva.training.optimizer import build_optimizer
+from bukva.training.windows import Windows
 
 V, T = 7, 5
 CPU = Machine(torch.device("cpu"), torch.float32)
@@ -145,8 +146,26 @@ def test_it_learns():
 
 def test_a_loss_that_is_not_a_number_is_one_sentence():
     numbers = recipe(learning_rate=1e30, warmup_steps=0, grad_clip=0.0)
-    with pytest.raises(BukvaError, match=r"the loss is not a number at step 4 .*a smaller learning_rate"):
+    with pytest.raises(
+        DivergedError, match=r"^the training diverged at step 4, learning rate 6.67e\+29: the loss is no num"
+    ):
         run(start(SHAPE, numbers, CPU), numbers)
+
+
+def test_a_loss_that_explodes_is_one_sentence():
+    numbers = recipe(learning_rate=100.0, warmup_steps=0, grad_clip=0.0)
+    words = (
+        r"^the training diverged at step 4, learning rate 66.7: train is \d[\d.e+]+ nats per character, and was 1\.9"
+    )
+    with pytest.raises(DivergedError, match=words):
+        run(start(SHAPE, numbers, CPU), numbers)
+
+
+def test_a_val_that_rises_by_overfitting_is_no_explosion():
+    state, scores = start(SHAPE, recipe(), CPU), iter([1.0, 99.0, 999.0, 9999.0])
+    windows = Windows(parts()["train"], T, 3, "epoch", 1)
+    list(train(state, windows, lambda: next(scores), recipe(), CPU))
+    assert state.best_val == 1.0
 
 
 def test_bf16_follows_fp32():

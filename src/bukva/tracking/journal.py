@@ -12,21 +12,29 @@ from types import FrameType
 from bukva.errors import told
 from bukva.params import Params
 from bukva.tracking import background
-from bukva.tracking.records import KINDS, Log
+from bukva.tracking.records import KINDS, Log, read_journals
 
 WAIT_SECONDS = 10
 
 
 @contextlib.contextmanager
-def journal(stage: str, params: Params, *, silent: bool = False, before: str = "") -> Iterator[Log]:
+def journal(stage: str, params: Params, *, silent: bool = False, of: str = "", resumes: bool = False) -> Iterator[Log]:
     """Keep the journal of a stage: FINISHED when the block ends well, FAILED or KILLED when it does not.
 
     SIGTERM raises SystemExit in the block, so that it can save what it has. MLflow follows a training while
     it runs and hears at once of a stage that fails. Other stages wait until the next one fills MLflow:
-    importing mlflow takes longer than they do. Silent, nothing is kept: another process tells of this stage.
-    `before` names the journal of the same training that was interrupted, which goes on.
+    importing mlflow takes longer than they do. Stages that were killed before are told now.
+
+    Args:
+        stage: its name.
+        params: all of params.yaml.
+        silent: keep nothing, for another process tells of this stage.
+        of: what a training is known by; if it was interrupted, its journal goes on, and its run in MLflow too.
+        resumes: whether that training goes on from a checkpoint.
     """
-    log, started_at = Log(stage, params, silent=silent, before=before), time.perf_counter()
+    log, started_at = Log(stage, params, silent=silent, of=of, resumes=resumes), time.perf_counter()
+    if not silent:
+        _bury_the_killed()
     follower = _follow(log) if KINDS[stage] == "training" else None
     status, note = "FINISHED", ""
     try:
@@ -43,6 +51,13 @@ def journal(stage: str, params: Params, *, silent: bool = False, before: str = "
             follower = follower or _follow(log)
         if follower and not background.finish(follower, WAIT_SECONDS):
             print(f"MLflow does not have all of {stage} yet; {background.REMEDY}", file=sys.stderr)
+
+
+def _bury_the_killed() -> None:
+    """End the journals of processes that were killed, and have MLflow hear of it: their followers may be gone too."""
+    with contextlib.suppress(OSError):
+        for experiment in {journal.start["experiment"] for journal in read_journals() if journal.bury()}:
+            background.start("sync", "--experiment", experiment)
 
 
 def _verdict(error: BaseException) -> tuple[str, str]:

@@ -11,13 +11,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from bukva import pipeline
 from bukva.params import Params
 from bukva.tracking import background
 from bukva.tracking.experiment import Experiment, baseline, git, this_experiment
 from bukva.tracking.records import KINDS, Journal, Log, read_journals
 from bukva.tracking.store import explain
 
-LOCK = "dvc.lock"
 SHOWN = ("reports/", "data/models/")  # the outputs that people open in MLflow; texts and ids stay with DVC
 SYNC_SECONDS = 60
 
@@ -40,8 +40,8 @@ def publish(params: Params) -> None:
 
 def _untold(experiment: Experiment) -> dict[str, Any]:
     """The stages of whose outputs no journal of this experiment tells, with their entries in dvc.lock."""
-    entries = _stages(Path(LOCK).read_text(encoding="utf-8"))
-    before = _stages(git("show", f"{baseline()}:./{LOCK}") or "")
+    entries = pipeline.locked(pipeline.LOCK.read_text(encoding="utf-8"))
+    before = pipeline.locked(git("show", f"{baseline()}:./{pipeline.LOCK}") or "")
     journals = [journal for journal in read_journals(experiment.name) if journal.key == experiment.key]
     return {
         stage: entries[stage]
@@ -112,9 +112,3 @@ def _fill(experiment: Experiment) -> str:
         process.kill()
         process.wait()
     return f"MLflow lacks something of {experiment.name}; {background.REMEDY}"
-
-
-def _stages(lock: str) -> dict[str, Any]:
-    from ruamel.yaml import YAML
-
-    return dict((YAML(typ="safe").load(lock) or {}).get("stages", {}))

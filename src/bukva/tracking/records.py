@@ -30,7 +30,7 @@ from typing import Any
 
 from bukva.files import project_root
 from bukva.params import SECTIONS, Params
-from bukva.tracking.experiment import this_experiment
+from bukva.tracking.experiment import Experiment, this_experiment
 
 Record = dict[str, Any]
 
@@ -54,7 +54,14 @@ class Log:
     """Writes one journal. A full or read-only disk costs MLflow some records, never a night's training."""
 
     def __init__(
-        self, stage: str, params: Params, *, restored: bool = False, silent: bool = False, before: str = ""
+        self,
+        stage: str,
+        params: Params,
+        *,
+        restored: bool = False,
+        silent: bool = False,
+        of: str = "",
+        resumes: bool = False,
     ) -> None:
         self.stage = stage
         self.folder: Path | None = None
@@ -65,7 +72,7 @@ class Log:
             return
         with self._harmless():
             experiment = this_experiment(params)
-            if self._goes_on(before, experiment.key):
+            if of and self._goes_on(experiment, of, resumes):
                 return
             self.folder = _new_folder(journals_root() / experiment.name, stage)
             self._file = _open_locked(self.folder / FILE)
@@ -80,16 +87,12 @@ class Log:
                 params=experiment.params,
                 sections=SECTIONS[stage],
                 restored=restored,
+                of=of,
                 argv=sys.orig_argv,
                 pid=os.getpid(),
                 host=socket.gethostname(),
                 user=_user(),
             )
-
-    @property
-    def name(self) -> str:
-        """What this journal is found by, to go on with it."""
-        return self.folder.relative_to(journals_root()).as_posix() if self.folder else ""
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
         """Numbers at a step; those that the journal had before an interruption keep their time."""
@@ -115,13 +118,22 @@ class Log:
         if self._file:
             self._file.close()
 
-    def _goes_on(self, before: str, key: str) -> bool:
-        """Whether the journal of that name is an interrupted one of this experiment, which is then continued."""
-        journal = open_journal(journals_root() / before) if before else None
-        if journal is None or journal.key != key or journal.status()[0] not in ("KILLED", "FAILED"):
+    def _goes_on(self, experiment: Experiment, of: str, resumes: bool) -> bool:
+        """Whether this experiment has a journal of the same training, which is then continued.
+
+        One that has ended well is another execution, unless there is a checkpoint to go on from: then it was killed
+        before DVC had its outputs.
+        """
+        same = [
+            journal
+            for journal in read_journals(experiment.name)
+            if (journal.key, journal.start["stage"], journal.start.get("of")) == (experiment.key, self.stage, of)
+        ]
+        status = same[-1].status()[0] if same else "RUNNING"
+        if status == "RUNNING" or (status == "FINISHED" and not resumes):
             return False
-        self.folder, self._file = journal.folder, _open_locked(journal.folder / FILE)
-        for record in journal.read()[0]:
+        self.folder, self._file = same[-1].folder, _open_locked(same[-1].folder / FILE)
+        for record in same[-1].read()[0]:
             if record["record"] == "metrics":
                 self._points |= {(name, record["step"]) for name in record["values"]}
         self._file.write(b"\n")  # a line that a kill has torn ends here, and is no record
@@ -131,8 +143,7 @@ class Log:
     def _write(self, record: str, **content: Any) -> None:
         with self._harmless():
             if self._file:
-                line = json.dumps({"record": record, "at": now(), **content}, ensure_ascii=False)
-                self._file.write(f"{line}\n".encode())
+                self._file.write(_line(record, now(), **content))
 
     @contextlib.contextmanager
     def _harmless(self) -> Iterator[None]:
@@ -178,11 +189,29 @@ class Journal:
         """RUNNING, or how and when the execution ended."""
         with self._file.open("rb") as file:
             abandoned = _is_unlocked(file.fileno())  # asked first: after a yes nothing more is written
+            end = self._end()
+        if end:
+            return str(end["status"]), int(end["at"])
+        return ("KILLED", self._file.stat().st_mtime_ns // 1_000_000) if abandoned else ("RUNNING", None)
+
+    def bury(self) -> bool:
+        """Write the end of a journal whose process was killed, and could not; whether it was one."""
+        if self._end():
+            return False
+        with self._file.open("ab", buffering=0) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:  # the process lives
+                return False
+            last_sign = self._file.stat().st_mtime_ns // 1_000_000
+            file.write(b"\n" + _line("end", last_sign, status="KILLED", note="Its process was killed."))
+        return True
+
+    def _end(self) -> Record | None:
+        with self._file.open("rb") as file:
             file.seek(max(0, self.size - TAIL_BYTES))
             last = _parse(file.read().rstrip().rpartition(b"\n")[2])
-        if last and last["record"] == "end":
-            return str(last["status"]), int(last["at"])
-        return ("KILLED", self._file.stat().st_mtime_ns // 1_000_000) if abandoned else ("RUNNING", None)
+        return last if last and last["record"] == "end" else None
 
     @property
     def _file(self) -> Path:
@@ -260,6 +289,10 @@ def _keep(path: Path, kept: Path) -> None:
         os.link(path.resolve(), kept)  # resolved: DVC can be told to put symbolic links in the workspace
     except OSError:  # another file system, or one without links
         shutil.copyfile(path, kept)
+
+
+def _line(record: str, at: int, **content: Any) -> bytes:
+    return json.dumps({"record": record, "at": at, **content}, ensure_ascii=False).encode() + b"\n"
 
 
 def _parse(line: bytes) -> Record | None:

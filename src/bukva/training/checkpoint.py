@@ -7,7 +7,8 @@ experiment finds that of the checkout.
 
     <project root>/.bukva/checkpoints/<stage>-<digest>/
         <step>-<digest of the file>.safetensors     the last two
-        journal                                     the name of the journal that tells of this training
+        identity.json                               all that the result depends on, to tell what has changed
+        lock                                        held by the process that writes here
 
 A file is a safetensors file and never unpickled; its name holds its digest, so that a torn one is known.
 """
@@ -15,107 +16,136 @@ A file is a safetensors file and never unpickled; its name holds its digest, so 
 import contextlib
 import hashlib
 import json
-import os
 import shutil
-import signal
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from bukva.errors import BukvaError
-from bukva.files import atomic_file, project_root, write_text
-from bukva.training.loop import Progress, TrainState
-from bukva.training.processes import ALONE, Group
+from bukva import pipeline
+from bukva.files import atomic_file, read_json, write_json
+from bukva.params import Params
+from bukva.pipeline import Identity
+from bukva.training.leftovers import DIGITS, folder_of, root
 
 VERSION = 1
 KEPT = 2
-SECONDS = 30.0  # between checkpoints, where BUKVA_CHECKPOINT_SECONDS does not say otherwise
-DIGITS = 16  # of a digest, in a name
+MOST_BYTES = 4 << 30  # of all trainings together; those that were interrupted longest ago make room
+
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError)
 
 
 class Checkpoints:
-    """The checkpoints of one training."""
+    """The checkpoints of one training.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Two processes may train the same thing (two queued experiments that differ behind it): the first one writes, and
+    the other does once the first is gone.
+    """
 
-    @property
-    def journal(self) -> str:
-        """The name of the journal that told of this training, for it to go on; empty at first."""
-        with contextlib.suppress(OSError):
-            return (self.folder / "journal").read_text(encoding="utf-8")
-        return ""
-
-    @journal.setter
-    def journal(self, name: str) -> None:
-        if name:
-            write_text(self.folder / "journal", name)
+    def __init__(self, folder: Path, identity: Identity) -> None:
+        self.folder, self.identity = folder, identity
+        self.step: int | None = None  # of the last one that was written or read
+        self._lock = FileLock(folder / "lock", blocking=False)
+        self._trouble = ""
 
     @classmethod
-    def of(cls, stage: str, digest: str) -> "Checkpoints":
-        """Those of what a stage makes of all that `digest` stands for (bukva.pipeline)."""
-        return cls(root() / f"{stage}-{digest[:DIGITS]}")
+    def of(cls, stage: str, params: Params) -> "Checkpoints":
+        """Those of what a stage makes of these parameters, and of the text and the code that are there."""
+        identity = pipeline.identity(stage, params)
+        return cls(folder_of(stage, identity), identity)
 
-    def save(self, state: TrainState) -> None:
-        """Write where the training stands; the oldest goes."""
-        content = pack(state.state_dict())
-        name = f"{state.step:09d}-{hashlib.sha256(content).hexdigest()[:DIGITS]}.safetensors"
-        with atomic_file(self.folder / name) as part:
-            part.write_bytes(content)
+    @property
+    def name(self) -> str:
+        """What this training is known by: no other parameters, text or code make the same."""
+        return self.folder.name
+
+    def __bool__(self) -> bool:
+        """Whether there is one to go on from, as far as names tell."""
+        return bool(self._files())
+
+    def save(self, step: int, state: Any) -> bool:
+        """Write where the training stands after `step` updates, and let older ones go; whether that succeeded.
+
+        A disk that takes none costs the training its safety, which is told once, and never the training.
+        """
+        try:
+            if not self._is_ours():
+                return False
+            content = pack(state)
+            name = f"{step:09d}-{hashlib.sha256(content).hexdigest()[:DIGITS]}.safetensors"
+            with atomic_file(self.folder / name) as part:
+                part.write_bytes(content)
+        except OSError as error:
+            self._tell(f"no checkpoint at step {step} ({error.strerror}); training goes on, and the next one is tried")
+            return False
+        self.step, self._trouble = step, ""
         for old in self._files()[:-KEPT]:
             old.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # somebody else may be clearing up
+            _make_room(self.folder)
+        return True
 
-    def last(self) -> bytes:
+    def last(self, misfit: Callable[[Any], str]) -> bytes:
         """The last good one, or nothing.
 
-        One that is torn or of another version is renamed, and told in a sentence; then the one before it counts.
+        One that is torn, of another version or of another shape is renamed, and told in a sentence; then the one
+        before it counts.
+
+        Args:
+            misfit: what keeps a state from being one of this training, or nothing.
         """
         for file in reversed(self._files()):
             try:
                 content = _intact(file)
-                unpack(content)
-            except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+                state = unpack(content)
+                if fault := misfit(state):
+                    raise ValueError(fault)
+            except UNREADABLE as error:
                 aside = file.with_suffix(".broken")
                 file.replace(aside)
-                print(f"{aside}: set aside, for it is no checkpoint of this version ({error})", file=sys.stderr)
+                print(f"{aside}: set aside, for it is no checkpoint of this training ({error})", file=sys.stderr)
                 continue
+            self.step = int(file.name.partition("-")[0])
             return content
         return b""
 
-    def clear(self) -> None:
-        """Forget all of them: the training is done."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def why_none(self) -> str:
+        """Why there is nothing to go on from."""
+        if list(self.folder.glob("*.broken")):
+            return "none of its checkpoints is whole"
+        stage = self.folder.name.rpartition("-")[0]
+        others = [file for file in root().glob(f"{stage}-*/identity.json") if file.parent != self.folder]
+        for file in sorted(others, key=_written_at, reverse=True)[:1]:
+            with contextlib.suppress(*UNREADABLE):
+                return f"since the one that was interrupted, {pipeline.differences(read_json(file), self.identity)}"
+        return "nothing was interrupted"
+
+    def _is_ours(self) -> bool:
+        if not self._lock.is_locked:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self._lock.acquire()
+            except Timeout:
+                self._tell("another process trains the same, and keeps its checkpoints for both")
+                return False
+            for leftover in self.folder.glob(".*.part"):  # of a process that was killed while it wrote
+                leftover.unlink(missing_ok=True)
+            write_json(self.folder / "identity.json", self.identity)
+        return True
+
+    def _tell(self, trouble: str) -> None:
+        kind = trouble.partition("(")[2] or trouble
+        if kind != self._trouble:
+            print(f"{self.folder.name.rpartition('-')[0]}: {trouble}", file=sys.stderr, flush=True)
+        self._trouble = kind
 
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("*.safetensors"))  # in the order of their steps
-
-
-def root() -> Path:
-    """Where all checkpoints lie: in the original repository, also for an experiment that runs in a snapshot."""
-    return project_root() / ".bukva" / "checkpoints"
-
-
-def seconds() -> float:
-    """How often to save.
-
-    Raises:
-        BukvaError: BUKVA_CHECKPOINT_SECONDS is no number of seconds.
-    """
-    text = os.environ.get("BUKVA_CHECKPOINT_SECONDS", str(SECONDS))
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise BukvaError(f"BUKVA_CHECKPOINT_SECONDS: {text!r} is no number of seconds; 30 would do.")
-    return value
 
 
 def pack(tree: Any) -> bytes:
@@ -170,59 +200,18 @@ def _intact(file: Path) -> bytes:
     return content
 
 
-def resume(state: TrainState, checkpoints: Checkpoints, group: Group = ALONE) -> None:
-    """Put a state, as it starts, to where the last checkpoint left off; who leads a group tells the others, and us."""
-    content = group.told(checkpoints.last() if group.leads else b"")
-    if content:
-        state.load_state_dict(unpack(content))
-    if group.leads:
-        begun = "nothing was begun with these parameters, this text and this code"
-        said = f"resumed at step {state.step}" if content else f"from the start: {begun}"
-        print(said, file=sys.stderr, flush=True)
+def _make_room(ours: Path) -> None:
+    """Keep all checkpoints together within MOST_BYTES, where those of other trainings can make room."""
+    sizes = {folder: sum(file.stat().st_size for file in folder.iterdir()) for folder in root().glob("*/")}
+    for folder in sorted(sizes.keys() - {ours}, key=_written_at):
+        if sum(sizes.values()) > MOST_BYTES:
+            print(
+                f"{folder}: removed, for all checkpoints together take more than {MOST_BYTES >> 30} GiB",
+                file=sys.stderr,
+            )
+            shutil.rmtree(folder, ignore_errors=True)
+            del sizes[folder]
 
 
-def saving(
-    updates: Iterator[Progress], state: TrainState, checkpoints: Checkpoints, asked: "Interruption"
-) -> Iterator[Progress]:
-    """The updates of a training, with a checkpoint every `seconds()`.
-
-    Args:
-        updates: of the training loop.
-        state: what it changes.
-        checkpoints: where that goes.
-        asked: whether to end; then the update at hand is finished and saved first.
-
-    Raises:
-        SystemExit: 130 or 143, when SIGINT or SIGTERM asked for it.
-    """
-    every, saved_at = seconds(), time.monotonic()
-    for progress in updates:
-        if progress.step and (asked.signal or time.monotonic() - saved_at >= every):
-            checkpoints.save(state)
-            saved_at = time.monotonic()
-        yield progress
-        if asked.signal:
-            print(f"interrupted after step {progress.step}, which is saved: the same command goes on", file=sys.stderr)
-            sys.exit(128 + asked.signal)
-
-
-class Interruption:
-    """Whether this process was asked to end: the signal, or 0. Asked twice, it ends at once."""
-
-    def __init__(self) -> None:
-        self.signal = 0
-
-    @contextlib.contextmanager
-    def heard(self) -> Iterator["Interruption"]:
-        """Within this block SIGINT and SIGTERM are noted instead of raised."""
-        before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield self
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _note(self, number: int, _: FrameType | None) -> None:
-        if self.signal:
-            sys.exit(128 + number)
-        self.signal = number
+def _written_at(path: Path) -> float:
+    return path.stat().st_mtime

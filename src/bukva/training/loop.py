@@ -26,6 +26,15 @@ from bukva.training.windows import Batch, Windows, ahead
 
 Weights = dict[str, Tensor]
 
+EXPLODED = 10.0  # times the loss before the first update: on train, for val may rise by overfitting
+
+
+class DivergedError(BukvaError):
+    """The loss is no number any more, or so great that nothing of what was learned is left."""
+
+    def __init__(self, step: int, rate: float, fault: str) -> None:
+        super().__init__(f"the training diverged at step {step}, learning rate {rate:.3g}: {fault}")
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -71,6 +80,13 @@ class TrainState:
             "scored": [dataclasses.asdict(progress) for progress in self.scored],
         }
 
+    def fault(self) -> str:
+        """What keeps this from being a state to go on from, or nothing."""
+        if not bool(torch.isfinite(self.train_nats)):
+            return "the loss is no number"
+        broken = [name for name, tensor in self.model.state_dict().items() if not bool(torch.isfinite(tensor).all())]
+        return f"{broken[0]} holds what is no number" if broken else ""
+
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Go back to where `state_dict` was taken."""
         self.model.load_state_dict(saved["model"])
@@ -103,9 +119,9 @@ def train(
         group: the processes that train together; each runs this with a state of its own, and all stay the same.
 
     Raises:
-        BukvaError: the loss is no longer a number.
+        DivergedError: the loss is no longer a number, or has exploded.
     """
-    if state.step == 0:
+    if not state.scored:
         yield _score(state, windows, score_val, 0.0)
     state.model.train()
     steps = range(state.step + 1, recipe.n_steps + 1)
@@ -156,11 +172,11 @@ def _out_of_patience(state: TrainState, recipe: Training) -> bool:
 def _score(state: TrainState, windows: Windows, score_val: Callable[[], float], rate: float) -> Progress:
     val = score_val()
     train = float(state.train_nats) / state.updates if state.updates else None
+    at_start = state.scored[0].val_nats_per_char if state.scored else None  # as high as that of train
     if not math.isfinite(val) or (train is not None and not math.isfinite(train)):
-        raise BukvaError(
-            f"the loss is not a number at step {state.step} (train {train}, val {val}, learning rate {rate:.3g}); "
-            "a smaller learning_rate or more warmup_steps would do"
-        )
+        raise DivergedError(state.step, rate, f"the loss is no number (train {train}, val {val} nats per character)")
+    if train and at_start and train > EXPLODED * at_start:
+        raise DivergedError(state.step, rate, f"train is {train:.4g} nats per character, and was {at_start:.4g}")
     if val < state.best_val:
         state.best_val, state.best_step, state.best_weights = val, state.step, state.weights()
     state.train_nats, state.updates = torch.zeros_like(state.train_nats), 0
