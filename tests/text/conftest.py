@@ -1,6 +1,7 @@
 """A server on this machine that says what a test wants it to say, and no mirror unless a test names one."""
 
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -54,6 +55,14 @@ def server() -> Iterator[Server]:
         yield said
         listening.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def peak_memory() -> Iterator[Callable[[], int]]:
+    """Tells how many bytes Python and numpy have held at most since the test began."""
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
 
 
 @pytest.fixture(autouse=True)

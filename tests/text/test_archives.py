@@ -1,10 +1,15 @@
 """Whatever a stranger packed, only files and folders come out, only inside, and not too much of them."""
 
+import contextlib
+import gzip
 import io
 import os
+import random
 import stat
+import struct
 import subprocess
 import tarfile
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -169,7 +174,7 @@ def test_more_bytes_than_the_bound_are_refused(pack, tmp_path, refused, monkeypa
     monkeypatch.setattr(archives, "MAX_BYTES", 10_000)
     monkeypatch.setattr(archives, "PIECE_BYTES", 1000)
     refused(pack(tmp_path, {"a": bytes(6000), "bomb": bytes(10**6)}), "'bomb': with it more than 10000 bytes")
-    assert sum(map(len, contents(tmp_path / "in").values())) <= 10_000
+    assert contents(tmp_path / "in") == {}
 
 
 def test_as_many_bytes_as_the_bound_are_not(pack, tmp_path, monkeypatch) -> None:
@@ -181,6 +186,142 @@ def test_more_entries_than_the_bound_are_refused(pack, tmp_path, refused, monkey
     monkeypatch.setattr(archives, "MAX_ENTRIES", 3)
     unpack(pack(tmp_path, dict.fromkeys("abc", b"")), tmp_path / "three")
     refused(pack(tmp_path, dict.fromkeys("abcd", b"")), "more than 3 entries")
+
+
+MANY = 100 * 10**9  # bytes that no disk of ours should see
+
+
+def telling(archive: Path, n_bytes: int) -> Path:
+    """The zip with the number of bytes of its only entry said to be another, in both places."""
+    raw = bytearray(archive.read_bytes())
+    raw[22:26] = raw[(at := raw.index(b"PK\1\2") + 24) : at + 4] = struct.pack("<L", n_bytes)
+    archive.write_bytes(raw)
+    return archive
+
+
+def huge_tar(path: Path) -> None:
+    info = special("bomb", tarfile.REGTYPE)
+    info.size = MANY
+    path.write_bytes(info.tobuf())
+
+
+def huge_gzip(path: Path) -> None:
+    huge_tar(path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+
+
+def huge_zip(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as file, file.open("bomb", "w", force_zip64=True) as content:
+        content.write(b"x")
+        content._file_size = MANY  # so that the list of entries tells of so many
+
+
+@pytest.mark.parametrize("make", [huge_tar, huge_gzip, huge_zip])
+def test_a_file_said_to_be_of_100_gigabytes_is_refused_unread(make, tmp_path, refused) -> None:
+    make(tmp_path / "archive")
+    refused(tmp_path / "archive", f"entry 'bomb': with it more than {archives.MAX_BYTES} bytes come out")
+
+
+def test_many_files_said_to_be_of_100_gigabytes_together_are_refused_unread(tmp_path, refused) -> None:
+    archive = telling(zip_with(tmp_path / "a.zip", ("a", b"x")), 10**9)
+    raw = archive.read_bytes()
+    at, end = raw.index(b"PK\1\2"), raw.index(b"PK\5\6")
+    listed = raw[at:end] * 100  # all of them the same bytes of the archive, as in the densest bombs
+    archive.write_bytes(raw[:at] + listed + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 100, 100, len(listed), at, 0))
+    refused(archive, "entry 'a': with it more than")
+
+
+def test_no_more_comes_out_than_the_headers_say(tmp_path, refused) -> None:
+    refused(telling(zip_with(tmp_path / "a.zip", ("bomb", bytes(10**7))), 10), "damaged or no archive .*Bad CRC")
+    assert sum(map(len, contents(tmp_path / "in" / "out").values())) <= 10
+
+
+def test_a_gzip_is_not_unpacked_up_to_a_header_beyond_the_bound(tmp_path, refused, monkeypatch) -> None:
+    monkeypatch.setattr(archives, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(archives, "MAX_HEADER_BYTES", 10_000)
+    info = special("bomb", tarfile.REGTYPE)
+    info.size, info.pax_headers = 10**6, {"GNU.sparse.size": "10"}  # of so many bytes 10 are the file
+    refused(tar_with(tmp_path / "a.tgz", info), "a.tgz: more than 10000 bytes come out")
+
+
+def commented_tar(path: Path) -> None:
+    info = special("a", tarfile.REGTYPE)
+    info.pax_headers = {"comment": "x" * 60_000}
+    tar_with(path, info, info)
+
+
+def commented_zip(path: Path) -> None:
+    zipped = [zipfile.ZipInfo(name) for name in "ab"]
+    for entry in zipped:
+        entry.comment = b"x" * 60_000
+    zip_with(path, *((entry, b"") for entry in zipped))
+
+
+@pytest.mark.parametrize("make", [commented_tar, commented_zip])
+def test_headers_that_would_fill_the_memory_are_refused(make, tmp_path, refused, monkeypatch) -> None:
+    monkeypatch.setattr(archives, "MAX_HEADER_BYTES", 100_000)
+    make(tmp_path / "archive")
+    refused(tmp_path / "archive", "archive: has headers of more than 100000 bytes")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_zip_whose_pieces_unpack_to_any_size_is_refused(method, tmp_path, refused) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as file:
+        file.writestr("x.txt", b"x")
+    refused(tmp_path / "a.zip", "entry 'x.txt': is packed by another method than deflate")
+
+
+@pytest.mark.parametrize("told", [65535, 1])
+def test_a_zip_of_a_million_entries_is_refused_before_they_become_objects(told, tmp_path, refused, peak_memory) -> None:
+    raw = zip_with(tmp_path / "a.zip", ("a.txt", b"x")).read_bytes()
+    at, end = raw.index(b"PK\1\2"), raw.index(b"PK\5\6")
+    listed = raw[at:end] * 10**6
+    ends = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, told, told, len(listed), at, 0)  # what it tells, zipfile ignores
+    (tmp_path / "a.zip").write_bytes(raw[:at] + listed + ends)
+    n_bytes = len(listed)
+    del listed, raw
+    tracemalloc.reset_peak()
+    refused(tmp_path / "a.zip", "more than 100000 entries")
+    assert peak_memory() < 1.1 * n_bytes
+    assert contents(tmp_path / "in") == {}
+
+
+@pytest.mark.slow
+def test_a_tar_of_a_million_entries_is_refused_before_the_first_is_written(
+    tmp_path, refused, monkeypatch, peak_memory
+) -> None:
+    monkeypatch.setattr(archives, "MAX_ENTRIES", 20_000)  # all 100,000 would take their time while memory is measured
+    thousand = gzip.compress(b"".join(tarfile.TarInfo(f"{n}.txt").tobuf() for n in range(1000)))
+    (tmp_path / "a.tgz").write_bytes(thousand * 1000)
+    refused(tmp_path / "a.tgz", "more than 20000 entries")
+    assert peak_memory() < 40e6
+    assert contents(tmp_path / "in") == {}
+
+
+def test_headers_of_headers_without_an_end_are_refused(tmp_path, refused) -> None:
+    (tmp_path / "a.tar").write_bytes(special("x", tarfile.XHDTYPE).tobuf(tarfile.USTAR_FORMAT) * 5000)
+    refused(tmp_path / "a.tar", "damaged or no archive .maximum recursion")
+
+
+def test_what_files_hold_is_no_header(pack, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(archives, "MAX_HEADER_BYTES", 20_000)
+    monkeypatch.setattr(archives, "MAX_ENTRIES", 3)
+    files = {"a.txt": os.urandom(30_000), "b.txt": archives.ZIP_ENTRY * 10}
+    unpack(pack(tmp_path, files), tmp_path / "out")
+    assert contents(tmp_path / "out") == files
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
+def test_whatever_bytes_are_damaged_it_unpacks_or_is_refused(pack, tmp_path) -> None:
+    whole = pack(tmp_path, FILES).read_bytes()
+    rng = random.Random(0)
+    for n in range(300):
+        raw = bytearray(whole)
+        for _ in range(rng.choice([1, 3, 10])):
+            raw[rng.randrange(len(raw))] = rng.choice([0, 255, rng.randrange(256)])
+        (tmp_path / "a").write_bytes(raw[: rng.choice([len(raw), rng.randrange(len(raw))])])
+        with contextlib.suppress(BukvaError):
+            unpack(tmp_path / "a", tmp_path / str(n))
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")

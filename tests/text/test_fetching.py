@@ -1,10 +1,15 @@
 """A file from the network is there whole and right, or not at all; and errors keep secrets."""
 
 import hashlib
+import re
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +42,10 @@ def test_a_file_arrives_byte_by_byte_and_its_progress_is_told(server, target, mo
     told: list[tuple[int, int | None]] = []
     fetch(server.has("/file", BODY), target, lambda *progress: told.append(progress), DIGEST)
     assert target.read_bytes() == BODY
-    assert told == [*((n, len(BODY)) for n in range(20_000, len(BODY), 20_000)), (len(BODY), len(BODY))]
+    assert [n for n, _ in told] == sorted({n for n, _ in told})
+    assert told[-1] == (len(BODY), len(BODY))
+    assert {total for _, total in told} == {len(BODY)}
+    assert len(told) >= len(BODY) / 20_000
 
 
 def test_the_server_is_asked_for_the_file_as_it_lies_there(server, target) -> None:
@@ -157,6 +165,395 @@ def test_errors_show_no_user_no_password_and_no_query(failing, server, target) -
 def test_an_address_is_shown_without_what_may_be_secret() -> None:
     assert shown("https://user:pass@host:81/@a/b.txt?key=1#x") == "https://host:81/@a/b.txt"
     assert shown("https://user:pa#ss@host/b.txt") == "the address, which is malformed"
+
+
+def test_a_redirect_that_fails_shows_nothing_secret_of_either_address(server, target) -> None:
+    server.has("/wrong", BODY)
+    for there in (
+        server.address + "/none",
+        server.address + "/wrong",
+        refused_address(),
+        "ftp://host/a",
+        "http://a..b/c",
+    ):
+        secret = there.replace("://", "://gogol:overcoat@") + "?key=n0se"
+        with pytest.raises(BukvaError) as error:
+            fetch(redirecting(server, "/from", secret), target, silent, "0" * 64)
+        assert str(error.value).startswith(f"{server.address}/from: ")
+        assert not [word for word in ("gogol", "overcoat", "n0se") if word in str(error.value)]
+
+
+# ---- transfers that break
+
+
+@dataclass
+class Frail:
+    """A file whose transfers break: of each answer only so many bytes arrive, of the last one all."""
+
+    arriving: list[int]
+    body: bytes = BODY
+    version: dict[str, str] = field(default_factory=lambda: {"ETag": '"1"'})
+    asked: list[str | None] = field(default_factory=list)  # the Range of each request
+
+    def __call__(self, request: BaseHTTPRequestHandler) -> None:
+        rest = request.headers["Range"]
+        self.asked.append(rest)
+        start = int(rest.removeprefix("bytes=").removesuffix("-")) if rest and self.is_same(request) else 0
+        request.send_response(206 if start else 200)
+        self.tell(request, start)
+        request.send_header("Content-Length", str(len(self.body) - start))
+        request.end_headers()
+        arriving = self.arriving.pop(0) if self.arriving else len(self.body)
+        request.wfile.write(self.body[start : start + arriving])
+
+    def is_same(self, request: BaseHTTPRequestHandler) -> bool:
+        return request.headers["If-Range"] in self.version.values()
+
+    def tell(self, request: BaseHTTPRequestHandler, start: int) -> None:
+        for name, value in self.version.items():
+            request.send_header(name, value)
+        if start:
+            request.send_header("Content-Range", f"bytes {start}-{len(self.body) - 1}/{len(self.body)}")
+
+
+def long_ago(seconds: float) -> str:
+    return formatdate(time.time() - seconds, usegmt=True)
+
+
+@pytest.mark.parametrize("version", [{"ETag": '"1"'}, {"Last-Modified": long_ago(9999)}], ids=["etag", "date"])
+@pytest.mark.parametrize("cut", [1, 2, 1999, len(BODY) - 1])
+def test_a_cut_transfer_goes_on_where_it_broke(cut, version, server, target) -> None:
+    server.replies["/file"] = frail = Frail([cut], version=version)
+    told: list[tuple[int, int | None]] = []
+    fetch(server.address + "/file", target, lambda *progress: told.append(progress), DIGEST)
+    assert target.read_bytes() == BODY
+    assert frail.asked == [None, f"bytes={cut}-"]
+    assert [n for n, _ in told] == sorted(n for n, _ in told)
+    assert {total for _, total in told} == {len(BODY)}
+
+
+def test_retries_are_counted_anew_when_bytes_arrived(server, target) -> None:
+    server.replies["/file"] = frail = Frail([2000] * 20)
+    fetch(server.address + "/file", target, silent, DIGEST)
+    assert target.read_bytes() == BODY
+    assert frail.asked == [None, *(f"bytes={n}-" for n in range(2000, 42_000, 2000))]
+
+
+def test_a_transfer_that_gets_no_further_is_given_up(server, target) -> None:
+    server.replies["/file"] = frail = Frail([1500] + [0] * 99)
+    with pytest.raises(UnreachableError, match=rf"cut off after 1500 bytes of {len(BODY)} \(.*\); running it again"):
+        fetch(server.address + "/file", target, silent, DIGEST)
+    assert len(frail.asked) == 1 + fetching.RETRIES
+    assert not target.exists()
+
+
+def test_a_server_that_ends_at_the_same_place_again_and_again_is_given_up(server, target) -> None:
+    server.replies["/file"] = frail = Frail([1500] * 99, version={})
+    with pytest.raises(UnreachableError, match="cut off after 1500 bytes"):
+        fetch(server.address + "/file", target, silent, DIGEST)
+    assert frail.asked == [None] * (1 + fetching.RETRIES)
+
+
+def test_waits_grow_with_every_retry_but_the_first(server, target, monkeypatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(fetching, "BACKOFF_SECONDS", 0.5)
+    monkeypatch.setattr(fetching.time, "sleep", waits.append)
+    server.replies["/file"] = Frail([0] * 4)
+    fetch(server.address + "/file", target, silent, DIGEST)
+    assert waits == [0, 1, 2, 4]
+
+
+UNTOLD = [
+    {},
+    {"ETag": 'W/"1"'},
+    {"ETag": 'W/"1"', "Last-Modified": long_ago(9999)},
+    {"Last-Modified": long_ago(1)},
+    {"Last-Modified": "yesterday"},
+    {"Last-Modified": "Mon, 01 Jan 99999999999 00:00:00 GMT"},
+]
+
+
+@pytest.mark.parametrize("version", UNTOLD, ids=str)
+def test_without_a_mark_that_tells_versions_apart_it_starts_from_the_beginning(version, server, target) -> None:
+    server.replies["/file"] = frail = Frail([2000, 3000], version=version)
+    fetch(server.address + "/file", target, silent, DIGEST)
+    assert target.read_bytes() == BODY
+    assert frail.asked == [None] * 3
+
+
+@pytest.mark.parametrize("new", [b"another edition\n" * 3000, b"short"], ids=["longer", "shorter"])
+def test_a_file_that_changed_in_between_is_taken_anew_and_whole(new, server, target) -> None:
+    class Changing(Frail):
+        def tell(self, request: BaseHTTPRequestHandler, start: int) -> None:
+            super().tell(request, start)
+            self.version = {"ETag": '"2"'}
+
+        def is_same(self, request: BaseHTTPRequestHandler) -> bool:
+            self.body = new
+            return super().is_same(request)
+
+    server.replies["/file"] = changing = Changing([2000])
+    fetch(server.address + "/file", target, silent, hashlib.sha256(new).hexdigest())
+    assert target.read_bytes() == new
+    assert changing.asked == [None, "bytes=2000-"]
+
+
+def careless(**answer: Any) -> Callable[[BaseHTTPRequestHandler], None]:
+    """A server that breaks once, and answers the request for the rest in its own way, for whole files as it should."""
+
+    class Careless(Frail):
+        def __call__(self, request: BaseHTTPRequestHandler) -> None:
+            if "Range" not in request.headers:
+                super().__call__(request)
+                return
+            self.asked.append(request.headers["Range"])
+            request.send_response(answer["status"])
+            for name, value in answer["headers"].items():
+                request.send_header(name, value)
+            request.end_headers()
+            request.wfile.write(answer.get("body", b"x" * 100))
+
+    return Careless([2000])
+
+
+PART = {"ETag": '"1"', "Content-Range": f"bytes 2000-{len(BODY) - 1}/{len(BODY)}"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"status": 416, "headers": {"Content-Range": f"bytes */{len(BODY)}"}},
+        {"status": 206, "headers": PART | {"Content-Range": f"bytes 1024-{len(BODY) - 1}/{len(BODY)}"}},
+        {"status": 206, "headers": PART | {"Content-Range": "bytes 2000-4999/5000"}},
+        {"status": 206, "headers": PART | {"Content-Range": "lines 2000-4999/*"}},
+        {"status": 206, "headers": PART | {"Content-Range": "bytes " + "9" * 5000 + "-/*"}},
+        {"status": 206, "headers": {"ETag": '"1"'}},
+        {"status": 206, "headers": PART | {"ETag": '"2"'}},
+        {"status": 206, "headers": {"Content-Range": PART["Content-Range"]}},
+        {"status": 200, "headers": PART},
+    ],
+    ids=[
+        "416",
+        "another start",
+        "another total",
+        "another unit",
+        "absurd",
+        "no range",
+        "changed",
+        "no mark",
+        "a part as 200",
+    ],
+)
+def test_a_part_that_is_not_the_rest_of_the_same_file_is_never_glued_to_it(answer, server, target) -> None:
+    server.replies["/file"] = frail = careless(**answer)
+    fetch(server.address + "/file", target, silent, DIGEST)
+    assert target.read_bytes() == BODY
+    assert frail.asked == [None, "bytes=2000-", None]
+
+
+def test_a_server_that_gives_less_than_the_rest_is_asked_for_more(server, target) -> None:
+    class Sparing(Frail):
+        def __call__(self, request: BaseHTTPRequestHandler) -> None:
+            start = int((request.headers["Range"] or "bytes=0-")[6:-1])
+            self.asked.append(request.headers["Range"])
+            piece = self.body[start : start + 20_000]
+            request.send_response(206 if start else 200)
+            request.send_header("ETag", '"1"')
+            request.send_header("Content-Range", f"bytes {start}-{start + len(piece) - 1}/{len(self.body)}")
+            request.send_header("Content-Length", str(len(piece) if start else len(self.body)))
+            request.end_headers()
+            request.wfile.write(piece)
+
+    server.replies["/file"] = sparing = Sparing([])
+    fetch(server.address + "/file", target, silent, DIGEST)
+    assert target.read_bytes() == BODY
+    assert sparing.asked == [None, "bytes=20000-", "bytes=40000-"]
+
+
+def test_a_cut_body_of_unknown_length_goes_on(server, target) -> None:
+    class Chunked(Frail):
+        def __call__(self, request: BaseHTTPRequestHandler) -> None:
+            if "Range" in request.headers:
+                super().__call__(request)
+                return
+            self.asked.append(None)
+            request.protocol_version = "HTTP/1.1"
+            request.send_response(200)
+            self.tell(request, 0)
+            request.send_header("Transfer-Encoding", "chunked")
+            request.end_headers()
+            request.wfile.write(b"7d0\r\n" + self.body[:2000] + b"\r\n7d0\r\n")
+            request.close_connection = True
+
+    server.replies["/file"] = chunked = Chunked([])
+    fetch(server.address + "/file", target, silent, DIGEST)
+    assert target.read_bytes() == BODY
+    assert chunked.asked == [None, "bytes=2000-"]
+
+
+def test_a_stall_counts_as_a_break(server, target, monkeypatch) -> None:
+    monkeypatch.setattr(fetching, "TIMEOUT_SECONDS", (1, 0.1))
+
+    class Stalling(Frail):
+        def __call__(self, request: BaseHTTPRequestHandler) -> None:
+            super().__call__(request)
+            if len(self.asked) == 1:
+                request.wfile.flush()
+                request.connection.recv(1)  # until the other side hangs up
+
+    server.replies["/file"] = stalling = Stalling([2000])
+    fetch(server.address + "/file", target, silent, DIGEST)
+    assert target.read_bytes() == BODY
+    assert stalling.asked == [None, "bytes=2000-"]
+
+
+def dripping(request: BaseHTTPRequestHandler, body: bytes, seconds: float, at_once: int = 0) -> None:
+    """Give a body byte by byte, with so many seconds in between, until the other side hangs up."""
+    request.send_response(200)
+    request.send_header("ETag", '"1"')
+    request.send_header("Content-Length", str(len(body)))
+    request.end_headers()
+    request.wfile.write(body[:at_once])
+    for byte in body[at_once:]:
+        try:
+            request.wfile.write(bytes([byte]))
+        except OSError:
+            return
+        time.sleep(seconds)
+
+
+def test_a_slow_drip_counts_as_a_break_though_no_time_out_strikes(server, target, monkeypatch) -> None:
+    monkeypatch.setattr(fetching, "SLOW_SECONDS", 0.1)
+    frail = Frail([])
+
+    def reply(request: BaseHTTPRequestHandler) -> None:
+        (frail if "Range" in request.headers else lambda asked: dripping(asked, BODY, 0.01))(request)
+
+    server.replies["/file"] = reply
+    fetch(server.address + "/file", target, silent, DIGEST)
+    assert target.read_bytes() == BODY
+    assert len(server.asked) == 2
+
+
+def test_a_transfer_that_becomes_a_drip_counts_as_a_break(server, target, monkeypatch) -> None:
+    monkeypatch.setattr(fetching, "SLOW_SECONDS", 0.1)
+    frail = Frail([])
+
+    def reply(request: BaseHTTPRequestHandler) -> None:
+        if "Range" in request.headers:
+            frail(request)
+        else:
+            dripping(request, BODY, 0.01, at_once=5000)
+
+    server.replies["/file"] = reply
+    fetch(server.address + "/file", target, silent, DIGEST)
+    assert target.read_bytes() == BODY
+    assert len(server.asked) == 2
+
+
+def test_a_drip_without_an_end_is_given_up_and_told(server, target, monkeypatch) -> None:
+    monkeypatch.setattr(fetching, "SLOW_SECONDS", 0.04)
+    server.replies["/file"] = lambda request: dripping(request, BODY, 0.01)
+    with pytest.raises(UnreachableError, match=r"\(fewer than 1000 bytes in 0 s\); running it again"):
+        fetch(server.address + "/file", target, silent, DIGEST)
+    assert not target.exists()
+
+
+def test_a_slow_line_is_let_work(server, target, monkeypatch) -> None:
+    monkeypatch.setattr(fetching, "SLOW_SECONDS", 0.05)
+    monkeypatch.setattr(fetching, "SLOW_BYTES", 3)
+    server.replies["/file"] = lambda request: dripping(request, BODY[:60], 0.005)
+    fetch(server.address + "/file", target, silent)
+    assert target.read_bytes() == BODY[:60]
+    assert len(server.asked) == 1
+
+
+# ---- redirects
+
+
+def redirecting(server: Any, path: str, to: str, body: bytes = b"") -> str:
+    def reply(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(302)
+        request.send_header("Location", to)
+        request.end_headers()
+        try:
+            while body:
+                request.wfile.write(body)
+        except OSError:
+            pass
+
+    server.replies[path] = reply
+    return server.address + path
+
+
+def test_a_redirect_is_followed_and_its_body_left_alone_be_it_endless(server, target) -> None:
+    fetch(redirecting(server, "/from", server.has("/to", BODY), bytes(1000)), target, silent, DIGEST)
+    assert server.asked == ["/from", "/to"]
+
+
+def test_a_redirect_that_leads_back_is_told(server, target) -> None:
+    redirecting(server, "/a", server.address + "/b?s3cret")
+    url = redirecting(server, "/b", server.address + "/a")
+    with pytest.raises(UnreachableError) as error:
+        fetch(url.replace("//", "//pushkin:hunter2@"), target, silent)
+    assert str(error.value) == f"{url}: redirected 30 times without an end; the right address would do."
+
+
+@pytest.mark.parametrize("again", [(), (2000,)], ids=["whole", "cut"])
+def test_a_redirect_to_another_host_takes_no_password_along(again, server, target) -> None:
+    given: list[tuple[str, str | None]] = []
+
+    def reply(request: BaseHTTPRequestHandler) -> None:
+        given.append((request.path, request.headers["Authorization"]))
+        Frail.__call__(frail, request)
+
+    frail = Frail(list(again))
+    server.replies["/to"] = reply
+    other = server.address.replace("127.0.0.1", "localhost")
+    url = redirecting(server, "/from", f"{other}/to").replace("//", "//pushkin:hunter2@")
+    fetch(url, target, silent, DIGEST)
+    assert given == [("/to", None)] * (1 + len(again))
+    url = redirecting(server, "/from", f"{server.address}/to").replace("//", "//pushkin:hunter2@")
+    fetch(url, target, silent, DIGEST)
+    assert given[-1] == ("/to", "Basic cHVzaGtpbjpodW50ZXIy")  # the same host may know it
+
+
+# ---- too large
+
+
+@pytest.mark.parametrize("announced", ["10001", "9" * 40, "9" * 5000], ids=["over", "absurd", "no int"])
+def test_a_length_over_the_bound_is_refused_before_anything_is_read(announced, server, target, monkeypatch) -> None:
+    monkeypatch.setattr(fetching, "MAX_BYTES", 10_000)
+    url = server.has("/file", b"", announced=announced)
+    with pytest.raises(BukvaError, match=f"^{re.escape(url)}: has more than 10000 bytes; no corpus needs so many"):
+        fetch(url, target, lambda *_: pytest.fail("it was read"))
+    assert len(server.asked) == 1
+    assert not target.exists()
+
+
+def test_an_endless_body_is_refused_when_it_is_over_the_bound(server, target, monkeypatch) -> None:
+    monkeypatch.setattr(fetching, "MAX_BYTES", 1_000_000)
+
+    def reply(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        try:
+            while True:
+                request.wfile.write(bytes(100_000))
+        except OSError:
+            pass
+
+    server.replies["/file"] = reply
+    told: list[int] = []
+    with pytest.raises(BukvaError, match="has more than 1000000 bytes"):
+        fetch(server.address + "/file", target, lambda n, _: told.append(n))
+    assert told[-1] <= 1_000_000 + fetching.PIECE_BYTES
+    assert not target.exists()
+
+
+def test_as_many_bytes_as_the_bound_are_not_too_many(server, target, monkeypatch) -> None:
+    monkeypatch.setattr(fetching, "MAX_BYTES", len(BODY))
+    fetch(server.has("/file", BODY), target, silent, DIGEST)
 
 
 # ---- mirrors
