@@ -1,12 +1,19 @@
 """The first thing that a browser shows."""
 
 import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import psutil
 import pytest
 
-from bukva.tracking.store import connect, tracking_uri, without_password
+from bukva.errors import BukvaError
+from bukva.tracking.store import connect, explain, tracking_uri, without_password
 from bukva.tracking.ui import address
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -54,7 +61,38 @@ def test_another_store_is_taken_as_it_is_named(
         ("no route to https://me:se/cr@et@host:5000/api", "no route to https://***@host:5000/api"),
         ("postgresql+psycopg2://me:secret@host/db is down", "postgresql+psycopg2://***@host/db is down"),
         ("https://host:5000/api: write to me@host", "https://host:5000/api: write to me@host"),
+        ("refused: Basic b@ttery, Bearer a-t0ken, c%40rrect or c@rrect", "refused: Basic ***, Bearer ***, *** or ***"),
     ],
 )
-def test_nobody_reads_passwords(text: str, shown: str) -> None:
+def test_nobody_reads_passwords(monkeypatch: pytest.MonkeyPatch, text: str, shown: str) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://host/db?user=me&password=c%40rrect")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "b@ttery")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "a-t0ken")
     assert without_password(text) == shown
+
+
+def test_trouble_is_told_in_one_line_by_its_innermost_cause() -> None:
+    wrapped = RuntimeError("call failed: [Errno 111] Connection refused, call ...\nTraceback")
+    wrapped.__context__ = ConnectionRefusedError("[Errno 111] Connection refused\nnobody there")
+    assert explain(wrapped) == "ConnectionRefusedError: [Errno 111] Connection refused"
+    assert explain(BukvaError("The disk is full.")) == "The disk is full."
+    assert len(explain(ValueError("page " * 1000))) < 400
+
+
+@pytest.mark.slow
+def test_mlflow_is_reached_from_this_machine_only(project: Path, empty_database: Path) -> None:
+    shutil.copy(empty_database, project / "mlflow.db")
+    command = [sys.executable, "-m", "bukva.tracking", "serve"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        page = urlsplit(process.stdout.readline().split()[-1])
+        until = time.monotonic() + 60
+        while socket.socket().connect_ex(("127.0.0.1", page.port)):
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        served_by = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        sockets = [one for each in served_by for one in each.net_connections("inet")]
+        for each in served_by:
+            each.kill()
+    assert page.port in {one.laddr.port for one in sockets if one.status == psutil.CONN_LISTEN}
+    assert {one.laddr.ip for one in sockets} == {"127.0.0.1"}

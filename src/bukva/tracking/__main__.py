@@ -33,7 +33,9 @@ def sync_command(experiment: Annotated[str, typer.Option(help="only this one")] 
 @app.command("follow")
 def follow_command(folder: Path) -> None:
     """Fill MLflow from one journal while its stage runs."""
-    if not follow(folder):
+    with _one_line_on_trouble():
+        complete = follow(folder)
+    if not complete:
         raise typer.Exit(1)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from bukva.files import project_root
 
 LOG = Path(".bukva/mlflow.log")  # what those processes say, in the original repository
+LOG_BYTES = 1_000_000  # of a log that is longer, nobody reads the beginning
 REMEDY = f"make sync completes it ({LOG} says why)."
 
 
@@ -22,6 +23,8 @@ def start(*arguments: str) -> subprocess.Popen[bytes]:
     log_file = project_root() / LOG
     log_file.parent.mkdir(parents=True, exist_ok=True)
     with log_file.open("ab") as log:
+        if log.tell() > LOG_BYTES:
+            log.truncate(0)
         return subprocess.Popen(
             [sys.executable, "-m", "bukva.tracking", *arguments],
             cwd=project_root(),

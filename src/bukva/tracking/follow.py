@@ -1,12 +1,13 @@
 """MLflow beside a stage that runs: what its journal gets, MLflow gets a moment later."""
 
+import contextlib
 import os
 import threading
 import time
 from pathlib import Path
 
 from bukva.tracking.records import Journal, open_journal, read_journals
-from bukva.tracking.store import connect, explain
+from bukva.tracking.store import connect, explain, tracking_uri, without_password
 from bukva.tracking.sync import View
 
 LOOK_SECONDS = 0.2
@@ -18,26 +19,37 @@ GRACE_SECONDS = 120.0
 def follow(folder: Path) -> bool:
     """Keep MLflow up to date until the stage has ended, with the earlier stages of its experiment too.
 
-    A store in trouble is tried again, ever more rarely, and once more at the end. Returns whether it has all.
+    A store in trouble is told once in the log, and tried again, ever more rarely, and once more at the end.
+    Returns whether it has all.
     """
     journal = open_journal(folder)
     if journal is None:
         return False
     threading.Thread(target=_leave_in_time, args=(journal,), daemon=True).start()
-    view, pause = None, PUSH_SECONDS
+    view, pause, told = None, PUSH_SECONDS, set[str]()
     while True:
         over = _is_over(journal)  # asked first, so that the last round gets everything
         try:
             view = view or View(connect())
             troubles = view.update(_same_experiment(journal))
         except Exception as error:
-            troubles = [explain(error)]
-        for trouble in troubles:
-            print(f"{journal.id.rpartition('/')[0]}: {trouble}", flush=True)
+            view, troubles = None, [explain(error)]  # what the store has is asked anew: answers may be lost
+        for trouble in filter(lambda trouble: trouble not in told, troubles):
+            _tell(journal, trouble)
+        told.update(troubles)
         if over:
             return not troubles
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS) if troubles else PUSH_SECONDS
         _sleep(journal, pause)
+
+
+def _tell(journal: Journal, trouble: str) -> None:
+    """One line for the log: when, where, what is missing, why, and what would do."""
+    when, where = time.strftime("%Y-%m-%d %H:%M:%S"), without_password(tracking_uri())
+    what = journal.id.rpartition("/")[0]
+    remedy = "It is tried again while the stage runs; make sync completes it."
+    with contextlib.suppress(OSError):  # the log may lie on the very disk that is full
+        print(f"{when} {where} lacks something of {what}: {trouble.rstrip('.')}. {remedy}", flush=True)
 
 
 def _same_experiment(journal: Journal) -> list[Journal]:

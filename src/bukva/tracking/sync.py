@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bukva.tracking import entries
 from bukva.tracking.records import Journal
-from bukva.tracking.store import Store, explain, lock
+from bukva.tracking.store import Store, explain, lock, only_once
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -118,7 +118,8 @@ class View:
 
     def _create(self, journal: Journal, name: str, tags: Mapping[str, str]) -> None:
         started_at, experiment = journal.start["at"], self._store.experiment_id
-        run = self._client.create_run(experiment, start_time=started_at, tags=dict(tags), run_name=name)
+        with only_once():
+            run = self._client.create_run(experiment, start_time=started_at, tags=dict(tags), run_name=name)
         self._remember([run])
 
     def _upload(self, run: Shown, artifacts: Path, name: Path) -> None:
