@@ -67,16 +67,15 @@ def locked(text: str) -> dict[str, Any]:
     return dict((YAML(typ="safe").load(text) or {}).get("stages", {}))
 
 
-def has(stage: str, output: Path, lock: Path = LOCK) -> bool:
-    """Whether DVC has this output of a stage as it is here, and so the stage's run is safe with it."""
+def has(stage: str, path: str, md5: str, lock: Path = LOCK) -> bool:
+    """Whether DVC has this output of a stage with this digest, and so the run of the stage that made it."""
     from ruamel.yaml.error import YAMLError
 
     try:
-        found = hashlib.md5(output.read_bytes(), usedforsecurity=False).hexdigest()  # DVC's choice
         outs = locked(lock.read_text(encoding="utf-8"))[stage]["outs"]
     except (OSError, ValueError, KeyError, YAMLError):  # there is none, or DVC is writing it
         return False
-    return any((out["path"], out["md5"]) == (output.as_posix(), found) for out in outs)
+    return any((out["path"], out["md5"]) == (path, md5) for out in outs)
 
 
 def _read(pipeline: Path) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Checkpoints go when DVC has what the training made, and not before."""
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,8 @@ from ruamel.yaml import YAML
 from bukva import pipeline
 from bukva.params import read_params
 from bukva.training import leftovers
-from bukva.training.leftovers import finish, folder_of, forget, wait
+from bukva.training.checkpoint import Checkpoints
+from bukva.training.leftovers import DONE, clear_if_recorded, finish, folder_of, forget, wait
 
 SRC = Path(__file__).parents[2] / "src"
 CURVE = Path("reports/curves/train_gpt.csv")
@@ -35,7 +37,7 @@ def project(tmp_path, monkeypatch):
 def folder(project):
     path = project / ".bukva/checkpoints/train-gpt-0123"
     path.mkdir(parents=True)
-    (path / "a.safetensors").touch()
+    (path / "000000001-aa.safetensors").touch()
     return path
 
 
@@ -54,39 +56,58 @@ def test_run_by_hand_a_training_forgets_its_own_at_once(folder):
 
 
 def waiting(folder, pid=None):
-    thread = threading.Thread(target=wait, args=("train-gpt", CURVE, folder, pid or os.getpid()), daemon=True)
+    thread = threading.Thread(target=wait, args=("train-gpt", folder, pid or os.getpid()), daemon=True)
     thread.start()
     return thread
 
 
-def test_they_stay_until_dvc_has_the_outputs(folder):
-    thread = waiting(folder)
+@pytest.fixture
+def done(folder):
+    (folder / DONE).write_text(json.dumps({"path": str(CURVE), "md5": hashlib.md5(b"step\n0\n").hexdigest()}))
+    return folder
+
+
+def test_they_stay_until_dvc_has_the_outputs(done):
+    thread = waiting(done)
     for other in (lambda: None, lambda: record("another"), lambda: record(stage="sample"), lambda: record(path="a")):
         other()
         time.sleep(3 * leftovers.LOOK_SECONDS)
-        assert folder.exists()
+        assert done.exists()
     Path("dvc.lock").write_text("stages: {train-gpt: [")  # as it is while DVC writes it
     time.sleep(3 * leftovers.LOOK_SECONDS)
-    assert folder.exists()
+    assert done.exists()
     record()
     thread.join(5)
-    assert not folder.exists()
+    assert not done.exists()
 
 
-def test_when_dvc_is_gone_they_stay_for_the_next(folder):
+def test_when_dvc_is_gone_they_stay_for_the_next(done):
     with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as dvc:
-        thread = waiting(folder, dvc.pid)
+        thread = waiting(done, dvc.pid)
         dvc.kill()
     thread.join(5)
     assert not thread.is_alive()
+    assert done.exists()
+
+
+def test_a_training_that_is_not_done_keeps_its_own_though_dvc_has_a_former_result(folder):
+    record()
+    assert not clear_if_recorded("train-gpt", folder)
     assert folder.exists()
+
+
+def test_forced_again_a_training_that_dvc_has_starts_from_the_start(done):
+    record()
+    params = read_params(SRC.parent / "params.yaml")
+    done.rename(folder_of("train-gpt", pipeline.identity("train-gpt", params)))
+    assert not Checkpoints.of("train-gpt", params)
 
 
 def test_the_one_who_waits_outlives_the_stage(folder, monkeypatch):
     monkeypatch.setenv("DVC_STAGE", "train-gpt")
     monkeypatch.setenv("PYTHONPATH", str(SRC))
     program = (
-        "import sys; from pathlib import Path; from bukva.training.leftovers import finish\n"
+        "from pathlib import Path; from bukva.training.leftovers import finish\n"
         f"finish('train-gpt', Path({str(CURVE)!r}), Path({str(folder)!r}))"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -31,7 +31,7 @@ from bukva import pipeline
 from bukva.files import atomic_file, read_json, write_json
 from bukva.params import Params
 from bukva.pipeline import Identity
-from bukva.training.leftovers import DIGITS, folder_of, root
+from bukva.training.leftovers import DIGITS, clear_if_recorded, folder_of, root
 
 VERSION = 1
 KEPT = 2
@@ -57,7 +57,9 @@ class Checkpoints:
     def of(cls, stage: str, params: Params) -> "Checkpoints":
         """Those of what a stage makes of these parameters, and of the text and the code that are there."""
         identity = pipeline.identity(stage, params)
-        return cls(folder_of(stage, identity), identity)
+        folder = folder_of(stage, identity)
+        clear_if_recorded(stage, folder)  # it was done; this is another one, dvc repro -f for example
+        return cls(folder, identity)
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ that waits for DVC (python -m bukva.training.leftovers), and the stages behind a
 """
 
 import contextlib
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -15,12 +16,13 @@ from pathlib import Path
 import psutil
 
 from bukva import pipeline
-from bukva.files import project_root
+from bukva.files import project_root, read_json, write_json
 from bukva.params import Params
 from bukva.training.interruption import dvc
 
 STAGES = ("train-bigram", "train-gpt")
 DIGITS = 16  # of a digest, in a name
+DONE = "done.json"  # the curve of a training that is done, beside its checkpoints
 LOOK_SECONDS = 0.1
 
 
@@ -50,26 +52,39 @@ def finish(stage: str, curve: Path, folder: Path) -> None:
     if parent is None:  # run by hand: nobody else will have them
         shutil.rmtree(folder, ignore_errors=True)
         return
-    subprocess.Popen(
-        [sys.executable, "-m", "bukva.training.leftovers", stage, curve, folder, str(parent.pid)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # out of reach of Ctrl-C
-    )
+    md5 = hashlib.md5(curve.read_bytes(), usedforsecurity=False).hexdigest()  # DVC's choice
+    with contextlib.suppress(OSError):  # a full disk: the next stage clears up
+        write_json(folder / DONE, {"path": curve.as_posix(), "md5": md5})
+        subprocess.Popen(
+            [sys.executable, "-m", "bukva.training.leftovers", stage, folder, str(parent.pid)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # out of reach of Ctrl-C
+        )
 
 
-def wait(stage: str, output: Path, folder: Path, pid: int) -> None:
-    """Remove `folder` as soon as DVC, the process `pid`, has this output of the stage, or at its end if it has."""
+def clear_if_recorded(stage: str, folder: Path) -> bool:
+    """Remove the checkpoints of a training that is done, if dvc.lock has the outputs that it was done with."""
+    try:
+        recorded = pipeline.has(stage, **read_json(folder / DONE))
+    except OSError:
+        return False
+    if recorded:
+        shutil.rmtree(folder, ignore_errors=True)
+    return recorded
+
+
+def wait(stage: str, folder: Path, pid: int) -> None:
+    """Remove them as soon as DVC, the process `pid`, has the outputs; the last look is at its end."""
     seen = None
     with contextlib.suppress(psutil.NoSuchProcess):
         parent = psutil.Process(pid)
         while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:
-            if seen != (seen := _state(pipeline.LOCK)) and pipeline.has(stage, output):
-                break
+            if seen != (seen := _state(pipeline.LOCK)) and clear_if_recorded(stage, folder):
+                return
             time.sleep(LOOK_SECONDS)
-    if pipeline.has(stage, output):
-        shutil.rmtree(folder, ignore_errors=True)
+    clear_if_recorded(stage, folder)
 
 
 def _state(file: Path) -> tuple[int, int] | None:
@@ -81,4 +96,4 @@ def _state(file: Path) -> tuple[int, int] | None:
 
 
 if __name__ == "__main__":
-    wait(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+    wait(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
