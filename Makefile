@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH := src
 
 .DEFAULT_GOAL := help
-.PHONY: help repro plan ui sync experiments clean-checkpoints bench check test
+.PHONY: help repro plan ui sync experiments clean-checkpoints bench chaos check test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,13 +34,16 @@ clean-checkpoints: ## forget where interrupted trainings stand; the next ones be
 bench: $(MADE) ## measure beside the plain way, within fifteen minutes; a few rows: make bench ONLY="clean tokenize"
 	@python -m bench $(ONLY)
 
+chaos: $(MADE) ## kill and break the pipeline in every way we know, within twenty minutes; a few rows: make chaos ONLY="dvc full"
+	@python -m chaos $(if $(filter 1,$(WRITE)),--write) $(ONLY)
+
 check: $(MADE) ## formatting, lint, types and the fast tests, within a minute
 	ruff format --check .
 	ruff check .
 	mypy
 	pytest -m "not slow" -n 2 --dist loadfile
 
-test: $(MADE) ## all that check does, and the tests that run DVC and train; within ten minutes
+test: $(MADE) ## all that check does, and the tests that run DVC, train, and kill; within a quarter of an hour
 	ruff format --check .
 	ruff check .
 	mypy

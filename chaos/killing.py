@@ -1,0 +1,282 @@
+"""Faults that end processes."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+from chaos.project import Project, Running
+from chaos.scene import (
+    LONGER,
+    STAGES,
+    Scene,
+    difference,
+    halves,
+    has_checkpoint,
+    kill,
+    module,
+    unfinished,
+    wait_for_none,
+)
+
+POINTS = (
+    "fsync-before:1", "fsync-after:2", "rename-before:1", "rename-after:1", "replace-before:1", "replace-after:1",
+    "write:2000", "write:9000",
+)  # fmt: skip
+POINTS_OF_CHECKPOINTS = "fsync-before:7", "fsync-after:8", "replace-before:4", "replace-after:5", "replace-before:6"
+STEPS = list(range(0, 401, 100))
+
+
+class Training:
+    """One GPT to be trained again and again, each time interrupted, and its outputs when it was not."""
+
+    COMMAND = "dvc", "repro", "-f", "-s", "train-gpt"
+
+    def __init__(self, scene: Scene, seed: int, n_steps: int, eval_every: int, **recipe: object) -> None:
+        self.project = scene.with_seed(seed, n_steps=n_steps, eval_every=eval_every, **recipe)
+        self.steps = list(range(0, n_steps + 1, eval_every))
+        self.reference = scene.forced(self.project)
+
+    def broken(self, end: Callable[[Running], None]) -> Running:
+        """Start it, end it when it has a checkpoint, and wait for what was started."""
+        wait_for_none(self.project.leftovers)
+        running = self.project.start(*self.COMMAND)
+        assert running.until(lambda: has_checkpoint(self.project)), running.printed
+        end(running)
+        running.status()
+        return running
+
+    def again(self) -> str:
+        """Give the same command again; what was lost, or nothing."""
+        printed = self.project.run(*self.COMMAND)
+        if "resumed at step" not in printed:
+            return f"it began anew: {printed}"
+        return unfinished(self.project, self.steps) or difference(self.project, self.reference)
+
+
+def in_every_stage(scene: Scene, tries: int) -> list[str]:
+    """kill -9 at a random moment, `tries` times in each stage, then dvc repro."""
+    project, lost = scene.fresh("stages"), []
+    for stage in STAGES:
+        killed = 0
+        for _ in range(3 * tries):  # a moment behind its end does not count
+            if killed == tries:
+                break
+            running = project.start("dvc", "repro", "-f", "-s", stage)
+            running.until(lambda stage=stage: project.processes(module(stage)))  # type: ignore[misc]
+            time.sleep(scene.random.uniform(0, 0.8 * scene.seconds[stage]))
+            kill(project, module(stage))
+            if running.status() and "exited with -9" in running.printed:
+                killed += 1
+                lost.append(halves(project, scene.reference))
+        project.run("dvc", "repro", "-s", stage)
+    return _verdict(project, scene, lost)
+
+
+def at_fault_points(scene: Scene, tries: int) -> list[str]:
+    """Killed inside write, before and after fsync and rename, in each stage with outputs, then dvc repro."""
+    project, lost = scene.fresh("points"), []
+    for stage in STAGES[:-1]:
+        more = POINTS_OF_CHECKPOINTS if stage.startswith("train") else ()
+        for point in scene.random.sample((*POINTS, *more), min(tries, len(POINTS) + len(more))):
+            status, printed = _trapped(project, f"{stage}:{point}", "dvc", "repro", "-f", "-s", stage)
+            if status and re.search(r"exited with -(9|25)\b", printed):  # else the stage has no such point
+                lost.append(halves(project, scene.reference))
+        project.run("dvc", "repro", "-s", stage)
+    return _verdict(project, scene, lost)
+
+
+def between_mlflow_and_checkpoint(scene: Scene, tries: int) -> list[str]:
+    """kill -9 of a training when MLflow has points that no checkpoint has, then dvc repro."""
+    steps = list(range(0, 2401, 50))
+    project, lost = scene.with_seed(1, n_steps=2400, eval_every=50), []
+    for number in range(tries):
+        running = project.start("dvc", "repro", "train-gpt", BUKVA_CHECKPOINT_SECONDS="3600")
+        seen = running.until(lambda number=number: _last_point(project) > 50 * number)  # type: ignore[misc]
+        kill(project, module("train-gpt"))
+        running.status()
+        lost.append("" if seen else "MLflow saw nothing")
+    project.run("dvc", "repro", "train-gpt")
+    fault = unfinished(project, steps) or _same_as_forced(scene, project)
+    return [fault or one for one in lost]
+
+
+def _last_point(project: Project) -> int:
+    runs = [run for run in project.training_runs() if run["stage"] == "train-gpt" and run["status"] == "RUNNING"]
+    return max(runs[-1]["steps"], default=-1) if runs else -1
+
+
+def of_dvc(scene: Scene, tries: int) -> list[str]:
+    """kill -9 of dvc while it trains: the training notices, saves and ends; then dvc repro."""
+    training, lost = Training(scene, 2, n_steps=2000, eval_every=500), []
+    for _ in range(tries):
+        running = training.broken(lambda running: running.process.kill())
+        ended = _ends(training.project)
+        said = "DVC, which started this training, is gone" in running.printed and "which is saved" in running.printed
+        lost.append("" if ended and said else f"it went on, or did not say so: {running.printed}")
+        lost[-1] = training.again() or lost[-1]
+    return lost
+
+
+def of_dvc_before_it_knows(scene: Scene, tries: int) -> list[str]:
+    """kill -9 of dvc when a training has ended and dvc.lock does not have it yet, then dvc repro."""
+    lost = []
+    for number in range(tries):
+        project = scene.with_seed(30 + number)  # new each time: DVC must not have it
+        status, _ = _trapped(project, "train-gpt:dvc:1", "dvc", "repro", "train-gpt")
+        printed = project.run("dvc", "repro", "train-gpt")
+        fault = "" if status else "dvc was not killed"
+        fault = fault or ("" if "resumed at step 400" in printed else "the training was lost")
+        lost.append(fault or unfinished(project, STEPS) or _same_as_forced(scene, project))
+    return lost
+
+
+def of_everything(scene: Scene, tries: int) -> list[str]:
+    """kill -9 of every process at once, as a power cut does (but for the disk's own memory), then dvc repro."""
+    training, lost = Training(scene, 4, n_steps=1200, eval_every=300), []
+
+    def end(_: Running) -> None:
+        time.sleep(scene.random.uniform(0, 0.5))
+        for process in training.project.everything():
+            process.kill()
+
+    for _ in range(tries):
+        training.broken(end)
+        lost.append(training.again())
+    return lost
+
+
+def by_signals(scene: Scene, tries: int) -> list[str]:
+    """SIGTERM to a training, Ctrl-C at the terminal: saved, KILLED in MLflow, exit status told; then dvc repro."""
+    training, lost = Training(scene, 5, n_steps=1200, eval_every=300), []
+
+    def terminate(_: Running) -> None:
+        kill(training.project, module("train-gpt"), signal.SIGTERM)
+
+    def press_ctrl_c(running: Running) -> None:
+        os.killpg(running.process.pid, signal.SIGINT)
+
+    for number in range(tries):
+        end, status = ((terminate, 143), (press_ctrl_c, 130))[number % 2]
+        running = training.broken(end)
+        said = f"exited with {status}" in running.printed and "which is saved" in running.printed
+        verdict = [run["status"] for run in training.project.training_runs()][-1]
+        fault = "" if verdict == "KILLED" else f"MLflow said {verdict}"
+        fault = fault if said else f"it did not say so: {running.printed}"
+        lost.append(training.again() or fault)
+    return lost
+
+
+def of_several_processes(scene: Scene, tries: int) -> list[str]:
+    """kill -9 of one of two processes that train together, or SIGTERM to both; then dvc repro."""
+    training, lost = Training(scene, 6, n_steps=1200, eval_every=300, processes=2), []
+
+    def kill_one(_: Running) -> None:
+        training.project.processes(module("train-gpt"))[-1].kill()  # the launcher is the first
+
+    def terminate(_: Running) -> None:
+        training.project.processes(module("train-gpt"))[0].terminate()
+
+    for number in range(tries):
+        training.broken((kill_one, terminate)[number % 2])
+        lost.append(training.again())
+    return lost
+
+
+def of_experiments(scene: Scene, tries: int) -> list[str]:
+    """kill -9 of the training of dvc exp run, of --temp and of the queue, each then given again."""
+    lost = []
+    for number, again in zip(range(tries), _ways(scene), strict=False):
+        lost.append(again(number))
+    return lost
+
+
+def _ways(scene: Scene) -> Iterator:  # type: ignore[type-arg]
+    project = scene.with_seed(7)
+    project.commit("for experiments")
+
+    def once(number: int, *kind: str) -> str:
+        changes = f"train_gpt.n_steps={1200 + number}", "train_gpt.eval_every=600"
+        command = ["dvc", "exp", "run", *kind, *(word for change in changes for word in ("-S", change))]
+        queued = "--queue" in kind
+
+        def started() -> Running:
+            if queued:
+                project.run(*command)
+                return project.start("dvc", "queue", "start")
+            return project.start(*command)
+
+        running = started()
+        if queued:
+            running.status()
+            deadline = time.monotonic() + 60
+            while not has_checkpoint(project) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        else:
+            assert running.until(lambda: has_checkpoint(project)), running.printed
+        kill(project, module("train-gpt"))
+        if not queued:
+            running.status()
+        else:
+            _wait_for_queue(project)
+        project.run("git", "checkout", "-q", "params.yaml")
+        again = started()
+        if queued:
+            again.status()
+            _wait_for_queue(project)
+            printed = project.run("dvc", "queue", "logs", _last_task(project))
+        else:
+            again.status()
+            printed = again.printed
+        project.run("git", "checkout", "-q", ".")
+        fault = "" if "resumed at step" in printed else f"it began anew: {printed}"
+        return fault or unfinished(project, [0, 600, 1200, 1200 + number] if number else [0, 600, 1200])
+
+    yield lambda number: once(number)
+    yield lambda number: once(number, "--temp")
+    yield lambda number: once(number, "--queue")
+
+
+def _wait_for_queue(project: Project) -> None:
+    deadline = time.monotonic() + 100
+    while re.search(r"Running|Queued", project.run("dvc", "queue", "status")) and time.monotonic() < deadline:
+        time.sleep(0.5)
+
+
+def _last_task(project: Project) -> str:
+    rows = [line.split() for line in project.run("dvc", "queue", "status").splitlines()[1:] if line.strip()]
+    return next(row[0] for row in rows if "Success" in row)
+
+
+def _ends(project: Project) -> bool:
+    """Whether the training ends by itself in a few seconds."""
+    until = time.monotonic() + 20
+    while project.processes(module("train-gpt")):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def _trapped(project: Project, trap: str, *command: str) -> tuple[int, str]:
+    running = project.start(*command, CHAOS=trap)
+    return running.status(), running.printed
+
+
+def _verdict(project: Project, scene: Scene, lost: list[str]) -> list[str]:
+    """Of all tries in one pipeline: each on its own, and the end for all of them."""
+    project.run("dvc", "repro")
+    fault = difference(project, scene.reference) or unfinished(project, STEPS)
+    return [fault or one for one in lost]
+
+
+def _same_as_forced(scene: Scene, project: Project) -> str:
+    interrupted_ones = project.outputs()
+    fault = difference(project, interrupted_ones)  # leftovers
+    whole = scene.forced(project)
+    differing = [path for path in whole if whole[path] != interrupted_ones.get(path)]
+    return fault or (f"{differing[0]} differs from that of the whole training" if differing else "")
+
+
+assert LONGER["train_gpt"]["n_steps"] == STEPS[-1]

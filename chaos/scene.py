@@ -1,0 +1,135 @@
+"""What the faults have in common: projects to break, and how they look when nothing was broken."""
+
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from chaos.project import Project
+
+STAGES = "download", "clean", "tokenize", "split", "train-bigram", "train-gpt", "evaluate", "sample", "publish"
+LONGER: dict[str, dict[str, object]] = {
+    "train_bigram": {"n_steps": 400, "eval_every": 100},
+    "train_gpt": {"n_steps": 400, "eval_every": 100},
+}
+OFTEN = {"BUKVA_CHECKPOINT_SECONDS": "0.2"}
+SEED = 20  # of the moments at which something is killed
+
+
+class Scene:
+    """Projects in a folder that the caller throws away."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.random = random.Random(SEED)
+        self._shim()
+        bare = Project(self._new("bare"))
+        bare.make()
+        bare.set(LONGER)
+        bare.commit("longer trainings")
+        self.bare = bare
+        self.whole = self.fresh("whole")
+        self.seconds = self._run_timed()
+        self.reference = self.whole.outputs()
+        self.whole.commit("baseline")
+
+    def fresh(self, name: str) -> Project:
+        """A project in which nothing was run."""
+        project = Project(self._new(name))
+        shutil.copytree(self.bare.folder, project.folder, symlinks=True, dirs_exist_ok=True)
+        project.env |= OFTEN | {"PATH": f"{self.scratch / 'shim'}:{project.env['PATH']}"}
+        return project
+
+    def with_seed(self, seed: int, **recipe: object) -> Project:
+        """The project in which all was run, with a GPT to be trained anew."""
+        self.whole.clean()
+        self.whole.set({"train_gpt": {**LONGER["train_gpt"], "seed": seed, **recipe}})
+        return self.whole
+
+    def forced(self, project: Project, stage: str = "train-gpt") -> dict[str, str]:
+        """What a stage makes that is not interrupted."""
+        project.run("dvc", "repro", "-f", "-s", stage)
+        return project.outputs()
+
+    def _new(self, name: str) -> Path:
+        folder = self.scratch / name / "bukva"
+        folder.mkdir(parents=True)
+        return folder
+
+    def _shim(self) -> None:
+        """A `python` for DVC that may be a trap (chaos/victim.py)."""
+        program = self.scratch / "shim" / "python"
+        program.parent.mkdir()
+        victim = Path(__file__).with_name("victim.py")
+        program.write_text(
+            f'#!/bin/sh\n[ -n "$CHAOS" ] && exec {sys.executable} {victim} "$@"\nexec {sys.executable} "$@"\n'
+        )
+        program.chmod(0o755)
+
+    def _run_timed(self) -> dict[str, float]:
+        """Run the pipeline; how long each stage took, for kills to fall into it."""
+        running, began = self.whole.start("dvc", "repro"), {}
+        for stage in STAGES:
+            running.until(lambda stage=stage: f"Running stage '{stage}'" in running.printed)  # type: ignore[misc]
+            began[stage] = time.monotonic()
+        assert running.status() == 0, running.printed
+        ends = [*list(began.values())[1:], time.monotonic()]
+        return {stage: end - start for (stage, start), end in zip(began.items(), ends, strict=True)}
+
+
+def module(stage: str) -> str:
+    """The word that names a stage in the command line of its process."""
+    return f"stages.{stage.replace('-', '_')}"
+
+
+def kill(project: Project, word: str, number: signal.Signals = signal.SIGKILL) -> bool:
+    """Send a signal to the process of that word; whether there was one."""
+    processes = project.processes(word)
+    for process in processes[:1]:
+        process.send_signal(number)
+    return bool(processes)
+
+
+def has_checkpoint(project: Project) -> bool:
+    """Whether the GPT's training has come beyond its first state."""
+    return any(int(file.name.partition("-")[0]) for file in project.checkpoints("train-gpt"))
+
+
+def halves(project: Project, reference: dict[str, str]) -> str:
+    """A file under a final name that is not what it is to be, if there is one."""
+    for path, digest in project.outputs().items():
+        final = path != "dvc.lock" and not any(part.startswith(".") for part in Path(path).parts)
+        if final and reference.get(path) != digest and not path.startswith("reports/curves/"):  # these grow, row by row
+            return f"{path} is not whole"
+    return ""
+
+
+def difference(project: Project, reference: dict[str, str]) -> str:
+    """What tells the end of a pipeline that was broken from that of one that was not, or nothing."""
+    found = project.outputs()
+    for path in sorted(reference.keys() | found.keys()):
+        if reference.get(path) != found.get(path):
+            return f"{path} differs"
+    left = wait_for_none(project.leftovers)
+    return f"{left[0]} is left" if left else ""
+
+
+def unfinished(project: Project, steps: list[int], runs: int = 1) -> str:
+    """What the last training lacks in MLflow, or has too much of, or nothing."""
+    ours = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
+    if len(ours) < runs or ours[-1]["status"] != "FINISHED":
+        return f"MLflow has {ours}"
+    if ours[-1]["steps"] != steps:
+        return f"MLflow has the steps {ours[-1]['steps']}, not {steps}"
+    return "a run is left RUNNING" if "RUNNING" in project.statuses() else ""
+
+
+def wait_for_none(found: Callable[[], list[str]], seconds: float = 5.0) -> list[str]:
+    """What a function finds, once it finds nothing or that time is over: some processes end a moment later."""
+    until = time.monotonic() + seconds
+    while (left := found()) and time.monotonic() < until:
+        time.sleep(0.1)
+    return left
