@@ -27,7 +27,7 @@ ROWS = (
         "stages",
         "kill -9 in every stage, at random moments",
         "`dvc repro -f -s STAGE`, its process killed somewhere in the time that the stage takes; no file under a final "
-        "name may differ from that of a whole run; in the end `dvc repro`. `tries` in each of the nine stages",
+        "name may differ from that of a whole run; in the end `dvc repro`; five times in each of the nine stages",
         killing.in_every_stage,
         5,
         1,
@@ -35,9 +35,9 @@ ROWS = (
     Row(
         "points",
         "killed inside write, before and after fsync and rename",
-        "a program called `python` before the real one (chaos/victim.py) sets the trap in the stage's process: os.fsync, "
-        "os.replace and os.rename kill it at their n-th call, the kernel kills it inside a write by RLIMIT_FSIZE; up to "
-        "`tries` points in each of the eight stages with outputs, checkpoints among them",
+        "a program called `python` before the real one (chaos/victim.py) sets the trap in the stage's process: "
+        "os.fsync, os.replace and os.rename kill it at their n-th call, the kernel kills it inside a write by "
+        "RLIMIT_FSIZE; in each of the eight stages with outputs, checkpoints among them",
         killing.at_fault_points,
         13,
         2,
@@ -79,7 +79,7 @@ ROWS = (
     Row(
         "signals",
         "SIGTERM, and Ctrl-C at the terminal",
-        "the update is finished and saved, status KILLED, exit status 143 or 130; SIGINT goes to the whole process group",
+        "the update is finished and saved, status KILLED, exit status 143 or 130; SIGINT goes to the process group",
         killing.by_signals,
         4,
         2,
@@ -143,7 +143,7 @@ ROWS = (
     Row(
         "diverged",
         "a loss that explodes",
-        "a learning rate of 1e20: a sentence with step, rate and the last good checkpoint, which is kept; status FAILED",
+        "a learning rate of 1e20: a sentence with step, rate and the last good checkpoint, kept; status FAILED",
         trouble.diverging,
         2,
         1,

@@ -6,16 +6,21 @@ it does anything, so that a mistake stops whichever stage runs first. The file i
 """
 
 import difflib
+import re
+import reprlib
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from bukva.addresses import shown, without_password
 from bukva.errors import BukvaError
 
 PARAMS = Path("params.yaml")
+LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also one without its beginning
 WAY_BACK = "To go back: git checkout params.yaml reports && dvc checkout"
 
 # Which sections a stage reads; dvc.yaml says the same under `params`, and a test compares them.
@@ -30,7 +35,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "sample": ("compute", "sample"),
 }
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**12)]  # what counts more is a mistake, and 64 bits soon do not hold it
+CountOrNone = Annotated[int, Field(ge=0, le=10**12)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0)]
@@ -50,14 +56,31 @@ class Download(Section):
 
     corpus: Literal["sample", "ruslit", "tinyshakespeare", "local", "url"]
     path: Annotated[str, Field(min_length=1)]
-    url: str
+    url: Annotated[str, Field(max_length=8192)]  # no server reads a longer one
     sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+
+    @model_validator(mode="after")
+    def _address_is_no_secret(self) -> "Download":
+        if "@" in self.url:  # wherever it stands: a password that was pasted as it is may hold a / or a ?
+            raise _mistake(
+                "url",
+                shown(self.url),
+                "has a user or a password before an @, and params.yaml is committed; without them, and with a line "
+                "`machine HOST login USER password PASSWORD` in ~/.netrc, it would do (an @ of a path is written %40)",
+            )
+        return self
 
     @model_validator(mode="after")
     def _address_is_complete(self) -> "Download":
         if self.corpus == "url":
             if not self.url.startswith(("http://", "https://")):
-                raise _mistake("url", self.url, "corpus url needs an address that starts with http:// or https://")
+                what = "corpus url needs an address that starts with http:// or https://"
+                raise _mistake("url", shown(self.url), what)
+            if not _names_a_host(self.url):
+                what = (
+                    "is no address of a file: no host, a port that is no number, or a blank; https://HOST/FILE would do"
+                )
+                raise _mistake("url", shown(self.url), what)
             if not self.sha256:
                 raise _mistake("sha256", self.sha256, "corpus url needs the digest that sha256sum prints of the file")
         return self
@@ -132,7 +155,7 @@ class Compute(Section):
 
     device: Literal["auto", "cpu", "cuda"]
     precision: Literal["auto", "fp32", "bf16"]
-    threads: Annotated[int, Field(ge=0)]
+    threads: Annotated[int, Field(ge=0, le=1024)]  # OpenMP ends a program that asks for too many
 
 
 class Training(Section):
@@ -143,13 +166,13 @@ class Training(Section):
     batch_size: Count
     micro_batches: Count
     learning_rate: Rate
-    warmup_steps: Annotated[int, Field(ge=0)]
+    warmup_steps: CountOrNone
     decay_to: Share
     weight_decay: Annotated[float, Field(ge=0)]
     beta2: Annotated[float, Field(gt=0, lt=1)]
     grad_clip: Annotated[float, Field(ge=0)]
     eval_every: Count
-    patience: Annotated[int, Field(ge=0)]
+    patience: CountOrNone
     order: Order
     seed: Seed
 
@@ -185,7 +208,7 @@ class TrainBigram(Training):
 class TrainGPT(Training):
     """The GPT; its block_size is the model's."""
 
-    processes: Count
+    processes: Annotated[int, Field(ge=1, le=1024)]
 
 
 class Evaluate(Section):
@@ -193,7 +216,7 @@ class Evaluate(Section):
 
     short_context: Count
     context_chars: Count
-    attention_sentence: str
+    attention_sentence: Annotated[str, Field(max_length=2**24)]
     attention_windows: Count
     leak_steps: Count
 
@@ -202,9 +225,9 @@ class Sample(Section):
     """What both models are asked to write."""
 
     prompts: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
-    n_chars: Count
+    n_chars: Annotated[int, Field(ge=1, le=10**8)]  # a day of writing
     temperature: Annotated[float, Field(ge=0)]
-    top_k: Annotated[int, Field(ge=0)]
+    top_k: CountOrNone
     top_p: Annotated[float, Field(gt=0, le=1)]
     seed: Seed
     unknown: Unknown
@@ -261,10 +284,12 @@ def read_raw_params(path: Path = PARAMS) -> dict[str, Any]:
         raise BukvaError(f"{path}: there is no such file; run this in the project's folder. {WAY_BACK}") from None
     except UnicodeDecodeError as error:
         raise BukvaError(f"{path}: byte {error.start} is not UTF-8. {WAY_BACK}") from None
+    except OSError as error:
+        raise BukvaError(f"{path}: cannot be read ({error.strerror}). {WAY_BACK}") from None
     try:
         raw = YAML(typ="safe").load(text)
     except Exception as error:  # the parser lets through what int(), float(), datetime() and the stack raise
-        raise BukvaError(f"{path}: not YAML: {' '.join(str(error).split())}. {WAY_BACK}") from None
+        raise BukvaError(f"{path}: not YAML: {_fault(error)}. {WAY_BACK}") from None
     if not isinstance(raw, dict):
         raise BukvaError(f"{path}: holds {type(raw).__name__}, not sections with keys. {WAY_BACK}")
     return raw
@@ -279,9 +304,47 @@ def parse_params(raw: dict[str, Any], where: str) -> Params:
         raise BukvaError("\n".join([*mistakes, WAY_BACK])) from None
 
 
+def _names_a_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0 and url.isprintable() and " " not in url
+    except ValueError:  # of brackets, ports and letters that no host has
+        return False
+
+
 def _mistake(key: str, value: object, what: str) -> PydanticCustomError:
     # braces in the template would be read as fields, so everything goes in as context
-    return PydanticCustomError("mistake", "{key}: {value} {what}", {"key": key, "value": repr(value), "what": what})
+    return PydanticCustomError("mistake", "{key}: {value} {what}", {"key": key, "value": _told(value), "what": what})
+
+
+def _fault(error: Exception) -> str:
+    """What the YAML parser says, without the values and lines that it quotes: there may be an address among them."""
+    from ruamel.yaml.error import MarkedYAMLError
+
+    if not isinstance(error, MarkedYAMLError):
+        return " ".join(without_password(error).split())
+    said = f"{error.context or ''} {(error.problem or '').partition(' with value ')[0]}"
+    mark = error.problem_mark or error.context_mark
+    return f"{' '.join(without_password(said).split())}, line {mark.line + 1}, column {mark.column + 1}"
+
+
+class _Told(reprlib.Repr):
+    """Values as errors show them: an address without its secrets, and nothing that fills a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring, self.maxother = 200, 60
+
+    def repr_str(self, text: str, level: int) -> str:
+        return super().repr_str(shown(text) if LIKE_AN_ADDRESS.search(text) else text, level)
+
+    def repr_int(self, number: int, level: int) -> str:
+        if number.bit_length() < 128:
+            return super().repr_int(number, level)
+        return f"about {'-' if number < 0 else ''}2**{number.bit_length() - 1}"  # Python itself writes 4300 digits
+
+
+_told = _Told().repr
 
 
 def _sentence(details: ErrorDetails) -> str:
@@ -293,17 +356,20 @@ def _sentence(details: ErrorDetails) -> str:
         case "mistake":
             return f"{'.'.join([*location, str(context['key'])])}: {context['value']} {context['what']}."
         case "extra_forbidden":
-            return f"{where}: unknown key with value {value!r}; {_known_keys(location)}"
+            return f"{where}: unknown key with value {_told(value)}; {_known_keys(location)}"
         case "missing":
             return f"{where}: missing; put it back (git diff params.yaml shows what went)."
         case "literal_error":
-            return f"{where}: {value!r} is not known; {context['expected']} would do."
+            return f"{where}: {_told(value)} is not known; {context['expected']} would do."
         case "greater_than_equal" | "greater_than" | "less_than_equal" | "less_than":
-            return f"{where}: {value!r} is out of range; {details['msg'].removeprefix('Input ')}."
+            return f"{where}: {_told(value)} is out of range; {details['msg'].removeprefix('Input ')}."
         case "string_pattern_mismatch":
-            return f"{where}: {value!r} is not a SHA-256 digest; 64 digits 0-9a-f (sha256sum FILE), or '', would do."
+            return (
+                f"{where}: {_told(value)} is not a SHA-256 digest; 64 digits 0-9a-f (sha256sum FILE), or '', would do."
+            )
         case _:
-            return f"{where}: {value!r} ({type(value).__name__}) will not do; {details['msg'].removeprefix('Input ')}."
+            kind, what = type(value).__name__, details["msg"].removeprefix("Input ")
+            return f"{where}: {_told(value)} ({kind}) will not do; {what}."
 
 
 def _known_keys(location: list[str]) -> str:

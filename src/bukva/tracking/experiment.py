@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
+from bukva.addresses import shown
 from bukva.files import project_root
 from bukva.params import Params
 
@@ -33,7 +34,9 @@ def this_experiment(params: Params) -> Experiment:
     """The experiment of the stage that runs now: DVC's name for it, else one made from the commit."""
     commit = baseline()
     name = os.environ.get("DVC_EXP_NAME") or _repro_name(commit, params)
-    return Experiment(name, commit or "", flatten(params.model_dump()))
+    told = flatten(params.model_dump())
+    told["download.url"] = shown(params.download.url)  # a query may hold a token, and many read what MLflow shows
+    return Experiment(name, commit or "", told)
 
 
 def baseline() -> str | None:
