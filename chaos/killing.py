@@ -113,7 +113,7 @@ def of_dvc(scene: Scene, tries: int) -> list[str]:
     for _ in range(tries):
         running = training.broken(lambda running: running.process.kill())
         ended = _ends(training.project)
-        said = "DVC, which started this training, is gone" in running.printed and "which is saved" in running.printed
+        said = "DVC, which started this stage, is gone" in running.printed and "which is saved" in running.printed
         lost.append("" if ended and said else f"it went on, or did not say so: {running.printed}")
         lost[-1] = training.again() or lost[-1]
     return lost

@@ -54,7 +54,7 @@ ROWS = (
     Row(
         "dvc",
         "kill -9 of dvc while it trains",
-        "the training notices within seconds, says so, saves and ends",
+        "the stage notices within seconds and says so; a training saves and ends",
         killing.of_dvc,
         3,
         1,

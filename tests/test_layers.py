@@ -9,7 +9,7 @@ from imports import ROOT, belongs, imported, modules, reached
 # From the bottom up; modules of one row do not import each other, except within a folder.
 LAYERS = [
     ["bukva", "bukva.addresses", "bukva.errors", "bukva.units"],
-    ["bukva.files"],
+    ["bukva.files", "bukva.ancestry"],
     ["bukva.params"],
     ["bukva.pipeline"],
     ["bukva.text", "bukva.models", "bukva.tracking"],

@@ -441,6 +441,40 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
     assert checked(str(error.value), tmp_path / PARAMS) == "there is no such file; run this in the project's folder."
 
 
+def test_a_folder_in_place_of_the_file_is_refused(tmp_path):
+    (tmp_path / PARAMS).mkdir()
+    with pytest.raises(BukvaError) as error:
+        read_params(tmp_path / PARAMS)
+    assert checked(str(error.value), tmp_path / PARAMS) == "cannot be read (Is a directory)."
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("model__n_head", "0x" + "f" * 5000, "model.n_head: about 2**19999 is out of range"),
+        ("sample__top_k", "-0x" + "f" * 5000, "sample.top_k: about -2**19999 is out of range"),
+        ("train_gpt__patience", "0x" + "f" * 5000, "train_gpt.patience: about 2**19999 is out of range"),
+        ("download__url", '"\\ud800"', "download.url: '\\ud800' (str) will not do"),
+        ("evaluate__attention_sentence", '"\\ud800"', "evaluate.attention_sentence: '\\ud800' (str) will not do"),
+        ("compute__threads", "1025", "compute.threads: 1025 is out of range"),
+        ("train_gpt__processes", "1025", "train_gpt.processes: 1025 is out of range"),
+        ("sample__n_chars", "1000000000", "sample.n_chars: 1000000000 is out of range"),
+    ],
+)
+def test_a_value_that_once_failed_later_is_refused(refused, key, value, shown):
+    assert refused(with_values(**{key: value})).startswith(shown)
+
+
+def test_a_long_value_is_cut(refused):
+    assert len(refused(with_values(clean__rules="a" * 10**6))) < 400
+
+
+@pytest.mark.parametrize("url", ["https://", "https://[::1", "https://host:x/", "https://a b/", '"https://host/\\n"'])
+def test_an_address_has_a_host_and_no_blanks(refused, url):
+    sentence = refused(with_values(download__corpus="url", download__url=url, download__sha256="a" * 64))
+    assert "is no address of a file" in sentence
+
+
 # ---- what is right
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from bukva.ancestry import end_with_dvc
 from bukva.errors import told
 
 STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
@@ -15,6 +16,7 @@ def run(main: Callable[..., None]) -> None:
     """Call `main` with the command line's arguments; its annotations and docstring make --help."""
     app = typer.Typer(**STYLE)
     app.command()(main)
+    end_with_dvc()
     call(app)
 
 

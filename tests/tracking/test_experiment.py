@@ -75,3 +75,10 @@ def test_a_name_that_is_used_again_is_another_experiment() -> None:
 
 def test_flat_keys_are_those_of_dvc() -> None:
     assert flatten({"a": {"b": {"c": 1}, "d": [2, 3]}, "e": ""}) == {"a.b.c": 1, "a.d": [2, 3], "e": ""}
+
+
+def test_an_address_stands_in_the_parameters_without_its_query(project: Path, params: Params) -> None:
+    download = params.download.model_copy(update={"url": "https://host/a.txt?key=secret"})
+    experiment = this_experiment(params.model_copy(update={"download": download}))
+    assert experiment.params["download.url"] == "https://host/a.txt"
+    assert experiment.params | {"download.url": ""} == flatten(params.model_dump())

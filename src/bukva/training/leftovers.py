@@ -16,9 +16,9 @@ from pathlib import Path
 import psutil
 
 from bukva import pipeline
+from bukva.ancestry import dvc
 from bukva.files import project_root, read_json, write_json
 from bukva.params import Params
-from bukva.training.interruption import dvc
 
 STAGES = ("train-bigram", "train-gpt")
 DIGITS = 16  # of a digest, in a name

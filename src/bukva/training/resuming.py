@@ -59,7 +59,7 @@ def saving(
         asked: whether to end; then the update at hand is finished and saved first.
 
     Raises:
-        SystemExit: 130 or 143, when SIGINT or SIGTERM asked for it, or DVC is gone.
+        SystemExit: 130 or 143, when SIGINT or SIGTERM asked for it.
         BukvaError: the training diverged; what was saved before is kept.
     """
     every, saved_at = seconds(), -math.inf if checkpoints.step is None else time.monotonic()
