@@ -147,6 +147,43 @@ def of_everything(scene: Scene, tries: int) -> list[str]:
     return lost
 
 
+def of_dvc_in_an_experiment(scene: Scene, tries: int) -> list[str]:
+    """kill -9 of dvc exp run while it trains, the branch checked out again as git asks for, the same command again."""
+    lost = []
+    for number in range(tries):
+        project = scene.with_seed(70)
+        command = "dvc", "exp", "run", "-S", f"train_gpt.n_steps={1000 + number}", "-S", "train_gpt.eval_every=500"
+        running = project.start(*command)
+        assert running.until(lambda project=project: has_checkpoint(project)), running.printed  # type: ignore[misc]
+        running.process.kill()
+        ended = running.status() and _ends(project)
+        project.run("git", "checkout", "-qf", "main")
+        printed = project.run(*command)
+        fault = "" if ended and "resumed at step" in printed else f"it began anew: {printed}"
+        steps = [0, 500, 1000, *([1000 + number] if number else [])]
+        lost.append(fault or unfinished(project, steps))
+    return lost
+
+
+def left_running(scene: Scene, tries: int) -> list[str]:
+    """kill -9 of everything while an experiment trains that is not gone on with: the next stage has it KILLED."""
+    lost = []
+    for number in range(tries):
+        project = scene.with_seed(80 + number, n_steps=1200, eval_every=300)
+        running = project.start("dvc", "repro", "train-gpt")
+        assert running.until(lambda project=project: _last_point(project) >= 0)  # type: ignore[misc]
+        for process in project.everything():
+            process.kill()
+        running.status()
+        before = "RUNNING" in project.statuses()
+        project.clean()
+        project.run("dvc", "repro", "-f", "-s", "clean")
+        left = wait_for_none(lambda project=project: [s for s in project.statuses() if s == "RUNNING"], 60)  # type: ignore[misc]
+        lost.append("" if before and not left else f"RUNNING before: {before}, after: {left}")
+        project.run("make", "clean-checkpoints")
+    return lost
+
+
 def by_signals(scene: Scene, tries: int) -> list[str]:
     """SIGTERM to a training, Ctrl-C at the terminal: saved, KILLED in MLflow, exit status told; then dvc repro."""
     training, lost = Training(scene, 5, n_steps=1200, eval_every=300), []

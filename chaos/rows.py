@@ -60,6 +60,14 @@ ROWS = (
         1,
     ),
     Row(
+        "dvcexp",
+        "kill -9 of dvc exp run while it trains",
+        "the same, then `git checkout -f main`, for DVC leaves HEAD detached, and the same command again",
+        killing.of_dvc_in_an_experiment,
+        2,
+        0,
+    ),
+    Row(
         "recorded",
         "kill -9 of dvc between the end of a training and dvc.lock",
         "the stage's last act is to kill dvc; the next run goes on from the last step",
@@ -74,6 +82,14 @@ ROWS = (
         "may not",
         killing.of_everything,
         3,
+        1,
+    ),
+    Row(
+        "abandoned",
+        "kill -9 of every process, and another experiment goes on",
+        "the run that MLflow shows as RUNNING is KILLED when the next stage has started",
+        killing.left_running,
+        2,
         1,
     ),
     Row(
@@ -130,6 +146,14 @@ ROWS = (
         "MLFLOW_TRACKING_URI leads there; training exits 0 and says so once; then make sync into another store",
         trouble.mlflow_in_trouble,
         4,
+        0,
+    ),
+    Row(
+        "workers",
+        "four queue workers that start on no database at all",
+        "`dvc exp run --run-all -j 4`; each training is in MLflow once, with every step",
+        trouble.four_workers,
+        1,
         0,
     ),
     Row(

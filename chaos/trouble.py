@@ -90,6 +90,24 @@ def _lock(database: Path) -> Iterator[None]:
         yield
 
 
+def four_workers(scene: Scene, tries: int) -> list[str]:
+    """A queue of four experiments, four at a time, where there is no MLflow database yet: all arrive, each once."""
+    lost = []
+    for number in range(tries):
+        project = scene.with_seed(90 + number)
+        project.commit("for the queue")
+        for file in project.folder.glob("mlflow.db*"):
+            file.rename(scene.scratch / f"{number}-{file.name}")
+        project.run("dvc", "exp", "run", "--queue", "-n", f"four{number}", "-S", "train_gpt.n_steps=401,402,403,404")
+        project.run("dvc", "exp", "run", "--run-all", "-j", "4")
+        project.run("python", "-m", "bukva.tracking", "sync", PYTHONPATH="src")
+        wanted = [[*STEPS, last] for last in (401, 402, 403, 404)]
+        found = [run["steps"] for run in project.training_runs() if run["status"] == "FINISHED"]
+        fault = "" if all(found.count(steps) == 1 for steps in wanted) else f"MLflow has {found}"
+        lost.append(fault or ("" if project.statuses() == ["FINISHED"] else f"MLflow has {project.statuses()}"))
+    return lost
+
+
 def two_pipelines(scene: Scene, tries: int) -> list[str]:
     """dvc repro while another one trains: refused in DVC's words, and the first one ends as if it had been alone."""
     lost = []

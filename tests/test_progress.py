@@ -46,6 +46,23 @@ def test_a_log_gets_the_losses_the_speed_and_the_time_left(clock, capsys):
     assert lines[-1].endswith(" left")
 
 
+def test_a_training_that_goes_on_shows_and_logs_what_was_scored_before(clock, capsys):
+    before, logged = [Progress(3, 3000, 0.1, 2.75, 3.25, 3.0)], []
+    watched = progress.watch("train-gpt", 10, updates(clock), lambda _, step: logged.append(step), before)
+    next(watched)
+    assert logged == [3, 0]
+    clock[0] += 60
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "train-gpt: step 0/10 | val 4.5000 best 4.5000 nats/char"
+    silent = progress.watch("train-gpt", 10, [Progress(4, 4000, 0.1)], lambda *_: None, before)
+    assert list(silent) == []
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[0]
+        .startswith("train-gpt: step 4/10 | train 2.7500 val 3.2500 best 3.0000 nats/char")
+    )
+
+
 @pytest.mark.parametrize(("n_steps", "told"), [(5, False), (10, True)])
 def test_a_training_that_stops_early_says_so(clock, capsys, n_steps, told):
     list(progress.watch("train-gpt", n_steps, updates(clock), lambda *_: None))

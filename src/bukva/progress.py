@@ -78,12 +78,15 @@ class TrainingLine:
     def show(self, progress: "Progress") -> None:
         """Tell of one update."""
         self._time(progress)
-        scored = progress.val_nats_per_char is not None
-        if scored:
+        self.told(progress)
+        self.line.show(lambda: self._text(progress.step), now=progress.val_nats_per_char is not None)
+
+    def told(self, progress: "Progress") -> None:
+        """Keep the losses, if there are new ones."""
+        if progress.val_nats_per_char is not None:
             train = "" if progress.train_nats_per_char is None else f"train {progress.train_nats_per_char:.4f} "
             best = progress.best_val_nats_per_char
             self.losses = f" | {train}val {progress.val_nats_per_char:.4f} best {best:.4f} nats/char"
-        self.line.show(lambda: self._text(progress.step), now=scored)
 
     def end(self) -> None:
         """Tell of a training that ended before its last step."""
@@ -123,9 +126,10 @@ def watch(
         log: takes metrics by name, and the step.
         before: scorings of the same training before it was interrupted, which are logged first.
     """
-    for progress in list(before):
-        _log(progress, log)
     line = TrainingLine(what, n_steps)
+    for progress in list(before):
+        line.told(progress)
+        _log(progress, log)
     for progress in updates:
         line.show(progress)
         if progress.val_nats_per_char is not None:
