@@ -152,6 +152,7 @@ def of_dvc_in_an_experiment(scene: Scene, tries: int) -> list[str]:
     lost = []
     for number in range(tries):
         project = scene.with_seed(70)
+        project.commit("for an experiment")
         command = "dvc", "exp", "run", "-S", f"train_gpt.n_steps={1000 + number}", "-S", "train_gpt.eval_every=500"
         running = project.start(*command)
         assert running.until(lambda project=project: has_checkpoint(project)), running.printed  # type: ignore[misc]

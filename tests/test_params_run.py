@@ -72,8 +72,8 @@ REACHED = {
     "split": ["tokenize", "split", "train_bigram", "train_gpt", "sample"],
     "model": ["split", "train_gpt", "sample"],
     "compute": ["train_bigram", "train_gpt", "sample"],
-    "train_bigram": ["split", "train_bigram", "sample"],
-    "train_gpt": ["train_gpt", "sample"],
+    "train_bigram": ["train_bigram"],
+    "train_gpt": ["train_gpt"],
     "evaluate": ["tokenize", "evaluate"],
     "sample": ["tokenize", "sample"],
 }
@@ -176,7 +176,8 @@ MOST = {
     "model.n_layer": 3, "model.n_embd": 20, "compute.threads": 20, "train_gpt.processes": 1,
     "train_bigram.n_steps": 20, "train_bigram.batch_size": 32, "train_bigram.micro_batches": 32,
     "train_gpt.n_steps": 20, "train_gpt.batch_size": 32, "train_gpt.micro_batches": 32,
-    "evaluate.attention_windows": 2, "evaluate.leak_steps": 2, "sample.n_chars": 20,
+    "evaluate.attention_windows": 2, "evaluate.leak_steps": 2, "evaluate.context_chars": 2,
+    "evaluate.short_context": 2, "sample.n_chars": 20,
 }  # fmt: skip
 
 # Two keys that only go together, and what failed once.
@@ -205,6 +206,7 @@ MORE = [
     {"model.positions": "learned", "model.tie_weights": True, "model.bias": True, "evaluate.leak_steps": 2},
     {"model.dropout": 0.9999999999999999, "model.qk_norm": False, "evaluate.leak_steps": 1},
     {"model.block_size": 146, "train_bigram.block_size": 147, "evaluate.short_context": 146},
+    {"evaluate.context_chars": 10**12, "evaluate.short_context": 16},
     {"download.corpus": "local"},
 ]
 MORE += [
