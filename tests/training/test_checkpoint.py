@@ -13,8 +13,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bukva.errors import BukvaError
 from bukva.training import checkpoint
-from bukva.training.checkpoint import Checkpoints, pack, unpack
+from bukva.training.checkpoint import Checkpoints, pack, seconds, unpack
 
 SRC = Path(__file__).parents[2] / "src"
 NAME = "train-gpt-0123456789abcdef"
@@ -191,6 +192,13 @@ def test_there_is_a_reason_to_start_from_the_start(another, capsys):
     files(present)[0].write_bytes(b"torn")
     assert last(present) is None
     assert present.why_none() == "none of its checkpoints is whole"
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "inf"])
+def test_an_interval_that_is_none_is_a_sentence(monkeypatch, text):
+    monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", text)
+    with pytest.raises(BukvaError, match=rf"BUKVA_CHECKPOINT_SECONDS: '{text}' is no number of seconds; 30 would do."):
+        seconds()
 
 
 def same(one, other):

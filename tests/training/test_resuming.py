@@ -15,7 +15,7 @@ from bukva.params import read_params
 from bukva.training.checkpoint import Checkpoints, unpack
 from bukva.training.fit import fit, start
 from bukva.training.interruption import Interruption
-from bukva.training.resuming import resume, saving, seconds
+from bukva.training.resuming import resume, saving
 from bukva.training.windows import Windows
 
 CPU = Machine(torch.device("cpu"), torch.float32)
@@ -124,8 +124,8 @@ def test_scoring_more_often_leaves_the_training_as_it_is(checkpoints):
     same(states[0].weights(), states[1].weights())
 
 
-def test_the_first_and_the_last_state_are_saved_however_rare_checkpoints_are(checkpoints, monkeypatch):
-    monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", "3600")
+def test_the_first_and_the_last_state_are_saved_however_rare_checkpoints_are(checkpoints):
+    checkpoints.seconds = 3600.0
     trained(start(SHAPE, recipe(), CPU), checkpoints, recipe(), stop_after=9)
     assert saved_steps(checkpoints) == [0]
     state = trained(resumed(checkpoints, recipe()), checkpoints, recipe())
@@ -173,8 +173,8 @@ def test_one_from_a_stranger_is_refused_by_what_is_wrong_with_it(checkpoints, ed
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_lets_the_update_end_and_saves_it(checkpoints, number, status, monkeypatch, capsys):
-    monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", "3600")
+def test_a_signal_lets_the_update_end_and_saves_it(checkpoints, number, status, capsys):
+    checkpoints.seconds = 3600.0
     state = start(SHAPE, recipe(), CPU)
     with pytest.raises(SystemExit) as exit_, Interruption().heard() as asked:
         for progress in saving(fit(state, parts(), recipe(), CPU), state, checkpoints, asked):
@@ -213,8 +213,8 @@ def test_what_is_no_number_is_never_saved_and_stops_the_training(checkpoints, wh
 
 
 @pytest.mark.parametrize("rate", [1e4, 1e30])
-def test_an_exploding_loss_stops_the_training_at_the_next_scoring(checkpoints, rate, monkeypatch):
-    monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", "3600")
+def test_an_exploding_loss_stops_the_training_at_the_next_scoring(checkpoints, rate):
+    checkpoints.seconds = 3600.0
     numbers = recipe(optimizer="adamw", learning_rate=rate, grad_clip=0.0)
     state = start(SHAPE, numbers, CPU)
     with pytest.raises(
@@ -229,10 +229,3 @@ def test_without_any_checkpoint_a_diverged_training_says_so(checkpoints, monkeyp
     numbers = recipe(optimizer="adamw", learning_rate=1e30, grad_clip=0.0)
     with pytest.raises(BukvaError, match="there is no checkpoint; a smaller learning_rate"):
         trained(start(SHAPE, numbers, CPU), checkpoints, numbers)
-
-
-@pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "inf"])
-def test_an_interval_that_is_none_is_a_sentence(monkeypatch, text):
-    monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", text)
-    with pytest.raises(BukvaError, match=rf"BUKVA_CHECKPOINT_SECONDS: '{text}' is no number of seconds; 30 would do."):
-        seconds()

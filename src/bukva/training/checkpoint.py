@@ -16,6 +16,7 @@ A file is a safetensors file and never unpickled; its name holds its digest, so 
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from bukva import pipeline
+from bukva.errors import BukvaError
 from bukva.files import atomic_file, read_json, write_json
 from bukva.params import Params
 from bukva.pipeline import Identity
@@ -35,6 +37,7 @@ from bukva.training.leftovers import DIGITS, clear_if_recorded, folder_of, root
 
 VERSION = 1
 KEPT = 2
+SECONDS = 30.0  # between two, where BUKVA_CHECKPOINT_SECONDS does not say otherwise
 MOST_BYTES = 4 << 30  # of all trainings together; those that were interrupted longest ago make room
 
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError)
@@ -48,14 +51,18 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, identity: Identity) -> None:
-        self.folder, self.identity = folder, identity
+        self.folder, self.identity, self.seconds = folder, identity, seconds()
         self.step: int | None = None  # of the last one that was written or read
         self._lock = FileLock(folder / "lock", blocking=False)
         self._trouble = ""
 
     @classmethod
     def of(cls, stage: str, params: Params) -> "Checkpoints":
-        """Those of what a stage makes of these parameters, and of the text and the code that are there."""
+        """Those of what a stage makes of these parameters, and of the text and the code that are there.
+
+        Raises:
+            BukvaError: what is there cannot be read, or BUKVA_CHECKPOINT_SECONDS is no number of seconds.
+        """
         identity = pipeline.identity(stage, params)
         folder = folder_of(stage, identity)
         clear_if_recorded(stage, folder)  # it was done; this is another one, dvc repro -f for example
@@ -83,7 +90,8 @@ class Checkpoints:
             with atomic_file(self.folder / name) as part:
                 part.write_bytes(content)
         except OSError as error:
-            self._tell(f"no checkpoint at step {step} ({error.strerror}); training goes on, and the next one is tried")
+            why = str(error.strerror)
+            self._tell(why, f"no checkpoint at step {step} ({why}); training goes on, and the next one is tried")
             return False
         self.step, self._trouble = step, ""
         for old in self._files()[:-KEPT]:
@@ -120,8 +128,7 @@ class Checkpoints:
         """Why there is nothing to go on from."""
         if list(self.folder.glob("*.broken")):
             return "none of its checkpoints is whole"
-        stage = self.folder.name.rpartition("-")[0]
-        others = [file for file in root().glob(f"{stage}-*/identity.json") if file.parent != self.folder]
+        others = [file for file in root().glob(f"{self._stage}-*/identity.json") if file.parent != self.folder]
         for file in sorted(others, key=_written_at, reverse=True)[:1]:
             with contextlib.suppress(*UNREADABLE):
                 return f"since the one that was interrupted, {pipeline.differences(read_json(file), self.identity)}"
@@ -133,21 +140,41 @@ class Checkpoints:
             try:
                 self._lock.acquire()
             except Timeout:
-                self._tell("another process trains the same, and keeps its checkpoints for both")
+                self._tell("another", "another process trains the same, and keeps its checkpoints for both")
                 return False
             for leftover in self.folder.glob(".*.part"):  # of a process that was killed while it wrote
                 leftover.unlink(missing_ok=True)
             write_json(self.folder / "identity.json", self.identity)
         return True
 
-    def _tell(self, trouble: str) -> None:
-        kind = trouble.partition("(")[2] or trouble
-        if kind != self._trouble:
-            print(f"{self.folder.name.rpartition('-')[0]}: {trouble}", file=sys.stderr, flush=True)
-        self._trouble = kind
+    def _tell(self, trouble: str, sentence: str) -> None:
+        """Say it, unless this trouble is no news."""
+        if trouble != self._trouble:
+            print(f"{self._stage}: {sentence}", file=sys.stderr, flush=True)
+        self._trouble = trouble
+
+    @property
+    def _stage(self) -> str:
+        return self.folder.name.rpartition("-")[0]
 
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("*.safetensors"))  # in the order of their steps
+
+
+def seconds() -> float:
+    """How often to save.
+
+    Raises:
+        BukvaError: BUKVA_CHECKPOINT_SECONDS is no number of seconds.
+    """
+    text = os.environ.get("BUKVA_CHECKPOINT_SECONDS", str(SECONDS))
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise BukvaError(f"BUKVA_CHECKPOINT_SECONDS: {text!r} is no number of seconds; 30 would do.")
+    return value
 
 
 def pack(tree: Any) -> bytes:

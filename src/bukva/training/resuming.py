@@ -1,7 +1,6 @@
 """A training that can be ended at any instant, and goes on where it was."""
 
 import math
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -15,24 +14,6 @@ from bukva.training.checkpoint import Checkpoints, unpack
 from bukva.training.interruption import Interruption
 from bukva.training.loop import DivergedError, Progress, TrainState
 from bukva.training.processes import ALONE, Group
-
-SECONDS = 30.0  # between checkpoints, where BUKVA_CHECKPOINT_SECONDS does not say otherwise
-
-
-def seconds() -> float:
-    """How often to save.
-
-    Raises:
-        BukvaError: BUKVA_CHECKPOINT_SECONDS is no number of seconds.
-    """
-    text = os.environ.get("BUKVA_CHECKPOINT_SECONDS", str(SECONDS))
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise BukvaError(f"BUKVA_CHECKPOINT_SECONDS: {text!r} is no number of seconds; 30 would do.")
-    return value
 
 
 def resume(state: TrainState, checkpoints: Checkpoints, group: Group = ALONE) -> None:
@@ -48,7 +29,7 @@ def resume(state: TrainState, checkpoints: Checkpoints, group: Group = ALONE) ->
 def saving(
     updates: Iterator[Progress], state: TrainState, checkpoints: Checkpoints, asked: Interruption
 ) -> Iterator[Progress]:
-    """The updates of a training, with a checkpoint at its start, at its end, and every `seconds()` between.
+    """The updates of a training, with a checkpoint at its start, at its end, and every so many seconds between.
 
     The last one stays until DVC has the result (bukva.training.leftovers).
 
@@ -62,12 +43,12 @@ def saving(
         SystemExit: 130 or 143, when SIGINT or SIGTERM asked for it.
         BukvaError: the training diverged; what was saved before is kept.
     """
-    every, saved_at = seconds(), -math.inf if checkpoints.step is None else time.monotonic()
+    saved_at = -math.inf if checkpoints.step is None else time.monotonic()
     try:
         for progress in updates:
             yield progress
             ends = asked.signal
-            if ends or time.monotonic() - saved_at >= every:
+            if ends or time.monotonic() - saved_at >= checkpoints.seconds:
                 _save(state, progress, checkpoints)
                 saved_at = time.monotonic()
             if ends:
