@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from chaos.project import Project, Running
 from chaos.scene import (
@@ -17,6 +17,7 @@ from chaos.scene import (
     kill,
     module,
     unfinished,
+    wait_for,
     wait_for_none,
 )
 
@@ -224,77 +225,39 @@ def of_several_processes(scene: Scene, tries: int) -> list[str]:
 
 def of_experiments(scene: Scene, tries: int) -> list[str]:
     """kill -9 of the training of dvc exp run, of --temp and of the queue, each then given again."""
-    lost = []
-    for number, again in zip(range(tries), _ways(scene), strict=False):
-        lost.append(again(number))
+    project, lost = scene.with_seed(7), []
+    project.commit("for experiments")
+    for number, kind in enumerate(((), ("--temp",), ("--queue",))[:tries]):
+        changes = f"train_gpt.n_steps={1200 + number}", "train_gpt.eval_every=600"
+        command = "dvc", "exp", "run", *kind, *(word for change in changes for word in ("-S", change))
+        _experiment(project, command, killed=True)
+        printed = _experiment(project, command, killed=False)
+        fault = "" if "resumed at step" in printed else f"it began anew: {printed}"
+        lost.append(fault or unfinished(project, [0, 600, 1200, *([1200 + number] if number else [])]))
     return lost
 
 
-def _ways(scene: Scene) -> Iterator:  # type: ignore[type-arg]
-    project = scene.with_seed(7)
-    project.commit("for experiments")
-
-    def once(number: int, *kind: str) -> str:
-        changes = f"train_gpt.n_steps={1200 + number}", "train_gpt.eval_every=600"
-        command = ["dvc", "exp", "run", *kind, *(word for change in changes for word in ("-S", change))]
-        queued = "--queue" in kind
-
-        def started() -> Running:
-            if queued:
-                project.run(*command)
-                return project.start("dvc", "queue", "start")
-            return project.start(*command)
-
-        running = started()
-        if queued:
-            running.status()
-            deadline = time.monotonic() + 60
-            while not has_checkpoint(project) and time.monotonic() < deadline:
-                time.sleep(0.05)
-        else:
-            assert running.until(lambda: has_checkpoint(project)), running.printed
+def _experiment(project: Project, command: tuple[str, ...], killed: bool) -> str:
+    """Run an experiment, and kill its training once it has a checkpoint; returns what was printed."""
+    running, queued = project.start(*command), "--queue" in command
+    if queued:
+        running.status()
+        running = project.start("dvc", "queue", "start")  # its workers go on without it
+        running.status()
+    if killed:
+        wait_for(lambda: has_checkpoint(project))
         kill(project, module("train-gpt"))
-        if not queued:
-            running.status()
-        else:
-            _wait_for_queue(project)
-        project.run("git", "checkout", "-q", "params.yaml")
-        again = started()
-        if queued:
-            again.status()
-            _wait_for_queue(project)
-            printed = project.run("dvc", "queue", "logs", _last_task(project))
-        else:
-            again.status()
-            printed = again.printed
-        project.run("git", "checkout", "-q", ".")
-        fault = "" if "resumed at step" in printed else f"it began anew: {printed}"
-        return fault or unfinished(project, [0, 600, 1200, 1200 + number] if number else [0, 600, 1200])
-
-    yield lambda number: once(number)
-    yield lambda number: once(number, "--temp")
-    yield lambda number: once(number, "--queue")
-
-
-def _wait_for_queue(project: Project) -> None:
-    deadline = time.monotonic() + 100
-    while re.search(r"Running|Queued", project.run("dvc", "queue", "status")) and time.monotonic() < deadline:
-        time.sleep(0.5)
-
-
-def _last_task(project: Project) -> str:
-    rows = [line.split() for line in project.run("dvc", "queue", "status").splitlines()[1:] if line.strip()]
-    return next(row[0] for row in rows if "Success" in row)
+    if queued:
+        wait_for(lambda: not re.search(r"Running|Queued", project.run("dvc", "queue", "status")))
+    running.status()
+    project.run("git", "checkout", "-q", ".")  # DVC leaves what -S has changed
+    tasks = re.findall(r"^[0-9a-f]{7}", project.run("dvc", "queue", "status"), re.MULTILINE)
+    return running.printed + "".join(project.run("dvc", "queue", "logs", task) for task in tasks)
 
 
 def _ends(project: Project) -> bool:
     """Whether the training ends by itself in a few seconds."""
-    until = time.monotonic() + 20
-    while project.processes(module("train-gpt")):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.1)
-    return True
+    return not wait_for_none(lambda: project.processes(module("train-gpt")), 20)
 
 
 def _trapped(project: Project, trap: str, *command: str) -> tuple[int, str]:

@@ -7,8 +7,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from chaos.project import Project
+from chaos.project import PATIENCE_SECONDS, Project
+
+T = TypeVar("T")
 
 STAGES = "download", "clean", "tokenize", "split", "train-bigram", "train-gpt", "evaluate", "sample", "publish"
 LONGER: dict[str, dict[str, object]] = {
@@ -127,9 +130,14 @@ def unfinished(project: Project, steps: list[int], runs: int = 1) -> str:
     return "a run is left RUNNING" if "RUNNING" in project.statuses() else ""
 
 
-def wait_for_none(found: Callable[[], list[str]], seconds: float = 5.0) -> list[str]:
+def wait_for(true: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    assert not wait_for_none(lambda: not true(), PATIENCE_SECONDS)
+
+
+def wait_for_none(found: Callable[[], T], seconds: float = 5.0) -> T:
     """What a function finds, once it finds nothing or that time is over: some processes end a moment later."""
     until = time.monotonic() + seconds
     while (left := found()) and time.monotonic() < until:
-        time.sleep(0.1)
+        time.sleep(0.05)
     return left
