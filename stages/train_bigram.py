@@ -7,7 +7,7 @@ import torch
 from typer import Argument
 
 from bukva import cli, progress
-from bukva.compute import prepare
+from bukva.compute import prepare, refuse_too_large
 from bukva.evaluation.floors import count_pairs
 from bukva.modelfolder import save_model
 from bukva.models.bigram import BigramConfig
@@ -42,6 +42,7 @@ def main(
         machine = prepare(params.compute)
         tokenizer = CharTokenizer.load(vocab)
         config = BigramConfig(vocab_size=len(tokenizer), block_size=recipe.block_size)
+        refuse_too_large(config, recipe, machine)
         state = start(config, recipe, machine)
         initial = state.weights()
         resume(state, checkpoints)

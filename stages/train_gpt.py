@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument
 
 from bukva import cli, progress
-from bukva.compute import prepare
+from bukva.compute import prepare, refuse_too_large
 from bukva.modelfolder import save_model
 from bukva.models.gpt import GPTConfig
 from bukva.params import read_params
@@ -43,6 +43,7 @@ def main(
         tokenizer = CharTokenizer.load(vocab)
         config = GPTConfig(vocab_size=len(tokenizer), **params.model.model_dump())
         log.metrics({"n_parameters": config.n_parameters})
+        refuse_too_large(config, recipe, machine, group.local_size)
         state = start(config, recipe, machine)
         initial = state.weights()
         resume(state, checkpoints, group)

@@ -76,6 +76,6 @@ def keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:
         ordered[:, top_k:] = float("-inf")
     if top_p < 1:
         shares = ordered.softmax(dim=-1)
-        before = shares.cumsum(dim=-1) - shares  # what the likelier ones hold already; 0 for the first, so one stays
-        ordered[before >= top_p] = float("-inf")
+        before = shares.cumsum(dim=-1) - shares  # what the likelier ones hold already
+        ordered[:, 1:][before[:, 1:] >= top_p] = float("-inf")  # the likeliest stays, however small top_p is
     return torch.empty_like(logits).scatter_(-1, order, ordered)

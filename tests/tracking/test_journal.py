@@ -1,5 +1,6 @@
 """What a stage says about itself, whatever happens to it."""
 
+import json
 import os
 import signal
 import subprocess
@@ -220,6 +221,19 @@ def test_an_interrupted_journal_goes_on_without_telling_a_point_twice(alone: Pat
         (20, {"val_nats_per_char": 2.0, "chars_per_second": 7.0}),
     ]
     assert list(told[3][1]) == ["seconds"]
+
+
+def test_the_seconds_of_an_interrupted_training_are_those_of_all_its_parts(alone: Path, params: Params) -> None:
+    interrupted(params)
+    file = the_journal().folder / FILE
+    start, end = map(json.loads, file.read_text().splitlines())
+    hour = start | {"at": 0}, {"record": "metrics", "at": 3_600_000, "step": 1, "values": {"val": 1.0}}
+    resumed = {"record": "resumed", "at": 9_000_000}, end | {"at": 9_060_000}
+    file.write_text("".join(f"{json.dumps(record)}\n" for record in (*hour, *resumed)))
+    with journal("train-gpt", params, of="train-gpt-01"):
+        pass
+    seconds = [record["values"]["seconds"] for record in records() if "seconds" in record.get("values", {})]
+    assert seconds == [pytest.approx(3660, abs=5)]
 
 
 def interrupted(params: Params, stage: str = "train-gpt", of: str = "train-gpt-01") -> None:

@@ -163,10 +163,15 @@ def _find(params: Download, scratch: Path, on_progress: Progress, note: Note) ->
 
 
 def _local(path: str) -> _Shelf:
-    place = resolve(path)
+    try:
+        place = resolve(path)
+        is_there = place.exists()
+    except (OSError, RuntimeError) as error:  # a name that is too long, the home of a user that nobody knows
+        what = f"cannot be looked for ({getattr(error, 'strerror', None) or error})"
+        raise BukvaError(f"params.yaml, download.path: {path[:80]!r} {what}; a shorter path would do.") from None
     if place.is_dir():
         return _browse(place, path)
-    if not place.exists():
+    if not is_there:
         what = "is not there"
     elif place.suffix.lower() != ".txt":
         what = "is no .txt file"

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
+from bukva.addresses import shown
 from bukva.errors import BukvaError
 from bukva.files import atomic_file, resolve, sha256
 from bukva.text.archives import MAX_BYTES
@@ -97,16 +98,6 @@ def obtain(url: str, name: str, folder: Path, on_progress: Progress, note: Note,
         hint = f"A folder that holds {name}, named by BUKVA_MIRROR, would do too."
         raise UnreachableError(f"{error} {hint}") from None
     return folder / name
-
-
-def shown(url: str) -> str:
-    """An address as it may be printed: without user, password, query and fragment."""
-    try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018  raises where a bare / ? or # in a password makes its beginning look like a port
-    except ValueError:
-        return "the address, which is malformed"
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 @dataclass

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
+from bukva.addresses import shown
 from bukva.tracking import ui
 from bukva.tracking.follow import follow
 from bukva.tracking.records import read_journals
-from bukva.tracking.store import connect, explain, tracking_uri, without_password
+from bukva.tracking.store import connect, explain, tracking_uri
 from bukva.tracking.sync import View
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -27,7 +28,7 @@ def sync_command(experiment: Annotated[str, typer.Option(help="only this one")] 
         print(sentence)
     if refused:
         raise typer.Exit(1)
-    print(f"{without_password(tracking_uri())} has all {len(journals)} stage executions.")
+    print(f"{shown(tracking_uri())} has all {len(journals)} stage executions.")
 
 
 @app.command("follow")
@@ -59,7 +60,7 @@ def _one_line_on_trouble() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        print(f"{without_password(tracking_uri())}: {explain(error)}")
+        print(f"{shown(tracking_uri())}: {explain(error)}")
         raise typer.Exit(1) from None
 
 

@@ -6,8 +6,9 @@ import threading
 import time
 from pathlib import Path
 
+from bukva.addresses import shown
 from bukva.tracking.records import Journal, open_journal, read_journals
-from bukva.tracking.store import connect, explain, tracking_uri, without_password
+from bukva.tracking.store import connect, explain, tracking_uri
 from bukva.tracking.sync import View
 
 LOOK_SECONDS = 0.2
@@ -45,7 +46,7 @@ def follow(folder: Path) -> bool:
 
 def _tell(journal: Journal, trouble: str) -> None:
     """One line for the log: when, where, what is missing, why, and what would do."""
-    when, where = time.strftime("%Y-%m-%d %H:%M:%S"), without_password(tracking_uri())
+    when, where = time.strftime("%Y-%m-%d %H:%M:%S"), shown(tracking_uri())
     what = journal.id.rpartition("/")[0]
     remedy = "It is tried again while the stage runs; make sync completes it."
     with contextlib.suppress(OSError):  # the log may lie on the very disk that is full

@@ -45,7 +45,7 @@ def journal(stage: str, params: Params, *, silent: bool = False, of: str = "", r
         raise
     finally:
         if status != "KILLED":  # an interrupted training goes on, and its time is not yet known
-            log.metrics({"seconds": round(time.perf_counter() - started_at, 3)})
+            log.metrics({"seconds": round(log.seconds_before + time.perf_counter() - started_at, 3)})
         log.end(status, note)
         if status in ("FAILED", "KILLED"):
             follower = follower or _follow(log)

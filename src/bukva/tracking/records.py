@@ -68,6 +68,7 @@ class Log:
         self._file: FileIO | None = None
         self._told = False
         self._points: set[tuple[str, int]] = set()  # those that the journal has already, by name and step
+        self.seconds_before = 0.0  # that the execution ran before it was interrupted
         if silent:
             return
         with self._harmless():
@@ -133,9 +134,11 @@ class Log:
         if status == "RUNNING" or (status == "FINISHED" and not resumes):
             return False
         self.folder, self._file = same[-1].folder, _open_locked(same[-1].folder / FILE)
-        for record in same[-1].read()[0]:
-            if record["record"] == "metrics":
-                self._points |= {(name, record["step"]) for name in record["values"]}
+        records = same[-1].read()[0]
+        self._points = {
+            (name, record["step"]) for record in records if record["record"] == "metrics" for name in record["values"]
+        }
+        self.seconds_before = _seconds(records)
         self._file.write(b"\n")  # a line that a kill has torn ends here, and is no record
         self._write("resumed", pid=os.getpid(), host=socket.gethostname())
         return True
@@ -254,6 +257,16 @@ def _new_folder(parent: Path, stage: str) -> Path:
             folder = parent / f"{stage}-{number:03d}"
             folder.mkdir()
             return folder
+
+
+def _seconds(records: list[Record]) -> float:
+    """How long an execution ran, in all its parts, each as far as the journal tells of it."""
+    total, began, last = 0, 0, 0
+    for record in records:
+        if record["record"] in ("start", "resumed"):
+            total, began = total + last - began, record["at"]
+        last = record["at"]
+    return (total + last - began) / 1000
 
 
 def _user() -> str:

@@ -6,7 +6,6 @@ and it reads its environment, which is set first.
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from filelock import FileLock
 
+from bukva import addresses
 from bukva.errors import BukvaError
 from bukva.files import project_root
 
@@ -123,10 +123,10 @@ def is_server() -> bool:
 
 def without_password(text: object) -> str:
     """A text for people and logs: without users in addresses, and without passwords and tokens anywhere."""
-    shown = re.sub(r"(?<=://)\S*(?=@)", "***", str(text))
+    told = addresses.without_password(text)
     for secret in _secrets():
-        shown = shown.replace(secret, "***")
-    return shown
+        told = told.replace(secret, addresses.HIDDEN)
+    return told
 
 
 def explain(error: BaseException) -> str:
@@ -144,8 +144,10 @@ def _scheme() -> str:
 
 
 def _secrets() -> set[str]:
-    address = urlsplit(tracking_uri())
-    secrets = [address.password or "", *parse_qs(address.query).get("password", [])]
+    secrets = []
+    with contextlib.suppress(ValueError):  # an address that is none
+        address = urlsplit(tracking_uri())
+        secrets += [address.password or "", *parse_qs(address.query).get("password", [])]
     secrets += [os.environ.get(name, "") for name in ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")]
     return {form(secret) for secret in secrets if secret for form in (str, quote, unquote)}
 
@@ -176,7 +178,7 @@ def _look_into_database() -> None:
     if revision and revision not in migrations.get_heads():
         raise BukvaError(
             f"The tables are of an older MLflow (their version {revision}) that others may use; after a backup, this "
-            f"would do: mlflow db upgrade '{without_password(tracking_uri())}'"
+            f"would do: mlflow db upgrade '{addresses.shown(tracking_uri())}'"
         )
 
 

@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from bukva.compute import refuse_crowd
 from bukva.errors import BukvaError
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def _launch(processes: int) -> None:
             f"params.yaml, train_gpt.processes: {processes} cannot be shared out among the {machines} machines of "
             f"PET_NNODES; a multiple of {machines} would do."
         )
+    refuse_crowd(processes // machines)
     # the launcher says by itself, in many lines, what is said below in one
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # bukva.compute sets the real number; unset, the launcher warns

@@ -55,7 +55,7 @@ def worth_of_lengths(gpt: GPT, ids: Ids, n_chars: int) -> list[dict[str, float]]
         For each length: chars, bits_per_char, and the standard error of its difference to the whole block.
     """
     T, device = gpt.block_size, gpt.wte.weight.device
-    asked = np.unique(np.linspace(T, len(ids) - 1, n_chars).astype(np.int64))
+    asked = np.unique(np.linspace(T, len(ids) - 1, min(n_chars, len(ids) - T)).astype(np.int64))
     window = torch.from_numpy(ids[asked[:, None] + np.arange(-T, 1)].astype(np.int64)).to(device)  # (n, T + 1)
     lengths = [*(2**i for i in range(T.bit_length()) if 2**i < T), T]
     batch_chars = BATCH_CHARS[window.device.type]
