@@ -39,7 +39,7 @@ ROWS = (
         "os.fsync, os.replace and os.rename kill it at their n-th call, the kernel kills it inside a write by "
         "RLIMIT_FSIZE; in each of the eight stages with outputs, checkpoints among them",
         killing.at_fault_points,
-        13,
+        8,
         2,
     ),
     Row(
@@ -64,7 +64,7 @@ ROWS = (
         "kill -9 of dvc exp run while it trains",
         "the same, then `git checkout -f main`, for DVC leaves HEAD detached, and the same command again",
         killing.of_dvc_in_an_experiment,
-        2,
+        1,
         0,
     ),
     Row(
@@ -89,7 +89,7 @@ ROWS = (
         "kill -9 of every process, and another experiment goes on",
         "the run that MLflow shows as RUNNING is KILLED when the next stage has started",
         killing.left_running,
-        2,
+        1,
         1,
     ),
     Row(
@@ -102,7 +102,7 @@ ROWS = (
     ),
     Row(
         "processes",
-        "two processes that train together: one killed, or both terminated",
+        "two processes that train together: one killed, terminated, Ctrl-C, dvc killed",
         "train_gpt.processes 2 under torch's launcher",
         killing.of_several_processes,
         4,
@@ -137,7 +137,7 @@ ROWS = (
         "a full disk for checkpoints and for MLflow's database",
         "the same limit, with room for the model: training goes on, exits 0, says so once; then make sync",
         trouble.full_disk_for_checkpoints,
-        2,
+        1,
         1,
     ),
     Row(
@@ -161,7 +161,7 @@ ROWS = (
         "two pipelines at once in one repository",
         "dvc repro beside a dvc repro that trains: refused in DVC's words, nothing mixed",
         trouble.two_pipelines,
-        2,
+        1,
         1,
     ),
     Row(
@@ -169,7 +169,7 @@ ROWS = (
         "a loss that explodes",
         "a learning rate of 1e20: a sentence with step, rate and the last good checkpoint, kept; status FAILED",
         trouble.diverging,
-        2,
+        1,
         1,
     ),
     Row(

@@ -27,6 +27,7 @@ class Scene:
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
+        scratch.mkdir(exist_ok=True)
         self.random = random.Random(SEED)
         self._shim()
         bare = Project(self._new("bare"))

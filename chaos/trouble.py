@@ -166,7 +166,7 @@ def by_tests(*paths: str, keyword: str = "") -> Callable[[Scene, int], list[str]
     def run(_: Scene, __: int) -> list[str]:
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.xml"
-            command = [sys.executable, "-m", "pytest", "-q", "-n", "2", f"--junitxml={report}", *paths]
+            command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *paths]
             if keyword:
                 command += ["-k", keyword]
             subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)

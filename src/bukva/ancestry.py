@@ -45,10 +45,16 @@ def _watch() -> None:
 
 
 def _family() -> "list[tuple[psutil.Process, int]]":
-    """This process and those above it as far as DVC, each with its parent; who loses a parent gets another one."""
+    """This process and those above it as far as DVC, each with its parent; who loses a parent gets another one.
+
+    Of several processes that train together each looks after its launcher only, which passes on what ends it: asked
+    twice, they would end without saving.
+    """
     import psutil
 
     top, process, found = dvc(), psutil.Process(), []
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return [(process, process.ppid())]
     while top and process and process != top:
         found.append((process, process.ppid()))
         process = process.parent()
