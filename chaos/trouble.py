@@ -86,6 +86,7 @@ def _troubles(scratch: Path) -> list[tuple[contextlib.AbstractContextManager[obj
 @contextlib.contextmanager
 def _lock(database: Path) -> Iterator[None]:
     with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.execute("create table one (a)")  # an empty file would be taken for one that is to be made
         connection.execute("begin exclusive")
         yield
 
