@@ -38,6 +38,8 @@ def main(
         for row in ROWS:
             print(f"{row.name:<14}{row.what}")
         return
+    if write and only:
+        raise BukvaError("chaos: --write takes all rows, for a few would replace the whole table.")
     rows, started_at = _chosen(only or [row.name for row in ROWS]), time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="bukva-chaos-", ignore_cleanup_errors=True) as scratch:
         results = _work(rows, Path(scratch))

@@ -237,9 +237,12 @@ def of_experiments(scene: Scene, tries: int) -> list[str]:
     for number, kind in enumerate(((), ("--temp",), ("--queue",))[:tries]):
         changes = f"train_gpt.n_steps={1200 + number}", "train_gpt.eval_every=600"
         command = "dvc", "exp", "run", *kind, *(word for change in changes for word in ("-S", change))
+        before = sum(run["stage"] == "train-gpt" for run in project.training_runs())
         _experiment(project, command, killed=True)
         printed = _experiment(project, command, killed=False)
         fault = "" if "resumed at step" in printed else f"it began anew: {printed}"
+        runs = [run["status"] for run in project.training_runs() if run["stage"] == "train-gpt"]
+        fault = fault or ("" if len(runs) == before + 1 else f"it has several runs in MLflow: {runs}")
         lost.append(fault or unfinished(project, [0, 600, 1200, *([1200 + number] if number else [])]))
     return lost
 

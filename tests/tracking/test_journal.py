@@ -244,14 +244,49 @@ def interrupted(params: Params, stage: str = "train-gpt", of: str = "train-gpt-0
 def test_a_journal_of_another_training_is_left_alone(alone: Path, params: Params) -> None:
     interrupted(params, of="train-gpt-02")
     interrupted(params, stage="train-bigram", of="train-bigram-01")
-    interrupted(params.model_copy(update={"model": params.model.model_copy(update={"n_head": 1})}))
     interrupted(params, of="")
     before = [entry.id for entry in read_journals()]
-    assert len(before) == 4
+    assert len(before) == 3
     with journal("train-gpt", params, of="train-gpt-01"):
-        assert len(read_journals()) == 5
+        assert len(read_journals()) == 4
     with journal("train-gpt", params):
-        assert len(read_journals()) == 6
+        assert len(read_journals()) == 5
+
+
+def with_seed(params: Params, seed: int) -> Params:
+    return params.model_copy(update={"sample": params.sample.model_copy(update={"seed": seed})})
+
+
+def test_an_interrupted_training_goes_on_in_the_journal_of_another_experiment(
+    alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DVC_EXP_NAME", "first")
+    with journal("train-gpt", params, of="train-gpt-02"):
+        pass
+    interrupted(params)
+    began = next(entry for entry in read_journals("first") if entry.start["of"] == "train-gpt-01")
+    monkeypatch.setenv("DVC_EXP_NAME", "second")
+    with journal("train-gpt", with_seed(params, 7), of="train-gpt-01") as log:
+        log.metrics({"val_nats_per_char": 2.0}, step=20)
+        other = Log("clean", with_seed(params, 7))
+    (ended,) = read_journals("first")
+    assert ended.start["of"] == "train-gpt-02"
+    moved, clean = read_journals("second")
+    assert (moved.id, moved.start["at"]) == (began.id, began.start["at"])
+    assert moved.key == clean.key != began.key
+    assert moved.start["experiment"] == "second"
+    assert moved.read()[0][0]["params"]["sample.seed"] == 7  # those of the whole experiment
+    assert moved.status()[0] == "FINISHED"
+    other.end("FINISHED")
+
+
+def test_a_training_that_failed_is_left_to_the_experiment_it_failed_in(alone: Path, params: Params) -> None:
+    with pytest.raises(ZeroDivisionError), journal("train-gpt", params, of="train-gpt-01"):
+        raise ZeroDivisionError
+    with journal("train-gpt", with_seed(params, 7), of="train-gpt-01"):
+        assert len(read_journals()) == 2
+    with journal("train-gpt", params, of="train-gpt-01", resumes=True):
+        assert len(read_journals()) == 2
 
 
 def test_one_that_ended_well_goes_on_only_where_its_outputs_were_lost_again(alone: Path, params: Params) -> None:

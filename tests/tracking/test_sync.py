@@ -206,6 +206,39 @@ def test_why_a_stage_failed_is_its_description(database: Path, params: Params) -
     assert by_name(connect())["clean"].data.tags["mlflow.note.content"] == "book.txt: byte 7 is not UTF-8."
 
 
+def test_a_training_that_goes_on_in_another_experiment_is_shown_there_and_once(
+    database: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DVC_EXP_NAME", "first")
+    with pytest.raises(SystemExit), journal("train-gpt", params, of="train-gpt-01") as log:
+        log.metrics({"val_nats_per_char": 3.0}, 100)
+        raise SystemExit(143)
+    assert sync() == []
+    before = by_name(connect())
+    assert before["train-gpt"].info.status == "KILLED"
+    monkeypatch.setenv("DVC_EXP_NAME", "second")
+    other = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})})
+    with journal("train-gpt", other, of="train-gpt-01") as log:
+        log.metrics({"val_nats_per_char": 3.0}, 100)
+        log.metrics({"val_nats_per_char": 2.0}, 200)
+    with journal("sample", other):
+        pass
+    assert sync() == []
+    store = connect()
+    after = by_name(store)
+    assert after["train-gpt"].info.run_id == before["train-gpt"].info.run_id
+    assert after["train-gpt"].info.status == after["second"].info.status == "FINISHED"
+    assert after["train-gpt"].data.tags["mlflow.parentRunId"] == after["second"].info.run_id
+    assert after["train-gpt"].data.tags["bukva.experiment"] == "second"
+    assert [step for step, _, _ in points(store, after["train-gpt"], "val_nats_per_char")] == [100, 200]
+    assert after["second"].data.params["sample.seed"] == "7"
+    assert after["first"].info.status == "KILLED"
+    assert len(after) == 4
+    now = contents(store)
+    assert sync() == []
+    assert contents(connect()) == now
+
+
 def test_a_process_that_is_gone_was_killed(database: Path, params: Params) -> None:
     log = Log("train-gpt", params)
     sync()

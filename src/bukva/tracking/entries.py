@@ -42,6 +42,13 @@ def stage_tags(start: Record, parent: str, color: int) -> dict[str, str]:
     }
 
 
+def moved(start: Record, parent: str) -> list["RunTag"]:
+    """What changes of a stage's run that now belongs to another experiment."""
+    from mlflow.entities import RunTag
+
+    return [RunTag(name, word) for name, word in ({**_common_tags(start), "mlflow.parentRunId": parent}).items()]
+
+
 def all_params(records: Iterable[Record]) -> list["Param"]:
     """All of params.yaml, if the start is among the records."""
     return [param for record in _only("start", records) for param in _params(record["params"])]

@@ -2,6 +2,7 @@
 
     <project root>/.bukva/journal/<experiment>/<stage>-<NNN>/
         journal.jsonl    one JSON object per line, in order: start, then metrics, artifact, tags, at last end
+        adopted.json     of which experiment it is now, if that is another than the one it began in
         artifacts/       hard links to what the stage wrote
 
 Links, because a queued experiment runs in a folder that DVC deletes; and safe ones, because bukva replaces
@@ -28,7 +29,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from bukva.files import project_root
+from bukva.files import project_root, read_json, write_json
 from bukva.params import SECTIONS, Params
 from bukva.tracking.experiment import Experiment, this_experiment
 
@@ -46,6 +47,7 @@ KINDS = {
 }
 
 FILE = "journal.jsonl"
+ADOPTED = "adopted.json"
 NOTE_CHARS = 1000  # keeps the end record well within the bytes that are read to find it
 TAIL_BYTES = 16384
 
@@ -82,10 +84,7 @@ class Log:
                 id=f"{experiment.name}/{self.folder.name}/{uuid.uuid4().hex}",
                 stage=stage,
                 kind=KINDS[stage],
-                experiment=experiment.name,
-                key=experiment.key,
-                commit=experiment.commit,
-                params=experiment.params,
+                **_of_experiment(experiment),
                 sections=SECTIONS[stage],
                 restored=restored,
                 of=of,
@@ -120,21 +119,16 @@ class Log:
             self._file.close()
 
     def _goes_on(self, experiment: Experiment, of: str, resumes: bool) -> bool:
-        """Whether this experiment has a journal of the same training, which is then continued.
+        """Whether there is an interrupted journal of the same training, which is then continued.
 
-        One that has ended well is another execution, unless there is a checkpoint to go on from: then it was killed
-        before DVC had its outputs.
+        It may have begun in another experiment: DVC gives a new name to whoever types `dvc exp run` again.
         """
-        same = [
-            journal
-            for journal in read_journals(experiment.name)
-            if (journal.key, journal.start["stage"], journal.start.get("of")) == (experiment.key, self.stage, of)
-        ]
-        status = same[-1].status()[0] if same else "RUNNING"
-        if status == "RUNNING" or (status == "FINISHED" and not resumes):
+        journal = _interrupted(experiment, self.stage, of, resumes)
+        if journal is None:
             return False
-        self.folder, self._file = same[-1].folder, _open_locked(same[-1].folder / FILE)
-        records = same[-1].read()[0]
+        self.folder = journal.folder if journal.key == experiment.key else _adopt(journal, experiment)
+        self._file = _open_locked(self.folder / FILE)
+        records = Journal(self.folder, journal.start).read()[0]
         self._points = {
             (name, record["step"]) for record in records if record["record"] == "metrics" for name in record["values"]
         }
@@ -186,7 +180,8 @@ class Journal:
             file.seek(offset)
             new = file.read()
         whole = new[: new.rfind(b"\n") + 1]  # a line without an end is still being written
-        return list(filter(None, map(_parse, whole.splitlines()))), offset + len(whole)
+        records = filter(None, map(_parse, whole.splitlines()))
+        return [self.start if record["record"] == "start" else record for record in records], offset + len(whole)
 
     def status(self) -> tuple[str, int | None]:
         """RUNNING, or how and when the execution ended."""
@@ -237,9 +232,10 @@ def open_journal(folder: Path) -> Journal | None:
     try:
         with (folder / FILE).open("rb") as file:
             start = _parse(file.readline())
+        adopted = read_json(folder / ADOPTED) if (folder / ADOPTED).exists() else {}
     except FileNotFoundError:
         return None
-    return Journal(folder, start) if start and start["record"] == "start" else None
+    return Journal(folder, start | adopted) if start and start["record"] == "start" else None
 
 
 def now() -> int:
@@ -267,6 +263,37 @@ def _seconds(records: list[Record]) -> float:
             total, began = total + last - began, record["at"]
         last = record["at"]
     return (total + last - began) / 1000
+
+
+def _interrupted(experiment: Experiment, stage: str, of: str, resumes: bool) -> Journal | None:
+    """The last journal of a training that can go on.
+
+    That is one that was killed; in the same experiment also one that failed, on a full disk for example; and where
+    there is a checkpoint also one that ended well, for it was killed before DVC had its outputs.
+    """
+    for journal in reversed(read_journals()):
+        if (journal.start["stage"], journal.start.get("of")) == (stage, of):
+            status, is_ours = journal.status()[0], journal.key == experiment.key
+            if status == "KILLED" or (status == "FAILED" and is_ours) or (status == "FINISHED" and resumes):
+                return journal
+    return None
+
+
+def _adopt(journal: Journal, experiment: Experiment) -> Path:
+    """Give an interrupted journal to the experiment that goes on with it; returns its new folder."""
+    folder = _new_folder(journals_root() / experiment.name, journal.start["stage"])
+    journal.folder.rename(folder)
+    write_json(folder / ADOPTED, _of_experiment(experiment))
+    return folder
+
+
+def _of_experiment(experiment: Experiment) -> Record:
+    return {
+        "experiment": experiment.name,
+        "key": experiment.key,
+        "commit": experiment.commit,
+        "params": experiment.params,
+    }
 
 
 def _user() -> str:

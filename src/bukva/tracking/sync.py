@@ -104,7 +104,7 @@ class View:
 
     def _runs_of(self, journal: Journal) -> tuple[Shown, Shown]:
         """The run of the whole experiment and that of the stage, created if need be."""
-        if journal.id not in self._shown:
+        if journal.id not in self._shown or self._shown[journal.id].key != journal.key:
             with lock():
                 self._remember(self._store.runs(journal.key))  # another process may have been first
                 if journal.key not in self._shown:
@@ -114,6 +114,8 @@ class View:
                     color = sum(shown.kind == "training" for shown in self._shown.values())
                     tags = entries.stage_tags(journal.start, parent, color)
                     self._create(journal, journal.start["stage"], tags)
+                elif self._shown[journal.id].key != journal.key:
+                    self._move(journal)
         return self._shown[journal.key], self._shown[journal.id]
 
     def _create(self, journal: Journal, name: str, tags: Mapping[str, str]) -> None:
@@ -121,6 +123,15 @@ class View:
         with only_once():
             run = self._client.create_run(experiment, start_time=started_at, tags=dict(tags), run_name=name)
         self._remember([run])
+
+    def _move(self, journal: Journal) -> None:
+        """Show a training that goes on in another experiment there; what it began in is left as killed."""
+        run, whole = self._shown[journal.id], self._shown[journal.key]
+        self._client.log_batch(whole.run_id, params=entries.all_params([journal.start]))
+        self._client.log_batch(run.run_id, tags=entries.moved(journal.start, whole.run_id))
+        former, run.key = self._shown.get(run.key), journal.key
+        if former and not any(shown.key == former.key and shown.journal for shown in self._shown.values()):
+            self._set_status(former, "KILLED", journal.start["at"])
 
     def _upload(self, run: Shown, artifacts: Path, name: Path) -> None:
         kept = artifacts / name
