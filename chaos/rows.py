@@ -40,7 +40,7 @@ ROWS = (
         "RLIMIT_FSIZE; in each of the eight stages with outputs, checkpoints among them",
         killing.at_fault_points,
         8,
-        2,
+        1,
     ),
     Row(
         "between",

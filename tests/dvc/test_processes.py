@@ -58,7 +58,7 @@ def test_micro_batches_follow_the_curve_of_whole_ones(fresh):
 
 @pytest.mark.parametrize(("name", "exit_code"), [("SIGKILL", 1), ("SIGTERM", 143)])
 def test_one_that_ends_ends_all_with_a_sentence(fresh, name, exit_code):
-    fresh.set({"train_gpt": {"processes": 2, "n_steps": 100_000, "eval_every": 100_000}})
+    fresh.set({"train_gpt": {"processes": 2, "n_steps": 100_000, "eval_every": 100_000, "seed": exit_code}})
     environment = fresh.env | {"PYTHONPATH": "src", "DVC_ROOT": str(fresh.folder)}
     log = fresh.folder / ".bukva/two.log"
     with log.open("w") as output:

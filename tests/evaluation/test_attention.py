@@ -255,6 +255,7 @@ def test_the_exact_bigram_is_counted_on_train_and_smoothed():
 # ---- the mask
 
 
+@pytest.mark.slow
 def test_without_the_mask_a_model_reads_its_answers_and_knows_nothing_else():
     torch.manual_seed(1)
     config = GPTConfig(V, 3, nh, 32, 64, 0.0)
@@ -323,6 +324,7 @@ def test_a_sentence_that_was_asked_for_is_the_one_that_is_drawn():
     assert study({"trained": gpt()}, TOKENIZER, parts, asked, CPU).numbers["sentence"] == "ба!"
 
 
+@pytest.mark.slow
 def test_the_report_is_written_whole_and_to_the_same_bytes(found, tmp_path):
     for name in ("a", "b"):
         attention_report(found, tmp_path / name)
