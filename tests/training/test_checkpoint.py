@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from equality import same
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -199,24 +200,6 @@ def test_an_interval_that_is_none_is_a_sentence(monkeypatch, text):
     monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", text)
     with pytest.raises(BukvaError, match=rf"BUKVA_CHECKPOINT_SECONDS: '{text}' is no number of seconds; 30 would do."):
         seconds()
-
-
-def same(one, other):
-    """Equal to the byte, tensors too; a tuple that was saved comes back as a list."""
-    if not isinstance(one, list | tuple):
-        assert type(one) is type(other)
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key in one:
-            same(one[key], other[key])
-    elif isinstance(one, list | tuple):
-        for a, b in zip(one, other, strict=True):
-            same(a, b)
-    elif isinstance(one, torch.Tensor):
-        assert one.dtype == other.dtype
-        assert torch.equal(one, other)
-    else:
-        assert one == other
 
 
 TREES = st.recursive(

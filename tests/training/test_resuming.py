@@ -7,6 +7,7 @@ import signal
 import numpy as np
 import pytest
 import torch
+from equality import same
 
 from bukva.compute import Machine
 from bukva.errors import BukvaError
@@ -55,24 +56,6 @@ def resumed(checkpoints, numbers):
 
 def saved_steps(checkpoints):
     return [int(file.name[:9]) for file in sorted(checkpoints.folder.glob("*.safetensors"))]
-
-
-def same(one, other):
-    """Equal to the byte, tensors too; a tuple that was saved comes back as a list."""
-    if not isinstance(one, list | tuple):
-        assert type(one) is type(other)
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key in one:
-            same(one[key], other[key])
-    elif isinstance(one, list | tuple):
-        for a, b in zip(one, other, strict=True):
-            same(a, b)
-    elif isinstance(one, torch.Tensor):
-        assert one.dtype == other.dtype
-        assert torch.equal(one, other)
-    else:
-        assert one == other
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
