@@ -13,6 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bukva import pipeline
+from bukva.errors import BukvaError
 from bukva.params import read_params
 from bukva.training import leftovers
 from bukva.training.checkpoint import Checkpoints
@@ -130,6 +131,15 @@ def test_the_stages_behind_a_training_forget_those_of_what_they_read_and_no_othe
     forget(params)
     assert not present.exists()
     assert interrupted.exists()
+
+
+def test_what_a_training_lacks_is_no_fault_of_the_stages_behind_it(project, folder, monkeypatch):
+    def unreadable(*_):
+        raise BukvaError("data/split: not there")
+
+    monkeypatch.setattr(pipeline, "identity", unreadable)
+    forget(read_params(SRC.parent / "params.yaml"))
+    assert folder.exists()
 
 
 def test_without_any_nothing_is_read(project, monkeypatch):

@@ -17,6 +17,7 @@ import psutil
 
 from bukva import pipeline
 from bukva.ancestry import dvc
+from bukva.errors import BukvaError
 from bukva.files import project_root, read_json, write_json
 from bukva.params import Params
 
@@ -43,7 +44,8 @@ def forget(params: Params) -> None:
     """
     for stage in STAGES:
         if any(root().glob(f"{stage}-*")):  # to know which one, much has to be read
-            shutil.rmtree(folder_of(stage, pipeline.identity(stage, params)), ignore_errors=True)
+            with contextlib.suppress(BukvaError):  # what a training needs and this stage does not
+                shutil.rmtree(folder_of(stage, pipeline.identity(stage, params)), ignore_errors=True)
 
 
 def finish(stage: str, curve: Path, folder: Path) -> None:
