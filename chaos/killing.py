@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from chaos.project import Project, Running
 from chaos.scene import (
-    LONGER,
     STAGES,
+    STEPS,
     Scene,
     difference,
     halves,
@@ -26,7 +26,6 @@ POINTS = (
     "write:2000", "write:9000",
 )  # fmt: skip
 POINTS_OF_CHECKPOINTS = "fsync-before:7", "fsync-after:8", "replace-before:4", "replace-after:5", "replace-before:6"
-STEPS = list(range(0, 401, 100))
 
 
 class Training:
@@ -193,11 +192,8 @@ def by_signals(scene: Scene, tries: int) -> list[str]:
     def terminate(_: Running) -> None:
         kill(training.project, module("train-gpt"), signal.SIGTERM)
 
-    def press_ctrl_c(running: Running) -> None:
-        os.killpg(running.process.pid, signal.SIGINT)
-
     for number in range(tries):
-        end, status = ((terminate, 143), (press_ctrl_c, 130))[number % 2]
+        end, status = ((terminate, 143), (_press_ctrl_c, 130))[number % 2]
         running = training.broken(end)
         said = f"exited with {status}" in running.printed and "which is saved" in running.printed
         verdict = [run["status"] for run in training.project.training_runs()][-1]
@@ -217,15 +213,12 @@ def of_several_processes(scene: Scene, tries: int) -> list[str]:
     def terminate(_: Running) -> None:
         training.project.processes(module("train-gpt"))[0].terminate()
 
-    def press_ctrl_c(running: Running) -> None:
-        os.killpg(running.process.pid, signal.SIGINT)
-
     def kill_dvc(running: Running) -> None:
         running.process.kill()
         _ends(training.project)
 
     for number in range(tries):
-        training.broken((kill_one, terminate, press_ctrl_c, kill_dvc)[number % 4])
+        training.broken((kill_one, terminate, _press_ctrl_c, kill_dvc)[number % 4])
         lost.append(training.again())
     return lost
 
@@ -265,6 +258,11 @@ def _experiment(project: Project, command: tuple[str, ...], killed: bool) -> str
     return running.printed + "".join(project.run("dvc", "queue", "logs", task) for task in tasks)
 
 
+def _press_ctrl_c(running: Running) -> None:
+    """What a terminal does: SIGINT to the whole process group."""
+    os.killpg(running.process.pid, signal.SIGINT)
+
+
 def _ends(project: Project) -> bool:
     """Whether the training ends by itself in a few seconds."""
     return not wait_for_none(lambda: project.processes(module("train-gpt")), 20)
@@ -288,6 +286,3 @@ def _same_as_forced(scene: Scene, project: Project) -> str:
     whole = scene.forced(project)
     differing = [path for path in whole if whole[path] != interrupted_ones.get(path)]
     return fault or (f"{differing[0]} differs from that of the whole training" if differing else "")
-
-
-assert LONGER["train_gpt"]["n_steps"] == STEPS[-1]

@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from chaos.project import ROOT
-from chaos.scene import Scene, difference, has_checkpoint, kill, module, unfinished
+from chaos.scene import STEPS, Scene, difference, has_checkpoint, kill, module, unfinished
 
 # How many bytes each stage may write into one file: less than an output of it has, more than its journal.
 FULL = {
@@ -25,7 +25,6 @@ FULL = {
     "evaluate": 9000,
 }
 BETWEEN_MODEL_AND_CHECKPOINT = 30_000
-STEPS = list(range(0, 401, 100))
 
 
 def full_disk(scene: Scene, tries: int) -> list[str]:

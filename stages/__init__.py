@@ -5,7 +5,7 @@ beside a busy process, then took five to twelve times as long instead of twice. 
 leaves the others be (docs/log.md). GNU's OpenMP reads the number once, when torch is loaded; it changes no byte of an
 output, and OMP_WAIT_POLICY in the environment comes first.
 
-No byte code is written, by a stage or by what it starts: on a full disk Python before 3.12 leaves half a .pyc under its
+No byte code is written, by a stage or by what it starts: on a full disk Python 3.11 leaves half a .pyc under its
 final name (python/cpython#126606), and from then on no stage could be imported.
 """
 

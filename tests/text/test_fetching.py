@@ -417,20 +417,8 @@ def dripping(request: BaseHTTPRequestHandler, body: bytes, seconds: float, at_on
         time.sleep(seconds)
 
 
-def test_a_slow_drip_counts_as_a_break_though_no_time_out_strikes(server, target, monkeypatch) -> None:
-    monkeypatch.setattr(fetching, "SLOW_SECONDS", 0.1)
-    frail = Frail([])
-
-    def reply(request: BaseHTTPRequestHandler) -> None:
-        (frail if "Range" in request.headers else lambda asked: dripping(asked, BODY, 0.01))(request)
-
-    server.replies["/file"] = reply
-    fetch(server.address + "/file", target, silent, DIGEST)
-    assert target.read_bytes() == BODY
-    assert len(server.asked) == 2
-
-
-def test_a_transfer_that_becomes_a_drip_counts_as_a_break(server, target, monkeypatch) -> None:
+@pytest.mark.parametrize("at_once", [0, 5000], ids=["from the start", "later"])
+def test_a_slow_drip_counts_as_a_break_though_no_time_out_strikes(server, target, monkeypatch, at_once) -> None:
     monkeypatch.setattr(fetching, "SLOW_SECONDS", 0.1)
     frail = Frail([])
 
@@ -438,7 +426,7 @@ def test_a_transfer_that_becomes_a_drip_counts_as_a_break(server, target, monkey
         if "Range" in request.headers:
             frail(request)
         else:
-            dripping(request, BODY, 0.01, at_once=5000)
+            dripping(request, BODY, 0.01, at_once=at_once)
 
     server.replies["/file"] = reply
     fetch(server.address + "/file", target, silent, DIGEST)
