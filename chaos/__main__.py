@@ -66,7 +66,7 @@ def _work(rows: list[Row], scratch: Path) -> dict[Row, list[str]]:
     def work(row: Row) -> list[str]:
         scene, started_at = free.get(), time.perf_counter()
         try:
-            lost = row.work(scene, row.tries)
+            lost = row.lost(scene, row.tries)
         except Exception as error:  # a command that was to end well did not, or not in time; the other rows go on
             lost = [f"{type(error).__name__}: {error}"]
         finally:

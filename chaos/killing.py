@@ -12,10 +12,12 @@ from chaos.scene import (
     STEPS,
     Scene,
     difference,
+    ended_by,
     halves,
     has_checkpoint,
     kill,
     module,
+    start_training,
     unfinished,
     wait_for,
     wait_for_none,
@@ -40,9 +42,7 @@ class Training:
 
     def broken(self, end: Callable[[Running], None]) -> Running:
         """Start it, end it when it has a checkpoint, and wait for what was started."""
-        wait_for_none(self.project.leftovers)
-        running = self.project.start(*self.COMMAND)
-        assert running.until(lambda: has_checkpoint(self.project)), running.printed
+        running = start_training(self.project, *self.COMMAND)
         end(running)
         running.status()
         return running
@@ -67,7 +67,7 @@ def in_every_stage(scene: Scene, tries: int) -> list[str]:
             running.until(lambda stage=stage: project.processes(module(stage)))  # type: ignore[misc]
             time.sleep(scene.random.uniform(0, 0.8 * scene.seconds[stage]))
             kill(project, module(stage))
-            if running.status() and "exited with -9" in running.printed:
+            if running.status() and ended_by(running.printed, signal.SIGKILL):
                 killed += 1
                 lost.append(halves(project, scene.reference))
         project.run("dvc", "repro", "-s", stage)
@@ -81,7 +81,7 @@ def at_fault_points(scene: Scene, tries: int) -> list[str]:
         more = POINTS_OF_CHECKPOINTS if stage.startswith("train") else ()
         for point in scene.random.sample((*POINTS, *more), min(tries, len(POINTS) + len(more))):
             status, printed = _trapped(project, f"{stage}:{point}", "dvc", "repro", "-f", "-s", stage)
-            if status and re.search(r"exited with -(9|25)\b", printed):  # else the stage has no such point
+            if status and ended_by(printed, signal.SIGKILL, signal.SIGXFSZ):  # else the stage has no such point
                 lost.append(halves(project, scene.reference))
         project.run("dvc", "repro", "-f", "-s", stage)  # forced: DVC may have the stage from a try that met no trap
     return _verdict(project, scene, lost)
@@ -134,7 +134,7 @@ def of_dvc_before_it_knows(scene: Scene, tries: int) -> list[str]:
 
 def of_everything(scene: Scene, tries: int) -> list[str]:
     """kill -9 of every process at once, as a power cut does (but for the disk's own memory), then dvc repro."""
-    training, lost = Training(scene, 4, n_steps=1200, eval_every=300), []
+    training, lost = Training(scene, 4, n_steps=2000, eval_every=500), []
 
     def end(_: Running) -> None:
         time.sleep(scene.random.uniform(0, 0.5))
@@ -153,15 +153,14 @@ def of_dvc_in_an_experiment(scene: Scene, tries: int) -> list[str]:
     for number in range(tries):
         project = scene.with_seed(70)
         project.commit("for an experiment")
-        command = "dvc", "exp", "run", "-S", f"train_gpt.n_steps={1000 + number}", "-S", "train_gpt.eval_every=500"
-        running = project.start(*command)
-        assert running.until(lambda project=project: has_checkpoint(project)), running.printed  # type: ignore[misc]
+        command = "dvc", "exp", "run", "-S", f"train_gpt.n_steps={2000 + number}", "-S", "train_gpt.eval_every=1000"
+        running = start_training(project, *command)
         running.process.kill()
         ended = running.status() and _ends(project)
         project.run("git", "checkout", "-qf", "main")
         printed = project.run(*command)
         fault = "" if ended and "resumed at step" in printed else f"it began anew: {printed}"
-        steps = [0, 500, 1000, *([1000 + number] if number else [])]
+        steps = [0, 1000, 2000, *([2000 + number] if number else [])]
         lost.append(fault or unfinished(project, steps))
     return lost
 
@@ -170,7 +169,7 @@ def left_running(scene: Scene, tries: int) -> list[str]:
     """kill -9 of everything while an experiment trains that is not gone on with: the next stage has it KILLED."""
     lost = []
     for number in range(tries):
-        project = scene.with_seed(80 + number, n_steps=1200, eval_every=300)
+        project = scene.with_seed(80 + number, n_steps=2000, eval_every=500)
         running = project.start("dvc", "repro", "train-gpt")
         assert running.until(lambda project=project: _last_point(project) >= 0)  # type: ignore[misc]
         for process in project.everything():
@@ -187,15 +186,15 @@ def left_running(scene: Scene, tries: int) -> list[str]:
 
 def by_signals(scene: Scene, tries: int) -> list[str]:
     """SIGTERM to a training, Ctrl-C at the terminal: saved, KILLED in MLflow, exit status told; then dvc repro."""
-    training, lost = Training(scene, 5, n_steps=1200, eval_every=300), []
+    training, lost = Training(scene, 5, n_steps=2000, eval_every=500), []
 
     def terminate(_: Running) -> None:
         kill(training.project, module("train-gpt"), signal.SIGTERM)
 
     for number in range(tries):
-        end, status = ((terminate, 143), (_press_ctrl_c, 130))[number % 2]
+        end, told = ((terminate, signal.SIGTERM), (_press_ctrl_c, signal.SIGINT))[number % 2]
         running = training.broken(end)
-        said = f"exited with {status}" in running.printed and "which is saved" in running.printed
+        said = ended_by(running.printed, told) and "which is saved" in running.printed
         verdict = [run["status"] for run in training.project.training_runs()][-1]
         fault = "" if verdict == "KILLED" else f"MLflow said {verdict}"
         fault = fault if said else f"it did not say so: {running.printed}"
@@ -205,7 +204,7 @@ def by_signals(scene: Scene, tries: int) -> list[str]:
 
 def of_several_processes(scene: Scene, tries: int) -> list[str]:
     """Two processes that train together: one killed, both terminated, Ctrl-C, dvc killed; then dvc repro."""
-    training, lost = Training(scene, 6, n_steps=1200, eval_every=300, processes=2), []
+    training, lost = Training(scene, 6, n_steps=2000, eval_every=500, processes=2), []
 
     def kill_one(_: Running) -> None:
         training.project.processes(module("train-gpt"))[-1].kill()  # the launcher is the first
@@ -228,7 +227,7 @@ def of_experiments(scene: Scene, tries: int) -> list[str]:
     project, lost = scene.with_seed(7), []
     project.commit("for experiments")
     for number, kind in enumerate(((), ("--temp",), ("--queue",))[:tries]):
-        changes = f"train_gpt.n_steps={1200 + number}", "train_gpt.eval_every=600"
+        changes = f"train_gpt.n_steps={2000 + number}", "train_gpt.eval_every=1000"
         command = "dvc", "exp", "run", *kind, *(word for change in changes for word in ("-S", change))
         before = sum(run["stage"] == "train-gpt" for run in project.training_runs())
         _experiment(project, command, killed=True)
@@ -236,7 +235,7 @@ def of_experiments(scene: Scene, tries: int) -> list[str]:
         fault = "" if "resumed at step" in printed else f"it began anew: {printed}"
         runs = [run["status"] for run in project.training_runs() if run["stage"] == "train-gpt"]
         fault = fault or ("" if len(runs) == before + 1 else f"it has several runs in MLflow: {runs}")
-        lost.append(fault or unfinished(project, [0, 600, 1200, *([1200 + number] if number else [])]))
+        lost.append(fault or unfinished(project, [0, 1000, 2000, *([2000 + number] if number else [])]))
     return lost
 
 
@@ -249,7 +248,7 @@ def _experiment(project: Project, command: tuple[str, ...], killed: bool) -> str
         running.status()
     if killed:
         wait_for(lambda: has_checkpoint(project))
-        kill(project, module("train-gpt"))
+        assert kill(project, module("train-gpt")), running.printed
     if queued:
         wait_for(lambda: not re.search(r"Running|Queued", project.run("dvc", "queue", "status")))
     running.status()

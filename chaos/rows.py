@@ -17,9 +17,14 @@ class Row:
     name: str
     what: str
     how: str
-    work: Fault  # returns what each try lost, or nothing
+    work: Fault
     tries: int = 0
     few: int = 0  # in make test
+
+    def lost(self, scene: Scene, tries: int) -> list[str]:
+        """What each try lost, or nothing; a try at which the fault was not met counts as lost."""
+        verdicts = self.work(scene, tries)
+        return verdicts + ["the fault was not met"] * (max(tries, 1) - len(verdicts))
 
 
 ROWS = (

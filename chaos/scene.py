@@ -1,6 +1,7 @@
 """What the faults have in common: projects to break, and how they look when nothing was broken."""
 
 import random
+import re
 import shutil
 import signal
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from chaos.project import PATIENCE_SECONDS, Project
+from chaos.project import PATIENCE_SECONDS, Project, Running
 
 T = TypeVar("T")
 
@@ -95,6 +96,22 @@ def kill(project: Project, word: str, number: signal.Signals = signal.SIGKILL) -
     for process in processes[:1]:
         process.send_signal(number)
     return bool(processes)
+
+
+def ended_by(printed: str, *numbers: signal.Signals) -> bool:
+    """Whether DVC says that one of these signals has ended a stage.
+
+    It says -N where its shell has become the stage (bash), 128 + N where the shell waited for it (dash).
+    """
+    return any(re.search(rf"exited with ({-number}|{128 + number})$", printed, re.MULTILINE) for number in numbers)
+
+
+def start_training(project: Project, *command: str, **env: str) -> Running:
+    """Start a command that trains the GPT, and wait until there is something to be lost."""
+    wait_for(lambda: not project.leftovers())  # those of an earlier training go a moment after its end
+    running = project.start(*command, **env)
+    assert running.until(lambda: has_checkpoint(project)), running.printed
+    return running
 
 
 def has_checkpoint(project: Project) -> bool:

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from chaos.scene import has_checkpoint, kill, module
+from chaos.scene import kill, module, start_training
 
 pytestmark = pytest.mark.slow
 
@@ -15,9 +15,8 @@ SEEDS = itertools.count(700)  # DVC would restore what it has trained before
 @pytest.fixture
 def interrupted(fresh):
     """The project with a training that was killed at some step."""
-    fresh.set({"train_gpt": {"n_steps": 600, "eval_every": 100, "seed": next(SEEDS)}})
-    running = fresh.start("dvc", "repro", "train-gpt", **OFTEN)
-    assert running.until(lambda: has_checkpoint(fresh)), running.printed
+    fresh.set({"train_gpt": {"n_steps": 2000, "eval_every": 500, "seed": next(SEEDS)}})
+    running = start_training(fresh, "dvc", "repro", "train-gpt", **OFTEN)
     assert kill(fresh, module("train-gpt"))
     assert running.status() != 0
     assert not (fresh.folder / "data/models/gpt").exists()
