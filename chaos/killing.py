@@ -126,7 +126,7 @@ def of_dvc_before_it_knows(scene: Scene, tries: int) -> list[str]:
         project = scene.with_seed(30 + number)  # new each time: DVC must not have it
         status, _ = _trapped(project, "train-gpt:dvc:1", "dvc", "repro", "train-gpt")
         printed = project.run("dvc", "repro", "train-gpt")
-        fault = "" if status else "dvc was not killed"
+        fault = "" if status == -signal.SIGKILL else "dvc was not killed"
         fault = fault or ("" if "resumed at step 400" in printed else "the training was lost")
         lost.append(fault or unfinished(project, STEPS) or _same_as_forced(scene, project))
     return lost

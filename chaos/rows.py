@@ -100,7 +100,8 @@ ROWS = (
     Row(
         "signals",
         "SIGTERM, and Ctrl-C at the terminal",
-        "the update is finished and saved, status KILLED, exit status 143 or 130; SIGINT goes to the process group",
+        "the update is finished and saved, status KILLED, the stage exits with 143 or 130 (of Ctrl-C DVC says -2 where "
+        "its shell is dash); SIGINT goes to the process group",
         killing.by_signals,
         4,
         2,

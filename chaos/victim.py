@@ -7,7 +7,8 @@ clean:fsync-before:2. The operations:
     fsync, replace, rename      killed before or after (-before, -after) the COUNT-th of the process
     write                       killed by the kernel inside the write that makes a file longer than COUNT bytes
     full                        that write fails instead, as on a full disk, until the end of the process
-    dvc                         at the end of the stage, when its outputs are written, DVC is killed
+    dvc                         at the end of the stage, when its outputs are written, DVC is killed: the leader of the
+                                session, for a shell may stand between it and the stage
 """
 
 import atexit
@@ -37,7 +38,7 @@ def prepare(operation: str, count: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (count, count))
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL if operation == "write" else signal.SIG_IGN)
     elif operation == "dvc":
-        atexit.register(os.kill, os.getppid(), signal.SIGKILL)
+        atexit.register(os.kill, os.getsid(0), signal.SIGKILL)
     else:
         name, _, when = operation.partition("-")
         real, lock, calls = getattr(os, name), threading.Lock(), [0]

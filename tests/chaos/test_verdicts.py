@@ -19,7 +19,7 @@ def as_dvc_says(shell, number):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
 def test_the_signal_that_ended_a_stage_is_seen_through_every_shell(shell, number):
     assert ended_by(as_dvc_says(shell, number), number)
 
