@@ -89,11 +89,12 @@ def at_fault_points(scene: Scene, tries: int) -> list[str]:
 
 def between_mlflow_and_checkpoint(scene: Scene, tries: int) -> list[str]:
     """kill -9 of a training when MLflow has points that no checkpoint has, then dvc repro."""
-    steps = list(range(0, 6001, 100))
-    project, lost = scene.with_seed(1, n_steps=6000, eval_every=100), []
-    for number in range(tries):
+    steps = list(range(0, 15_001, 300))  # long beside the seconds that MLflow needs to start
+    project, lost = scene.with_seed(1, n_steps=steps[-1], eval_every=steps[1]), []
+    for _ in range(tries):
+        known = max(0, _last_point(project))
         running = project.start("dvc", "repro", "train-gpt", BUKVA_CHECKPOINT_SECONDS="3600")
-        seen = running.until(lambda number=number: _last_point(project) > 100 * number)  # type: ignore[misc]
+        seen = running.until(lambda known=known: _last_point(project) > known)  # type: ignore[misc]
         kill(project, module("train-gpt"))
         running.status()
         lost.append("" if seen else "MLflow saw nothing")
