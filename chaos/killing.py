@@ -170,7 +170,7 @@ def left_running(scene: Scene, tries: int) -> list[str]:
     """kill -9 of everything while an experiment trains that is not gone on with: the next stage has it KILLED."""
     lost = []
     for number in range(tries):
-        project = scene.with_seed(80 + number, n_steps=2000, eval_every=500)
+        project = scene.with_seed(80 + number, n_steps=15_000, eval_every=500)
         running = project.start("dvc", "repro", "train-gpt")
         assert running.until(lambda project=project: _last_point(project) >= 0)  # type: ignore[misc]
         for process in project.everything():
