@@ -56,7 +56,7 @@ class Download(Section):
 
     corpus: Literal["sample", "ruslit", "tinyshakespeare", "local", "url"]
     path: Annotated[str, Field(min_length=1)]
-    url: Annotated[str, Field(max_length=2048)]  # no server reads a longer one
+    url: Annotated[str, Field(max_length=2048)]  # as many as sitemaps.org allows
     sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 
     @model_validator(mode="after")
