@@ -13,6 +13,7 @@ import json
 import math
 import os
 import queue
+import re
 import resource
 import shutil
 import subprocess
@@ -36,32 +37,20 @@ from bukva.models.bigram import BigramConfig
 from bukva.models.gpt import GPTConfig
 from bukva.params import PARAMS, WAY_BACK, parse_params
 from bukva.pipeline import paths
+from chaos.project import SMALL
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 60  # that a case may take: the slowest takes 3, and others may need the cores
 MEMORY = 16 << 30  # bytes, lest a case that fails takes the machine with it
-SMALL = {
-    "download": {"path": "book.txt"},
-    "model": {"n_layer": 1, "n_head": 1, "n_embd": 8, "block_size": 16},
-    "compute": {"device": "cpu", "precision": "fp32", "threads": 1},
-    "train_bigram": {"n_steps": 20, "eval_every": 10, "batch_size": 32},
-    "train_gpt": {"n_steps": 20, "eval_every": 10, "batch_size": 8, "warmup_steps": 2},
-    "evaluate": {"context_chars": 200, "attention_windows": 4, "leak_steps": 10},
-    "sample": {"prompts": ["\n"], "n_chars": 20},
-}
 RAW = YAML(typ="safe").load((ROOT / PARAMS).read_text(encoding="utf-8"))
 RAW |= {section: RAW[section] | values for section, values in SMALL.items()}
+RAW["download"]["path"], RAW["compute"]["device"] = "book.txt", "cpu"
 
-# A stage and its arguments, by the names that dvc.yaml gives to paths.
+# A stage and its arguments, by the names that dvc.yaml gives to paths; publish has none.
 STAGES = {
-    "download": ["raw"],
-    "clean": ["raw", "clean", "cleaning"],
-    "tokenize": ["clean", "tokens"],
-    "split": ["tokens", "clean", "split", "split_report"],
-    "train_bigram": ["vocab", "split", "bigram", "bigram_curve"],
-    "train_gpt": ["vocab", "split", "gpt", "gpt_curve"],
-    "evaluate": ["split", "bigram", "gpt", "bigram_curve", "gpt_curve", "metrics", "losses", "attention"],
-    "sample": ["bigram", "gpt", "samples"],
+    name.replace("-", "_"): found
+    for name, stage in YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"].items()
+    if (found := re.findall(r"\$\{path\.(\w+)\}", stage["cmd"]))
 }
 # The stages that a section can reach. Evaluate takes ten times as long as all others together, and comes only where it
 # reads the section itself; what of other sections it could stumble over is tried below, beside a key of its own.
