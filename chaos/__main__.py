@@ -43,10 +43,11 @@ def main(
     rows, started_at = _chosen(only or [row.name for row in ROWS]), time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="bukva-chaos-", ignore_cleanup_errors=True) as scratch:
         results = _work(rows, Path(scratch))
-    _show(results, time.perf_counter() - started_at)
+    took = f"In {duration(time.perf_counter() - started_at)}."
+    _show(results, took)
     if write:
         text = PAGE.read_text(encoding="utf-8")
-        write_text(PAGE, TABLE.sub(lambda _: _markdown(results), text))
+        write_text(PAGE, TABLE.sub(lambda _: f"{_markdown(results)}\n{took}\n", text))
     if any(filter(None, [fault for lost in results.values() for fault in lost])):
         raise typer.Exit(1)
 
@@ -82,12 +83,12 @@ def _work(rows: list[Row], scratch: Path) -> dict[Row, list[str]]:
         return dict(zip(rows, pool.map(work, rows), strict=True))
 
 
-def _show(results: dict[Row, list[str]], seconds: float) -> None:
+def _show(results: dict[Row, list[str]], took: str) -> None:
     table = Table("fault", *(f"{name}" for name in ("tried", "survived", "lost")))
     for row, lost in results.items():
         table.add_row(row.what, str(len(lost)), str(lost.count("")), str(len(lost) - lost.count("")))
     Console(highlight=False).print(table)
-    print(f"In {duration(seconds)}.")
+    print(took)
 
 
 def _markdown(results: dict[Row, list[str]]) -> str:

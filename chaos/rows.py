@@ -32,7 +32,7 @@ ROWS = (
         "stages",
         "kill -9 in every stage, at random moments",
         "`dvc repro -f -s STAGE`, its process killed somewhere in the time that the stage takes; no file under a final "
-        "name may differ from that of a whole run; in the end `dvc repro`; five times in each of the nine stages",
+        "name may differ from that of a whole run; in the end `dvc repro`; as often in each stage",
         killing.in_every_stage,
         5,
         1,
@@ -42,7 +42,7 @@ ROWS = (
         "killed inside write, before and after fsync and rename",
         "a program called `python` before the real one (chaos/victim.py) sets the trap in the stage's process: "
         "os.fsync, os.replace and os.rename kill it at their n-th call, the kernel kills it inside a write by "
-        "RLIMIT_FSIZE; in each of the eight stages with outputs, checkpoints among them",
+        "RLIMIT_FSIZE; in each stage with outputs, checkpoints among them",
         killing.at_fault_points,
         8,
         1,
