@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from chaos.project import Project, Running
 from chaos.scene import (
+    LONG,
+    LONGEST,
     STAGES,
     STEPS,
     Scene,
@@ -35,9 +37,8 @@ class Training:
 
     COMMAND = "dvc", "repro", "-f", "-s", "train-gpt"
 
-    def __init__(self, scene: Scene, seed: int, n_steps: int, eval_every: int, **recipe: object) -> None:
-        self.project = scene.with_seed(seed, n_steps=n_steps, eval_every=eval_every, **recipe)
-        self.steps = list(range(0, n_steps + 1, eval_every))
+    def __init__(self, scene: Scene, seed: int, **recipe: object) -> None:
+        self.project = scene.with_seed(seed, LONG, **recipe)
         self.reference = scene.forced(self.project)
 
     def broken(self, end: Callable[[Running], None]) -> Running:
@@ -52,7 +53,7 @@ class Training:
         printed = self.project.run(*self.COMMAND)
         if "resumed at step" not in printed:
             return f"it began anew: {printed}"
-        return unfinished(self.project, self.steps) or difference(self.project, self.reference)
+        return unfinished(self.project, LONG) or difference(self.project, self.reference)
 
 
 def in_every_stage(scene: Scene, tries: int) -> list[str]:
@@ -89,8 +90,7 @@ def at_fault_points(scene: Scene, tries: int) -> list[str]:
 
 def between_mlflow_and_checkpoint(scene: Scene, tries: int) -> list[str]:
     """kill -9 of a training when MLflow has points that no checkpoint has, then dvc repro."""
-    steps = list(range(0, 15_001, 300))  # long beside the seconds that MLflow needs to start
-    project, lost = scene.with_seed(1, n_steps=steps[-1], eval_every=steps[1]), []
+    project, lost = scene.with_seed(1, LONGEST), []
     for _ in range(tries):
         known = max(0, _last_point(project))
         running = project.start("dvc", "repro", "train-gpt", BUKVA_CHECKPOINT_SECONDS="3600")
@@ -99,7 +99,7 @@ def between_mlflow_and_checkpoint(scene: Scene, tries: int) -> list[str]:
         running.status()
         lost.append("" if seen else "MLflow saw nothing")
     project.run("dvc", "repro", "train-gpt")
-    fault = unfinished(project, steps) or _same_as_forced(scene, project)
+    fault = unfinished(project, LONGEST) or _same_as_forced(scene, project)
     return [fault or one for one in lost]
 
 
@@ -110,7 +110,7 @@ def _last_point(project: Project) -> int:
 
 def of_dvc(scene: Scene, tries: int) -> list[str]:
     """kill -9 of dvc while it trains: the training notices, saves and ends; then dvc repro."""
-    training, lost = Training(scene, 2, n_steps=2000, eval_every=500), []
+    training, lost = Training(scene, 2), []
     for _ in range(tries):
         running = training.broken(lambda running: running.process.kill())
         ended = _ends(training.project)
@@ -135,7 +135,7 @@ def of_dvc_before_it_knows(scene: Scene, tries: int) -> list[str]:
 
 def of_everything(scene: Scene, tries: int) -> list[str]:
     """kill -9 of every process at once, as a power cut does (but for the disk's own memory), then dvc repro."""
-    training, lost = Training(scene, 4, n_steps=2000, eval_every=500), []
+    training, lost = Training(scene, 4), []
 
     def end(_: Running) -> None:
         time.sleep(scene.random.uniform(0, 0.5))
@@ -152,16 +152,16 @@ def of_dvc_in_an_experiment(scene: Scene, tries: int) -> list[str]:
     """kill -9 of dvc exp run while it trains, the branch checked out again as git asks for, the same command again."""
     lost = []
     for number in range(tries):
-        project = scene.with_seed(70)
+        project = scene.with_seed(70, LONG)
         project.commit("for an experiment")
-        command = "dvc", "exp", "run", "-S", f"train_gpt.n_steps={2000 + number}", "-S", "train_gpt.eval_every=1000"
+        change, steps = _longer_by(1 + number)
+        command = "dvc", "exp", "run", "-S", change
         running = start_training(project, *command)
         running.process.kill()
         ended = running.status() and _ends(project)
         project.run("git", "checkout", "-qf", "main")
         printed = project.run(*command)
         fault = "" if ended and "resumed at step" in printed else f"it began anew: {printed}"
-        steps = [0, 1000, 2000, *([2000 + number] if number else [])]
         lost.append(fault or unfinished(project, steps))
     return lost
 
@@ -170,7 +170,7 @@ def left_running(scene: Scene, tries: int) -> list[str]:
     """kill -9 of everything while an experiment trains that is not gone on with: the next stage has it KILLED."""
     lost = []
     for number in range(tries):
-        project = scene.with_seed(80 + number, n_steps=15_000, eval_every=500)
+        project = scene.with_seed(80 + number, LONGEST)
         running = project.start("dvc", "repro", "train-gpt")
         assert running.until(lambda project=project: _last_point(project) >= 0)  # type: ignore[misc]
         for process in project.everything():
@@ -187,7 +187,7 @@ def left_running(scene: Scene, tries: int) -> list[str]:
 
 def by_signals(scene: Scene, tries: int) -> list[str]:
     """SIGTERM to a training, Ctrl-C at the terminal: saved, KILLED in MLflow, exit status told; then dvc repro."""
-    training, lost = Training(scene, 5, n_steps=2000, eval_every=500), []
+    training, lost = Training(scene, 5), []
 
     def terminate(_: Running) -> None:
         kill(training.project, module("train-gpt"), signal.SIGTERM)
@@ -205,7 +205,7 @@ def by_signals(scene: Scene, tries: int) -> list[str]:
 
 def of_several_processes(scene: Scene, tries: int) -> list[str]:
     """Two processes that train together: one killed, both terminated, Ctrl-C, dvc killed; then dvc repro."""
-    training, lost = Training(scene, 6, n_steps=2000, eval_every=500, processes=2), []
+    training, lost = Training(scene, 6, processes=2), []
 
     def kill_one(_: Running) -> None:
         training.project.processes(module("train-gpt"))[-1].kill()  # the launcher is the first
@@ -225,19 +225,24 @@ def of_several_processes(scene: Scene, tries: int) -> list[str]:
 
 def of_experiments(scene: Scene, tries: int) -> list[str]:
     """kill -9 of the training of dvc exp run, of --temp and of the queue, each then given again."""
-    project, lost = scene.with_seed(7), []
+    project, lost = scene.with_seed(7, LONG), []
     project.commit("for experiments")
     for number, kind in enumerate(((), ("--temp",), ("--queue",))[:tries]):
-        changes = f"train_gpt.n_steps={2000 + number}", "train_gpt.eval_every=1000"
-        command = "dvc", "exp", "run", *kind, *(word for change in changes for word in ("-S", change))
+        change, steps = _longer_by(1 + number)
+        command = "dvc", "exp", "run", *kind, "-S", change
         before = sum(run["stage"] == "train-gpt" for run in project.training_runs())
         _experiment(project, command, killed=True)
         printed = _experiment(project, command, killed=False)
         fault = "" if "resumed at step" in printed else f"it began anew: {printed}"
         runs = [run["status"] for run in project.training_runs() if run["stage"] == "train-gpt"]
         fault = fault or ("" if len(runs) == before + 1 else f"it has several runs in MLflow: {runs}")
-        lost.append(fault or unfinished(project, [0, 1000, 2000, *([2000 + number] if number else [])]))
+        lost.append(fault or unfinished(project, steps))
     return lost
+
+
+def _longer_by(number: int) -> tuple[str, list[int]]:
+    """The change of an experiment that trains a few updates more, and the steps at which it scores val."""
+    return f"train_gpt.n_steps={LONG[-1] + number}", [*LONG, LONG[-1] + number]
 
 
 def _experiment(project: Project, command: tuple[str, ...], killed: bool) -> str:

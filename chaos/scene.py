@@ -16,9 +16,8 @@ T = TypeVar("T")
 
 STAGES = "download", "clean", "tokenize", "split", "train-bigram", "train-gpt", "evaluate", "sample", "publish"
 STEPS = list(range(0, 401, 100))  # at which trainings score val
-LONGER: dict[str, dict[str, object]] = {
-    stage: {"n_steps": STEPS[-1], "eval_every": STEPS[1]} for stage in ("train_bigram", "train_gpt")
-}
+LONG = list(range(0, 2001, 500))  # those that are to be met while they train
+LONGEST = list(range(0, 15_001, 300))  # and those that MLflow is to have a point of, which takes seconds to start
 OFTEN = {"BUKVA_CHECKPOINT_SECONDS": "0.2"}
 SEED = 20  # of the moments at which something is killed
 
@@ -33,7 +32,7 @@ class Scene:
         self._shim()
         bare = Project(self._new("bare"))
         bare.make()
-        bare.set(LONGER)
+        bare.set({stage: _scored_at(STEPS) for stage in ("train_bigram", "train_gpt")})
         bare.commit("longer trainings")
         self.bare = bare
         self.whole = self.fresh("whole")
@@ -48,10 +47,10 @@ class Scene:
         project.env |= OFTEN | {"PATH": f"{self.scratch / 'shim'}:{project.env['PATH']}"}
         return project
 
-    def with_seed(self, seed: int, **recipe: object) -> Project:
-        """The project in which all was run, with a GPT to be trained anew."""
+    def with_seed(self, seed: int, steps: list[int] = STEPS, **recipe: object) -> Project:
+        """The project in which all was run, with a GPT to be trained anew and scored at these steps."""
         self.whole.clean()
-        self.whole.set({"train_gpt": {**LONGER["train_gpt"], "seed": seed, **recipe}})
+        self.whole.set({"train_gpt": {"seed": seed, **_scored_at(steps), **recipe}})
         return self.whole
 
     def forced(self, project: Project) -> dict[str, str]:
@@ -83,6 +82,10 @@ class Scene:
         assert running.status() == 0, running.printed
         ends = [*list(began.values())[1:], time.monotonic()]
         return {stage: end - start for (stage, start), end in zip(began.items(), ends, strict=True)}
+
+
+def _scored_at(steps: list[int]) -> dict[str, object]:
+    return {"n_steps": steps[-1], "eval_every": steps[1]}
 
 
 def module(stage: str) -> str:

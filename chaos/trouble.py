@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from chaos.project import ROOT
-from chaos.scene import STEPS, Scene, difference, kill, module, start_training, unfinished
+from chaos.scene import LONG, STEPS, Scene, difference, kill, module, start_training, unfinished
 
 # How many bytes each stage may write into one file: less than an output of it has, more than its journal.
 FULL = {
@@ -112,12 +112,12 @@ def two_pipelines(scene: Scene, tries: int) -> list[str]:
     """dvc repro while another one trains: refused in DVC's words, and the first one ends as if it had been alone."""
     lost = []
     for number in range(tries):
-        project = scene.with_seed(40 + number, n_steps=2000, eval_every=500)
+        project = scene.with_seed(40 + number, LONG)
         first = start_training(project, "dvc", "repro", "train-gpt")
         refused = project.run("dvc", "repro", "train-gpt", ok=False)
         fault = "" if "is busy" in refused or "lock" in refused else f"it was refused without a word: {refused}"
         fault = fault or ("" if first.status() == 0 else first.printed)
-        fault = fault or unfinished(project, list(range(0, 2001, 500)))
+        fault = fault or unfinished(project, LONG)
         mixed = project.outputs()
         whole = scene.forced(project)
         lost.append(fault or ("" if mixed == whole else "the two are mixed"))
@@ -145,7 +145,7 @@ def restored_by_dvc(scene: Scene, tries: int) -> list[str]:
     """A killed training whose outputs DVC then restores: the next stage that starts removes its checkpoints."""
     lost = []
     for number in range(tries):
-        project = scene.with_seed(60 + number, n_steps=2000, eval_every=500)
+        project = scene.with_seed(60 + number, LONG)
         project.run("dvc", "repro", "train-gpt")
         running = start_training(project, "dvc", "repro", "-f", "-s", "train-gpt")
         kill(project, module("train-gpt"))

@@ -4,18 +4,17 @@ import itertools
 
 import pytest
 
-from chaos.scene import kill, module, start_training
+from chaos.scene import LONG, OFTEN, kill, module, start_training
 
 pytestmark = pytest.mark.slow
 
-OFTEN = {"BUKVA_CHECKPOINT_SECONDS": "0.2"}
 SEEDS = itertools.count(700)  # DVC would restore what it has trained before
 
 
 @pytest.fixture
 def interrupted(fresh):
     """The project with a training that was killed at some step."""
-    fresh.set({"train_gpt": {"n_steps": 2000, "eval_every": 500, "seed": next(SEEDS)}})
+    fresh.set({"train_gpt": {"n_steps": LONG[-1], "eval_every": LONG[1], "seed": next(SEEDS)}})
     running = start_training(fresh, "dvc", "repro", "train-gpt", **OFTEN)
     assert kill(fresh, module("train-gpt"))
     assert running.status() != 0
