@@ -18,6 +18,7 @@ from chaos.scene import (
     halves,
     has_checkpoint,
     kill,
+    kill_all,
     module,
     start_training,
     unfinished,
@@ -139,8 +140,7 @@ def of_everything(scene: Scene, tries: int) -> list[str]:
 
     def end(_: Running) -> None:
         time.sleep(scene.random.uniform(0, 0.5))
-        for process in training.project.everything():
-            process.kill()
+        kill_all(training.project)
 
     for _ in range(tries):
         training.broken(end)
@@ -173,15 +173,13 @@ def left_running(scene: Scene, tries: int) -> list[str]:
         project = scene.with_seed(80 + number, LONGEST)
         running = project.start("dvc", "repro", "train-gpt")
         assert running.until(lambda project=project: _last_point(project) >= 0)  # type: ignore[misc]
-        for process in project.everything():
-            process.kill()
+        kill_all(project)
         running.status()
         before = "RUNNING" in project.statuses()
         project.clean()
         project.run("dvc", "repro", "-f", "-s", "clean")
         left = wait_for_none(lambda project=project: [s for s in project.statuses() if s == "RUNNING"], 60)  # type: ignore[misc]
         lost.append("" if before and not left else f"RUNNING before: {before}, after: {left}")
-        project.run("make", "clean-checkpoints")
     return lost
 
 

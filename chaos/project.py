@@ -139,7 +139,7 @@ class Project:
 
     def training_runs(self) -> list[dict[str, Any]]:
         """The trainings in MLflow: stage, status, and the steps of the points of val, read without mlflow."""
-        with closing(sqlite3.connect(f"file:{self.folder / 'mlflow.db'}?mode=ro", uri=True, timeout=30)) as database:
+        with closing(self._database()) as database:
             runs = database.execute(
                 "select runs.run_uuid, name, status from runs join tags on runs.run_uuid = tags.run_uuid "
                 "where key = 'bukva.kind' and value = 'training' order by start_time"
@@ -155,8 +155,12 @@ class Project:
 
     def statuses(self) -> list[str]:
         """Those of all runs in MLflow."""
-        with closing(sqlite3.connect(f"file:{self.folder / 'mlflow.db'}?mode=ro", uri=True, timeout=30)) as database:
+        with closing(self._database()) as database:
             return [status for (status,) in database.execute("select distinct status from runs order by status")]
+
+    def _database(self) -> sqlite3.Connection:
+        # read-only it could not take back what a writer that was killed has half done, and would not open
+        return sqlite3.connect(f"file:{self.folder / 'mlflow.db'}?mode=rw", uri=True, timeout=30)
 
     def processes(self, word: str) -> list[psutil.Process]:
         """Those in this project whose command line has this word, parents before their children."""

@@ -1,5 +1,6 @@
 """What the faults have in common: projects to break, and how they look when nothing was broken."""
 
+import contextlib
 import random
 import re
 import shutil
@@ -9,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
+
+import psutil
 
 from chaos.project import PATIENCE_SECONDS, Project, Running
 
@@ -50,6 +53,7 @@ class Scene:
     def with_seed(self, seed: int, steps: list[int] = STEPS, **recipe: object) -> Project:
         """The project in which all was run, with a GPT to be trained anew and scored at these steps."""
         self.whole.clean()
+        self.whole.run("make", "clean-checkpoints")  # those of a training that another fault has left
         self.whole.set({"train_gpt": {"seed": seed, **_scored_at(steps), **recipe}})
         return self.whole
 
@@ -97,8 +101,16 @@ def kill(project: Project, word: str, number: signal.Signals = signal.SIGKILL) -
     """Send a signal to the process of that word; whether there was one."""
     processes = project.processes(word)
     for process in processes[:1]:
-        process.send_signal(number)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
     return bool(processes)
+
+
+def kill_all(project: Project) -> None:
+    """kill -9 of every process, those that end while others are killed among them."""
+    for process in project.everything():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def ended_by(printed: str, *numbers: signal.Signals) -> bool:

@@ -137,7 +137,6 @@ def diverging(scene: Scene, tries: int) -> list[str]:
         kept = project.checkpoints("train-gpt")
         sound = said and status == "FAILED" and kept and "Traceback" not in printed
         lost.append("" if sound else f"{status}, {len(kept)} checkpoints: {printed}")
-        project.run("make", "clean-checkpoints")
     return lost
 
 
