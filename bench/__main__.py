@@ -10,9 +10,9 @@ import typer
 from bench import models, pipeline, report, text
 from bench.measure import ROOT
 from bench.rows import Row
-from bukva import cli
-from bukva.errors import BukvaError
-from bukva.units import duration
+from bukva.base.errors import BukvaError
+from bukva.base.progress import duration
+from bukva.stage import cli
 
 ROWS = {row.name: row for row in (*models.ROWS, *text.ROWS, *pipeline.ROWS)}
 REPORTS = ROOT / "reports"

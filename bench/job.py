@@ -7,7 +7,7 @@ import json
 import sys
 
 from bench import models, text
-from bukva.errors import BukvaError
+from bukva.base.errors import BukvaError
 
 JOBS = {**models.JOBS, **text.JOBS}
 

@@ -33,9 +33,8 @@ MANY = 64
 
 
 def _race(seed: int, raw: str) -> dict[str, Any]:
-    from bukva.compute import prepare
-    from bukva.training.fit import start
-    from bukva.training.loop import train
+    from bukva.training.device import prepare
+    from bukva.training.run import start, train
     from bukva.training.windows import Windows
 
     params, (ids_train, ids_val) = _params(RACE, seed), _tinyshakespeare(raw)
@@ -80,9 +79,8 @@ def _race_plainly(seed: int, raw: str) -> dict[str, Any]:
 
 
 def _train(n_updates: int) -> dict[str, Any]:
-    from bukva.compute import prepare
-    from bukva.training.fit import start
-    from bukva.training.loop import update
+    from bukva.training.device import prepare
+    from bukva.training.run import start, update
     from bukva.training.windows import Windows
 
     changes: dict[str, dict[str, Any]] = {
@@ -122,7 +120,7 @@ def _peak() -> dict[str, Any]:
     """The most operations a second that one matrix product reaches, in the type that training would take here."""
     import torch
 
-    from bukva.compute import prepare
+    from bukva.training.device import prepare
 
     machine = prepare(_params({}, seed=1).compute)
     n, best = 4096, 0.0
@@ -137,14 +135,14 @@ def _peak() -> dict[str, Any]:
 def _generate(n_sequences: int) -> dict[str, Any]:
     import torch
 
-    from bukva.compute import prepare
-    from bukva.modelfolder import build
-    from bukva.sampling import generate
+    from bukva.generation.sampling import generate
+    from bukva.models.registry import build
+    from bukva.training.device import prepare
 
     params = _params({"model": SHAPE}, seed=1)
     machine = prepare(params.compute)
     model, rng = build(_config(params.model)).eval(), torch.Generator().manual_seed(1)
-    machine.lighten(model)
+    machine.cast_blocks(model)
     prompt = torch.zeros(n_sequences, 1, dtype=torch.int64)
     with machine.autocast():
         return _written(
@@ -169,9 +167,9 @@ def _scoring(raw: str) -> dict[str, Any]:
     import numpy as np
     import torch
 
-    from bukva import scoring
-    from bukva.compute import prepare
-    from bukva.modelfolder import build
+    from bukva.models.registry import build
+    from bukva.scoring import window_rule as scoring
+    from bukva.training.device import prepare
 
     params, (_, val) = _params({}, seed=1), _tinyshakespeare(raw)
     prepare(params.compute)
@@ -212,9 +210,9 @@ class _Clock:
 
 def _params(changes: dict[str, dict[str, Any]], seed: int) -> Any:
     """params.yaml with changes by section, and scorings only at the end."""
-    from bukva.params import parse_params, read_raw_params
+    from bukva.config.load import parse_params, read_yaml
 
-    raw = read_raw_params(ROOT / "params.yaml")
+    raw = read_yaml(ROOT / "params.yaml")
     for section, values in changes.items():
         raw[section].update(values)
     raw["train_gpt"].update(seed=seed, eval_every=raw["train_gpt"]["n_steps"])
@@ -229,8 +227,8 @@ def _config(model: Any) -> Any:
 
 def _tinyshakespeare(raw: str) -> tuple[Any, Any]:
     """The ids of the first nine tenths and of the rest."""
-    from bukva.text.documents import read_table, read_texts
-    from bukva.text.tokenizers import CharTokenizer
+    from bukva.corpus.collection import read_table, read_texts
+    from bukva.tokenizers.char import CharTokenizer
 
     ((_, text),) = read_texts(Path(raw), read_table(Path(raw)))
     ids = CharTokenizer.of([text]).encode(text)
@@ -239,7 +237,7 @@ def _tinyshakespeare(raw: str) -> tuple[Any, Any]:
 
 def _score(model: Any, ids: Any) -> float:
     """Nats per character over all of ids, in windows side by side: the rule of the race alone."""
-    from bukva.scoring import Score, nats_of
+    from bukva.scoring.window_rule import Score, nats_of
 
     return Score.of(nats_of(model, ids, model.block_size, model.block_size)).nats_per_char
 

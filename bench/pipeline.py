@@ -6,8 +6,8 @@ from pathlib import Path
 
 from bench.measure import ROOT, Outcome, command
 from bench.rows import Goal, Measured, Row, Side
-from bukva.errors import BukvaError
-from bukva.files import read_json, resolve
+from bukva.base.errors import BukvaError
+from bukva.base.files import read_json, resolve
 
 DATA_RUNS = 3
 IDLE_RUNS = 3

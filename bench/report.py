@@ -9,8 +9,8 @@ from typing import Any
 
 from bench.measure import ROOT
 from bench.rows import Goal, Measured, Row, Side
-from bukva.files import read_json, write_json, write_text
-from bukva.units import duration, quantity
+from bukva.base.files import read_json, write_json, write_text
+from bukva.base.progress import duration, quantity
 
 Record = dict[str, Any]  # of one row
 Report = dict[str, Any]  # machine, versions, and the rows by name

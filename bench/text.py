@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.measure import Outcome, alternate, job
 from bench.rows import Goal, Job, Measured, Row, Side
-from bukva.errors import BukvaError
+from bukva.base.errors import BukvaError
 
 RUNS = 3
 GROWTH = (1, 4, 16)  # times the text of every sixteenth work, so that the largest is about RusLit
@@ -20,8 +20,8 @@ STEPS = ("clean", "tokenize", "split", "pairs")
 
 
 def _download(corpus: str, raw: str) -> dict[str, Any]:
-    from bukva.params import Download
-    from bukva.text.corpora import download
+    from bukva.config.schema import Download
+    from bukva.corpus.sources import download
 
     download(
         Download.model_validate({"corpus": corpus, "path": "data/sample", "url": "", "sha256": ""}),
@@ -35,8 +35,8 @@ def _download(corpus: str, raw: str) -> dict[str, Any]:
 def _clean(raw: str, clean: str) -> dict[str, Any]:
     import pandas as pd  # noqa: F401 - so that the clock does not see its import
 
-    from bukva.text.cleaning import clean_collection
-    from bukva.text.documents import read_table, read_texts
+    from bukva.corpus.cleaning import clean_collection
+    from bukva.corpus.collection import read_table, read_texts
 
     target = _vacant(clean)
     started_at = time.perf_counter()
@@ -62,8 +62,8 @@ def _clean_plainly(raw: str, clean: str) -> dict[str, Any]:
 def _tokenize(clean: str, tokens: str) -> dict[str, Any]:
     import pandas as pd  # noqa: F401 - so that the clock does not see its import
 
-    from bukva.params import Tokenize
-    from bukva.text.encoding import tokenize
+    from bukva.config.schema import Tokenize
+    from bukva.tokenizers.encoding import tokenize
 
     target = _vacant(tokens)
     started_at = time.perf_counter()
@@ -89,7 +89,7 @@ def _tokenize_plainly(clean: str) -> dict[str, Any]:
 
 def _repeat(raw: str, target: str, times: int) -> dict[str, Any]:
     """Every sixteenth work of a collection, so many times under other names."""
-    from bukva.text.documents import Document, read_table, read_texts, write_collection
+    from bukva.corpus.collection import Document, read_table, read_texts, write_collection
 
     chosen = [*read_texts(Path(raw), read_table(Path(raw)).iloc[:: GROWTH[-1]])]
     copies = (
@@ -105,26 +105,26 @@ def _split(clean: str, tokens: str, split: str) -> dict[str, Any]:
     import numpy as np
     import pandas as pd  # noqa: F401 - so that the clock does not see its import
 
-    from bukva.text.documents import read_table
-    from bukva.text.splitting import report, save_parts, spans
+    from bukva.corpus.collection import read_table
+    from bukva.corpus.splits import report, save_splits, spans
 
     target = _vacant(split)
     started_at = time.perf_counter()
     table = read_table(Path(clean))
     parts = spans(table["chars"], _split_params())
     report(table, parts)
-    save_parts(target, np.load(Path(tokens, "ids.npy"), mmap_mode="r"), parts)
+    save_splits(target, np.load(Path(tokens, "ids.npy"), mmap_mode="r"), parts)
     return {"seconds": time.perf_counter() - started_at, "chars": int(table["chars"].sum())}
 
 
 def _pairs(split: str, tokens: str) -> dict[str, Any]:
-    from bukva.evaluation.floors import count_pairs
-    from bukva.text.splitting import load_parts
-    from bukva.text.tokenizers import CharTokenizer
+    from bukva.baselines.counts import count_pairs
+    from bukva.corpus.splits import load_splits
+    from bukva.tokenizers.char import CharTokenizer
 
     vocab_size = len(CharTokenizer.load(Path(tokens, "vocab.json")))
     started_at = time.perf_counter()
-    pairs = [count_pairs(ids, vocab_size) for ids in load_parts(Path(split)).values()]
+    pairs = [count_pairs(ids, vocab_size) for ids in load_splits(Path(split)).values()]
     return {"seconds": time.perf_counter() - started_at, "chars": sum(int(counts.sum()) + 1 for counts in pairs)}
 
 
@@ -133,7 +133,7 @@ def _ignore(*_: object) -> None:
 
 
 def _split_params() -> Any:
-    from bukva.params import Split
+    from bukva.config.schema import Split
 
     return Split(strategy="tail", train=0.9, val=0.05, test=0.05)
 

@@ -12,10 +12,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bukva import cli
-from bukva.errors import BukvaError
-from bukva.files import write_text
-from bukva.units import duration
+from bukva.base.errors import BukvaError
+from bukva.base.files import write_text
+from bukva.base.progress import duration
+from bukva.stage import cli
 from chaos.project import ROOT
 from chaos.rows import ROWS, Row
 from chaos.scene import Scene

@@ -1,31 +1,27 @@
-"""Stage download: a corpus, wherever it lies, becomes a collection of works."""
+"""Stage download: a corpus, from a folder or the network, becomes a collection of works."""
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
 
-from typer import Argument
-
-from bukva import cli, progress
-from bukva.params import read_params
-from bukva.text.corpora import download
+from bukva.base.progress import transfer
+from bukva.config.load import read_params
+from bukva.corpus.sources import download
+from bukva.stage import cli
 from bukva.tracking.journal import journal
 
 
-def main(
-    raw: Annotated[Path, Argument(help="Folder to write: works as category/author/work.txt, documents.csv.")],
-) -> None:
+def main(raw: Path) -> None:
     """Fetch or read the corpus that params.yaml names, and write its works and the table of them.
 
     BUKVA_MIRROR names a folder, or a server's address, to take archives from instead of the network.
     """
     params = read_params()
     with journal("download", params) as log:
-        with progress.transfer(f"download {params.download.corpus}") as show:
-            report = download(params.download, raw, show, note=print)
-        log.metrics(dataclasses.asdict(report))
+        with transfer(f"download {params.download.corpus}") as show:
+            found = download(params.download, raw, show, note=print)
+        log.metrics(dataclasses.asdict(found))
         log.artifact(raw / "documents.csv")
-        print(f"download: {report.works} works by {report.authors} authors, {report.chars:,} characters")
+        print(f"download: {found.works} works by {found.authors} authors, {found.chars:,} characters")
 
 
 if __name__ == "__main__":

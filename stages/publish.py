@@ -1,13 +1,13 @@
-"""Stage publish: completes MLflow from the files, the stages that DVC restored from its cache among them."""
+"""Stage publish: completes MLflow from the files, also for stages that DVC restored from its cache."""
 
-from bukva import cli
-from bukva.params import read_params
+from bukva.config.load import read_params
+from bukva.durability.cleanup import forget
+from bukva.stage import cli
 from bukva.tracking.publish import publish
-from bukva.training.leftovers import forget
 
 
 def main() -> None:
-    """Bring MLflow up to date with this experiment; what is missing there is told, and never an error."""
+    """Bring MLflow up to date with this experiment; what is missing there is reported, and never an error."""
     params = read_params()
     forget(params)
     publish(params)

@@ -14,11 +14,11 @@ import torch.nn.functional as F
 from lecture import average_by_loop, average_by_product, average_by_softmax
 from torch import nn
 
+from bukva.generation.sampling import generate
 from bukva.models import kernels
 from bukva.models.attention import Attention, attention_scores, attention_weights, causal_mask, explain
 from bukva.models.bigram import Bigram, BigramConfig
-from bukva.sampling import generate
-from bukva.text.tokenizers import CharTokenizer
+from bukva.tokenizers.char import CharTokenizer
 from bukva.training.windows import Windows
 
 HALF_A_DIGIT = 5e-5

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.text.tokenizers import Ids
+from bukva.base.ids import Ids
 
 
 @dataclass(frozen=True)

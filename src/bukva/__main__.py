@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from bukva import cli
-from bukva.files import read_json
-from bukva.params import read_params, read_raw_params
+from bukva.base.files import read_json
+from bukva.config.load import read_params, read_yaml
+from bukva.stage import cli
 
 app = typer.Typer(no_args_is_help=True, **cli.STYLE)
 
@@ -27,7 +27,7 @@ def scores(metrics: Annotated[Path, typer.Argument(help="metrics.json of stage e
     """Print the scores as a table, and the one next command."""
     from rich.console import Console
 
-    from bukva.report.scores import table, verdict
+    from bukva.report.terminal import table, verdict
 
     values = read_json(metrics)
     console = Console(highlight=False)
@@ -55,7 +55,7 @@ def plan(
     from bukva import planning
 
     seconds = planning.budget_seconds(budget)
-    bench = planning.Bench.of(read_raw_params())
+    bench = planning.Bench.of(read_yaml())
     limits = bench.budget(seconds, started_at)
     plans = []
     for measured in planning.climb(bench.speed, bench.params, limits):

@@ -15,9 +15,9 @@ from bench.job import JOBS
 from bench.measure import Outcome, alternate, job
 from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines, encode
 from bench.rows import Goal, Measured, Row, Side
-from bukva.errors import BukvaError
-from bukva.text.cleaning import clean
-from bukva.text.tokenizers import CharTokenizer
+from bukva.base.errors import BukvaError
+from bukva.corpus.cleaning import clean
+from bukva.tokenizers.char import CharTokenizer
 
 SAMPLE = sorted((ROOT / "data" / "sample").rglob("*.txt"))
 
@@ -82,11 +82,11 @@ def test_a_job_that_fails_is_the_last_line_it_told(tmp_path):
 
 
 def test_sides_take_turns():
-    turns = []
+    cos_sin = []
     ours, theirs = alternate(
-        2, lambda: turns.append("ours") or Outcome(1, 1), lambda: turns.append("theirs") or Outcome(2, 1)
+        2, lambda: cos_sin.append("ours") or Outcome(1, 1), lambda: cos_sin.append("theirs") or Outcome(2, 1)
     )
-    assert turns == ["ours", "theirs", "ours", "theirs"]
+    assert cos_sin == ["ours", "theirs", "ours", "theirs"]
     assert ([each.seconds for each in ours], [each.seconds for each in theirs]) == ([1, 1], [2, 2])
 
 

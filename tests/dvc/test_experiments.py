@@ -90,7 +90,7 @@ def test_what_dvc_restores_has_its_entry_marked_as_restored(fresh):
 
 
 def test_a_queued_experiment_runs_the_code_of_its_snapshot_and_reports_to_the_same_store(fresh):
-    fresh.edit("src/bukva/report/samples.py", "# Samples", "# Samples of the snapshot")
+    fresh.edit("src/bukva/generation/samples.py", "# Samples", "# Samples of the snapshot")
     fresh.run("dvc", "exp", "run", "--queue", "-n", "snapshot", "-S", "sample.seed=5")
     fresh.run("git", "checkout", "-q", "src")
     fresh.run("dvc", "exp", "run", "--queue", "-n", "grid", "-S", "sample.seed=5,6")

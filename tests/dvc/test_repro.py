@@ -55,8 +55,8 @@ def test_a_stage_writes_no_byte_code_which_a_full_disk_would_leave_torn(fresh):
     ("file", "old", "new", "expected"),
     [
         ("src/bukva/report/style.py", "9.0, 120", "9.0, 121", ["evaluate"]),
-        ("src/bukva/report/samples.py", "# Samples", "# The samples", ["sample"]),
-        ("src/bukva/sampling.py", '"""Sampling:', '"""Sampling  :', ["evaluate", "sample"]),
+        ("src/bukva/generation/samples.py", "# Samples", "# The samples", ["sample"]),
+        ("src/bukva/generation/sampling.py", '"""Sampling:', '"""Sampling  :', ["evaluate", "sample"]),
         ("src/bukva/tracking/journal.py", '"""What a', '"""What  a', []),
         ("data/sample/prose/skazki/1.txt", "а", "о", STAGES),
     ],

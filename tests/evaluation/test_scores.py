@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from bukva.config.schema import Evaluate
 from bukva.evaluation.scores import evaluate, worth_of_context
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.params import Evaluate
-from bukva.report.scores import table, verdict
-from bukva.scoring import Score, nats_of
+from bukva.report.terminal import table, verdict
+from bukva.scoring.window_rule import Score, nats_of
 
 V, T = 5, 6
 NUMBERS = Evaluate(short_context=2, context_chars=50, attention_sentence="", attention_windows=3, leak_steps=2)

@@ -24,7 +24,7 @@ from bukva.models.attention import (
     attention_weights,
     causal_mask,
     explain,
-    rotary_turns,
+    rotary_cos_sin,
     rotate,
 )
 
@@ -313,9 +313,9 @@ def test_permuting_the_past_changes_nothing_without_positions(kernel):
 @kernels
 def test_permuting_the_past_changes_something_with_rotary_positions(kernel):
     attention, x = layer(n_embd=24, kernel=kernel), rand(B, T, 24, seed=9)
-    turns = rotary_turns(0, T, 8)
+    cos_sin = rotary_cos_sin(0, T, 8)
     permuted = x[:, [2, 0, 3, 1, T - 1]]
-    assert (attention(permuted, turns=turns) - attention(x, turns=turns))[:, -1].abs().max() > 1e-3
+    assert (attention(permuted, cos_sin=cos_sin) - attention(x, cos_sin=cos_sin))[:, -1].abs().max() > 1e-3
 
 
 # ---- rotary positions
@@ -323,23 +323,23 @@ def test_permuting_the_past_changes_something_with_rotary_positions(kernel):
 
 def test_rotation_equals_complex_multiplication():
     x, positions = rand(B, nh, T, 14), range(40, 40 + T)
-    close(rotate(x, rotary_turns(40, 40 + T, 14)), turn_by_complex_numbers(x, positions), atol=1e-5)
+    close(rotate(x, rotary_cos_sin(40, 40 + T, 14)), turn_by_complex_numbers(x, positions), atol=1e-5)
 
 
 def test_the_first_position_is_not_turned():
     x = rand(B, nh, 1, 14)
-    same(rotate(x, rotary_turns(0, 1, 14)), x)
+    same(rotate(x, rotary_cos_sin(0, 1, 14)), x)
 
 
 def test_rotation_keeps_norms():
     x = rand(B, nh, T, 14)
-    close(rotate(x, rotary_turns(30, 30 + T, 14)).norm(dim=-1), x.norm(dim=-1), atol=1e-6)
+    close(rotate(x, rotary_cos_sin(30, 30 + T, 14)).norm(dim=-1), x.norm(dim=-1), atol=1e-6)
 
 
 def test_rotated_scores_depend_on_distances_only():
     q, k = rand(1, 14).expand(2 * T, -1), rand(1, 14, seed=2).expand(2 * T, -1)
-    turns = rotary_turns(0, 2 * T, 14)
-    scores = attention_scores(rotate(q, turns), rotate(k, turns))
+    cos_sin = rotary_cos_sin(0, 2 * T, 14)
+    scores = attention_scores(rotate(q, cos_sin), rotate(k, cos_sin))
     for distance in range(-2 * T + 1, 2 * T):
         along = scores.diagonal(distance)
         close(along, along[:1].expand(len(along)), atol=1e-5)
@@ -349,7 +349,7 @@ def test_rotated_scores_depend_on_distances_only():
 @both_masks
 def test_shifting_all_positions_changes_nothing_with_rotary_positions(causal):
     attention, x = layer(n_embd=24, causal=causal), rand(B, T, 24, seed=9)
-    here, there = (attention(x, turns=rotary_turns(start, start + T, 8)) for start in (0, 100))
+    here, there = (attention(x, cos_sin=rotary_cos_sin(start, start + T, 8)) for start in (0, 100))
     close(here, there, atol=1e-4)  # the angles are float32
 
 
@@ -358,7 +358,7 @@ def test_the_layer_turns_queries_and_keys_and_no_values():
     q, k, v = (attention.split_heads(part) for part in attention.qkv(x).chunk(3, dim=-1))
     q, k = (turn_by_complex_numbers(part, range(T)) for part in (q, k))
     expected = attention.proj(attention.join_heads(attend_by_loop(q, k, v, causal=True)))
-    close(attention(x, turns=rotary_turns(0, T, 8)), expected, atol=1e-6)
+    close(attention(x, cos_sin=rotary_cos_sin(0, T, 8)), expected, atol=1e-6)
 
 
 # ---- the cache
@@ -368,14 +368,14 @@ def test_the_layer_turns_queries_and_keys_and_no_values():
 @pytest.mark.parametrize("rotary", [False, True])
 def test_any_cutting_of_the_sequence_gives_the_same_output(kernel, rotary):
     attention, x = layer(n_embd=24, kernel=kernel), rand(B, T, 24, seed=9)
-    turns = rotary_turns(0, T, 8) if rotary else None
-    whole = attention(x, turns=turns)
+    cos_sin = rotary_cos_sin(0, T, 8) if rotary else None
+    whole = attention(x, cos_sin=cos_sin)
     for lengths in cuttings(T):
         cache = LayerCache(T)
         pieces = []
         for piece in x.split(lengths, dim=1):
             start, stop = cache.length, cache.length + piece.shape[1]
-            pieces.append(attention(piece, turns=rotary_turns(start, stop, 8) if rotary else None, cache=cache))
+            pieces.append(attention(piece, cos_sin=rotary_cos_sin(start, stop, 8) if rotary else None, cache=cache))
         close(torch.cat(pieces, dim=1), whole)
         assert cache.length == T
 

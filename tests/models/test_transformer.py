@@ -264,7 +264,7 @@ def test_what_is_added_to_the_residual_stream_starts_smaller_with_depth(n_layer)
 
 
 def test_what_is_added_can_start_at_zero_and_learns_at_the_first_update():
-    stack = fresh(proj_start="zero")
+    stack = fresh(proj_init="zero")
     added = {name: weight for name, weight in stack.named_parameters() if name.endswith("proj.weight")}
     assert all(not weight.any() for weight in added.values())
     stack.encode(torch.arange(5)[None], torch.randn(1, 3, 96)).square().sum().backward()

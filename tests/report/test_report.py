@@ -4,14 +4,15 @@ import pandas as pd
 import pytest
 import torch
 
-from bukva.compute import Machine
-from bukva.errors import BukvaError
-from bukva.modelfolder import build, save_model
+from bukva.base.errors import BukvaError
+from bukva.config.load import read_params
+from bukva.generation.samples import Answer, answer, page
 from bukva.models.bigram import BigramConfig
-from bukva.params import read_params
+from bukva.models.folder import save_model
+from bukva.models.registry import build
 from bukva.report.figures import losses
-from bukva.report.samples import Answer, answer, page
-from bukva.text.tokenizers import CharTokenizer
+from bukva.tokenizers.char import CharTokenizer
+from bukva.training.device import Machine
 
 CPU = Machine(torch.device("cpu"), torch.float32)
 

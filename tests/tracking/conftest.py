@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bukva.params import Params, read_params
+from bukva.config.load import read_params
+from bukva.config.schema import Params
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOREIGN = ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV", "GIT_DIR", "GIT_WORK_TREE")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bukva.params import Params
+from bukva.config.schema import Params
 from bukva.tracking.experiment import Experiment, flatten, git, this_experiment
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bukva.files import write_json
-from bukva.params import Params
+from bukva.base.files import write_json
+from bukva.config.schema import Params
 from bukva.tracking.background import LOG
 from bukva.tracking.journal import WAIT_SECONDS, journal
 from bukva.tracking.records import Log, read_journals
@@ -106,7 +106,7 @@ def test_a_stage_that_fails_is_told_at_once(project: Path, params: Params) -> No
 
 def test_a_stage_that_is_killed_is_told_by_its_follower(project: Path, params: Params) -> None:
     program = (
-        "import os, signal; from pathlib import Path; from bukva.params import read_params;"
+        "import os, signal; from pathlib import Path; from bukva.config.schema import read_params;"
         "from bukva.tracking.journal import journal;"
         f"params = read_params(Path({str(Path(__file__).parents[2] / 'params.yaml')!r}))\n"
         "with journal('train-gpt', params): os.kill(os.getpid(), signal.SIGKILL)"

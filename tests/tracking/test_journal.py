@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bukva.errors import BukvaError
-from bukva.files import write_text
-from bukva.params import Params
+from bukva.base.errors import BukvaError
+from bukva.base.files import write_text
+from bukva.config.schema import Params
 from bukva.tracking.journal import journal
 from bukva.tracking.records import FILE, Journal, Log, Record, journals_root, open_journal, read_journals
 
@@ -99,7 +99,7 @@ def test_sigterm_lets_a_stage_save_what_it_has(alone: Path, params: Params) -> N
 
 def test_a_killed_process_cannot_say_so_and_is_found_out(project: Path, params: Params) -> None:
     program = (
-        "import sys; from pathlib import Path; from bukva.params import read_params;"
+        "import sys; from pathlib import Path; from bukva.config.schema import read_params;"
         "from bukva.tracking.records import Log;"
         f"log = Log('train-gpt', read_params(Path({str(Path(__file__).parents[2] / 'params.yaml')!r})));"
         "print('here', flush=True); sys.stdin.read()"
@@ -321,5 +321,5 @@ def test_the_next_stage_ends_the_journals_of_those_that_were_killed(alone: Path,
         "record": "end", "at": 1_000_000, "status": "KILLED", "note": "Its process was killed.",
     }  # fmt: skip
     assert found["sample"].status()[0] == "RUNNING"
-    assert [found["train-gpt"].bury(), found["sample"].bury()] == [False, False]
+    assert [found["train-gpt"].close_if_killed(), found["sample"].close_if_killed()] == [False, False]
     living.end("FINISHED")

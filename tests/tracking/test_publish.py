@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bukva.files import write_text
-from bukva.params import Params
+from bukva.base.files import write_text
+from bukva.config.schema import Params
 from bukva.tracking.publish import publish
 from bukva.tracking.records import Journal, Log, read_journals
 

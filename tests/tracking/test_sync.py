@@ -10,8 +10,8 @@ import pytest
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-from bukva.files import write_json, write_text
-from bukva.params import Params
+from bukva.base.files import write_json, write_text
+from bukva.config.schema import Params
 from bukva.tracking.journal import journal
 from bukva.tracking.records import Log, read_journals
 from bukva.tracking.store import Store, connect

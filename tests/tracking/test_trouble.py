@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bukva.params import Params
+from bukva.config.schema import Params
 from bukva.tracking import background
 from bukva.tracking.background import LOG, LOG_BYTES
 from bukva.tracking.journal import WAIT_SECONDS, journal
@@ -37,7 +37,7 @@ SECRETS = ("c0rrect-horse", "b@ttery-st@ple", "a-t0ken")
 PATIENCE_SECONDS = 60  # of these tests, on a busy machine
 STAGE = f"""
 import sys; from pathlib import Path
-from bukva.params import read_params; from bukva.tracking.journal import journal
+from bukva.config.schema import read_params; from bukva.tracking.journal import journal
 params = read_params(Path({str(REPOSITORY / "params.yaml")!r}))
 """
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bukva.params import read_params
+from bukva.config.load import read_params
 from bukva.training.schedule import learning_rate
 
 

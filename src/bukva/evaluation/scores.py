@@ -1,47 +1,66 @@
-"""The verdict: both models, every split, beside the floors."""
+"""The scores of the models on every split, with the baselines: reports/metrics.json."""
 
 from typing import Any
 
 import numpy as np
 
-from bukva.evaluation.floors import floors
-from bukva.modelfolder import Model
-from bukva.params import Evaluate
-from bukva.scoring import Score, evenly_spaced, half, nats_of
-from bukva.text.tokenizers import Ids
+from bukva.base.ids import Ids
+from bukva.baselines.counts import baselines
+from bukva.config.schema import Evaluate
+from bukva.models.base import LanguageModel
+from bukva.models.registry import kind_of
+from bukva.scoring.window_rule import Score, evenly_spaced, nats_of, stride_of
+from bukva.tokenizers.base import Tokenizer
 
 
-def evaluate(bigram: Model, gpt: Model, parts: dict[str, Ids], params: Evaluate) -> dict[str, Any]:
-    """reports/metrics.json: scores of both models and floors per split, the window rule, the worth of context.
+def evaluate(
+    models: dict[str, LanguageModel], tokenizer: Tokenizer, splits: dict[str, Ids], params: Evaluate
+) -> dict[str, Any]:
+    """Score every model, by the windows of the GPT, on all of val and test.
 
-    The bigram is scored on all of every split; the GPT on all of val and test, and on as much of train as val has, in
-    runs spread evenly over it.
+    On train a cheap model is scored on everything, another on as much as val has, in runs spread evenly over it.
+
+    Returns:
+        The content of metrics.json: for each model and split nats_per_char, bits_per_char and chars; baselines,
+        window and context.
     """
-    window = gpt.block_size
-    runs = {part: evenly_spaced(ids, len(parts["val"])) if part == "train" else [ids] for part, ids in parts.items()}
-    judged = [part for part in parts if part != "train"]
+    gpt = models["gpt"]
+    length, stride = gpt.block_size, stride_of(gpt.block_size)
+    held_out = [split for split in splits if split != "train"]
+
+    def scores(model: LanguageModel) -> dict[str, dict[str, float]]:
+        some = not kind_of(model.config.name).is_cheap
+        runs = {
+            split: evenly_spaced(ids, len(splits["val"])) if some and split == "train" else [ids]
+            for split, ids in splits.items()
+        }
+        return {split: _as_json(score(model, runs[split], tokenizer, length, stride)) for split in splits}
+
     return {
-        "bigram": {part: _as_json(score(bigram, [ids], window, half(window))) for part, ids in parts.items()},
-        "gpt": {part: _as_json(score(gpt, runs[part], window, half(window))) for part in parts},
-        "floors": floors(parts, gpt.config.vocab_size),
-        "window": {"length": window, "stride": half(window)},
+        **{name: scores(model) for name, model in models.items()},
+        "baselines": baselines(splits, len(tokenizer)),
+        "window": {"length": length, "stride": stride},
         "context": {
-            part: worth_of_context(gpt, parts[part], params.short_context, params.context_chars) for part in judged
+            split: value_of_context(gpt, splits[split], tokenizer, params.short_context, params.context_chars)
+            for split in held_out
         },
     }
 
 
-def score(model: Model, runs: list[Ids], block_size: int, stride: int) -> Score:
+def score(model: LanguageModel, runs: list[Ids], tokenizer: Tokenizer, block_size: int, stride: int) -> Score:
     """The score over several runs of text together."""
-    return Score.of(np.concatenate([nats_of(model, run, block_size, stride) for run in runs]))
+    nats = np.concatenate([nats_of(model, run, block_size, stride) for run in runs])
+    return Score.of(nats, sum(int(tokenizer.chars_of(run[1:]).sum()) for run in runs))
 
 
-def worth_of_context(gpt: Model, ids: Ids, short_context: int, n_chars: int) -> dict[str, float]:
-    """Bits per character with `short_context` characters of context and with all, over the same characters."""
-    runs = evenly_spaced(ids, n_chars)
-    # windows that move by one leave each character exactly short_context before it
-    short = score(gpt, runs, short_context, 1)
-    full = score(gpt, runs, gpt.block_size, half(gpt.block_size))
+def value_of_context(
+    model: LanguageModel, ids: Ids, tokenizer: Tokenizer, short_context: int, n_ids: int
+) -> dict[str, float]:
+    """Bits per character with `short_context` ids of context and with all, over the same characters."""
+    runs = evenly_spaced(ids, n_ids)
+    # stride 1 gives every id exactly short_context ids of context
+    short = score(model, runs, tokenizer, short_context, 1)
+    full = score(model, runs, tokenizer, model.block_size, stride_of(model.block_size))
     return {
         "short_context": short_context,
         "short_bits_per_char": short.bits_per_char,

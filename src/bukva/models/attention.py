@@ -32,24 +32,24 @@ def causal_mask(T: int, S: int, device: torch.device | None = None) -> Tensor:
     return torch.ones(T, S, dtype=torch.bool, device=device).tril(diagonal=S - T)
 
 
-def attention_weights(scores: Tensor, may_look: Tensor | None = None) -> Tensor:
+def attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """How much each query looks at each key: (..., T, S) scores -> (..., T, S), rows sum to 1."""
-    if may_look is not None:
-        scores = scores.masked_fill(~may_look, float("-inf"))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
     return scores.softmax(dim=-1)
 
 
-def rotate(x: Tensor, turns: Tensor) -> Tensor:
+def rotate(x: Tensor, cos_sin: Tensor) -> Tensor:
     """Turn each pair of channels of (..., T, hs) by the angle of its position: distances become angles."""
-    cos, sin = turns.to(x.dtype)  # (T, hs) each
+    cos, sin = cos_sin.to(x.dtype)  # (T, hs) each
     other = x.roll(x.shape[-1] // 2, dims=-1)  # channel i is paired with channel i + hs / 2
     return torch.addcmul(x * cos, other, sin)
 
 
-def rotary_turns(start: int, stop: int, hs: int, device: torch.device | None = None) -> Tensor:
+def rotary_cos_sin(start: int, stop: int, hs: int, device: torch.device | None = None) -> Tensor:
     """(2, T, hs) cosines and signed sines of the angles of the positions start ... stop - 1, for `rotate`.
 
-    Of a position's hs / 2 angles the fastest turns once in 2 pi characters.
+    Of a position's hs / 2 angles the fastest makes one turn in 2 pi characters.
     """
     frequencies = 10_000.0 ** -(torch.arange(hs // 2, device=device) / (hs // 2))  # (hs / 2,)
     angles = torch.arange(start, stop, device=device)[:, None] * frequencies  # (T, hs / 2)
@@ -68,8 +68,8 @@ class Kernel(Protocol):
 
 def explain(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> tuple[Tensor, Tensor]:
     """The lecture's attention, every step in sight: the averages (..., T, hs) and their weights (..., T, S)."""
-    may_look = causal_mask(q.shape[-2], k.shape[-2], q.device) if causal else None
-    weights = attention_weights(attention_scores(q, k), may_look)  # (..., T, S)
+    mask = causal_mask(q.shape[-2], k.shape[-2], q.device) if causal else None
+    weights = attention_weights(attention_scores(q, k), mask)  # (..., T, S)
     return F.dropout(weights, dropout) @ v, weights
 
 
@@ -86,9 +86,9 @@ def attend_fused(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: floa
     T, S = q.shape[-2], k.shape[-2]
     # is_causal aligns its triangle to the first key, and our queries are the last ones; one alone may look at all
     square = causal and T == S
-    may_look = causal_mask(T, S, q.device) if causal and 1 < T < S else None
+    mask = causal_mask(T, S, q.device) if causal and 1 < T < S else None
     with torch.autocast(q.device.type, enabled=False):
-        y = F.scaled_dot_product_attention(q.to(k.dtype), k, v, may_look, dropout_p=dropout, is_causal=square)
+        y = F.scaled_dot_product_attention(q.to(k.dtype), k, v, mask, dropout_p=dropout, is_causal=square)
     return y.to(q.dtype)
 
 
@@ -102,7 +102,7 @@ class LayerCache:
     """The keys and values of one layer for the positions so far, so that a new character costs one position.
 
     Holds `size` positions of (B, nh, hs) and never more: positions are part of a key, so that what no longer fits
-    cannot be shifted out (see bukva.sampling for what happens then).
+    cannot be shifted out (see bukva.generation.sampling for what happens then).
     """
 
     def __init__(self, size: int) -> None:
@@ -158,7 +158,7 @@ class Attention(nn.Module):
         x: Tensor,
         memory: Tensor | None = None,
         *,
-        turns: Tensor | None = None,
+        cos_sin: Tensor | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
         """What each position of x learns from those it may look at.
@@ -166,7 +166,7 @@ class Attention(nn.Module):
         Args:
             x: (B, T, C), who asks.
             memory: (B, S, C), who answers; x itself when there is none.
-            turns: (2, T, hs) of `rotary_turns`, by which queries and keys are rotated, for rotary positions.
+            cos_sin: (2, T, hs) of `rotary_cos_sin`, by which queries and keys are rotated, for rotary positions.
             cache: the positions before x, to which those of x are added.
 
         Returns:
@@ -175,8 +175,8 @@ class Attention(nn.Module):
         q, k, v = (self.split_heads(part) for part in self.project(x, memory))  # (B, nh, T, hs), (B, nh, S, hs) twice
         if self.qk_norm:  # all of one length, so that what counts is where they point
             q, k = kernels.unit_mean_square(q), kernels.unit_mean_square(k)
-        if turns is not None:
-            q, k = rotate(q, turns), rotate(k, turns)
+        if cos_sin is not None:
+            q, k = rotate(q, cos_sin), rotate(k, cos_sin)
         if cache is not None:
             k, v = cache.append(k, v)
         dropout = self.dropout if self.training else 0.0

@@ -1,45 +1,56 @@
 """The bigram: the next character from the last one alone.
 
-The notes learn the logits of every pair by gradient descent. Counting the pairs (bukva.evaluation.floors) gives the
-same table exactly, so that how close the learned one comes is a check of the whole training machinery.
+The lecture notes learn the logits of every pair by gradient descent. Counting the pairs (bukva.baselines.counts) gives
+the same table exactly, so the distance of the learned table from the counted one checks the whole training code.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
-from bukva.models.shape import refuse_other
+from bukva.models.base import Kind, LanguageModel
+from bukva.models.shape import check_fields
+
+if TYPE_CHECKING:
+    from bukva.models.attention import LayerCache
 
 
 @dataclass(frozen=True)
 class BigramConfig:
-    """The shape of a bigram."""
+    """The shape of a bigram.
+
+    Raises:
+        ValueError: no model has this shape; names the field.
+    """
+
+    name: ClassVar[str] = "bigram"
 
     vocab_size: int
     block_size: int
 
     def __post_init__(self) -> None:
-        refuse_other(self)
+        check_fields(self)
 
     @property
-    def n_parameters(self) -> int:
-        """One logit for every pair."""
-        return self.vocab_size**2
+    def activations_per_char(self) -> int:
+        """Numbers kept of each character for the backward pass, beside the logits."""
+        return 0
 
 
-class Bigram(nn.Module):
-    """The notes' table: row c holds the logits of what follows character c."""
+class Bigram(LanguageModel):
+    """The table of the lecture notes: row c holds the logits of what follows character c."""
+
+    config: BigramConfig
 
     def __init__(self, config: BigramConfig) -> None:
         super().__init__()
         self.config = config
         self.table = nn.Embedding(config.vocab_size, config.vocab_size)
 
-    @property
-    def block_size(self) -> int:
-        """Characters of one window; the prediction uses the last one only."""
-        return self.config.block_size
-
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, caches: "list[LayerCache] | None" = None) -> Tensor:  # noqa: ARG002 (there is no past)
         """(B, T) ids -> (B, T, V) logits."""
         return self.table(ids)
+
+
+KIND = Kind(BigramConfig, Bigram, is_cheap=True)

@@ -1,29 +1,29 @@
-"""What makes a config a shape: numbers that count something, words that are known."""
+"""Checks that the fields of a config can describe a model: a config may come from a file that somebody edited."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import fields
-from typing import Any, get_args
+from typing import Any
 
-MOST = 2**24  # what counts more is a mistake, and torch could not multiply it
-MOST_LAYERS = 1000  # likewise, and building them would take for ever
+MAX_SIZE = 2**24  # a greater count is a mistake, and torch could not multiply such matrices
+MAX_LAYERS = 1000  # building more would take forever
 
 
-def refuse_other(config: Any) -> None:
-    """Check every field of a config against its type; a config can come from a file that somebody edited.
+def check_fields(config: Any, choices: Mapping[str, Collection[str]] | None = None) -> None:
+    """Check every field of a config against its type, and the named choices of its text fields.
 
     Raises:
         ValueError: names the field and the value.
     """
     for field in fields(config):
         value = getattr(config, field.name)
-        if not _fits(value, field.type) or (field.name == "n_layer" and value > MOST_LAYERS):
+        fits = value in choices[field.name] if choices and field.name in choices else _fits(value, field.type)
+        if not fits or (field.name == "n_layer" and value > MAX_LAYERS):
             raise ValueError(f"{field.name} cannot be {value!r}")
 
 
 def _fits(value: Any, wanted: Any) -> bool:
     if wanted is int:
-        return type(value) is int and 1 <= value <= MOST
-    if wanted is float:  # a share, of what is dropped
+        return type(value) is int and 1 <= value <= MAX_SIZE
+    if wanted is float:  # a probability of dropout
         return type(value) in (int, float) and 0 <= value < 1
-    if wanted is bool:
-        return type(value) is bool
-    return value in get_args(wanted)
+    return type(value) is wanted

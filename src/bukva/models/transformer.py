@@ -9,27 +9,26 @@ et al. 2021, "Primer" (the squared ReLU).
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.models.attention import Attention, LayerCache, rotary_turns
+from bukva.models.attention import Attention, LayerCache, rotary_cos_sin
+from bukva.models.base import HiddenLayers, LanguageModel
 from bukva.models.kernels import Dropout, relu_squared
-from bukva.models.shape import refuse_other
+from bukva.models.shape import check_fields
 
-Positions = Literal["learned", "rotary", "none"]
-Activation = Literal["gelu", "relu", "relu2"]
-Norm = Literal["layernorm", "rmsnorm"]
-ProjStart = Literal["scaled", "zero"]
-
-ACTIVATE: dict[str, Callable[[Tensor], Tensor]] = {
+# The keys of these tables are the values of model.positions and so on; config reads them here.
+POSITIONS = ("learned", "rotary", "none")
+PROJ_INITS = ("scaled", "zero")
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "relu": F.relu,
     "relu2": relu_squared,
 }
-NORM: dict[str, type[nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RMSNorm}
+NORMS: dict[str, type[nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RMSNorm}
+CHOICES = {"positions": POSITIONS, "proj_init": PROJ_INITS, "activation": ACTIVATIONS, "norm": NORMS}
 
 
 @dataclass(frozen=True)
@@ -46,24 +45,29 @@ class TransformerConfig:
     n_embd: int
     block_size: int
     dropout: float
-    positions: Positions = "learned"
-    norm: Norm = "layernorm"
-    activation: Activation = "gelu"
+    positions: str = "learned"
+    norm: str = "layernorm"
+    activation: str = "gelu"
     qk_norm: bool = False
     bias: bool = False
-    proj_start: ProjStart = "scaled"
+    proj_init: str = "scaled"
 
     def __post_init__(self) -> None:
-        refuse_other(self)
+        check_fields(self, CHOICES)
         if self.n_embd % self.n_head:
             raise ValueError(f"n_head {self.n_head} does not divide n_embd {self.n_embd}")
         if self.positions == "rotary" and self.head_size % 2:
-            raise ValueError(f"rotary positions turn pairs of channels, and a head has {self.head_size}")
+            raise ValueError(f"rotary positions rotate pairs of channels, but a head has {self.head_size}")
 
     @property
     def head_size(self) -> int:
         """Channels of one head."""
         return self.n_embd // self.n_head
+
+    @property
+    def activations_per_char(self) -> int:
+        """Numbers kept of each character for the backward pass, beside the logits; measured, at the very least."""
+        return 16 * self.n_layer * self.n_embd
 
 
 class MLP(nn.Module):
@@ -72,7 +76,7 @@ class MLP(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         C = config.n_embd
-        self.activate, self.dropout = ACTIVATE[config.activation], Dropout(config.dropout)
+        self.activate, self.dropout = ACTIVATIONS[config.activation], Dropout(config.dropout)
         self.fc = nn.Linear(C, 4 * C, bias=config.bias)
         self.proj = nn.Linear(4 * C, C, bias=config.bias)
 
@@ -89,7 +93,7 @@ class Block(nn.Module):
 
     def __init__(self, config: TransformerConfig, *, causal: bool, cross: bool = False) -> None:
         super().__init__()
-        C, norm = config.n_embd, NORM[config.norm]
+        C, norm = config.n_embd, NORMS[config.norm]
         attention = functools.partial(
             Attention, C, config.n_head, dropout=config.dropout, qk_norm=config.qk_norm, bias=config.bias
         )
@@ -106,20 +110,32 @@ class Block(nn.Module):
         x: Tensor,
         memory: Tensor | None = None,
         *,
-        turns: Tensor | None = None,
+        cos_sin: Tensor | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
         """(B, T, C), and (B, S, C) to read from -> (B, T, C)."""
-        x = x + self.attention(self.ln_1(x), turns=turns, cache=cache)
+        x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
         if memory is not None:
             x = x + self.cross(self.ln_cross(x), memory)
         return x + self.mlp(self.ln_2(x))
 
+    def projections(self) -> list[nn.Linear]:
+        """The layers whose output is added to the residual stream."""
+        return [*(attention.proj for attention in self._attentions()), self.mlp.proj]
 
-class Transformer(nn.Module):
+    def linear_layers(self) -> list[tuple[nn.Linear, int]]:
+        """All linear layers, each with the number of matrices that are stacked in its weight."""
+        attentions = [pair for attention in self._attentions() for pair in ((attention.qkv, 3), (attention.proj, 1))]
+        return [*attentions, (self.mlp.fc, 1), (self.mlp.proj, 1)]
+
+    def _attentions(self) -> list[Attention]:
+        return [self.attention, self.cross] if hasattr(self, "cross") else [self.attention]
+
+
+class Transformer(LanguageModel):
     """Characters in, one vector for each position out."""
 
-    turns: Tensor  # (2, block_size, hs), with rotary positions
+    cos_sin: Tensor  # (2, block_size, hs), with rotary positions
 
     def __init__(self, config: TransformerConfig, *, causal: bool, cross: bool = False) -> None:
         super().__init__()
@@ -129,22 +145,24 @@ class Transformer(nn.Module):
         if config.positions == "learned":
             self.wpe = nn.Embedding(config.block_size, C)
         if config.positions == "rotary":
-            self.register_buffer("turns", rotary_turns(0, config.block_size, config.head_size), persistent=False)
+            self.register_buffer("cos_sin", rotary_cos_sin(0, config.block_size, config.head_size), persistent=False)
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, causal=causal, cross=cross) for _ in range(config.n_layer))
-        self.ln_f = NORM[config.norm](C)
+        self.ln_f = NORMS[config.norm](C)
         self.apply(_initialise)
         # every sublayer adds to the residual stream: smaller steps keep its variance independent of depth; from zero
         # each adds nothing until it has learned something
-        std = 0.02 * (2 * config.n_layer) ** -0.5 if config.proj_start == "scaled" else 0.0
-        for name, weight in self.named_parameters():
-            if name.endswith("proj.weight"):
-                nn.init.normal_(weight, std=std)
+        std = 0.02 * (2 * config.n_layer) ** -0.5 if config.proj_init == "scaled" else 0.0
+        for block in self.blocks:
+            for layer in block.projections():
+                nn.init.normal_(layer.weight, std=std)
 
-    @property
-    def block_size(self) -> int:
-        """Greatest number of characters of context."""
-        return self.config.block_size
+    def hidden_layers(self) -> list[HiddenLayers]:
+        """The linear layers of the blocks; those at one place of every block have one shape."""
+        return [
+            HiddenLayers([layer for layer, _ in same], n_stacked=same[0][1])
+            for same in zip(*(block.linear_layers() for block in self.blocks), strict=True)
+        ]
 
     def new_caches(self) -> list[LayerCache]:
         """Empty caches, one for each layer, to be passed along while one text grows."""
@@ -169,14 +187,14 @@ class Transformer(nn.Module):
         if stop > self.block_size:
             raise ValueError(f"{stop} characters do not fit block_size {self.block_size}")
         x = self.wte(ids)  # (B, T, C)
-        turns = None
+        cos_sin = None
         if self.config.positions == "learned":
             x = x + self.wpe(torch.arange(start, stop, device=ids.device))  # (B, T, C) + (T, C)
         elif self.config.positions == "rotary":
-            turns = self.turns[:, start:stop]
+            cos_sin = self.cos_sin[:, start:stop]
         x = self.dropout(x)
         for i, block in enumerate(self.blocks):
-            x = block(x, memory, turns=turns, cache=caches[i] if caches else None)
+            x = block(x, memory, cos_sin=cos_sin, cache=caches[i] if caches else None)
         return self.ln_f(x)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bukva.evaluation.attention.study import Study
-from bukva.files import atomic_folder, write_json
-from bukva.report.style import COLOURS, WEIGHTS, WIDTH, canvas, level, plain, save
+from bukva.base.files import atomic_folder, write_json
+from bukva.interpret.study import Study
+from bukva.report.style import GPT_COLOUR, WEIGHTS, WIDTH, canvas, level, plain, save
 
-Weights = npt.NDArray[np.float32]  # (n_layer, nh, T, T)
+AttentionWeights = npt.NDArray[np.float32]  # (n_layer, nh, T, T)
 
 RAW, SCALED = "#d95f02", "#1b6ca8"
 MOST_BARS = 24
@@ -34,7 +34,7 @@ def attention_report(study: Study, folder: Path) -> None:
         forecast(numbers, part / "forecast.png")
 
 
-def heat_maps(numbers: dict[str, Any], state: str, weights: Weights, path: Path) -> None:
+def heat_maps(numbers: dict[str, Any], state: str, weights: AttentionWeights, path: Path) -> None:
     """Every head of every layer on the sentence: rows ask, columns answer, darker is more."""
     text = [SHOWN.get(char, char) for char in numbers["sentence"]]
     n_layer, n_head = weights.shape[:2]
@@ -162,7 +162,7 @@ def context(numbers: dict[str, Any], path: Path) -> None:
     figure = canvas(height=4.2)
     axes = figure.add_subplot()
     plain(axes, "What context is worth to the GPT", "characters of context", "bits per character, on val")
-    axes.errorbar(lengths, values, errors, fmt="o-", color=COLOURS["gpt"], lw=2, capsize=3, label="GPT")
+    axes.errorbar(lengths, values, errors, fmt="o-", color=GPT_COLOUR, lw=2, capsize=3, label="GPT")
     for length, value in zip(lengths, values, strict=True):
         axes.annotate(f"{value:.2f}", (length, value), (7, 7), textcoords="offset points", fontsize=9)
     axes.set_xscale("log", base=2)

@@ -1,45 +1,50 @@
 """Figures of the scores."""
 
+import itertools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from bukva.report.style import COLOURS, NAMES, canvas, level, plain, save
-from bukva.units import bits
+from bukva.base.units import bits
+from bukva.pipeline.stages import TrainedModel
+from bukva.report.style import PALETTE, canvas, level, plain, save
 
 
-def losses(curves: dict[str, pd.DataFrame], metrics: dict[str, Any], path: Path) -> None:
-    """Both models' losses by step, in bits per character, with the exact bigram as the line to beat.
+def losses(models: Iterable[TrainedModel], metrics: dict[str, Any], path: Path) -> None:
+    """The models' losses by step, in bits per character, with the exact bigram as the baseline to beat.
 
     Args:
-        curves: model -> reports/curves/train_<model>.csv.
+        models: their curves are read.
         metrics: reports/metrics.json.
         path: the PNG.
     """
+    models = list(models)
     held_out = "test" if "test" in metrics["gpt"] else "val"
-    bigram, gpt = (metrics[model][held_out]["bits_per_char"] for model in ("bigram", "gpt"))
+    scores = ", ".join(f"{model.label} {metrics[model.name][held_out]['bits_per_char']:.3f}" for model in models)
     figure = canvas(height=5)
     axes = figure.add_subplot()
     plain(
         axes,
-        f"{held_out}: bigram {bigram:.3f}, GPT {gpt:.3f} bits per character",
+        f"{held_out}: {scores} bits per character",
         "step (optimizer updates)",
         "loss, bits per character",
     )
-    for model, curve in curves.items():
+    for model, colour in zip(models, itertools.cycle(PALETTE), strict=False):
+        curve = pd.read_csv(model.curve)
         for split, style, width in (("train", "--", 1.3), ("val", "-", 2.2)):
             scored = curve.dropna(subset=f"{split}_nats_per_char")
             axes.plot(
                 scored["step"],
                 scored[f"{split}_nats_per_char"].map(bits),
                 style,
-                color=COLOURS[model],
+                color=colour,
                 lw=width,
-                label=f"{NAMES[model]}, {split}",
+                label=f"{model.label}, {split}",
             )
-    for floor, label in (("unigram", "unigram, val"), ("bigram_exact", "exact bigram, val")):
-        level(axes, metrics["floors"]["val"][floor], label)
+    for baseline, label in (("unigram", "unigram, val"), ("bigram_exact", "exact bigram, val")):
+        level(axes, metrics["baselines"]["val"][baseline], label)
     axes.set_xlim(left=0)
     axes.legend(frameon=False)
     save(figure, path)

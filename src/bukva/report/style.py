@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bukva.files import atomic_file
+from bukva.base.files import atomic_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = {"bigram": "#d95f02", "gpt": "#1b6ca8"}
-NAMES = {"bigram": "bigram", "gpt": "GPT"}
+PALETTE = ("#d95f02", "#1b6ca8", "#2c8c4b", "#7b4fa3", "#8a6d3b", "#c2356b")  # of the models, in their order
+GPT_COLOUR = PALETTE[1]
 WEIGHTS = "Blues"  # the colour map of anything between 0 and 1
 WIDTH, DPI = 9.0, 120  # inches; 1,080 pixels
 

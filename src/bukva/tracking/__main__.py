@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bukva.addresses import shown
+from bukva.base.redact import redact_url
 from bukva.tracking import ui
 from bukva.tracking.follow import follow
 from bukva.tracking.records import read_journals
@@ -28,7 +28,7 @@ def sync_command(experiment: Annotated[str, typer.Option(help="only this one")] 
         print(sentence)
     if refused:
         raise typer.Exit(1)
-    print(f"{shown(tracking_uri())} has all {len(journals)} stage executions.")
+    print(f"{redact_url(tracking_uri())} has all {len(journals)} stage executions.")
 
 
 @app.command("follow")
@@ -60,7 +60,7 @@ def _one_line_on_trouble() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        print(f"{shown(tracking_uri())}: {explain(error)}")
+        print(f"{redact_url(tracking_uri())}: {explain(error)}")
         raise typer.Exit(1) from None
 
 

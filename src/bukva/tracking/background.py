@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bukva.files import project_root
+from bukva.base.files import project_root
 
 LOG = Path(".bukva/mlflow.log")  # what those processes say, in the original repository
 LOG_BYTES = 1_000_000  # of a log that is longer, nobody reads the beginning

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bukva.files import read_json
+from bukva.base.files import read_json
 from bukva.tracking.experiment import flatten
 from bukva.tracking.records import Journal, Record
 

@@ -7,9 +7,9 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
-from bukva.addresses import shown
-from bukva.files import project_root
-from bukva.params import Params
+from bukva.base.files import project_root
+from bukva.base.redact import redact_url
+from bukva.config.schema import Params
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def this_experiment(params: Params) -> Experiment:
     commit = baseline()
     name = os.environ.get("DVC_EXP_NAME") or _repro_name(commit, params)
     told = flatten(params.model_dump())
-    told["download.url"] = shown(params.download.url)  # a query may hold a token, and many read what MLflow shows
+    told["download.url"] = redact_url(params.download.url)  # a query may hold a token, and many read what MLflow shows
     return Experiment(name, commit or "", told)
 
 

@@ -6,12 +6,12 @@ import threading
 import time
 from pathlib import Path
 
-from bukva.addresses import shown
+from bukva.base.redact import redact_url
 from bukva.tracking.records import Journal, open_journal, read_journals
 from bukva.tracking.store import connect, explain, tracking_uri
 from bukva.tracking.sync import View
 
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 PUSH_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 GRACE_SECONDS = 120.0
@@ -46,7 +46,7 @@ def follow(folder: Path) -> bool:
 
 def _tell(journal: Journal, trouble: str) -> None:
     """One line for the log: when, where, what is missing, why, and what would do."""
-    when, where = time.strftime("%Y-%m-%d %H:%M:%S"), shown(tracking_uri())
+    when, where = time.strftime("%Y-%m-%d %H:%M:%S"), redact_url(tracking_uri())
     what = journal.id.rpartition("/")[0]
     remedy = "It is tried again while the stage runs; make sync completes it."
     with contextlib.suppress(OSError):  # the log may lie on the very disk that is full
@@ -64,7 +64,7 @@ def _is_over(journal: Journal) -> bool:
 def _sleep(journal: Journal, seconds: float) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until and not _is_over(journal):
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def _leave_in_time(journal: Journal) -> None:

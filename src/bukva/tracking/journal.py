@@ -9,16 +9,19 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
-from bukva.errors import told
-from bukva.params import Params
+from bukva.base.errors import sentence_for
+from bukva.config.schema import Params
+from bukva.pipeline.stages import stages
 from bukva.tracking import background
-from bukva.tracking.records import KINDS, Log, read_journals
+from bukva.tracking.records import Log, read_journals
 
 WAIT_SECONDS = 10
 
 
 @contextlib.contextmanager
-def journal(stage: str, params: Params, *, silent: bool = False, of: str = "", resumes: bool = False) -> Iterator[Log]:
+def journal(
+    stage: str, params: Params, *, silent: bool = False, training_id: str = "", resumes: bool = False
+) -> Iterator[Log]:
     """Keep the journal of a stage: FINISHED when the block ends well, FAILED or KILLED when it does not.
 
     SIGTERM raises SystemExit in the block, so that it can save what it has. MLflow follows a training while
@@ -29,13 +32,13 @@ def journal(stage: str, params: Params, *, silent: bool = False, of: str = "", r
         stage: its name.
         params: all of params.yaml.
         silent: keep nothing, for another process tells of this stage.
-        of: what a training is known by; if it was interrupted, its journal goes on, and its run in MLflow too.
+        training_id: identifies a training; if it was interrupted, its journal goes on, and its run in MLflow too.
         resumes: whether that training goes on from a checkpoint.
     """
-    log, started_at = Log(stage, params, silent=silent, of=of, resumes=resumes), time.perf_counter()
+    log, started_at = Log(stage, params, silent=silent, training_id=training_id, resumes=resumes), time.perf_counter()
     if not silent:
-        _bury_the_killed()
-    follower = _follow(log) if KINDS[stage] == "training" else None
+        close_killed_journals()
+    follower = _follow(log) if stages()[stage].kind == "training" else None
     status, note = "FINISHED", ""
     try:
         with _sigterm_raises():
@@ -53,10 +56,10 @@ def journal(stage: str, params: Params, *, silent: bool = False, of: str = "", r
             print(f"MLflow does not have all of {stage} yet; {background.REMEDY}", file=sys.stderr)
 
 
-def _bury_the_killed() -> None:
+def close_killed_journals() -> None:
     """End the journals of processes that were killed, and have MLflow hear of it: their followers may be gone too."""
     with contextlib.suppress(OSError):
-        for experiment in {journal.start["experiment"] for journal in read_journals() if journal.bury()}:
+        for experiment in {journal.start["experiment"] for journal in read_journals() if journal.close_if_killed()}:
             background.start("sync", "--experiment", experiment)
 
 
@@ -67,7 +70,7 @@ def _verdict(error: BaseException) -> tuple[str, str]:
         case SystemExit(code=None | 0):
             return "FINISHED", ""
         case _:
-            return "FAILED", told(error) or f"{type(error).__name__}: {error}"
+            return "FAILED", sentence_for(error) or f"{type(error).__name__}: {error}"
 
 
 def _follow(log: Log) -> subprocess.Popen[bytes] | None:

@@ -11,11 +11,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from bukva import pipeline
-from bukva.params import Params
+from bukva.config.schema import Params
+from bukva.pipeline.lock import LOCK, recorded
+from bukva.pipeline.stages import recorded_stages
 from bukva.tracking import background
 from bukva.tracking.experiment import Experiment, baseline, git, this_experiment
-from bukva.tracking.records import KINDS, Journal, Log, read_journals
+from bukva.tracking.records import Journal, Log, read_journals
 from bukva.tracking.store import explain
 
 SHOWN = ("reports/", "data/models/")  # the outputs that people open in MLflow; texts and ids stay with DVC
@@ -40,12 +41,12 @@ def publish(params: Params) -> None:
 
 def _untold(experiment: Experiment) -> dict[str, Any]:
     """The stages of whose outputs no journal of this experiment tells, with their entries in dvc.lock."""
-    entries = pipeline.locked(pipeline.LOCK.read_text(encoding="utf-8"))
-    before = pipeline.locked(git("show", f"{baseline()}:./{pipeline.LOCK}") or "")
+    entries = recorded(LOCK.read_text(encoding="utf-8"))
+    before = recorded(git("show", f"{baseline()}:./{LOCK}") or "")
     journals = [journal for journal in read_journals(experiment.name) if journal.key == experiment.key]
     return {
         stage: entries[stage]
-        for stage in KINDS
+        for stage in recorded_stages()
         if stage in entries and not _is_told(stage, journals, unchanged=entries[stage] == before.get(stage))
     }
 

@@ -29,22 +29,12 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from bukva.files import project_root, read_json, write_json
-from bukva.params import SECTIONS, Params
+from bukva.base.files import project_root, read_json, write_json
+from bukva.config.schema import Params
+from bukva.pipeline.stages import stages
 from bukva.tracking.experiment import Experiment, this_experiment
 
 Record = dict[str, Any]
-
-KINDS = {
-    "download": "data",
-    "clean": "data",
-    "tokenize": "data",
-    "split": "data",
-    "train-bigram": "training",
-    "train-gpt": "training",
-    "evaluate": "report",
-    "sample": "report",
-}
 
 FILE = "journal.jsonl"
 ADOPTED = "adopted.json"
@@ -62,7 +52,7 @@ class Log:
         *,
         restored: bool = False,
         silent: bool = False,
-        of: str = "",
+        training_id: str = "",
         resumes: bool = False,
     ) -> None:
         self.stage = stage
@@ -75,7 +65,7 @@ class Log:
             return
         with self._harmless():
             experiment = this_experiment(params)
-            if of and self._goes_on(experiment, of, resumes):
+            if training_id and self._continues(experiment, training_id, resumes):
                 return
             self.folder = _new_folder(journals_root() / experiment.name, stage)
             self._file = _open_locked(self.folder / FILE)
@@ -83,11 +73,11 @@ class Log:
                 "start",
                 id=f"{experiment.name}/{self.folder.name}/{uuid.uuid4().hex}",
                 stage=stage,
-                kind=KINDS[stage],
+                kind=stages()[stage].kind,
                 **_of_experiment(experiment),
-                sections=SECTIONS[stage],
+                sections=stages()[stage].sections,
                 restored=restored,
-                of=of,
+                training_id=training_id,
                 argv=sys.orig_argv,
                 pid=os.getpid(),
                 host=socket.gethostname(),
@@ -118,12 +108,12 @@ class Log:
         if self._file:
             self._file.close()
 
-    def _goes_on(self, experiment: Experiment, of: str, resumes: bool) -> bool:
+    def _continues(self, experiment: Experiment, training_id: str, resumes: bool) -> bool:
         """Whether there is an interrupted journal of the same training, which is then continued.
 
         It may have begun in another experiment: DVC gives a new name to whoever types `dvc exp run` again.
         """
-        journal = _interrupted(experiment, self.stage, of, resumes)
+        journal = _interrupted(experiment, self.stage, training_id, resumes)
         if journal is None:
             return False
         self.folder = journal.folder if journal.key == experiment.key else _adopt(journal, experiment)
@@ -192,7 +182,7 @@ class Journal:
             return str(end["status"]), int(end["at"])
         return ("KILLED", self._file.stat().st_mtime_ns // 1_000_000) if abandoned else ("RUNNING", None)
 
-    def bury(self) -> bool:
+    def close_if_killed(self) -> bool:
         """Write the end of a journal whose process was killed, and could not; whether it was one."""
         if self._end():
             return False
@@ -265,14 +255,14 @@ def _seconds(records: list[Record]) -> float:
     return (total + last - began) / 1000
 
 
-def _interrupted(experiment: Experiment, stage: str, of: str, resumes: bool) -> Journal | None:
+def _interrupted(experiment: Experiment, stage: str, training_id: str, resumes: bool) -> Journal | None:
     """The last journal of a training that can go on.
 
     That is one that was killed; in the same experiment also one that failed, on a full disk for example; and where
     there is a checkpoint also one that ended well, for it was killed before DVC had its outputs.
     """
     for journal in reversed(read_journals()):
-        if (journal.start["stage"], journal.start.get("of")) == (stage, of):
+        if (journal.start["stage"], journal.start.get("training_id")) == (stage, training_id):
             status, is_ours = journal.status()[0], journal.key == experiment.key
             if status == "KILLED" or (status == "FAILED" and is_ours) or (status == "FINISHED" and resumes):
                 return journal

@@ -14,9 +14,9 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from filelock import FileLock
 
-from bukva import addresses
-from bukva.errors import BukvaError
-from bukva.files import project_root
+from bukva.base.errors import BukvaError
+from bukva.base.files import project_root
+from bukva.base.redact import HIDDEN, redact_text, redact_url
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -121,22 +121,22 @@ def is_server() -> bool:
     return _scheme() in ("http", "https")
 
 
-def without_password(text: object) -> str:
+def redact_secrets(text: object) -> str:
     """A text for people and logs: without users in addresses, and without passwords and tokens anywhere."""
-    told = addresses.without_password(text)
+    redacted = redact_text(text)
     for secret in _secrets():
-        told = told.replace(secret, addresses.HIDDEN)
-    return told
+        redacted = redacted.replace(secret, HIDDEN)
+    return redacted
 
 
 def explain(error: BaseException) -> str:
     """One line on what MLflow's many parts raise: the innermost error, which the others wrap in ever more words."""
     if isinstance(error, BukvaError):
-        return without_password(error)
+        return redact_secrets(error)
     while cause := error.__cause__ or (None if error.__suppress_context__ else error.__context__):
         error = cause
     words = str(error).strip().partition("\n")[0]
-    return without_password(f"{type(error).__name__}: {words}")[:LONGEST_WORDS]
+    return redact_secrets(f"{type(error).__name__}: {words}")[:LONGEST_WORDS]
 
 
 def _scheme() -> str:
@@ -178,7 +178,7 @@ def _look_into_database() -> None:
     if revision and revision not in migrations.get_heads():
         raise BukvaError(
             f"The tables are of an older MLflow (their version {revision}) that others may use; after a backup, this "
-            f"would do: mlflow db upgrade '{addresses.shown(tracking_uri())}'"
+            f"would do: mlflow db upgrade '{redact_url(tracking_uri())}'"
         )
 
 

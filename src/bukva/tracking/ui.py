@@ -7,7 +7,7 @@ import sys
 from typing import Any, NoReturn
 from urllib.parse import urlencode, urlsplit
 
-from bukva.files import project_root
+from bukva.base.files import project_root
 from bukva.tracking.store import connect, is_server, tracking_uri
 
 HOST = "127.0.0.1"

@@ -1,27 +1,39 @@
-"""The curve of a training run as CSV, the same columns for every model."""
+"""The curve of a training as CSV, the same columns for every model."""
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
-from bukva.files import write_text
-from bukva.training.loop import Progress, TrainState
+from bukva.base.files import write_text
+from bukva.training.state import Progress, TrainState
 
 COLUMNS = ("step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "learning_rate")
 
 
-def record(path: Path, state: TrainState, scorings: Iterable[Progress]) -> None:
-    """Run through the scorings of a training; after each the file has all, those before an interruption too."""
-    for _ in scorings:
-        write_curve(path, state.scored)
-    write_curve(path, state.scored)
+class CurveFile:
+    """A callback that writes the curve after each scoring, with the points before an interruption."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_start(self, state: TrainState) -> None:
+        """Nothing to write yet."""
+
+    def on_update(self, state: TrainState, progress: Progress) -> None:
+        """Write the file if val was scored."""
+        if progress.val_nats_per_char is not None:
+            write_curve(self.path, state.curve)
+
+    def on_end(self, state: TrainState) -> None:
+        """Write the file, also for a training that was restored at its end."""
+        write_curve(self.path, state.curve)
 
 
-def write_curve(path: Path, points: list[Progress]) -> None:
-    """Write one row for each scoring of the val split; the first, before any update, has no train loss."""
+def write_curve(path: Path, curve: Sequence[Progress]) -> None:
+    """Write one row for each scoring of val; the first, before any update, has no train loss."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(COLUMNS)
-    rows.writerows([getattr(point, column) for column in COLUMNS] for point in points)
+    rows.writerows([getattr(point, column) for column in COLUMNS] for point in curve)
     write_text(path, text.getvalue())

@@ -1,10 +1,10 @@
 """Windows of text and the order they are learned in.
 
-Which windows make up a batch is a function of the seed and the step alone: no state to save, none to lose.
+Which windows make up a batch is a function of seed and step, so a checkpoint needs no position in the data.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bukva.params import Order
-from bukva.text.tokenizers import Ids
+from bukva.base.ids import Ids
+from bukva.config.schema import Order
 
 Batch = tuple[Tensor, Tensor]  # inputs and targets, (B, T) each
 
@@ -22,8 +22,8 @@ class Windows:
     """Batches of windows of `block_size` characters from (N,) ids, N > block_size.
 
     Order `epoch`: the text is cut into windows side by side, from an offset that is drawn anew for each epoch; every
-    window comes once per epoch, in an order drawn anew. Order `random`: the notes', every start equally likely each
-    time.
+    window comes once per epoch, in an order drawn anew. Order `random`, that of the lecture notes: every start is
+    equally likely each time.
     """
 
     def __init__(self, ids: Ids, block_size: int, batch_size: int, order: Order, seed: int) -> None:
@@ -36,13 +36,13 @@ class Windows:
             order,
             seed,
         )
-        # so many fit behind any offset; a text shorter than two windows still gives one
+        # what fits behind any offset; a text shorter than two windows still gives one
         self.n_windows = max(1, (len(ids) - block_size) // block_size)
         self._epoch_starts = functools.lru_cache(maxsize=2)(self._draw_epoch)
 
     @property
-    def chars_per_step(self) -> int:
-        """Characters learned from in one step."""
+    def ids_per_step(self) -> int:
+        """Ids learned from in one step."""
         return self.batch_size * self.block_size
 
     def share(self, step: int, rank: int, size: int) -> Batch:
@@ -60,9 +60,7 @@ class Windows:
         """(B,) where the windows of update `step` start."""
         if self.order == "random":
             return self._rng(step).integers(len(self.ids) - self.block_size, size=self.batch_size)
-        drawn = np.arange(
-            (step - 1) * self.batch_size, step * self.batch_size
-        )  # windows are numbered through all epochs
+        drawn = np.arange((step - 1) * self.batch_size, step * self.batch_size)  # numbered through all epochs
         epoch, index = np.divmod(drawn, self.n_windows)
         starts = np.empty(self.batch_size, np.int64)
         for number in np.unique(epoch):
@@ -80,12 +78,12 @@ class Windows:
         return np.random.default_rng([self.seed, number, 1])
 
 
-def ahead(batch: Callable[[int], Batch], steps: range) -> Iterator[Batch]:
-    """batch(step) for each step, the next one fetched while this one is used: a disk is slower than a memory."""
+def prefetched(windows: Windows, steps: range, rank: int = 0, size: int = 1) -> Iterator[tuple[int, Batch]]:
+    """Each step with the share of its batch of one of `size` processes; the next one is read in the background."""
     with ThreadPoolExecutor(1) as pool:
-        coming = [pool.submit(batch, step) for step in steps[:1]]
+        pending = [pool.submit(windows.share, step, rank, size) for step in steps[:1]]
         for step in steps:
-            ready = coming.pop().result()
+            batch = pending.pop().result()
             if step + 1 in steps:
-                coming.append(pool.submit(batch, step + 1))
-            yield ready
+                pending.append(pool.submit(windows.share, step + 1, rank, size))
+            yield step, batch

@@ -1,0 +1,18 @@
+"""Arrays of ids on disk."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+Ids = npt.NDArray[np.unsignedinteger]  # (N,), of the smallest type that holds them
+
+
+def write_ids(path: Path, dtype: np.dtype[np.unsignedinteger], n: int, pieces: Iterable[Ids]) -> None:
+    """Write the n ids of all pieces as one .npy file, with one piece at a time in memory."""
+    with path.open("wb") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (n,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for ids in pieces:
+            file.write(ids.data)  # tofile would not say why a disk is full

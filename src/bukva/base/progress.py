@@ -1,0 +1,71 @@
+"""Progress of long work: one line that is rewritten on a terminal, and a line now and then in a log file."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+LOG_SECONDS = 10.0  # between lines where there is no terminal
+SCREEN_SECONDS = 0.2
+
+
+def quantity(n: float) -> str:
+    """A count for people: 950, 12.3k, 4.56M, 1.20G."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if n >= 0.9995 * size:  # 999.9k would become 1000k
+            digits = 2 if n < 9.995 * size else 1 if n < 99.95 * size else 0
+            return f"{n / size:.{digits}f}{unit}"
+    return f"{n:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: 8 s, 2 min 05 s, 3 h 20 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+class Line:
+    """One line that is rewritten on a terminal, and repeated at longer intervals in a log."""
+
+    def __init__(self) -> None:
+        self.screen = sys.stderr.isatty()
+        self.shown_at = 0.0
+        self.width = 0
+
+    def show(self, text: Callable[[], str], now: bool = False) -> None:
+        """Show what `text` returns, unless the last time was a moment ago; `now` shows it in any case and keeps it."""
+        clock = time.monotonic()
+        if not now and clock - self.shown_at < (SCREEN_SECONDS if self.screen else LOG_SECONDS):
+            return
+        self.shown_at, line = clock, text()
+        if self.screen:
+            end = "\n" if now else ""
+            print(f"\r{line:<{self.width}}", end=end, file=sys.stderr, flush=True)
+            self.width = 0 if now else len(line)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def transfer(what: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Yield a function of bytes done and bytes in all (None if unknown) that shows size and speed."""
+    line, started_at = Line(), time.monotonic()
+    done = 0
+
+    def report(n_bytes: int, total: int | None) -> None:
+        nonlocal done
+        done = n_bytes
+        line.show(lambda: text(total))
+
+    def text(total: int | None) -> str:
+        speed = done / max(time.monotonic() - started_at, 1e-3)
+        share = f" of {quantity(total)}B ({done / total:.0%})" if total else ""
+        return f"{what}: {quantity(done)}B{share}, {quantity(speed)}B/s"
+
+    yield report
+    if done:
+        line.show(lambda: text(None), now=True)

@@ -1,0 +1,63 @@
+"""The values of a parameter that names a piece of code: the keys of the table that holds those pieces.
+
+The table is read from the source of its module, without importing it: config lies below every other package, and
+importing torch would cost a light stage seconds. So an activation, an optimizer or a tokenizer is declared once.
+"""
+
+import ast
+import functools
+from pathlib import Path
+from typing import Any
+
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
+
+PACKAGE = Path(__file__).parents[1]
+RULE_SETS = PACKAGE / "corpus" / "rules"
+
+
+@functools.cache
+def keys_of(module: str, table: str) -> tuple[str, ...]:
+    """The keys of a dict, or the items of a tuple, that is written out at the top level of a module.
+
+    Args:
+        module: a path below src/bukva, such as models/transformer.py.
+        table: the name of the dict or tuple.
+
+    Raises:
+        LookupError: the module has no such table.
+    """
+    tree = ast.parse((PACKAGE / module).read_text(encoding="utf-8"))
+    for node in tree.body:
+        target = (
+            node.target
+            if isinstance(node, ast.AnnAssign)
+            else node.targets[0]
+            if isinstance(node, ast.Assign)
+            else None
+        )
+        if isinstance(target, ast.Name) and target.id == table:
+            items = node.value.keys if isinstance(node.value, ast.Dict) else node.value.elts  # type: ignore[union-attr]
+            return tuple(ast.literal_eval(item) for item in items if item)
+    raise LookupError(f"{module} has no table {table}")
+
+
+def rule_sets() -> tuple[str, ...]:
+    """The cleaning rule sets: the files of corpus/rules, and none."""
+    return (*sorted(file.stem for file in RULE_SETS.glob("*.yaml")), "none")
+
+
+def one_of(module: str, table: str) -> BeforeValidator:
+    """Accept the keys of a table only."""
+    return BeforeValidator(lambda value: _known(value, keys_of(module, table)))
+
+
+def one_rule_set() -> BeforeValidator:
+    """Accept the name of a cleaning rule set only."""
+    return BeforeValidator(lambda value: _known(value, rule_sets()))
+
+
+def _known(value: Any, names: tuple[str, ...]) -> Any:
+    if value not in names:
+        raise PydanticCustomError("unknown_name", "unknown", {"names": list(names)})
+    return value

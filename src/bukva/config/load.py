@@ -1,0 +1,63 @@
+"""Read params.yaml once, strictly, into frozen objects.
+
+Every stage reads the whole file before it does anything, so that a mistake stops whichever stage runs first. The file
+is read with DVC's own parser (ruamel.yaml, YAML 1.2): PyYAML would read 1e-3 as text.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from bukva.base.errors import BukvaError
+from bukva.config.messages import WAY_BACK, sentence, yaml_fault
+from bukva.config.schema import Params
+
+PARAMS = Path("params.yaml")
+
+
+def read_params(path: Path = PARAMS) -> Params:
+    """Read and validate the whole file.
+
+    Raises:
+        BukvaError: one sentence for each mistake, naming section, key, value and what is valid, then the way back.
+    """
+    return parse_params(read_yaml(path), str(path))
+
+
+def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
+    """A YAML file of sections as DVC reads it, not validated.
+
+    Raises:
+        BukvaError: it is missing, unreadable, or not YAML.
+    """
+    from ruamel.yaml import YAML
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BukvaError(f"{path}: there is no such file; run this in the project's folder. {WAY_BACK}") from None
+    except UnicodeDecodeError as error:
+        raise BukvaError(f"{path}: byte {error.start} is not UTF-8. {WAY_BACK}") from None
+    except OSError as error:
+        raise BukvaError(f"{path}: cannot be read ({error.strerror}). {WAY_BACK}") from None
+    try:
+        raw = YAML(typ="safe").load(text)
+    except Exception as error:  # the parser lets through what int(), float(), datetime() and the stack raise
+        raise BukvaError(f"{path}: not YAML: {yaml_fault(error)}. {WAY_BACK}") from None
+    if not isinstance(raw, dict):
+        raise BukvaError(f"{path}: holds {type(raw).__name__}, not sections with keys. {WAY_BACK}")
+    return raw
+
+
+def parse_params(raw: dict[str, Any], where: str) -> Params:
+    """Validate sections that were read already; `where` names their source in errors.
+
+    Raises:
+        BukvaError: one sentence for each mistake, then the way back.
+    """
+    try:
+        return Params.model_validate(raw)
+    except ValidationError as error:
+        mistakes = [f"{where}, {sentence(details, Params)}" for details in error.errors(include_url=False)]
+        raise BukvaError("\n".join([*mistakes, WAY_BACK])) from None

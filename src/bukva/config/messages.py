@@ -1,0 +1,95 @@
+"""The sentences that tell a user what is wrong in params.yaml.
+
+A sentence names the file, section, key and value, and then the values that are valid or what to do. No stage depends
+on this module: editing a sentence reruns nothing.
+"""
+
+import difflib
+import re
+import reprlib
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from bukva.base.redact import redact_text, redact_url
+
+LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also one without its beginning
+WAY_BACK = "To go back: git checkout params.yaml reports && dvc checkout"
+
+
+def mistake(key: str, value: object, what: str) -> PydanticCustomError:
+    """An error of ours, for a validator to raise: `what` says what is wrong with the value, and what to do."""
+    # braces in the template would be read as fields, so everything goes in as context
+    return PydanticCustomError("mistake", "{key}: {value} {what}", {"key": key, "value": shorten(value), "what": what})
+
+
+def one_or_another(names: list[str]) -> str:
+    """Names as a sentence lists them: a, b or c."""
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
+
+
+def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
+    """One pydantic error as a sentence."""
+    location, value = [str(part) for part in details["loc"]], details["input"]
+    where = ".".join(location)
+    context = details.get("ctx", {})
+    what = details["msg"].removeprefix("Input ")
+    match details["type"]:
+        case "mistake":
+            return f"{'.'.join([*location, str(context['key'])])}: {context['value']} {context['what']}."
+        case "extra_forbidden":
+            return f"{where}: unknown key with value {shorten(value)}; {_known_keys(location, sections)}"
+        case "missing":
+            return f"{where}: missing; put it back (git diff params.yaml shows what was removed)."
+        case "literal_error":
+            return f"{where}: {shorten(value)} is unknown; use {context['expected']}."
+        case "unknown_name":
+            return f"{where}: {shorten(value)} is unknown; use {one_or_another([repr(name) for name in context['names']])}."
+        case "greater_than_equal" | "greater_than" | "less_than_equal" | "less_than":
+            return f"{where}: {shorten(value)} is out of range; it {what}."
+        case "string_pattern_mismatch":
+            return f"{where}: {shorten(value)} is not a SHA-256 digest; use 64 digits 0-9a-f (sha256sum FILE), or ''."
+        case _:
+            return f"{where}: {shorten(value)} ({type(value).__name__}) is invalid; it {what}."
+
+
+def yaml_fault(error: Exception) -> str:
+    """What the YAML parser says, without the values and lines that it quotes: they may hold an address."""
+    from ruamel.yaml.error import MarkedYAMLError
+
+    if not isinstance(error, MarkedYAMLError):
+        return " ".join(redact_text(error).split())
+    said = f"{error.context or ''} {(error.problem or '').partition(' with value ')[0]}"
+    mark = error.problem_mark or error.context_mark
+    return f"{' '.join(redact_text(said).split())}, line {mark.line + 1}, column {mark.column + 1}"
+
+
+class _Shortened(reprlib.Repr):
+    """Values as errors show them: an address without its secrets, and nothing that fills a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring, self.maxother = 200, 60
+
+    def repr_str(self, text: str, level: int) -> str:
+        return super().repr_str(redact_url(text) if LIKE_AN_ADDRESS.search(text) else text, level)
+
+    def repr_int(self, number: int, level: int) -> str:
+        if number.bit_length() < 128:
+            return super().repr_int(number, level)
+        return f"about {'-' if number < 0 else ''}2**{number.bit_length() - 1}"  # Python itself writes 4300 digits
+
+
+def shorten(value: Any) -> str:
+    """A value as an error shows it."""
+    return _Shortened().repr(value)
+
+
+def _known_keys(location: list[str], sections: type[BaseModel]) -> str:
+    section = sections
+    for part in location[:-1]:
+        section = section.model_fields[part].annotation  # type: ignore[assignment]
+    known = list(section.model_fields)
+    close = difflib.get_close_matches(location[-1], known, n=1)
+    return f"did you mean {close[0]}?" if close else f"known keys are {', '.join(known)}."

@@ -1,0 +1,250 @@
+"""The sections of params.yaml: their keys, types and limits.
+
+Numbers live in params.yaml: there is no default here. A section accepts values or rejects them, and never changes one,
+so no stage depends on this module; the values themselves are dependencies (`params` in dvc.yaml).
+"""
+
+from decimal import Decimal
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from bukva.base.redact import redact_url
+from bukva.config.choices import one_of, one_rule_set
+from bukva.config.messages import mistake, one_or_another
+
+Count = Annotated[int, Field(ge=1, le=10**12)]  # a greater number is a mistake, and soon exceeds 64 bits
+CountOrNone = Annotated[int, Field(ge=0, le=10**12)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Rate = Annotated[float, Field(gt=0)]
+Order = Literal["epoch", "random"]
+Optimizer = Annotated[str, one_of("training/optimizers/__init__.py", "OPTIMIZERS")]
+Unknown = Literal["error", "drop", "replace"]
+
+
+class Section(BaseModel):
+    """Strict (no text for numbers, no true for 1; an int is accepted as a float), closed and frozen."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Download(Section):
+    """Which text to read, and where it is."""
+
+    corpus: Literal["sample", "ruslit", "tinyshakespeare", "local", "url"]
+    path: Annotated[str, Field(min_length=1)]
+    url: Annotated[str, Field(max_length=2048)]  # as many as sitemaps.org allows
+    sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+
+    @model_validator(mode="after")
+    def _address_is_no_secret(self) -> "Download":
+        if "@" in self.url:  # anywhere: a password may hold a / or a ?
+            raise mistake(
+                "url",
+                redact_url(self.url),
+                "has a user or a password before an @, and params.yaml is committed; remove them and add the line "
+                "`machine HOST login USER password PASSWORD` to ~/.netrc (write an @ of a path as %40)",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _address_is_complete(self) -> "Download":
+        if self.corpus == "url":
+            if not self.url.startswith(("http://", "https://")):
+                what = "is not an address; use one that starts with http:// or https://"
+                raise mistake("url", redact_url(self.url), what)
+            if not _has_host(self.url):
+                what = "is not the address of a file (no host, an invalid port, or a blank); use https://HOST/FILE"
+                raise mistake("url", redact_url(self.url), what)
+            if not self.sha256:
+                raise mistake("sha256", self.sha256, "is empty; corpus url needs the digest that sha256sum FILE prints")
+        return self
+
+
+class Clean(Section):
+    """Which rules the text goes through."""
+
+    rules: Annotated[str, one_rule_set()]
+
+
+class Tokenize(Section):
+    """What becomes one id, and whose characters make the vocabulary."""
+
+    kind: Annotated[str, one_of("tokenizers/__init__.py", "TOKENIZERS")]
+    vocabulary: Literal["all", "train"]
+
+
+class Split(Section):
+    """Which characters are train, val and test."""
+
+    strategy: Literal["tail", "contiguous"]
+    train: Annotated[float, Field(gt=0, lt=1)]
+    val: Annotated[float, Field(gt=0, lt=1)]
+    test: Annotated[float, Field(ge=0, lt=1)]
+
+    @model_validator(mode="after")
+    def _fractions_sum_to_one(self) -> "Split":
+        total = sum((Decimal(str(share)) for share in (self.train, self.val, self.test)), Decimal(0))
+        if abs(total - 1) > Decimal("1e-9"):
+            raise mistake(
+                "train, val, test", f"{self.train}, {self.val}, {self.test}", f"sum to {total}; make them sum to 1"
+            )
+        return self
+
+
+class Model(Section):
+    """The shape of the GPT."""
+
+    n_layer: Annotated[int, Field(ge=1, le=1000)]
+    n_head: Annotated[int, Field(ge=1, le=2**24)]
+    n_embd: Annotated[int, Field(ge=1, le=2**24)]
+    block_size: Annotated[int, Field(ge=2, le=2**24)]
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+    positions: Annotated[str, one_of("models/transformer.py", "POSITIONS")]
+    norm: Annotated[str, one_of("models/transformer.py", "NORMS")]
+    activation: Annotated[str, one_of("models/transformer.py", "ACTIVATIONS")]
+    qk_norm: bool
+    bias: bool
+    tie_weights: bool
+    proj_init: Annotated[str, one_of("models/transformer.py", "PROJ_INITS")]
+
+    @model_validator(mode="after")
+    def _heads_share_the_channels(self) -> "Model":
+        if self.n_embd % self.n_head:
+            fitting = [n for n in range(1, min(self.n_embd, 64) + 1) if self.n_embd % n == 0]
+            raise mistake(
+                "n_head",
+                self.n_head,
+                f"does not divide n_embd {self.n_embd}; use {one_or_another([str(n) for n in fitting])}",
+            )
+        if self.positions == "rotary" and self.n_embd // self.n_head % 2:
+            raise mistake(
+                "positions",
+                self.positions,
+                f"needs an even number of channels per head, but n_embd {self.n_embd} / n_head {self.n_head} is "
+                f"{self.n_embd // self.n_head}; use learned, or another n_head",
+            )
+        return self
+
+
+class Compute(Section):
+    """Device, precision and threads of training and scoring."""
+
+    device: Literal["auto", "cpu", "cuda"]
+    precision: Literal["auto", "fp32", "bf16"]
+    threads: Annotated[int, Field(ge=0, le=1024)]  # OpenMP aborts a program with too many
+
+
+class Training(Section):
+    """How one model is trained; the same keys for both."""
+
+    optimizer: Optimizer
+    n_steps: Count
+    batch_size: Count
+    micro_batches: Count
+    learning_rate: Rate
+    warmup_steps: CountOrNone
+    decay_to: Share
+    weight_decay: Annotated[float, Field(ge=0)]
+    beta2: Annotated[float, Field(gt=0, lt=1)]
+    grad_clip: Annotated[float, Field(ge=0)]
+    eval_every: Count
+    patience: CountOrNone
+    order: Order
+    seed: Seed
+
+    @model_validator(mode="after")
+    def _intervals_fit(self) -> "Training":
+        for key in ("warmup_steps", "eval_every"):
+            if getattr(self, key) > self.n_steps:
+                raise mistake(key, getattr(self, key), f"is more than n_steps {self.n_steps}; use n_steps or less")
+        return self
+
+    @model_validator(mode="after")
+    def _batches_divide(self) -> "Training":
+        divisor = self.micro_batches * getattr(self, "processes", 1)
+        if self.batch_size % divisor:
+            raise mistake(
+                "batch_size",
+                self.batch_size,
+                f"is not divisible by micro_batches times processes, {divisor}; "
+                f"use {-(-self.batch_size // divisor) * divisor}",
+            )
+        return self
+
+
+class TrainBigram(Training):
+    """The bigram of the lecture notes; its windows are short because it uses one character of context only."""
+
+    optimizer: Literal["adamw"]  # a table of characters has no matrix of hidden channels
+    block_size: Annotated[int, Field(ge=2, le=2**24)]
+
+
+class TrainGPT(Training):
+    """The GPT; its block_size is the model's."""
+
+    processes: Annotated[int, Field(ge=1, le=1024)]
+
+
+class Evaluate(Section):
+    """What stage evaluate measures beside the scores."""
+
+    short_context: Count
+    context_chars: Count
+    attention_sentence: Annotated[str, Field(max_length=2**24)]
+    attention_windows: Count
+    leak_steps: Count
+
+
+class Sample(Section):
+    """How the models continue the prompts."""
+
+    prompts: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+    n_chars: Annotated[int, Field(ge=1, le=10**8)]  # takes a day
+    temperature: Annotated[float, Field(ge=0)]
+    top_k: CountOrNone
+    top_p: Annotated[float, Field(gt=0, le=1)]
+    seed: Seed
+    unknown: Unknown
+
+
+class Params(Section):
+    """All of params.yaml."""
+
+    download: Download
+    clean: Clean
+    tokenize: Tokenize
+    split: Split
+    model: Model
+    compute: Compute
+    train_bigram: TrainBigram
+    train_gpt: TrainGPT
+    evaluate: Evaluate
+    sample: Sample
+
+    @model_validator(mode="after")
+    def _context_fits(self) -> "Params":
+        if self.evaluate.short_context > self.model.block_size:
+            raise mistake(
+                "evaluate.short_context",
+                self.evaluate.short_context,
+                f"is more than model.block_size; use {self.model.block_size} or less",
+            )
+        if len(self.evaluate.attention_sentence) > self.model.block_size:
+            raise mistake(
+                "evaluate.attention_sentence",
+                self.evaluate.attention_sentence,
+                f"has {len(self.evaluate.attention_sentence)} characters, more than model.block_size "
+                f"{self.model.block_size}; use a shorter one, or '' for a passage of the text",
+            )
+        return self
+
+
+def _has_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0 and url.isprintable() and " " not in url
+    except ValueError:  # invalid brackets, ports or letters
+        return False

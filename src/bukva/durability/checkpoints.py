@@ -1,0 +1,172 @@
+"""The checkpoints of one training on disk (layout: bukva.durability)."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError
+
+from bukva.base.errors import BukvaError
+from bukva.base.files import atomic_file, read_json, write_json
+from bukva.durability.cleanup import checkpoints_root, folder_of
+from bukva.durability.packing import pack, unpack
+from bukva.pipeline.fingerprints import Fingerprint, differences
+
+KEPT = 2
+SECONDS = 30.0  # between checkpoints, unless BUKVA_CHECKPOINT_SECONDS says otherwise
+MAX_BYTES = 4 << 30  # of all trainings together; those that were interrupted longest ago are removed first
+DIGITS = 16  # of a digest, in the name of a file
+
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError)
+
+
+class Checkpoints:
+    """The checkpoints of the training of a stage with this fingerprint.
+
+    Two processes may train the same thing (two queued experiments that differ in later stages): the first one writes,
+    and the other takes over when the first is gone.
+
+    Raises:
+        BukvaError: BUKVA_CHECKPOINT_SECONDS is not a number of seconds.
+    """
+
+    def __init__(self, stage: str, fingerprint: Fingerprint) -> None:
+        self.stage, self.fingerprint = stage, fingerprint
+        self.folder, self.seconds = folder_of(stage, fingerprint), seconds_between()
+        self.step: int | None = None  # of the last one that was written or read
+        self._lock = FileLock(self.folder / "lock", blocking=False)
+        self._reported = ""
+
+    @property
+    def training_id(self) -> str:
+        """Identifies the training: no other parameters, text or code have it."""
+        return self.folder.name
+
+    def __bool__(self) -> bool:
+        """Whether there is one to resume from, as far as names tell."""
+        return bool(self._files())
+
+    def write(self, step: int, state: Any) -> bool:
+        """Write the state after `step` updates and remove older checkpoints; returns whether that succeeded.
+
+        A full disk costs the training its checkpoint, which is reported once, and never the training.
+        """
+        try:
+            if not self._is_ours():
+                return False
+            content = pack(state)
+            name = f"{step:09d}-{hashlib.sha256(content).hexdigest()[:DIGITS]}.safetensors"
+            with atomic_file(self.folder / name) as unfinished:
+                unfinished.write_bytes(content)
+        except OSError as error:
+            why = str(error.strerror)
+            self._report(why, f"no checkpoint at step {step} ({why}); training continues, and the next one is tried")
+            return False
+        self.step, self._reported = step, ""
+        for old in self._files()[:-KEPT]:
+            old.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # another process may be removing some, too
+            _make_room(self.folder)
+        return True
+
+    def last(self, mismatch: Callable[[Any], str]) -> bytes:
+        """The content of the last good checkpoint; empty if there is none.
+
+        A torn one, or one of another version or shape, is renamed and reported in a sentence; then the one before it
+        is tried.
+
+        Args:
+            mismatch: why a state is not one of this training; empty if it is.
+        """
+        for file in reversed(self._files()):
+            try:
+                content = _read_whole(file)
+                state = unpack(content)
+                if fault := mismatch(state):
+                    raise ValueError(fault)
+            except UNREADABLE as error:
+                aside = file.with_suffix(".broken")
+                file.replace(aside)
+                print(f"{aside}: set aside, not a checkpoint of this training ({error})", file=sys.stderr)
+                continue
+            self.step = int(file.name.partition("-")[0])
+            return content
+        return b""
+
+    def why_none(self) -> str:
+        """Why there is nothing to resume from."""
+        if list(self.folder.glob("*.broken")):
+            return "none of its checkpoints is whole"
+        others = checkpoints_root().glob(f"{self.stage}-*/fingerprint.json")
+        for file in sorted((file for file in others if file.parent != self.folder), key=_written_at, reverse=True)[:1]:
+            with contextlib.suppress(*UNREADABLE):
+                return f"since the interrupted training, {differences(read_json(file), self.fingerprint)}"
+        return "nothing was interrupted"
+
+    def _is_ours(self) -> bool:
+        if not self._lock.is_locked:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self._lock.acquire()
+            except Timeout:
+                self._report("another", "another process trains the same, and saves the checkpoints for both")
+                return False
+            for leftover in self.folder.glob(".*.part"):  # of a process that was killed while it wrote
+                leftover.unlink(missing_ok=True)
+            write_json(self.folder / "fingerprint.json", self.fingerprint)
+        return True
+
+    def _report(self, trouble: str, sentence: str) -> None:
+        """Print a sentence, unless it is the same trouble as before."""
+        if trouble != self._reported:
+            print(f"{self.stage}: {sentence}", file=sys.stderr, flush=True)
+        self._reported = trouble
+
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.glob("*.safetensors"))  # in the order of their steps
+
+
+def seconds_between() -> float:
+    """How often to save.
+
+    Raises:
+        BukvaError: BUKVA_CHECKPOINT_SECONDS is not a number of seconds.
+    """
+    text = os.environ.get("BUKVA_CHECKPOINT_SECONDS", str(SECONDS))
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise BukvaError(
+            f"BUKVA_CHECKPOINT_SECONDS: {text!r} is not a number of seconds; use 30, or 0 for every update."
+        )
+    return value
+
+
+def _read_whole(file: Path) -> bytes:
+    content = file.read_bytes()
+    if hashlib.sha256(content).hexdigest()[:DIGITS] != file.stem.partition("-")[2]:
+        raise ValueError("its bytes are not those that were written")
+    return content
+
+
+def _make_room(ours: Path) -> None:
+    """Remove other trainings' checkpoints, oldest first, while all together exceed MAX_BYTES."""
+    folders = checkpoints_root().glob("*/")
+    sizes = {folder: sum(file.stat().st_size for file in folder.iterdir()) for folder in folders}
+    for folder in sorted(sizes.keys() - {ours}, key=_written_at):
+        if sum(sizes.values()) > MAX_BYTES:
+            print(f"{folder}: removed, because all checkpoints together exceed {MAX_BYTES >> 30} GiB", file=sys.stderr)
+            shutil.rmtree(folder, ignore_errors=True)
+            del sizes[folder]
+
+
+def _written_at(path: Path) -> float:
+    return path.stat().st_mtime

@@ -1,0 +1,103 @@
+"""Restore, save, finish: a training that can be ended at any instant and continues where it was."""
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from bukva.durability import cleanup
+from bukva.durability.checkpoints import Checkpoints
+from bukva.durability.packing import unpack
+from bukva.durability.signals import StopSignal
+
+
+class State(Protocol):
+    """What is saved and restored: the state of a training."""
+
+    step: int
+    stop_requested: bool
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, saved: dict[str, Any]) -> None: ...
+    def mismatch(self, saved: Any) -> str: ...
+    def check_finite(self, learning_rate: float) -> None: ...
+
+
+class Progress(Protocol):
+    """What the training loop passes to a callback."""
+
+    @property
+    def learning_rate(self) -> float: ...
+
+
+class Durability:
+    """The callback that makes a training durable.
+
+    Args:
+        checkpoints: where states are saved.
+        stop: whether a signal asked to stop; then the update at hand is finished and saved.
+    """
+
+    def __init__(self, checkpoints: Checkpoints, stop: StopSignal) -> None:
+        self.checkpoints, self.stop = checkpoints, stop
+        self._saved_at = -math.inf  # a new training is saved at once
+
+    def save(self, state: State, learning_rate: float) -> None:
+        """Write a checkpoint.
+
+        Raises:
+            DivergedError: the state holds NaN or infinity, which must not replace a good checkpoint.
+        """
+        state.check_finite(learning_rate)
+        self.checkpoints.write(state.step, state.state_dict())
+        self._saved_at = time.monotonic()
+
+    def finish(self, curve: Path) -> None:
+        """The outputs are written: remove the checkpoints as soon as dvc.lock has this curve."""
+        cleanup.finish(self.checkpoints.stage, curve, self.checkpoints.folder)
+
+    def last_good(self, best_step: int) -> str:
+        """What is left of a training that diverged, as a clause."""
+        if self.checkpoints.step is None:
+            return "there is no checkpoint"
+        return f"the last good checkpoint, of step {self.checkpoints.step}, has the best weights, of step {best_step}"
+
+    def on_start(self, state: State) -> None:  # noqa: ARG002 (all callbacks are called alike)
+        """A restored state needs no checkpoint at once."""
+        if self.checkpoints.step is not None:
+            self._saved_at = time.monotonic()
+
+    def on_update(self, state: State, progress: Progress) -> None:
+        """Save when it is time, or when a signal asks to stop, which this passes on to the loop."""
+        stopping = bool(self.stop.signal)
+        if stopping or time.monotonic() - self._saved_at >= self.checkpoints.seconds:
+            self.save(state, progress.learning_rate)
+        if stopping:
+            state.stop_requested = True
+            saved = self.checkpoints.step == state.step
+            what = "the checkpoint is saved; give the same command to resume" if saved else "no checkpoint was saved"
+            print(f"interrupted after step {state.step}: {what}", file=sys.stderr, flush=True)
+
+    def on_end(self, state: State) -> None:
+        """Save the end, which is kept until DVC has the outputs."""
+        if self.checkpoints.step != state.step:
+            self.checkpoints.write(state.step, state.state_dict())
+
+
+def restore(state: State, checkpoints: Checkpoints, rank: int, broadcast: Callable[[bytes], bytes]) -> None:
+    """Put a new state to where the last checkpoint was saved, in every process of a training.
+
+    Args:
+        state: as it starts.
+        checkpoints: rank 0 reads the last good one.
+        rank: the number of this process.
+        broadcast: gives all processes the bytes that rank 0 holds.
+    """
+    content = broadcast(checkpoints.last(state.mismatch) if rank == 0 else b"")
+    if content:
+        state.load_state_dict(unpack(content))
+    if rank == 0:
+        what = f"resumed at step {state.step}" if content else f"from the start: {checkpoints.why_none()}"
+        print(what, file=sys.stderr, flush=True)

@@ -1,0 +1,71 @@
+"""What the mask is for: without it the model reads its answers off the text.
+
+Position t of an unmasked block sees character t + 1, which is what it is asked for. Its loss falls to nearly nothing,
+also on text that it was not trained on, and means nothing: whoever writes with such a model asks it for a character
+that is not there yet, and of that it knows less than a model with the mask does.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bukva.base.ids import Ids
+from bukva.base.units import bits
+from bukva.config.schema import Training
+from bukva.models.base import LanguageModel
+from bukva.models.gpt import GPT, GPTConfig
+from bukva.scoring.window_rule import spread_windows
+from bukva.training.device import Machine
+from bukva.training.run import ScoreVal, Task, run_training, start
+from bukva.training.windows import Windows
+
+# two blocks and short windows leak as well as many and long ones, in less time
+N_LAYER, BLOCK_SIZE, BATCH_SIZE = 2, 32, 32
+N_SCORED = 128  # windows of val
+POINTS = 20
+SEED = 1337
+
+
+def leak(config: GPTConfig, splits: dict[str, Ids], n_steps: int, machine: Machine) -> dict[str, Any]:
+    """Train two blocks of a GPT's shape with the mask and without it, from the same weights on the same text.
+
+    Returns:
+        n_layer, block_size and steps; for masked and unmasked: `in_sight`, bits per character of val at each of the
+        steps, over the characters that stand in the window when they are asked for, and `out_of_sight`, over the one
+        that follows it, in the end.
+    """
+    T = min(BLOCK_SIZE, config.block_size)
+    small = dataclasses.replace(config, n_layer=min(N_LAYER, config.n_layer), block_size=T, dropout=0.0)
+    recipe = Training(
+        optimizer="adamw", n_steps=n_steps, batch_size=BATCH_SIZE, micro_batches=1, learning_rate=0.004,
+        warmup_steps=min(20, n_steps), decay_to=1.0, weight_decay=0.1, beta2=0.99, grad_clip=1.0,
+        eval_every=max(1, n_steps // POINTS), patience=0, order="epoch", seed=SEED,
+    )  # fmt: skip
+    windows = Windows(splits["train"], T, recipe.batch_size, recipe.order, recipe.seed)
+    scored = spread_windows(splits["val"], N_SCORED, T + 1).to(machine.device)  # (N, T + 1)
+    result: dict[str, Any] = {"n_layer": small.n_layer, "block_size": T}
+    for name, causal in (("masked", True), ("unmasked", False)):
+        task = Task(functools.partial(GPT, small, causal=causal), windows, _score_in_sight(scored), recipe, machine)
+        state = start(task)
+        run_training(task, state)
+        result["steps"] = [point.step for point in state.curve]
+        result[name] = {
+            "in_sight": [bits(point.val_nats_per_char) for point in state.curve],
+            "out_of_sight": bits(float(_nats(state.model, scored)[:, -1].mean())),
+        }
+    return result
+
+
+def _score_in_sight(windows: Tensor) -> ScoreVal:
+    return lambda model, _: float(_nats(model, windows)[:, :-1].mean())
+
+
+@torch.inference_mode()
+def _nats(model: LanguageModel, windows: Tensor) -> Tensor:
+    """(N, T + 1) ids -> (N, T) nats of all but the first of each window."""
+    logits = model(windows[:, :-1])  # (N, T, V)
+    return F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none").view(len(windows), -1)

@@ -1,0 +1,96 @@
+"""All of it, for one model: reports/attention/attention.json, and the weights that are drawn."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bukva.base.ids import Ids
+from bukva.baselines.counts import exact_bigram
+from bukva.config.schema import Evaluate
+from bukva.interpret.forecast import forecast
+from bukva.interpret.heads import Heads, describe_heads
+from bukva.interpret.leak import leak
+from bukva.interpret.lens import looks
+from bukva.interpret.scale import scale_table
+from bukva.interpret.worth import worth_of_heads, worth_of_lengths
+from bukva.models.gpt import GPT
+from bukva.scoring.window_rule import evenly_spaced, spread_windows
+from bukva.tokenizers.base import Tokenizer
+from bukva.training.device import Machine
+
+CHARS_PER_WINDOW = 32  # of the context curve, whose every character costs up to a block
+PASSAGE = 24  # characters of a passage that a figure holds with every character legible
+
+
+@dataclass(frozen=True)
+class Study:
+    """The numbers, and for each state the weights of every layer on the sentence, (n_layer, nh, T, T)."""
+
+    numbers: dict[str, Any]
+    weights: dict[str, npt.NDArray[np.float32]]
+
+
+def study(
+    states: dict[str, GPT], tokenizer: Tokenizer, splits: dict[str, Ids], params: Evaluate, machine: Machine
+) -> Study:
+    """Look at a GPT before and after training.
+
+    Args:
+        states: "untrained" and "trained".
+        tokenizer: theirs.
+        splits: train and val; statistics are made from val.
+        params: the sentence, how many windows, how many updates without the mask.
+        machine: for the model without the mask.
+    """
+    gpt, val = states["trained"], splits["val"]
+    T, chars = gpt.block_size, tokenizer.pieces
+    sentence = params.attention_sentence or passage(tokenizer, val, min(PASSAGE, T))
+    drawn = torch.from_numpy(tokenizer.encode(sentence).astype(np.int64))[None].to(machine.device)  # (1, T)
+    windows = spread_windows(val, params.attention_windows, T).to(machine.device)  # (N, T)
+    runs = evenly_spaced(val, windows.numel())
+    return Study(
+        numbers={
+            "sentence": sentence,
+            "windows": {"n": len(windows), "length": T},
+            "heads": {state: _as_json(describe_heads(model, windows, chars)) for state, model in states.items()},
+            "scale": scale_table(),
+            "worth": worth_of_heads(gpt, runs, tokenizer),
+            "context": {
+                "lengths": worth_of_lengths(gpt, val, params.attention_windows * CHARS_PER_WINDOW),
+                "bigram_exact": exact_bigram(splits["train"], [val], len(tokenizer)),
+            },
+            "leak": leak(gpt.config, splits, params.leak_steps, machine),
+            "forecast": forecast(gpt, tokenizer, sentence),
+        },
+        weights={state: weights_on(model, drawn) for state, model in states.items()},
+    )
+
+
+def weights_on(gpt: GPT, ids: Tensor) -> npt.NDArray[np.float32]:
+    """(1, T) ids -> (n_layer, nh, T, T) weights of every head."""
+    return torch.cat([look.weights for look in looks(gpt, ids)]).cpu().numpy()
+
+
+def passage(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
+    """The first line of a text that has n_chars, as far as that; its beginning where no line has."""
+    text = tokenizer.decode(ids[:100_000])
+    lines = text.split("\n")[1:]  # the first may have begun before
+    return next((line for line in lines if len(line) >= n_chars), text)[:n_chars]
+
+
+def _as_json(heads: Heads) -> dict[str, Any]:
+    layers, n_head = heads.entropy.shape
+    role = [[heads.role(layer, head) for head in range(n_head)] for layer in range(layers)]
+    return {
+        "role": [[{"name": name, "score": score} for name, score in row] for row in role],
+        "entropy": heads.entropy.tolist(),
+        "breadth": heads.breadth.tolist(),
+        "distance": heads.distance.tolist(),
+        "raw_variance": heads.raw_variance.tolist(),
+        "variance": heads.variance.tolist(),
+        "roles": {name: grid.tolist() for name, grid in heads.roles.items()},
+    }

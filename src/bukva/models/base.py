@@ -1,0 +1,72 @@
+"""What every language model has in common."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from torch import nn
+
+if TYPE_CHECKING:
+    from bukva.models.attention import LayerCache
+
+
+class Config(Protocol):
+    """The shape of a model: a frozen dataclass whose fields are JSON values.
+
+    Raises:
+        ValueError: when made with values that no model can have.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    name: ClassVar[str]  # of the model, in the registry
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids, V."""
+
+    @property
+    def block_size(self) -> int:
+        """Greatest number of ids of context."""
+
+    @property
+    def activations_per_char(self) -> int:
+        """The least count of numbers kept of each id for the backward pass, beside the logits."""
+
+
+@dataclass(frozen=True)
+class HiddenLayers:
+    """Linear layers of one shape between hidden channels, one of each block.
+
+    n_stacked: how many matrices lie one below the other in each weight (three in `qkv`); Muon treats each by itself.
+    """
+
+    layers: Sequence[nn.Linear]
+    n_stacked: int = 1
+
+
+class LanguageModel(nn.Module):
+    """Ids so far in, logits of the next id out: forward takes (B, T) ids, and caches or None; returns (B, T, V)."""
+
+    config: Any  # a Config
+
+    @property
+    def block_size(self) -> int:
+        """Greatest number of ids of context."""
+        return int(self.config.block_size)
+
+    def hidden_layers(self) -> list[HiddenLayers]:
+        """The layers whose matrices Muon updates, and which may be kept in bf16 for generation; none by default."""
+        return []
+
+    def new_caches(self) -> "list[LayerCache] | None":
+        """Empty caches, one for each layer, to be passed along while one text grows; None where nothing is cached."""
+        return None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a model is configured and built; a cheap one is scored on all of train."""
+
+    config: Callable[..., Config]
+    build: Callable[..., LanguageModel]
+    is_cheap: bool = False

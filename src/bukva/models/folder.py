@@ -1,0 +1,112 @@
+"""A trained model on disk: whoever has the folder needs nothing else, and nothing in it is ever unpickled.
+
+config.json             which model, its shape, and the digest of its vocabulary
+vocab.json              the characters behind the ids
+best.safetensors        the weights with the best val score, and the digest of config.json
+initial.safetensors     the weights before the first update
+exact.safetensors       bigram only: how often each character follows each, on train
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
+
+from bukva.base.errors import BukvaError
+from bukva.base.files import atomic_folder, read_json, sha256, write_json
+from bukva.models.base import Config, LanguageModel
+from bukva.models.registry import build, build_empty, kind_of
+from bukva.models.tensors import Tensors, first_mismatch
+from bukva.tokenizers import load_tokenizer, save_tokenizer
+from bukva.tokenizers.base import Tokenizer
+
+CPU = torch.device("cpu")
+REMEDY = "rerun the training stage."
+
+
+def save_model(folder: Path, config: Config, tokenizer: Tokenizer, weights: dict[str, Tensors]) -> None:
+    """Write the folder in one step; `weights` are named best, initial and so on."""
+    with atomic_folder(folder) as unfinished:
+        save_tokenizer(unfinished / "vocab.json", tokenizer)
+        digest = sha256(unfinished / "vocab.json")
+        shape = {"model": config.name, **dataclasses.asdict(config), "vocab_sha256": digest}
+        write_json(unfinished / "config.json", shape)
+        metadata = {"config_sha256": sha256(unfinished / "config.json")}
+        for name, tensors in weights.items():
+            # the format refuses two names for one memory, which tied weights have
+            own = {key: tensor.clone() for key, tensor in tensors.items()}
+            (unfinished / f"{name}.safetensors").write_bytes(save(own, metadata))
+
+
+def load_model(
+    folder: Path, weights: Literal["best", "initial"] = "best", device: torch.device = CPU
+) -> tuple[LanguageModel, Tokenizer]:
+    """The model with the named weights, on a device, in evaluation mode, and its tokenizer.
+
+    Raises:
+        BukvaError: config, vocabulary and tensors do not fit each other; names which.
+    """
+    tokenizer = load_tokenizer(folder / "vocab.json")
+    config, digest = _load_config(folder / "config.json")
+    if len(tokenizer) != config.vocab_size:
+        raise BukvaError(
+            f"{folder}: vocab.json has {len(tokenizer)} characters, config.json says {config.vocab_size}; {REMEDY}"
+        )
+    if digest != sha256(folder / "vocab.json"):
+        raise BukvaError(f"{folder}: vocab.json holds other characters than those the model has learned; {REMEDY}")
+    tensors = _load_tensors(folder / f"{weights}.safetensors", config, sha256(folder / "config.json"))
+    model = build(config)
+    model.load_state_dict(tensors)
+    return model.to(device).eval(), tokenizer
+
+
+def _load_config(path: Path) -> tuple[Config, str]:
+    try:
+        values = read_json(path)
+        digest = values.pop("vocab_sha256")
+        return kind_of(values.pop("model")).config(**values), digest
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BukvaError(f"{path}: not the shape of a model ({error}); {REMEDY}") from None
+
+
+def _load_tensors(path: Path, config: Config, config_digest: str) -> Tensors:
+    """The tensors of a file, once they are known to be those that a model of this shape has."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            learned_with = (file.metadata() or {}).get("config_sha256")
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise BukvaError(f"{path}: not readable as tensors ({' '.join(str(error).split())}); {REMEDY}") from None
+    if mismatch := _mismatch(tensors, config):
+        raise BukvaError(f"{path}: does not fit config.json beside it: {mismatch}; {REMEDY}")
+    if learned_with != config_digest:  # heads or activation may differ in tensors of the same shapes
+        raise BukvaError(f"{path}: was not learned with the config.json beside it; {REMEDY}")
+    return tensors
+
+
+def _mismatch(tensors: Tensors, config: Config) -> str:
+    """Why these tensors are not the weights of a model of this shape; empty if they are."""
+    if mismatch := first_mismatch(tensors, build_empty(config).state_dict()):
+        return mismatch
+    tied = getattr(config, "tie_weights", False)
+    if tied and not torch.equal(tensors["wte.weight"], tensors["lm_head.weight"]):
+        return "wte.weight and lm_head.weight are tied and differ"
+    return ""
+
+
+def load_models(folders: Mapping[str, Path], device: torch.device = CPU) -> tuple[dict[str, LanguageModel], Tokenizer]:
+    """The models of these folders by name, with their best weights, and the tokenizer that they share.
+
+    Raises:
+        BukvaError: a folder cannot be read, or two models have different vocabularies.
+    """
+    loaded = {name: load_model(folder, "best", device) for name, folder in folders.items()}
+    (first, (_, tokenizer)), *others = loaded.items()
+    for name, (_, other) in others:
+        if other.to_json() != tokenizer.to_json():
+            raise BukvaError(f"{folders[name]}: its vocabulary is not that of {folders[first]}; {REMEDY}")
+    return {name: model for name, (model, _) in loaded.items()}, tokenizer

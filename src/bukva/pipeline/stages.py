@@ -1,0 +1,91 @@
+"""The table of stages: dvc.yaml, read.
+
+Names, order, kinds (`meta`) and parameter sections (`params`) of the stages are written in dvc.yaml and nowhere else,
+and so are the paths.
+"""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from bukva.config.load import read_yaml
+
+PIPELINE = Path(__file__).parents[3] / "dvc.yaml"  # beside the code that runs, also in the snapshot of an experiment
+
+Kind = Literal["data", "training", "report", "publish"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of dvc.yaml."""
+
+    name: str
+    kind: Kind
+    sections: tuple[str, ...]  # of params.yaml that it reads
+    deps: tuple[str, ...]  # files and folders; paths are not substituted
+
+    @property
+    def module(self) -> str:
+        """The name of its script in stages/."""
+        return self.name.replace("-", "_")
+
+
+@functools.cache
+def stages(pipeline: Path = PIPELINE) -> dict[str, Stage]:
+    """The stages by name, in their order.
+
+    Raises:
+        BukvaError: dvc.yaml cannot be read.
+    """
+    return {
+        name: Stage(
+            name,
+            cast("Kind", spec["meta"]["kind"]),
+            tuple(spec.get("params", ())),
+            tuple(dep if isinstance(dep, str) else next(iter(dep)) for dep in spec.get("deps", ())),
+        )
+        for name, spec in _read(pipeline)["stages"].items()
+    }
+
+
+def recorded_stages() -> dict[str, Stage]:
+    """The stages whose runs MLflow shows: all with outputs."""
+    return {name: stage for name, stage in stages().items() if stage.kind != "publish"}
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """What a training stage makes: `name` is that of the model in metrics.json, `label` that in tables and figures."""
+
+    name: str
+    label: str
+    folder: Path
+    curve: Path
+
+
+@functools.cache
+def trained_models(pipeline: Path = PIPELINE) -> dict[str, TrainedModel]:
+    """The models of the training stages by name, in the order of the stages."""
+    named = paths(pipeline)
+    models = {}
+    for stage, spec in _read(pipeline)["stages"].items():
+        if spec["meta"]["kind"] == "training":
+            name = stage.removeprefix("train-")
+            models[name] = TrainedModel(name, spec["meta"]["label"], Path(named[name]), Path(named[f"{name}_curve"]))
+    return models
+
+
+@functools.cache
+def paths(pipeline: Path = PIPELINE) -> dict[str, str]:
+    """The paths by the names that dvc.yaml gives them.
+
+    Raises:
+        BukvaError: dvc.yaml cannot be read.
+    """
+    return dict(_read(pipeline)["vars"][0]["path"])
+
+
+@functools.cache
+def _read(pipeline: Path) -> dict[str, Any]:
+    return read_yaml(pipeline)

@@ -1,0 +1,47 @@
+"""How stages and commands are started: arguments from the command line, mistakes as one sentence."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bukva.base.errors import sentence_for
+from bukva.durability.parent import end_with_dvc
+from bukva.stage.arguments import HELP
+
+STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
+
+
+def run(main: Callable[..., None]) -> None:
+    """Call the `main` of a stage with the paths of the command line; its docstring makes --help."""
+    app = typer.Typer(**STYLE)
+    app.command()(_with_help(main))
+    end_with_dvc()
+    call(app)
+
+
+def call(app: typer.Typer) -> None:
+    """Run an application.
+
+    Exit status: 0; 1 after a mistake, a full disk or too little memory, with a sentence; 2 for a wrong command line;
+    130 after Ctrl-C.
+    """
+    try:
+        app()
+    except Exception as error:
+        sentence = sentence_for(error)
+        if not sentence:
+            raise
+        print(sentence, file=sys.stderr)
+        sys.exit(1)
+
+
+def _with_help(main: Callable[..., None]) -> Callable[..., None]:
+    """The function with the help of bukva.stage.arguments for each of its paths."""
+    main.__annotations__ |= {
+        name: Annotated[Path, typer.Argument(help=HELP[name])] for name in inspect.signature(main).parameters
+    }
+    return main

@@ -1,0 +1,45 @@
+"""Tokenizers: text to ids and back.
+
+A tokenizer is a module with a class that follows bukva.tokenizers.base.Tokenizer, and a line in TOKENIZERS, which is
+also the list of values of tokenize.kind.
+"""
+
+import importlib
+from pathlib import Path
+from typing import cast
+
+from bukva.base.errors import BukvaError
+from bukva.base.files import read_json, write_json
+from bukva.tokenizers.base import Tokenizer
+
+# name -> module and class, imported when chosen
+TOKENIZERS = {
+    "char": "bukva.tokenizers.char:CharTokenizer",
+}
+DEFAULT_KIND = "char"  # of a vocab.json that names none
+
+
+def tokenizer_class(kind: str) -> type[Tokenizer]:
+    """The class of a kind of tokenizer."""
+    module, name = TOKENIZERS[kind].split(":")
+    return cast("type[Tokenizer]", getattr(importlib.import_module(module), name))
+
+
+def save_tokenizer(path: Path, tokenizer: Tokenizer) -> None:
+    """Write vocab.json."""
+    write_json(path, tokenizer.to_json())
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Read vocab.json.
+
+    Raises:
+        BukvaError: the file does not hold a vocabulary.
+    """
+    try:
+        content = read_json(path)
+        if not isinstance(content, dict):
+            raise TypeError("it holds no object")
+        return tokenizer_class(content.get("kind", DEFAULT_KIND)).from_json(content)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BukvaError(f"{path}: not a vocabulary ({error}); rerun stage tokenize.") from None

@@ -1,0 +1,68 @@
+"""What every tokenizer has in common."""
+
+from collections.abc import Iterable
+from typing import Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from bukva.base.ids import Ids
+
+
+class Tokenizer(Protocol):
+    """Text to ids and back.
+
+    Scores count characters, whatever an id stands for: `chars_of` gives them their denominator.
+    """
+
+    @classmethod
+    def train(cls, texts: Iterable[str]) -> Self:
+        """The tokenizer learned from these texts, whose order does not matter."""
+        ...
+
+    @classmethod
+    def from_json(cls, content: dict[str, object]) -> Self:
+        """What `to_json` gave.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is not the JSON of such a tokenizer.
+        """
+        ...
+
+    def to_json(self) -> dict[str, object]:
+        """All that the tokenizer is, for vocab.json."""
+        ...
+
+    def __len__(self) -> int:
+        """The size of the vocabulary, V."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[np.unsignedinteger]:
+        """The smallest unsigned type that holds every id."""
+        ...
+
+    @property
+    def pieces(self) -> list[str]:
+        """(V,) the text that each id stands for, as people read it."""
+        ...
+
+    def knows(self, char: str) -> bool:
+        """Whether a character can be encoded."""
+        ...
+
+    def encode(self, text: str) -> Ids:
+        """Text -> (n,) ids.
+
+        Raises:
+            BukvaError: a character cannot be encoded; names it and its position.
+        """
+        ...
+
+    def decode(self, ids: npt.ArrayLike) -> str:
+        """(n,) ids -> text."""
+        ...
+
+    def chars_of(self, ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """(n,) ids -> (n,), how many characters each id stands for; their sum is the denominator of a score."""
+        ...

@@ -1,0 +1,68 @@
+"""Where and how precisely models are computed: device, precision, threads."""
+
+import os
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import torch
+
+from bukva.base.errors import BukvaError
+from bukva.config.schema import Compute
+from bukva.models.base import LanguageModel
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where and how precisely the models are computed."""
+
+    device: torch.device
+    dtype: torch.dtype  # of the matrix products in training; weights and scores are always float32
+
+    def autocast(self) -> AbstractContextManager[None]:
+        """Matrix products in `dtype` within this block."""
+        return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
+
+    def cast_blocks(self, model: LanguageModel) -> None:
+        """Keep the matrices of the blocks in `dtype`, for a model that only generates.
+
+        A generated character costs little more than reading them all, and autocast would convert them each time.
+        """
+        for group in model.hidden_layers():
+            for layer in group.layers:
+                layer.to(self.dtype)
+
+
+def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1) -> Machine:
+    """Choose device and precision by what the hardware supports, and set the number of threads of this process.
+
+    Args:
+        compute: section compute of params.yaml.
+        local_rank: the number of this process among those of one training on this machine; each has its own GPU.
+        local_size: how many they are; they share the cores.
+
+    Raises:
+        BukvaError: compute.device is cuda and there is no GPU, or fewer than processes.
+    """
+    available = torch.cuda.is_available()
+    if compute.device == "cuda" and not available:
+        raise BukvaError("params.yaml, compute.device: 'cuda', but this machine has no usable GPU; use auto or cpu.")
+    if available and compute.device != "cpu" and local_rank >= torch.cuda.device_count():
+        raise BukvaError(
+            f"params.yaml, train_gpt.processes: {local_size} on this machine, which has {torch.cuda.device_count()} "
+            "usable GPUs; use one process per GPU, or -S compute.device=cpu."
+        )
+    device = torch.device(f"cuda:{local_rank}" if available and compute.device != "cpu" else "cpu")
+    torch.set_num_threads(compute.threads or max(1, (os.cpu_count() or 1) // local_size))
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes cuBLAS deterministic
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    bf16 = compute.precision == "bf16" or (compute.precision == "auto" and _supports_bf16(device))
+    return Machine(device, torch.bfloat16 if bf16 else torch.float32)
+
+
+def _supports_bf16(device: torch.device) -> bool:
+    """Whether the hardware multiplies bf16 matrices natively (GPU tensor cores, AMX, AVX-512 BF16)."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())

@@ -1,0 +1,190 @@
+"""Several processes that train one model together: data parallel, on one machine or on many.
+
+Each process holds the whole model, computes its share of every batch and of every scoring, and averages the gradients
+with the others, so that all make the same update. The batches are those of a single process, and the loss follows the
+same curve up to rounding. torch's own launcher starts the processes, and stops all when one fails.
+"""
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from bukva.base.errors import BukvaError
+
+if TYPE_CHECKING:
+    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
+
+PATIENCE = timedelta(seconds=45)  # with a process that does not answer; one that ends is noticed at once
+PER_CORE = 4  # processes; more would only wait for each other
+
+
+@dataclass(frozen=True)
+class Group:
+    """The processes of one training, as one of them sees them: its rank, their number, and both on its machine."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is rank 0, which logs and writes for all."""
+        return self.rank == 0
+
+    def average_gradients(self, parameters: list[Tensor], nats: Tensor) -> Tensor:
+        """Replace the gradients of this process by the mean over all; returns the mean of nats, a scalar.
+
+        Raises:
+            BukvaError: another process is gone.
+        """
+        if self.size == 1:
+            return nats
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        flat = torch.cat([*(gradient.flatten() for gradient in gradients), nats.view(1)])  # one message for all
+        self._sum(flat)
+        flat /= self.size
+        sizes = [gradient.numel() for gradient in gradients]
+        for gradient, mean in zip(gradients, flat[:-1].split(sizes), strict=True):
+            gradient.copy_(mean.view_as(gradient))
+        return flat[-1]
+
+    def sum(self, value: float) -> float:
+        """The sum of one number of each process, the same in all.
+
+        Raises:
+            BukvaError: another process is gone.
+        """
+        if self.size == 1:
+            return value
+        total = torch.tensor(value, dtype=torch.float64, device=self._device)
+        self._sum(total)
+        return float(total)
+
+    def broadcast(self, content: bytes) -> bytes:
+        """The bytes that rank 0 holds, in all processes."""
+        if self.size == 1:
+            return content
+        size = int(self.sum(len(content) if self.leads else 0))
+        whole = bytearray(content) if self.leads else bytearray(size)
+        if size:
+            message = torch.frombuffer(whole, dtype=torch.uint8).to(self._device)
+            dist.broadcast(message, src=0)
+            return message.cpu().numpy().tobytes()
+        return b""
+
+    @property
+    def _device(self) -> str:
+        return "cuda" if dist.get_backend() == "nccl" else "cpu"  # NCCL reaches the GPU's memory only
+
+    def _sum(self, values: Tensor) -> None:
+        try:
+            dist.all_reduce(values)
+        except RuntimeError:  # the connection was closed, or nothing came in time
+            raise BukvaError(
+                f"train-gpt: process {self.rank} of {self.size} lost the connection to the others."
+            ) from None
+
+
+ALONE = Group()
+
+
+def check_processes(n_processes: int) -> None:
+    """Raise for so many processes on this machine that they would only wait for each other.
+
+    Raises:
+        BukvaError: names the number and the greatest that is valid.
+    """
+    most = PER_CORE * (os.cpu_count() or 1)
+    if n_processes > most:
+        raise BukvaError(
+            f"params.yaml, train_gpt.processes: {n_processes} on this machine, which has {os.cpu_count()} cores; "
+            f"use {most} or fewer."
+        )
+
+
+def is_launched() -> bool:
+    """Whether torch's launcher, ours or torchrun, started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def launch(processes: int) -> None:
+    """Run this program, with its arguments, in so many processes, and wait for all.
+
+    On several machines, named by PET_NNODES and the other variables of torchrun, this one starts its share.
+
+    Raises:
+        BukvaError: the machines cannot have equal shares, or a process failed; the others are stopped then.
+        SystemExit: a signal ended this process, which has stopped the others.
+    """
+    from torch.distributed import run
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    machines = int(os.environ.get("PET_NNODES", "1"))
+    if processes % machines:
+        raise BukvaError(
+            f"params.yaml, train_gpt.processes: {processes} is not divisible by the {machines} machines of PET_NNODES; "
+            f"use a multiple of {machines}."
+        )
+    check_processes(processes // machines)
+    # the launcher would print in many lines what is said below in one
+    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
+    os.environ.setdefault(
+        "OMP_NUM_THREADS", "1"
+    )  # training/device.py sets the real number; the launcher warns if unset
+    module = sys.modules["__main__"].__spec__
+    assert module is not None, "stages run as modules"
+    arguments = [f"--nproc-per-node={processes // machines}", "-m", module.name, *sys.argv[1:]]
+    try:
+        run.run(run.parse_args(arguments))
+    except ChildFailedError as error:
+        raise BukvaError(_failure(error.failures, processes)) from None
+    except SignalException as error:
+        raise SystemExit(128 + error.sigval) from None
+
+
+@contextlib.contextmanager
+def join(processes: int) -> Iterator[Group]:
+    """Connect with the other processes of a training; a single process has none.
+
+    Raises:
+        BukvaError: their number is not train_gpt.processes, or they cannot be reached.
+    """
+    if not is_launched():
+        yield ALONE
+        return
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    group = Group(*(int(os.environ[name]) for name in names))
+    if group.size != processes:
+        raise BukvaError(
+            f"params.yaml, train_gpt.processes: {processes}, but the launcher started {group.size}; "
+            f"use -S train_gpt.processes={group.size}, or start {processes}."
+        )
+    if group.size == 1:
+        yield group
+        return
+    try:
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
+    except RuntimeError as error:
+        raise BukvaError(f"process {group.rank} of {group.size} cannot reach the others: {error}") from None
+    try:
+        yield group
+    finally:
+        dist.destroy_process_group()
+
+
+def _failure(failures: "dict[int, ProcessFailure]", processes: int) -> str:
+    """One sentence about the process that failed first; one that a signal ended counts first, because others follow."""
+    rank, failure = min(failures.items(), key=lambda item: (item[1].exitcode >= 0, item[1].timestamp))
+    how = f"was ended by {failure.signal_name()}" if failure.exitcode < 0 else f"ended with status {failure.exitcode}"
+    return f"train-gpt: process {rank} of {processes} {how}, and the others were stopped; give the same command again."

@@ -1,0 +1,185 @@
+"""The training loop of bukva: `run_training`, for both models and for every study that trains.
+
+It owns no file, no tracker and no clock. Callbacks print, log, write the curve, save checkpoints and ask it to stop.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bukva.base.ids import Ids
+from bukva.config.schema import Training
+from bukva.models.base import Config, LanguageModel
+from bukva.models.registry import build
+from bukva.scoring.window_rule import share_of_nats, stride_of
+from bukva.tokenizers.base import Tokenizer
+from bukva.training.device import Machine
+from bukva.training.optimizers import build_optimizer
+from bukva.training.parallel import ALONE, Group
+from bukva.training.schedule import learning_rate
+from bukva.training.seeding import seed_step
+from bukva.training.state import DivergedError, Progress, TrainState
+from bukva.training.windows import Batch, Windows, prefetched
+
+EXPLODED = 10.0  # times the first loss; detected from the train loss, because val may rise by overfitting
+
+ScoreVal = Callable[[LanguageModel, Group], float]  # -> nats per character of val; each process computes its share
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained, on what, and how.
+
+    build: makes the model before its first update, from torch's global generator.
+    windows: the batch of each step, from train.
+    score_val: nats per character of val.
+    chars_per_id: mean number of characters that an id of train stands for; 1 for characters.
+    group: the processes that train together; each runs the same loop with a state of its own, and all states agree.
+    """
+
+    build: Callable[[], LanguageModel]
+    windows: Windows
+    score_val: ScoreVal
+    recipe: Training
+    machine: Machine
+    chars_per_id: float = 1.0
+    group: Group = ALONE
+
+    @classmethod
+    def of(
+        cls,
+        config: Config,
+        splits: dict[str, Ids],
+        tokenizer: Tokenizer,
+        recipe: Training,
+        machine: Machine,
+        group: Group = ALONE,
+    ) -> Self:
+        """Train a model of this shape on splits["train"], scoring all of splits["val"] by the window rule."""
+        windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
+        val, val_chars = splits["val"], int(tokenizer.chars_of(splits["val"][1:]).sum())
+        train_chars = int(tokenizer.chars_of(splits["train"]).sum())
+
+        def score_val(model: LanguageModel, group: Group) -> float:
+            nats = share_of_nats(model, val, model.block_size, stride_of(model.block_size), group.rank, group.size)
+            return group.sum(float(nats.sum(dtype=np.float64))) / val_chars
+
+        chars_per_id = train_chars / len(splits["train"])
+        return cls(lambda: build(config), windows, score_val, recipe, machine, chars_per_id, group)
+
+    def chars_seen(self, step: int) -> int:
+        """Characters learned from after `step` updates, those of later epochs again."""
+        return round(step * self.windows.ids_per_step * self.chars_per_id)
+
+
+class Callback(Protocol):
+    """What a training calls at its start, after each scoring and update, and at its end."""
+
+    def on_start(self, state: TrainState) -> None:
+        """Before anything: the state is new, or restored from a checkpoint."""
+
+    def on_update(self, state: TrainState, progress: Progress) -> None:
+        """After every update, and after the scoring before the first. May set state.stop_requested."""
+
+    def on_end(self, state: TrainState) -> None:
+        """After the last update, unless a callback asked to stop."""
+
+
+def start(task: Task) -> TrainState:
+    """The state before the first update: weights are a function of shape and seed."""
+    seed_step(task.recipe.seed, 0)
+    model = task.build().to(task.machine.device)
+    return TrainState(model, build_optimizer(model, task.recipe, task.machine.dtype))
+
+
+def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = ()) -> None:
+    """Train from wherever `state` is up to recipe.n_steps, or until recipe.patience runs out.
+
+    All of val is scored before the first update, every eval_every updates and after the last; state.best_weights are
+    those with the best score.
+
+    Raises:
+        DivergedError: the loss is NaN or infinite, or has exploded.
+    """
+    recipe, group = task.recipe, task.group
+    for callback in callbacks:
+        callback.on_start(state)
+    if not state.curve:
+        progress = score(task, state, rate=0.0)
+        for callback in callbacks:
+            callback.on_update(state, progress)
+    state.model.train()
+    steps = range(state.step + 1, recipe.n_steps + 1)
+    for step, batch in prefetched(task.windows, steps, group.rank, group.size):
+        if state.stop_requested or out_of_patience(state, recipe):
+            break
+        rate = learning_rate(step, recipe)
+        seed_step(recipe.seed, step, group.rank)
+        state.train_nats += update(state, batch, rate, recipe, task.machine, group)
+        state.updates += 1
+        state.step = step
+        if step % recipe.eval_every == 0 or step == recipe.n_steps:
+            progress = score(task, state, rate)
+        else:
+            progress = Progress(step, task.chars_seen(step), rate)
+        for callback in callbacks:
+            callback.on_update(state, progress)
+    if not state.stop_requested:
+        for callback in callbacks:
+            callback.on_end(state)
+
+
+def update(
+    state: TrainState, batch: Batch, rate: float, recipe: Training, machine: Machine, group: Group = ALONE
+) -> Tensor:
+    """One optimizer update on this process's share of a batch; returns the whole batch's mean nats per id.
+
+    The mean is a float64 on the device: reading it here would make the processor wait for a GPU.
+    """
+    state.optimizer.zero_grad()
+    nats = torch.zeros((), device=machine.device)
+    for x, y in zip(*(ids.to(machine.device).chunk(recipe.micro_batches) for ids in batch), strict=True):
+        with machine.autocast():
+            logits = state.model(x)  # (B, T, V)
+        loss = F.cross_entropy(logits.flatten(0, 1).float(), y.flatten()) / recipe.micro_batches
+        loss.backward()  # adds to the gradients
+        nats += loss.detach()
+    nats = group.average_gradients(list(state.model.parameters()), nats)
+    if recipe.grad_clip:
+        nn.utils.clip_grad_norm_(state.model.parameters(), recipe.grad_clip)
+    for settings in state.optimizer.param_groups:
+        settings["lr"] = rate
+    state.optimizer.step()
+    return nats.double()
+
+
+def score(task: Task, state: TrainState, rate: float) -> Progress:
+    """Score all of val, keep the weights if they are the best so far, and add a point to the curve.
+
+    Raises:
+        DivergedError: the loss is NaN or infinite, or has exploded.
+    """
+    val = task.score_val(state.model, task.group)
+    train = float(state.train_nats) / state.updates / task.chars_per_id if state.updates else None
+    first = state.curve[0].val_nats_per_char if state.curve else None  # about as high as the first train loss
+    if not math.isfinite(val) or (train is not None and not math.isfinite(train)):
+        what = f"the loss is NaN or infinite (train {train}, val {val} nats per character)"
+        raise DivergedError(state.step, rate, what)
+    if train and first and train > EXPLODED * first:
+        raise DivergedError(state.step, rate, f"train is {train:.4g} nats per character, and was {first:.4g}")
+    if val < state.best_val:
+        state.best_val, state.best_step, state.best_weights = val, state.step, state.weights()
+    state.train_nats, state.updates = torch.zeros_like(state.train_nats), 0
+    state.curve.append(Progress(state.step, task.chars_seen(state.step), rate, train, val, state.best_val))
+    return state.curve[-1]
+
+
+def out_of_patience(state: TrainState, recipe: Training) -> bool:
+    """Whether the last recipe.patience scorings of val brought no improvement."""
+    return bool(recipe.patience) and state.step - state.best_step >= recipe.patience * recipe.eval_every

@@ -1,0 +1,119 @@
+"""The state of a training: one object that can be saved and restored."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bukva.base.errors import BukvaError
+from bukva.base.text import describe
+from bukva.models.base import LanguageModel
+from bukva.models.tensors import Tensors, first_mismatch
+from bukva.training.optimizers.several import Optimizers
+
+
+class DivergedError(BukvaError):
+    """The loss or a weight is NaN or infinite, or the train loss has exploded."""
+
+    def __init__(self, step: int, learning_rate: float, what: str) -> None:
+        super().__init__(f"the training diverged at step {step}, learning rate {learning_rate:.3g}: {what}")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The training after `step` updates; the losses are given when val was scored."""
+
+    step: int
+    chars_seen: int
+    learning_rate: float
+    train_nats_per_char: float | None = None  # mean over the updates since the last scoring
+    val_nats_per_char: float | None = None
+    best_val_nats_per_char: float | None = None
+
+
+class TrainState:
+    """Model, optimizer, step, running sums, best weights and curve.
+
+    Everything else that the next update depends on is a parameter or a function of seed and step: data order,
+    learning rate, dropout.
+    """
+
+    def __init__(self, model: LanguageModel, optimizer: Optimizers) -> None:
+        self.model, self.optimizer = model, optimizer
+        device = next(model.parameters()).device
+        self.step = 0
+        self.train_nats = torch.zeros((), dtype=torch.float64, device=device)  # summed since the last scoring
+        self.updates = 0  # since the last scoring
+        self.best_step = 0
+        self.best_val = math.inf
+        self.best_weights = self.weights()
+        self.curve: list[Progress] = []  # one point for each scoring of val
+        self.stop_requested = False  # set by a callback; the loop ends before the next update
+
+    def weights(self) -> Tensors:
+        """A copy of the model's weights, on the CPU."""
+        return {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, as tensors, numbers, and dictionaries and lists of them."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "train_nats": self.train_nats,
+            "updates": self.updates,
+            "best_step": self.best_step,
+            "best_val": self.best_val,
+            "best_weights": self.best_weights,
+            "curve": [dataclasses.asdict(progress) for progress in self.curve],
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Go back to where `state_dict` was taken."""
+        self.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        for name in ("step", "train_nats", "updates", "best_step", "best_val", "best_weights"):
+            setattr(self, name, saved[name])
+        self.train_nats = self.train_nats.to(next(self.model.parameters()).device)
+        self.curve = [Progress(**values) for values in saved["curve"]]
+
+    def check_finite(self, learning_rate: float) -> None:
+        """Raise for a state that must not replace a good checkpoint.
+
+        Raises:
+            DivergedError: the loss or a weight is NaN or infinite.
+        """
+        if not bool(torch.isfinite(self.train_nats)):
+            raise DivergedError(self.step, learning_rate, "the loss is NaN or infinite")
+        for name, tensor in self.model.state_dict().items():
+            if not bool(torch.isfinite(tensor).all()):
+                raise DivergedError(self.step, learning_rate, f"{name} is NaN or infinite")
+
+    def mismatch(self, saved: Any) -> str:
+        """Why this is not a saved state of this training, as half a sentence; empty if it is. It may be any tree."""
+        wanted = self.state_dict()
+        if saved.keys() != wanted.keys():
+            return f"it has {', '.join(map(str, saved))}"
+        for part in ("model", "best_weights"):
+            if mismatch := first_mismatch(saved[part], wanted[part]):
+                return f"{part}, {mismatch}"
+        for name in ("step", "updates", "best_step", "best_val"):
+            if not isinstance(saved[name], int | float):
+                return f"{name}: {describe(saved[name])}"
+        [Progress(**values) for values in saved["curve"]]
+        return self._mismatch_of_optimizers(saved["optimizer"])
+
+    def _mismatch_of_optimizers(self, saved: list[dict[str, Any]]) -> str:
+        for found, optimizer in zip(saved, self.optimizer.optimizers, strict=True):
+            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            groups = [group["params"] for group in optimizer.state_dict()["param_groups"]]
+            if [group["params"] for group in found["param_groups"]] != groups:
+                return "optimizer: other groups of parameters"
+            for index, values in found["state"].items():
+                for name, value in values.items():
+                    if isinstance(value, Tensor) and value.shape not in (torch.Size(), parameters[index].shape):
+                        return f"optimizer, {name} of parameter {index}: {describe(value)}"
+        return ""

@@ -1,0 +1,188 @@
+"""No password and no token leaves the place where it was written: not by an error, not by a journal, not by MLflow."""
+
+import base64
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from bukva.base.errors import BukvaError
+from bukva.base.redact import redact_text
+from bukva.config.load import PARAMS, parse_params, read_params
+from bukva.config.messages import WAY_BACK
+from bukva.corpus.fetching import fetch
+from bukva.tracking.experiment import this_experiment
+
+TEXT = (Path(__file__).parents[1] / PARAMS).read_text(encoding="utf-8")
+RAW = YAML(typ="safe").load(TEXT)
+MARK = "СЕКРЕТ"
+
+# A secret is the mark, and the mark again behind each character that an address may be broken at.
+pasted = st.lists(st.sampled_from([*"@:/?#&=%;,+!*[]()|\\~", "//", "://", "щ", "%40", "\U0001f511"]), max_size=6).map(
+    lambda between: MARK + "".join(f"{char}{MARK}" for char in between)
+)
+places = st.sampled_from(["host/a.txt", "host:5000", "127.0.0.1:80/a/b.zip", "[::1]:80/a", "host"])
+
+
+def address(scheme, user, password, place, token):
+    return f"{scheme}://{user}:{password}@{place}" + (f"?key={token}" if token else "")
+
+
+addresses = st.builds(
+    address,
+    st.sampled_from(["http", "https", "postgresql", "postgresql+psycopg2", "mysql", "mssql+pyodbc", "sqlite"]),
+    st.one_of(st.just("me"), pasted),
+    pasted,
+    places,
+    st.one_of(st.just(""), pasted),
+)
+web_addresses = addresses.map(lambda text: re.sub("^[^:]*", "https", text))
+
+
+@given(addresses)
+@example(f"postgresql://me:{MARK}/12@host/db")
+@example(f"https://host/a?key=a@{MARK}")
+@example(f"https://me:1/{MARK}@host")
+def test_an_address_is_shown_without_its_secrets(address):
+    assert MARK not in shown(address)
+    assert shown(address).startswith(address.partition("://")[0])
+
+
+@given(addresses)
+def test_a_text_with_an_address_is_shown_without_its_secrets(address):
+    assert MARK not in redact_text(f"cannot reach {address} : no route")
+    assert MARK not in redact_text(ValueError(f"{address}"))
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("https://host:81/a%40/b.txt", "https://host:81/a%40/b.txt"),
+        ("https://host/a.txt?key=1#x", "https://host/a.txt"),
+        ("https://me:word@host:81/a.txt", "https://***@host:81/a.txt"),
+        ("https://[::1]:80/a", "https://[::1]:80/a"),
+        ("https://me:wo#rd@host/a.txt", "https://***"),  # a password, or a fragment
+        ("https://me:word", "https://***"),  # a password, or a port
+        ("sqlite:////home/me/mlflow.db", "sqlite:////home/me/mlflow.db"),
+        ("example.org/a.txt", "example.org/a.txt"),
+        ("", ""),
+    ],
+)
+def test_what_is_no_secret_is_shown(address, told):
+    assert shown(address) == told
+
+
+def test_a_text_keeps_its_words():
+    assert redact_text("https://host:5000/api: write to me@host") == "https://host:5000/api: write to me@host"
+    assert redact_text("no route to https://me:se/cr@et@host/api?a=1, sorry") == (
+        "no route to https://***@host/api sorry"
+    )
+
+
+# ---- params.yaml
+
+
+def refused(raw):
+    with pytest.raises(BukvaError) as error:
+        parse_params(raw, "params.yaml")
+    return str(error.value)
+
+
+def with_download(**values):
+    return RAW | {"download": RAW["download"] | values}
+
+
+@given(web_addresses, st.sampled_from(["sample", "url"]))
+def test_an_address_with_a_user_is_refused_and_not_shown(address, corpus):
+    said = refused(with_download(corpus=corpus, url=address, sha256="a" * 64))
+    assert said.startswith("params.yaml, download.url: 'https://***")
+    assert "~/.netrc" in said
+    assert said.endswith(WAY_BACK)
+    assert MARK not in said
+
+
+@given(addresses)
+def test_a_mistake_elsewhere_does_not_show_an_address(address):
+    bare = address.partition("://")[2]
+    for url in (address, bare, [address], {"https": bare}, {address: 1}, [[bare]]):
+        mistaken = [
+            with_download(url=url),
+            with_download(ulr=url),
+            with_download(corpus=url),
+            with_download(sha256=url),
+            RAW | {"downlaod": {"url": url}},
+            RAW | {"url": url},
+            RAW | {"sample": RAW["sample"] | {"prompts": [3, url]}},
+        ]
+        for raw in mistaken:
+            assert MARK not in refused(raw)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{0}\n  url: {0}",
+        "{0}: x",
+        "@{0}",
+        "!!int {0}",
+        "*{0}",
+        "!{0} a",
+        "'{0}",
+        '"{0}',
+        "[{0}",
+        "{0}\n{0}",
+        "? {0}\n  - a",
+    ],
+)
+def test_a_broken_file_does_not_show_an_address(tmp_path, line):
+    url = f"https://me:{MARK}@host/a.txt?key={MARK}"
+    (tmp_path / PARAMS).write_text(TEXT.replace("url: ''", f"url: {line.format(url)}"), encoding="utf-8")
+    with pytest.raises(BukvaError) as error:
+        read_params(tmp_path / PARAMS)
+    assert MARK not in str(error.value)
+    assert re.search(r"line \d+, column \d+|https://\*\*\*", str(error.value))
+
+
+def test_a_token_is_let_through_and_reaches_neither_journal_nor_mlflow():
+    url = f"https://host/a.txt?key={MARK}"
+    params = parse_params(with_download(corpus="url", url=url, sha256="a" * 64), "params.yaml")
+    assert params.download.url == url
+    experiment = this_experiment(params)
+    assert experiment.params["download.url"] == "https://host/a.txt"
+    assert MARK not in json.dumps([experiment.name, experiment.params, experiment.key], ensure_ascii=False)
+
+
+def test_a_password_in_netrc_reaches_the_server_and_no_message(tmp_path, monkeypatch):
+    asked = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.headers.get("Authorization", ""))
+            self.send_response(200 if len(asked) == 1 else 403)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *_):
+            """Keep the test's output clean."""
+
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login me password word\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/{quote('а.txt')}?key={MARK}"
+        fetch(url, tmp_path / "a.txt", lambda *_: None)
+        with pytest.raises(BukvaError, match="status 403") as error:
+            fetch(url, tmp_path / "b.txt", lambda *_: None)
+        server.shutdown()
+    assert asked == ["Basic " + base64.b64encode(b"me:word").decode()] * 2
+    assert not re.search(f"{MARK}|word", str(error.value))

@@ -1,0 +1,55 @@
+"""Floors against counting by hand."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from bukva.baselines.counts import baselines as module
+from bukva.baselines.counts import count_pairs
+
+V = 5
+
+
+def text(n, seed=1):
+    return np.random.default_rng(seed).integers(V, size=n).astype(np.uint8) // 2
+
+
+def by_hand(train, scored, order, smoothing):
+    """Mean bits of a table of n-grams, one character at a time."""
+    grams = Counter(tuple(train[i - order : i + 1]) for i in range(1, len(train)))
+    contexts = Counter(gram[:-1] for gram in grams.elements())
+    bits = 0.0
+    for i in range(1, len(scored)):
+        gram = tuple(scored[i - order : i + 1])
+        bits -= math.log2((grams[gram] + smoothing) / (contexts[gram[:-1]] + smoothing * V))
+    return bits / (len(scored) - 1)
+
+
+@pytest.mark.parametrize(("floor", "order"), [("unigram", 0), ("bigram_exact", 1)])
+def test_floors_equal_counting_by_hand(floor, order):
+    train, val = text(401), text(97, seed=2)
+    result = floors({"train": train, "val": val}, V)
+    assert result["train"][floor] == pytest.approx(by_hand(train.tolist(), train.tolist(), order, 0))
+    assert result["val"][floor] == pytest.approx(by_hand(train.tolist(), val.tolist(), order, 1))
+
+
+def test_uniform_is_log2_of_the_vocabulary():
+    assert floors({"train": text(50)}, V)["train"]["uniform"] == pytest.approx(math.log2(V))
+
+
+def test_a_pair_never_seen_costs_much_and_not_everything():
+    result = floors({"train": np.zeros(100, np.uint8), "val": np.array([3, 4], np.uint8)}, V)
+    assert result["val"]["bigram_exact"] == pytest.approx(math.log2(V))
+    assert result["val"]["unigram"] == pytest.approx(math.log2(99 + V))
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 10_000])
+def test_pairs_are_counted_across_chunks(monkeypatch, chunk):
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    ids = text(103)
+    counts = count_pairs(ids, V)
+    expected = Counter(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True))
+    assert counts.sum() == 102
+    assert {pair: n for pair, n in np.ndenumerate(counts) if n} == expected

@@ -1,0 +1,60 @@
+"""A stage ends when the DVC that runs it does."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bukva.durability.parent import dvc, end_with_dvc
+
+SRC = Path(__file__).parents[1] / "src"
+
+
+def test_a_process_that_dvc_did_not_start_has_nobody_to_lose(monkeypatch):
+    monkeypatch.delenv("DVC_STAGE", raising=False)
+    assert dvc() is None
+    end_with_dvc()
+
+
+STAGE = """
+import sys, time
+from bukva.durability import parent as ancestry
+from bukva.stage import cli
+ancestry.POLL_SECONDS = 0.1
+def main() -> None:
+    print(ancestry.dvc().pid, flush=True)
+    try:
+        time.sleep(60)
+    finally:
+        print("cleared up", flush=True)
+def leave(*_):
+    sys.exit(143)
+import signal
+signal.signal(signal.SIGTERM, leave)
+cli.run(main)
+"""
+DVC = """
+import subprocess, sys, time
+subprocess.Popen(sys.argv[1:])
+time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("between", [[], ["sh", "-c", '"$@"; true', "sh"]], ids=["nothing", "a shell"])
+def test_the_end_of_dvc_ends_a_stage_as_a_signal_does(tmp_path, between):
+    program = tmp_path / "dvc"
+    program.write_text(f"#!{sys.executable}\n{DVC}")
+    program.chmod(0o755)
+    environment = os.environ | {"DVC_STAGE": "clean", "PYTHONPATH": str(SRC)}
+    command = [str(program), *between, sys.executable, "-c", STAGE]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as parent:
+        assert parent.stdout.readline() == f"{parent.pid}\n"
+        time.sleep(0.5)
+        assert parent.poll() is None  # it is not gone yet, and neither is the stage
+        parent.kill()
+        assert parent.stdout.read() == "DVC, which started this stage, is gone\ncleared up\n"

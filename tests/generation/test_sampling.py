@@ -1,0 +1,239 @@
+"""Sampling against hand-made distributions."""
+
+import copy
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bukva.generation.sampling import draw, first_seen, generate, keep_likeliest
+from bukva.models.bigram import Bigram, BigramConfig
+from bukva.models.gpt import GPT, GPTConfig
+from bukva.training.device import Machine
+
+V, T = 7, 5
+PROBABILITIES = torch.tensor([[0.05, 0.4, 0.1, 0.3, 0.15]])
+OFF = -math.inf
+
+
+def rng(seed=3):
+    return torch.Generator().manual_seed(seed)
+
+
+def gpt(block_size=T, **options):
+    """A GPT in float64 with opinions: its weights are so large that whatever it sees changes what it says."""
+    model = GPT(GPTConfig(V, 2, 2, 12, block_size, 0.0, **options)).double().eval()
+    generator = torch.Generator().manual_seed(4)
+    for parameter in model.parameters():
+        if parameter.ndim == 2:
+            torch.nn.init.normal_(parameter, generator=generator)
+    return model
+
+
+def prompt(*shape, seed=5):
+    return torch.randint(V, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def go_on(model, ids, n_chars, *, temperature=1.0, top_k=0, top_p=1.0, seed=3, cached=True):
+    settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "rng": rng(seed), "cached": cached}
+    return generate(model, ids, n_chars, **settings).tolist()
+
+
+def kept(top_k, top_p):
+    return (keep_likeliest(PROBABILITIES.log(), top_k, top_p)[0] > OFF).nonzero().flatten().tolist()
+
+
+@pytest.mark.parametrize(
+    ("top_k", "top_p", "expected"),
+    [
+        (0, 1.0, [0, 1, 2, 3, 4]),
+        (1, 1.0, [1]),
+        (3, 1.0, [1, 3, 4]),
+        (99, 1.0, [0, 1, 2, 3, 4]),
+        (0, 0.39, [1]),
+        (0, 0.69, [1, 3]),
+        (0, 0.71, [1, 3, 4]),
+        (0, 1e-9, [1]),
+        (2, 0.99, [1, 3]),
+    ],
+)
+def test_only_the_likeliest_are_left(top_k, top_p, expected):
+    assert kept(top_k, top_p) == expected
+
+
+def test_what_is_left_keeps_its_logits():
+    logits = PROBABILITIES.log()
+    assert keep_likeliest(logits, 2, 1.0)[0, [1, 3]].tolist() == logits[0, [1, 3]].tolist()
+
+
+def test_drawing_follows_the_probabilities():
+    drawn = draw(PROBABILITIES.log().expand(20_000, -1), 1.0, 0, 1.0, rng()).flatten()
+    shares = torch.bincount(drawn, minlength=5) / len(drawn)
+    torch.testing.assert_close(shares, PROBABILITIES[0], rtol=0, atol=0.015)
+
+
+def test_temperature_sharpens():
+    drawn = draw(PROBABILITIES.log().expand(20_000, -1), 0.5, 0, 1.0, rng()).flatten()
+    shares = torch.bincount(drawn, minlength=5) / len(drawn)
+    torch.testing.assert_close(shares, (PROBABILITIES**2 / (PROBABILITIES**2).sum())[0], rtol=0, atol=0.015)
+
+
+@pytest.mark.parametrize("temperature", [1e-6, 1e-30, 1e-39, 1e-320])
+def test_however_small_the_temperature_the_likeliest_is_drawn(temperature):
+    assert draw(PROBABILITIES.log(), temperature, 0, 1.0, rng()).tolist() == [1]
+
+
+# ---- what the model sees
+
+
+def first_seen_by_hand(stop, block_size):
+    """Read on one by one; when the block is full, forget half of it."""
+    start = 0
+    for length in range(1, stop + 1):
+        while length - start > block_size:
+            start += max(1, block_size // 2)
+    return start
+
+
+@given(block_size=st.integers(1, 40), stop=st.integers(1, 300))
+def test_when_the_block_is_full_half_of_it_is_forgotten(block_size, stop):
+    assert first_seen(stop, block_size) == first_seen_by_hand(stop, block_size)
+
+
+@given(block_size=st.integers(1, 40), stop=st.integers(1, 300))
+def test_between_half_a_block_and_a_whole_one_is_seen(block_size, stop):
+    seen = stop - first_seen(stop, block_size)
+    assert min(stop, block_size / 2) <= seen <= block_size
+
+
+def test_nothing_is_forgotten_before_the_block_is_full():
+    assert [first_seen(stop, 8) for stop in range(1, 18)] == [0] * 8 + [4] * 4 + [8] * 4 + [12]
+
+
+def shown(model, ids, n_chars, **settings):
+    """What a model is shown for each character: the ids, as often as it is asked."""
+    seen = []
+    listening = model.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
+    written = go_on(model, ids, n_chars, **settings)
+    listening.remove()
+    return seen, torch.cat([ids, torch.tensor(written)], dim=1)
+
+
+lengths = pytest.mark.parametrize("n_prompt", [1, T - 2, T - 1, T, T + 1, 2 * T, 3 * T + 2])
+
+
+@lengths
+def test_without_caches_it_is_shown_the_whole_window_for_each_character(n_prompt):
+    seen, text = shown(gpt(), prompt(2, n_prompt), 20, cached=False)
+    for stop, window in enumerate(seen, start=n_prompt):
+        assert window.tolist() == text[:, first_seen_by_hand(stop, T) : stop].tolist()
+
+
+@lengths
+def test_with_caches_it_is_shown_one_character_until_the_window_moves_and_then_the_window(n_prompt):
+    seen, text = shown(gpt(), prompt(2, n_prompt), 20)
+    for stop, window in enumerate(seen, start=n_prompt):
+        start, before = first_seen_by_hand(stop, T), first_seen_by_hand(stop - 1, T)
+        new = start if stop == n_prompt or start > before else stop - 1
+        assert window.tolist() == text[:, new:stop].tolist()
+
+
+def test_a_bigram_is_shown_the_window_and_nothing_is_kept():
+    seen, text = shown(Bigram(BigramConfig(V, T)).double(), prompt(2, 3), 9)
+    assert [window.tolist() for window in seen] == [text[:, first_seen(t, T) : t].tolist() for t in range(3, 12)]
+
+
+# ---- with caches as without
+
+
+@lengths
+@pytest.mark.parametrize("block_size", [T, 8, 2, 1])
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_the_same_is_written_with_caches_as_without(n_prompt, block_size, positions):
+    model, ids = gpt(block_size, positions=positions), prompt(3, n_prompt)
+    n_chars = 4 * block_size + 3  # past the block many times
+    assert go_on(model, ids, n_chars) == go_on(model, ids, n_chars, cached=False)
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+@pytest.mark.parametrize("temperature", [0.0, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize(("top_k", "top_p"), [(0, 1.0), (3, 1.0), (0, 0.8), (5, 0.9)])
+def test_however_it_is_drawn_the_same_is_written_with_caches_as_without(positions, temperature, top_k, top_p):
+    model, ids = gpt(positions=positions), prompt(3, 2)
+    settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    assert go_on(model, ids, 17, **settings) == go_on(model, ids, 17, **settings, cached=False)
+
+
+@lengths
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize(("temperature", "top_k"), [(0.0, 0), (1.0, 1)])
+def test_temperature_zero_and_top_one_take_the_likeliest_after_the_window(n_prompt, cached, temperature, top_k):
+    model, ids = gpt(positions="rotary"), prompt(2, n_prompt)
+    written = ids
+    for stop in range(n_prompt, n_prompt + 13):
+        logits = model(written[:, first_seen_by_hand(stop, T) :])
+        written = torch.cat([written, logits[:, -1].argmax(-1, keepdim=True)], dim=1)
+    assert go_on(model, ids, 13, temperature=temperature, top_k=top_k, cached=cached) == written[:, n_prompt:].tolist()
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_texts_are_gone_on_with_together_as_alone(cached):
+    model, ids = gpt(), prompt(3, 4)
+    together = go_on(model, ids, 19, temperature=0, cached=cached)
+    assert together == [go_on(model, row[None], 19, temperature=0, cached=cached)[0] for row in ids]
+    assert len({tuple(row) for row in together}) == 3
+
+
+def test_the_prompt_is_left_as_it_was_and_not_given_back():
+    ids = prompt(2, 4)
+    before = ids.clone()
+    assert torch.tensor(go_on(gpt(), ids, 9)).shape == (2, 9)
+    assert ids.tolist() == before.tolist()
+
+
+def test_no_gradient_is_kept():
+    written = generate(gpt(), prompt(1, 1), 3, temperature=1.0, top_k=0, top_p=1.0, rng=rng())
+    assert not written.requires_grad
+
+
+# ---- the text
+
+
+def test_the_same_seed_gives_the_same_text_and_another_seed_another():
+    texts = [go_on(gpt(), torch.tensor([[0]]), 30, temperature=3.0, seed=seed) for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_bigram_that_counts_goes_on_counting():
+    model = Bigram(BigramConfig(V, 8))
+    model.table.weight.data = torch.eye(V).roll(1, dims=1) * 100  # after i comes i + 1
+    assert go_on(model, torch.tensor([[5]]), 6) == [[6, 0, 1, 2, 3, 4]]
+
+
+def test_what_is_not_among_the_likeliest_is_never_written():
+    model = Bigram(BigramConfig(V, 8))
+    model.table.weight.data = PROBABILITIES.log()[:, [0, 1, 2, 3, 4, 0, 0]].expand(V, -1).clone()
+    assert set(go_on(model, torch.tensor([[0]]), 300, top_k=3)[0]) == {1, 3, 4}
+    assert set(go_on(model, torch.tensor([[0]]), 300, top_p=0.6)[0]) == {1, 3}
+
+
+def test_a_lightened_model_writes_what_autocast_alone_would():
+    machine = Machine(torch.device("cpu"), torch.bfloat16)
+    torch.manual_seed(3)
+    whole = GPT(GPTConfig(V, n_layer=2, n_head=2, n_embd=32, block_size=11, dropout=0.0, positions="rotary")).eval()
+    light = copy.deepcopy(whole)
+    machine.cast_blocks(light)
+    halved = {name for name, weight in light.named_parameters() if weight.dtype == torch.bfloat16}
+    assert halved == {
+        name for name, weight in whole.named_parameters() if name.startswith("blocks.") and weight.dim() == 2
+    }
+    written = []
+    for model in (whole, light):
+        rng = torch.Generator().manual_seed(5)
+        with machine.autocast():
+            written.append(
+                generate(model, torch.zeros(2, 3, dtype=torch.int64), 40, temperature=1.0, top_k=0, top_p=1.0, rng=rng)
+            )
+    assert torch.equal(*written)

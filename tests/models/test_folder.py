@@ -1,0 +1,328 @@
+"""A model folder needs nothing else, and refuses by name what does not fit."""
+
+import dataclasses
+import json
+import shutil
+import struct
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from bukva.base.errors import BukvaError
+from bukva.models.bigram import BigramConfig
+from bukva.models.folder import load_model, save_model
+from bukva.models.gpt import GPTConfig
+from bukva.models.registry import build
+from bukva.tokenizers.char import CharTokenizer
+
+TOKENIZER = CharTokenizer(list("абвгд"))
+GPT_SHAPE = GPTConfig(vocab_size=5, n_layer=1, n_head=1, n_embd=8, block_size=7, dropout=0.0)
+BIGRAM_SHAPE = BigramConfig(vocab_size=5, block_size=8)
+OTHER_SHAPES = [
+    {"positions": "rotary", "norm": "rmsnorm", "activation": "relu2", "qk_norm": True, "bias": True},
+    {"positions": "none", "n_layer": 2, "n_head": 2, "dropout": 0.1},
+    {"tie_weights": True},
+]
+SHAPES = [BIGRAM_SHAPE, GPT_SHAPE, *(dataclasses.replace(GPT_SHAPE, **options) for options in OTHER_SHAPES)]
+
+
+def clones(model):
+    """The weights as training keeps them: each tensor with memory of its own."""
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    torch.manual_seed(1)
+    best, initial = build(GPT_SHAPE), build(GPT_SHAPE)
+    folder = tmp_path_factory.mktemp("saved") / "gpt"
+    save_model(folder, GPT_SHAPE, TOKENIZER, {"best": clones(best), "initial": clones(initial)})
+    return folder
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    """A copy to be broken."""
+    return shutil.copytree(saved, tmp_path / "gpt")
+
+
+def edit(file, **values):
+    """Change keys of a JSON file; None takes one away."""
+    changed = json.loads(file.read_text()) | values
+    file.write_text(json.dumps({key: value for key, value in changed.items() if value is not None}))
+
+
+# ---- there and back
+
+
+@pytest.mark.parametrize("config", SHAPES, ids=lambda config: type(config).__name__)
+@pytest.mark.parametrize("name", ["best", "initial"])
+def test_what_was_saved_comes_back(tmp_path, config, name):
+    models = {"best": build(config), "initial": build(config)}
+    save_model(tmp_path / "m", config, TOKENIZER, {key: clones(model) for key, model in models.items()})
+    model, tokenizer = load_model(tmp_path / "m", name)
+    x = torch.tensor([[0, 4, 2]])
+    assert torch.equal(model(x), models[name].eval()(x))
+    assert not model.training
+    assert (tokenizer.chars, model.config) == (TOKENIZER.chars, config)
+
+
+def test_weights_that_were_tied_come_back_tied(tmp_path):
+    config = dataclasses.replace(GPT_SHAPE, tie_weights=True)
+    save_model(tmp_path / "m", config, TOKENIZER, {"best": clones(build(config))})
+    model, _ = load_model(tmp_path / "m")
+    assert sum(parameter.numel() for parameter in model.parameters()) == config.n_parameters
+    model.wte.weight.data[3] = 0
+    assert (model(torch.tensor([[0, 4]]))[..., 3] == 0).all()
+
+
+def test_weights_that_are_tied_are_saved_as_they_are(tmp_path):
+    config = dataclasses.replace(GPT_SHAPE, tie_weights=True)
+    model = build(config)
+    save_model(tmp_path / "m", config, TOKENIZER, {"best": model.state_dict()})
+    x = torch.tensor([[0, 4, 2]])
+    assert torch.equal(load_model(tmp_path / "m")[0](x), model.eval()(x))
+
+
+def test_the_same_weights_give_the_same_bytes(tmp_path):
+    state = build(GPT_SHAPE).state_dict()
+    for name in ("a", "b"):
+        save_model(tmp_path / name, GPT_SHAPE, TOKENIZER, {"best": state})
+    contents = [{file.name: file.read_bytes() for file in (tmp_path / name).iterdir()} for name in ("a", "b")]
+    assert contents[0] == contents[1]
+
+
+def test_the_folder_holds_what_it_says_and_no_pickle(folder):
+    names = sorted(file.name for file in folder.iterdir())
+    assert names == ["best.safetensors", "config.json", "initial.safetensors", "vocab.json"]
+    config = json.loads((folder / "config.json").read_text())
+    assert config.pop("model") == "gpt"
+    assert len(config.pop("vocab_sha256")) == 64
+    assert config == dataclasses.asdict(GPT_SHAPE)
+
+
+# ---- the vocabulary
+
+
+@pytest.mark.parametrize("chars", [["а"], list("абвгде"), []])
+def test_a_vocabulary_of_another_size_is_refused_by_name(folder, chars):
+    (folder / "vocab.json").write_text(json.dumps({"chars": chars}))
+    with pytest.raises(BukvaError, match=rf"vocab.json has {len(chars)} characters, config.json says 5"):
+        load_model(folder)
+
+
+def test_a_vocabulary_of_other_characters_is_refused_by_name(folder):
+    (folder / "vocab.json").write_text(json.dumps({"chars": list("абвгж")}))
+    with pytest.raises(BukvaError, match=r"vocab.json holds other characters than those the model has learned"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"chars": 5}', '{"chars": ["б", "а"]}', '{"chars": [1, 2]}'])
+def test_what_is_no_vocabulary_is_refused_by_name(folder, text):
+    (folder / "vocab.json").write_text(text)
+    with pytest.raises(BukvaError, match=r"vocab.json: not a vocabulary"):
+        load_model(folder)
+
+
+def test_a_folder_without_a_vocabulary_is_refused_by_name(folder):
+    (folder / "vocab.json").unlink()
+    with pytest.raises(BukvaError, match=r"vocab.json"):
+        load_model(folder)
+
+
+# ---- the shape
+
+
+def refused_shape(folder, words):
+    with pytest.raises(BukvaError, match=rf"config.json: not the shape of a model \(.*{words}") as error:
+        load_model(folder)
+    assert str(error.value).endswith("; rerun the training stage.")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "5", "null", "{", '{"model": "gpt"', '{"model": "lstm"}', "\ufeff{}"])
+def test_what_is_no_shape_is_refused_by_name(folder, text):
+    (folder / "config.json").write_text(text)
+    refused_shape(folder, "")
+
+
+def test_bytes_that_are_no_text_are_refused_by_name(folder):
+    (folder / "config.json").write_bytes(b"\xff\xfe{}")
+    refused_shape(folder, "")
+
+
+def test_a_folder_without_a_shape_is_refused_by_name(folder):
+    (folder / "config.json").unlink()
+    refused_shape(folder, "No such file")
+
+
+@pytest.mark.parametrize("field", ["vocab_size", "n_layer", "n_head", "n_embd", "block_size"])
+@pytest.mark.parametrize("value", [1.5, 8.0, "33", True, -1, 0, [5], {}])
+def test_a_size_that_is_none_is_refused_and_the_field_named(folder, field, value):
+    edit(folder / "config.json", **{field: value})
+    refused_shape(folder, f"{field} cannot be ")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("dropout", 1.5),
+        ("dropout", "0.1"),
+        ("dropout", True),
+        ("dropout", float("nan")),
+        ("bias", 0),
+        ("tie_weights", "true"),
+        ("positions", "sinus"),
+        ("positions", ["learned"]),
+        ("norm", True),
+        ("activation", {}),
+        ("n_layer", 1001),
+        ("n_layer", 10**30),
+    ],
+)
+def test_a_value_that_is_none_is_refused_and_the_field_named(folder, field, value):
+    edit(folder / "config.json", **{field: value})
+    refused_shape(folder, f"{field} cannot be ")
+
+
+def test_heads_that_do_not_divide_the_channels_are_refused(folder):
+    edit(folder / "config.json", n_head=3)
+    refused_shape(folder, "n_head 3 does not divide n_embd 8")
+
+
+@pytest.mark.parametrize("key", ["model", "vocab_sha256", "vocab_size", "n_layer", "n_head", "n_embd", "block_size"])
+def test_a_missing_key_is_refused_and_named(folder, key):
+    edit(folder / "config.json", **{key: None})
+    refused_shape(folder, key)
+
+
+def test_an_unknown_key_is_refused_and_named(folder):
+    edit(folder / "config.json", window=3)
+    refused_shape(folder, "window")
+
+
+@pytest.mark.parametrize("kind", ["lstm", "GPT", ["gpt"], {}, 1])
+def test_an_unknown_kind_of_model_is_refused(folder, kind):
+    edit(folder / "config.json", model=kind)
+    refused_shape(folder, "")
+
+
+@pytest.mark.parametrize("digest", ["", "0" * 64, 5, ["a"]])
+def test_a_digest_of_another_vocabulary_is_refused(folder, digest):
+    edit(folder / "config.json", vocab_sha256=digest)
+    with pytest.raises(BukvaError, match=r"vocab.json holds other characters"):
+        load_model(folder)
+
+
+# ---- the tensors
+
+
+def refused_tensors(folder, words):
+    with pytest.raises(BukvaError, match=rf"best.safetensors: {words}") as error:
+        load_model(folder)
+    assert str(error.value).endswith("; rerun the training stage.")
+
+
+@pytest.mark.parametrize(
+    ("values", "tensor"),
+    [
+        ({"n_embd": 16}, r"blocks.0.attention.proj.weight is float32 \(8, 8\), not float32 \(16, 16\)"),
+        ({"n_embd": 2**18}, "blocks.0.attention.proj.weight is"),  # terabytes, of which none is taken
+        ({"block_size": 6}, r"wpe.weight is float32 \(7, 8\), not float32 \(6, 8\)"),
+        ({"n_layer": 2}, r"blocks.1.attention.proj.weight is absent, not float32 \(8, 8\)"),
+        ({"positions": "rotary"}, r"wpe.weight is float32 \(7, 8\), not absent"),
+        ({"norm": "rmsnorm"}, r"blocks.0.ln_1.bias is float32 \(8,\), not absent"),
+        ({"bias": True}, r"blocks.0.attention.proj.bias is absent, not float32 \(8,\)"),
+        ({"model": "bigram", "n_layer": None, "n_head": None, "n_embd": None, "dropout": None}
+         | dict.fromkeys(["positions", "norm", "activation", "qk_norm", "bias", "tie_weights", "proj_init"]),
+         "blocks.0.attention"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_tensors_of_another_shape_are_refused_by_name(folder, values, tensor):
+    edit(folder / "config.json", **values)
+    refused_tensors(folder, f"does not fit config.json beside it: {tensor}")
+
+
+@pytest.mark.parametrize("values", [{"n_embd": 2**40}, {"block_size": 2**62}, {"block_size": 10**30}], ids=str)
+def test_a_shape_that_no_memory_could_hold_is_refused_by_name(folder, values):
+    edit(folder / "config.json", **values)
+    with pytest.raises(BukvaError, match=r"config.json"):
+        load_model(folder)
+
+
+def test_tensors_that_are_not_tied_do_not_become_so(folder):
+    edit(folder / "config.json", tie_weights=True)
+    with pytest.raises(BukvaError, match=r"best.safetensors: does not fit config.json beside it"):
+        load_model(folder)
+
+
+def rewrite(folder, change):
+    file = folder / "best.safetensors"
+    tensors = load_file(file)
+    change(tensors)
+    save_file(tensors, file)
+
+
+def test_a_missing_tensor_is_refused_and_named(folder):
+    rewrite(folder, lambda tensors: tensors.pop("ln_f.bias"))
+    refused_tensors(folder, r"does not fit config.json beside it: ln_f.bias is absent, not float32 \(8,\)")
+
+
+def test_no_tensors_at_all_are_refused(folder):
+    rewrite(folder, lambda tensors: tensors.clear())
+    refused_tensors(folder, "does not fit config.json beside it: .* is absent, not")
+
+
+def test_an_extra_tensor_is_refused_and_named(folder):
+    rewrite(folder, lambda tensors: tensors.update(rider=torch.zeros(2, 3)))
+    refused_tensors(folder, r"does not fit config.json beside it: rider is float32 \(2, 3\), not absent")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int32])
+def test_a_tensor_of_another_type_is_refused_and_named(folder, dtype):
+    rewrite(folder, lambda tensors: tensors.update({"wte.weight": tensors["wte.weight"].to(dtype)}))
+    name = str(dtype).removeprefix("torch.")
+    refused_tensors(folder, rf"does not fit config.json beside it: wte.weight is {name} \(5, 8\), not float32 \(5, 8\)")
+
+
+def test_a_transposed_tensor_is_refused_and_named(folder):
+    rewrite(folder, lambda tensors: tensors.update({"wte.weight": tensors["wte.weight"].mT.contiguous()}))
+    refused_tensors(folder, r"does not fit config.json beside it: wte.weight is float32 \(8, 5\)")
+
+
+DAMAGES = {
+    "torn": lambda content: content[:100],
+    "a byte short": lambda content: content[:-1],
+    "a byte long": lambda content: content + b"\0",
+    "empty": lambda content: content[:0],
+    "zeros": lambda content: bytes(len(content)),
+    "header is no object": lambda content: content[:8] + b"[" + content[9:],
+    "header of an exabyte": lambda content: struct.pack("<Q", 2**60) + content[8:],
+    "header of 2^64 - 1": lambda content: struct.pack("<Q", 2**64 - 1) + content[8:],
+    "unknown type": lambda content: content.replace(b'"F32"', b'"F99"', 1),
+    "other shape": lambda content: content.replace(b'"shape":[8]', b'"shape":[9]', 1),
+    "pickle": lambda content: b"\x80\x04N." + content,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_refused_by_name(folder, damage):
+    file = folder / "best.safetensors"
+    whole = file.read_bytes()
+    file.write_bytes(DAMAGES[damage](whole))
+    assert file.read_bytes() != whole
+    refused_tensors(folder, "not readable as tensors")
+
+
+def test_a_missing_file_is_refused_by_name_and_the_other_weights_still_load(folder):
+    (folder / "best.safetensors").unlink()
+    refused_tensors(folder, "not readable as tensors")
+    load_model(folder, "initial")
+
+
+@pytest.mark.parametrize("values", [{"dropout": 0.5}, {"activation": "relu"}, {"n_head": 2}])
+def test_a_config_that_was_edited_is_refused_even_where_no_tensor_tells(folder, values):
+    edit(folder / "config.json", **values)
+    with pytest.raises(BukvaError, match=r"best.safetensors: was not learned with the config.json beside it"):
+        load_model(folder)

@@ -1,0 +1,118 @@
+"""What a training is known by: whatever could change its result changes the digest, and nothing else does."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from bukva.pipeline.dvc import differences, digest, identity, paths
+from ruamel.yaml import YAML
+
+from bukva.base.errors import BukvaError
+from bukva.config.load import read_params
+
+ROOT = Path(__file__).parent.parent
+STAGE = "train-gpt"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """The files of the project, with small data."""
+    for name in ("dvc.yaml", "params.yaml", "numerics.lock", "src", "stages"):
+        source = ROOT / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, tmp_path / name)
+    for name in ("data/split/train.npy", "data/split/val.npy", "data/tokens/vocab.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def now():
+    return digest_of(read_params())
+
+
+def digest_of(params, stage=STAGE):
+    return digest(identity(stage, params))
+
+
+def edit(file, text="\n# another\n"):
+    file.write_text(file.read_text(encoding="utf-8") + text, encoding="utf-8")
+
+
+def test_paths_are_those_of_dvc_yaml(project):
+    written = YAML(typ="safe").load((project / "dvc.yaml").read_text(encoding="utf-8"))["vars"][0]["path"]
+    assert paths() == written
+    assert paths()["split"] == "data/split"
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "data/split/train.npy",
+        "data/split/val.npy",
+        "data/tokens/vocab.json",
+        "src/bukva/models/kernels.py",
+        "src/bukva/training/run.py",
+        "src/bukva/config/schema.py",
+        "stages/train_gpt.py",
+        "numerics.lock",
+    ],
+)
+def test_another_text_and_another_line_of_code_make_another_digest(project, file):
+    before = now()
+    assert now() == before
+    edit(project / file)
+    assert now() != before
+
+
+@pytest.mark.parametrize("file", ["src/bukva/tracking/journal.py", "src/bukva/report/style.py", "stages/sample.py"])
+def test_what_cannot_change_the_model_leaves_it(project, file):
+    before = now()
+    edit(project / file)
+    assert now() == before
+
+
+def test_byte_code_and_hidden_files_leave_it(project):
+    before = now()
+    (project / "src/bukva/models/__pycache__").mkdir(exist_ok=True)
+    (project / "src/bukva/models/__pycache__/gpt.pyc").write_bytes(b"any")
+    (project / "data/split/.part").write_bytes(b"any")
+    assert now() == before
+
+
+def test_a_parameter_of_the_stage_makes_another_and_one_of_another_stage_does_not(project):
+    before, params = now(), read_params()
+    other = params.model_copy(update={"model": params.model.model_copy(update={"n_head": 8})})
+    assert digest_of(other) != before
+    sample = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 8})})
+    assert digest_of(sample) == before
+
+
+def test_a_file_that_moves_makes_another(project):
+    before = now()
+    (project / "data/split/val.npy").rename(project / "data/split/test.npy")
+    assert now() != before
+
+
+def test_the_stages_have_digests_of_their_own(project):
+    assert digest_of(read_params(), "train-bigram") != now()
+
+
+def test_data_that_is_not_there_is_a_sentence(project):
+    shutil.rmtree(project / "data/split")
+    with pytest.raises(BukvaError, match=r"data/split: named in dvc.yaml, and not there; `dvc repro` would make it."):
+        now()
+
+
+def test_what_differs_is_named_and_a_lot_is_counted():
+    before = {"model.n_head": 4, "model.bias": False, "src/bukva/scoring/window_rule.py": "aa", "a.b": 1, "c.d": 2}
+    assert differences(before, before) == ""
+    assert differences(before, before | {"model.n_head": 8}) == "model.n_head was 4 and is 8"
+    now = {"model.n_head": 8, "model.bias": False, "src/bukva/scoring/window_rule.py": "bb", "numerics.lock": "cc"}
+    assert differences(before, now) == (
+        "a.b was 1 and is None, c.d was 2 and is None, model.n_head was 4 and is 8, 2 more"
+    )
+    assert differences({"src/a.py": "1"}, {"src/a.py": "2", "numerics.lock": "3"}) == (
+        "numerics.lock is another, src/a.py is another"
+    )

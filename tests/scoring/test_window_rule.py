@@ -1,0 +1,108 @@
+"""Scoring against sums by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bukva.models.bigram import Bigram, BigramConfig
+from bukva.models.gpt import GPT, GPTConfig
+from bukva.scoring import window_rule as scoring
+from bukva.scoring.window_rule import Score, evenly_spaced, nats_of, share_of_nats, spread_windows, stride_of
+
+V, T = 11, 7
+
+
+def text(n):
+    return np.random.default_rng(n).integers(V, size=n).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def gpt():
+    torch.manual_seed(1)
+    return GPT(GPTConfig(V, n_layer=1, n_head=1, n_embd=8, block_size=T, dropout=0.3))
+
+
+def by_hand(model, ids, stride):
+    """The window rule, one character and one forward pass at a time."""
+    model.eval()
+    nats = []
+    for target in range(1, len(ids)):
+        k = max(0, -(-(target - T) // stride))  # the first window that reaches the target
+        window = torch.from_numpy(ids[k * stride : target].astype(np.int64))[None]
+        logits = model(window)[0, -1]
+        nats.append(F.cross_entropy(logits, torch.tensor(int(ids[target]))).item())
+    return nats
+
+
+@pytest.mark.parametrize("n", [2, 3, T, T + 1, T + 2, 2 * T, 3 * T + 1, 41])
+@pytest.mark.parametrize("stride", [1, 3, T])
+def test_every_character_but_the_first_is_scored_once_with_the_context_of_its_window(gpt, n, stride):
+    ids = text(n)
+    np.testing.assert_allclose(nats_of(gpt, ids, T, stride), by_hand(gpt, ids, stride), atol=1e-5)
+
+
+def test_the_batches_do_not_matter(gpt, monkeypatch):
+    ids = text(200)
+    whole = nats_of(gpt, ids, T, stride_of(T))
+    monkeypatch.setitem(scoring.BATCH_CHARS, "cpu", 3 * T)
+    np.testing.assert_allclose(nats_of(gpt, ids, T, stride_of(T)), whole, atol=1e-5)
+
+
+def test_windows_mean_nothing_to_a_bigram():
+    torch.manual_seed(1)
+    bigram, ids = Bigram(BigramConfig(V, 8)), text(50)
+    logits = bigram.table.weight[torch.from_numpy(ids[:-1].astype(np.int64))]
+    expected = F.cross_entropy(logits, torch.from_numpy(ids[1:].astype(np.int64)), reduction="none")
+    np.testing.assert_allclose(nats_of(bigram, ids, T, 2), expected.detach(), atol=1e-6)
+
+
+def test_dropout_is_off_while_scoring_and_back_on_afterwards(gpt):
+    gpt.train()
+    ids = text(60)
+    np.testing.assert_array_equal(nats_of(gpt, ids, T, 3), nats_of(gpt, ids, T, 3))
+    assert gpt.training
+
+
+def test_a_uniform_model_needs_log2_v_bits():
+    model = GPT(GPTConfig(V, 1, 1, 8, T, 0.0))
+    torch.nn.init.zeros_(model.lm_head.weight)
+    score = Score.of(nats_of(model, text(99), T, stride_of(T)))
+    assert score.bits_per_char == pytest.approx(math.log2(V), abs=1e-6)
+    assert score.chars == 98
+
+
+@pytest.mark.parametrize(("n", "stride"), [(1, 3), (9, 0), (9, T + 1)])
+def test_what_cannot_be_scored_is_refused(gpt, n, stride):
+    with pytest.raises(ValueError, match="cannot score"):
+        nats_of(gpt, text(n), T, stride)
+
+
+@given(n=st.integers(2, 5000), wanted=st.integers(1, 5000))
+def test_evenly_spaced_runs_are_disjoint_and_hold_what_was_asked(n, wanted):
+    runs = evenly_spaced(np.arange(n, dtype=np.uint16), wanted)
+    assert sum(len(run) - 1 for run in runs) >= min(wanted, n - 1)
+    together = np.concatenate(runs)
+    assert (np.diff(together.astype(np.int64)) > 0).all()
+    assert together[0] == 0
+    assert together[-1] == n - 1
+
+
+def test_windows_are_spread_over_the_whole_text():
+    found = spread_windows(np.arange(101, dtype=np.uint8), 3, 11)
+    assert found[:, 0].tolist() == [0, 45, 90]
+    assert found[0].tolist() == list(range(11))
+    assert len(spread_windows(np.arange(101, dtype=np.uint8), 99, 11)) == 9
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 8, 9, 23, 60, 61, 101])
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize("stride", [1, 3, T])
+def test_shares_together_score_each_character_once_with_the_same_context(gpt, n, size, stride):
+    ids = text(n)
+    shares = [share_of_nats(gpt, ids, T, stride, rank, size) for rank in range(size)]
+    np.testing.assert_allclose(np.concatenate(shares), nats_of(gpt, ids, T, stride), atol=1e-5)
