@@ -1,4 +1,4 @@
-# make alone lists what exists. The environment is made when a target first needs it, and again when the lock changes.
+# `make` alone lists the targets. The first target that needs it makes the environment; a new lock makes it again.
 PYTHON ?= python3
 BIN := .venv/bin
 MADE := .venv/made
@@ -11,39 +11,39 @@ export PYTHONPATH := src
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-repro: $(MADE) ## run the pipeline on the text that params.yaml names, and print the scores
+repro: $(MADE) ## run the pipeline on the text that params.yaml names and print the scores
 	@python -m bukva check
 	@dvc repro
 	@python -m bukva scores reports/metrics.json
 
-plan: $(MADE) ## BUDGET=10min: measure this machine, propose the GPT to train in that time; WRITE=1 puts it into params.yaml
+plan: $(MADE) ## convert a time budget (BUDGET=10min) into training steps; WRITE=1 writes them to params.yaml
 	@python -m bukva plan $(if $(filter 1,$(WRITE)),--write) -- '$(BUDGET)'
 
-ui: $(MADE) ## open MLflow on the losses of both models (loopback only)
+ui: $(MADE) ## start MLflow on this machine and print the address of the page that compares the losses
 	@python -m bukva.tracking serve
 
-sync: $(MADE) ## fill MLflow from the journals again; doubles nothing
+sync: $(MADE) ## complete MLflow from the journals; safe to repeat
 	@python -m bukva.tracking sync
 
-experiments: $(MADE) ## all experiments: what was changed, and the held-out scores
-	@dvc exp show --only-changed --drop 'Created|nats_per_char$$|chars$$|^(floors|window|context|src|data|stages|reports|numerics)'
+experiments: $(MADE) ## print all experiments: the changed parameters, and the scores on val and test
+	@dvc exp show --only-changed --drop 'Created|nats_per_char$$|chars$$|^(baselines|window|context|src|data|stages|reports|numerics)'
 
-clean-checkpoints: ## forget where interrupted trainings stand; the next ones begin from the start
+clean-checkpoints: ## remove all checkpoints; interrupted trainings start from the beginning
 	@rm -rf .bukva/checkpoints
 
-bench: $(MADE) ## measure beside the plain way, within fifteen minutes; a few rows: make bench ONLY="clean tokenize"
+bench: $(MADE) ## measure speed beside a plain implementation (15 min); some rows only: make bench ONLY="clean tokenize"
 	@python -m bench $(ONLY)
 
-chaos: $(MADE) ## kill and break the pipeline in every way we know, within twenty minutes; a few rows: make chaos ONLY="dvc full"
+chaos: $(MADE) ## break the pipeline and count what survives (20 min); some rows only: make chaos ONLY="dvc full"
 	@python -m chaos $(if $(filter 1,$(WRITE)),--write) $(ONLY)
 
-check: $(MADE) ## formatting, lint, types and the fast tests, within a minute
+check: $(MADE) ## run formatting, lint, types and the fast tests (1 min)
 	ruff format --check .
 	ruff check .
 	mypy
 	pytest -m "not slow" -n 2 --dist loadfile
 
-test: $(MADE) ## all that check does, and the tests that run DVC, train, and kill; within a quarter of an hour
+test: $(MADE) ## run check and the slow tests, which run DVC, train and kill (15 min)
 	ruff format --check .
 	ruff check .
 	mypy
