@@ -1,4 +1,4 @@
-"""Errors as a user meets them: one sentence that says where, what, and which values are valid or what to do."""
+"""Errors as a user sees them: one sentence that says where, what, and which values are valid or what to do."""
 
 import errno
 
@@ -7,15 +7,15 @@ class BukvaError(Exception):
     """A mistake in the input, phrased as one sentence.
 
     A stage prints the sentence and exits with 1, without a traceback (bukva.stage.cli). Every other exception is a
-    fault of the program and keeps its traceback, except where the machine runs out of disk or memory.
+    bug and keeps its traceback, except where the machine runs out of disk or memory.
     """
 
 
-# What to do when a disk refuses to write; strerror says why.
+# What to do when a write fails; strerror says why.
 DISK = {
     **dict.fromkeys(
         (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
-        "existing files are intact: free some space and give the same command again",
+        "existing files are intact: free some space and run the same command again",
     ),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "check the permissions of this path"),
     errno.EIO: "the disk reports I/O errors: check it or use another",
@@ -23,7 +23,7 @@ DISK = {
 
 
 def sentence_for(error: BaseException) -> str:
-    """The sentence for an error that is not a fault of the program; empty for one that is."""
+    """The sentence for an error that is not a bug; empty for a bug."""
     match error:
         case BukvaError():
             return str(error)

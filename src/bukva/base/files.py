@@ -1,8 +1,8 @@
-"""Files that are either whole or absent, and where the project lies.
+"""Files that are either complete or absent, and the folder of the project.
 
-Every output is written under a temporary name beside its own, flushed to the disk and renamed: a reader, a
-killed process or a full disk never leaves half a file under a final name. Temporary names are fixed
-(`.NAME.part`), so what a killed run left is overwritten by the next.
+Every output is written under a temporary name beside its final one, flushed to the disk and renamed: neither a killed
+process nor a full disk leaves half a file under a final name. Temporary names are fixed (`.NAME.part`), so the next
+run overwrites what a killed one left.
 """
 
 import contextlib
@@ -15,14 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-WRITERS = 8  # files that are flushed to the disk at a time
+WRITERS = 8  # files that are flushed to the disk at the same time
 
 
 def project_root() -> Path:
     """The folder of the original repository.
 
-    DVC_ROOT names it even when DVC runs a stage in a temporary copy (dvc exp run --temp, the queue); by hand it
-    is the nearest folder above that holds .dvc.
+    DVC sets DVC_ROOT, also when it runs a stage in a temporary copy (dvc exp run --temp, the queue). Without it, the
+    project is the nearest folder above that contains .dvc.
     """
     if root := os.environ.get("DVC_ROOT"):
         return Path(root).resolve()
@@ -31,9 +31,9 @@ def project_root() -> Path:
 
 
 def resolve(path: str | Path) -> Path:
-    """A path that a user wrote: absolute, or relative to the snapshot DVC runs in, else to the project.
+    """A path that a user wrote: absolute, or relative to the snapshot that DVC runs in, else to the project.
 
-    The snapshot (the current folder) comes first because that is the copy whose digest DVC recorded.
+    The snapshot (the current folder) comes first because DVC recorded the digest of that copy.
     """
     path = Path(path).expanduser()
     return path if path.is_absolute() or path.exists() else project_root() / path
@@ -41,54 +41,54 @@ def resolve(path: str | Path) -> Path:
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; when the block ends well, it becomes `path` in one step."""
+    """Yield a temporary path beside `path`; when the block ends without an error, it becomes `path` in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
+    unfinished = path.with_name(f".{path.name}.part")
     try:
-        with _named(path, part):
-            yield part
-            _fsync(part)
-            part.replace(path)
+        with _final_name_in_errors(path, unfinished):
+            yield unfinished
+            _fsync(unfinished)
+            unfinished.replace(path)
             _fsync(path.parent)
     finally:
-        part.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield a new temporary folder beside `path`; when the block ends well, it takes the place of `path`."""
+    """Yield a new temporary folder beside `path`; when the block ends without an error, it replaces `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part, old = path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.old")
-    if old.exists() and not path.exists():  # killed between the two names
+    unfinished, old = path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.old")
+    if old.exists() and not path.exists():  # killed between the two renames
         old.rename(path)
-    for leftover in (part, old):
+    for leftover in (unfinished, old):
         shutil.rmtree(leftover, ignore_errors=True)
     try:
-        with _named(path, part):
-            part.mkdir()
-            yield part
-            with ThreadPoolExecutor(WRITERS) as pool:  # a disk is asked for many at once: 400 take 0.1 s, not 1.2 s
-                list(pool.map(_fsync, part.rglob("*")))
-            _fsync(part)
+        with _final_name_in_errors(path, unfinished):
+            unfinished.mkdir()
+            yield unfinished
+            with ThreadPoolExecutor(WRITERS) as pool:  # 400 files take 0.1 s instead of 1.2 s
+                list(pool.map(_fsync, unfinished.rglob("*")))
+            _fsync(unfinished)
             if path.exists():
                 path.rename(old)
-            part.rename(path)
+            unfinished.rename(path)
             _fsync(path.parent)
     finally:
-        if old.exists() and not path.exists():  # interrupted between the two names
+        if old.exists() and not path.exists():  # interrupted between the two renames
             old.rename(path)
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text, lines ending as they are in `text`, atomically."""
-    with atomic_file(path) as part:
-        part.write_bytes(text.encode())
+    """Write UTF-8 text atomically; line ends stay as they are in `text`."""
+    with atomic_file(path) as unfinished:
+        unfinished.write_bytes(text.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON for people and diffs: two spaces, keys in the order given, Cyrillic as it is."""
+    """Write JSON, readable and easy to diff: indented by two spaces, keys in the given order, Cyrillic unescaped."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
@@ -104,12 +104,12 @@ def sha256(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _named(path: Path, part: Path) -> Iterator[None]:
-    """An error of the disk within this block names the file that was to be, not the one under a temporary name."""
+def _final_name_in_errors(path: Path, unfinished: Path) -> Iterator[None]:
+    """Let an OSError of this block name the final path instead of the temporary one."""
     try:
         yield
     except OSError as error:
-        if error.filename is None or str(error.filename).startswith(str(part)):
+        if error.filename is None or str(error.filename).startswith(str(unfinished)):
             error.filename = str(path)
         raise
 

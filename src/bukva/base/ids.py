@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-Ids = npt.NDArray[np.unsignedinteger]  # (N,), of the smallest type that holds them
+Ids = npt.NDArray[np.unsignedinteger]  # (N,), of the smallest type that is large enough
 
 
 def write_ids(path: Path, dtype: np.dtype[np.unsignedinteger], n: int, pieces: Iterable[Ids]) -> None:
@@ -15,4 +15,4 @@ def write_ids(path: Path, dtype: np.dtype[np.unsignedinteger], n: int, pieces: I
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (n,)}
         np.lib.format.write_array_header_1_0(file, header)
         for ids in pieces:
-            file.write(ids.data)  # tofile would not say why a disk is full
+            file.write(ids.data)  # tofile raises without the reason when a disk is full

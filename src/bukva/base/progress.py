@@ -1,4 +1,4 @@
-"""Progress of long work: one line that is rewritten on a terminal, and a line now and then in a log file."""
+"""Progress of a long task: one line that is rewritten on a terminal, or a new line every few seconds in a log file."""
 
 import sys
 import time
@@ -10,16 +10,16 @@ SCREEN_SECONDS = 0.2
 
 
 def quantity(n: float) -> str:
-    """A count for people: 950, 12.3k, 4.56M, 1.20G."""
+    """A count, readable: 950, 12.3k, 4.56M, 1.20G."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if n >= 0.9995 * size:  # 999.9k would become 1000k
+        if n >= 0.9995 * size:  # else 999.9k becomes 1000k
             digits = 2 if n < 9.995 * size else 1 if n < 99.95 * size else 0
             return f"{n / size:.{digits}f}{unit}"
     return f"{n:.0f}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people: 8 s, 2 min 05 s, 3 h 20 min."""
+    """A time in seconds, readable: 8 s, 2 min 05 s, 3 h 20 min."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -37,7 +37,7 @@ class Line:
         self.width = 0
 
     def show(self, text: Callable[[], str], now: bool = False) -> None:
-        """Show what `text` returns, unless the last time was a moment ago; `now` shows it in any case and keeps it."""
+        """Show what `text` returns, unless the line is recent; `now` shows it in any case and keeps it."""
         clock = time.monotonic()
         if not now and clock - self.shown_at < (SCREEN_SECONDS if self.screen else LOG_SECONDS):
             return
@@ -52,7 +52,7 @@ class Line:
 
 @contextmanager
 def transfer(what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Yield a function of bytes done and bytes in all (None if unknown) that shows size and speed."""
+    """Yield a function of the bytes done and the total (None if unknown) that shows size and speed."""
     line, started_at = Line(), time.monotonic()
     done = 0
 

@@ -1,4 +1,4 @@
-"""Addresses as people, logs and trackers may see them: secrets are removed."""
+"""Remove secrets from addresses before they reach a message, a log or a tracker."""
 
 import re
 
@@ -10,8 +10,8 @@ HIDDEN = "***"
 def redact_url(address: str) -> str:
     """An address without password, query and fragment; a user becomes ***.
 
-    A password that somebody pasted unescaped may hold @ : / ? and #. Where it cannot be told from a query or a port,
-    everything but the scheme is hidden.
+    A password that was pasted unescaped may contain @ : / ? and #. Where it is ambiguous, because it may also be a
+    query or a port, everything except the scheme is hidden.
     """
     found = SCHEME.match(address)
     scheme = found[0] if found else ""
@@ -23,11 +23,11 @@ def redact_url(address: str) -> str:
 
 
 def redact_text(text: object) -> str:
-    """A text for people and logs, with every address in it redacted."""
+    """A text with every address in it redacted."""
     return ADDRESS.sub(lambda found: redact_url(found[0]), str(text))
 
 
 def _has_no_port(place: str) -> bool:
-    """Whether what follows the host's colon is not a number: then it may be a password whose host was lost."""
+    """Whether the part after the colon of the host is not a number: then it may be a password without its host."""
     host = place.partition("/")[0]
     return re.fullmatch(r"(\[[^\]]*\]|[^:]*)(:[0-9]*)?", host) is None

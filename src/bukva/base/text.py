@@ -19,7 +19,7 @@ def from_code_points(codes: Codes) -> str:
 
 
 def alphabet(text: str) -> str:
-    """The characters of a text, sorted, each once; a set would create an object for every character."""
+    """The characters of a text, sorted, each once; a set creates an object for every character."""
     return from_code_points(np.flatnonzero(np.bincount(code_points(text))).astype(np.uint32))
 
 

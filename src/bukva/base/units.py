@@ -1,4 +1,4 @@
-"""Units of loss, in one place: cross-entropy comes out of the models in nats, the headline number is in bits."""
+"""Units of loss: models return the cross-entropy in nats, and results are reported in bits."""
 
 import math
 

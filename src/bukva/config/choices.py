@@ -1,7 +1,7 @@
-"""The values of a parameter that names a piece of code: the keys of the table that holds those pieces.
+"""The values of a parameter that names a piece of code: the keys of the table of those pieces.
 
-The table is read from the source of its module, without importing it: config lies below every other package, and
-importing torch would cost a light stage seconds. So an activation, an optimizer or a tokenizer is declared once.
+The table is read from the source of its module, without importing it: config is below every other package, and
+importing torch takes seconds in a light stage. So an activation, an optimizer or a tokenizer is declared once.
 """
 
 import ast
@@ -18,7 +18,7 @@ RULE_SETS = PACKAGE / "corpus" / "rules"
 
 @functools.cache
 def keys_of(module: str, table: str) -> tuple[str, ...]:
-    """The keys of a dict, or the items of a tuple, that is written out at the top level of a module.
+    """The keys of a dict, or the items of a tuple, that is a literal at the top level of a module.
 
     Args:
         module: a path below src/bukva, such as models/transformer.py.

@@ -1,7 +1,7 @@
 """Read params.yaml once, strictly, into frozen objects.
 
 Every stage reads the whole file before it does anything, so that a mistake stops whichever stage runs first. The file
-is read with DVC's own parser (ruamel.yaml, YAML 1.2): PyYAML would read 1e-3 as text.
+is read with DVC's own parser (ruamel.yaml, YAML 1.2): PyYAML reads 1e-3 as text.
 """
 
 from pathlib import Path
@@ -36,17 +36,17 @@ def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise BukvaError(f"{path}: there is no such file; run this in the project's folder. {WAY_BACK}") from None
+        raise BukvaError(f"{path}: does not exist; run the command in the project's folder. {WAY_BACK}") from None
     except UnicodeDecodeError as error:
         raise BukvaError(f"{path}: byte {error.start} is not UTF-8. {WAY_BACK}") from None
     except OSError as error:
         raise BukvaError(f"{path}: cannot be read ({error.strerror}). {WAY_BACK}") from None
     try:
         raw = YAML(typ="safe").load(text)
-    except Exception as error:  # the parser lets through what int(), float(), datetime() and the stack raise
+    except Exception as error:  # the parser also raises the errors of int(), float(), datetime() and the stack
         raise BukvaError(f"{path}: not YAML: {yaml_fault(error)}. {WAY_BACK}") from None
     if not isinstance(raw, dict):
-        raise BukvaError(f"{path}: holds {type(raw).__name__}, not sections with keys. {WAY_BACK}")
+        raise BukvaError(f"{path}: contains {type(raw).__name__}, not sections with keys. {WAY_BACK}")
     return raw
 
 

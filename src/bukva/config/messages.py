@@ -1,4 +1,4 @@
-"""The sentences that tell a user what is wrong in params.yaml.
+"""The sentences that report what is wrong in params.yaml.
 
 A sentence names the file, section, key and value, and then the values that are valid or what to do. No stage depends
 on this module: editing a sentence reruns nothing.
@@ -14,24 +14,24 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from bukva.base.redact import redact_text, redact_url
 
-LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also one without its beginning
+LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also without a scheme
 WAY_BACK = "To go back: git checkout params.yaml reports && dvc checkout"
 
 
 def mistake(key: str, value: object, what: str) -> PydanticCustomError:
-    """An error of ours, for a validator to raise: `what` says what is wrong with the value, and what to do."""
-    # braces in the template would be read as fields, so everything goes in as context
+    """An error of ours, for a validator to raise: `what` says what is wrong with the value and what to do."""
+    # braces in a template are fields, so everything is passed as context
     return PydanticCustomError("mistake", "{key}: {value} {what}", {"key": key, "value": shorten(value), "what": what})
 
 
 def one_or_another(names: list[str]) -> str:
-    """Names as a sentence lists them: a, b or c."""
+    """Names as a list in a sentence: a, b or c."""
     return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
 
 
 def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
     """One pydantic error as a sentence."""
-    location, value = [str(part) for part in details["loc"]], details["input"]
+    location, value = [str(step) for step in details["loc"]], details["input"]
     where = ".".join(location)
     context = details.get("ctx", {})
     what = details["msg"].removeprefix("Input ")
@@ -45,7 +45,8 @@ def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
         case "literal_error":
             return f"{where}: {shorten(value)} is unknown; use {context['expected']}."
         case "unknown_name":
-            return f"{where}: {shorten(value)} is unknown; use {one_or_another([repr(name) for name in context['names']])}."
+            known = one_or_another([repr(name) for name in context["names"]])
+            return f"{where}: {shorten(value)} is unknown; use {known}."
         case "greater_than_equal" | "greater_than" | "less_than_equal" | "less_than":
             return f"{where}: {shorten(value)} is out of range; it {what}."
         case "string_pattern_mismatch":
@@ -55,7 +56,7 @@ def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
 
 
 def yaml_fault(error: Exception) -> str:
-    """What the YAML parser says, without the values and lines that it quotes: they may hold an address."""
+    """What the YAML parser says, without the values and lines that it quotes: they may contain an address."""
     from ruamel.yaml.error import MarkedYAMLError
 
     if not isinstance(error, MarkedYAMLError):
@@ -66,7 +67,7 @@ def yaml_fault(error: Exception) -> str:
 
 
 class _Shortened(reprlib.Repr):
-    """Values as errors show them: an address without its secrets, and nothing that fills a page."""
+    """Values as errors show them: an address without its secrets, and a long value shortened."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,8 +89,8 @@ def shorten(value: Any) -> str:
 
 def _known_keys(location: list[str], sections: type[BaseModel]) -> str:
     section = sections
-    for part in location[:-1]:
-        section = section.model_fields[part].annotation  # type: ignore[assignment]
+    for name in location[:-1]:
+        section = section.model_fields[name].annotation  # type: ignore[assignment]
     known = list(section.model_fields)
     close = difflib.get_close_matches(location[-1], known, n=1)
     return f"did you mean {close[0]}?" if close else f"known keys are {', '.join(known)}."

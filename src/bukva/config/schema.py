@@ -14,7 +14,7 @@ from bukva.base.redact import redact_url
 from bukva.config.choices import one_of, one_rule_set
 from bukva.config.messages import mistake, one_or_another
 
-Count = Annotated[int, Field(ge=1, le=10**12)]  # a greater number is a mistake, and soon exceeds 64 bits
+Count = Annotated[int, Field(ge=1, le=10**12)]  # a greater number is a mistake, and products of it exceed 64 bits
 CountOrNone = Annotated[int, Field(ge=0, le=10**12)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -35,12 +35,12 @@ class Download(Section):
 
     corpus: Literal["sample", "ruslit", "tinyshakespeare", "local", "url"]
     path: Annotated[str, Field(min_length=1)]
-    url: Annotated[str, Field(max_length=2048)]  # as many as sitemaps.org allows
+    url: Annotated[str, Field(max_length=2048)]  # the limit of sitemaps.org
     sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 
     @model_validator(mode="after")
     def _address_is_no_secret(self) -> "Download":
-        if "@" in self.url:  # anywhere: a password may hold a / or a ?
+        if "@" in self.url:  # anywhere: a password may contain / or ?
             raise mistake(
                 "url",
                 redact_url(self.url),
@@ -64,7 +64,7 @@ class Download(Section):
 
 
 class Clean(Section):
-    """Which rules the text goes through."""
+    """Which cleaning rules are applied."""
 
     rules: Annotated[str, one_rule_set()]
 
@@ -134,7 +134,7 @@ class Compute(Section):
 
     device: Literal["auto", "cpu", "cuda"]
     precision: Literal["auto", "fp32", "bf16"]
-    threads: Annotated[int, Field(ge=0, le=1024)]  # OpenMP aborts a program with too many
+    threads: Annotated[int, Field(ge=0, le=1024)]  # OpenMP aborts a process with too many
 
 
 class Training(Section):

@@ -1,7 +1,7 @@
-"""Cleaning: from the text as it was found to the text the models see, every removal counted.
+"""Cleaning: from the text of a corpus to the text that the models read, with every removal counted.
 
-A rule set is a table (rules/*.yaml) with a reason for each entry. The work is done on arrays of code points,
-one work at a time: what a rule takes away is a mask, and counting it is a sum.
+A rule set is a table (rules/*.yaml) with a reason for each entry. It is applied to arrays of code points, one work at
+a time: what a rule removes is a mask, and counting it is a sum.
 """
 
 import dataclasses
@@ -26,88 +26,86 @@ LINE_FEED = 10
 N_CODE_POINTS = 0x110000
 LAST_SPACE = 0x3000  # Unicode's last white space is the ideographic one
 
-SPACE, FOREIGN, DELETE = 1, 2, 4  # what a code point is to the rules, one bit each
+SPACE, FOREIGN, DELETE = 1, 2, 4  # the kinds of a code point, one bit each
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Counts:
-    """What one rule took away: characters (line ends included) and whole lines; negative where it added."""
+class Removed:
+    """What one rule removed: characters (line ends included) and whole lines; negative where it added some."""
 
     chars: int = 0
     lines: int = 0
 
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(self.chars + other.chars, self.lines + other.lines)
+    def __add__(self, other: "Removed") -> "Removed":
+        return Removed(self.chars + other.chars, self.lines + other.lines)
 
 
-Report = dict[str, Counts]
+RemovedByRule = dict[str, Removed]
 
 
-def clean(text: str, rules: str) -> tuple[str, Report]:
-    """Clean one work by the named rule set; returns it with the counts of each rule.
+def clean(text: str, rules: str) -> tuple[str, RemovedByRule]:
+    """Clean one work by the named rule set; returns the text and what each rule removed.
 
     Line ends become line feeds under every rule set; `none` changes nothing else.
     """
     unix = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
     if rules != "none" and not unix.endswith("\n"):
-        unix += "\n"  # each work is followed by one newline; a second would be an empty line and vanish
-    ends = {"line_ends": Counts(len(text) - len(unix))}
+        unix += "\n"  # each work ends in one newline; a second one is an empty line and is removed
+    line_ends = {"line_ends": Removed(len(text) - len(unix))}
     if rules == "none":
-        return unix, ends
+        return unix, line_ends
     cleaned, removed = _Rules.load(rules).apply(unix)
-    return cleaned, ends | removed
+    return cleaned, line_ends | removed
 
 
 def clean_collection(raw: Path, target: Path, rules: str) -> dict[str, Any]:
-    """Clean every work of a collection into another, laid out alike; works stay apart, also those left empty.
+    """Clean every work of a collection into another one with the same layout; a work that becomes empty stays in it.
 
     Returns:
         reports/cleaning.json: characters, lines and symbols before and after, and what each rule removed.
 
     Raises:
-        BukvaError: nothing is left of the whole corpus; names the rules that took it.
+        BukvaError: nothing is left of the whole corpus; names the rules that removed it.
     """
-    totals: Report = {}
+    totals: RemovedByRule = {}
     symbols: set[str] = set()
     before = read_table(raw)
 
     def cleaned() -> Iterator[tuple[Document, str]]:
         for document, text in read_texts(raw, before):
-            kept, report = clean(text, rules)
+            kept, removed_by_rule = clean(text, rules)
             symbols.update(alphabet(kept))
-            for rule, counts in report.items():
-                totals[rule] = totals.get(rule, Counts()) + counts
+            for rule, removed in removed_by_rule.items():
+                totals[rule] = totals.get(rule, Removed()) + removed
             yield document, kept
 
     with atomic_folder(target) as folder:
         table = write_collection(folder, cleaned())
         chars = int(table["chars"].sum())
         if chars == 0:
-            raise BukvaError(_eaten(rules, totals))
+            raise BukvaError(_nothing_left(rules, totals))
     return {
         "rule_set": rules,
         "works": len(table),
         "chars_before": int(before["chars"].sum()),
         "chars": chars,
         "symbols": len(symbols),
-        "removed": [{"rule": rule, **dataclasses.asdict(counts)} for rule, counts in totals.items()],
+        "removed": [{"rule": rule, **dataclasses.asdict(removed)} for rule, removed in totals.items()],
     }
 
 
-def _eaten(rules: str, totals: Report) -> str:
-    took = sorted((item for item in totals.items() if item[1].chars > 0), key=lambda item: -item[1].chars)
-    named = ", ".join(f"{rule} {counts.chars:,} characters" for rule, counts in took)
-    return (
-        f"params.yaml, clean.rules: '{rules}' leaves nothing of the text ({named} removed); none, or another corpus, "
-        f"would do.\n{WAY_BACK}"
-    )
+def _nothing_left(rules: str, totals: RemovedByRule) -> str:
+    largest_first = sorted((item for item in totals.items() if item[1].chars > 0), key=lambda item: -item[1].chars)
+    listed = ", ".join(f"{rule} {removed.chars:,} characters" for rule, removed in largest_first)
+    what = f"'{rules}' removes the whole text ({listed}); use none, or another corpus."
+    return f"params.yaml, clean.rules: {what}\n{WAY_BACK}"
 
 
 @dataclass(frozen=True)
 class _Rules:
-    """A rule set with its symbols as a look-up table over code points."""
+    """A rule set; its symbols are a look-up table over code points."""
 
     kinds: npt.NDArray[np.uint8]  # (N_CODE_POINTS,)
     prefixes: tuple[str, ...]
@@ -128,42 +126,42 @@ class _Rules:
             rewrite=tuple((entry["text"], entry["with"]) for entry in table["rewrite"]),
         )
 
-    def apply(self, text: str) -> tuple[str, Report]:
-        """Clean a text of whole lines, each ended by a line feed."""
+    def apply(self, text: str) -> tuple[str, RemovedByRule]:
+        """Clean a text of complete lines, each ended by a line feed."""
         codes = code_points(text)
         kinds = self.kinds.take(codes)
         lines = _Lines.of(codes)
-        report: Report = {}
+        removed: RemovedByRule = {}
 
-        words = np.flatnonzero(np.diff(kinds & SPACE == 0, prepend=False))[::2]  # where one starts, not where it ends
-        begin = lines.first(words)  # (n_lines,): where a line's text begins; its end if it has none
+        words = np.flatnonzero(np.diff(kinds & SPACE == 0, prepend=False))[::2]  # the starts, without the ends
+        begin = lines.first(words)  # (n_lines,): where the text of a line begins; its end if it has none
         blank = begin >= lines.end
-        report["leading_white_space"] = Counts(int((begin - lines.start + blank).sum()), int(blank.sum()))
+        removed["leading_white_space"] = Removed(int((begin - lines.start + blank).sum()), int(blank.sum()))
 
-        prefixed = np.zeros(len(lines.start), np.int64)  # length of the prefix that goes
+        prefixed = np.zeros(len(lines.start), np.int64)  # length of the prefix that is removed
         for prefix in self.prefixes:
             prefixed[(prefixed == 0) & ~blank & _starts_with(codes, begin, prefix)] = len(prefix)
 
-        foreign = lines.holding(kinds & FOREIGN != 0) & ~blank
-        report["prefixes"] = Counts(int(prefixed[~foreign].sum()))
-        report["foreign"] = Counts(int((lines.end + 1 - begin)[foreign].sum()), int(foreign.sum()))
-        gone = blank | foreign
+        foreign = lines.containing(kinds & FOREIGN != 0) & ~blank
+        removed["prefixes"] = Removed(int(prefixed[~foreign].sum()))
+        removed["foreign"] = Removed(int((lines.end + 1 - begin)[foreign].sum()), int(foreign.sum()))
+        removed_lines = blank | foreign
 
-        keep = lines.spans(np.where(gone, lines.end + 1, begin + prefixed), lines.end + 1)
+        keep = lines.spans(np.where(removed_lines, lines.end + 1, begin + prefixed), lines.end + 1)
         stay = keep & (kinds & DELETE == 0)
-        report["delete"] = Counts(int(np.count_nonzero(keep) - np.count_nonzero(stay)))
+        removed["delete"] = Removed(int(np.count_nonzero(keep) - np.count_nonzero(stay)))
         kept = from_code_points(codes[stay])
 
         rewritten = kept
         for old, new in self.rewrite:
             rewritten = rewritten.replace(old, new)
-        report["rewrite"] = Counts(len(kept) - len(rewritten))
-        return rewritten, report
+        removed["rewrite"] = Removed(len(kept) - len(rewritten))
+        return rewritten, removed
 
 
 @dataclass(frozen=True)
 class _Lines:
-    """Where the lines of a text lie: `start` to `end`, the position of the line feed; both (n_lines,) int64."""
+    """The lines of a text: from `start` to `end`, the position of the line feed; both (n_lines,) int64."""
 
     start: npt.NDArray[np.int64]
     end: npt.NDArray[np.int64]
@@ -174,26 +172,26 @@ class _Lines:
         return _Lines(np.concatenate([[0], end[:-1] + 1]) if len(end) else end, end)
 
     def first(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """(n_lines,) the first of these positions in each line; the line's end if there is none."""
+        """(n_lines,) the first of these positions in each line; the end of the line if there is none."""
         positions = np.append(positions, self.end[-1] if len(self.end) else 0)
         return np.minimum(positions[np.searchsorted(positions[:-1], self.start)], self.end)
 
-    def holding(self, wanted: Mask) -> Mask:
-        """(n_lines,) True where a line holds a wanted character."""
-        held = np.zeros(len(self.end), bool)
-        held[np.searchsorted(self.end, np.flatnonzero(wanted))] = True
-        return held
+    def containing(self, wanted: Mask) -> Mask:
+        """(n_lines,) True where a line contains a wanted character."""
+        contains = np.zeros(len(self.end), bool)
+        contains[np.searchsorted(self.end, np.flatnonzero(wanted))] = True
+        return contains
 
     @staticmethod
     def spans(start: npt.NDArray[np.int64], stop: npt.NDArray[np.int64]) -> Mask:
-        """(the last stop,) True from each start up to its stop; the spans are disjoint and in order."""
+        """(the last stop,) True from each start to its stop, which is excluded; the spans are disjoint and sorted."""
         edges = np.stack([start, stop], axis=1).ravel()
         return np.repeat(np.tile([False, True], len(start)), np.diff(edges, prepend=0))
 
 
 def _starts_with(codes: Codes, begin: npt.NDArray[np.int64], prefix: str) -> Mask:
-    """(n_lines,) True where `prefix` stands at `begin`."""
-    last = len(codes) - 1  # positions past the text read the last line feed, which no prefix holds
+    """(n_lines,) True where the text at `begin` starts with `prefix`."""
+    last = len(codes) - 1  # positions past the text read the last line feed, which no prefix contains
     return np.logical_and.reduce([codes[np.minimum(begin + i, last)] == ord(symbol) for i, symbol in enumerate(prefix)])
 
 

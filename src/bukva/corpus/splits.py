@@ -54,8 +54,8 @@ def check_lengths(n_chars: dict[str, int], block_size: int, key: str) -> None:
         if n < block_size + 1:
             fits = f"{n - 1:,} or less, " if n > 2 else ""  # block_size is at least 2
             raise BukvaError(
-                f"params.yaml, {key}: a window of {block_size} characters and the next one is longer than {name}, which "
-                f"has {n:,}; use {fits}a larger split.{name} or more text.\n{WAY_BACK}"
+                f"params.yaml, {key}: a window of {block_size} characters and the next one is longer than {name}, "
+                f"which has {n:,}; use {fits}a larger split.{name} or more text.\n{WAY_BACK}"
             )
 
 

@@ -1,7 +1,7 @@
 """Tokenizers: text to ids and back.
 
-A tokenizer is a module with a class that follows bukva.tokenizers.base.Tokenizer, and a line in TOKENIZERS, which is
-also the list of values of tokenize.kind.
+A tokenizer is a module with a class that implements bukva.tokenizers.base.Tokenizer, and a line in TOKENIZERS, whose
+keys are the valid values of tokenize.kind.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from bukva.tokenizers.base import Tokenizer
 TOKENIZERS = {
     "char": "bukva.tokenizers.char:CharTokenizer",
 }
-DEFAULT_KIND = "char"  # of a vocab.json that names none
+DEFAULT_KIND = "char"  # of a vocab.json without a kind
 
 
 def tokenizer_class(kind: str) -> type[Tokenizer]:
@@ -34,12 +34,12 @@ def load_tokenizer(path: Path) -> Tokenizer:
     """Read vocab.json.
 
     Raises:
-        BukvaError: the file does not hold a vocabulary.
+        BukvaError: the file is not a vocabulary.
     """
     try:
         content = read_json(path)
         if not isinstance(content, dict):
-            raise TypeError("it holds no object")
+            raise TypeError("it is not a JSON object")
         return tokenizer_class(content.get("kind", DEFAULT_KIND)).from_json(content)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BukvaError(f"{path}: not a vocabulary ({error}); rerun stage tokenize.") from None

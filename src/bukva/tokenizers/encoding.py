@@ -35,7 +35,7 @@ def tokenize(clean: Path, target: Path, tokenize: schema.Tokenize, split: schema
         The tokenizer and the number of ids.
 
     Raises:
-        BukvaError: the vocabulary is that of train, and another split holds a character that train lacks; or the
+        BukvaError: the vocabulary is that of train, and another split contains a character that train lacks; or the
             vocabulary is too large.
     """
     table = read_table(clean)
@@ -78,7 +78,7 @@ def _encoded_by_all(clean: Path, table: "pd.DataFrame", scratch: IO[bytes]) -> t
             _check_symbols(len(seen) + len(new))
             numbers[code_points(new)] = np.arange(len(seen), len(seen) + len(new)) + 1
             seen += new
-        scratch.write(numbers.take(codes).data)  # tofile would not say why a disk is full
+        scratch.write(numbers.take(codes).data)  # tofile raises without the reason when a disk is full
     tokenizer = CharTokenizer(sorted(seen))
     return tokenizer, _renumbered(scratch, tokenizer.encode(seen[:1] + seen))  # number 0 is unused
 
@@ -99,8 +99,8 @@ def _renumbered(scratch: IO[bytes], ids: Ids) -> Iterator[Ids]:
 def _check_symbols(n_symbols: int) -> None:
     if n_symbols > MAX_SYMBOLS:
         raise BukvaError(
-            f"The text has at least {n_symbols:,} different characters, and a model takes {MAX_SYMBOLS:,} at most; use a "
-            f"text in fewer scripts, or check its encoding.\n{WAY_BACK}"
+            f"The text has at least {n_symbols:,} different characters, but a model takes {MAX_SYMBOLS:,} at most; use "
+            f"a text in fewer scripts, or check its encoding.\n{WAY_BACK}"
         )
 
 

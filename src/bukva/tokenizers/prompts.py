@@ -1,4 +1,4 @@
-"""What a person writes for the models to read: prompts, and the sentence whose attention is drawn."""
+"""Texts of a user that the models must be able to encode: prompts, and the sentence whose attention is drawn."""
 
 from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
