@@ -15,7 +15,7 @@ class BukvaError(Exception):
 DISK = {
     **dict.fromkeys(
         (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
-        "existing files are intact: free some space and run the same command again",
+        "existing files are intact: free some space and give the same command again",
     ),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "check the permissions of this path"),
     errno.EIO: "the disk reports I/O errors: check it or use another",

@@ -169,7 +169,7 @@ def _complete(transfer: _Transfer, session: "requests.Session", url: str) -> Non
                 retries, furthest = 0, transfer.n_bytes
             if retries == RETRIES:
                 why = f"cut off after {transfer.n_bytes} bytes of {transfer.total or 'more'} ({broken})"
-                raise UnreachableError(f"{transfer.where}: {why}; run the same command again.") from None
+                raise UnreachableError(f"{transfer.where}: {why}; give the same command again.") from None
             time.sleep(BACKOFF_SECONDS * 2**retries if retries else 0)
             retries += 1
 
