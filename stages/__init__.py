@@ -1,12 +1,12 @@
-"""The stages; each is run as a module, python -m stages.NAME, so that this comes before anything it imports.
+"""The stages, each run as a module (python -m stages.NAME), so that this file runs before anything it imports.
 
-OpenMP's idle threads spin, by default long enough to take a core from whoever needs it: two trainings at once, or one
-beside a busy process, then took five to twelve times as long instead of twice. A short spin costs little alone and
-leaves the others be (docs/log.md). GNU's OpenMP reads the number once, when torch is loaded; it changes no byte of an
-output, and OMP_WAIT_POLICY in the environment comes first.
+OpenMP's idle threads spin, by default long enough to take a core from other processes: two trainings at once, or one
+beside a busy process, then take five to twelve times as long instead of twice. A short spin costs little alone and
+leaves other processes their cores (docs/log.md). GNU's OpenMP reads the number once, when torch is loaded; it changes
+no byte of an output, and OMP_WAIT_POLICY in the environment takes precedence.
 
-No byte code is written, by a stage or by what it starts: on a full disk Python 3.11 leaves half a .pyc under its
-final name (python/cpython#126606), and from then on no stage could be imported.
+No byte code is written, by a stage or by what it starts: on a full disk Python 3.11 leaves a torn .pyc under its final
+name (python/cpython#126606), and then no stage can be imported.
 """
 
 import os

@@ -40,9 +40,15 @@ def imported(name: str, *, while_typing: bool = False) -> frozenset[str]:
     return frozenset(item if item in modules() else item.split(".")[0] for item in found)
 
 
-def reached(name: str, *, except_for: Collection[str] = ()) -> frozenset[str]:
-    """Our modules that a module imports, directly or through others, but not the excepted packages or through them."""
-    seen, waiting = set(), [name]
+def reached(name: str, *, except_for: Collection[str] = (), also: Collection[str] = ()) -> frozenset[str]:
+    """Our modules that a module imports, directly or through others, but not the excepted packages or through them.
+
+    Args:
+        name: the module.
+        except_for: packages and modules that do not count.
+        also: modules that it imports by a name from a registry, which the source does not show.
+    """
+    seen, waiting = set(also), [name, *also]
     while waiting:
         for item in imported(waiting.pop()):
             if item in modules() and item not in seen and not belongs(item, except_for):
@@ -52,5 +58,5 @@ def reached(name: str, *, except_for: Collection[str] = ()) -> frozenset[str]:
 
 
 def belongs(name: str, packages: Collection[str]) -> bool:
-    """Whether a module is one of these packages or lies in one; in `bukva` itself lies none."""
+    """Whether a module is one of these packages or is in one; nothing is in `bukva` itself."""
     return any(name == package or (package != "bukva" and name.startswith(f"{package}.")) for package in packages)

@@ -1,16 +1,17 @@
-"""What a training is known by: whatever could change its result changes the digest, and nothing else does."""
+"""The fingerprint of a training: what could change its result changes the digest, and nothing else does."""
 
 import shutil
 from pathlib import Path
 
 import pytest
-from bukva.pipeline.dvc import differences, digest, identity, paths
 from ruamel.yaml import YAML
 
 from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
+from bukva.pipeline.fingerprints import differences, digest, fingerprint
+from bukva.pipeline.stages import paths
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 STAGE = "train-gpt"
 
 
@@ -33,7 +34,7 @@ def now():
 
 
 def digest_of(params, stage=STAGE):
-    return digest(identity(stage, params))
+    return digest(fingerprint(stage, params))
 
 
 def edit(file, text="\n# another\n"):
@@ -54,26 +55,28 @@ def test_paths_are_those_of_dvc_yaml(project):
         "data/tokens/vocab.json",
         "src/bukva/models/kernels.py",
         "src/bukva/training/run.py",
-        "src/bukva/config/schema.py",
         "stages/train_gpt.py",
         "numerics.lock",
     ],
 )
-def test_another_text_and_another_line_of_code_make_another_digest(project, file):
+def test_another_text_or_line_of_code_changes_the_digest(project, file):
     before = now()
     assert now() == before
     edit(project / file)
     assert now() != before
 
 
-@pytest.mark.parametrize("file", ["src/bukva/tracking/journal.py", "src/bukva/report/style.py", "stages/sample.py"])
-def test_what_cannot_change_the_model_leaves_it(project, file):
+@pytest.mark.parametrize(
+    "file",
+    ["src/bukva/tracking/journal.py", "src/bukva/report/style.py", "src/bukva/config/schema.py", "stages/sample.py"],
+)
+def test_code_that_cannot_change_the_model_keeps_the_digest(project, file):
     before = now()
     edit(project / file)
     assert now() == before
 
 
-def test_byte_code_and_hidden_files_leave_it(project):
+def test_byte_code_and_hidden_files_keep_the_digest(project):
     before = now()
     (project / "src/bukva/models/__pycache__").mkdir(exist_ok=True)
     (project / "src/bukva/models/__pycache__/gpt.pyc").write_bytes(b"any")
@@ -81,7 +84,7 @@ def test_byte_code_and_hidden_files_leave_it(project):
     assert now() == before
 
 
-def test_a_parameter_of_the_stage_makes_another_and_one_of_another_stage_does_not(project):
+def test_a_parameter_of_the_stage_changes_the_digest_and_one_of_another_stage_does_not(project):
     before, params = now(), read_params()
     other = params.model_copy(update={"model": params.model.model_copy(update={"n_head": 8})})
     assert digest_of(other) != before
@@ -89,7 +92,7 @@ def test_a_parameter_of_the_stage_makes_another_and_one_of_another_stage_does_no
     assert digest_of(sample) == before
 
 
-def test_a_file_that_moves_makes_another(project):
+def test_a_renamed_file_changes_the_digest(project):
     before = now()
     (project / "data/split/val.npy").rename(project / "data/split/test.npy")
     assert now() != before
@@ -99,13 +102,13 @@ def test_the_stages_have_digests_of_their_own(project):
     assert digest_of(read_params(), "train-bigram") != now()
 
 
-def test_data_that_is_not_there_is_a_sentence(project):
+def test_missing_data_is_a_sentence(project):
     shutil.rmtree(project / "data/split")
-    with pytest.raises(BukvaError, match=r"data/split: named in dvc.yaml, and not there; `dvc repro` would make it."):
+    with pytest.raises(BukvaError, match=r"data/split: missing, though dvc.yaml lists it; run `dvc repro` to make it."):
         now()
 
 
-def test_what_differs_is_named_and_a_lot_is_counted():
+def test_differences_are_named_and_many_are_counted():
     before = {"model.n_head": 4, "model.bias": False, "src/bukva/scoring/window_rule.py": "aa", "a.b": 1, "c.d": 2}
     assert differences(before, before) == ""
     assert differences(before, before | {"model.n_head": 8}) == "model.n_head was 4 and is 8"
@@ -114,5 +117,5 @@ def test_what_differs_is_named_and_a_lot_is_counted():
         "a.b was 1 and is None, c.d was 2 and is None, model.n_head was 4 and is 8, 2 more"
     )
     assert differences({"src/a.py": "1"}, {"src/a.py": "2", "numerics.lock": "3"}) == (
-        "numerics.lock is another, src/a.py is another"
+        "numerics.lock has changed, src/a.py has changed"
     )

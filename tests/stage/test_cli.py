@@ -9,9 +9,9 @@ import pytest
 from imports import ROOT
 
 SCORES = {
-    "bigram": {part: {"bits_per_char": 3.9} for part in ("train", "val", "test")},
-    "gpt": {part: {"bits_per_char": 2.7} for part in ("train", "val", "test")},
-    "floors": {part: {"uniform": 6.2, "unigram": 4.8, "bigram_exact": 3.8} for part in ("train", "val", "test")},
+    "bigram": {split: {"bits_per_char": 3.9} for split in ("train", "val", "test")},
+    "gpt": {split: {"bits_per_char": 2.7} for split in ("train", "val", "test")},
+    "baselines": {split: {"uniform": 6.2, "unigram": 4.8, "bigram_exact": 3.8} for split in ("train", "val", "test")},
     "window": {"length": 64, "stride": 32},
     "context": {"test": {"short_context": 8, "gain_bits_per_char": 0.123}},
 }
@@ -31,29 +31,29 @@ def run(*command, cwd=ROOT):
         (
             "OSError(28, 'No space left on device', 'raw')",
             1,
-            "raw: No space left on device; what was there is intact; make room, and give the same command again.\n",
+            "raw: No space left on device; existing files are intact: free some space and give the same command again.\n",
         ),
         (
             "OSError(30, 'Read-only file system')",
             1,
-            "a file: Read-only file system; the right to read and write there would do.\n",
+            "a file: Read-only file system; check the permissions of this path.\n",
         ),
         (
             "MemoryError()",
             1,
-            "The memory of this machine is too small for it; a smaller model, batch_size or block_size would do.\n",
+            "This machine has too little memory; use a smaller model, batch_size or block_size.\n",
         ),
         (
             "RuntimeError('[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can\\'t allocate memory: you tried')",
             1,
-            "The memory of this machine is too small for it; a smaller model, batch_size or block_size would do.\n",
+            "This machine has too little memory; use a smaller model, batch_size or block_size.\n",
         ),
     ],
 )
-def test_a_mistake_is_its_sentence_and_an_interruption_its_number(error, status, printed):
+def test_a_mistake_prints_a_sentence_and_a_signal_sets_the_exit_status(error, status, printed):
     done = run(
         "-c",
-        f"from bukva import cli; from bukva.base.errors import BukvaError\ndef main():\n raise {error}\ncli.run(main)",
+        f"from bukva.stage import cli; from bukva.base.errors import BukvaError\ndef main():\n raise {error}\ncli.run(main)",
     )
     assert done.returncode == status
     assert done.stderr.endswith(printed)
@@ -64,38 +64,38 @@ def test_a_mistake_is_its_sentence_and_an_interruption_its_number(error, status,
     "error", ["ZeroDivisionError('by zero')", "FileNotFoundError(2, 'No such file', 'a')", "RuntimeError('of shapes')"]
 )
 def test_a_fault_of_the_program_keeps_its_traceback(error):
-    done = run("-c", f"from bukva import cli\ndef main():\n raise {error}\ncli.run(main)")
+    done = run("-c", f"from bukva.stage import cli\ndef main():\n raise {error}\ncli.run(main)")
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert error.split("(")[0] in done.stderr
 
 
-def test_a_wrong_number_of_arguments_is_told():
+def test_a_missing_argument_is_reported():
     done = run("-m", "stages.split", "one")
     assert done.returncode == 2
     assert "Missing argument" in done.stderr
 
 
-def test_check_says_nothing_of_good_parameters_and_a_sentence_of_bad_ones(tmp_path):
+def test_check_prints_nothing_for_valid_parameters_and_a_sentence_for_invalid_ones(tmp_path):
     text = (ROOT / "params.yaml").read_text(encoding="utf-8")
     (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
     assert (run("-m", "bukva", "check", cwd=tmp_path).returncode, "") == (0, "")
     (tmp_path / "params.yaml").write_text(text.replace("kind: char", "kind: word"), encoding="utf-8")
     done = run("-m", "bukva", "check", cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith("params.yaml, tokenize.kind: 'word' is not known; 'char' would do.\nTo go back: ")
+    assert done.stderr.startswith("params.yaml, tokenize.kind: 'word' is unknown; use 'char'.\nTo go back: ")
 
 
 def test_scores_are_a_table_a_verdict_and_the_next_command(tmp_path):
     (tmp_path / "metrics.json").write_text(json.dumps(SCORES))
     done = run("-m", "bukva", "scores", "metrics.json", cwd=tmp_path)
     assert "GPT, learned" in done.stdout
-    assert "On test the GPT is 1.100 bits per character better than the exact bigram; 0.123 it owes to" in done.stdout
+    assert "On test the GPT is 1.100 bits per character better than the exact bigram; 0.123 of that" in done.stdout
     assert "make ui" in done.stdout
     assert "git commit" not in done.stdout  # no repository, so nothing that could differ
 
 
-def test_a_lock_file_that_differs_from_the_last_commit_is_told(tmp_path):
+def test_a_lock_file_that_differs_from_the_last_commit_is_reported(tmp_path):
     (tmp_path / "metrics.json").write_text(json.dumps(SCORES))
     (tmp_path / "dvc.lock").write_text("a")
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]

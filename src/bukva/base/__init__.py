@@ -1,0 +1,1 @@
+"""What everything else uses: files, errors, units, text, redaction, progress."""

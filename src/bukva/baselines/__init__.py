@@ -1,0 +1,1 @@
+"""Models that are counted instead of learned."""

@@ -1,1 +1,1 @@
-"""What attention does in a model that was trained: every figure of the notes, from the reader's own model."""
+"""What attention does in a trained model: every figure of the lecture notes, from the model just trained."""

@@ -1,0 +1,1 @@
+"""What DVC knows: the table of stages (dvc.yaml), dvc.lock, the fingerprint of a stage."""

@@ -1,0 +1,1 @@
+"""From a time budget to training steps for this machine."""

@@ -1,0 +1,1 @@
+"""The window rule: the nats of every character."""
