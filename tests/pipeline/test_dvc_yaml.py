@@ -25,7 +25,8 @@ NOT_DEPS = {
     "bukva.base.errors": "a stage that raises has no outputs",
     "bukva.base.progress": "shows progress in the terminal",
     "bukva.base.redact": "removes secrets from messages and logs",
-    "bukva.config": "accepts or rejects values and never changes one (tests/config); the values are `params` in dvc.yaml",
+    "bukva.base.threads": "how idle threads wait",
+    "bukva.config": "accepts or rejects values and never changes one (tests/config); the values are `params`",
     "bukva.durability": "a resumed training ends in the same bytes (tests/dvc/test_resume.py)",
     "bukva.pipeline": "reads dvc.yaml and dvc.lock; the command and the paths are in dvc.lock",
     "bukva.stage.arguments": "help texts",
@@ -33,7 +34,7 @@ NOT_DEPS = {
     "bukva.tracking": "reads outputs and writes none",
     "bukva.training.memory": "refuses what does not fit, or does nothing",
     "bukva.training.progress": "shows progress in the terminal and in the journal",
-    "stages": "how threads wait",
+    "stages": "how threads wait, and no byte code",
 }
 # Data files that code reads, which an import does not show.
 DATA_DEPS = {"download": ["src/bukva/corpus/sources.yaml"], "clean": ["src/bukva/corpus/rules"]}

@@ -31,7 +31,8 @@ def run(*command, cwd=ROOT):
         (
             "OSError(28, 'No space left on device', 'raw')",
             1,
-            "raw: No space left on device; existing files are intact: free some space and give the same command again.\n",
+            "raw: No space left on device; existing files are intact: free some space and give the same command "
+            "again.\n",
         ),
         (
             "OSError(30, 'Read-only file system')",
@@ -53,7 +54,8 @@ def run(*command, cwd=ROOT):
 def test_a_mistake_prints_a_sentence_and_a_signal_sets_the_exit_status(error, status, printed):
     done = run(
         "-c",
-        f"from bukva.stage import cli; from bukva.base.errors import BukvaError\ndef main():\n raise {error}\ncli.run(main)",
+        "from bukva.stage import cli; from bukva.base.errors import BukvaError\n"
+        f"def main():\n raise {error}\ncli.run(main)",
     )
     assert done.returncode == status
     assert done.stderr.endswith(printed)
