@@ -1,4 +1,4 @@
-"""Stage evaluate: every model scored on every split, with the baselines; and what attention does in the GPT."""
+"""Stage evaluate: every model scored on every split, with the baselines; and the attention of the GPT."""
 
 from pathlib import Path
 

@@ -16,9 +16,9 @@ from bukva.tokenizers.base import Tokenizer
 def evaluate(
     models: dict[str, LanguageModel], tokenizer: Tokenizer, splits: dict[str, Ids], params: Evaluate
 ) -> dict[str, Any]:
-    """Score every model, by the windows of the GPT, on all of val and test.
+    """Score every model, with the GPT's block size and stride, on all of val and test.
 
-    On train a cheap model is scored on everything, another on as much as val has, in runs spread evenly over it.
+    On train, a cheap model is scored on everything; any other on as much as val has, in runs spread evenly over train.
 
     Returns:
         The content of metrics.json: for each model and split nats_per_char, bits_per_char and chars; baselines,
@@ -29,16 +29,19 @@ def evaluate(
     held_out = [split for split in splits if split != "train"]
 
     def scores(model: LanguageModel) -> dict[str, dict[str, float]]:
-        some = not kind_of(model.config.name).is_cheap
+        sample_train = not kind_of(model.config.name).is_cheap
         runs = {
-            split: evenly_spaced(ids, len(splits["val"])) if some and split == "train" else [ids]
+            split: evenly_spaced(ids, len(splits["val"])) if sample_train and split == "train" else [ids]
             for split, ids in splits.items()
         }
         return {split: _as_json(score(model, runs[split], tokenizer, length, stride)) for split in splits}
 
     return {
         **{name: scores(model) for name, model in models.items()},
-        "baselines": baselines(splits, len(tokenizer)),
+        "baselines": {
+            split: {name: value * ids_per_char(splits[split][1:], tokenizer) for name, value in scored.items()}
+            for split, scored in baselines(splits, len(tokenizer)).items()
+        },
         "window": {"length": length, "stride": stride},
         "context": {
             split: value_of_context(gpt, splits[split], tokenizer, params.short_context, params.context_chars)
@@ -56,7 +59,7 @@ def score(model: LanguageModel, runs: list[Ids], tokenizer: Tokenizer, block_siz
 def value_of_context(
     model: LanguageModel, ids: Ids, tokenizer: Tokenizer, short_context: int, n_ids: int
 ) -> dict[str, float]:
-    """Bits per character with `short_context` ids of context and with all, over the same characters."""
+    """Bits per character with `short_context` ids of context and with whole windows, over the same characters."""
     runs = evenly_spaced(ids, n_ids)
     # stride 1 gives every id exactly short_context ids of context
     short = score(model, runs, tokenizer, short_context, 1)
@@ -68,6 +71,11 @@ def value_of_context(
         "gain_bits_per_char": short.bits_per_char - full.bits_per_char,
         "chars": full.chars,
     }
+
+
+def ids_per_char(ids: Ids, tokenizer: Tokenizer) -> float:
+    """What turns bits per id into bits per character: 1 where every id is a character."""
+    return len(ids) / int(tokenizer.chars_of(ids).sum())
 
 
 def _as_json(score: Score) -> dict[str, float]:

@@ -1,14 +1,14 @@
-"""Sampling: let a model continue a prompt.
+"""Sampling: a model continues a prompt.
 
-Temperature divides the logits; top-k and top-p (nucleus; Holtzman et al. 2020) then leave only the likeliest
+Temperature divides the logits; top-k and top-p (nucleus; Holtzman et al. 2020) then keep only the likeliest
 characters.
 
-What the model sees. The notes show it the last block_size characters and compute all of them anew for every
-character. Here what it sees starts at one place until block_size characters are there, and then moves on by half a
-block, so that it sees between half a block and a whole one, as in the window rule of the scores. Between two moves
-nothing that was computed changes, so keys and values can be kept in a cache, and each character costs one position
-instead of block_size. Without the cache the same characters come out, only slower. A cache cannot slide: positions
-are absolute when learned, and even rotary ones leave traces of dropped characters in the keys of the upper layers.
+What the model sees. The lecture notes show it the last block_size characters, and recompute all of them for every new
+character. Here the window keeps its start until it holds block_size characters; then the start moves by half a block.
+So the model sees between half a block and a whole one, as in the window rule of the scores. Between two moves keys and
+values stay valid and are cached, so that each character costs one position instead of block_size. Without the cache the
+same characters are written, more slowly. A cache cannot slide: learned positions are absolute, and even with rotary
+ones the keys of the upper layers depend on the characters that were dropped.
 """
 
 import torch
@@ -32,8 +32,8 @@ def generate(
 ) -> Tensor:
     """(B, T) prompt ids, T >= 1 -> (B, n_chars) ids that follow, by a model in evaluation mode.
 
-    Temperature 0 takes the likeliest character; top_k = 0 and top_p = 1 keep all characters. A model without caches is
-    computed anew for each character.
+    Temperature 0 takes the likeliest character; top_k = 0 and top_p = 1 keep all characters. A model without caches
+    recomputes its window for each character.
     """
     T = ids.shape[1]
     written = torch.cat([ids, ids.new_empty(len(ids), n_chars)], dim=1)
@@ -52,7 +52,7 @@ def generate(
 
 
 def first_seen(stop: int, block_size: int) -> int:
-    """Which of the first `stop` characters is the first that a model sees; it sees at least half a block."""
+    """The start of the window that ends before character `stop`; it holds at least half a block, once there is one."""
     stride = stride_of(block_size)
     return max(0, -(-(stop - block_size) // stride)) * stride
 
@@ -68,7 +68,7 @@ def draw(logits: Tensor, temperature: float, top_k: int, top_p: float, rng: torc
 
 
 def keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:
-    """(B, V) logits with -inf for all but the top_k likeliest, and of these but the fewest that hold top_p."""
+    """(B, V) logits -> the same with -inf for all but the top_k likeliest, and of these the fewest that reach top_p."""
     if top_k == 0 and top_p == 1:
         return logits
     ordered, order = logits.sort(dim=-1, descending=True, stable=True)
@@ -76,6 +76,6 @@ def keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:
         ordered[:, top_k:] = float("-inf")
     if top_p < 1:
         shares = ordered.softmax(dim=-1)
-        before = shares.cumsum(dim=-1) - shares  # what the likelier ones hold already
-        ordered[:, 1:][before[:, 1:] >= top_p] = float("-inf")  # the likeliest stays, however small top_p is
+        before = shares.cumsum(dim=-1) - shares  # the probability of all that are likelier
+        ordered[:, 1:][before[:, 1:] >= top_p] = float("-inf")  # the likeliest always stays
     return torch.empty_like(logits).scatter_(-1, order, ordered)

@@ -1,8 +1,8 @@
-"""What the mask is for: without it the model reads its answers off the text.
+"""Why there is a mask: without it, the model copies its targets from its inputs.
 
-Position t of an unmasked block sees character t + 1, which is what it is asked for. Its loss falls to nearly nothing,
-also on text that it was not trained on, and means nothing: whoever writes with such a model asks it for a character
-that is not there yet, and of that it knows less than a model with the mask does.
+Position t of an unmasked block sees character t + 1, which is its target. The loss falls to nearly zero, also on text
+that the model was not trained on, and means nothing: generation needs the character after the last one, and that one
+an unmasked model predicts worse than a masked one.
 """
 
 import dataclasses
@@ -19,24 +19,28 @@ from bukva.config.schema import Training
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.scoring.window_rule import spread_windows
+from bukva.tokenizers.base import Tokenizer
 from bukva.training.device import Machine
-from bukva.training.run import ScoreVal, Task, run_training, start
+from bukva.training.parallel import Group
+from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 
-# two blocks and short windows leak as well as many and long ones, in less time
+# two blocks and short windows are enough to show the leak, and take less time
 N_LAYER, BLOCK_SIZE, BATCH_SIZE = 2, 32, 32
 N_SCORED = 128  # windows of val
 POINTS = 20
 SEED = 1337
 
 
-def leak(config: GPTConfig, splits: dict[str, Ids], n_steps: int, machine: Machine) -> dict[str, Any]:
+def leak(
+    config: GPTConfig, splits: dict[str, Ids], tokenizer: Tokenizer, n_steps: int, machine: Machine
+) -> dict[str, Any]:
     """Train two blocks of a GPT's shape with the mask and without it, from the same weights on the same text.
 
     Returns:
         n_layer, block_size and steps; for masked and unmasked: `in_sight`, bits per character of val at each of the
-        steps, over the characters that stand in the window when they are asked for, and `out_of_sight`, over the one
-        that follows it, in the end.
+        steps, over targets that are inputs of the window too, and `out_of_sight`, after the last step, over the target
+        that follows the window.
     """
     T = min(BLOCK_SIZE, config.block_size)
     small = dataclasses.replace(config, n_layer=min(N_LAYER, config.n_layer), block_size=T, dropout=0.0)
@@ -46,22 +50,24 @@ def leak(config: GPTConfig, splits: dict[str, Ids], n_steps: int, machine: Machi
         eval_every=max(1, n_steps // POINTS), patience=0, order="epoch", seed=SEED,
     )  # fmt: skip
     windows = Windows(splits["train"], T, recipe.batch_size, recipe.order, recipe.seed)
-    scored = spread_windows(splits["val"], N_SCORED, T + 1).to(machine.device)  # (N, T + 1)
+    scored = spread_windows(splits["val"], N_SCORED, T + 1)  # (N, T + 1)
+    ids_per_char = scored[:, 1:].numel() / float(tokenizer.chars_of(scored[:, 1:].flatten().numpy()).sum())
+    scored = scored.to(machine.device)
+
+    def score_in_sight(model: LanguageModel, _: Group) -> float:
+        return float(_nats(model, scored)[:, :-1].mean()) * ids_per_char
+
     result: dict[str, Any] = {"n_layer": small.n_layer, "block_size": T}
     for name, causal in (("masked", True), ("unmasked", False)):
-        task = Task(functools.partial(GPT, small, causal=causal), windows, _score_in_sight(scored), recipe, machine)
+        task = Task(functools.partial(GPT, small, causal=causal), windows, score_in_sight, recipe, machine)
         state = start(task)
         run_training(task, state)
         result["steps"] = [point.step for point in state.curve]
         result[name] = {
             "in_sight": [bits(point.val_nats_per_char) for point in state.curve],
-            "out_of_sight": bits(float(_nats(state.model, scored)[:, -1].mean())),
+            "out_of_sight": bits(float(_nats(state.model, scored)[:, -1].mean()) * ids_per_char),
         }
     return result
-
-
-def _score_in_sight(windows: Tensor) -> ScoreVal:
-    return lambda model, _: float(_nats(model, windows)[:, :-1].mean())
 
 
 @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Why scores are divided by the square root of the head size: without it softmax looks at one character only."""
+"""Why scores are divided by the square root of the head size: without it, softmax puts nearly all weight on one key."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import torch
 from bukva.models.attention import attention_weights
 
 HEAD_SIZES = (4, 8, 16, 32, 64, 128, 256)
-KEYS, DRAWS = 64, 2000  # characters to look at, and how many queries look at them
+KEYS, DRAWS = 64, 2000  # keys of each query, and how many queries are drawn
 SEED = 1337
 
 

@@ -1,4 +1,4 @@
-"""All of it, for one model: reports/attention/attention.json, and the weights that are drawn."""
+"""The whole study of one model: the content of reports/attention/attention.json, and the weights to draw."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,19 +11,21 @@ from torch import Tensor
 from bukva.base.ids import Ids
 from bukva.baselines.counts import exact_bigram
 from bukva.config.schema import Evaluate
+from bukva.evaluation.scores import ids_per_char
+from bukva.interpret.ablation import ablate_heads
+from bukva.interpret.context import score_by_context
 from bukva.interpret.forecast import forecast
 from bukva.interpret.heads import Heads, describe_heads
+from bukva.interpret.hooks import record_attention
 from bukva.interpret.leak import leak
-from bukva.interpret.lens import looks
 from bukva.interpret.scale import scale_table
-from bukva.interpret.worth import worth_of_heads, worth_of_lengths
 from bukva.models.gpt import GPT
 from bukva.scoring.window_rule import evenly_spaced, spread_windows
 from bukva.tokenizers.base import Tokenizer
 from bukva.training.device import Machine
 
-CHARS_PER_WINDOW = 32  # of the context curve, whose every character costs up to a block
-PASSAGE = 24  # characters of a passage that a figure holds with every character legible
+IDS_PER_WINDOW = 32  # scored for the context curve, where each costs a window of its own
+PASSAGE = 24  # characters of a passage that are all legible in a figure
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,14 @@ class Study:
 def study(
     states: dict[str, GPT], tokenizer: Tokenizer, splits: dict[str, Ids], params: Evaluate, machine: Machine
 ) -> Study:
-    """Look at a GPT before and after training.
+    """Study the attention of a GPT before and after training.
 
     Args:
         states: "untrained" and "trained".
-        tokenizer: theirs.
-        splits: train and val; statistics are made from val.
-        params: the sentence, how many windows, how many updates without the mask.
-        machine: for the model without the mask.
+        tokenizer: of both.
+        splits: train and val; statistics are computed on val.
+        params: the sentence, the number of windows, the number of updates without the mask.
+        machine: trains the model without the mask.
     """
     gpt, val = states["trained"], splits["val"]
     T, chars = gpt.block_size, tokenizer.pieces
@@ -58,12 +60,12 @@ def study(
             "windows": {"n": len(windows), "length": T},
             "heads": {state: _as_json(describe_heads(model, windows, chars)) for state, model in states.items()},
             "scale": scale_table(),
-            "worth": worth_of_heads(gpt, runs, tokenizer),
+            "worth": ablate_heads(gpt, runs, tokenizer),
             "context": {
-                "lengths": worth_of_lengths(gpt, val, params.attention_windows * CHARS_PER_WINDOW),
-                "bigram_exact": exact_bigram(splits["train"], [val], len(tokenizer)),
+                "lengths": score_by_context(gpt, val, tokenizer, params.attention_windows * IDS_PER_WINDOW),
+                "bigram_exact": exact_bigram(splits["train"], [val], len(tokenizer)) * ids_per_char(val[1:], tokenizer),
             },
-            "leak": leak(gpt.config, splits, params.leak_steps, machine),
+            "leak": leak(gpt.config, splits, tokenizer, params.leak_steps, machine),
             "forecast": forecast(gpt, tokenizer, sentence),
         },
         weights={state: weights_on(model, drawn) for state, model in states.items()},
@@ -72,13 +74,13 @@ def study(
 
 def weights_on(gpt: GPT, ids: Tensor) -> npt.NDArray[np.float32]:
     """(1, T) ids -> (n_layer, nh, T, T) weights of every head."""
-    return torch.cat([look.weights for look in looks(gpt, ids)]).cpu().numpy()
+    return torch.cat([layer.weights for layer in record_attention(gpt, ids)]).cpu().numpy()
 
 
 def passage(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
-    """The first line of a text that has n_chars, as far as that; its beginning where no line has."""
+    """The first n_chars of the first line that is long enough; the beginning of the text if none is."""
     text = tokenizer.decode(ids[:100_000])
-    lines = text.split("\n")[1:]  # the first may have begun before
+    lines = text.split("\n")[1:]  # the first may be the end of a line
     return next((line for line in lines if len(line) >= n_chars), text)[:n_chars]
 
 

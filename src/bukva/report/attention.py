@@ -1,4 +1,4 @@
-"""Figures of what attention does in the model that was trained; the numbers are those of attention.json."""
+"""Figures of the attention of the trained model; their numbers are in attention.json."""
 
 from pathlib import Path
 from typing import Any
@@ -14,28 +14,28 @@ AttentionWeights = npt.NDArray[np.float32]  # (n_layer, nh, T, T)
 
 RAW, SCALED = "#d95f02", "#1b6ca8"
 MOST_BARS = 24
-WORTH_NAMING = 0.1
+SECOND_ROLE = 0.1  # least score of a second role that is printed
 CHAR = 0.092  # inches of a character along an axis
 SHOWN = {"\n": "⏎", " ": "␣", "\t": "⇥"}
 
 
 def attention_report(study: Study, folder: Path) -> None:
-    """Write the folder in one step: attention.json, and a figure for each idea."""
+    """Write the folder in one step: attention.json, and a figure for each part of the study."""
     numbers = study.numbers
-    with atomic_folder(folder) as part:
-        write_json(part / "attention.json", numbers)
+    with atomic_folder(folder) as unfinished:
+        write_json(unfinished / "attention.json", numbers)
         for state, weights in study.weights.items():
-            heat_maps(numbers, state, weights, part / f"weights_{state}.png")
-        roles(numbers, part / "heads.png")
-        scale(numbers, part / "scale.png")
-        worth(numbers, part / "worth.png")
-        context(numbers, part / "context.png")
-        leak(numbers, part / "leak.png")
-        forecast(numbers, part / "forecast.png")
+            heat_maps(numbers, state, weights, unfinished / f"weights_{state}.png")
+        roles(numbers, unfinished / "heads.png")
+        scale(numbers, unfinished / "scale.png")
+        ablation(numbers, unfinished / "worth.png")
+        context(numbers, unfinished / "context.png")
+        leak(numbers, unfinished / "leak.png")
+        forecast(numbers, unfinished / "forecast.png")
 
 
 def heat_maps(numbers: dict[str, Any], state: str, weights: AttentionWeights, path: Path) -> None:
-    """Every head of every layer on the sentence: rows ask, columns answer, darker is more."""
+    """Every head of every layer on the sentence: rows are queries, columns are keys, darker is more weight."""
     text = [SHOWN.get(char, char) for char in numbers["sentence"]]
     n_layer, n_head = weights.shape[:2]
     panel = max(WIDTH / n_head, CHAR * len(text))
@@ -45,20 +45,20 @@ def heat_maps(numbers: dict[str, Any], state: str, weights: AttentionWeights, pa
         image = axes.imshow(weights[layer, head], cmap=WEIGHTS, vmin=0, vmax=1, interpolation="nearest")
         role = numbers["heads"][state]["role"][layer][head]
         axes.set_title(f"layer {layer + 1}, head {head + 1}: {role['name']} {role['score']:.2f}", fontsize=8)
-        # the same characters stand along every panel, and are written along the outer ones
+        # every panel has the same characters along its axes; only the outer ones are labelled
         axes.set_xticks(range(len(text)), text if layer in (0, n_layer - 1) else [""] * len(text), fontsize=6.5)
         axes.set_yticks(range(len(text)), text if head in (0, n_head - 1) else [""] * len(text), fontsize=6.5)
         axes.tick_params(length=1.5, pad=1, width=0.4, top=layer == 0, labeltop=layer == 0, bottom=layer > 0)
         axes.tick_params(
             labelbottom=layer > 0, right=head > 0, labelright=head > 0, left=head == 0, labelleft=head == 0
         )
-    figure.suptitle(f"Attention weights, {state}: each row is a character that looks, and sums to 1", fontsize=11)
+    figure.suptitle(f"Attention weights, {state}: rows are queries, columns are keys; each row sums to 1", fontsize=11)
     figure.colorbar(image, ax=grid, shrink=0.4, aspect=30, location="bottom", pad=0.01).ax.tick_params(labelsize=8)
     save(figure, path)
 
 
 def roles(numbers: dict[str, Any], path: Path) -> None:
-    """Layer by head: entropy relative to the plain average, mean distance, and what each head does."""
+    """Layer by head: entropy relative to the plain average, mean distance, and the role of each head."""
     heads = numbers["heads"]["trained"]
     entropy, distance = np.array(heads["entropy"]), np.array(heads["distance"])
     n_layer, n_head = entropy.shape
@@ -69,7 +69,7 @@ def roles(numbers: dict[str, Any], path: Path) -> None:
     panels = (
         (left, entropy, "entropy, 1 = the plain average", 1.0, [[f"{x:.2f}" for x in row] for row in entropy]),
         (middle, distance, "mean distance, characters", None, [[f"{x:.1f}" for x in row] for row in distance]),
-        (right, score, "role that fits best, and what it does besides", 1.0, names),
+        (right, score, "best fitting role, and the second best in parentheses", 1.0, names),
     )
     for axes, values, title, top, labels in panels:
         top = top or float(values.max())
@@ -85,16 +85,16 @@ def roles(numbers: dict[str, Any], path: Path) -> None:
 
 
 def _role(heads: dict[str, Any], layer: int, head: int) -> str:
-    """What a head does, and what it does besides when that can be seen."""
+    """The role of a head and its score; the second best role too, if its score is not small."""
     role = heads["role"][layer][head]
     others = {name: grid[layer][head] for name, grid in heads["roles"].items() if name != role["name"]}
     second = max(others, key=others.__getitem__)
-    besides = f"\n({second} {others[second]:.2f})" if others[second] >= WORTH_NAMING else ""
-    return f"{role['name']} {role['score']:.2f}{besides}"
+    in_parentheses = f"\n({second} {others[second]:.2f})" if others[second] >= SECOND_ROLE else ""
+    return f"{role['name']} {role['score']:.2f}{in_parentheses}"
 
 
 def scale(numbers: dict[str, Any], path: Path) -> None:
-    """What dividing by the square root of the head size does to scores, and what softmax makes of them."""
+    """What dividing by the square root of the head size does to scores and to their softmax."""
     figure = canvas(height=4)
     model, peak, entropy = figure.subplots(1, 3, width_ratios=[1.4, 1, 1])
     plain(model, "Variance of the scores of this model", "layer (each mark a head)", "variance")
@@ -110,7 +110,7 @@ def scale(numbers: dict[str, Any], path: Path) -> None:
     table = numbers["scale"]
     sizes = [row["head_size"] for row in table]
     for axes, key, title in (
-        (peak, "peak", "Greatest of 64 weights"),
+        (peak, "peak", "Largest of 64 weights"),
         (entropy, "entropy", "Entropy of 64 weights, nats"),
     ):
         plain(axes, title, "head size (random queries and keys)", "")
@@ -128,8 +128,8 @@ def scale(numbers: dict[str, Any], path: Path) -> None:
     save(figure, path)
 
 
-def worth(numbers: dict[str, Any], path: Path) -> None:
-    """Bits per character lost when a head takes the plain average instead of attending, most first."""
+def ablation(numbers: dict[str, Any], path: Path) -> None:
+    """Bits per character lost when a head takes the plain average instead of attending, in descending order."""
     found = numbers["worth"]
     alone = np.array(found["heads_uniform"])
     order = np.argsort(-alone, axis=None, kind="stable")[:MOST_BARS]
@@ -140,8 +140,8 @@ def worth(numbers: dict[str, Any], path: Path) -> None:
     axes = figure.add_subplot()
     plain(
         axes,
-        f"What is lost when a head averages the past instead of attending (with all: {found['bits_per_char']:.3f})",
-        "bits per character more, on val",
+        f"Loss when a head averages the past instead of attending (the trained model: {found['bits_per_char']:.3f})",
+        "increase in bits per character, on val",
         "",
     )
     bars = axes.barh(["all heads", *labels], values, color=["0.45", *[SCALED] * len(labels)])
@@ -161,20 +161,24 @@ def context(numbers: dict[str, Any], path: Path) -> None:
     errors = [row["standard_error"] for row in found["lengths"]]
     figure = canvas(height=4.2)
     axes = figure.add_subplot()
-    plain(axes, "What context is worth to the GPT", "characters of context", "bits per character, on val")
+    plain(
+        axes,
+        "Score of the GPT by length of context",
+        "characters of context (bars: standard error of the difference to the whole block)",
+        "bits per character, on val",
+    )
     axes.errorbar(lengths, values, errors, fmt="o-", color=GPT_COLOUR, lw=2, capsize=3, label="GPT")
     for length, value in zip(lengths, values, strict=True):
         axes.annotate(f"{value:.2f}", (length, value), (7, 7), textcoords="offset points", fontsize=9)
     axes.set_xscale("log", base=2)
     axes.set_xticks(lengths, [str(length) for length in lengths])
-    axes.set_xlabel("characters of context (bars: standard error of the difference to the whole block)")
     axes.margins(y=0.12)
     level(axes, found["bigram_exact"], "exact bigram")
     save(figure, path)
 
 
 def leak(numbers: dict[str, Any], path: Path) -> None:
-    """Losses with the mask and without it, and what each knows of a character that is not there yet."""
+    """Losses with the mask and without it, on targets in the window and on the target after it."""
     found = numbers["leak"]
     figure = canvas(height=4.2)
     curves, bars = figure.subplots(1, 2, width_ratios=[2, 1])
@@ -186,11 +190,11 @@ def leak(numbers: dict[str, Any], path: Path) -> None:
     )
     for name, colour in (("masked", SCALED), ("unmasked", RAW)):
         values = found[name]["in_sight"]
-        curves.plot(found["steps"], values, color=colour, lw=2.2, label=f"{name}: {values[-1]:.2f} in the end")
+        curves.plot(found["steps"], values, color=colour, lw=2.2, label=f"{name}: {values[-1]:.2f} at the end")
     curves.set_ylim(bottom=0)
     curves.set_xlim(left=0)
     curves.legend(frameon=False)
-    plain(bars, "asked for a character not there yet", "", "bits per character, on val")
+    plain(bars, "the character after the window", "", "bits per character, on val")
     names = ["masked", "unmasked"]
     drawn = bars.bar(names, [found[name]["out_of_sight"] for name in names], color=[SCALED, RAW], width=0.6)
     bars.bar_label(drawn, fmt="%.2f", padding=2)
@@ -201,7 +205,7 @@ def leak(numbers: dict[str, Any], path: Path) -> None:
 
 
 def forecast(numbers: dict[str, Any], path: Path) -> None:
-    """Along a text that the model wrote: the five characters it held likeliest each time, and how sure it was."""
+    """Along a text that the model wrote: the five likeliest characters at each place, and the entropy."""
     found = numbers["forecast"]
     chars = found["chars"]
     top = len(chars[0]["top"])
@@ -220,7 +224,7 @@ def forecast(numbers: dict[str, Any], path: Path) -> None:
             upper.add_patch(_frame(column, row))
     upper.set_yticks(range(top), [f"{place}." for place in range(1, top + 1)], fontsize=8)
     upper.set_title(
-        f"After «{_visible(found['prompt'])}»: the likeliest next characters; framed, the one that was drawn (below)",
+        f"After «{_visible(found['prompt'])}»: the likeliest next characters; framed: the one drawn (below)",
         loc="left",
         fontsize=10,
     )

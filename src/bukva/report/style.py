@@ -1,4 +1,4 @@
-"""How every figure looks: drawn without a screen, without a date in the file, legible at the width of a README."""
+"""The style of every figure: drawn without a screen, without a date in the file, legible at the width of a README."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ def canvas(height: float, width: float = WIDTH) -> "Figure":
 
 
 def plain(axes: "Axes", title: str, x: str, y: str) -> None:
-    """Title, names of the axes, a faint grid, no box."""
+    """Set title and axis labels, a faint grid, and no box."""
     axes.set_title(title, loc="left", fontsize=11)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -32,7 +32,7 @@ def plain(axes: "Axes", title: str, x: str, y: str) -> None:
 
 
 def level(axes: "Axes", value: float, label: str) -> None:
-    """A dotted line across, with its name and value at the right end."""
+    """Draw a dotted horizontal line, with its name and value at the right end."""
     axes.axhline(value, color="0.55", lw=1, ls=":")
     axes.annotate(
         f"{label} {value:.2f}",
@@ -47,5 +47,5 @@ def level(axes: "Axes", value: float, label: str) -> None:
 
 def save(figure: "Figure", path: Path) -> None:
     """Write a PNG in one step; the same figure gives the same bytes."""
-    with atomic_file(path) as part:
-        figure.savefig(part, format="png", metadata={"Software": None})
+    with atomic_file(path) as unfinished:
+        figure.savefig(unfinished, format="png", metadata={"Software": None})

@@ -1,7 +1,7 @@
-"""Looking at attention without changing it, and changing it to see what it was for.
+"""Record the attention of a GPT, or replace it, without changing the model's code or weights.
 
-A layer's kernel may be exchanged for another of its kind: one that keeps what it saw, or one that averages. The model's
-code and weights stay as they are.
+The kernel of a layer is replaced for the length of a `with` block: by one that records its weights, or by one that
+averages.
 """
 
 import contextlib
@@ -16,8 +16,8 @@ from bukva.models.gpt import GPT
 
 
 @dataclass(frozen=True)
-class Look:
-    """What one layer did: (B, nh, T, hs) queries and keys, and the (B, nh, T, T) weights that came of them."""
+class LayerAttention:
+    """What one layer computed: (B, nh, T, hs) queries and keys, and the (B, nh, T, T) weights they give."""
 
     q: Tensor
     k: Tensor
@@ -25,8 +25,8 @@ class Look:
 
 
 @contextlib.contextmanager
-def exchanged(gpt: GPT, kernel_of: Callable[[int], Kernel]) -> Iterator[None]:
-    """Every layer attends by kernel_of(its number) within this block."""
+def replaced_kernels(gpt: GPT, kernel_of: Callable[[int], Kernel]) -> Iterator[None]:
+    """Layer i attends by kernel_of(i) within this block."""
     layers = [block.attention for block in gpt.blocks]
     before = [layer.attend for layer in layers]
     try:
@@ -39,24 +39,24 @@ def exchanged(gpt: GPT, kernel_of: Callable[[int], Kernel]) -> Iterator[None]:
 
 
 @torch.inference_mode()
-def looks(gpt: GPT, ids: Tensor) -> list[Look]:
-    """(B, T) ids -> what each layer did with them."""
-    seen: list[Look] = []
+def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
+    """(B, T) ids -> the attention of each layer."""
+    layers: list[LayerAttention] = []
 
-    def watch(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
+    def record(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
         y, weights = explain(q, k, v, causal=causal, dropout=dropout)
-        seen.append(Look(q, k, weights))
+        layers.append(LayerAttention(q, k, weights))
         return y
 
-    with exchanged(gpt, lambda _: watch):
+    with replaced_kernels(gpt, lambda _: record):
         gpt(ids)
-    return seen
+    return layers
 
 
-def averaging(heads: Tensor) -> Kernel:
-    """A kernel in which the heads that are True in (nh,) take the plain average of what they may look at.
+def averaging_kernel(heads: Tensor) -> Kernel:
+    """A kernel in which the heads that are True in (nh,) take the plain average of what the mask lets through.
 
-    That is the notes' first step towards attention: the softmax of scores that are all zero.
+    That is the first step towards attention in the lecture notes: the softmax of scores that are all zero.
     """
 
     def attend(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
@@ -67,7 +67,7 @@ def averaging(heads: Tensor) -> Kernel:
 
 
 def uniform_weights(q: Tensor, k: Tensor, causal: bool) -> Tensor:
-    """(T, S), every key that a query may look at with the same weight."""
+    """(T, S), the same weight on every key that the mask lets through."""
     T, S = q.shape[-2], k.shape[-2]
     mask = causal_mask(T, S, q.device) if causal else None
     return attention_weights(q.new_zeros(T, S), mask)

@@ -1,0 +1,35 @@
+"""The score by length of context, against one forward pass per character."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from interpret.small import TOKENIZER, T, V, gpt, random_text
+from torch import nn
+
+from bukva.baselines.counts import count_pairs, exact_bigram
+from bukva.interpret.context import score_by_context
+
+
+def test_a_length_of_context_means_exactly_that_many_characters():
+    model, run = gpt(), random_text(60)
+    nn.init.normal_(model.wpe.weight)  # so that every position matters
+    found = {row["chars"]: row for row in score_by_context(model, run, TOKENIZER, 1000)}
+    assert list(found) == [1, 2, 4, 8, 11]
+    for n, row in found.items():
+        nats = []
+        for i in range(T, len(run)):
+            logits = model(torch.from_numpy(run[i - n : i].astype(np.int64))[None])[0, -1]
+            nats.append(F.cross_entropy(logits, torch.tensor(int(run[i]))).item())
+        assert row["bits_per_char"] == pytest.approx(np.mean(nats) / math.log(2), abs=1e-4)
+    assert found[T]["standard_error"] == 0 < found[1]["standard_error"]
+
+
+def test_the_exact_bigram_beside_it_is_counted_on_train_and_smoothed():
+    train, run = random_text(500), random_text(70, seed=5)
+    counts = count_pairs(train, V) + 1
+    nats = [-math.log(counts[a, b] / counts[a].sum()) for a, b in itertools.pairwise(run)]
+    assert exact_bigram(train, [run], V) == pytest.approx(np.mean(nats) / math.log(2))

@@ -1,0 +1,100 @@
+"""The statistics and roles of heads, against loops and against weights whose role is known."""
+
+import numpy as np
+import pytest
+import torch
+from interpret.small import CHARS, TOKENIZER, B, T, gpt, nh, random_ids, uniform_weights
+
+from bukva.interpret.heads import (
+    BACK,
+    DIFFUSE,
+    Heads,
+    breadth,
+    describe_heads,
+    mean_distance,
+    relative_entropy,
+    role_score,
+    role_targets,
+)
+from bukva.interpret.hooks import record_attention
+
+
+def test_breadth_is_the_share_of_characters_attended_to():
+    last_two = (torch.ones(T, T).tril() - torch.ones(T, T).tril(-2)) / 2
+    last_two[0, 0] = 1
+    expected = np.mean([2 / (t + 1) for t in range(1, T)])
+    torch.testing.assert_close(breadth(last_two.expand(B, nh, T, T)), torch.full((nh,), float(expected)))
+
+
+def test_entropy_is_one_for_the_plain_average_and_zero_for_one_character():
+    torch.testing.assert_close(relative_entropy(uniform_weights()), torch.ones(nh))
+    torch.testing.assert_close(breadth(uniform_weights()), torch.ones(nh))
+    torch.testing.assert_close(relative_entropy(torch.eye(T).expand(B, nh, T, T)), torch.zeros(nh))
+
+
+def test_distance_counts_characters_back():
+    three_back = torch.zeros(T, T)
+    for t in range(T):
+        three_back[t, max(0, t - 3)] = 1
+    expected = np.mean([min(t, 3) for t in range(1, T)])
+    torch.testing.assert_close(mean_distance(three_back.expand(B, nh, T, T)), torch.full((nh,), float(expected)))
+    torch.testing.assert_close(
+        mean_distance(uniform_weights()), torch.full((nh,), np.mean([t / 2 for t in range(1, T)])).float()
+    )
+
+
+def role_by_loop(role, chars, t, s):
+    """Whether character s plays a role for character t, by the definition of the role."""
+    if s > t or t == 0:
+        return False
+    starts = [i for i in range(t + 1) if chars[i].isalpha() and (i == 0 or not chars[i - 1].isalpha())]
+    return {
+        "itself": s == t,
+        "first position": s == 0 and t > 0,
+        "same character": chars[s] == chars[t] and s < t,
+        "word start": bool(starts) and s == starts[-1] and s < t,
+        "newline": chars[s] == "\n" and s < t,
+        **{name: s == t - n for name, n in BACK.items()},
+    }[role]
+
+
+@pytest.mark.parametrize("words", ["аб ваг\nб!аа", "а\n\n ббббб в", "!!! а аб аб"])
+def test_roles_are_what_their_names_say(words):
+    targets = role_targets(torch.from_numpy(TOKENIZER.encode(words).astype(np.int64))[None], CHARS)
+    for role, target in targets.items():
+        expected = [[role_by_loop(role, words, t, s) for s in range(T)] for t in range(T)]
+        assert target[0].tolist() == expected, role
+
+
+def test_a_head_that_plays_a_role_scores_one_and_the_plain_average_zero():
+    x = torch.from_numpy(TOKENIZER.encode("аб ваг\nб!аа").astype(np.int64))[None]
+    for role, target in role_targets(x, CHARS).items():
+        played = target.float() / target.float().sum(-1, keepdim=True).clamp(min=1)
+        torch.testing.assert_close(role_score(played[:, None].expand(1, nh, T, T), target), torch.ones(nh), msg=role)
+        torch.testing.assert_close(role_score(uniform_weights(1), target), torch.zeros(nh), msg=role)
+
+
+def test_a_role_that_no_character_of_the_text_can_play_scores_zero():
+    no_newline = role_targets(torch.full((B, T), 3), CHARS)["newline"]
+    assert role_score(uniform_weights(), no_newline).tolist() == [0, 0]
+
+
+def test_the_role_is_the_best_fit_and_diffuse_is_scored_by_breadth():
+    grid = {"word start": np.array([[0.1, 0.6]]), "itself": np.array([[0.2, 0.3]])}
+    nothing = np.zeros((1, 2))
+    heads = Heads(nothing, np.array([[0.4, 0.5]]), nothing, nothing, nothing, roles=grid)
+    assert (heads.role(0, 0), heads.role(0, 1)) == ((DIFFUSE, 0.4), ("word start", 0.6))
+
+
+def test_statistics_cover_all_windows_and_do_not_depend_on_the_batches(monkeypatch):
+    model, x = gpt(), random_ids(7, T)
+    whole = describe_heads(model, x, CHARS)
+    assert whole.entropy.shape == (2, nh)
+    q_k = torch.stack([layer.q @ layer.k.mT for layer in record_attention(model, x)])  # (n_layer, B, nh, T, T)
+    pairs = [q_k[1, b, 0, t, s].item() for b in range(7) for t in range(T) for s in range(t + 1)]
+    assert whole.raw_variance[1, 0] == pytest.approx(np.var(pairs, ddof=1), rel=1e-5)
+    assert whole.variance[1, 0] == pytest.approx(np.var(pairs, ddof=1) / 5, rel=1e-5)
+    monkeypatch.setattr("bukva.interpret.heads.BATCH_WEIGHTS", 3 * nh * T * T)
+    in_batches = describe_heads(model, x, CHARS)
+    np.testing.assert_allclose(in_batches.entropy, whole.entropy, rtol=1e-6)
+    np.testing.assert_allclose(in_batches.distance, whole.distance, rtol=1e-6)

@@ -1,0 +1,43 @@
+"""The whole study, and its report."""
+
+import json
+
+import numpy as np
+import pytest
+from interpret.small import CPU, PARAMS, TOKENIZER, T, gpt, nh, random_text
+
+from bukva.interpret.heads import DIFFUSE
+from bukva.interpret.study import Study, passage, study
+
+
+def test_a_passage_is_a_long_enough_line_or_the_beginning():
+    assert passage(TOKENIZER, TOKENIZER.encode("аббб\nа\nвва аб\nб"), 5) == "вва а"
+    assert passage(TOKENIZER, TOKENIZER.encode("аб\nв\nг"), 5) == "аб\nв\n"
+
+
+@pytest.fixture(scope="module")
+def found() -> Study:
+    splits = {"train": random_text(3000), "val": random_text(400, seed=5)}
+    return study({"untrained": gpt(sharp=False), "trained": gpt()}, TOKENIZER, splits, PARAMS, CPU)
+
+
+def test_a_study_covers_everything_and_can_be_written_as_json(found):
+    assert json.loads(json.dumps(found.numbers)) == found.numbers
+    assert list(found.numbers) == [
+        "sentence", "windows", "heads", "scale", "worth", "context", "leak", "forecast",
+    ]  # fmt: skip
+    assert found.numbers["windows"] == {"n": 5, "length": T}
+    assert found.weights["trained"].shape == (2, nh, T, T)
+    np.testing.assert_allclose(found.weights["trained"].sum(-1), 1, rtol=1e-6)
+
+
+def test_the_attention_of_an_untrained_model_is_nearly_uniform(found):
+    heads = found.numbers["heads"]
+    assert np.min(heads["untrained"]["entropy"]) > 0.99 > np.min(heads["trained"]["entropy"])
+    assert {role["name"] for row in heads["untrained"]["role"] for role in row} == {DIFFUSE}
+
+
+def test_the_sentence_of_the_parameters_is_drawn():
+    params = PARAMS.model_copy(update={"attention_sentence": "ба!"})
+    splits = {"train": random_text(500), "val": random_text(100, seed=5)}
+    assert study({"trained": gpt()}, TOKENIZER, splits, params, CPU).numbers["sentence"] == "ба!"

@@ -1,0 +1,34 @@
+"""The figure of the losses."""
+
+import pandas as pd
+import pytest
+
+from bukva.pipeline.stages import TrainedModel
+from bukva.report.figures import losses
+
+CURVE = pd.DataFrame({"step": [0, 5], "train_nats_per_char": [None, 2.5], "val_nats_per_char": [4.0, 2.6]})
+
+
+def models(folder, *names):
+    found = [TrainedModel(name, name.upper(), folder / name, folder / f"{name}.csv") for name in names]
+    for model in found:
+        CURVE.to_csv(model.curve, index=False)
+    return found
+
+
+def metrics(*names, test=True):
+    scores = {"val": {"bits_per_char": 3.0}} | ({"test": {"bits_per_char": 3.1}} if test else {})
+    return {"baselines": {"val": {"unigram": 4.8, "bigram_exact": 3.7}}, **dict.fromkeys(names, scores)}
+
+
+@pytest.mark.parametrize("names", [["gpt"], ["bigram", "gpt"], [*"abcdefg", "gpt"]])
+def test_the_losses_of_any_number_of_models_are_drawn_to_the_same_bytes(tmp_path, names):
+    for file in ("a.png", "b.png"):
+        losses(models(tmp_path, *names), metrics(*names), tmp_path / file)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_losses_are_drawn_without_a_test_split(tmp_path):
+    losses(models(tmp_path, "gpt"), metrics("gpt", test=False), tmp_path / "losses.png")
+    assert (tmp_path / "losses.png").exists()

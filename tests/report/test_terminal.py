@@ -1,0 +1,44 @@
+"""The table of scores, and the verdict."""
+
+from pathlib import Path
+
+import pytest
+
+from bukva.pipeline.stages import TrainedModel
+from bukva.report import terminal
+from bukva.report.terminal import table, verdict
+
+METRICS = {
+    "gpt": {"val": {"bits_per_char": 2.5}, "test": {"bits_per_char": 2.125}},
+    "bigram": {"val": {"bits_per_char": 3.5}, "test": {"bits_per_char": 3.25}},
+    "third": {"val": {"bits_per_char": 2.75}, "test": {"bits_per_char": 2.625}},
+    "baselines": {split: {"uniform": 6.0, "unigram": 4.5, "bigram_exact": 3.375} for split in ("val", "test")},
+    "window": {"length": 64, "stride": 32},
+    "context": {"test": {"short_context": 8, "gain_bits_per_char": 0.031}},
+}
+
+
+@pytest.mark.parametrize("names", [["gpt"], ["bigram", "gpt"], ["bigram", "third", "gpt"]])
+def test_the_table_has_every_model_and_split(monkeypatch, names):
+    models = {name: TrainedModel(name, name.upper(), Path(name), Path(name)) for name in names}
+    monkeypatch.setattr(terminal, "trained_models", lambda: models)
+    result = table(METRICS)
+    assert [column.header for column in result.columns] == ["model", "val", "test"]
+    assert list(result.columns[0].cells)[3:] == [f"{name.upper()}, learned" for name in names]
+    assert list(result.columns[2].cells)[3:] == [f"{METRICS[name]['test']['bits_per_char']:.3f}" for name in names]
+
+
+def test_the_table_names_the_window_rule():
+    assert table(METRICS).caption == "windows of 64 characters with stride 32"
+
+
+def test_the_verdict_compares_with_the_exact_bigram_and_names_the_gain_by_context():
+    assert verdict(METRICS) == (
+        "On test the GPT is 1.250 bits per character better than the exact bigram; 0.031 of that comes from context "
+        "beyond 8 characters."
+    )
+
+
+def test_the_verdict_says_so_when_the_gpt_is_worse():
+    metrics = METRICS | {"gpt": {"test": {"bits_per_char": 3.5}}}
+    assert verdict(metrics).startswith("On test the GPT is 0.125 bits per character worse than the exact bigram; ")
