@@ -1,4 +1,4 @@
-"""Stage sample: what the models write, before and after training."""
+"""Stage sample: texts that the models write, before and after training."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from bukva.training.device import prepare
 
 
 def main(samples: Path) -> None:
-    """Let the models continue the same prompts with the same seed."""
+    """Continue every prompt with every model, untrained and trained."""
     params = read_params()
     forget(params)
     with journal("sample", params) as log:

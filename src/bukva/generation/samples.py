@@ -21,9 +21,10 @@ STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "traine
 PAGE = """\
 # Samples
 
-The models continue the same prompts with the same seed: temperature {{ temperature }}, \
-{{ "all characters" if not top_k else "the likeliest " ~ top_k }}\
-{{ "" if top_p == 1 else ", of these the fewest that hold " ~ top_p ~ " of the probability" }}, seed {{ seed }}. \
+Each prompt has its own random numbers, derived from seed {{ seed }} and the number of the prompt; all models \
+continue it with the same ones. Characters are drawn at temperature {{ temperature }} from \
+{{ "all characters" if not top_k else "the " ~ top_k ~ " likeliest" }}\
+{{ "" if top_p == 1 else ", of these the fewest that hold " ~ top_p ~ " of the probability" }}. \
 What a model wrote follows the bar │.
 {% for prompt, answers in prompts %}
 ## {{ prompt | shown }}
@@ -49,7 +50,7 @@ Answers = list[tuple[str, list[Answer]]]  # prompt -> what each model wrote
 
 
 def answer(folders: dict[str, Path], params: Sample, machine: Machine) -> Answers:
-    """Let each model, untrained and trained, continue each prompt; every answer is drawn from the same seed.
+    """Let each model, untrained and trained, continue each prompt, all with the same random numbers.
 
     Raises:
         BukvaError: a prompt holds a character that is not in the vocabulary, and sample.unknown does not allow it.
@@ -59,13 +60,23 @@ def answer(folders: dict[str, Path], params: Sample, machine: Machine) -> Answer
         for state, weights in STATES.items():
             model, tokenizer = load_model(folder, weights, machine.device)
             machine.cast_blocks(model)
-            for prompt, given in answers:
+            for number, (prompt, given) in enumerate(answers, start=1):
                 read = readable_prompt(tokenizer, prompt, params.unknown)
-                given.append(Answer(name, state, f"{read}│{_continue(model, tokenizer, read, params, machine)}"))
+                rng = prompt_generator(params.seed, number)
+                given.append(Answer(name, state, f"{read}│{_continue(model, tokenizer, read, params, machine, rng)}"))
     return answers
 
 
-def _continue(model: LanguageModel, tokenizer: Tokenizer, prompt: str, params: Sample, machine: Machine) -> str:
+def prompt_generator(seed: int, number: int) -> torch.Generator:
+    """The random numbers that continue prompt `number`, counted from 1."""
+    return torch.Generator().manual_seed(
+        int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    )
+
+
+def _continue(
+    model: LanguageModel, tokenizer: Tokenizer, prompt: str, params: Sample, machine: Machine, rng: torch.Generator
+) -> str:
     ids = torch.from_numpy(tokenizer.encode(prompt).astype(np.int64))[None].to(machine.device)  # (1, T)
     with machine.autocast():
         written = generate(
@@ -75,7 +86,7 @@ def _continue(model: LanguageModel, tokenizer: Tokenizer, prompt: str, params: S
             temperature=params.temperature,
             top_k=params.top_k,
             top_p=params.top_p,
-            rng=torch.Generator().manual_seed(params.seed),
+            rng=rng,
         )
     return tokenizer.decode(written[0].cpu().numpy())
 
@@ -89,10 +100,10 @@ def page(answers: Answers, params: Sample) -> str:
 
 
 def _shown(prompt: str) -> str:
-    """A prompt as a heading: line feeds in sight, backticks around it."""
+    """A prompt as a heading: line feeds written as \\n, in backticks."""
     return "`" + prompt.replace("\n", "\\n") + "`"
 
 
 def _block(text: str) -> str:
-    """A code block by indentation, which no character of the sample can close."""
+    """A code block by indentation, which no character of the sample can end."""
     return "\n".join(f"    {line}" for line in text.split("\n"))

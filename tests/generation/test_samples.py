@@ -1,0 +1,79 @@
+"""The page of samples, from small models."""
+
+import pytest
+import torch
+
+from bukva.base.errors import BukvaError
+from bukva.config.load import read_params
+from bukva.generation.samples import Answer, answer, page
+from bukva.models.bigram import BigramConfig
+from bukva.models.folder import save_model
+from bukva.models.registry import build
+from bukva.tokenizers.char import CharTokenizer
+from bukva.training.device import Machine
+
+CPU = Machine(torch.device("cpu"), torch.float32)
+
+
+def params(**changes):
+    return read_params().sample.model_copy(update={"prompts": ["\n", "аб"], "n_chars": 11} | changes)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    config, tokenizer = BigramConfig(vocab_size=3, block_size=8), CharTokenizer(["\n", "а", "б"])
+    torch.manual_seed(1)
+    save_model(tmp_path / "m", config, tokenizer, {key: build(config).state_dict() for key in ("best", "initial")})
+    return tmp_path / "m"
+
+
+def continuations(folder, **changes):
+    """What one trained model wrote after each prompt."""
+    return [given[-1].text.split("│")[1] for _, given in answer({"bigram": folder}, params(**changes), CPU)]
+
+
+def test_untrained_and_trained_models_answer_every_prompt(folder):
+    answers = answer({"bigram": folder, "GPT": folder, "third": folder}, params(), CPU)
+    assert [prompt for prompt, _ in answers] == ["\n", "аб"]
+    for prompt, given in answers:
+        assert [(one.model, one.state) for one in given] == [
+            (model, state) for model in ("bigram", "GPT", "third") for state in ("untrained", "trained")
+        ]
+        assert all(one.text.startswith(f"{prompt}│") and len(one.text) == len(prompt) + 12 for one in given)
+
+
+def test_all_models_continue_a_prompt_with_the_same_random_numbers(folder):
+    for _, given in answer({"bigram": folder, "GPT": folder}, params(), CPU):
+        assert given[1].text == given[3].text
+
+
+def test_each_prompt_has_random_numbers_of_its_own(folder):
+    first, second = continuations(folder, prompts=["б", "аб"])  # a bigram sees only the last character
+    assert first != second
+
+
+def test_the_random_numbers_are_derived_from_seed_and_number_of_the_prompt(folder):
+    first, second = continuations(folder)
+    assert continuations(folder, prompts=["\n", "аб", "а"])[:2] == [first, second]
+    assert continuations(folder, prompts=["б", "аб"])[1] == second
+    assert continuations(folder, seed=params().seed + 1) != [first, second]
+
+
+def test_a_prompt_outside_the_vocabulary_is_named(folder):
+    with pytest.raises(BukvaError, match=r"sample.prompts: 'аж'.*U\+0436"):
+        answer({"bigram": folder}, params(prompts=["аж"]), CPU)
+
+
+def test_the_page_shows_line_feeds_and_ends_no_code_block():
+    text = page([("\n", [Answer("GPT", "trained", "\n│```\n# б")])], params(top_k=5, top_p=0.9))
+    assert "## `\\n`" in text
+    assert "    │```\n    # б" in text
+    assert "from the 5 likeliest, of these the fewest that hold 0.9 of the probability." in text
+
+
+def test_the_page_begins_with_where_its_random_numbers_come_from():
+    text = page([], params(seed=17))
+    assert text.startswith(
+        "# Samples\n\nEach prompt has its own random numbers, derived from seed 17 and the number of the prompt; "
+        "all models continue it with the same ones."
+    )
