@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 SPLITS = ("train", "val", "test")
 
+LENGTHS = "lengths.npy"
+
+Lengths = npt.NDArray[np.int64]  # (n_works, n_splits): how many ids each share of each work became
 Spans = npt.NDArray[np.int64]  # (n_works, 2): start and stop of each work's share, counted in the joined corpus
 
 
@@ -44,6 +47,11 @@ def spans(chars: npt.ArrayLike, split: Split) -> dict[str, Spans]:
     return {name: np.stack([start, stop], axis=1) for name, start, stop in named if getattr(split, name) > 0}
 
 
+def sizes(spans: dict[str, Spans]) -> dict[str, int]:
+    """The size of each split."""
+    return {name: int((span[:, 1] - span[:, 0]).sum()) for name, span in spans.items()}
+
+
 def check_lengths(n_chars: dict[str, int], block_size: int, key: str) -> None:
     """Raise when a split is too short for one window.
 
@@ -57,6 +65,26 @@ def check_lengths(n_chars: dict[str, int], block_size: int, key: str) -> None:
                 f"params.yaml, {key}: a window of {block_size} characters and the next one is longer than {name}, "
                 f"which has {n:,}; use {fits}a larger split.{name} or more text.\n{WAY_BACK}"
             )
+
+
+def save_lengths(tokens: Path, shares: dict[str, Spans], lengths: Lengths) -> None:
+    """Write how many ids the shares became, if that is not their number of characters."""
+    chars = np.stack([span[:, 1] - span[:, 0] for span in shares.values()], axis=1)
+    if not np.array_equal(lengths, chars):
+        np.save(tokens / LENGTHS, lengths)
+
+
+def spans_in_ids(tokens: Path, shares: dict[str, Spans]) -> dict[str, Spans]:
+    """The shares of the splits counted in the ids that stage tokenize wrote; without lengths an id is a character."""
+    file = tokens / LENGTHS
+    if not file.exists():
+        return shares
+    lengths = np.load(file)  # (n_works, n_splits)
+    stops = lengths.ravel().cumsum().reshape(lengths.shape)
+    return {
+        name: np.stack([stops[:, column] - lengths[:, column], stops[:, column]], axis=1)
+        for column, name in enumerate(shares)
+    }
 
 
 def save_splits(folder: Path, ids: Ids, shares: dict[str, Spans]) -> None:

@@ -14,8 +14,8 @@ from bukva.base.ids import Ids, write_ids
 from bukva.base.text import alphabet, code_points, from_code_points
 from bukva.config import schema
 from bukva.config.messages import WAY_BACK
-from bukva.corpus.collection import read_table, read_texts
-from bukva.corpus.splits import Spans, spans
+from bukva.corpus.collection import Document, read_table, read_texts
+from bukva.corpus.splits import Lengths, Spans, save_lengths, spans
 from bukva.tokenizers import save_tokenizer, tokenizer_class
 from bukva.tokenizers.base import Tokenizer
 from bukva.tokenizers.char import CharTokenizer
@@ -39,28 +39,55 @@ def tokenize(clean: Path, target: Path, tokenize: schema.Tokenize, split: schema
             vocabulary is too large.
     """
     table = read_table(clean)
-    n_ids = int(table["chars"].sum())
     with atomic_folder(target) as folder, tempfile.TemporaryFile(dir=folder) as scratch:
         tokenizer: Tokenizer
-        if tokenize.vocabulary == "train":
-            train = _shares(clean, table, spans(table["chars"], split)["train"])
-            tokenizer = tokenizer_class(tokenize.kind).train(train)
-            _check_symbols(len(tokenizer))
-            ids = _encoded(clean, table, tokenizer)
+        if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
+            tokenizer, pieces = _encoded_by_all(clean, table, scratch)
+            n_ids = int(table["chars"].sum())
         else:
-            tokenizer, ids = _encoded_by_all(clean, table, scratch)
-        write_ids(folder / "ids.npy", tokenizer.dtype, n_ids, ids)
+            shares = spans(table["chars"], split)
+            chosen = shares["train"] if tokenize.vocabulary == "train" else _whole(table)
+            tokenizer = tokenizer_class(tokenize.kind).train(_shares(clean, table, chosen))
+            _check_symbols(len(tokenizer))
+            lengths = _encode_shares(clean, table, shares, tokenizer, scratch)
+            save_lengths(folder, shares, lengths)
+            n_ids, pieces = int(lengths.sum()), _read_pieces(scratch, tokenizer.dtype)
+        write_ids(folder / "ids.npy", tokenizer.dtype, n_ids, pieces)
         save_tokenizer(folder / "vocab.json", tokenizer)
     return tokenizer, n_ids
 
 
-def _encoded(clean: Path, table: "pd.DataFrame", tokenizer: Tokenizer) -> Iterator[Ids]:
-    """The ids of each work."""
-    for document, text in read_texts(clean, table):
-        try:
-            yield tokenizer.encode(text)
-        except BukvaError as error:
-            raise BukvaError(f"{document.path}: {error}; use tokenize.vocabulary all.\n{WAY_BACK}") from None
+def _encode_shares(
+    clean: Path, table: "pd.DataFrame", shares: dict[str, Spans], tokenizer: Tokenizer, scratch: IO[bytes]
+) -> Lengths:
+    """Write the ids of every share of every work, each encoded by itself so that no id crosses a split.
+
+    Returns:
+        (n_works, n_splits) the numbers of ids.
+    """
+    lengths = np.zeros((len(table), len(shares)), np.int64)
+    start = 0
+    for number, (document, text) in enumerate(read_texts(clean, table)):
+        for column, span in enumerate(shares.values()):
+            first, stop = span[number] - start
+            ids = _encoded(tokenizer, text[first:stop], document)
+            scratch.write(ids.data)  # tofile raises without the reason when a disk is full
+            lengths[number, column] = len(ids)
+        start += len(text)
+    return lengths
+
+
+def _encoded(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
+    try:
+        return tokenizer.encode(text)
+    except BukvaError as error:
+        raise BukvaError(f"{document.path}: {error}; use tokenize.vocabulary all.\n{WAY_BACK}") from None
+
+
+def _read_pieces(scratch: IO[bytes], dtype: np.dtype[np.unsignedinteger]) -> Iterator[Ids]:
+    scratch.seek(0)
+    while len(ids := np.fromfile(scratch, dtype, PIECE_CHARS)):
+        yield ids
 
 
 def _encoded_by_all(clean: Path, table: "pd.DataFrame", scratch: IO[bytes]) -> tuple[CharTokenizer, Iterator[Ids]]:
@@ -91,8 +118,7 @@ def _pieces(clean: Path, table: "pd.DataFrame") -> Iterator[str]:
 
 
 def _renumbered(scratch: IO[bytes], ids: Ids) -> Iterator[Ids]:
-    scratch.seek(0)
-    while len(numbers := np.fromfile(scratch, np.uint16, PIECE_CHARS)):
+    for numbers in _read_pieces(scratch, np.dtype(np.uint16)):
         yield ids.take(numbers)
 
 
@@ -102,6 +128,12 @@ def _check_symbols(n_symbols: int) -> None:
             f"The text has at least {n_symbols:,} different characters, but a model takes {MAX_SYMBOLS:,} at most; use "
             f"a text in fewer scripts, or check its encoding.\n{WAY_BACK}"
         )
+
+
+def _whole(table: "pd.DataFrame") -> Spans:
+    """Every work from its start to its stop, counted in the joined corpus."""
+    stops = table["chars"].to_numpy(np.int64).cumsum()
+    return np.stack([stops - table["chars"], stops], axis=1)
 
 
 def _shares(clean: Path, table: "pd.DataFrame", learned: Spans) -> Iterator[str]:
