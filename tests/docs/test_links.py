@@ -1,0 +1,88 @@
+"""The README and docs/ name only what exists: files, headings, targets of make, parameters."""
+
+import re
+from functools import cache
+
+import pytest
+from imports import ROOT, modules
+from ruamel.yaml import YAML
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ADDRESS = re.compile(r"[a-z]+://")
+FILE = re.compile(r"(?<![\w/.-])(?:[a-z_]+/)+[a-z_]+\.(?:py|md|yaml|json|csv|png)(?!\w)")
+MADE = ("data/", ".bukva/")  # by the pipeline, and not in git
+
+
+@cache
+def text(page):
+    return page.read_text(encoding="utf-8")
+
+
+@cache
+def parameters():
+    return YAML(typ="safe").load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+
+
+def anchors(page):
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", text(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def each_page(find):
+    """One test for each page and for each thing that `find` finds on it."""
+    cases = [(page, item) for page in PAGES for item in sorted(set(find(text(page))))]
+    return pytest.mark.parametrize(("page", "item"), cases, ids=lambda value: getattr(value, "name", value))
+
+
+@each_page(re.compile(r"\]\(([^)\s]+)\)").findall)
+def test_a_relative_link_leads_to_a_file_and_its_heading(page, item):
+    if ADDRESS.match(item):
+        return
+    path, _, anchor = item.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    assert target.exists(), item
+    assert not anchor or anchor in anchors(target), item
+
+
+@each_page(FILE.findall)
+def test_a_named_file_exists(page, item):
+    if item.startswith(MADE):
+        return
+    homes = ROOT, ROOT / "src" / "bukva", page.parent
+    assert any((home / item).exists() for home in homes), item
+
+
+@each_page(re.compile(r"(?:^ +|`)make ([a-z][a-z-]*)", re.MULTILINE).findall)
+def test_a_target_of_make_exists(page, item):
+    assert re.search(rf"^{item}:", (ROOT / "Makefile").read_text(), re.MULTILINE), item
+
+
+@each_page(re.compile(r"-S '?([a-z_.]+)=").findall)
+def test_a_parameter_of_an_experiment_exists(page, item):
+    section, key = item.split(".")
+    assert key in parameters()[section], item
+
+
+@each_page(re.compile(rf"`((?:{'|'.join(parameters())})\.[a-z_0-9]+)").findall)
+def test_a_named_parameter_exists(page, item):
+    section, key = item.split(".")
+    assert key in parameters()[section], item
+
+
+@each_page(re.compile(r"\bbukva(?:\.[a-z_]+)+").findall)
+def test_a_named_module_exists(page, item):
+    assert item in modules() or item.rpartition(".")[0] in modules(), item
+
+
+@each_page(re.compile(r"-m (stages\.[a-z_]+)").findall)
+def test_a_named_stage_has_its_script(page, item):
+    assert item in modules(), item
+
+
+def test_every_package_is_in_the_table_of_the_readme():
+    """And every row of that table names packages that exist."""
+    table = text(PAGES[0]).split("| package of src/bukva |")[1].split("\n\n")[0]
+    named = {name for row in re.findall(r"^\| ([a-z, ]+) \|", table, re.MULTILINE) for name in row.split(", ")}
+    packages = {folder.name for folder in (ROOT / "src" / "bukva").iterdir() if (folder / "__init__.py").exists()}
+    assert named == packages
