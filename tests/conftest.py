@@ -1,4 +1,6 @@
-"""What all tests share."""
+"""Settings of all tests."""
+
+import os
 
 import hypothesis
 import pytest
@@ -11,4 +13,4 @@ hypothesis.settings.load_profile("bukva")
 def _one_thread():
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))

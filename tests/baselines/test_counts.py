@@ -1,4 +1,4 @@
-"""Floors against counting by hand."""
+"""Baselines against counting one character at a time."""
 
 import math
 from collections import Counter
@@ -6,8 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from bukva.baselines.counts import baselines as module
-from bukva.baselines.counts import count_pairs
+from bukva.baselines import counts as module
+from bukva.baselines.counts import baselines, count_pairs, exact_bigram
 
 V = 5
 
@@ -16,7 +16,7 @@ def text(n, seed=1):
     return np.random.default_rng(seed).integers(V, size=n).astype(np.uint8) // 2
 
 
-def by_hand(train, scored, order, smoothing):
+def count_one_by_one(train, scored, order, smoothing):
     """Mean bits of a table of n-grams, one character at a time."""
     grams = Counter(tuple(train[i - order : i + 1]) for i in range(1, len(train)))
     contexts = Counter(gram[:-1] for gram in grams.elements())
@@ -27,20 +27,20 @@ def by_hand(train, scored, order, smoothing):
     return bits / (len(scored) - 1)
 
 
-@pytest.mark.parametrize(("floor", "order"), [("unigram", 0), ("bigram_exact", 1)])
-def test_floors_equal_counting_by_hand(floor, order):
+@pytest.mark.parametrize(("name", "order"), [("unigram", 0), ("bigram_exact", 1)])
+def test_baselines_equal_counting_one_by_one(name, order):
     train, val = text(401), text(97, seed=2)
-    result = floors({"train": train, "val": val}, V)
-    assert result["train"][floor] == pytest.approx(by_hand(train.tolist(), train.tolist(), order, 0))
-    assert result["val"][floor] == pytest.approx(by_hand(train.tolist(), val.tolist(), order, 1))
+    result = baselines({"train": train, "val": val}, V)
+    assert result["train"][name] == pytest.approx(count_one_by_one(train.tolist(), train.tolist(), order, 0))
+    assert result["val"][name] == pytest.approx(count_one_by_one(train.tolist(), val.tolist(), order, 1))
 
 
 def test_uniform_is_log2_of_the_vocabulary():
-    assert floors({"train": text(50)}, V)["train"]["uniform"] == pytest.approx(math.log2(V))
+    assert baselines({"train": text(50)}, V)["train"]["uniform"] == pytest.approx(math.log2(V))
 
 
-def test_a_pair_never_seen_costs_much_and_not_everything():
-    result = floors({"train": np.zeros(100, np.uint8), "val": np.array([3, 4], np.uint8)}, V)
+def test_a_pair_that_train_lacks_costs_a_finite_number_of_bits():
+    result = baselines({"train": np.zeros(100, np.uint8), "val": np.array([3, 4], np.uint8)}, V)
     assert result["val"]["bigram_exact"] == pytest.approx(math.log2(V))
     assert result["val"]["unigram"] == pytest.approx(math.log2(99 + V))
 
@@ -53,3 +53,15 @@ def test_pairs_are_counted_across_chunks(monkeypatch, chunk):
     expected = Counter(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True))
     assert counts.sum() == 102
     assert {pair: n for pair, n in np.ndenumerate(counts) if n} == expected
+
+
+def test_the_exact_bigram_of_one_run_is_that_of_a_split():
+    train, val = text(401), text(97, seed=2)
+    assert exact_bigram(train, [val], V) == baselines({"train": train, "val": val}, V)["val"]["bigram_exact"]
+
+
+def test_the_exact_bigram_counts_no_pair_across_runs():
+    train, val = text(401), text(97, seed=2)
+    runs = [val[:41], val[50:]]
+    nats = [exact_bigram(train, [run], V) * (len(run) - 1) for run in runs]
+    assert exact_bigram(train, runs, V) == pytest.approx(sum(nats) / (40 + 46))

@@ -1,4 +1,4 @@
-"""Checkpoints go when DVC has what the training made, and not before."""
+"""Checkpoints are removed when dvc.lock has what the training made, and not before."""
 
 import hashlib
 import json
@@ -14,13 +14,16 @@ from ruamel.yaml import YAML
 
 from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
-from bukva.durability.checkpoints import Checkpoints
-from bukva.durability.cleanup import DONE, clear_if_recorded, finish, folder_of, forget, wait
-from bukva.pipeline import dvc as pipeline
-from bukva.training import leftovers
+from bukva.durability import cleanup
+from bukva.durability.cleanup import DONE, finish, folder_of, forget, remove_if_recorded, wait
 
 SRC = Path(__file__).parents[2] / "src"
 CURVE = Path("reports/curves/train_gpt.csv")
+
+
+def fingerprint(stage, params):
+    """A fingerprint that needs no files."""
+    return {"stage": stage, "seed": params.train_gpt.seed}
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.delenv("DVC_STAGE", raising=False)
-    monkeypatch.setattr(pipeline, "identity", lambda stage, params: {"stage": stage, "seed": params.train_gpt.seed})
+    monkeypatch.setattr(cleanup, "fingerprint", fingerprint)
     CURVE.parent.mkdir(parents=True)
     CURVE.write_text("step\n0\n")
     return tmp_path
@@ -43,7 +46,7 @@ def folder(project):
 
 
 def record(text="step\n0\n", stage="train-gpt", path=CURVE):
-    """What DVC writes when a stage has ended."""
+    """Write the dvc.lock of a stage that has ended."""
     outs = [
         {"path": "data/models/gpt", "md5": "0.dir"},
         {"path": str(path), "md5": hashlib.md5(text.encode()).hexdigest()},
@@ -51,7 +54,7 @@ def record(text="step\n0\n", stage="train-gpt", path=CURVE):
     YAML(typ="safe").dump({"stages": {stage: {"cmd": "python", "outs": outs}}}, Path("dvc.lock"))
 
 
-def test_run_by_hand_a_training_forgets_its_own_at_once(folder):
+def test_a_training_without_dvc_removes_its_checkpoints_at_once(folder):
     finish("train-gpt", CURVE, folder)
     assert not folder.exists()
 
@@ -68,21 +71,21 @@ def done(folder):
     return folder
 
 
-def test_they_stay_until_dvc_has_the_outputs(done):
+def test_checkpoints_stay_until_dvc_has_recorded_the_outputs(done):
     thread = waiting(done)
     for other in (lambda: None, lambda: record("another"), lambda: record(stage="sample"), lambda: record(path="a")):
         other()
-        time.sleep(3 * leftovers.POLL_SECONDS)
+        time.sleep(3 * cleanup.POLL_SECONDS)
         assert done.exists()
     Path("dvc.lock").write_text("stages: {train-gpt: [")  # as it is while DVC writes it
-    time.sleep(3 * leftovers.POLL_SECONDS)
+    time.sleep(3 * cleanup.POLL_SECONDS)
     assert done.exists()
     record()
     thread.join(5)
     assert not done.exists()
 
 
-def test_when_dvc_is_gone_they_stay_for_the_next(done):
+def test_checkpoints_stay_when_dvc_ends_without_recording_the_outputs(done):
     with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as dvc:
         thread = waiting(done, dvc.pid)
         dvc.kill()
@@ -91,20 +94,19 @@ def test_when_dvc_is_gone_they_stay_for_the_next(done):
     assert done.exists()
 
 
-def test_a_training_that_is_not_done_keeps_its_own_though_dvc_has_a_former_result(folder):
+def test_an_unfinished_training_keeps_its_checkpoints_when_dvc_has_an_earlier_result(folder):
     record()
-    assert not clear_if_recorded("train-gpt", folder)
+    assert not remove_if_recorded("train-gpt", folder)
     assert folder.exists()
 
 
-def test_forced_again_a_training_that_dvc_has_starts_from_the_start(done):
+def test_a_new_training_of_what_dvc_has_recorded_removes_the_checkpoints_of_the_one_before(done):
     record()
-    params = read_params(SRC.parent / "params.yaml")
-    done.rename(folder_of("train-gpt", pipeline.identity("train-gpt", params)))
-    assert not Checkpoints.of("train-gpt", params)
+    assert remove_if_recorded("train-gpt", done)
+    assert not done.exists()
 
 
-def test_the_one_who_waits_outlives_the_stage(folder, monkeypatch):
+def test_the_waiting_process_outlives_the_stage(folder, monkeypatch):
     monkeypatch.setenv("DVC_STAGE", "train-gpt")
     monkeypatch.setenv("PYTHONPATH", str(SRC))
     program = (
@@ -120,12 +122,10 @@ def test_the_one_who_waits_outlives_the_stage(folder, monkeypatch):
     assert not folder.exists()
 
 
-def test_the_stages_behind_a_training_forget_those_of_what_they_read_and_no_others(project):
+def test_the_stages_after_a_training_remove_its_checkpoints_and_no_others(project):
     params = read_params(SRC.parent / "params.yaml")
     other = params.model_copy(update={"train_gpt": params.train_gpt.model_copy(update={"seed": 7})})
-    present, interrupted = (
-        folder_of("train-gpt", pipeline.identity("train-gpt", numbers)) for numbers in (params, other)
-    )
+    present, interrupted = (folder_of("train-gpt", fingerprint("train-gpt", numbers)) for numbers in (params, other))
     for folder in (present, interrupted):
         folder.mkdir(parents=True)
     forget(params)
@@ -133,15 +133,15 @@ def test_the_stages_behind_a_training_forget_those_of_what_they_read_and_no_othe
     assert interrupted.exists()
 
 
-def test_what_a_training_lacks_is_no_fault_of_the_stages_behind_it(project, folder, monkeypatch):
+def test_a_file_that_only_a_training_needs_does_not_fail_the_stages_after_it(project, folder, monkeypatch):
     def unreadable(*_):
         raise BukvaError("data/split: not there")
 
-    monkeypatch.setattr(pipeline, "identity", unreadable)
+    monkeypatch.setattr(cleanup, "fingerprint", unreadable)
     forget(read_params(SRC.parent / "params.yaml"))
     assert folder.exists()
 
 
-def test_without_any_nothing_is_read(project, monkeypatch):
-    monkeypatch.setattr(pipeline, "identity", lambda *_: pytest.fail("read"))
+def test_without_checkpoints_no_fingerprint_is_computed(project, monkeypatch):
+    monkeypatch.setattr(cleanup, "fingerprint", lambda *_: pytest.fail("read"))
     forget(read_params(SRC.parent / "params.yaml"))

@@ -10,10 +10,10 @@ import pytest
 
 from bukva.durability.parent import dvc, end_with_dvc
 
-SRC = Path(__file__).parents[1] / "src"
+SRC = Path(__file__).parents[2] / "src"
 
 
-def test_a_process_that_dvc_did_not_start_has_nobody_to_lose(monkeypatch):
+def test_a_process_that_dvc_did_not_start_does_not_wait_for_its_end(monkeypatch):
     monkeypatch.delenv("DVC_STAGE", raising=False)
     assert dvc() is None
     end_with_dvc()
@@ -21,15 +21,15 @@ def test_a_process_that_dvc_did_not_start_has_nobody_to_lose(monkeypatch):
 
 STAGE = """
 import sys, time
-from bukva.durability import parent as ancestry
+from bukva.durability import parent
 from bukva.stage import cli
-ancestry.POLL_SECONDS = 0.1
+parent.POLL_SECONDS = 0.1
 def main() -> None:
-    print(ancestry.dvc().pid, flush=True)
+    print(parent.dvc().pid, flush=True)
     try:
         time.sleep(60)
     finally:
-        print("cleared up", flush=True)
+        print("cleaned up", flush=True)
 def leave(*_):
     sys.exit(143)
 import signal
@@ -55,6 +55,6 @@ def test_the_end_of_dvc_ends_a_stage_as_a_signal_does(tmp_path, between):
     ) as parent:
         assert parent.stdout.readline() == f"{parent.pid}\n"
         time.sleep(0.5)
-        assert parent.poll() is None  # it is not gone yet, and neither is the stage
+        assert parent.poll() is None  # DVC and the stage still run
         parent.kill()
-        assert parent.stdout.read() == "DVC, which started this stage, is gone\ncleared up\n"
+        assert parent.stdout.read() == "the DVC that started this stage is gone\ncleaned up\n"

@@ -1,4 +1,4 @@
-"""A training that is asked to end."""
+"""SIGINT and SIGTERM are requests to stop; a second one ends the process."""
 
 import os
 import signal
@@ -9,12 +9,12 @@ from bukva.durability.signals import StopSignal
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_is_noted_and_a_second_one_ends_at_once(number, status):
-    reached = []
-    with pytest.raises(SystemExit) as exit_, StopSignal().heard() as asked:
-        assert asked.signal == 0
+def test_the_first_signal_is_noted_and_the_second_ends_the_process(number, status):
+    reached, stop = [], StopSignal()
+    with pytest.raises(SystemExit) as exit_, stop.caught():
+        assert stop.signal == 0
         os.kill(os.getpid(), number)
-        assert asked.signal == number
+        assert stop.signal == number
         reached.append("the first")
         os.kill(os.getpid(), number)
         reached.append("the second")
@@ -22,14 +22,19 @@ def test_a_signal_is_noted_and_a_second_one_ends_at_once(number, status):
     assert reached == ["the first"]
 
 
-def test_a_block_that_comes_to_its_end_all_the_same_ends_as_interrupted():
-    with pytest.raises(SystemExit) as exit_, StopSignal().heard():
-        os.kill(os.getpid(), signal.SIGINT)
-    assert exit_.value.code == 130
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_process_exits_with_the_status_of_the_signal_when_it_is_ready(number, status):
+    stop = StopSignal()
+    stop.exit_if_requested()
+    with stop.caught():
+        os.kill(os.getpid(), number)
+    with pytest.raises(SystemExit) as exit_:
+        stop.exit_if_requested()
+    assert exit_.value.code == status
 
 
-def test_signals_are_put_back():
+def test_the_former_handlers_are_restored():
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with StopSignal().heard():
-        pass
+    with pytest.raises(ZeroDivisionError), StopSignal().caught():
+        1 / 0  # noqa: B018
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before

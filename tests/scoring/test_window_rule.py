@@ -1,4 +1,4 @@
-"""Scoring against sums by hand."""
+"""Scoring against one forward pass for each character."""
 
 import math
 
@@ -27,7 +27,7 @@ def gpt():
     return GPT(GPTConfig(V, n_layer=1, n_head=1, n_embd=8, block_size=T, dropout=0.3))
 
 
-def by_hand(model, ids, stride):
+def score_one_by_one(model, ids, stride):
     """The window rule, one character and one forward pass at a time."""
     model.eval()
     nats = []
@@ -43,17 +43,17 @@ def by_hand(model, ids, stride):
 @pytest.mark.parametrize("stride", [1, 3, T])
 def test_every_character_but_the_first_is_scored_once_with_the_context_of_its_window(gpt, n, stride):
     ids = text(n)
-    np.testing.assert_allclose(nats_of(gpt, ids, T, stride), by_hand(gpt, ids, stride), atol=1e-5)
+    np.testing.assert_allclose(nats_of(gpt, ids, T, stride), score_one_by_one(gpt, ids, stride), atol=1e-5)
 
 
-def test_the_batches_do_not_matter(gpt, monkeypatch):
+def test_the_size_of_the_batches_does_not_matter(gpt, monkeypatch):
     ids = text(200)
     whole = nats_of(gpt, ids, T, stride_of(T))
     monkeypatch.setitem(scoring.BATCH_CHARS, "cpu", 3 * T)
     np.testing.assert_allclose(nats_of(gpt, ids, T, stride_of(T)), whole, atol=1e-5)
 
 
-def test_windows_mean_nothing_to_a_bigram():
+def test_windows_do_not_matter_to_a_bigram():
     torch.manual_seed(1)
     bigram, ids = Bigram(BigramConfig(V, 8)), text(50)
     logits = bigram.table.weight[torch.from_numpy(ids[:-1].astype(np.int64))]
@@ -68,22 +68,29 @@ def test_dropout_is_off_while_scoring_and_back_on_afterwards(gpt):
     assert gpt.training
 
 
-def test_a_uniform_model_needs_log2_v_bits():
+def test_a_uniform_model_scores_log2_v_bits():
     model = GPT(GPTConfig(V, 1, 1, 8, T, 0.0))
     torch.nn.init.zeros_(model.lm_head.weight)
-    score = Score.of(nats_of(model, text(99), T, stride_of(T)))
+    score = Score.of(nats_of(model, text(99), T, stride_of(T)), 98)
     assert score.bits_per_char == pytest.approx(math.log2(V), abs=1e-6)
     assert score.chars == 98
 
 
+def test_a_score_is_divided_by_characters_not_by_ids():
+    nats = np.array([1.0, 2.0, 3.0], np.float32)
+    assert Score.of(nats, 3).nats_per_char == 2.0
+    assert Score.of(nats, 6) == Score(1.0, 6)
+    assert Score(math.log(2), 6).bits_per_char == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(("n", "stride"), [(1, 3), (9, 0), (9, T + 1)])
-def test_what_cannot_be_scored_is_refused(gpt, n, stride):
+def test_a_text_or_stride_that_cannot_be_scored_is_an_error(gpt, n, stride):
     with pytest.raises(ValueError, match="cannot score"):
         nats_of(gpt, text(n), T, stride)
 
 
 @given(n=st.integers(2, 5000), wanted=st.integers(1, 5000))
-def test_evenly_spaced_runs_are_disjoint_and_hold_what_was_asked(n, wanted):
+def test_evenly_spaced_runs_are_disjoint_and_hold_enough_ids(n, wanted):
     runs = evenly_spaced(np.arange(n, dtype=np.uint16), wanted)
     assert sum(len(run) - 1 for run in runs) >= min(wanted, n - 1)
     together = np.concatenate(runs)

@@ -1,7 +1,6 @@
-"""The training loop: deterministic, resumable from its state, undisturbed by who watches."""
+"""The training loop: deterministic, resumable from its state, and not disturbed by its callbacks."""
 
 import copy
-import csv
 import dataclasses
 import math
 
@@ -9,101 +8,137 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from bukva.training.fit import fit
+from equality import same
+from tiny import CPU, SHAPE, TOKENIZER, Call, Record, T, V, recipe, run, splits, task
 
-from bukva.config.load import read_params
+from bukva.baselines.counts import count_pairs, cross_entropy
 from bukva.models.bigram import BigramConfig
 from bukva.models.gpt import GPTConfig
 from bukva.scoring.window_rule import Score, nats_of
-from bukva.training.curve import record
+from bukva.tokenizers.char import CharTokenizer
 from bukva.training.device import Machine
-from bukva.training.optimizers import build_optimizer
-from bukva.training.run import start, train
-from bukva.training.seeding import seed_step
+from bukva.training.run import Task, run_training, start
 from bukva.training.state import DivergedError
-from bukva.training.windows import Windows
-
-V, T = 7, 5
-CPU = Machine(torch.device("cpu"), torch.float32)
-SHAPE = GPTConfig(V, n_layer=1, n_head=1, n_embd=8, block_size=T, dropout=0.2)
 
 
-def recipe(**changes):
-    base = {
-        "optimizer": "adamw",
-        "n_steps": 10,
-        "eval_every": 4,
-        "batch_size": 3,
-        "learning_rate": 0.01,
-        "warmup_steps": 2,
-    }
-    return read_params().train_gpt.model_copy(update=base | changes)
+def scored(progress):
+    return {point.step: point.val_nats_per_char for point in progress if point.val_nats_per_char is not None}
 
 
-def parts(n=300):
-    ids = (np.random.default_rng(1).integers(2, size=n).cumsum() % V).astype(np.uint8)
-    return {"train": ids[:200], "val": ids[200:]}
+def scripted(task, values):
+    """The task with a given sequence of scores of val, so that no test depends on how a processor rounds."""
+    values = iter(values)
+    return dataclasses.replace(task, score_val=lambda model, group: next(values))
 
 
-def run(state, numbers, machine=CPU):
-    return list(fit(state, parts(), numbers, machine))
+def stop(state, progress):
+    state.stop_requested = True
 
 
-def test_the_val_split_is_scored_first_every_so_often_and_last():
-    scored = [progress.step for progress in run(start(SHAPE, recipe(), CPU), recipe()) if progress.val_nats_per_char]
-    assert scored == [0, 4, 8, 10]
+# ---- the loop
 
 
-def test_two_runs_are_equal_record_by_record():
-    assert run(start(SHAPE, recipe(), CPU), recipe()) == run(start(SHAPE, recipe(), CPU), recipe())
+def test_val_is_scored_before_the_first_update_every_eval_every_updates_and_after_the_last():
+    assert list(scored(run(task())[1])) == [0, 4, 8, 10]
 
 
-def test_another_seed_is_another_run():
-    assert run(start(SHAPE, recipe(), CPU), recipe())[-1] != run(start(SHAPE, recipe(seed=2), CPU), recipe(seed=2))[-1]
+def test_two_trainings_are_equal_update_by_update():
+    assert run(task())[1] == run(task())[1]
 
 
-@pytest.mark.parametrize("stop", [1, 3, 4, 7, 9])
+def test_another_seed_gives_another_training():
+    assert run(task())[1][-1] != run(task(seed=2))[1][-1]
+
+
+def test_callbacks_are_called_in_their_order():
+    order = []
+
+    class Named(Record):
+        def __init__(self, name):
+            super().__init__()
+            self.name = name
+
+        def on_start(self, state):
+            order.append((self.name, "on_start", state.step))
+
+        def on_update(self, state, progress):
+            order.append((self.name, "on_update", progress.step))
+
+        def on_end(self, state):
+            order.append((self.name, "on_end", state.step))
+
+    trained = task(n_steps=2, eval_every=2)
+    run_training(trained, start(trained), [Named("a"), Named("b")])
+    calls = [("on_start", 0), ("on_update", 0), ("on_update", 1), ("on_update", 2), ("on_end", 2)]
+    assert order == [(name, *call) for call in calls for name in ("a", "b")]
+
+
+def test_a_callback_sees_the_state_after_the_update_that_it_is_called_for():
+    record, trained = Record(), task()
+    run_training(trained, start(trained), [record])
+    assert [step for name, step in record.calls if name == "on_update"] == [p.step for p in record.progress]
+
+
+@pytest.mark.parametrize("step", [0, 3, 4])
+def test_a_stop_request_ends_the_loop_before_the_next_update_and_without_on_end(step):
+    trained, first, last = task(), Call(step, stop), Record()
+    state = start(trained)
+    run_training(trained, state, [first, last])
+    assert state.step == step
+    assert last.calls == first.calls == [("on_start", 0), *(("on_update", i) for i in range(step + 1))]
+
+
+def test_a_stop_request_at_the_last_update_leaves_out_on_end():
+    trained, last = task(), Record()
+    run_training(trained, start(trained), [Call(10, stop), last])
+    assert last.calls[-1] == ("on_update", 10)
+
+
+@pytest.mark.parametrize("step", [1, 3, 4, 7, 9])
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_stopping_saving_and_going_on_changes_nothing(stop, optimizer):
-    numbers = recipe(optimizer=optimizer)
-    whole_state = start(SHAPE, numbers, CPU)
-    whole = run(whole_state, numbers)
-
-    first = start(SHAPE, numbers, CPU)
-    updates = fit(first, parts(), numbers, CPU)
-    before = [next(updates) for _ in range(stop + 1)]  # the scoring before the first update, then the updates
+def test_a_training_that_is_stopped_saved_and_resumed_equals_a_whole_one(step, optimizer):
+    trained = task(optimizer=optimizer)
+    whole, progress = run(trained)
+    first, before = run(trained, callbacks=[Call(step, stop)])
     saved = copy.deepcopy(first.state_dict())
     torch.manual_seed(99)  # whatever happened in between
-    second = start(SHAPE, recipe(seed=5, optimizer=optimizer), CPU)
+    second = start(task(optimizer=optimizer, seed=5))
     second.load_state_dict(saved)
-    after = run(second, numbers)
-
-    assert before + after == whole
-    for name, tensor in whole_state.weights().items():
-        assert torch.equal(tensor, second.weights()[name]), name
-        assert torch.equal(whole_state.best_weights[name], second.best_weights[name]), name
+    _, after = run(trained, second)
+    assert before + after == progress
+    same(second.state_dict(), whole.state_dict())
 
 
-def test_who_watches_disturbs_nothing():
-    state = start(SHAPE, recipe(), CPU)
-    watched = []
-    for progress in fit(state, parts(), recipe(), CPU):
-        torch.rand(7)
-        nats_of(state.model, parts()["val"], T, 1)
-        watched.append(progress)
-    assert watched == run(start(SHAPE, recipe(), CPU), recipe())
+def test_a_callback_that_scores_and_draws_random_numbers_changes_nothing():
+    class Curious(Record):
+        def on_update(self, state, progress):
+            super().on_update(state, progress)
+            torch.rand(7)
+            nats_of(state.model, splits()["val"], T, 1)
+
+    curious = Curious()
+    run(task(), callbacks=[curious])
+    assert curious.progress == run(task())[1]
 
 
-def test_the_first_update_is_adamws():
-    numbers = recipe(n_steps=1, weight_decay=0.3, warmup_steps=0, grad_clip=0.0)
-    state = start(GPTConfig(V, 1, 1, 8, T, dropout=0.0), numbers, CPU)
+def test_scoring_more_often_does_not_change_the_weights():
+    often, rarely = (run(task(eval_every=every))[0] for every in (1, 10))
+    same(often.weights(), rarely.weights())
+
+
+# ---- one update
+
+
+def test_the_first_update_is_that_of_adamw():
+    trained = task(
+        GPTConfig(V, 1, 1, 8, T, dropout=0.0), n_steps=1, eval_every=1, weight_decay=0.3, warmup_steps=0, grad_clip=0.0
+    )
+    state = start(trained)
     before = state.weights()
-    from bukva.training.windows import Windows
-
-    x, y = Windows(parts()["train"], T, 3, "epoch", numbers.seed).batch(1)
+    x, y = trained.windows.batch(1)
     F.cross_entropy(state.model(x).flatten(0, 1), y.flatten()).backward()
     gradients = {name: parameter.grad.clone() for name, parameter in state.model.named_parameters()}
-    run(state, numbers)
+    run(trained, state)
     for name, after in state.weights().items():
         decayed = before[name] * (1 - 0.01 * 0.3 * (before[name].dim() >= 2))
         # Adam's first step is the sign of the gradient, where it is not tiny
@@ -111,131 +146,193 @@ def test_the_first_update_is_adamws():
         torch.testing.assert_close(after, expected, rtol=0, atol=1e-5)
 
 
-def test_only_matrices_decay():
-    model = start(SHAPE, recipe(), CPU).model
-    matrices, vectors = build_optimizer(model, recipe(weight_decay=0.3)).param_groups
-    assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.3, 0.0)
-    assert all(parameter.dim() >= 2 for parameter in matrices["params"])
-    assert all(parameter.dim() < 2 for parameter in vectors["params"])
-    assert len(matrices["params"]) + len(vectors["params"]) == len(list(model.parameters()))
-
-
 def test_clipping_bounds_the_gradient():
-    state = start(SHAPE, recipe(), CPU)
-    next(updates := fit(state, parts(), recipe(grad_clip=1e-3), CPU))
-    next(updates)
+    state, _ = run(task(n_steps=2, eval_every=2, grad_clip=1e-3))
     total = torch.stack([parameter.grad.norm() for parameter in state.model.parameters()]).norm()
     assert total.item() == pytest.approx(1e-3, rel=1e-3)
-
-
-def test_the_best_weights_are_those_of_the_best_score():
-    numbers = recipe(n_steps=60, eval_every=5, learning_rate=1.0, decay_to=1.0)
-    state = start(SHAPE, numbers, CPU)
-    scores = {p.step: p.val_nats_per_char for p in run(state, numbers) if p.val_nats_per_char is not None}
-    assert state.best_val == min(scores.values()) == scores[state.best_step]
-    assert state.best_step < 60
-    state.model.load_state_dict(state.best_weights)
-    val = Score.of(nats_of(state.model, parts()["val"], T, T // 2)).nats_per_char
-    assert val == pytest.approx(state.best_val, abs=1e-6)
-
-
-def test_it_learns():
-    numbers = recipe(n_steps=150, eval_every=150, batch_size=8)
-    first, *_, last = run(start(SHAPE, numbers, CPU), numbers)
-    assert first.val_nats_per_char == pytest.approx(math.log(V), abs=0.1)
-    assert last.val_nats_per_char < 1.0  # each character is followed by itself or the next one: ln 2 at best
-
-
-def test_a_loss_that_is_not_a_number_is_one_sentence():
-    numbers = recipe(learning_rate=1e30, warmup_steps=0, grad_clip=0.0)
-    with pytest.raises(
-        DivergedError, match=r"^the training diverged at step 4, learning rate 6.67e\+29: the loss is no num"
-    ):
-        run(start(SHAPE, numbers, CPU), numbers)
-
-
-def test_a_loss_that_explodes_is_one_sentence():
-    numbers = recipe(learning_rate=100.0, warmup_steps=0, grad_clip=0.0)
-    words = (
-        r"^the training diverged at step 4, learning rate 66.7: train is \d[\d.e+]+ nats per character, and was 1\.9"
-    )
-    with pytest.raises(DivergedError, match=words):
-        run(start(SHAPE, numbers, CPU), numbers)
-
-
-def test_a_val_that_rises_by_overfitting_is_no_explosion():
-    state, scores = start(SHAPE, recipe(), CPU), iter([1.0, 99.0, 999.0, 9999.0])
-    windows = Windows(parts()["train"], T, 3, "epoch", 1)
-    list(train(state, windows, lambda: next(scores), recipe(), CPU))
-    assert state.best_val == 1.0
-
-
-def test_bf16_follows_fp32():
-    half = Machine(torch.device("cpu"), torch.bfloat16)
-    exact, rounded = run(start(SHAPE, recipe(), CPU), recipe()), run(start(SHAPE, recipe(), half), recipe(), half)
-    assert exact[-1] != rounded[-1]
-    assert rounded[-1].val_nats_per_char == pytest.approx(exact[-1].val_nats_per_char, abs=0.02)
-
-
-def test_dropout_of_one_step_depends_on_seed_and_step():
-    drawn = []
-    for seed, step in [(1, 1), (1, 2), (2, 1), (1, 1)]:
-        seed_step(seed, step)
-        drawn.append(torch.rand(3).tolist())
-    assert drawn[0] == drawn[3]
-    assert drawn[0] != drawn[1] != drawn[2]
-
-
-def test_the_bigram_comes_close_to_the_exact_table():
-    from bukva.baselines.counts import count_pairs, cross_entropy
-
-    numbers = recipe(n_steps=300, batch_size=16, learning_rate=0.2, decay_to=0.0, weight_decay=0.0, eval_every=300)
-    state = start(BigramConfig(V, block_size=8), numbers, CPU)
-    run(state, numbers)
-    pairs = count_pairs(parts()["train"], V)
-    trained = Score.of(nats_of(state.model, parts()["train"], 8, 4)).nats_per_char
-    assert cross_entropy(pairs, pairs) - 1e-6 <= trained <= cross_entropy(pairs, pairs) + 0.01
-
-
-def test_the_curve_is_a_table_of_the_scorings(tmp_path):
-    state = start(SHAPE, recipe(), CPU)
-    updates = fit(state, parts(), recipe(), CPU)
-    record(tmp_path / "curve.csv", state, (progress for progress in updates if progress.val_nats_per_char is not None))
-    scored = state.scored
-    rows = list(csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()))
-    assert list(rows[0]) == ["step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "learning_rate"]
-    assert [int(row["step"]) for row in rows] == [0, 4, 8, 10]
-    assert [int(row["chars_seen"]) for row in rows] == [0, 60, 120, 150]
-    assert rows[0]["train_nats_per_char"] == ""
-    assert float(rows[3]["val_nats_per_char"]) == scored[3].val_nats_per_char
 
 
 @pytest.mark.parametrize("micro_batches", [2, 3, 6])
 def test_micro_batches_add_up_to_the_batch(micro_batches):
     shape = dataclasses.replace(SHAPE, dropout=0.0)
-    whole, parted = recipe(batch_size=6), recipe(batch_size=6, micro_batches=micro_batches)
-    for ours, theirs in zip(run(start(shape, parted, CPU), parted), run(start(shape, whole, CPU), whole), strict=True):
+    split, whole = (run(task(shape, batch_size=6, micro_batches=n))[1] for n in (micro_batches, 1))
+    for ours, theirs in zip(split, whole, strict=True):
         assert ours.val_nats_per_char == pytest.approx(theirs.val_nats_per_char, abs=1e-5)
         assert ours.train_nats_per_char == pytest.approx(theirs.train_nats_per_char, abs=1e-5)
 
 
-def test_patience_ends_a_training_that_no_longer_gets_better():
-    numbers = recipe(n_steps=60, eval_every=4, warmup_steps=0, learning_rate=1.0, decay_to=1.0, patience=3)
-    state = start(SHAPE, numbers, CPU)
-    progress = run(state, numbers)
-    scores = {p.step: p.val_nats_per_char for p in progress if p.val_nats_per_char is not None}
-    best = min(scores, key=scores.get)
-    assert state.best_step == best
-    assert progress[-1].step == state.step == best + 3 * 4 < 60
-    endless = run(start(SHAPE, numbers, CPU), numbers.model_copy(update={"patience": 0}))
-    assert endless[-1].step == 60
-    assert endless[: len(progress)] == progress
+def test_bf16_follows_float32():
+    half = Machine(torch.device("cpu"), torch.bfloat16)
+    exact, rounded = run(task())[1], run(task(machine=half))[1]
+    assert exact[-1] != rounded[-1]
+    assert rounded[-1].val_nats_per_char == pytest.approx(exact[-1].val_nats_per_char, abs=0.02)
 
 
-def test_a_training_out_of_patience_stays_ended():
-    numbers = recipe(n_steps=60, eval_every=4, warmup_steps=0, learning_rate=1.0, decay_to=1.0, patience=3)
-    state = start(SHAPE, numbers, CPU)
-    run(state, numbers)
-    ended = state.step
-    assert run(state, numbers) == []
-    assert state.step == ended
+# ---- scores, best weights, patience
+
+
+class Weights(Record):
+    """Keeps the weights after each update."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = {}
+
+    def on_update(self, state, progress):
+        self.weights[progress.step] = state.weights()
+
+
+def test_the_best_weights_are_those_of_the_best_score():
+    kept = Weights()
+    state, _ = run(scripted(task(), [5.0, 4.0, 4.5, 4.0]), callbacks=[kept])  # of two equal ones the first
+    assert (state.best_val, state.best_step) == (4.0, 4)
+    same(state.best_weights, kept.weights[4])
+
+
+def test_the_best_weights_have_the_best_score():
+    state, progress = run(task())
+    assert state.best_val == min(scored(progress).values())
+    state.model.load_state_dict(state.best_weights)
+    val = Score.of(nats_of(state.model, splits()["val"], T, T // 2), 99).nats_per_char
+    assert val == pytest.approx(state.best_val, abs=1e-6)
+
+
+def test_the_train_loss_is_the_mean_over_the_updates_since_the_last_scoring():
+    nats = run(task(eval_every=1))[1]
+    each = {point.step: point.train_nats_per_char for point in nats}
+    points = {point.step: point.train_nats_per_char for point in run(task())[0].curve}
+    assert points[0] is None
+    for step, before in ((4, 0), (8, 4), (10, 8)):
+        assert points[step] == pytest.approx(np.mean([each[i] for i in range(before + 1, step + 1)]), abs=1e-9)
+
+
+def test_patience_ends_a_training_after_so_many_scorings_without_improvement():
+    scores = [3.0, 2.0, 2.5, 1.0, 1.5, 1.0, 1.2, 0.1]
+    state, progress = run(scripted(task(n_steps=60, patience=3), scores))
+    assert (state.best_step, state.step) == (12, 24)  # the sixth score equals the best, and does not improve on it
+    patient, longer = run(scripted(task(n_steps=60, patience=0), scores + [9.0] * 8))
+    assert (patient.best_step, patient.step) == (28, 60)
+    assert longer[: len(progress)] == progress
+
+
+def test_a_training_that_is_out_of_patience_stays_ended():
+    ended = task(n_steps=60, patience=1)
+    state, _ = run(scripted(ended, [1.0, 2.0]))
+    again, last = copy.deepcopy(state), Record()
+    run_training(scripted(ended, []), again, [last])
+    assert last.calls == [("on_start", 4), ("on_end", 4)]
+    same(again.state_dict(), state.state_dict())
+
+
+# ---- divergence
+
+
+def test_a_nan_loss_is_reported_in_one_sentence():
+    words = r"^the training diverged at step 4, learning rate 6.67e\+29: the loss is NaN or infinite \(train nan, val"
+    with pytest.raises(DivergedError, match=words):
+        run(task(learning_rate=1e30, warmup_steps=0, grad_clip=0.0))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_val_score_that_is_not_finite_is_a_divergence(value):
+    with pytest.raises(DivergedError, match=rf"diverged at step 0, learning rate 0: the loss is .* val {value}"):
+        run(scripted(task(), [value]))
+
+
+def test_an_exploding_loss_is_reported_in_one_sentence():
+    words = r"^the training diverged at step 4, learning rate 66.7: train is \d[\d.e+]+ nats per character, and was 1\."
+    with pytest.raises(DivergedError, match=words):
+        run(task(learning_rate=100.0, warmup_steps=0, grad_clip=0.0))
+
+
+def test_a_val_loss_that_rises_by_overfitting_is_not_a_divergence():
+    state, _ = run(scripted(task(), [1.0, 99.0, 999.0, 9999.0]))
+    assert state.best_val == 1.0
+
+
+# ---- learning
+
+
+def test_a_gpt_learns():
+    first, *_, last = run(task(n_steps=150, eval_every=150, batch_size=8))[1]
+    assert first.val_nats_per_char == pytest.approx(math.log(V), abs=0.1)
+    assert last.val_nats_per_char < 1.0  # each character is followed by itself or the next one: ln 2 at best
+
+
+def test_the_bigram_comes_close_to_the_exact_table():
+    state, _ = run(
+        task(
+            BigramConfig(V, block_size=8),
+            n_steps=300,
+            batch_size=16,
+            learning_rate=0.2,
+            decay_to=0.0,
+            weight_decay=0.0,
+            eval_every=300,
+        )
+    )
+    pairs = count_pairs(splits()["train"], V)
+    trained = Score.of(nats_of(state.model, splits()["train"], 8, 4), 199).nats_per_char
+    assert cross_entropy(pairs, pairs) - 1e-6 <= trained <= cross_entropy(pairs, pairs) + 0.01
+
+
+# ---- tokenizers whose ids stand for several characters
+
+
+class OfTwo(CharTokenizer):
+    """Each id stands for two characters."""
+
+    def chars_of(self, ids):
+        return 2 * super().chars_of(ids)
+
+
+class OfAny(CharTokenizer):
+    """Id i stands for i + 1 characters."""
+
+    def chars_of(self, ids):
+        return np.asarray(ids, np.int64) + 1
+
+
+def test_with_two_characters_for_each_id_losses_halve_and_characters_double():
+    ones, twos = run(task())[1], run(task(tokenizer=OfTwo(TOKENIZER.chars)))[1]
+    for one, two in zip(ones, twos, strict=True):
+        assert (two.step, two.learning_rate, two.chars_seen) == (one.step, one.learning_rate, 2 * one.chars_seen)
+        for name in ("train_nats_per_char", "val_nats_per_char", "best_val_nats_per_char"):
+            value = getattr(one, name)
+            assert getattr(two, name) == (None if value is None else value / 2)
+
+
+def test_scores_are_divided_by_the_characters_that_the_scored_ids_stand_for():
+    plain, weighted = task(), task(tokenizer=OfAny(TOKENIZER.chars))
+    model, val, train = start(plain).model, splits()["val"], splits()["train"]
+    ratio = plain.score_val(model, plain.group) / weighted.score_val(model, weighted.group)
+    assert ratio == pytest.approx((val[1:].astype(int) + 1).mean())  # the first id is not scored
+    assert weighted.chars_per_id == pytest.approx((train.astype(int) + 1).mean())
+    assert weighted.chars_seen(7) == round(7 * 3 * T * weighted.chars_per_id)
+
+
+def test_a_task_scores_val_by_the_window_rule():
+    plain = task()
+    model = start(plain).model
+    expected = Score.of(nats_of(model, splits()["val"], T, T // 2), 99).nats_per_char
+    assert plain.score_val(model, plain.group) == expected
+
+
+def test_a_task_may_build_any_model():
+    plain = task()
+    zeros = dataclasses.replace(plain, build=lambda: _with_zero_head(plain.build()))
+    assert run(zeros)[1][0].val_nats_per_char == pytest.approx(math.log(V), abs=1e-6)
+
+
+def _with_zero_head(model):
+    torch.nn.init.zeros_(model.lm_head.weight)
+    return model
+
+
+def test_the_initial_weights_are_a_function_of_shape_and_seed():
+    weights = []
+    for seed in (1, 1, 2):
+        torch.rand(3)
+        weights.append(start(Task.of(SHAPE, splits(), TOKENIZER, recipe(seed=seed), CPU)).weights())
+    same(weights[0], weights[1])
+    assert any(not torch.equal(weights[0][name], weights[2][name]) for name in weights[0])

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bukva.training.windows import Windows, ahead
+from bukva.training.windows import Windows, prefetched
 
 T, B = 5, 3
 
@@ -79,26 +79,40 @@ def test_shares_of_a_batch_are_the_batch(size):
         assert torch.equal(torch.cat([share[number] for share in shares]), whole.batch(5)[number])
 
 
-def test_batches_come_ahead_in_their_order():
-    asked = []
+class Watched(Windows):
+    """Windows that note which steps were read, and cannot read one of them."""
 
-    def batch(step):
-        asked.append(step)
-        return step
+    def __init__(self, unreadable=None):
+        super().__init__(np.arange(101, dtype=np.uint16), T, 6, "epoch", 1)
+        self.read, self.unreadable = [], unreadable
 
-    taken = [(step, list(asked)) for step in ahead(batch, range(3, 8))]
-    assert [step for step, _ in taken] == [3, 4, 5, 6, 7]
-    assert asked == [3, 4, 5, 6, 7]
-    assert list(ahead(batch, range(5, 5))) == []
-
-
-def test_a_batch_that_cannot_be_fetched_is_an_error_where_it_is_used():
-    def batch(step):
-        if step == 4:
+    def share(self, step, rank, size):
+        self.read.append(step)
+        if step == self.unreadable:
             raise OSError("the disk is gone")
-        return step
+        return super().share(step, rank, size)
 
-    batches = ahead(batch, range(3, 6))
-    assert next(batches) == 3
+
+def test_batches_are_prefetched_in_their_order():
+    watched = Watched()
+    for step, batch in prefetched(watched, range(3, 8), rank=1, size=2):
+        assert step in watched.read
+        for ids, expected in zip(batch, watched.batch(step), strict=True):
+            assert torch.equal(ids, expected.chunk(2)[1])
+    assert watched.read == [3, 4, 5, 6, 7]
+    assert list(prefetched(watched, range(5, 5))) == []
+
+
+def test_a_batch_that_cannot_be_read_is_an_error_where_it_is_used():
+    batches = prefetched(Watched(unreadable=4), range(3, 6))
+    assert next(batches)[0] == 3
     with pytest.raises(OSError, match="the disk is gone"):
         next(batches)
+
+
+def test_a_loop_that_ends_early_ends_the_prefetching():
+    watched = Watched()
+    for step, _ in prefetched(watched, range(1, 1000)):
+        if step == 3:
+            break
+    assert watched.read in ([1, 2, 3], [1, 2, 3, 4])

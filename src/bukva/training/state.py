@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from bukva.base.errors import BukvaError
-from bukva.base.text import describe
 from bukva.models.base import LanguageModel
-from bukva.models.tensors import Tensors, first_mismatch
+from bukva.models.tensors import Tensors, describe, first_mismatch
 from bukva.training.optimizers.several import Optimizers
 
 
@@ -93,13 +92,19 @@ class TrainState:
                 raise DivergedError(self.step, learning_rate, f"{name} is NaN or infinite")
 
     def mismatch(self, saved: Any) -> str:
-        """Why this is not a saved state of this training, as half a sentence; empty if it is. It may be any tree."""
+        """Why this is not a saved state of this training, as half a sentence; empty if it is.
+
+        Raises:
+            LookupError, TypeError, AttributeError: it is not a saved state at all.
+        """
         wanted = self.state_dict()
         if saved.keys() != wanted.keys():
             return f"it has {', '.join(map(str, saved))}"
-        for part in ("model", "best_weights"):
-            if mismatch := first_mismatch(saved[part], wanted[part]):
-                return f"{part}, {mismatch}"
+        for name in ("model", "best_weights"):
+            if mismatch := first_mismatch(saved[name], wanted[name]):
+                return f"{name}, {mismatch}"
+        if mismatch := first_mismatch({"train_nats": saved["train_nats"]}, {"train_nats": self.train_nats}):
+            return mismatch
         for name in ("step", "updates", "best_step", "best_val"):
             if not isinstance(saved[name], int | float):
                 return f"{name}: {describe(saved[name])}"
@@ -107,7 +112,10 @@ class TrainState:
         return self._mismatch_of_optimizers(saved["optimizer"])
 
     def _mismatch_of_optimizers(self, saved: list[dict[str, Any]]) -> str:
-        for found, optimizer in zip(saved, self.optimizer.optimizers, strict=True):
+        optimizers = self.optimizer.optimizers
+        if len(saved) != len(optimizers):
+            return f"optimizer: {len(saved)} of them, not {len(optimizers)}"
+        for found, optimizer in zip(saved, optimizers, strict=True):
             parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
             groups = [group["params"] for group in optimizer.state_dict()["param_groups"]]
             if [group["params"] for group in found["param_groups"]] != groups:

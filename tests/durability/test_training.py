@@ -1,0 +1,258 @@
+"""An interrupted training ends in the same bytes as an uninterrupted one, and reports where it resumed."""
+
+import contextlib
+import os
+import re
+import signal
+
+import pytest
+import torch
+from equality import same
+from tiny import SHAPE, TOKENIZER, Call, Record, recipe, run, splits
+from tiny import CPU as MACHINE
+
+from bukva.durability import cleanup
+from bukva.durability.checkpoints import Checkpoints
+from bukva.durability.packing import unpack
+from bukva.durability.signals import StopSignal
+from bukva.durability.training import Durability, restore
+from bukva.training.run import Task, run_training, start
+from bukva.training.state import DivergedError
+from bukva.training.windows import Windows
+
+STAGE = "train-gpt"
+
+
+def task(**changes):
+    """A training that dropout, warm-up and a partial last interval make hard to resume."""
+    changes = {"n_steps": 17, "optimizer": "muon", "learning_rate": 0.004} | changes
+    return Task.of(SHAPE, splits(), TOKENIZER, recipe(**changes), MACHINE)
+
+
+@pytest.fixture
+def checkpoints(tmp_path, monkeypatch):
+    """Checkpoints after every update."""
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", "0")
+    return Checkpoints(STAGE, {"train_gpt.seed": 1})
+
+
+class KilledError(Exception):
+    """Ends a training as a kill does."""
+
+
+def kill(state, progress):
+    raise KilledError
+
+
+def trained(state, checkpoints, task, killed_after=None):
+    """Train, and be killed in the update after `killed_after`, before its checkpoint."""
+    killer = Call(None if killed_after is None else killed_after + 1, kill)
+    with contextlib.suppress(KilledError):
+        run_training(task, state, [killer, Durability(checkpoints, StopSignal())])
+    return state
+
+
+def resumed(checkpoints, task):
+    """The state as another process of the same command restores it."""
+    state = start(task)
+    restore(state, checkpoints, rank=0, broadcast=lambda content: content)
+    return state
+
+
+def saved_steps(checkpoints):
+    return [int(file.name[:9]) for file in sorted(checkpoints.folder.glob("*.safetensors"))]
+
+
+# ---- restore
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("killed_after", [0, 1, 3, 4, 5, 16, 17])
+def test_a_killed_training_ends_as_an_uninterrupted_one(checkpoints, optimizer, killed_after):
+    numbers = task(optimizer=optimizer)
+    whole, _ = run(numbers)
+    trained(start(numbers), checkpoints, numbers, killed_after)
+    second = resumed(checkpoints, numbers)
+    assert second.step == killed_after
+    trained(second, checkpoints, numbers)
+    same(second.state_dict(), whole.state_dict())
+
+
+def test_it_reports_where_it_resumes_or_why_it_starts_from_the_start(checkpoints, capsys):
+    state = resumed(checkpoints, task())
+    assert capsys.readouterr().err == "from the start: nothing was interrupted\n"
+    trained(state, checkpoints, task(), killed_after=6)
+    resumed(checkpoints, task())
+    assert capsys.readouterr().err == "resumed at step 6\n"
+
+
+def test_every_process_restores_what_rank_0_has_read(checkpoints, capsys):
+    first = trained(start(task()), checkpoints, task(), killed_after=9)
+    capsys.readouterr()
+    messages = []
+
+    def broadcast_from_0(content):
+        messages.append(content)
+        return content
+
+    leader, other, unread = start(task()), start(task()), Checkpoints(STAGE, {"another": "machine"})
+    restore(leader, checkpoints, 0, broadcast_from_0)
+    restore(other, unread, 1, lambda content: content or messages[0])
+    same(leader.state_dict(), other.state_dict())
+    assert leader.step == 9 == first.step - 1
+    assert capsys.readouterr().err == "resumed at step 9\n"  # once
+
+
+def test_every_epoch_has_each_window_once_in_an_interrupted_training(checkpoints, monkeypatch):
+    numbers, read = task(batch_size=7, n_steps=23), []
+    batch = Windows.batch
+
+    def watched(self, step):
+        read.append((step, self.starts(step).tolist()))
+        return batch(self, step)
+
+    monkeypatch.setattr(Windows, "batch", watched)
+    for killed_after in (2, 3, 11, None):
+        trained(resumed(checkpoints, numbers), checkpoints, numbers, killed_after)
+    learned = dict(read)  # a batch that was read before the kill is read again, and must be the same
+    assert all(learned[step] == starts for step, starts in read)
+    windows = numbers.windows
+    order = [at for step in range(1, 24) for at in learned[step]]
+    for epoch in range(len(order) // windows.n_windows):
+        starts = order[epoch * windows.n_windows : (epoch + 1) * windows.n_windows]
+        assert len(set(starts)) == windows.n_windows
+        assert len({at % SHAPE.block_size for at in starts}) == 1  # side by side
+
+
+def test_a_training_that_ended_early_ends_at_once_when_it_is_resumed(checkpoints):
+    """Patience ended it: val does not improve, because the weights do not change at a learning rate of 0."""
+    numbers = task(patience=1, learning_rate=0.0)
+    ended = trained(start(numbers), checkpoints, numbers)
+    assert ended.step == 4
+    again, last = resumed(checkpoints, numbers), Record()
+    run_training(numbers, again, [last, Durability(checkpoints, StopSignal())])
+    assert last.calls == [("on_start", 4), ("on_end", 4)]
+    same(again.state_dict(), ended.state_dict())
+
+
+def edited(checkpoints, edit):
+    """Add a checkpoint with other content and the digest of that content."""
+    step, state = checkpoints.step, unpack(checkpoints.last(lambda _: ""))
+    edit(state)
+    checkpoints.write(step + 1, state)
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (lambda state: state.pop("updates"), "it has model, optimizer, step, train_nats"),
+        (lambda state: state["model"].pop("wte.weight"), r"model, wte.weight is absent, not float32 \(7, 8\)"),
+        (lambda state: state["model"].update(other=torch.ones(1)), r"model, other is float32 \(1,\), not absent"),
+        (lambda state: state["model"].update({"wte.weight": torch.ones(8, 7)}), r"\(8, 7\), not float32 \(7, 8\)"),
+        (lambda state: state["best_weights"].update({"wte.weight": torch.ones(7, 8).half()}), "best_weights, .*16"),
+        (lambda state: state.update(train_nats=1.5), r"train_nats is float, not float64 \(\)"),
+        (lambda state: state.update(step="9"), "step: str"),
+        (lambda state: state.update(best_val=torch.ones(2)), r"best_val: float32 \(2,\)"),
+        (lambda state: state["curve"].append({"step": 1, "colour": 2}), "colour"),
+        (lambda state: state["optimizer"].pop(), "optimizer: 1 of them, not 2"),
+        (lambda state: state["optimizer"][0]["state"][0].update(momentum=torch.ones(3)), "optimizer, momentum of"),
+        (lambda state: state["optimizer"][1]["param_groups"].pop(), "other groups"),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_of_another_training_is_set_aside_with_the_reason(checkpoints, edit, reason, capsys):
+    trained(start(task()), checkpoints, task(), killed_after=9)
+    edited(checkpoints, edit)
+    assert resumed(checkpoints, task()).step == 9
+    printed = capsys.readouterr().err
+    assert re.search(reason, printed), printed
+
+
+# ---- save
+
+
+def test_the_first_and_the_last_state_are_saved_however_rare_checkpoints_are(checkpoints):
+    checkpoints.seconds = 3600.0
+    trained(start(task()), checkpoints, task(), killed_after=9)
+    assert saved_steps(checkpoints) == [0]
+    state = trained(resumed(checkpoints, task()), checkpoints, task())
+    assert saved_steps(checkpoints) == [0, 17]
+    same(resumed(checkpoints, task()).state_dict(), state.state_dict())
+
+
+def test_a_restored_state_is_not_saved_again_at_once(checkpoints):
+    trained(start(task()), checkpoints, task(), killed_after=9)
+    assert saved_steps(checkpoints) == [8, 9]
+    checkpoints.seconds = 3600.0
+    trained(resumed(checkpoints, task()), checkpoints, task(), killed_after=12)
+    assert saved_steps(checkpoints) == [8, 9]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_lets_the_update_end_and_saves_it(checkpoints, number, status, capsys):
+    checkpoints.seconds = 3600.0
+    state, last, stop = start(task()), Record(), StopSignal()
+    with stop.caught():
+        send = Call(5, lambda state, progress: os.kill(os.getpid(), number))
+        run_training(task(), state, [send, Durability(checkpoints, stop), last])
+    assert state.stop_requested
+    assert last.calls[-1] == ("on_update", 5)
+    with pytest.raises(SystemExit) as exit_:
+        stop.exit_if_requested()
+    assert exit_.value.code == status
+    printed = "interrupted after step 5: the checkpoint is saved; give the same command to resume\n"
+    assert capsys.readouterr().err == printed
+    again = resumed(checkpoints, task())
+    assert (again.step, again.stop_requested) == (5, False)
+
+
+def test_an_interruption_without_a_checkpoint_is_reported(checkpoints, monkeypatch, capsys):
+    monkeypatch.setattr(Checkpoints, "write", lambda *_: False)
+    stop = StopSignal()
+    stop.signal = signal.SIGTERM
+    state, _ = run(task(), callbacks=[Durability(checkpoints, stop)])
+    assert state.step == 0
+    assert capsys.readouterr().err == "interrupted after step 0: no checkpoint was saved\n"
+
+
+@pytest.mark.parametrize("where", ["weights", "loss"])
+def test_a_state_with_nan_is_not_saved_and_stops_the_training(checkpoints, where):
+    def damage(state, progress):
+        with torch.no_grad():
+            (next(state.model.parameters()) if where == "weights" else state.train_nats).fill_(float("nan"))
+
+    numbers, durability = task(learning_rate=0.125), Durability(checkpoints, StopSignal())
+    words = r"^the training diverged at step 5, learning rate 0\.\d+: .* is NaN or infinite$"
+    with pytest.raises(DivergedError, match=words):
+        run(numbers, callbacks=[Call(5, damage), durability])
+    assert durability.last_good(2) == "the last good checkpoint, of step 4, has the best weights, of step 2"
+    again = resumed(checkpoints, numbers)
+    assert again.step == 4
+    again.check_finite(0.0)
+
+
+@pytest.mark.parametrize("rate", [1e4, 1e30])
+def test_an_exploding_loss_stops_the_training_at_the_next_scoring(checkpoints, rate):
+    checkpoints.seconds = 3600.0
+    numbers, durability = (
+        task(optimizer="adamw", learning_rate=rate, grad_clip=0.0),
+        Durability(checkpoints, StopSignal()),
+    )
+    with pytest.raises(DivergedError, match=r"diverged at step 4, learning rate .*e\+\d+: "):
+        run(numbers, callbacks=[durability])
+    assert saved_steps(checkpoints) == [0]
+    assert durability.last_good(0) == "the last good checkpoint, of step 0, has the best weights, of step 0"
+
+
+def test_without_any_checkpoint_there_is_no_last_good_one(checkpoints):
+    assert Durability(checkpoints, StopSignal()).last_good(0) == "there is no checkpoint"
+
+
+# ---- finish
+
+
+def test_finish_hands_stage_curve_and_folder_to_the_cleanup(checkpoints, monkeypatch, tmp_path):
+    handed = []
+    monkeypatch.setattr(cleanup, "finish", lambda *arguments: handed.append(arguments))
+    Durability(checkpoints, StopSignal()).finish(tmp_path / "curve.csv")
+    assert handed == [(STAGE, tmp_path / "curve.csv", checkpoints.folder)]

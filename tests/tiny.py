@@ -1,0 +1,77 @@
+"""A training that takes milliseconds: a narrow GPT on 300 characters, of which each is followed by one of two."""
+
+import numpy as np
+import torch
+
+from bukva.config.load import read_params
+from bukva.models.gpt import GPTConfig
+from bukva.tokenizers.char import CharTokenizer
+from bukva.training.device import Machine
+from bukva.training.run import Task, run_training, start
+
+V, T = 7, 5
+CPU = Machine(torch.device("cpu"), torch.float32)
+SHAPE = GPTConfig(V, n_layer=1, n_head=1, n_embd=8, block_size=T, dropout=0.2)
+TOKENIZER = CharTokenizer(list("абвгдеж"))
+RECIPE = {
+    "optimizer": "adamw",
+    "n_steps": 10,
+    "eval_every": 4,
+    "batch_size": 3,
+    "learning_rate": 0.01,
+    "warmup_steps": 2,
+}
+
+
+def recipe(**changes):
+    """Section train_gpt of params.yaml, made tiny, with changes."""
+    return read_params().train_gpt.model_copy(update=RECIPE | changes)
+
+
+def splits():
+    """200 ids of train and 100 of val."""
+    ids = (np.random.default_rng(1).integers(2, size=300).cumsum() % V).astype(np.uint8)
+    return {"train": ids[:200], "val": ids[200:]}
+
+
+def task(config=SHAPE, machine=CPU, tokenizer=TOKENIZER, **changes):
+    """The training of a config with a changed recipe."""
+    return Task.of(config, splits(), tokenizer, recipe(**changes), machine)
+
+
+class Record:
+    """A callback that keeps what the training loop calls it with."""
+
+    def __init__(self):
+        self.calls, self.progress = [], []
+
+    def on_start(self, state):
+        self.calls.append(("on_start", state.step))
+
+    def on_update(self, state, progress):
+        self.calls.append(("on_update", state.step))
+        self.progress.append(progress)
+
+    def on_end(self, state):
+        self.calls.append(("on_end", state.step))
+
+
+class Call(Record):
+    """A callback that also calls a function of state and progress after one step."""
+
+    def __init__(self, step, function):
+        super().__init__()
+        self.step, self.function = step, function
+
+    def on_update(self, state, progress):
+        super().on_update(state, progress)
+        if progress.step == self.step:
+            self.function(state, progress)
+
+
+def run(task, state=None, callbacks=()):
+    """Train to the end; returns the state and the progress of every update."""
+    record = Record()
+    state = state or start(task)
+    run_training(task, state, [*callbacks, record])
+    return state, record.progress

@@ -1,0 +1,67 @@
+"""Device, precision and threads (which are valid on a machine with GPUs: tests/config/test_params_run.py)."""
+
+import pytest
+import torch
+from tiny import SHAPE
+
+from bukva.config.load import read_params
+from bukva.models.bigram import Bigram, BigramConfig
+from bukva.models.registry import build
+from bukva.training import device as module
+from bukva.training.device import Machine, prepare
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    """The number of threads is that of the process: put it back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def compute(**changes):
+    return read_params().compute.model_copy(update={"device": "cpu"} | changes)
+
+
+@pytest.mark.parametrize(("precision", "native", "expected"), [
+    ("fp32", True, torch.float32),
+    ("bf16", False, torch.bfloat16),
+    ("auto", True, torch.bfloat16),
+    ("auto", False, torch.float32),
+])  # fmt: skip
+def test_auto_chooses_bf16_where_the_hardware_multiplies_it(monkeypatch, precision, native, expected):
+    monkeypatch.setattr(module, "_supports_bf16", lambda device: native)
+    assert prepare(compute(precision=precision)) == Machine(torch.device("cpu"), expected)
+
+
+def test_threads_are_as_given():
+    prepare(compute(threads=2))
+    assert torch.get_num_threads() == 2
+
+
+def test_processes_share_the_cores(monkeypatch):
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 6)
+    for local_size, threads in ((1, 6), (3, 2), (7, 1)):
+        prepare(compute(threads=0), local_rank=0, local_size=local_size)
+        assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_products_are_computed_in_the_precision_of_the_machine(dtype):
+    x = torch.ones(2, 2)
+    with Machine(torch.device("cpu"), dtype).autocast():
+        assert (x @ x).dtype == dtype
+    assert (x @ x).dtype == torch.float32
+
+
+def test_only_the_linear_layers_of_the_blocks_are_cast():
+    model = build(SHAPE)
+    Machine(torch.device("cpu"), torch.bfloat16).cast_blocks(model)
+    cast = {name for name, parameter in model.named_parameters() if parameter.dtype == torch.bfloat16}
+    assert cast == {name for name, parameter in model.named_parameters() if "blocks" in name and parameter.dim() == 2}
+
+
+def test_a_model_without_hidden_layers_is_not_cast():
+    model = Bigram(BigramConfig(3, 5))
+    Machine(torch.device("cpu"), torch.bfloat16).cast_blocks(model)
+    assert model.table.weight.dtype == torch.float32

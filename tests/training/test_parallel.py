@@ -1,0 +1,130 @@
+"""Processes that train together exchange what they must (the stage in several processes: tests/dvc)."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from bukva.base.errors import BukvaError
+from bukva.training import parallel
+from bukva.training.parallel import ALONE, PER_CORE, Group, check_processes, is_launched, join, launch
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture(autouse=True)
+def _not_launched(monkeypatch):
+    for name in ("TORCHELASTIC_RUN_ID", "PET_NNODES"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_single_process_exchanges_nothing():
+    weight, nats = torch.nn.Parameter(torch.ones(2)), torch.tensor(3.0)
+    weight.grad = torch.tensor([5.0, 7.0])
+    assert ALONE.average_gradients([weight], nats) is nats
+    assert weight.grad.tolist() == [5.0, 7.0]
+    assert ALONE.sum(2.5) == 2.5
+    assert ALONE.broadcast(b"content") == b"content"
+    assert ALONE.leads
+    assert not Group(rank=1, size=2).leads
+
+
+PROGRAM = """
+import json, torch
+from bukva.training.parallel import join
+with join(2) as group:
+    first, frozen, last = (torch.nn.Parameter(torch.ones(shape)) for shape in ((2, 3), (5,), (2,)))
+    first.grad, last.grad = torch.full((2, 3), 1.0 + group.rank), torch.tensor([10.0, 20.0 * group.rank])
+    nats = group.average_gradients([first, frozen, last], torch.tensor(4.0 + group.rank))
+    print(json.dumps({
+        "group": [group.rank, group.size, group.local_rank, group.local_size],
+        "gradients": [first.grad.tolist(), frozen.grad, last.grad.tolist()],
+        "nats": float(nats),
+        "sum": group.sum(0.1 * (1 + group.rank)),
+        "broadcast": [
+            group.broadcast(content if group.leads else b"another").decode() for content in (b"content", b"")
+        ],
+    }))
+"""
+
+
+def test_two_processes_average_gradients_and_share_numbers_and_bytes():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    common = {"PYTHONPATH": str(SRC), "TORCHELASTIC_RUN_ID": "test", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+              "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}  # fmt: skip
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            env=os.environ | common | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+        )
+        for rank in range(2)
+    ]
+    found = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
+    assert [one.pop("group") for one in found] == [[0, 2, 0, 2], [1, 2, 1, 2]]
+    assert found[0] == found[1] == {
+        "gradients": [[[1.5] * 3] * 2, None, [10.0, 10.0]],
+        "nats": 4.5,
+        "sum": pytest.approx(0.3),
+        "broadcast": ["content", ""],
+    }  # fmt: skip
+
+
+def test_a_process_that_was_not_launched_trains_alone():
+    assert not is_launched()
+    with join(1) as group:
+        assert group is ALONE
+
+
+def test_a_single_launched_process_needs_no_connection(monkeypatch):
+    for name, value in {"TORCHELASTIC_RUN_ID": "1", "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0",
+                        "LOCAL_WORLD_SIZE": "1"}.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    assert is_launched()
+    with join(1) as group:
+        assert group == ALONE
+    words = r"params.yaml, train_gpt.processes: 2, but the launcher started 1; use -S train_gpt.processes=1, or start 2"
+    with pytest.raises(BukvaError, match=words), join(2):
+        pass
+
+
+def test_more_processes_than_the_cores_can_run_are_an_error(monkeypatch):
+    monkeypatch.setattr(parallel.os, "cpu_count", lambda: 2)
+    check_processes(2 * PER_CORE)
+    with pytest.raises(BukvaError, match=r"train_gpt.processes: 9 on this machine, which has 2 cores; use 8 or fewer."):
+        check_processes(2 * PER_CORE + 1)
+
+
+def test_machines_need_equal_shares(monkeypatch):
+    monkeypatch.setenv("PET_NNODES", "3")
+    words = r"train_gpt.processes: 4 is not divisible by the 3 machines of PET_NNODES; use a multiple of 3."
+    with pytest.raises(BukvaError, match=words):
+        launch(4)
+
+
+class Failure:
+    def __init__(self, exitcode, timestamp):
+        self.exitcode, self.timestamp = exitcode, timestamp
+
+    def signal_name(self):
+        return "SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("failures", "how"),
+    [
+        ({1: Failure(1, 5), 2: Failure(1, 3)}, "process 2 of 3 ended with status 1"),
+        ({0: Failure(1, 3), 1: Failure(-9, 5)}, "process 1 of 3 was ended by SIGKILL"),
+    ],
+    ids=["the first", "the one that a signal ended"],
+)
+def test_the_cause_of_a_failure_is_reported(failures, how):
+    sentence = f"train-gpt: {how}, and the others were stopped; give the same command again."
+    assert parallel._failure(failures, 3) == sentence
