@@ -1,4 +1,4 @@
-"""What the Makefile asks for beside the pipeline: python -m bukva COMMAND."""
+"""Commands of the Makefile beside the pipeline: python -m bukva COMMAND."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def check() -> None:
 
 @app.command()
 def scores(metrics: Annotated[Path, typer.Argument(help="metrics.json of stage evaluate.")]) -> None:
-    """Print the scores as a table, and the one next command."""
+    """Print the scores as a table, and the next command."""
     from rich.console import Console
 
     from bukva.report.terminal import table, verdict
@@ -33,10 +33,10 @@ def scores(metrics: Annotated[Path, typer.Argument(help="metrics.json of stage e
     console = Console(highlight=False)
     console.print(table(values))
     console.print(verdict(values), soft_wrap=True)
-    console.print("\nLook at both models' losses: make ui", soft_wrap=True)
+    console.print("\nLook at the losses of both models: make ui", soft_wrap=True)
     if _lock_is_new():
         console.print(
-            "\ndvc.lock differs from the last commit, which experiments are compared with; next:", soft_wrap=True
+            "\ndvc.lock differs from the last commit. Experiments are compared with that commit; next:", soft_wrap=True
         )
         console.print('git commit -am "Baseline on this machine"', soft_wrap=True)
 
@@ -47,37 +47,40 @@ def plan(
     write: Annotated[bool, typer.Option("--write", help="Put the proposal into params.yaml.")] = False,
 ) -> None:
     """Measure a few updates of several sizes, and propose size, batch and steps for a time budget."""
-    started_at = time.perf_counter()  # what planning imports belongs to the start-up of the stage, too
+    started_at = time.perf_counter()  # the imports below are part of the start-up of the stage, too
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # threads wait as in a stage (stages/__init__.py)
     from rich.console import Console
 
-    from bukva import planning
+    from bukva.planning import params, show
+    from bukva.planning.budget import parse_budget
+    from bukva.planning.ladder import climb, propose
+    from bukva.planning.measure import Measuring
 
-    seconds = planning.budget_seconds(budget)
-    bench = planning.Bench.of(read_yaml())
-    limits = bench.budget(seconds, started_at)
+    seconds = parse_budget(budget)
+    measuring = Measuring.of(read_yaml())
+    limits = measuring.budget(seconds, started_at)
     plans = []
-    for measured in planning.climb(bench.speed, bench.params, limits):
-        print(planning.told(measured), file=sys.stderr, flush=True)
+    for measured in climb(measuring.speed, measuring.params, limits):
+        print(show.progress_line(measured), file=sys.stderr, flush=True)
         plans.append(measured)
-    chosen = planning.propose(plans)
-    changes = list(planning.differences(bench.raw, chosen.values()))
+    chosen = propose(plans)
+    changes = list(params.differences(measuring.raw, chosen.values()))
     if write:
-        planning.write(chosen.values())
+        params.write(chosen.values())
     console = Console(highlight=False)
-    console.print(planning.table(plans, chosen))
-    for line in (*planning.changes_told(changes), *planning.warnings(chosen)):
+    console.print(show.table(plans, chosen))
+    for line in (*show.list_changes(changes), *show.warnings(chosen)):
         console.print(line, soft_wrap=True)
     if write:
-        console.print("\nparams.yaml has these numbers now; train with them: make repro", soft_wrap=True)
+        console.print("\nparams.yaml now has these values; train with them: make repro", soft_wrap=True)
     elif changes:
-        console.print(f"\nTry them: {planning.experiment(changes)}", soft_wrap=True)
+        console.print(f"\nTry them: {show.experiment(changes)}", soft_wrap=True)
         console.print(f"Write them to params.yaml: make plan BUDGET={budget} WRITE=1", soft_wrap=True)
 
 
 def _lock_is_new() -> bool:
-    """Whether dvc.lock differs from that of the last commit, or is in none."""
+    """Whether dvc.lock differs from that of the last commit, or is not committed."""
     status = subprocess.run(["git", "status", "--porcelain", "--", "dvc.lock"], capture_output=True)
     return bool(status.stdout)
 

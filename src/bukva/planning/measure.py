@@ -1,0 +1,157 @@
+"""Measures sizes of the GPT: the training loop runs for a moment, with a stopwatch as its callback."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from bukva.base.errors import BukvaError
+from bukva.base.ids import Ids
+from bukva.config.load import PARAMS, parse_params
+from bukva.config.schema import Params
+from bukva.corpus.splits import check_lengths, load_splits
+from bukva.models.gpt import GPTConfig
+from bukva.models.registry import count_parameters
+from bukva.pipeline.stages import paths
+from bukva.planning.budget import Budget
+from bukva.planning.ladder import LADDER
+from bukva.planning.params import Values, merge
+from bukva.planning.plan import Size, Speed
+from bukva.tokenizers import load_tokenizer
+from bukva.tokenizers.base import Tokenizer
+from bukva.training.device import Machine, prepare
+from bukva.training.run import Task, run_training, start
+from bukva.training.state import Progress, TrainState
+
+WARM_UP = 2  # updates before the clock starts: the first ones are slower
+LEAST_UPDATES, LEAST_SECONDS = 3, 1.0  # of a measurement
+SCORED_IDS = 2**14  # of val, to measure scoring
+MANY = 10**9  # more updates than a measurement makes
+
+
+class StopAfter:
+    """A callback that stops a training after so many updates."""
+
+    def __init__(self, n_updates: int) -> None:
+        self.n_updates = n_updates
+
+    def on_start(self, state: TrainState) -> None:
+        """Nothing to do."""
+
+    def on_update(self, state: TrainState, progress: Progress) -> None:
+        """Request the stop."""
+        state.stop_requested = progress.step >= self.n_updates
+
+    def on_end(self, state: TrainState) -> None:
+        """Not called: the training is stopped."""
+
+
+class Stopwatch:
+    """A callback that times the scoring before the first update, then updates in rounds, and then stops the training.
+
+    The clock is read at the end of each round only, because reading it waits for a GPU and would slow it down. The
+    first round has LEAST_UPDATES updates, each other one twice as many as the one before, until LEAST_SECONDS are over.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.seconds_per_scoring = self.seconds_per_update = 0.0
+        self._started_at = 0.0
+        self._round_end = WARM_UP + LEAST_UPDATES  # a step
+
+    def on_start(self, state: TrainState) -> None:  # noqa: ARG002 (all callbacks are called alike)
+        """Start the clock for the scoring."""
+        self._started_at = self.clock()
+
+    def on_update(self, state: TrainState, progress: Progress) -> None:
+        """Read the clock where a measurement begins or ends."""
+        if progress.step == 0:
+            self.seconds_per_scoring = self.clock() - self._started_at
+        elif progress.step == WARM_UP:
+            self._started_at = self.clock()
+        elif progress.step == self._round_end:
+            n_updates, seconds = progress.step - WARM_UP, self.clock() - self._started_at
+            self.seconds_per_update = seconds / n_updates
+            self._round_end += n_updates + LEAST_UPDATES
+            state.stop_requested = seconds >= LEAST_SECONDS
+
+    def on_end(self, state: TrainState) -> None:
+        """Not called: the training is stopped."""
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """The text and the machine that sizes are measured on; `raw` is params.yaml."""
+
+    raw: Values
+    params: Params
+    splits: dict[str, Ids]
+    tokenizer: Tokenizer
+    machine: Machine
+
+    @classmethod
+    def of(cls, raw: Values) -> "Measuring":
+        """The inputs of stage train-gpt with these parameters, on this machine.
+
+        Raises:
+            BukvaError: the text is not split yet, or is too short for a window.
+        """
+        params = parse_params(raw, str(PARAMS))
+        named = paths()
+        splits = load_splits(Path(named["split"]))
+        if not {"train", "val"} <= splits.keys():
+            raise BukvaError(f"{named['split']}: the text is not split yet; run `dvc repro split`.")
+        n_chars = {split: len(ids) for split, ids in splits.items()}
+        check_lengths(n_chars, params.model.block_size, "model.block_size")
+        return cls(raw, params, splits, load_tokenizer(Path(named["vocab"])), prepare(params.compute))
+
+    def budget(self, seconds: float, started_at: float) -> Budget:
+        """The limits of a budget; the start-up ends here, with a scoring and an update of a small model.
+
+        Args:
+            seconds: of the budget.
+            started_at: when the start-up began, by time.perf_counter.
+        """
+        task = self._task(LADDER[0], self.params.train_gpt.batch_size)[1]
+        run_training(task, start(task), [StopAfter(1)])
+        startup_seconds = self._now() - started_at
+        return Budget(seconds, startup_seconds, int(self.tokenizer.chars_of(self.splits["train"]).sum()))
+
+    def speed(self, size: Size, batch_size: int) -> Speed:
+        """Train for a moment.
+
+        Raises:
+            torch.OutOfMemoryError: the size does not fit into the GPU's memory.
+        """
+        config, task = self._task(size, batch_size)
+        stopwatch = Stopwatch(self._now)
+        run_training(task, start(task), [stopwatch])
+        scored, all_of_val = len(self._sample()) - 1, len(self.splits["val"]) - 1
+        return Speed(
+            size=size,
+            n_parameters=count_parameters(config),
+            batch_size=batch_size,
+            chars_per_update=task.chars_seen(1),
+            seconds_per_update=stopwatch.seconds_per_update,
+            seconds_per_scoring=stopwatch.seconds_per_scoring * all_of_val / scored,
+        )
+
+    def _task(self, size: Size, batch_size: int) -> tuple[GPTConfig, Task]:
+        """The shape, and its training without an end, with a sample of val that is scored once."""
+        values = size.values(batch_size, n_steps=MANY, eval_every=MANY)
+        params = parse_params(merge(self.raw, values), str(PARAMS))
+        config = GPTConfig(vocab_size=len(self.tokenizer), **params.model.model_dump())
+        splits = self.splits | {"val": self._sample()}
+        return config, Task.of(config, splits, self.tokenizer, params.train_gpt, self.machine)
+
+    def _sample(self) -> Ids:
+        """The first ids of val, and the one before the first that is scored."""
+        return self.splits["val"][: SCORED_IDS + 1]
+
+    def _now(self) -> float:
+        """The time when the GPU, where there is one, has done all that it was given."""
+        if self.machine.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()

@@ -1,0 +1,93 @@
+"""Measuring runs the training loop for a moment, under a stopwatch."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from plans import RAW
+
+from bukva.config.load import parse_params
+from bukva.models.registry import count_parameters
+from bukva.planning import measure
+from bukva.planning.measure import Measuring, Stopwatch
+from bukva.planning.plan import Size
+from bukva.scoring.window_rule import nats_of, stride_of
+from bukva.tokenizers.char import CharTokenizer
+from bukva.training.device import Machine
+from bukva.training.parallel import ALONE
+from bukva.training.run import run_training, start
+
+BLOCK_SIZE, VOCABULARY = 11, "абвгдеё"
+
+
+@pytest.fixture
+def measuring():
+    """A tiny text on the CPU of this machine."""
+    raw = RAW | {"model": RAW["model"] | {"block_size": BLOCK_SIZE}}
+    splits = {split: (np.arange(n) % len(VOCABULARY)).astype(np.uint8) for split, n in (("train", 307), ("val", 101))}
+    machine = Machine(torch.device("cpu"), torch.float32)
+    return Measuring(raw, parse_params(raw, "test"), splits, CharTokenizer.train([VOCABULARY]), machine)
+
+
+def timed(measuring, readings):
+    """A training under a stopwatch whose clock gives these readings, step -> times; returns state and stopwatch."""
+    left = {step: list(times) for step, times in readings.items()}
+    _, task = measuring._task(Size(1, 32), 3)
+    state = start(task)
+    stopwatch = Stopwatch(lambda: left[state.step].pop(0))
+    run_training(task, state, [stopwatch])
+    assert not any(left.values())
+    return state, stopwatch
+
+
+def test_the_stopwatch_times_the_scoring_and_the_updates_after_the_warm_up(measuring):
+    """Scoring takes 5 s; two updates take 90 s and do not count; three updates take 1.2 s."""
+    state, stopwatch = timed(measuring, {0: [100.0, 105.0], 2: [195.0], 5: [196.2]})
+    assert (stopwatch.seconds_per_scoring, stopwatch.seconds_per_update) == (5.0, pytest.approx(0.4))
+    assert state.step == 5
+
+
+def test_rounds_double_until_a_second_is_over(measuring):
+    """After the warm-up 3 updates take 0.2 s, 9 take 0.9 s and 21 take 2.1 s."""
+    state, stopwatch = timed(measuring, {0: [0.0, 0.0], 2: [0.0], 5: [0.2], 11: [0.9], 23: [2.1]})
+    assert stopwatch.seconds_per_update == pytest.approx(0.1)
+    assert state.step == 23
+
+
+def test_a_measurement_of_exactly_a_second_is_enough(measuring):
+    assert timed(measuring, {0: [0.0, 0.0], 2: [5.0], 5: [6.0]})[0].step == 5
+
+
+def test_the_measured_size_and_batch_are_the_given_ones(measuring, monkeypatch):
+    monkeypatch.setattr(measure, "LEAST_SECONDS", 0.0)
+    one = measuring.speed(Size(2, 32), 5)
+    config, task = measuring._task(Size(2, 32), 5)
+    assert (config.n_layer, config.n_head, config.n_embd, config.vocab_size) == (2, 1, 32, len(VOCABULARY))
+    assert (one.size, one.n_parameters) == (Size(2, 32), count_parameters(config))
+    assert (one.batch_size, one.chars_per_update) == (5, 5 * BLOCK_SIZE)
+    assert task.windows.batch(1)[0].shape == (5, BLOCK_SIZE)
+    assert min(one.seconds_per_update, one.seconds_per_scoring) > 0
+
+
+def test_a_sample_of_a_long_val_split_is_scored_and_the_time_of_the_whole_is_given(measuring, monkeypatch):
+    """50 of the 100 characters take 3 s."""
+    monkeypatch.setattr(measure, "SCORED_IDS", 50)
+    readings = iter([0.0, 3.0, 3.0, 9.0])
+    monkeypatch.setattr(Measuring, "_now", lambda _: next(readings))
+    assert measuring.speed(Size(1, 32), 3).seconds_per_scoring == 6.0
+    _, task = measuring._task(Size(1, 32), 3)
+    model = start(task).model
+    nats = nats_of(model, measuring.splits["val"][:51], BLOCK_SIZE, stride_of(BLOCK_SIZE))
+    assert task.score_val(model, ALONE) == pytest.approx(nats.mean(), rel=1e-6)
+
+
+def test_the_start_up_ends_after_a_scoring_and_one_update(measuring, monkeypatch):
+    states = []
+    monkeypatch.setattr(measure, "start", lambda task: states.append(start(task)) or states[-1])
+    began_at = time.perf_counter()
+    budget = measuring.budget(60.0, began_at - 100)
+    assert 100 < budget.startup_seconds < 100 + time.perf_counter() - began_at
+    assert (budget.seconds, budget.train_chars) == (60.0, 307)
+    (state,) = states
+    assert (state.step, [point.step for point in state.curve]) == (1, [0])

@@ -1,0 +1,80 @@
+"""The commands of the Makefile beside the pipeline."""
+
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from imports import ROOT
+from plans import ALL, TEXT, TOY
+from typer.testing import CliRunner
+
+from bukva.__main__ import app
+from bukva.base.errors import BukvaError
+from bukva.config.load import PARAMS, read_params
+from bukva.pipeline.stages import paths
+from bukva.planning import ladder, measure
+from bukva.tokenizers import save_tokenizer
+from bukva.tokenizers.char import CharTokenizer
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project with a tiny text that is split, one thread, and two toy sizes that are measured for a moment."""
+    text = (
+        TEXT.replace("  threads: 0", "  threads: 1")
+        .replace("  block_size: 64", "  block_size: 11")
+        .replace("  processes: 2", "  processes: 1")
+    )
+    (tmp_path / PARAMS).write_text(text, encoding="utf-8")
+    (tmp_path / paths()["split"]).mkdir(parents=True)
+    (tmp_path / paths()["vocab"]).parent.mkdir(parents=True)
+    save_tokenizer(tmp_path / paths()["vocab"], CharTokenizer.train(["абвгдеё"]))
+    for split, n in (("train", 307), ("val", 101)):
+        np.save(tmp_path / paths()["split"] / f"{split}.npy", (np.arange(n) % 7).astype(np.uint8))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ladder, "LADDER", TOY)
+    monkeypatch.setattr(measure, "LADDER", TOY)
+    monkeypatch.setattr(measure, "LEAST_SECONDS", 1e-9)
+    return tmp_path
+
+
+def test_a_plan_is_proposed_and_written_on_request(project):
+    before = (project / PARAMS).read_text(encoding="utf-8")
+    done = CliRunner().invoke(app, ["plan", "1h"])
+    assert done.exit_code == 0, done.output
+    assert done.stderr.startswith("plan: 1 layers, 32 channels, ")
+    assert re.search(r"\nTry them: dvc exp run -S model.n_layer=1 .*-S train_gpt.n_steps=\d+", done.stdout)
+    assert "make plan BUDGET=1h WRITE=1" in done.stdout
+    assert "train_gpt.patience" in done.stdout  # 307 characters in an hour
+    assert (project / PARAMS).read_text(encoding="utf-8") == before
+
+    done = CliRunner().invoke(app, ["plan", "--write", "1h"])
+    assert done.exit_code == 0, done.output
+    written = read_params(project / PARAMS)
+    assert written.model.n_layer == 1
+    assert f"train_gpt.n_steps: {ALL.train_gpt.n_steps} -> {written.train_gpt.n_steps}\n" in done.stdout
+    assert re.sub(r": .*", "", (project / PARAMS).read_text(encoding="utf-8")) == re.sub(r": .*", "", before)
+
+
+def test_a_text_that_is_not_split_yet_is_one_sentence(project):
+    for file in (project / paths()["split"]).iterdir():
+        file.unlink()
+    done = CliRunner().invoke(app, ["plan", "1h"])
+    assert isinstance(done.exception, BukvaError)
+    assert str(done.exception) == "data/split: the text is not split yet; run `dvc repro split`."
+
+
+def test_make_passes_the_budget_and_writes_only_on_request():
+    def command(*arguments):
+        made = subprocess.run(
+            ["make", "-n", "--no-print-directory", "-o", ".venv/made", "plan", *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        return made.stdout.strip()
+
+    assert command("BUDGET=10min") == "python -m bukva plan  -- '10min'"
+    assert command("BUDGET=-1h", "WRITE=0") == "python -m bukva plan  -- '-1h'"
+    assert command("BUDGET=2h", "WRITE=1") == "python -m bukva plan --write -- '2h'"
