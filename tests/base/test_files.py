@@ -1,4 +1,4 @@
-"""Files and folders are whole or absent, and the project is found."""
+"""Files and folders are complete or absent, and the project is found."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ from bukva.base.files import (
     write_text,
 )
 
-SRC = Path(__file__).parents[1] / "src"
+SRC = Path(__file__).parents[2] / "src"
 
 
 def names(folder):
@@ -59,42 +59,42 @@ OLD = {"config.json": "old", "deep/weights": "old"}
 
 def test_a_file_appears_with_the_folders_above_it(tmp_path):
     path = tmp_path / "a" / "b" / "c.txt"
-    with atomic_file(path) as part:
-        part.write_text("new")
+    with atomic_file(path) as unfinished:
+        unfinished.write_text("new")
         assert not path.exists()
     assert path.read_text() == "new"
     assert names(path.parent) == ["c.txt"]
 
 
 def test_a_file_is_replaced_when_the_block_ends(file):
-    with atomic_file(file) as part:
-        part.write_text("new")
-        written = part.stat().st_ino
+    with atomic_file(file) as unfinished:
+        unfinished.write_text("new")
+        written = unfinished.stat().st_ino
         assert file.read_text() == "old"
     assert file.read_text() == "new"
-    assert file.stat().st_ino == written  # renamed, not copied: in one step
+    assert file.stat().st_ino == written  # renamed, not copied: one step
     assert names(file.parent) == ["scores.json"]
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 def test_a_block_that_raises_leaves_the_old_file(file, error):
-    with pytest.raises(error), atomic_file(file) as part:
-        part.write_text("half")
+    with pytest.raises(error), atomic_file(file) as unfinished:
+        unfinished.write_text("half")
         raise error
     assert file.read_text() == "old"
     assert names(file.parent) == ["scores.json"]
 
 
-def test_a_block_that_writes_nothing_is_a_fault_and_leaves_the_old_file(file):
+def test_a_block_that_writes_nothing_raises_and_leaves_the_old_file(file):
     with pytest.raises(FileNotFoundError), atomic_file(file):
         pass
     assert file.read_text() == "old"
 
 
-def test_what_a_killed_run_left_is_overwritten(file):
-    with atomic_file(file) as part:
-        part.write_text("old")
-    part.write_text("a leftover, longer than what comes")
+def test_the_leftover_of_a_killed_run_is_overwritten(file):
+    with atomic_file(file) as unfinished:
+        unfinished.write_text("old")
+    unfinished.write_text("a leftover, longer than the new content")
     write_text(file, "new")
     assert file.read_text() == "new"
     assert names(file.parent) == ["scores.json"]
@@ -105,17 +105,17 @@ def test_what_a_killed_run_left_is_overwritten(file):
 
 def test_a_folder_appears_with_the_folders_above_it(tmp_path):
     path = tmp_path / "a" / "b"
-    with atomic_folder(path) as part:
-        (part / "c.txt").write_text("new")
+    with atomic_folder(path) as unfinished:
+        (unfinished / "c.txt").write_text("new")
         assert not path.exists()
     assert contents(path) == {"c.txt": "new"}
     assert names(path.parent) == ["b"]
 
 
 def test_a_folder_is_replaced_as_a_whole(folder):
-    with atomic_folder(folder) as part:
-        (part / "other.json").write_text("new")
-        written = part.stat().st_ino
+    with atomic_folder(folder) as unfinished:
+        (unfinished / "other.json").write_text("new")
+        written = unfinished.stat().st_ino
         assert contents(folder) == OLD
     assert contents(folder) == {"other.json": "new"}
     assert folder.stat().st_ino == written  # renamed, not copied
@@ -124,29 +124,29 @@ def test_a_folder_is_replaced_as_a_whole(folder):
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 def test_a_block_that_raises_leaves_the_old_folder(folder, error):
-    with pytest.raises(error), atomic_folder(folder) as part:
-        (part / "config.json").write_text("half")
+    with pytest.raises(error), atomic_folder(folder) as unfinished:
+        (unfinished / "config.json").write_text("half")
         raise error
     assert contents(folder) == OLD
     assert names(folder.parent) == ["model"]
 
 
-def test_leftovers_of_a_killed_run_are_swept_and_not_taken_for_content(folder):
+def test_leftovers_of_a_killed_run_are_deleted(folder):
     with atomic_folder(folder) as unfinished:
         pass
     for leftover in (unfinished, unfinished.with_suffix(".old")):
         leftover.mkdir()
         (leftover / "junk").write_text("of a killed run")
-    with atomic_folder(folder) as part:
-        assert list(part.iterdir()) == []
+    with atomic_folder(folder) as unfinished:
+        assert list(unfinished.iterdir()) == []
         assert names(folder.parent) == [unfinished.name, "model"]
-        (part / "config.json").write_text("new")
+        (unfinished / "config.json").write_text("new")
     assert contents(folder) == {"config.json": "new"}
     assert names(folder.parent) == ["model"]
 
 
-def test_the_old_folder_comes_back_after_a_kill_between_the_two_names(folder):
-    folder.rename(folder.with_name(".model.old"))  # as far as the killed process came
+def test_the_old_folder_is_restored_after_a_kill_between_the_two_renames(folder):
+    folder.rename(folder.with_name(".model.old"))  # the state after the first rename
     with pytest.raises(ZeroDivisionError), atomic_folder(folder):
         raise ZeroDivisionError
     assert contents(folder) == OLD
@@ -154,17 +154,17 @@ def test_the_old_folder_comes_back_after_a_kill_between_the_two_names(folder):
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_disk_that_takes_no_more_is_told_by_the_final_name_and_leaves_the_old(kind, request):
-    """For real: a process that may write no more than 1,000 bytes into a file."""
+def test_a_full_disk_is_reported_with_the_final_name_and_keeps_the_old_content(kind, request):
+    """In a process that may write no more than 1,000 bytes into a file."""
     target = request.getfixturevalue(kind)
     before = contents(target.parent)
     program = (
-        "import resource, sys; from pathlib import Path; from bukva import cli; from bukva.base.files import *\n"
+        "import resource, sys; from pathlib import Path; from bukva.stage import cli; from bukva.base.files import *\n"
         "def main():\n"
         f" target = Path({str(target)!r})\n"
         " resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        " with (atomic_folder if target.is_dir() else atomic_file)(target) as part:\n"
-        "  (part / 'new' if target.is_dir() else part).write_bytes(bytes(1001))\n"
+        " with (atomic_folder if target.is_dir() else atomic_file)(target) as unfinished:\n"
+        "  (unfinished / 'new' if target.is_dir() else unfinished).write_bytes(bytes(1001))\n"
         "cli.run(main)"
     )
     done = subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": str(SRC)}, capture_output=True, text=True)
@@ -174,7 +174,7 @@ def test_a_disk_that_takes_no_more_is_told_by_the_final_name_and_leaves_the_old(
     assert contents(target.parent) == before
 
 
-def test_the_old_folder_comes_back_when_the_new_one_cannot_take_its_place(folder, monkeypatch):
+def test_the_old_folder_is_restored_when_the_second_rename_fails(folder, monkeypatch):
     rename = Path.rename
 
     def interrupted(path, target):
@@ -183,26 +183,26 @@ def test_the_old_folder_comes_back_when_the_new_one_cannot_take_its_place(folder
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", interrupted)
-    with pytest.raises(KeyboardInterrupt), atomic_folder(folder) as part:
-        (part / "config.json").write_text("new")
+    with pytest.raises(KeyboardInterrupt), atomic_folder(folder) as unfinished:
+        (unfinished / "config.json").write_text("new")
     assert contents(folder) == OLD
     assert names(folder.parent) == ["model"]
 
 
-# ---- disks and kills
+# ---- flushes and kills
 
 
 def fill(target, content):
-    """Write through atomic_file or atomic_folder, whichever fits."""
+    """Write through atomic_file or atomic_folder, as `target` requires."""
     if target.is_dir():
-        with atomic_folder(target) as part:
-            (part / "config.json").write_text(content)
+        with atomic_folder(target) as unfinished:
+            (unfinished / "config.json").write_text(content)
     else:
         write_text(target, content)
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_content_is_flushed_to_the_disk_before_it_takes_its_name(kind, request, monkeypatch):
+def test_content_is_flushed_to_the_disk_before_the_rename(kind, request, monkeypatch):
     target = request.getfixturevalue(kind)
     before = {path: path.stat().st_ino for path in (target, *target.rglob("*"))}
 
@@ -224,9 +224,9 @@ def test_every_file_of_a_folder_is_flushed(folder, monkeypatch):
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", watched)
-    with atomic_folder(folder) as part:
-        (part / "deep").mkdir()
-        (part / "deep" / "weights").write_text("new")
+    with atomic_folder(folder) as unfinished:
+        (unfinished / "deep").mkdir()
+        (unfinished / "deep" / "weights").write_text("new")
     entries = [folder.parent, folder, folder / "deep", folder / "deep" / "weights"]
     assert set(flushed) == {entry.stat().st_ino for entry in entries}
 
@@ -236,15 +236,16 @@ import sys
 from pathlib import Path
 from bukva.base.files import atomic_file, atomic_folder
 target = Path(sys.argv[1])
-with (atomic_folder if target.is_dir() else atomic_file)(target) as part:
-    (part / "config.json" if part.is_dir() else part).write_text("half of the new, and more of it than of the next")
+with (atomic_folder if target.is_dir() else atomic_file)(target) as unfinished:
+    file = unfinished / "config.json" if unfinished.is_dir() else unfinished
+    file.write_text("half of the new one, longer than the next")
     print("writing", flush=True)
     sys.stdin.read()  # until the kill
 """
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_killed_process_leaves_the_old_content_and_the_next_one_sweeps(kind, request):
+def test_a_killed_process_leaves_the_old_content_and_the_next_one_deletes_the_leftover(kind, request):
     target = request.getfixturevalue(kind)
     before = contents(target.parent)
     command = [sys.executable, "-c", KILLED, str(target)]
@@ -256,7 +257,7 @@ def test_a_killed_process_leaves_the_old_content_and_the_next_one_sweeps(kind, r
     assert process.returncode == -signal.SIGKILL
     after = contents(target.parent)
     assert {name: after[name] for name in before} == before
-    assert names(target.parent) != [target.name]  # what is left has no final name
+    assert names(target.parent) != [target.name]  # the leftover does not have the final name
     fill(target, "new")
     assert names(target.parent) == [target.name]
     assert set(contents(target.parent).values()) == {"new"}
@@ -270,7 +271,7 @@ def test_text_keeps_its_line_ends(tmp_path):
     assert (tmp_path / "a.txt").read_bytes() == "Ёж\r\nё\rж\n".encode()
 
 
-def test_json_is_for_people_and_diffs(tmp_path):
+def test_json_is_readable_and_easy_to_diff(tmp_path):
     write_json(tmp_path / "a.json", {"я": ["Ёж", 1], "а": 0.5})
     assert (tmp_path / "a.json").read_text(encoding="utf-8") == ('{\n  "я": [\n    "Ёж",\n    1\n  ],\n  "а": 0.5\n}\n')
 
@@ -286,7 +287,7 @@ values = st.recursive(
 
 @settings(max_examples=30)
 @given(value=values)
-def test_json_comes_back(tmp_path_factory, value):
+def test_json_survives_a_round_trip(tmp_path_factory, value):
     path = tmp_path_factory.getbasetemp() / "value.json"
     write_json(path, value)
     assert read_json(path) == value
@@ -297,7 +298,7 @@ def test_a_digest_is_the_one_that_sha256sum_prints(tmp_path):
     assert sha256(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
-# ---- where the project lies
+# ---- the folder of the project
 
 
 def test_dvc_root_names_the_project(tmp_path, monkeypatch):
@@ -309,7 +310,7 @@ def test_dvc_root_names_the_project(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("here", [".", "src", "src/deep"])
 @pytest.mark.parametrize("unset", [True, False])
-def test_by_hand_the_project_is_the_nearest_folder_above_with_dvc_in_it(tmp_path, monkeypatch, here, unset):
+def test_without_dvc_root_the_project_is_the_nearest_folder_above_with_dvc(tmp_path, monkeypatch, here, unset):
     if unset:
         monkeypatch.delenv("DVC_ROOT", raising=False)
     else:
@@ -325,7 +326,7 @@ def test_by_hand_the_project_is_the_nearest_folder_above_with_dvc_in_it(tmp_path
 
 @pytest.fixture
 def snapshot(tmp_path, monkeypatch):
-    """A copy that DVC runs in, the current folder, of a project elsewhere; returns both."""
+    """A copy that DVC runs in, which is the current folder, and its project; returns both."""
     copy, project = tmp_path / "copy", tmp_path / "project"
     copy.mkdir()
     (project / "data").mkdir(parents=True)
@@ -346,7 +347,7 @@ def test_a_relative_path_is_found_in_the_snapshot_first(snapshot):
     assert resolve("data").resolve() == copy / "data"
 
 
-def test_an_absolute_path_and_one_from_home_are_what_they_say(snapshot, monkeypatch):
+def test_an_absolute_path_and_one_below_home_are_unchanged(snapshot, monkeypatch):
     copy, _ = snapshot
     monkeypatch.setenv("HOME", str(copy / "home"))
     assert resolve("/no/such") == Path("/no/such")

@@ -1,4 +1,4 @@
-"""No password and no token leaves the place where it was written: not by an error, not by a journal, not by MLflow."""
+"""Passwords and tokens reach neither an error, nor a journal, nor MLflow."""
 
 import base64
 import json
@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from bukva.base.errors import BukvaError
-from bukva.base.redact import redact_text
+from bukva.base.redact import redact_text, redact_url
 from bukva.config.load import PARAMS, parse_params, read_params
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.fetching import fetch
 from bukva.tracking.experiment import this_experiment
 
-TEXT = (Path(__file__).parents[1] / PARAMS).read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / PARAMS).read_text(encoding="utf-8")
 RAW = YAML(typ="safe").load(TEXT)
 MARK = "СЕКРЕТ"
 
-# A secret is the mark, and the mark again behind each character that an address may be broken at.
+# A secret is the mark, repeated after each character at which an address may be split.
 pasted = st.lists(st.sampled_from([*"@:/?#&=%;,+!*[]()|\\~", "//", "://", "щ", "%40", "\U0001f511"]), max_size=6).map(
     lambda between: MARK + "".join(f"{char}{MARK}" for char in between)
 )
@@ -50,19 +50,19 @@ web_addresses = addresses.map(lambda text: re.sub("^[^:]*", "https", text))
 @example(f"postgresql://me:{MARK}/12@host/db")
 @example(f"https://host/a?key=a@{MARK}")
 @example(f"https://me:1/{MARK}@host")
-def test_an_address_is_shown_without_its_secrets(address):
-    assert MARK not in shown(address)
-    assert shown(address).startswith(address.partition("://")[0])
+def test_an_address_loses_its_secrets(address):
+    assert MARK not in redact_url(address)
+    assert redact_url(address).startswith(address.partition("://")[0])
 
 
 @given(addresses)
-def test_a_text_with_an_address_is_shown_without_its_secrets(address):
+def test_a_text_with_an_address_loses_its_secrets(address):
     assert MARK not in redact_text(f"cannot reach {address} : no route")
     assert MARK not in redact_text(ValueError(f"{address}"))
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "redacted"),
     [
         ("https://host:81/a%40/b.txt", "https://host:81/a%40/b.txt"),
         ("https://host/a.txt?key=1#x", "https://host/a.txt"),
@@ -75,8 +75,8 @@ def test_a_text_with_an_address_is_shown_without_its_secrets(address):
         ("", ""),
     ],
 )
-def test_what_is_no_secret_is_shown(address, told):
-    assert shown(address) == told
+def test_the_public_part_of_an_address_is_kept(address, redacted):
+    assert redact_url(address) == redacted
 
 
 def test_a_text_keeps_its_words():
@@ -89,7 +89,7 @@ def test_a_text_keeps_its_words():
 # ---- params.yaml
 
 
-def refused(raw):
+def rejection(raw):
     with pytest.raises(BukvaError) as error:
         parse_params(raw, "params.yaml")
     return str(error.value)
@@ -100,12 +100,12 @@ def with_download(**values):
 
 
 @given(web_addresses, st.sampled_from(["sample", "url"]))
-def test_an_address_with_a_user_is_refused_and_not_shown(address, corpus):
-    said = refused(with_download(corpus=corpus, url=address, sha256="a" * 64))
-    assert said.startswith("params.yaml, download.url: 'https://***")
-    assert "~/.netrc" in said
-    assert said.endswith(WAY_BACK)
-    assert MARK not in said
+def test_an_address_with_a_user_is_rejected_and_not_shown(address, corpus):
+    message = rejection(with_download(corpus=corpus, url=address, sha256="a" * 64))
+    assert message.startswith("params.yaml, download.url: 'https://***")
+    assert "~/.netrc" in message
+    assert message.endswith(WAY_BACK)
+    assert MARK not in message
 
 
 @given(addresses)
@@ -122,7 +122,7 @@ def test_a_mistake_elsewhere_does_not_show_an_address(address):
             RAW | {"sample": RAW["sample"] | {"prompts": [3, url]}},
         ]
         for raw in mistaken:
-            assert MARK not in refused(raw)
+            assert MARK not in rejection(raw)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_broken_file_does_not_show_an_address(tmp_path, line):
     assert re.search(r"line \d+, column \d+|https://\*\*\*", str(error.value))
 
 
-def test_a_token_is_let_through_and_reaches_neither_journal_nor_mlflow():
+def test_a_token_is_accepted_and_reaches_neither_journal_nor_mlflow():
     url = f"https://host/a.txt?key={MARK}"
     params = parse_params(with_download(corpus="url", url=url, sha256="a" * 64), "params.yaml")
     assert params.download.url == url

@@ -1,4 +1,4 @@
-"""Units: nats and bits, and numbers for people."""
+"""Nats and bits, and readable quantities and durations."""
 
 import math
 

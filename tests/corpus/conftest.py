@@ -1,4 +1,4 @@
-"""A server on this machine that says what a test wants it to say, and no mirror unless a test names one."""
+"""A local server whose replies a test chooses, and no mirror unless a test sets one."""
 
 import threading
 import tracemalloc
@@ -13,14 +13,14 @@ Reply = Callable[[BaseHTTPRequestHandler], None]
 
 @dataclass
 class Server:
-    """Replies by path, and the paths that were asked for."""
+    """Replies by path, and the requested paths."""
 
     address: str = ""
     replies: dict[str, Reply] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
 
     def has(self, path: str, body: bytes, status: int = 200, announced: int | None = None) -> str:
-        """Make the server give a body; returns the address of it."""
+        """Make the server send a body; returns its address."""
 
         def reply(request: BaseHTTPRequestHandler) -> None:
             request.send_response(status)
@@ -34,12 +34,12 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    said = Server()
+    served = Server()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            said.asked.append(self.path)
-            reply = said.replies.get(self.path.partition("?")[0])
+            served.requested.append(self.path)
+            reply = served.replies.get(self.path.partition("?")[0])
             if reply:
                 reply(self)
             else:
@@ -49,24 +49,24 @@ def server() -> Iterator[Server]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        said.address = f"http://127.0.0.1:{listening.server_port}"
+        served.address = f"http://127.0.0.1:{listening.server_port}"
         thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield said
+        yield served
         listening.shutdown()
         thread.join()
 
 
 @pytest.fixture
 def peak_memory() -> Iterator[Callable[[], int]]:
-    """Tells how many bytes Python and numpy have held at most since the test began."""
+    """The function returned gives the peak memory of Python and numpy since the test began, in bytes."""
     tracemalloc.start()
     yield lambda: tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
 
 @pytest.fixture(autouse=True)
-def no_mirror_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_mirror_and_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("BUKVA_MIRROR", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("bukva.corpus.fetching.BACKOFF_SECONDS", 0)

@@ -1,4 +1,4 @@
-"""Whatever a stranger packed, only files and folders come out, only inside, and not too much of them."""
+"""Any archive unpacks to files and folders only, inside the target folder only, and within the bounds."""
 
 import contextlib
 import gzip
@@ -18,8 +18,8 @@ import pytest
 
 from bukva.base.errors import BukvaError
 from bukva.corpus import archives
-from bukva.corpus.archives import git_tree_id, is_archive
-from bukva.durability.packing import unpack
+from bukva.corpus.archives import is_archive, unpack
+from bukva.corpus.git_tree import git_tree_id
 
 Pack = Callable[[Path, Mapping[str, bytes]], Path]
 FILES = {"poems/Ёж.txt": "ёж\r\n".encode(), "README": b"", "poems/deep/er.txt": bytes(range(256))}
@@ -74,8 +74,8 @@ def pack(request: pytest.FixtureRequest) -> Pack:
 
 
 @pytest.fixture
-def refused(tmp_path: Path) -> Callable[[Path, str], None]:
-    """Holds that unpacking raises these words, and puts nothing outside the folder it was given."""
+def rejected(tmp_path: Path) -> Callable[[Path, str], None]:
+    """The function returned checks that unpacking raises these words and writes nothing outside its folder."""
 
     def check(archive: Path, words: str) -> None:
         before = set(tmp_path.rglob("*"))
@@ -88,17 +88,17 @@ def refused(tmp_path: Path) -> Callable[[Path, str], None]:
     return check
 
 
-# ---- what comes out
+# ---- valid archives
 
 
-def test_what_was_packed_comes_out_whatever_the_name_of_the_archive(pack, tmp_path) -> None:
+def test_an_archive_of_any_name_unpacks_to_its_files(pack, tmp_path) -> None:
     archive = pack(tmp_path, FILES)
     unpack(archive, tmp_path / "out")
     assert is_archive(archive)
     assert contents(tmp_path / "out") == FILES
 
 
-def test_empty_folders_and_the_folder_itself_are_no_trouble(tmp_path) -> None:
+def test_empty_folders_and_the_top_folder_are_accepted(tmp_path) -> None:
     folder = special("empty", tarfile.DIRTYPE)
     unpack(tar_with(tmp_path / "a.tgz", special("./", tarfile.DIRTYPE), folder, folder), tmp_path / "out")
     unpack(zip_with(tmp_path / "a.zip", ("empty/", b"")), tmp_path / "zipped")
@@ -106,7 +106,7 @@ def test_empty_folders_and_the_folder_itself_are_no_trouble(tmp_path) -> None:
     assert (tmp_path / "zipped" / "empty").is_dir()
 
 
-def test_modes_of_the_archive_are_not_taken_over(tmp_path) -> None:
+def test_the_file_modes_of_an_archive_are_ignored(tmp_path) -> None:
     info = special("locked.txt", tarfile.REGTYPE)
     info.mode = 0o4000
     unpack(tar_with(tmp_path / "a.tgz", info), tmp_path / "out")
@@ -116,34 +116,37 @@ def test_modes_of_the_archive_are_not_taken_over(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"Once upon a time", "Мой дядя".encode(), b"P", b"\n" * 600])
-def test_text_is_no_archive(content, tmp_path) -> None:
+def test_a_text_is_not_an_archive(content, tmp_path) -> None:
     (tmp_path / "book.zip").write_bytes(content)
     assert not is_archive(tmp_path / "book.zip")
 
 
-def test_an_old_zip_that_does_not_tell_its_encoding_is_read_as_utf8(tmp_path) -> None:
+def test_the_names_of_a_zip_without_an_encoding_are_read_as_utf8(tmp_path) -> None:
     archive = zip_with(tmp_path / "a.zip", ("Xx.txt", b"x"))
     archive.write_bytes(archive.read_bytes().replace(b"Xx", "ё".encode()))
     unpack(archive, tmp_path / "out")
     assert contents(tmp_path / "out") == {"ё.txt": b"x"}
 
 
-# ---- what is refused
+# ---- rejected archives
 
 
 @pytest.mark.parametrize("name", ["/tmp/evil.txt", "../evil.txt", "a/../../evil.txt", "a/..", "//evil.txt"])
-def test_names_that_lead_outside_are_refused(name, pack, tmp_path, refused) -> None:
-    refused(pack(tmp_path, {"good.txt": b"x", name: b"evil"}), f"entry '{name}': its name leads outside")
+def test_names_that_lead_outside_are_rejected(name, pack, tmp_path, rejected) -> None:
+    rejected(
+        pack(tmp_path, {"good.txt": b"x", name: b"evil"}),
+        f"entry '{name}': its name leads outside the folder; unpack it yourself",
+    )
 
 
-def test_names_too_long_for_a_disk_are_refused(pack, tmp_path, refused) -> None:
-    refused(pack(tmp_path, {"ё" * 126 + ".txt": b"x"}), "entry 'ё+.txt': its name has a part of more")
+def test_names_too_long_for_a_file_system_are_rejected(pack, tmp_path, rejected) -> None:
+    rejected(pack(tmp_path, {"ё" * 126 + ".txt": b"x"}), "entry 'ё+.txt': its name has a component of more")
 
 
-def test_a_zero_byte_in_a_name_is_refused(tmp_path, refused) -> None:
+def test_a_zero_byte_in_a_name_is_rejected(tmp_path, rejected) -> None:
     info = tarfile.TarInfo("a")
     info.pax_headers = {"path": "a\0b"}
-    refused(tar_with(tmp_path / "a.tar", info, mode="w:"), "zero byte")
+    rejected(tar_with(tmp_path / "a.tar", info, mode="w:"), "contains a zero byte")
 
 
 @pytest.mark.parametrize(
@@ -158,41 +161,44 @@ def test_a_zero_byte_in_a_name_is_refused(tmp_path, refused) -> None:
     ],
     ids=["link inside", "link outside", "hard link", "character device", "block device", "fifo"],
 )
-def test_links_and_devices_are_refused(entry, tmp_path, refused) -> None:
-    refused(tar_with(tmp_path / "a.tgz", ("good.txt", b"x"), entry), "entry 'x': is a link or device")
+def test_links_and_devices_are_rejected(entry, tmp_path, rejected) -> None:
+    rejected(tar_with(tmp_path / "a.tgz", ("good.txt", b"x"), entry), "entry 'x': is a link or device")
 
 
-def test_links_in_a_zip_are_refused(tmp_path, refused) -> None:
-    refused(zip_with(tmp_path / "a.zip", (zipped_link("x"), b"/etc/passwd")), "entry 'x': is a link")
+def test_links_in_a_zip_are_rejected(tmp_path, rejected) -> None:
+    rejected(zip_with(tmp_path / "a.zip", (zipped_link("x"), b"/etc/passwd")), "entry 'x': is a link")
 
 
-def test_a_file_written_through_a_link_is_refused(tmp_path, refused) -> None:
+def test_a_file_written_through_a_link_is_rejected(tmp_path, rejected) -> None:
     link = special("x", tarfile.SYMTYPE, str(tmp_path))
-    refused(tar_with(tmp_path / "a.tgz", link, ("x/evil.txt", b"evil")), "entry 'x': is a link")
+    rejected(tar_with(tmp_path / "a.tgz", link, ("x/evil.txt", b"evil")), "entry 'x': is a link")
 
 
-def test_more_bytes_than_the_bound_are_refused(pack, tmp_path, refused, monkeypatch) -> None:
+def test_more_bytes_than_the_bound_are_rejected(pack, tmp_path, rejected, monkeypatch) -> None:
     monkeypatch.setattr(archives, "MAX_BYTES", 10_000)
     monkeypatch.setattr(archives, "PIECE_BYTES", 1000)
-    refused(pack(tmp_path, {"a": bytes(6000), "bomb": bytes(10**6)}), "'bomb': with it more than 10000 bytes")
+    rejected(
+        pack(tmp_path, {"a": bytes(6000), "bomb": bytes(10**6)}),
+        "'bomb': with it the archive unpacks to more than 10000 bytes",
+    )
     assert contents(tmp_path / "in") == {}
 
 
-def test_as_many_bytes_as_the_bound_are_not(pack, tmp_path, monkeypatch) -> None:
+def test_exactly_the_bound_of_bytes_is_accepted(pack, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(archives, "MAX_BYTES", 10_000)
     unpack(pack(tmp_path, {"a": bytes(6000), "b": bytes(4000)}), tmp_path / "out")
 
 
-def test_more_entries_than_the_bound_are_refused(pack, tmp_path, refused, monkeypatch) -> None:
+def test_more_entries_than_the_bound_are_rejected(pack, tmp_path, rejected, monkeypatch) -> None:
     monkeypatch.setattr(archives, "MAX_ENTRIES", 3)
     unpack(pack(tmp_path, dict.fromkeys("abc", b"")), tmp_path / "three")
-    refused(pack(tmp_path, dict.fromkeys("abcd", b"")), "more than 3 entries")
+    rejected(pack(tmp_path, dict.fromkeys("abcd", b"")), "more than 3 entries")
 
 
-MANY = 100 * 10**9  # bytes that no disk of ours should see
+MANY_BYTES = 100 * 10**9
 
 
-def telling(archive: Path, n_bytes: int) -> Path:
+def announcing(archive: Path, n_bytes: int) -> Path:
     """The zip with the number of bytes of its only entry said to be another, in both places."""
     raw = bytearray(archive.read_bytes())
     raw[22:26] = raw[(at := raw.index(b"PK\1\2") + 24) : at + 4] = struct.pack("<L", n_bytes)
@@ -202,7 +208,7 @@ def telling(archive: Path, n_bytes: int) -> Path:
 
 def huge_tar(path: Path) -> None:
     info = special("bomb", tarfile.REGTYPE)
-    info.size = MANY
+    info.size = MANY_BYTES
     path.write_bytes(info.tobuf())
 
 
@@ -214,35 +220,37 @@ def huge_gzip(path: Path) -> None:
 def huge_zip(path: Path) -> None:
     with zipfile.ZipFile(path, "w") as file, file.open("bomb", "w", force_zip64=True) as content:
         content.write(b"x")
-        content._file_size = MANY  # so that the list of entries tells of so many
+        content._file_size = MANY_BYTES  # so that the list of entries announces so many
 
 
 @pytest.mark.parametrize("make", [huge_tar, huge_gzip, huge_zip])
-def test_a_file_said_to_be_of_100_gigabytes_is_refused_unread(make, tmp_path, refused) -> None:
+def test_a_file_said_to_be_of_100_gigabytes_is_rejected_unread(make, tmp_path, rejected) -> None:
     make(tmp_path / "archive")
-    refused(tmp_path / "archive", f"entry 'bomb': with it more than {archives.MAX_BYTES} bytes come out")
+    rejected(tmp_path / "archive", f"entry 'bomb': with it the archive unpacks to more than {archives.MAX_BYTES} bytes")
 
 
-def test_many_files_said_to_be_of_100_gigabytes_together_are_refused_unread(tmp_path, refused) -> None:
-    archive = telling(zip_with(tmp_path / "a.zip", ("a", b"x")), 10**9)
+def test_many_files_said_to_be_of_100_gigabytes_together_are_rejected_unread(tmp_path, rejected) -> None:
+    archive = announcing(zip_with(tmp_path / "a.zip", ("a", b"x")), 10**9)
     raw = archive.read_bytes()
     at, end = raw.index(b"PK\1\2"), raw.index(b"PK\5\6")
     listed = raw[at:end] * 100  # all of them the same bytes of the archive, as in the densest bombs
     archive.write_bytes(raw[:at] + listed + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 100, 100, len(listed), at, 0))
-    refused(archive, "entry 'a': with it more than")
+    rejected(archive, "entry 'a': with it the archive unpacks to more than")
 
 
-def test_no_more_comes_out_than_the_headers_say(tmp_path, refused) -> None:
-    refused(telling(zip_with(tmp_path / "a.zip", ("bomb", bytes(10**7))), 10), "damaged or no archive .*Bad CRC")
+def test_no_more_bytes_are_unpacked_than_the_headers_announce(tmp_path, rejected) -> None:
+    rejected(
+        announcing(zip_with(tmp_path / "a.zip", ("bomb", bytes(10**7))), 10), "damaged, or not an archive .*Bad CRC"
+    )
     assert sum(map(len, contents(tmp_path / "in" / "out").values())) <= 10
 
 
-def test_a_gzip_is_not_unpacked_up_to_a_header_beyond_the_bound(tmp_path, refused, monkeypatch) -> None:
+def test_a_gzip_is_not_unpacked_up_to_a_header_beyond_the_bound(tmp_path, rejected, monkeypatch) -> None:
     monkeypatch.setattr(archives, "MAX_BYTES", 10_000)
     monkeypatch.setattr(archives, "MAX_HEADER_BYTES", 10_000)
     info = special("bomb", tarfile.REGTYPE)
     info.size, info.pax_headers = 10**6, {"GNU.sparse.size": "10"}  # of so many bytes 10 are the file
-    refused(tar_with(tmp_path / "a.tgz", info), "a.tgz: more than 10000 bytes come out")
+    rejected(tar_with(tmp_path / "a.tgz", info), "a.tgz: unpacks to more than 10000 bytes")
 
 
 def commented_tar(path: Path) -> None:
@@ -259,52 +267,56 @@ def commented_zip(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [commented_tar, commented_zip])
-def test_headers_that_would_fill_the_memory_are_refused(make, tmp_path, refused, monkeypatch) -> None:
+def test_headers_that_exceed_the_bound_are_rejected(make, tmp_path, rejected, monkeypatch) -> None:
     monkeypatch.setattr(archives, "MAX_HEADER_BYTES", 100_000)
     make(tmp_path / "archive")
-    refused(tmp_path / "archive", "archive: has headers of more than 100000 bytes")
+    rejected(tmp_path / "archive", "archive: has headers of more than 100000 bytes")
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_zip_whose_pieces_unpack_to_any_size_is_refused(method, tmp_path, refused) -> None:
+def test_a_zip_whose_pieces_unpack_to_any_size_is_rejected(method, tmp_path, rejected) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as file:
         file.writestr("x.txt", b"x")
-    refused(tmp_path / "a.zip", "entry 'x.txt': is packed by another method than deflate")
+    rejected(tmp_path / "a.zip", "entry 'x.txt': is compressed by another method than deflate")
 
 
-@pytest.mark.parametrize("told", [65535, 1])
-def test_a_zip_of_a_million_entries_is_refused_before_they_become_objects(told, tmp_path, refused, peak_memory) -> None:
+@pytest.mark.parametrize("announced", [65535, 1])
+def test_a_zip_of_a_million_entries_is_rejected_before_they_become_objects(
+    announced, tmp_path, rejected, peak_memory
+) -> None:
     raw = zip_with(tmp_path / "a.zip", ("a.txt", b"x")).read_bytes()
     at, end = raw.index(b"PK\1\2"), raw.index(b"PK\5\6")
     listed = raw[at:end] * 10**6
-    ends = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, told, told, len(listed), at, 0)  # what it tells, zipfile ignores
+    ends = struct.pack(
+        "<4s4H2LH", b"PK\5\6", 0, 0, announced, announced, len(listed), at, 0
+    )  # zipfile ignores the announced count
     (tmp_path / "a.zip").write_bytes(raw[:at] + listed + ends)
     n_bytes = len(listed)
     del listed, raw
     tracemalloc.reset_peak()
-    refused(tmp_path / "a.zip", "more than 100000 entries")
+    rejected(tmp_path / "a.zip", "more than 100000 entries")
     assert peak_memory() < 1.1 * n_bytes
     assert contents(tmp_path / "in") == {}
 
 
 @pytest.mark.slow
-def test_a_tar_of_a_million_entries_is_refused_before_the_first_is_written(
-    tmp_path, refused, monkeypatch, peak_memory
+def test_a_tar_of_a_million_entries_is_rejected_before_the_first_is_written(
+    tmp_path, rejected, monkeypatch, peak_memory
 ) -> None:
-    monkeypatch.setattr(archives, "MAX_ENTRIES", 20_000)  # all 100,000 would take their time while memory is measured
+    monkeypatch.setattr(archives, "MAX_ENTRIES", 20_000)  # 100,000 take long while memory is measured
     thousand = gzip.compress(b"".join(tarfile.TarInfo(f"{n}.txt").tobuf() for n in range(1000)))
     (tmp_path / "a.tgz").write_bytes(thousand * 1000)
-    refused(tmp_path / "a.tgz", "more than 20000 entries")
+    rejected(tmp_path / "a.tgz", "more than 20000 entries")
     assert peak_memory() < 40e6
     assert contents(tmp_path / "in") == {}
 
 
-def test_headers_of_headers_without_an_end_are_refused(tmp_path, refused) -> None:
+def test_headers_of_headers_without_an_end_are_rejected(tmp_path, rejected) -> None:
     (tmp_path / "a.tar").write_bytes(special("x", tarfile.XHDTYPE).tobuf(tarfile.USTAR_FORMAT) * 5000)
-    refused(tmp_path / "a.tar", "damaged or no archive .maximum recursion")
+    rejected(tmp_path / "a.tar", "damaged, or not an archive .maximum recursion")
 
 
-def test_what_files_hold_is_no_header(pack, tmp_path, monkeypatch) -> None:
+def test_the_content_of_files_does_not_count_as_headers(pack, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(archives, "MAX_HEADER_BYTES", 20_000)
     monkeypatch.setattr(archives, "MAX_ENTRIES", 3)
     files = {"a.txt": os.urandom(30_000), "b.txt": archives.ZIP_ENTRY * 10}
@@ -313,7 +325,7 @@ def test_what_files_hold_is_no_header(pack, tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
-def test_whatever_bytes_are_damaged_it_unpacks_or_is_refused(pack, tmp_path) -> None:
+def test_a_damaged_archive_unpacks_or_is_rejected(pack, tmp_path) -> None:
     whole = pack(tmp_path, FILES).read_bytes()
     rng = random.Random(0)
     for n in range(300):
@@ -328,56 +340,56 @@ def test_whatever_bytes_are_damaged_it_unpacks_or_is_refused(pack, tmp_path) -> 
 @pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
 @pytest.mark.parametrize("second", ["a/x.txt", "a//x.txt", "./a/x.txt", "a/x.txt/y.txt", "a/x.txt/y/z.txt"])
 @pytest.mark.parametrize("make", [tar_with, zip_with], ids=["tar", "zip"])
-def test_a_name_that_comes_twice_is_refused(make, second, tmp_path, refused) -> None:
+def test_a_name_that_occurs_twice_is_rejected(make, second, tmp_path, rejected) -> None:
     archive = make(tmp_path / "archive", ("a/x.txt", b"one"), (second, b"two"))
-    refused(archive, f"entry '{second}': its name comes twice")
+    rejected(archive, f"entry '{second}': its name occurs twice")
     assert contents(tmp_path / "in" / "out") == {"a/x.txt": b"one"}
 
 
-def test_a_folder_with_the_name_of_a_file_is_refused(tmp_path, refused) -> None:
-    refused(tar_with(tmp_path / "a.tgz", ("x", b""), special("x", tarfile.DIRTYPE)), "its name comes twice")
+def test_a_folder_with_the_name_of_a_file_is_rejected(tmp_path, rejected) -> None:
+    rejected(tar_with(tmp_path / "a.tgz", ("x", b""), special("x", tarfile.DIRTYPE)), "its name occurs twice")
 
 
-def test_names_that_are_not_utf8_are_refused_in_a_tar(tmp_path, refused) -> None:
+def test_names_that_are_not_utf8_are_rejected_in_a_tar(tmp_path, rejected) -> None:
     with tarfile.open(tmp_path / "a.tar", "w", encoding="cp1251", format=tarfile.GNU_FORMAT) as tar:
         tar.addfile(tarfile.TarInfo("Ёж.txt"))
-    refused(tmp_path / "a.tar", r"entry b'\\xa8\\xe6.txt': its name is not UTF-8")
+    rejected(tmp_path / "a.tar", r"entry b'\\xa8\\xe6.txt': its name is not UTF-8")
 
 
-def test_names_that_are_not_utf8_are_refused_in_a_zip(tmp_path, refused) -> None:
+def test_names_that_are_not_utf8_are_rejected_in_a_zip(tmp_path, rejected) -> None:
     archive = zip_with(tmp_path / "a.zip", ("Xx.txt", b"x"))
     archive.write_bytes(archive.read_bytes().replace(b"Xx", "Ёж".encode("cp866")))
-    refused(archive, r"entry b'\\xf0\\xa6.txt': its name is not UTF-8")
+    rejected(archive, r"entry b'\\xf0\\xa6.txt': its name is not UTF-8")
 
 
-def test_a_locked_zip_is_refused(tmp_path, refused) -> None:
+def test_an_encrypted_zip_is_rejected(tmp_path, rejected) -> None:
     archive = zip_with(tmp_path / "a.zip", ("x.txt", b"x"))
     raw = bytearray(archive.read_bytes())
     for header, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         raw[raw.index(header) + flags] |= 1
     archive.write_bytes(raw)
-    refused(archive, "entry 'x.txt': is locked with a password")
+    rejected(archive, "entry 'x.txt': is encrypted with a password")
 
 
 @pytest.mark.parametrize("size", [20, 300, 2000])
-def test_a_cut_archive_is_refused(size, pack, tmp_path, refused) -> None:
+def test_a_cut_archive_is_rejected(size, pack, tmp_path, rejected) -> None:
     archive = pack(tmp_path, {"x.txt": os.urandom(4000)})
     archive.write_bytes(archive.read_bytes()[:size])
-    refused(archive, "a.b: damaged or no archive")
+    rejected(archive, "a.b: damaged, or not an archive")
 
 
-def test_a_changed_byte_in_a_zip_is_refused(tmp_path, refused) -> None:
+def test_a_changed_byte_in_a_zip_is_rejected(tmp_path, rejected) -> None:
     archive = zip_with(tmp_path / "a.zip", ("x.txt", bytes(range(256)) * 16))
     raw = bytearray(archive.read_bytes())
     raw[100] ^= 1
     archive.write_bytes(raw)
-    refused(archive, "a.zip: damaged")
+    rejected(archive, "a.zip: damaged")
 
 
-def test_what_is_no_archive_is_refused_in_one_line(tmp_path) -> None:
+def test_a_file_that_is_not_an_archive_is_rejected_in_one_line(tmp_path) -> None:
     for content in (b"<html>", b"\x1f\x8b<html>", b"PK\x03\x04<html>", b""):
         (tmp_path / "page").write_bytes(content)
-        with pytest.raises(BukvaError, match=r"^page: damaged or no archive [^\n]*$"):
+        with pytest.raises(BukvaError, match=r"^page: damaged, or not an archive [^\n]*$"):
             unpack(tmp_path / "page", tmp_path / f"out {content!r}".replace("/", ""))
 
 
@@ -385,9 +397,9 @@ def test_what_is_no_archive_is_refused_in_one_line(tmp_path) -> None:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
+    env = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
     return subprocess.run(
-        ["git", *arguments], cwd=folder, env=alone, check=True, capture_output=True, text=True
+        ["git", *arguments], cwd=folder, env=env, check=True, capture_output=True, text=True
     ).stdout.strip()
 
 
@@ -399,10 +411,10 @@ def test_the_id_of_a_folder_is_that_of_git(tmp_path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"one\r\ntwo\0" + name.encode())
     (tmp_path / "folder" / "empty").mkdir()
-    found = git_tree_id(tmp_path / "folder")
+    tree_id = git_tree_id(tmp_path / "folder")
     git(tmp_path / "folder", "init")
     git(tmp_path / "folder", "add", ".")
-    assert found == git(tmp_path / "folder", "write-tree")
+    assert tree_id == git(tmp_path / "folder", "write-tree")
 
 
 def test_the_id_of_a_folder_changes_with_one_byte_and_one_name(tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""Cleaning follows DESIGN's rules to the character, and every character it takes is counted."""
+"""Cleaning follows its rules to the character, and every removed character is counted."""
 
 import io
 import json
@@ -15,15 +15,15 @@ from bukva.base.errors import BukvaError
 from bukva.base.files import resolve
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Download
-from bukva.corpus.cleaning import RULES, Counts, clean, clean_collection
+from bukva.corpus.cleaning import RULES, Removed, clean, clean_collection
 from bukva.corpus.collection import Document, documents, read_table, read_texts, write_collection
 from bukva.corpus.sources import download
 
 ROOT = Path(__file__).parents[2]
-MIRROR = resolve(os.environ.get("BUKVA_MIRROR", "no mirror"))  # read before a fixture takes it away
+MIRROR = resolve(os.environ.get("BUKVA_MIRROR", "no mirror"))  # read before a fixture unsets it
 TABLE = yaml.safe_load((RULES / "notes.yaml").read_text(encoding="utf-8"))
 
-# ---- the oracle: the rules as DESIGN.md says them, line by line
+# ---- the oracle: the same rules in plain Python, line by line
 
 PREFIXES = ("- ", "\u2013\u00a0", "\u2014 ", "-- ")
 LATIN = set("abcdefghjklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")  # without small i
@@ -31,7 +31,7 @@ MARKED = set("ÇÉÊÔÜßàáâäçèéêëíîïòóôöùúûüýœ") | {"\u0
 GREEK = {chr(code) for code in [*range(0x0370, 0x0400), *range(0x1F00, 0x2000)]}  # the blocks, plain and polytonic
 FOREIGN = LATIN | MARKED | GREEK
 DELETE = set("_`|~§*#0123456789\t\u0001\u007f«»½\u040c€№¾=()[]{}°<>“”„\"…%'@^\u2011⟨⟩")
-NOTES = (  # the 87 symbols that the notes print
+NOTES = (  # the 87 symbols that the lecture notes print
     "\n !&,-.:;?i\u00a0\u0300\u0301\u0401\u0406\u0409"
     + "".join(map(chr, range(0x0410, 0x0450)))
     + "\u0451\u0454\u0456\u2013\u2014\u2019"
@@ -75,19 +75,19 @@ texts = st.lists(plain | plain | special | alien | st.characters(exclude_categor
 @example("- ")
 @example("—")
 @example("--  /*/\r\r\n//*/ / \n- -- ж")
-def test_the_notes_rules_are_those_of_the_oracle(text):
+def test_the_rules_agree_with_the_oracle(text):
     assert clean(text, "notes")[0] == by_the_rules(text)
 
 
 @pytest.mark.parametrize("form", ["ж{}ж", "{}ж", "ж\n{}", "ж{}{}"])
-def test_every_symbol_of_the_basic_plane_is_treated_as_by_the_oracle(form):
+def test_every_symbol_of_the_basic_plane_agrees_with_the_oracle(form):
     symbols = [chr(code) for code in range(0x10000) if not 0xD800 <= code < 0xE000]
     text = "\n".join(form.format(symbol, symbol) for symbol in symbols)
     assert clean(text, "notes")[0] == by_the_rules(text)
 
 
 @pytest.mark.parametrize("work", sorted((ROOT / "data" / "sample").rglob("*.txt")), ids=lambda path: path.stem)
-def test_the_embedded_corpus_is_cleaned_as_by_the_oracle(work):
+def test_the_sample_agrees_with_the_oracle(work):
     text = work.read_bytes().decode()
     cleaned, _ = clean(text, "notes")
     assert cleaned == by_the_rules(text)
@@ -97,7 +97,7 @@ def test_the_embedded_corpus_is_cleaned_as_by_the_oracle(work):
 # ---- every entry of the table
 
 
-def shown(entry):
+def name(entry):
     return entry.get("symbols") or entry.get("text") or f"{entry['first']}-{entry['last']}"
 
 
@@ -108,7 +108,7 @@ def symbols(entry):
 
 
 def cases(rule):
-    return pytest.mark.parametrize("entry", TABLE[rule], ids=lambda entry: ascii(shown(entry)))
+    return pytest.mark.parametrize("entry", TABLE[rule], ids=lambda entry: ascii(name(entry)))
 
 
 def test_the_table_has_the_rules_and_a_reason_for_every_entry():
@@ -117,20 +117,20 @@ def test_the_table_has_the_rules_and_a_reason_for_every_entry():
     assert all(entry["reason"] for rule in ("prefixes", "foreign", "delete", "rewrite") for entry in TABLE[rule])
 
 
-def test_the_table_names_a_symbol_once():
+def test_the_table_contains_a_symbol_once():
     named = [symbol for rule in ("foreign", "delete") for entry in TABLE[rule] for symbol in symbols(entry)]
     assert len(named) == len(set(named))
     assert set(named) == FOREIGN | DELETE
     assert sorted(entry["text"] for entry in TABLE["prefixes"]) == sorted(PREFIXES)
 
 
-def test_white_space_before_a_line_goes_and_within_it_stays():
+def test_leading_white_space_is_removed_and_other_white_space_kept():
     for space in set(SPACES) - {"\n", "\r", "\t"}:
         assert clean(f"{space}{space}ж{space}ж{space}\n{space}\n", "notes")[0] == f"ж{space}ж{space}\n"
 
 
 @cases("prefixes")
-def test_one_prefix_goes_from_the_start_of_a_line(entry):
+def test_one_prefix_is_removed_from_the_start_of_a_line(entry):
     prefix = entry["text"]
     assert clean(f"{prefix}Да.\n \u00a0{prefix}Нет.\n", "notes")[0] == "Да.\nНет.\n"
     assert clean(f"Да. {prefix}Нет.\n", "notes")[0] == f"Да. {prefix}Нет.\n"
@@ -141,23 +141,23 @@ def test_one_prefix_goes_from_the_start_of_a_line(entry):
 @pytest.mark.parametrize(
     "line", ["-Да.", "\u2013 Да.", "\u2014Да.", "\u2014\u00a0Да.", "--Да.", "--- Да.", "\u2010 Да."]
 )
-def test_what_resembles_a_prefix_stays(line):
+def test_similar_prefixes_are_kept(line):
     assert clean(line, "notes")[0] == f"{line}\n"
 
 
 @cases("foreign")
-def test_a_line_that_holds_a_foreign_symbol_goes_and_its_neighbours_stay(entry):
+def test_a_line_with_a_foreign_symbol_is_removed_and_its_neighbours_kept(entry):
     for symbol in symbols(entry):
         for line in (f"ж{symbol}ж", symbol, f"{symbol}ж", f"- ж{symbol}"):
             assert clean(f"Один.\n{line}\nДва.\n", "notes")[0] == "Один.\nДва.\n"
 
 
-def test_a_line_that_holds_small_i_stays():
+def test_a_line_with_small_i_is_kept():
     assert clean("мiръ\n", "notes")[0] == "мiръ\n"
 
 
 @cases("delete")
-def test_a_deleted_symbol_vanishes_and_its_line_stays(entry):
+def test_a_deleted_symbol_is_removed_and_its_line_kept(entry):
     for symbol in symbols(entry):
         assert clean(f"ж{symbol}ж{symbol}{symbol}\n", "notes")[0] == "жж\n"
         assert clean(f"ж\n#{symbol}\nж\n", "notes")[0] == "ж\n\nж\n"
@@ -174,15 +174,15 @@ def test_deletion_comes_before_rewriting_and_after_stripping():
     assert clean("«- ж", "notes")[0] == "- ж\n"
 
 
-def test_the_notes_rules_are_not_idempotent():
+def test_the_rules_are_not_idempotent():
     once, _ = clean("* * *\n«— Да».\n", "notes")
     twice, _ = clean(once, "notes")
     assert (once, twice) == ("  \n— Да.\n", "Да.\n")
 
 
 @pytest.mark.parametrize("path", [RULES / "notes.yaml", RULES.parent / "cleaning.py"], ids=lambda path: path.name)
-def test_every_symbol_of_the_sources_can_be_seen(path):
-    """No-break spaces and the like are written by their code points, or a reader would take them for others."""
+def test_every_symbol_of_the_sources_is_visible(path):
+    """Invisible symbols such as no-break spaces are written as code points, so that a reader can tell them apart."""
     invisible = {
         symbol
         for symbol in path.read_text(encoding="utf-8")
@@ -200,7 +200,7 @@ def test_every_symbol_of_the_sources_can_be_seen(path):
 def test_without_rules_only_line_ends_change(text):
     cleaned, removed = clean(text, "none")
     assert cleaned == unix(text)
-    assert removed == {"line_ends": Counts(len(text) - len(cleaned))}
+    assert removed == {"line_ends": Removed(len(text) - len(cleaned))}
 
 
 # ---- counts
@@ -217,17 +217,17 @@ def test_counts_add_up(text):
     assert all(type(n) is int for counts in removed.values() for n in (counts.chars, counts.lines))
 
 
-def test_counts_by_hand():
+def test_the_counts_of_a_small_text():
     text = "\r\n  — Он сказал: «да».\r\n \n- Oui, oui!\n№ 12/34 // 5\nж"
     cleaned, removed = clean(text, "notes")
     assert cleaned == "Он сказал: да.\n  .  \nж\n"
     assert removed == {
-        "line_ends": Counts(2 - 1),  # two carriage returns went, a line feed came
-        "leading_white_space": Counts(1 + 2 + 2, 2),
-        "prefixes": Counts(2),  # that of the foreign line goes with its line
-        "foreign": Counts(len("- Oui, oui!\n"), 1),
-        "delete": Counts(2 + 1 + 2 + 2 + 1),
-        "rewrite": Counts(1 + 0),
+        "line_ends": Removed(2 - 1),  # two carriage returns removed, a line feed added
+        "leading_white_space": Removed(1 + 2 + 2, 2),
+        "prefixes": Removed(2),  # the prefix of the foreign line is counted with its line
+        "foreign": Removed(len("- Oui, oui!\n"), 1),
+        "delete": Removed(2 + 1 + 2 + 2 + 1),
+        "rewrite": Removed(1 + 0),
     }
 
 
@@ -245,7 +245,7 @@ def raw(tmp_path):
     return tmp_path / "raw"
 
 
-def test_works_stay_apart_and_one_left_empty_stays_in_the_table(raw, tmp_path):
+def test_works_stay_separate_and_an_empty_one_stays_in_the_table(raw, tmp_path):
     clean_collection(raw, tmp_path / "clean", "notes")
     table = read_table(tmp_path / "clean")
     assert list(documents(table)) == list(documents(read_table(raw)))
@@ -253,14 +253,14 @@ def test_works_stay_apart_and_one_left_empty_stays_in_the_table(raw, tmp_path):
     assert table["chars"].tolist() == [4, 0, 7]
 
 
-def test_without_rules_a_collection_keeps_all_but_carriage_returns(raw, tmp_path):
+def test_without_rules_a_collection_loses_carriage_returns_only(raw, tmp_path):
     report = clean_collection(raw, tmp_path / "clean", "none")
     texts = [text for _, text in read_texts(tmp_path / "clean", read_table(tmp_path / "clean"))]
     assert texts == ["— Да.\nNein.\n", "Bonjour", "Ночь 1."]
     assert report["removed"] == [{"rule": "line_ends", "chars": 1, "lines": 0}]
 
 
-def test_the_report_has_the_counts_of_all_works(raw, tmp_path):
+def test_the_report_sums_the_counts_of_all_works(raw, tmp_path):
     report = clean_collection(raw, tmp_path / "clean", "notes")
     assert json.loads(json.dumps(report)) == {
         "rule_set": "notes",
@@ -280,7 +280,7 @@ def test_the_report_has_the_counts_of_all_works(raw, tmp_path):
     assert sum(rule["chars"] for rule in report["removed"]) == report["chars_before"] - report["chars"]
 
 
-def test_symbols_are_those_after_rewriting_and_beyond_the_basic_plane_too(tmp_path):
+def test_the_symbols_are_counted_after_rewriting_on_all_planes(tmp_path):
     texts = [
         (Document("-", "-", "a"), "ж//😀\U0010ffff/"),
         (Document("-", "-", "b"), ""),
@@ -291,37 +291,37 @@ def test_symbols_are_those_after_rewriting_and_beyond_the_basic_plane_too(tmp_pa
     assert report["symbols"] == len(set("ж. 😀\U0010ffff\n"))
 
 
-def test_when_nothing_is_left_the_rules_that_took_it_are_named_and_nothing_is_written(tmp_path):
+def test_an_empty_result_names_the_rules_and_writes_nothing(tmp_path):
     texts = [(Document("-", "-", "a"), "  To be,\nor not\n"), (Document("-", "-", "b"), "to be.")]
     write_collection(tmp_path / "raw", texts)
     write_collection(tmp_path / "clean", [(Document("-", "-", "former"), "ж")])
     with pytest.raises(BukvaError) as error:
         clean_collection(tmp_path / "raw", tmp_path / "clean", "notes")
     assert str(error.value) == (
-        "params.yaml, clean.rules: 'notes' leaves nothing of the text (foreign 21 characters, leading_white_space 2 "
-        f"characters removed); none, or another corpus, would do.\n{WAY_BACK}"
+        "params.yaml, clean.rules: 'notes' removes the whole text (foreign 21 characters, leading_white_space 2 "
+        f"characters); use none, or another corpus.\n{WAY_BACK}"
     )
     assert [document.work for document in documents(read_table(tmp_path / "clean"))] == ["former"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "raw"]
 
 
-# ---- the notes' corpus
+# ---- RusLit, the corpus of the lecture notes
 
 
 @pytest.mark.slow
-def test_the_notes_corpus_has_the_notes_symbols_and_all_its_characters(tmp_path, monkeypatch):
+def test_cleaned_ruslit_has_the_87_symbols_of_the_lecture_notes(tmp_path, monkeypatch):
     if not list(MIRROR.glob("RusLit-*.tar.gz")):
-        pytest.skip("BUKVA_MIRROR names no folder with the archive of RusLit")
+        pytest.skip("BUKVA_MIRROR is not a folder with the archive of RusLit")
     monkeypatch.setenv("BUKVA_MIRROR", str(MIRROR))
     ruslit = Download(corpus="ruslit", path="-", url="", sha256="")
     download(ruslit, tmp_path / "raw", lambda *_: None, pytest.fail)
     report = clean_collection(tmp_path / "raw", tmp_path / "clean", "notes")
     assert (report["works"], report["chars"], report["symbols"]) == (373, 34_824_659, 87)
-    found = set()
+    symbols_found = set()
     before = read_texts(tmp_path / "raw", read_table(tmp_path / "raw"))
     after = read_texts(tmp_path / "clean", read_table(tmp_path / "clean"))
     for (document, text), (_, cleaned) in zip(before, after, strict=True):
         assert cleaned == by_the_rules(text), document
-        found.update(cleaned)
-    assert "".join(sorted(found)) == NOTES
+        symbols_found.update(cleaned)
+    assert "".join(sorted(symbols_found)) == NOTES
     assert clean_collection(tmp_path / "clean", tmp_path / "again", "notes")["chars"] == 34_814_956

@@ -1,4 +1,4 @@
-"""A collection of documents is on the disk what it was in memory."""
+"""A collection of documents is read as it was written."""
 
 import tempfile
 import unicodedata
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bukva.base.errors import BukvaError
 from bukva.corpus.collection import TYPES, Document, documents, read_table, read_texts, write_collection
 
-# what a disk takes for a name: no slash, no zero byte, and short enough in UTF-8
+# valid file names: no slash, no zero byte, and short enough in UTF-8
 names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=20)
 names = names.filter(lambda name: name not in {".", ".."})
 odd = st.sampled_from(["NA", "007", "null", "1e5", "a\rb", "a\r\nb", '"', " ", "-", "\ufeff"])
@@ -20,7 +20,7 @@ years = st.one_of(st.none(), st.sampled_from(["1863", "1863-1869", "NA", "-"]))
 
 
 def one_file(document: Document) -> str:
-    """Equal for documents that some disk would put into one file or one folder."""
+    """Equal for documents that some file systems store in one file or folder."""
     return unicodedata.normalize("NFC", f"{document.category}/{document.author}/{document.work}").casefold()
 
 
@@ -33,7 +33,7 @@ collections = st.lists(
 
 @settings(deadline=None, max_examples=50)
 @given(collections)
-def test_whatever_names_and_texts_a_collection_has_come_back(entries: list[tuple[Document, str]]) -> None:
+def test_any_names_and_texts_survive_a_round_trip(entries: list[tuple[Document, str]]) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         written = write_collection(folder, entries)
@@ -48,14 +48,14 @@ def test_the_table_counts_characters_and_bytes_and_pins_the_bytes(tmp_path: Path
     assert table.to_dict("records") == [dict(zip(TYPES, ("c", "A", "w", "1863-1869", 4, 6, digest), strict=True))]
 
 
-def test_rows_are_sorted_by_code_points_in_whatever_order_texts_come(tmp_path: Path) -> None:
+def test_rows_are_sorted_by_code_points_whatever_the_order_of_the_texts(tmp_path: Path) -> None:
     names = [("a", "Z", "1"), ("a", "a", "B"), ("a", "a", "b"), ("b", "-", "Ё")]
     order = [Document(*name) for name in names]
     table = write_collection(tmp_path, [(document, "x") for document in reversed(order)])
     assert list(documents(table)) == order
 
 
-def test_a_part_of_the_table_reads_a_part_of_the_texts(tmp_path: Path) -> None:
+def test_some_rows_of_the_table_read_only_their_texts(tmp_path: Path) -> None:
     table = write_collection(tmp_path, [(Document("c", "A", work), work) for work in "xyz"])
     assert [text for _, text in read_texts(tmp_path, table[table["work"] != "y"])] == ["x", "z"]
 
@@ -64,23 +64,23 @@ def test_an_empty_table_has_the_columns(tmp_path: Path) -> None:
     assert list(write_collection(tmp_path, []).columns) == list(TYPES)
 
 
-def test_texts_are_asked_for_one_at_a_time(tmp_path: Path) -> None:
+def test_texts_are_written_one_at_a_time(tmp_path: Path) -> None:
     def texts():
         for work in "xyz":
             yield Document("c", "A", work), work
-            assert (tmp_path / "c" / "A" / f"{work}.txt").read_text() == work  # before the next is asked for
+            assert (tmp_path / "c" / "A" / f"{work}.txt").read_text() == work  # before the next one is taken
 
     write_collection(tmp_path, texts())
 
 
-def test_a_work_with_slashes_lies_in_folders_of_its_own(tmp_path: Path) -> None:
+def test_slashes_in_the_name_of_a_work_make_subfolders(tmp_path: Path) -> None:
     document = Document("c", "A", "cycle/part one/poem")
     table = write_collection(tmp_path, [(document, "x")])
     assert (tmp_path / "c" / "A" / "cycle" / "part one" / "poem.txt").read_text() == "x"
     assert list(documents(table)) == [document]
 
 
-def test_two_works_of_one_name_are_refused_and_named(tmp_path: Path) -> None:
+def test_two_works_with_one_name_are_rejected_and_named(tmp_path: Path) -> None:
     with pytest.raises(BukvaError, match=r"c/A/w\.txt: two works"):
         write_collection(tmp_path, [(Document("c", "A", "w"), "one"), (Document("c", "A", "w"), "two")])
     assert (tmp_path / "c" / "A" / "w.txt").read_text() == "one"

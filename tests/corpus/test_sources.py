@@ -1,4 +1,4 @@
-"""Five ways to a corpus, one form of it; a mistake is one sentence that says where it is."""
+"""Five sources of a corpus give the same kind of collection; a mistake is one sentence that says where it is."""
 
 import io
 import os
@@ -19,12 +19,13 @@ from bukva.base.errors import BukvaError
 from bukva.base.files import resolve
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Download
-from bukva.corpus import corpora
-from bukva.corpus.archives import git_tree_id
+from bukva.corpus import sources
 from bukva.corpus.collection import Document, documents, read_table, read_texts
-from bukva.corpus.sources import Report, Source, download, read_info, registry
+from bukva.corpus.git_tree import git_tree_id
+from bukva.corpus.info import read_info
+from bukva.corpus.sources import DownloadSummary, Source, download, registry
 
-# where the corpora of the registry are at hand; a test has no network
+# a folder with the corpora of the registry, because tests have no network
 MIRROR = resolve(os.environ.get("BUKVA_MIRROR", "no mirror"))
 
 
@@ -32,8 +33,10 @@ def silent(*_: object) -> None:
     pass
 
 
-def get(target: Path, corpus: str = "local", path: Path = Path("-"), url: str = "", digest: str = "") -> Report:
-    """Download into `target`; a note would fail."""
+def get(
+    target: Path, corpus: str = "local", path: Path = Path("-"), url: str = "", digest: str = ""
+) -> DownloadSummary:
+    """Download into `target`; fails if a note is reported."""
     params = Download(corpus=corpus, path=str(path), url=url, sha256=digest)
     return download(params, target, silent, pytest.fail)
 
@@ -43,7 +46,7 @@ def texts(folder: Path) -> dict[Document, str]:
 
 
 def write(folder: Path, files: Mapping[str, str | bytes]) -> Path:
-    """A folder of such files; text becomes UTF-8."""
+    """Write files into a folder; text is encoded as UTF-8."""
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +77,7 @@ def target(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def fails(target: Path):
-    """Holds that a download raises a sentence with these words and the way back, and touches nothing."""
+    """The function returned checks that a download raises these words and the way back, and changes nothing."""
 
     def check(words: str, **params: str | Path) -> None:
         write(target, {"former.txt": "former"})
@@ -88,7 +91,7 @@ def fails(target: Path):
     return check
 
 
-# ---- a folder or a file of one's own
+# ---- corpus local: a folder or a file
 
 
 def test_folders_become_category_author_and_work(source, target) -> None:
@@ -110,13 +113,13 @@ def test_documents_are_sorted_by_category_author_and_work(source, target) -> Non
     assert len(found) == len(names)
 
 
-def test_text_is_taken_as_it_is_but_for_the_byte_order_mark(source, target) -> None:
+def test_text_is_unchanged_except_for_the_byte_order_mark(source, target) -> None:
     write(source, {"a.txt": "\ufeffодин\r\nдва\rтри\n\n \u2028", "b.txt": "\ufeff\ufeffx"})
     get(target, path=source)
     assert list(texts(target).values()) == ["один\r\nдва\rтри\n\n \u2028", "\ufeffx"]
 
 
-def test_hidden_files_and_other_kinds_are_no_texts(source, target) -> None:
+def test_hidden_files_and_files_of_other_types_are_skipped(source, target) -> None:
     write(source, {"a.txt": "x", ".b.txt": b"\xff", ".git/c.txt": b"\xff", "d.jpg": b"\xff", ".txt": b"\xff"})
     write(source, {"documents.csv": "x", "B.TXT": "y"})
     assert get(target, path=source).works == 2
@@ -129,7 +132,7 @@ def test_one_file_is_one_work(source, target) -> None:
     assert texts(target) == {Document("-", "-", "Война и мир. Том 1"): "x"}
 
 
-def test_names_of_macos_become_the_names_of_everybody(source, target) -> None:
+def test_decomposed_names_of_macos_become_composed(source, target) -> None:
     apart = unicodedata.normalize("NFD", "Чехов/Чайка й.txt")
     info = unicodedata.normalize("NFD", "name,year\nЧайка й,1896\n")
     get(target, path=write(source, {apart: "x", "Чехов/info.csv": "name,year\n"}))
@@ -155,10 +158,10 @@ def test_a_relative_path_is_found_from_the_project(source, target, monkeypatch, 
     assert get(target, path=Path("books")).works == 1
 
 
-def test_the_report_counts(source, target) -> None:
+def test_the_summary_counts(source, target) -> None:
     write(source, {"poems/Blok/1.txt": "ёж", "prose/Blok/2.txt": "x", "3.txt": "y", "Gogol/4.txt": "z"})
     write(source, {"prose/Blok/info.csv": "name,year\n2,1901"})
-    assert get(target, path=source) == Report(
+    assert get(target, path=source) == DownloadSummary(
         works=4,
         authors=2,
         categories=2,
@@ -171,7 +174,7 @@ def test_the_report_counts(source, target) -> None:
     assert all(type(count) is int for count in asdict(get(target, path=source)).values())
 
 
-def test_a_second_download_takes_the_place_of_the_first(source, target) -> None:
+def test_a_second_download_replaces_the_first(source, target) -> None:
     get(target, path=write(source, {"a.txt": "x", "b.txt": "y"}))
     (source / "a.txt").unlink()
     get(target, path=source)
@@ -181,75 +184,75 @@ def test_a_second_download_takes_the_place_of_the_first(source, target) -> None:
 # ---- mistakes in it
 
 
-def test_a_path_that_is_not_there(source, fails) -> None:
-    fails(rf"^params\.yaml, download\.path: '{source}' is not there; a folder of \.txt files", path=source)
+def test_a_missing_path_is_reported(source, fails) -> None:
+    fails(rf"^params\.yaml, download\.path: '{source}' does not exist; use a folder of \.txt files", path=source)
 
 
-def test_a_file_that_is_no_txt(source, fails) -> None:
-    fails(r"book\.pdf' is no \.txt file", path=write(source, {"book.pdf": "x"}) / "book.pdf")
+def test_a_file_that_is_not_a_txt_file_is_rejected(source, fails) -> None:
+    fails(r"book\.pdf' is not a \.txt file", path=write(source, {"book.pdf": "x"}) / "book.pdf")
 
 
-def test_a_folder_without_texts(source, fails) -> None:
-    fails(rf"^{source}: holds no \.txt file", path=write(source, {"a/info.csv": "name,year", ".b.txt": "x"}))
+def test_a_folder_without_texts_is_rejected(source, fails) -> None:
+    fails(rf"^{source}: contains no \.txt file", path=write(source, {"a/info.csv": "name,year", ".b.txt": "x"}))
 
 
-def test_a_text_that_is_not_utf8_is_named_with_the_byte(source, fails) -> None:
+def test_a_text_that_is_not_utf8_is_reported_with_the_byte(source, fails) -> None:
     write(source, {"a/b/good.txt": "x", "a/b/c/bad.txt": b"\xef\xbb\xbf" + "ёж".encode() + b"\xe0abc"})
     fails(rf"^{source}/a/b/c/bad\.txt: byte 7 \(0xe0\) is not UTF-8; convert", path=source)
 
 
 @pytest.mark.parametrize("content", ["", " \r\n\t", "\ufeff"])
-def test_a_text_without_text(content, source, fails) -> None:
-    fails(r"books/a\.txt: holds no text", path=write(source, {"a.txt": content}))
+def test_an_empty_text_is_rejected(content, source, fails) -> None:
+    fails(r"books/a\.txt: contains no text; fill", path=write(source, {"a.txt": content}))
 
 
-def test_a_text_that_cannot_be_read(source, fails) -> None:
+def test_a_text_that_cannot_be_read_is_reported(source, fails) -> None:
     source.mkdir()
     (source / "a.txt").symlink_to("nowhere")
     fails(r"books/a\.txt: cannot be read \(No such file", path=source)
 
 
-def test_a_link_that_goes_round(source, fails) -> None:
+def test_a_cycle_of_links_is_rejected(source, fails) -> None:
     write(source, {"a/x.txt": "x", "b/y.txt": "y"})
     (source / "a" / "link").symlink_to(source / "b")
     (source / "b" / "link").symlink_to(source / "a")
     fails("books/a/link/link: this link leads back", path=source)
 
 
-def test_two_files_with_one_name(source, fails) -> None:
+def test_two_works_with_one_name_are_rejected(source, fails) -> None:
     write(source, {"Blok/a.txt": "x", "-/Blok/a.txt": "y"})
-    fails("-/Blok/a.txt: two works are this one file", path=source)
+    fails("-/Blok/a.txt: two works have this file name", path=source)
 
 
-def test_a_file_name_that_is_not_utf8(source, fails) -> None:
+def test_a_file_name_that_is_not_utf8_is_rejected(source, fails) -> None:
     source.mkdir()
     try:
         Path(os.fsdecode(os.fsencode(source) + b"/\xe0.txt")).write_text("x")
     except OSError:
-        pytest.skip("this disk takes UTF-8 names only")
+        pytest.skip("this file system accepts UTF-8 names only")
     fails(r"books/\\udce0.txt': this file name is not UTF-8", path=source)
 
 
 # ---- info.csv
 
 
-def test_years_are_taken_as_they_stand(source, target) -> None:
+def test_years_are_text(source, target) -> None:
     write(source, {f"c/A/{work}.txt": "x" for work in ("one", "a, b", "range", "empty", "none")})
     write(source, {"c/A/info.csv": 'name,year\none,1863\n"a, b",1900\nrange,1863-1869\nempty,\n'})
-    report = get(target, path=source)
+    summary = get(target, path=source)
     years = {document.work: document.year for document in texts(target)}
     assert years == {"one": "1863", "a, b": "1900", "range": "1863-1869", "empty": None, "none": None}
-    assert report.works_without_year == 2
+    assert summary.works_without_year == 2
 
 
-def test_info_that_leads_nowhere_is_counted(source, target) -> None:
+def test_rows_of_info_without_a_work_are_counted(source, target) -> None:
     write(source, {"c/A/a.txt": "x", "c/B/b.txt": "x"})
     info = 'name,year\nb,1\nno such file,2\nЗдесь, запятая,1848\n"open,4\nshort\n\na,5\n'
     write(source, {"c/A/info.csv": info, "c/D/info.csv": "name,year\nb,1\n"})
-    report = get(target, path=source)
+    summary = get(target, path=source)
     assert {document.work: document.year for document in texts(target)} == {"a": "5", "b": None}
-    assert report.info_rows_without_file == 3  # b is another author's, and D has no works at all
-    assert report.info_rows_unreadable == 3
+    assert summary.info_rows_without_file == 3  # b is another author's, and D has no works at all
+    assert summary.info_rows_unreadable == 3
 
 
 @pytest.mark.parametrize(
@@ -267,7 +270,7 @@ def test_info_that_leads_nowhere_is_counted(source, target) -> None:
         ("name,year\nЁж,1\nb,2\n".encode("cp1251"), {"\ufffd\ufffd": "1", "b": "2"}, 0),
     ],
 )
-def test_info_is_read_as_far_as_it_goes(raw, years, unreadable) -> None:
+def test_the_readable_rows_of_info_are_read(raw, years, unreadable) -> None:
     assert read_info(raw) == (years, unreadable)
 
 
@@ -276,7 +279,7 @@ def test_nothing_in_info_is_an_error(raw: bytes) -> None:
     read_info(b"name,year\n" + raw)
 
 
-# ---- an address
+# ---- corpus url
 
 
 def test_a_text_at_an_address_is_one_work(server, target) -> None:
@@ -296,12 +299,12 @@ def test_a_text_at_an_address_is_one_work(server, target) -> None:
         ("/" + "a" * 300, "a" * 80),
     ],
 )
-def test_the_name_of_a_work_from_an_address_is_one_that_a_disk_takes(path, work) -> None:
-    assert Path(corpora._name_of(f"http://host{path}?q=/x")).stem == work
+def test_the_name_of_a_work_from_an_address_is_a_valid_file_name(path, work) -> None:
+    assert Path(sources._file_name(f"http://host{path}?q=/x")).stem == work
 
 
 @pytest.mark.parametrize("top", ["", "books-main/"])
-def test_an_archive_at_an_address_is_unpacked_and_a_lone_top_folder_goes(top, server, target) -> None:
+def test_an_archive_at_an_address_is_unpacked_without_its_top_folder(top, server, target) -> None:
     body = tar_gz({f"{top}poems/Blok/1.txt": "1", f"{top}prose/Gogol/2.txt": "2"})
     get(target, "url", url=server.has("/books", body), digest=sha256(body).hexdigest())
     assert texts(target) == {Document("poems", "Blok", "1"): "1", Document("prose", "Gogol", "2"): "2"}
@@ -313,7 +316,7 @@ def test_an_archive_of_one_file_is_one_work(server, target) -> None:
     assert texts(target) == {Document("-", "-", "book"): "x"}
 
 
-def test_what_macos_packs_beside_the_folder_does_not_count(server, target, tmp_path) -> None:
+def test_the_extra_entries_of_macos_archives_are_skipped(server, target, tmp_path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
         for name in ("books/Blok/1.txt", "__MACOSX/books/Blok/._1.txt", ".DS_Store"):
             file.writestr(name, "x")
@@ -322,14 +325,14 @@ def test_what_macos_packs_beside_the_folder_does_not_count(server, target, tmp_p
     assert list(texts(target)) == [Document("-", "Blok", "1")]
 
 
-def test_mistakes_at_an_address(server, fails) -> None:
+def test_mistakes_at_an_address_are_reported(server, fails) -> None:
     fails("status 404", corpus="url", url=server.address + "/none", digest="0" * 64)
     fails("SHA-256 is", corpus="url", url=server.has("/a", b"x"), digest="0" * 64)
     for body, words in (
         (b"\xff\xfex", r"^a\.txt: byte 0 \(0xff\) is not UTF-8"),
-        (tar_gz({"../x.txt": "x"}), r"^a\.txt, entry '\.\./x\.txt': its name leads outside"),
+        (tar_gz({"../x.txt": "x"}), r"^a\.txt, entry '\.\./x\.txt': its name leads outside the folder"),
         (tar_gz({"x/a/bad.txt": b"\xe0"}), r"^a\.txt/a/bad\.txt: byte 0 "),
-        (tar_gz({}), r"^a\.txt: holds no \.txt file"),
+        (tar_gz({}), r"^a\.txt: contains no \.txt file"),
     ):
         fails(words, corpus="url", url=server.has("/a.txt", body), digest=sha256(body).hexdigest())
 
@@ -337,12 +340,12 @@ def test_mistakes_at_an_address(server, fails) -> None:
 # ---- the registry
 
 
-def test_the_registry_knows_the_corpora_of_the_parameters() -> None:
+def test_the_registry_has_the_corpora_of_the_parameters() -> None:
     known = set(get_args(Download.model_fields["corpus"].annotation))
     assert set(registry()) == known - {"sample", "local", "url"}
 
 
-def test_every_corpus_of_the_registry_is_held_to_its_content() -> None:
+def test_the_content_of_every_registered_corpus_is_pinned() -> None:
     for corpus in registry().values():
         assert corpus.format == ("archive" if corpus.trees else "text")
         assert {len(tree) for tree in corpus.trees.values()} <= {40}
@@ -353,7 +356,7 @@ def test_every_corpus_of_the_registry_is_held_to_its_content() -> None:
 
 @pytest.fixture
 def pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Makes ruslit a small archive in a mirror: two pinned folders, one work in CP1251, and more."""
+    """Make ruslit a small archive in a mirror: two pinned folders with a work in CP1251, and the given files."""
     works = {"poems/Blok/1.txt": "раз", "prose/Gogol/2.txt": "два".encode("cp1251")}
     write(tmp_path / "tree", works)
     entry = Source(
@@ -367,44 +370,47 @@ def pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         trees={name: git_tree_id(tmp_path / "tree" / name) for name in ("poems", "prose")},
         encodings={"prose/Gogol/2.txt": "cp1251"},
     )
-    monkeypatch.setattr(corpora, "registry", lambda: {"ruslit": entry})
+    monkeypatch.setattr(sources, "registry", lambda: {"ruslit": entry})
     monkeypatch.setenv("BUKVA_MIRROR", str(tmp_path / "mirror"))
 
-    def holds(files: Mapping[str, str | bytes]) -> None:
+    def write_archive(files: Mapping[str, str | bytes]) -> None:
         packed = tar_gz({f"r-1/{name}": content for name, content in (works | dict(files)).items()})
         write(tmp_path / "mirror", {"r.tar.gz": packed})
 
-    return holds
+    return write_archive
 
 
-def test_an_archive_of_the_registry_is_read_where_it_is_pinned(pinned, target) -> None:
+def test_only_the_pinned_folders_of_an_archive_are_read(pinned, target) -> None:
     pinned({"README.txt": "not pinned", "letters/x.txt": b"\xff"})
     get(target, "ruslit")
     assert texts(target) == {Document("poems", "Blok", "1"): "раз", Document("prose", "Gogol", "2"): "два"}
 
 
-def test_an_archive_that_is_not_the_pinned_one_is_refused(pinned, fails) -> None:
+def test_an_archive_with_other_content_is_rejected(pinned, fails) -> None:
     for change in ({"poems/Blok/1.txt": "раз\n"}, {"poems/new.txt": "x"}, {"poems/.hidden": ""}):
         pinned(change)
-        fails(r"^r\.tar\.gz, folder poems: its git tree is [0-9a-f]{40}, not [0-9a-f]{40}", corpus="ruslit")
+        fails(
+            r"^r\.tar\.gz, folder poems: its git tree is [0-9a-f]{40}, not [0-9a-f]{40}; use the archive",
+            corpus="ruslit",
+        )
 
 
-def test_an_archive_without_a_pinned_folder_is_refused(pinned, fails, tmp_path) -> None:
+def test_an_archive_without_a_pinned_folder_is_rejected(pinned, fails, tmp_path) -> None:
     pinned({})
     write(tmp_path / "mirror", {"r.tar.gz": tar_gz({"r-1/poems/Blok/1.txt": "раз"})})
     fails("folder prose: its git tree is missing", corpus="ruslit")
 
 
-def test_a_page_in_the_place_of_an_archive_is_refused(pinned, fails, tmp_path) -> None:
+def test_a_web_page_instead_of_an_archive_is_rejected(pinned, fails, tmp_path) -> None:
     pinned({})
     write(tmp_path / "mirror", {"r.tar.gz": "<html>Please log in</html>"})
-    fails(r"^r\.tar\.gz: damaged or no archive", corpus="ruslit")
+    fails(r"^r\.tar\.gz: damaged, or not an archive", corpus="ruslit")
 
 
-def test_a_text_of_the_registry_is_one_work(target, tmp_path, monkeypatch) -> None:
+def test_a_registered_text_is_one_work(target, tmp_path, monkeypatch) -> None:
     digest = sha256(b"x").hexdigest()
     entry = Source("", "", "", "https://nowhere.invalid/input.txt", "tiny.txt", "text", digest)
-    monkeypatch.setattr(corpora, "registry", lambda: {"tinyshakespeare": entry})
+    monkeypatch.setattr(sources, "registry", lambda: {"tinyshakespeare": entry})
     monkeypatch.setenv("BUKVA_MIRROR", str(write(tmp_path / "mirror", {"tiny.txt": "x", "other.txt": "y"})))
     get(target, "tinyshakespeare")
     assert texts(target) == {Document("-", "-", "tiny"): "x"}
@@ -413,28 +419,28 @@ def test_a_text_of_the_registry_is_one_work(target, tmp_path, monkeypatch) -> No
 # ---- the corpora themselves
 
 
-def test_the_embedded_corpus(target) -> None:
+def test_the_sample_has_its_works_and_characters(target) -> None:
     sample = Path(__file__).parents[2] / "data" / "sample"
-    report = get(target, "sample", path=sample)
-    assert (report.works, report.chars) == (38, 344_243)
+    summary = get(target, "sample", path=sample)
+    assert (summary.works, summary.chars) == (38, 344_243)
 
 
-def at_hand(corpus: str) -> pytest.MarkDecorator:
+def requires(corpus: str) -> pytest.MarkDecorator:
     file = registry()[corpus].file
     return pytest.mark.skipif(not (MIRROR / file).is_file(), reason=f"BUKVA_MIRROR has no {file}")
 
 
-@at_hand("tinyshakespeare")
-def test_tinyshakespeare(target, monkeypatch) -> None:
+@requires("tinyshakespeare")
+def test_tinyshakespeare_has_its_characters(target, monkeypatch) -> None:
     monkeypatch.setenv("BUKVA_MIRROR", str(MIRROR))
     assert get(target, "tinyshakespeare").chars == 1_115_394
     assert list(texts(target)) == [Document("-", "-", "tinyshakespeare")]
 
 
-@at_hand("ruslit")
-def test_ruslit(target, monkeypatch) -> None:
+@requires("ruslit")
+def test_ruslit_has_its_works_and_characters(target, monkeypatch) -> None:
     monkeypatch.setenv("BUKVA_MIRROR", str(MIRROR))
-    assert get(target, "ruslit") == Report(
+    assert get(target, "ruslit") == DownloadSummary(
         works=373,
         authors=12,
         categories=3,

@@ -1,4 +1,4 @@
-"""Texts of every kind go through download, clean, tokenize and split; what is no text, and a full disk, is told."""
+"""Unusual texts pass download, clean, tokenize and split unchanged; files without text and a full disk are reported."""
 
 import hashlib
 import subprocess
@@ -17,7 +17,7 @@ from bukva.corpus.cleaning import clean_collection
 from bukva.corpus.collection import read_table
 from bukva.corpus.sources import download
 from bukva.corpus.splits import load_splits, save_splits, spans
-from bukva.tokenizers.char import CharTokenizer
+from bukva.tokenizers import load_tokenizer
 from bukva.tokenizers.encoding import tokenize
 
 HERE = Path(__file__).parent
@@ -36,7 +36,7 @@ def save_split(root: Path) -> None:
     save_splits(root / "split", ids, spans(read_table(root / "clean")["chars"], SPLIT))
 
 
-# what a stage does in a folder that holds books, and what it writes there
+# the work of each stage in a folder with books, and its output
 STAGES = {
     "download": (download_books, "raw"),
     "clean": (lambda root: clean_collection(root / "raw", root / "clean", "notes"), "clean"),
@@ -45,8 +45,8 @@ STAGES = {
 }
 
 
-def through(tmp_path: Path, rules: str, *files: bytes) -> str:
-    """What the parts of these files say after all stages, one part after the other."""
+def run_stages(tmp_path: Path, rules: str, *files: bytes) -> str:
+    """The text of all splits of these files after all stages, one split after the other."""
     (tmp_path / "books").mkdir()
     for name, content in zip("abcdef", files, strict=False):
         (tmp_path / "books" / f"{name}.txt").write_bytes(content)
@@ -54,10 +54,8 @@ def through(tmp_path: Path, rules: str, *files: bytes) -> str:
     clean_collection(tmp_path / "raw", tmp_path / "clean", rules)
     tokenizer, _ = tokenize(tmp_path / "clean", tmp_path / "tokens", CHAR, SPLIT)
     save_split(tmp_path)
-    text = "".join(tokenizer.decode(part) for part in load_splits(tmp_path / "split").values())
-    assert (
-        CharTokenizer.load(tmp_path / "tokens" / "vocab.json").decode(np.load(tmp_path / "tokens" / "ids.npy")) == text
-    )
+    text = "".join(tokenizer.decode(ids) for ids in load_splits(tmp_path / "split").values())
+    assert load_tokenizer(tmp_path / "tokens" / "vocab.json").decode(np.load(tmp_path / "tokens" / "ids.npy")) == text
     return text
 
 
@@ -74,8 +72,8 @@ def through(tmp_path: Path, rules: str, *files: bytes) -> str:
     ],
     ids=ascii,
 )
-def test_line_ends_and_a_byte_order_mark_make_no_difference(text, rules, tmp_path) -> None:
-    assert through(tmp_path, rules, text.encode()) == "Раз.\nДва.\n"
+def test_line_ends_and_a_byte_order_mark_do_not_matter(text, rules, tmp_path) -> None:
+    assert run_stages(tmp_path, rules, text.encode()) == "Раз.\nДва.\n"
 
 
 @pytest.mark.parametrize(
@@ -86,43 +84,43 @@ def test_line_ends_and_a_byte_order_mark_make_no_difference(text, rules, tmp_pat
         ("жжж", "жжж\n", "жжж"),  # an alphabet of one
         ("ж", "ж\n", "ж"),
         ("ж\r\r\n\rж", "ж\nж\n", "ж\n\n\nж"),
-        ("ж\u2028\u0085ж\v\f", "ж\u2028\u0085ж\v\f\n", "ж\u2028\u0085ж\v\f"),  # no line ends to us
+        ("ж\u2028\u0085ж\v\f", "ж\u2028\u0085ж\v\f\n", "ж\u2028\u0085ж\v\f"),  # not line ends here
         ("и\u0306😀\U0010ffff", "и\u0306😀\U0010ffff\n", "и\u0306😀\U0010ffff"),
     ],
     ids=ascii,
 )
-def test_odd_texts_arrive_as_they_are(text, notes, none, tmp_path) -> None:
+def test_unusual_texts_are_unchanged(text, notes, none, tmp_path) -> None:
     for rules, expected in (("notes", notes), ("none", none)):
         (tmp_path / rules).mkdir()
-        assert through(tmp_path / rules, rules, text.encode()) == expected
+        assert run_stages(tmp_path / rules, rules, text.encode()) == expected
 
 
 @pytest.mark.parametrize("content", EMPTY, ids=ascii)
-def test_a_work_without_text_is_refused_beside_others_too(content, tmp_path) -> None:
-    with pytest.raises(BukvaError, match=r"books/b\.txt: holds no text; fill the file or take it away"):
-        through(tmp_path, "none", "Раз.".encode(), content)
+def test_a_work_without_text_is_rejected(content, tmp_path) -> None:
+    with pytest.raises(BukvaError, match=r"books/b\.txt: contains no text; fill the file or remove it"):
+        run_stages(tmp_path, "none", "Раз.".encode(), content)
     assert not (tmp_path / "raw").exists()
 
 
-def test_a_work_of_which_cleaning_leaves_nothing_is_no_trouble_between_others(tmp_path) -> None:
-    assert through(tmp_path, "notes", "Раз.".encode(), b"To be, or not to be", "Два.".encode()) == "Раз.\nДва.\n"
+def test_a_work_that_cleaning_empties_does_not_disturb_the_others(tmp_path) -> None:
+    assert run_stages(tmp_path, "notes", "Раз.".encode(), b"To be, or not to be", "Два.".encode()) == "Раз.\nДва.\n"
 
 
-def test_two_names_that_differ_in_unicode_form_only_are_refused(tmp_path) -> None:
+def test_two_names_that_differ_in_unicode_form_only_are_rejected(tmp_path) -> None:
     folder = tmp_path / "books" / "Чехов"
     folder.mkdir(parents=True)
     for form in ("NFC", "NFD"):
         (folder / unicodedata.normalize(form, "Чайка й.txt")).write_text(form)
     if len(list(folder.iterdir())) == 1:
-        pytest.skip("to this disk they are one name")
+        pytest.skip("this file system treats them as one name")
     local = Download(corpus="local", path=str(tmp_path / "books"), url="", sha256="")
-    with pytest.raises(BukvaError, match=r"-/Чехов/Чайка й\.txt: two works are this one file"):
+    with pytest.raises(BukvaError, match=r"-/Чехов/Чайка й\.txt: two works have this file name"):
         download(local, tmp_path / "raw", lambda *_: None, pytest.fail)
     assert not (tmp_path / "raw").exists()
 
 
 @pytest.mark.slow
-def test_a_line_of_100_megabytes_is_a_line(tmp_path, peak_memory) -> None:
+def test_a_line_of_100_megabytes_stays_in_bounded_memory(tmp_path, peak_memory) -> None:
     words = 100_000_000 // 30
     (tmp_path / "books").mkdir()
     (tmp_path / "books" / "a.txt").write_bytes("Слово за словом, ".encode() * words)
@@ -136,19 +134,23 @@ def test_a_line_of_100_megabytes_is_a_line(tmp_path, peak_memory) -> None:
         assert peak < megabytes, peaks
 
 
-# ---- a full disk, for real: a process that may write only so many bytes into a file
+# ---- a full disk: a process that may write only so many bytes into a file
 
 FULL = """
 import resource, sys
 from pathlib import Path
+import typer
 from bukva.stage import cli
 from test_stages import STAGES
 
+app = typer.Typer(**cli.STYLE)
+
+@app.command()
 def main(root: Path, stage: str):
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
     STAGES[stage][0](root)
 
-cli.run(main)
+cli.call(app)
 """
 
 
@@ -164,15 +166,15 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder where every stage has run, and new books wait."""
-    through(tmp_path, "notes", "Прежний.".encode())
+    """A folder where every stage has run, with new books."""
+    run_stages(tmp_path, "notes", "Прежний.".encode())
     (tmp_path / "books" / "a.txt").write_text("Новый, длинный.\n" * 3000)
     (tmp_path / "books" / "b.txt").write_text("Ещё один.\n" * 3000)
     return tmp_path
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_full_disk_is_told_the_former_output_stays_and_the_same_command_works_later(stage, root) -> None:
+def test_a_full_disk_is_reported_keeps_the_former_output_and_allows_a_second_run(stage, root) -> None:
     names = list(STAGES)
     for before in names[: names.index(stage)]:
         STAGES[before][0](root)
@@ -180,7 +182,7 @@ def test_a_full_disk_is_told_the_former_output_stays_and_the_same_command_works_
     full = run(FULL, root, stage)
     action, output = STAGES[stage]
     assert (full.returncode, full.stdout) == (1, "")
-    assert full.stderr.startswith(f"{root / output}: File too large; what was there is intact; make room")
+    assert full.stderr.startswith(f"{root / output}: File too large; existing files are intact: free some space")
     assert full.stderr.count("\n") == 1
     assert contents(root) == former
     assert sorted(path.name for path in root.iterdir()) == ["books", "clean", "raw", "split", "tokens"]
@@ -191,20 +193,24 @@ def test_a_full_disk_is_told_the_former_output_stays_and_the_same_command_works_
 FETCH = """
 import resource, sys
 from pathlib import Path
+import typer
 from bukva.stage import cli
 from bukva.config.schema import Download
 from bukva.corpus.sources import download
 
+app = typer.Typer(**cli.STYLE)
+
+@app.command()
 def main(raw: Path, url: str, sha256: str, size: int):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
     download(Download(corpus="url", path="-", url=url, sha256=sha256), raw, lambda *_: None, print)
 
-cli.run(main)
+cli.call(app)
 """
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["text", "archive"])
-def test_a_disk_that_is_full_amid_a_download_is_told_by_the_name_of_the_output(packed, server, tmp_path) -> None:
+def test_a_disk_that_fills_during_a_download_is_reported_with_the_name_of_the_output(packed, server, tmp_path) -> None:
     text = b"x" * 500_000
     raw = tmp_path / "raw"
     raw.mkdir()
@@ -215,7 +221,7 @@ def test_a_disk_that_is_full_amid_a_download_is_told_by_the_name_of_the_output(p
     url = server.has("/a", body)
     full = run(FETCH, raw, url, hashlib.sha256(body).hexdigest(), 10_000)
     assert (full.returncode, full.stdout) == (1, "")
-    assert full.stderr.startswith(f"{raw}: File too large; what was there is intact; make room")
+    assert full.stderr.startswith(f"{raw}: File too large; existing files are intact: free some space")
     assert full.stderr.count("\n") == 1
     assert contents(raw) == {"former.txt": b"former"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zip", "raw"]

@@ -1,4 +1,4 @@
-"""The character tokenizer: text to ids and back, nothing lost."""
+"""The character tokenizer maps text to ids and back without loss (test_tokenizers.py: what all tokenizers must do)."""
 
 import json
 import re
@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 from bukva.base.errors import BukvaError
 from bukva.base.ids import write_ids
 from bukva.base.text import alphabet, describe
+from bukva.tokenizers import load_tokenizer, save_tokenizer
 from bukva.tokenizers.char import CharTokenizer
 
-# the 87 symbols of the notes' corpus; those that cannot be seen or look like others are written by code points
+# the 87 symbols of the lecture notes' corpus; invisible and ambiguous ones are written as code points
 NOTES = (
     "\n !&,-.:;?i\u00a0\u0300\u0301\u0401\u0406\u0409"
     + "".join(map(chr, range(0x0410, 0x0450)))
     + "\u0451\u0454\u0456\u2013\u2014\u2019"
 )
 
-characters = st.characters(exclude_categories=["Cs"])  # surrogates are no characters
+characters = st.characters(exclude_categories=["Cs"])  # surrogates are not characters
 alphabets = st.sets(characters | st.sampled_from("\0\n\r е\u0308ё😀\U0010ffff"), max_size=20).map(sorted)
 
 
@@ -33,7 +34,7 @@ def alphabets_with_texts(draw):
 @given(alphabets_with_texts())
 @example((["a"], ""))
 @example((["\0", "\U0010ffff"], "\U0010ffff\0\U0010ffff"))
-def test_every_text_over_the_alphabet_comes_back(alphabet_with_text):
+def test_every_text_over_the_alphabet_survives_a_round_trip(alphabet_with_text):
     chars, text = alphabet_with_text
     tokenizer = CharTokenizer(chars)
     ids = tokenizer.encode(text)
@@ -45,7 +46,7 @@ def test_every_text_over_the_alphabet_comes_back(alphabet_with_text):
 
 @given(st.lists(st.text(characters, max_size=10), max_size=4))
 def test_ids_are_dense_and_in_the_order_of_code_points(texts):
-    tokenizer = CharTokenizer.of(texts)
+    tokenizer = CharTokenizer.train(texts)
     assert tokenizer.chars == sorted(set("".join(texts)))
     assert len(tokenizer) == len(tokenizer.chars)
     assert tokenizer.encode("".join(tokenizer.chars)).tolist() == list(range(len(tokenizer)))
@@ -53,9 +54,9 @@ def test_ids_are_dense_and_in_the_order_of_code_points(texts):
 
 @given(st.lists(st.text(characters, max_size=10), max_size=4), st.randoms(use_true_random=False))
 def test_the_order_of_texts_does_not_matter(texts, random):
-    chars = CharTokenizer.of(texts).chars
+    chars = CharTokenizer.train(texts).chars
     random.shuffle(texts)
-    assert CharTokenizer.of(iter(texts)).chars == chars
+    assert CharTokenizer.train(iter(texts)).chars == chars
 
 
 @given(st.text(characters | st.sampled_from("\0\n\U0010ffff")))
@@ -63,7 +64,7 @@ def test_the_alphabet_of_a_text_is_its_characters_sorted(text):
     assert alphabet(text) == "".join(sorted(set(text)))
 
 
-def test_the_notes_line_has_the_notes_ids():
+def test_the_line_of_the_lecture_notes_has_their_ids():
     assert len(NOTES) == 87
     tokenizer = CharTokenizer(list(NOTES))
     printed = "29 63 58 1 53 80 53 80 1 66 49 61 76 70 1 72 54 66 67 62 76 70 1 64 65 49 51 57 60"
@@ -72,7 +73,7 @@ def test_the_notes_line_has_the_notes_ids():
 
 
 def many(n_chars):
-    """So many characters, in the order of their code points."""
+    """The first n characters, in the order of their code points."""
     return [chr(code) for code in range(0x20000) if not 0xD800 <= code < 0xE000][:n_chars]
 
 
@@ -80,7 +81,7 @@ SIZES = [(0, 8), (1, 8), (2, 8), (255, 8), (256, 8), (257, 16), (65_535, 16), (6
 
 
 @pytest.mark.parametrize(("n_chars", "bits"), SIZES)
-def test_ids_have_the_smallest_unsigned_type_that_holds_them(n_chars, bits):
+def test_ids_have_the_smallest_unsigned_type(n_chars, bits):
     tokenizer = CharTokenizer(many(n_chars))
     ids = tokenizer.encode("".join(tokenizer.chars))
     assert ids.dtype == tokenizer.dtype == np.dtype(f"uint{bits}")
@@ -88,7 +89,7 @@ def test_ids_have_the_smallest_unsigned_type_that_holds_them(n_chars, bits):
     assert tokenizer.encode("").dtype == tokenizer.dtype
 
 
-# ---- what is not in the alphabet
+# ---- unknown characters
 
 
 @given(alphabets_with_texts(), characters, st.integers(0, 50))
@@ -99,28 +100,28 @@ def test_an_unknown_character_is_never_encoded(alphabet_with_text, char, place):
     with pytest.raises(BukvaError) as error:
         tokenizer.encode(text[:place] + char + text[place:])
     assert f"U+{ord(char):04X}" in str(error.value)
-    assert f"the first is number {place + 1} of" in str(error.value)
+    assert f"the first is character {place + 1} of" in str(error.value)
 
 
 @pytest.mark.parametrize(("n_chars", "_"), SIZES)
-def test_an_unknown_character_is_found_whatever_the_type_of_the_ids(n_chars, _):
+def test_an_unknown_character_is_found_for_every_type_of_ids(n_chars, _):
     *known, following = many(n_chars + 1)
     for unknown in (following, "\U0010ffff"):
-        with pytest.raises(BukvaError, match=rf"U\+{ord(unknown):04X} .* number {n_chars + 1} of"):
+        with pytest.raises(BukvaError, match=rf"U\+{ord(unknown):04X} .* the first is character {n_chars + 1} of"):
             CharTokenizer(known).encode("".join(known) + unknown)
 
 
-def test_an_unknown_character_is_named_with_its_code_point_and_place():
+def test_an_unknown_character_is_named_with_its_code_point_and_position():
     with pytest.raises(BukvaError) as error:
         CharTokenizer(["а", "б"]).encode("абѣ\u00a0😀ба")
     assert str(error.value) == (
-        "not among the 2 characters of the vocabulary: '\\xa0' (U+00A0 NO-BREAK SPACE), "
+        "not in the vocabulary of 2 characters: '\\xa0' (U+00A0 NO-BREAK SPACE), "
         "'ѣ' (U+0463 CYRILLIC SMALL LETTER YAT), '😀' (U+1F600 GRINNING FACE); "
-        "the first is number 3 of 'абѣ\\xa0😀ба'"
+        "the first is character 3 of 'абѣ\\xa0😀ба'"
     )
 
 
-def test_of_many_unknown_characters_five_are_named():
+def test_at_most_five_unknown_characters_are_named():
     with pytest.raises(BukvaError) as error:
         CharTokenizer([]).encode("жедгвба")
     assert re.findall(r"'(.)' \(U", str(error.value)) == list("абвгд")
@@ -132,18 +133,18 @@ def test_a_character_without_a_name_is_described_too():
 
 
 @pytest.mark.parametrize("chars", [["б", "а"], ["а", "а"], ["аб"], [""], ["\u0438\u0306"]])
-def test_what_is_no_alphabet_is_refused(chars):
+def test_an_invalid_alphabet_is_rejected(chars):
     with pytest.raises(ValueError, match="single characters, sorted, each once"):
         CharTokenizer(chars)
 
 
 @pytest.mark.parametrize("ids", [[2], [0, 300], [2**40]])
-def test_an_id_beyond_the_alphabet_is_a_fault(ids):
+def test_an_id_outside_the_vocabulary_raises(ids):
     with pytest.raises(IndexError):
         CharTokenizer(["а", "б"]).decode(ids)
 
 
-# ---- on the disk
+# ---- files
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
@@ -157,14 +158,14 @@ def test_ids_written_in_pieces_are_the_file_that_numpy_writes(tmp_path, dtype, l
 
 @settings(max_examples=30)
 @given(chars=alphabets)
-def test_an_alphabet_comes_back_from_the_disk(tmp_path_factory, chars):
+def test_a_vocabulary_survives_a_round_trip(tmp_path_factory, chars):
     path = tmp_path_factory.getbasetemp() / "vocab.json"
-    CharTokenizer(chars).save(path)
-    assert CharTokenizer.load(path).chars == chars
+    save_tokenizer(path, CharTokenizer(chars))
+    assert load_tokenizer(path).pieces == chars
 
 
-def test_the_file_is_json_that_people_can_read(tmp_path):
-    CharTokenizer(["\n", "а", "😀"]).save(tmp_path / "vocab.json")
+def test_the_file_is_readable_json(tmp_path):
+    save_tokenizer(tmp_path / "vocab.json", CharTokenizer(["\n", "а", "😀"]))
     text = (tmp_path / "vocab.json").read_text(encoding="utf-8")
     assert json.loads(text) == {"chars": ["\n", "а", "😀"]}
     assert '"а"' in text
@@ -191,12 +192,12 @@ def test_the_file_is_json_that_people_can_read(tmp_path):
         '{"chars": ["а"]}'.encode("cp1251"),
     ],
 )
-def test_a_file_that_holds_no_alphabet_is_refused_in_one_sentence(tmp_path, content):
+def test_a_file_that_is_not_a_vocabulary_is_rejected_in_one_sentence(tmp_path, content):
     path = tmp_path / "vocab.json"
     path.write_bytes(content)
     with pytest.raises(BukvaError) as error:
-        CharTokenizer.load(path)
-    said = str(error.value)
-    assert said.startswith(f"{path}: not a vocabulary (")
-    assert said.endswith("); rerun stage tokenize.")
-    assert "\n" not in said
+        load_tokenizer(path)
+    message = str(error.value)
+    assert message.startswith(f"{path}: not a vocabulary (")
+    assert message.endswith("); rerun stage tokenize.")
+    assert "\n" not in message

@@ -1,4 +1,4 @@
-"""What a person writes for the models: refused with a way out, or made readable."""
+"""Prompts and the sentence for attention: rejected with advice, or made encodable."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ def evaluate(sentence):
     return Evaluate(attention_sentence=sentence, **sizes)
 
 
-def refusal(call, *arguments):
+def rejection(call, *arguments):
     with pytest.raises(BukvaError) as error:
         call(*arguments)
     return str(error.value)
@@ -36,49 +36,49 @@ def refusal(call, *arguments):
 
 @pytest.mark.parametrize("unknown", UNKNOWN)
 @pytest.mark.parametrize("prompt", ["\n", "абба", "а б\n"])
-def test_a_prompt_over_the_alphabet_is_left_as_it_is(prompt, unknown):
+def test_a_prompt_over_the_vocabulary_is_unchanged(prompt, unknown):
     assert readable_prompt(TOKENIZER, prompt, unknown) == prompt
 
 
 @pytest.mark.parametrize("unknown", UNKNOWN)
-def test_so_it_is_without_a_space_to_put(unknown):
+def test_a_prompt_over_a_vocabulary_without_space_is_unchanged(unknown):
     assert readable_prompt(SPACELESS, "абба", unknown) == "абба"
 
 
-def test_a_character_outside_the_alphabet_is_refused_and_named_and_what_can_be_done():
-    assert refusal(readable_prompt, TOKENIZER, "аббат", "error") == (
-        "params.yaml, sample.prompts: 'аббат': not among the 4 characters of the vocabulary: "
-        "'т' (U+0442 CYRILLIC SMALL LETTER TE); the first is number 5 of 'аббат'; "
-        f"another prompt, or sample.unknown drop or replace, would do.\n{WAY_BACK}"
+def test_an_unknown_character_is_rejected_with_advice():
+    assert rejection(readable_prompt, TOKENIZER, "аббат", "error") == (
+        "params.yaml, sample.prompts: 'аббат': not in the vocabulary of 4 characters: "
+        "'т' (U+0442 CYRILLIC SMALL LETTER TE); the first is character 5 of 'аббат'; "
+        f"use another prompt, or sample.unknown drop or replace.\n{WAY_BACK}"
     )
 
 
 @pytest.mark.parametrize(("prompt", "left"), [("аббат", "абба"), ("Ab, а?", " а"), ("тат", "а"), ("x\n", "\n")])
-def test_it_may_be_dropped(prompt, left):
+def test_unknown_characters_may_be_dropped(prompt, left):
     assert readable_prompt(TOKENIZER, prompt, "drop") == left
 
 
 @pytest.mark.parametrize(("prompt", "left"), [("аббат", "абба "), ("тат", " а "), ("x\n", " \n"), ("xyz", "   ")])
-def test_it_may_be_replaced_by_a_space(prompt, left):
+def test_unknown_characters_may_be_replaced_by_a_space(prompt, left):
     assert readable_prompt(TOKENIZER, prompt, "replace") == left
 
 
-def test_a_prompt_of_which_nothing_is_left_is_refused_and_another_asked_for():
-    assert refusal(readable_prompt, TOKENIZER, "xyx", "drop") == (
-        "params.yaml, sample.prompts: 'xyx': not among the 4 characters of the vocabulary: "
-        "'x' (U+0078 LATIN SMALL LETTER X), 'y' (U+0079 LATIN SMALL LETTER Y); the first is number 1 of 'xyx'; "
-        f"another prompt would do.\n{WAY_BACK}"
+def test_a_prompt_without_a_known_character_is_rejected():
+    assert rejection(readable_prompt, TOKENIZER, "xyx", "drop") == (
+        "params.yaml, sample.prompts: 'xyx': not in the vocabulary of 4 characters: "
+        "'x' (U+0078 LATIN SMALL LETTER X), 'y' (U+0079 LATIN SMALL LETTER Y); the first is character 1 of 'xyx'; "
+        f"use another prompt.\n{WAY_BACK}"
     )
 
 
-def test_without_a_space_in_the_vocabulary_nothing_can_be_replaced():
-    said = refusal(readable_prompt, SPACELESS, "аббат", "replace")
-    assert "'т' (U+0442 CYRILLIC SMALL LETTER TE)" in said
-    assert said.endswith(f"; another prompt would do.\n{WAY_BACK}")
+def test_without_a_space_in_the_vocabulary_replace_rejects():
+    message = rejection(readable_prompt, SPACELESS, "аббат", "replace")
+    assert "'т' (U+0442 CYRILLIC SMALL LETTER TE)" in message
+    assert message.endswith(f"; use another prompt.\n{WAY_BACK}")
 
 
 @given(st.text("аб \nxя", min_size=1), st.sampled_from(UNKNOWN), st.sampled_from([TOKENIZER, SPACELESS]))
-def test_whatever_is_written_can_be_encoded_or_is_refused(prompt, unknown, tokenizer):
+def test_any_prompt_can_be_encoded_or_is_rejected(prompt, unknown, tokenizer):
     known, chars = [char for char in prompt if char in tokenizer.chars], tokenizer.chars
     if len(known) == len(prompt):
         expected = prompt
@@ -87,7 +87,7 @@ def test_whatever_is_written_can_be_encoded_or_is_refused(prompt, unknown, token
     elif unknown == "drop" and known:
         expected = "".join(known)
     else:
-        assert repr(prompt) in refusal(readable_prompt, tokenizer, prompt, unknown)
+        assert repr(prompt) in rejection(readable_prompt, tokenizer, prompt, unknown)
         return
     assert readable_prompt(tokenizer, prompt, unknown) == expected
     assert tokenizer.decode(tokenizer.encode(expected)) == expected
@@ -97,36 +97,36 @@ def test_whatever_is_written_can_be_encoded_or_is_refused(prompt, unknown, token
 
 
 @pytest.mark.parametrize("sentence", ["", "абба", "а б\n"])
-def test_a_sentence_over_the_alphabet_is_taken_and_none_at_all(sentence):
+def test_a_sentence_over_the_vocabulary_or_none_is_accepted(sentence):
     check_sentence(TOKENIZER, sentence)
 
 
-def test_a_sentence_with_another_character_is_refused_and_the_character_named():
-    assert refusal(check_sentence, TOKENIZER, "бат") == (
-        "params.yaml, evaluate.attention_sentence: 'бат': not among the 4 characters of the vocabulary: "
-        "'т' (U+0442 CYRILLIC SMALL LETTER TE); the first is number 3 of 'бат'; "
-        f"another sentence, or '' for one from the text, would do.\n{WAY_BACK}"
+def test_a_sentence_with_an_unknown_character_is_rejected():
+    assert rejection(check_sentence, TOKENIZER, "бат") == (
+        "params.yaml, evaluate.attention_sentence: 'бат': not in the vocabulary of 4 characters: "
+        "'т' (U+0442 CYRILLIC SMALL LETTER TE); the first is character 3 of 'бат'; "
+        f"use another, or '' for a passage of the text.\n{WAY_BACK}"
     )
 
 
-# ---- both, by stage tokenize
+# ---- both, in stage tokenize
 
 
-def test_what_can_be_read_is_taken():
+def test_texts_that_can_be_encoded_are_accepted():
     check_prompts(TOKENIZER, sample("\n", "абба"), evaluate("а б"))
     check_prompts(TOKENIZER, sample("аббат", unknown="drop"), evaluate(""))
     check_prompts(TOKENIZER, sample("xyz", unknown="replace"), evaluate(""))
 
 
 @pytest.mark.parametrize("prompts", [("\n", "аббат"), ("аббат", "\n")])
-def test_any_prompt_that_cannot_be_read_is_refused(prompts):
-    assert refusal(check_prompts, TOKENIZER, sample(*prompts), evaluate("")).startswith(
-        "params.yaml, sample.prompts: 'аббат': not among"
+def test_one_prompt_that_cannot_be_encoded_is_rejected(prompts):
+    assert rejection(check_prompts, TOKENIZER, sample(*prompts), evaluate("")).startswith(
+        "params.yaml, sample.prompts: 'аббат': not in"
     )
 
 
 @pytest.mark.parametrize("unknown", UNKNOWN)
-def test_a_sentence_that_cannot_be_read_is_refused_whatever_is_done_about_prompts(unknown):
-    assert refusal(check_prompts, TOKENIZER, sample("\n", unknown=unknown), evaluate("бат")).startswith(
-        "params.yaml, evaluate.attention_sentence: 'бат': not among"
+def test_a_sentence_that_cannot_be_encoded_is_rejected_for_every_value_of_unknown(unknown):
+    assert rejection(check_prompts, TOKENIZER, sample("\n", unknown=unknown), evaluate("бат")).startswith(
+        "params.yaml, evaluate.attention_sentence: 'бат': not in"
     )
