@@ -1,4 +1,4 @@
-"""params.yaml is read strictly; a mistake is one sentence: where it is, what it is, what would do, the way back."""
+"""params.yaml is read strictly; a mistake is one sentence: where, what, which values are valid, the way back."""
 
 import math
 import re
@@ -18,7 +18,7 @@ from bukva.config.load import PARAMS, parse_params, read_params
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Params
 
-PROJECT = Path(__file__).parents[1] / PARAMS
+PROJECT = Path(__file__).parents[2] / PARAMS
 TEXT = PROJECT.read_text(encoding="utf-8")
 SECTIONS = YAML(typ="safe").load(TEXT)
 KEYS = [f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys]
@@ -30,29 +30,29 @@ def file(tmp_path_factory):
 
 
 @pytest.fixture
-def refused(file):
-    """Holds that a file of this text (or these bytes) is refused in the form that all mistakes have; the sentence."""
+def rejection(file):
+    """The function returned checks that a file with this content is rejected, and returns the sentence."""
 
     def sentence(content):
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
         with pytest.raises(BukvaError) as error:
             read_params(file)
-        return checked(str(error.value), file)
+        return sentence_of(str(error.value), file)
 
     return sentence
 
 
-def checked(said, file):
-    assert said.startswith(f"{file}")
-    assert said.endswith(WAY_BACK)
-    sentence = said.removeprefix(f"{file}").removesuffix(WAY_BACK).strip(" \n,:")
+def sentence_of(message, file):
+    assert message.startswith(f"{file}")
+    assert message.endswith(WAY_BACK)
+    sentence = message.removeprefix(f"{file}").removesuffix(WAY_BACK).strip(" \n,:")
     assert "\n" not in sentence  # one mistake, one sentence
     assert re.search(r"[^.?!][.?]$", sentence)
     return sentence
 
 
 def with_values(**values):
-    """The project's file with these texts as values; section__key names one."""
+    """The file of the project with these texts as values, by section__key."""
     text = TEXT
     for name, value in values.items():
         section, key = name.split("__")
@@ -71,7 +71,7 @@ def params_with(file, **values):
     return read_params(file)
 
 
-# ---- the project's own file
+# ---- the file of the project
 
 
 def test_the_file_of_the_project_is_valid():
@@ -80,7 +80,7 @@ def test_the_file_of_the_project_is_valid():
 
 
 def test_the_file_is_as_dvc_writes_it_back(tmp_path):
-    """So that `dvc exp run -S` changes one line of it."""
+    """Then `dvc exp run -S` changes one line of it."""
     copy = tmp_path / PARAMS
     copy.write_bytes(PROJECT.read_bytes())
     with modify_yaml(copy) as params:
@@ -114,18 +114,18 @@ def test_there_is_no_default_in_code():
         ("  n_heads: 8\n", "model.n_heads: unknown key with value 8; did you mean n_head?"),
         (
             "  colour: red\n",
-            "model.colour: unknown key with value 'red'; known are n_layer, n_head, n_embd, block_size, dropout, "
+            "model.colour: unknown key with value 'red'; known keys are n_layer, n_head, n_embd, block_size, dropout, "
             "positions, norm, activation, qk_norm, bias, tie_weights, proj_init.",
         ),
         ("mdoel:\n", "mdoel: unknown key with value None; did you mean model?"),
     ],
 )
-def test_an_unknown_key_is_refused_and_the_known_ones_are_named(refused, lines, sentence):
+def test_an_unknown_key_is_rejected_with_the_known_ones(rejection, lines, sentence):
     block = TEXT.index("compute:\n")  # the end of section model
     if lines.startswith(" "):
-        assert refused(TEXT[:block] + lines + TEXT[block:]) == sentence
+        assert rejection(TEXT[:block] + lines + TEXT[block:]) == sentence
     else:
-        assert refused(TEXT + lines) == sentence
+        assert rejection(TEXT + lines) == sentence
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -134,14 +134,14 @@ def test_a_missing_key_is_named(key):
     raw = SECTIONS | {section: {other: value for other, value in SECTIONS[section].items() if other != name}}
     with pytest.raises(BukvaError) as error:
         parse_params(raw, "params.yaml")
-    assert checked(str(error.value), PARAMS).startswith(f"{key}: missing; put it back")
+    assert sentence_of(str(error.value), PARAMS).startswith(f"{key}: missing; put it back")
 
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_missing_section_is_named(section):
     with pytest.raises(BukvaError) as error:
         parse_params({other: keys for other, keys in SECTIONS.items() if other != section}, "params.yaml")
-    assert checked(str(error.value), PARAMS).startswith(f"{section}: missing; put it back")
+    assert sentence_of(str(error.value), PARAMS).startswith(f"{section}: missing; put it back")
 
 
 @pytest.mark.parametrize(
@@ -173,19 +173,19 @@ def test_a_missing_section_is_named(section):
         ("sample__prompts", "[]", "[] (list)"),
     ],
 )
-def test_a_value_of_another_type_is_refused(refused, key, value, shown):
-    sentence = refused(with_values(**{key: value}))
-    assert sentence.startswith(f"{key.replace('__', '.')}: {shown} will not do; ")
+def test_a_value_of_another_type_is_rejected(rejection, key, value, shown):
+    sentence = rejection(with_values(**{key: value}))
+    assert sentence.startswith(f"{key.replace('__', '.')}: {shown} is invalid; it ")
 
 
 @pytest.mark.parametrize("value", ["[3]", "['']", "['Мой дядя', null]"])
-def test_a_prompt_is_text(refused, value):
-    assert re.match(r"sample\.prompts\.[01]: .* will not do; ", refused(with_values(sample__prompts=value)))
+def test_a_prompt_is_text(rejection, value):
+    assert re.match(r"sample\.prompts\.[01]: .* is invalid; it ", rejection(with_values(sample__prompts=value)))
 
 
-def test_a_section_is_keys(refused):
-    assert refused(re.sub(r"(?ms)^clean:.*?(?=^\w)", "clean: notes\n", TEXT)).startswith(
-        "clean: 'notes' (str) will not do"
+def test_a_section_is_keys(rejection):
+    assert rejection(re.sub(r"(?ms)^clean:.*?(?=^\w)", "clean: notes\n", TEXT)).startswith(
+        "clean: 'notes' (str) is invalid"
     )
 
 
@@ -241,10 +241,10 @@ def test_a_section_is_keys(refused):
         ("sample__seed", "-1"),
     ],
 )
-def test_a_number_out_of_range_is_refused(refused, key, value):
+def test_a_number_out_of_range_is_rejected(rejection, key, value):
     number = YAML(typ="safe").load(value)
-    assert refused(with_values(**{key: value})).startswith(
-        f"{key.replace('__', '.')}: {number} is out of range; should be "
+    assert rejection(with_values(**{key: value})).startswith(
+        f"{key.replace('__', '.')}: {number} is out of range; it should be "
     )
 
 
@@ -268,40 +268,40 @@ def test_a_number_out_of_range_is_refused(refused, key, value):
         ("sample__unknown", "'error', 'drop' or 'replace'"),
     ],
 )
-def test_an_unknown_name_is_refused_and_the_known_ones_are_named(refused, key, known):
-    sentence = refused(with_values(**{key: "Notes"}))
-    assert sentence == f"{key.replace('__', '.')}: 'Notes' is not known; {known} would do."
+def test_an_unknown_name_is_rejected_with_the_known_ones(rejection, key, known):
+    sentence = rejection(with_values(**{key: "Notes"}))
+    assert sentence == f"{key.replace('__', '.')}: 'Notes' is unknown; use {known}."
 
 
 @pytest.mark.parametrize(
-    ("n_embd", "n_head", "would"),
-    [("128", "3", "1, 2, 4, 8, 16, 32, 64"), ("12", "24", "1, 2, 3, 4, 6, 12"), ("7", "2", "1, 7")],
+    ("n_embd", "n_head", "fitting"),
+    [("128", "3", "1, 2, 4, 8, 16, 32 or 64"), ("12", "24", "1, 2, 3, 4, 6 or 12"), ("7", "2", "1 or 7")],
 )
-def test_heads_that_do_not_divide_the_channels_are_refused_and_those_that_do_are_named(refused, n_embd, n_head, would):
-    sentence = refused(with_values(model__n_embd=n_embd, model__n_head=n_head))
-    assert sentence == f"model.n_head: {n_head} does not divide n_embd {n_embd}; {would} would."
+def test_heads_that_do_not_divide_the_channels_are_rejected_with_those_that_do(rejection, n_embd, n_head, fitting):
+    sentence = rejection(with_values(model__n_embd=n_embd, model__n_head=n_head))
+    assert sentence == f"model.n_head: {n_head} does not divide n_embd {n_embd}; use {fitting}."
 
 
-def test_rotary_positions_need_heads_of_an_even_number_of_channels(file, refused):
+def test_rotary_positions_need_heads_of_an_even_number_of_channels(file, rejection):
     assert params_with(file, model__positions="rotary").model.positions == "rotary"
-    assert refused(with_values(model__n_embd=12, model__n_head=4)) == (
-        "model.positions: 'rotary' needs heads of an even number of channels, and n_embd 12 / n_head 4 is 3; "
-        "learned would do."
+    assert rejection(with_values(model__n_embd=12, model__n_head=4)) == (
+        "model.positions: 'rotary' needs an even number of channels per head, but n_embd 12 / n_head 4 is 3; "
+        "use learned, or another n_head."
     )
 
 
-def test_a_sentence_to_draw_must_fit_a_block(file, refused):
+def test_a_sentence_to_draw_must_fit_a_block(file, rejection):
     assert params_with(file, evaluate__attention_sentence="'" + "а" * 64 + "'").evaluate.attention_sentence == "а" * 64
-    sentence = refused(with_values(evaluate__attention_sentence="'" + "а" * 65 + "'"))
+    sentence = rejection(with_values(evaluate__attention_sentence="'" + "а" * 65 + "'"))
     assert sentence.startswith("evaluate.attention_sentence: 'а")
     assert sentence.endswith(
-        "has 65 characters, more than model.block_size 64; a shorter one, or '' for one from the text, would do."
+        "has 65 characters, more than model.block_size 64; use a shorter one, or '' for a passage of the text."
     )
 
 
 @pytest.fixture
 def in_a_second():
-    """Stop a test that computes longer than that."""
+    """Stop a test that runs for more than a second."""
 
     def stop(*_):
         raise TimeoutError("still computing")
@@ -314,7 +314,7 @@ def in_a_second():
 
 
 @pytest.mark.usefixtures("in_a_second")
-def test_it_is_refused_at_once_however_many_channels_there_are():
+def test_any_number_of_channels_is_rejected_at_once():
     raw = SECTIONS | {"model": SECTIONS["model"] | {"n_head": 4, "n_embd": 10**400 + 1}}
     with pytest.raises(BukvaError, match=r"model.n_embd: .* is out of range"):
         parse_params(raw, "params.yaml")
@@ -324,46 +324,46 @@ def test_it_is_refused_at_once_however_many_channels_there_are():
     ("shares", "total"),
     [(("0.9", "0.05", "0.06"), "1.01"), (("0.8", "0.1", "0"), "0.9"), (("0.5", "0.5", "1e-6"), "1.000001")],
 )
-def test_fractions_that_do_not_sum_to_one_are_refused(refused, shares, total):
+def test_fractions_that_do_not_sum_to_one_are_rejected(rejection, shares, total):
     train, val, test = shares
-    sentence = refused(with_values(split__train=train, split__val=val, split__test=test))
+    sentence = rejection(with_values(split__train=train, split__val=val, split__test=test))
     assert sentence.startswith(f"split.train, val, test: '{float(train)}, {float(val)}, {float(test)}'")
-    assert sentence.endswith(f"sum to {total}, not to 1.")
+    assert sentence.endswith(f"sum to {total}; make them sum to 1.")
 
 
 @pytest.mark.parametrize("url", ["''", "example.org/a.txt", "file:///a.txt"])
-def test_corpus_url_needs_an_address(refused, url):
-    sentence = refused(with_values(download__corpus="url", download__url=url, download__sha256="0" * 63 + "a"))
+def test_corpus_url_needs_an_address(rejection, url):
+    sentence = rejection(with_values(download__corpus="url", download__url=url, download__sha256="0" * 63 + "a"))
     assert sentence == (
-        f"download.url: {YAML(typ='safe').load(url)!r} corpus url needs an address that starts with http:// or https://."
+        f"download.url: {YAML(typ='safe').load(url)!r} is not an address; use one that starts with http:// or https://."
     )
 
 
-def test_corpus_url_needs_a_digest(refused):
-    sentence = refused(with_values(download__corpus="url", download__url="https://example.org/a.txt"))
-    assert sentence == "download.sha256: '' corpus url needs the digest that sha256sum prints of the file."
+def test_corpus_url_needs_a_digest(rejection):
+    sentence = rejection(with_values(download__corpus="url", download__url="https://example.org/a.txt"))
+    assert sentence == "download.sha256: '' is empty; corpus url needs the digest that sha256sum FILE prints."
 
 
 @pytest.mark.parametrize("digest", ["a" * 63, "a" * 65, "A" * 64, "g" * 64, '"' + "a" * 64 + '\\n"'])
-def test_a_digest_is_64_digits(refused, digest):
-    sentence = refused(with_values(download__sha256=digest))
-    assert re.match(r"download\.sha256: '\w+(\\n)?' is not a SHA-256 digest; 64 digits", sentence)
+def test_a_digest_is_64_digits(rejection, digest):
+    sentence = rejection(with_values(download__sha256=digest))
+    assert re.match(r"download\.sha256: '\w+(\\n)?' is not a SHA-256 digest; use 64 digits", sentence)
 
 
 @pytest.mark.parametrize("section", ["train_bigram", "train_gpt"])
 @pytest.mark.parametrize("key", ["warmup_steps", "eval_every"])
-def test_an_interval_longer_than_the_training_is_refused(refused, section, key):
-    sentence = refused(
+def test_an_interval_longer_than_the_training_is_rejected(rejection, section, key):
+    sentence = rejection(
         with_values(
             **{f"{section}__n_steps": "300", f"{section}__warmup_steps": "0"}
             | {f"{section}__eval_every": "300", f"{section}__{key}": "301"}
         )
     )
-    assert sentence == f"{section}.{key}: 301 is more than n_steps 300; n_steps or less would do."
+    assert sentence == f"{section}.{key}: 301 is more than n_steps 300; use n_steps or less."
 
 
 @pytest.mark.parametrize(
-    ("section", "values", "parts", "would"),
+    ("section", "values", "divisor", "fitting"),
     [
         ("train_gpt", {"batch_size": "16", "micro_batches": "3"}, 3, 18),
         ("train_gpt", {"batch_size": "16", "processes": "5"}, 5, 20),
@@ -371,30 +371,30 @@ def test_an_interval_longer_than_the_training_is_refused(refused, section, key):
         ("train_bigram", {"batch_size": "7", "micro_batches": "2"}, 2, 8),
     ],
 )
-def test_a_batch_that_cannot_be_divided_is_refused_and_one_that_can_is_named(refused, section, values, parts, would):
-    sentence = refused(with_values(**{f"{section}__{key}": value for key, value in values.items()}))
+def test_a_batch_that_cannot_be_divided_is_rejected_with_one_that_can(rejection, section, values, divisor, fitting):
+    sentence = rejection(with_values(**{f"{section}__{key}": value for key, value in values.items()}))
     assert sentence == (
-        f"{section}.batch_size: {values['batch_size']} cannot be divided into {parts} equal parts (micro_batches times "
-        f"processes); {would} would do."
+        f"{section}.batch_size: {values['batch_size']} is not divisible by micro_batches times processes, {divisor}; "
+        f"use {fitting}."
     )
 
 
-def test_a_short_context_longer_than_the_context_is_refused(refused):
-    sentence = refused(with_values(model__block_size="64", evaluate__short_context="65"))
-    assert sentence == "evaluate.short_context: 65 is more than model.block_size 64; that or less would do."
+def test_a_short_context_longer_than_the_context_is_rejected(rejection):
+    sentence = rejection(with_values(model__block_size="64", evaluate__short_context="65"))
+    assert sentence == "evaluate.short_context: 65 is more than model.block_size; use 64 or less."
 
 
-def test_each_of_several_mistakes_is_told(file):
+def test_each_of_several_mistakes_is_reported(file):
     file.write_text(with_values(model__n_layer="0", clean__rules="notse"), encoding="utf-8")
     with pytest.raises(BukvaError) as error:
         read_params(file)
     rules, layers, way_back = str(error.value).split("\n")
-    assert rules == f"{file}, clean.rules: 'notse' is not known; 'notes' or 'none' would do."
+    assert rules == f"{file}, clean.rules: 'notse' is unknown; use 'notes' or 'none'."
     assert layers.startswith(f"{file}, model.n_layer: 0 is out of range")
     assert way_back == WAY_BACK
 
 
-# ---- what is not YAML with sections
+# ---- files that are not YAML with sections
 
 
 @pytest.mark.parametrize(
@@ -411,8 +411,8 @@ def test_each_of_several_mistakes_is_told(file):
     ],
     ids=["colon", "tab", "bracket", "key twice", "section twice", "documents", "tag", "zero byte"],
 )
-def test_broken_yaml_is_refused_and_the_place_named(refused, content, words):
-    sentence = refused(content)
+def test_broken_yaml_is_rejected_with_the_line(rejection, content, words):
+    sentence = rejection(content)
     assert sentence.startswith("not YAML: ")
     assert words in sentence
 
@@ -421,33 +421,33 @@ def test_broken_yaml_is_refused_and_the_place_named(refused, content, words):
     "value",
     ["2024-13-45", "0x_", "-_", "!!int four", "!!float four", "!!bool si", '"\\U00110000"', "1" * 5000, "[" * 500],
 )
-def test_a_value_that_yaml_itself_chokes_on_is_refused(refused, value):
-    assert refused(with_values(model__n_head=value)).startswith("not YAML: ")
+def test_a_value_that_yaml_cannot_parse_is_rejected(rejection, value):
+    assert rejection(with_values(model__n_head=value)).startswith("not YAML: ")
 
 
 @pytest.mark.parametrize(
     ("content", "kind"), [("", "NoneType"), ("# all gone\n", "NoneType"), ("- 1\n", "list"), ("3", "int")]
 )
-def test_a_file_without_sections_is_refused(refused, content, kind):
-    assert refused(content) == f"holds {kind}, not sections with keys."
+def test_a_file_without_sections_is_rejected(rejection, content, kind):
+    assert rejection(content) == f"contains {kind}, not sections with keys."
 
 
 @pytest.mark.parametrize("encoding", ["cp1251", "utf-16"])
-def test_a_file_that_is_not_utf_8_is_refused(refused, encoding):
-    assert re.fullmatch(r"byte \d+ is not UTF-8\.", refused(TEXT.encode(encoding)))
+def test_a_file_that_is_not_utf_8_is_rejected(rejection, encoding):
+    assert re.fullmatch(r"byte \d+ is not UTF-8\.", rejection(TEXT.encode(encoding)))
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_file_is_rejected(tmp_path):
     with pytest.raises(BukvaError) as error:
         read_params(tmp_path / PARAMS)
-    assert checked(str(error.value), tmp_path / PARAMS) == "there is no such file; run this in the project's folder."
+    assert sentence_of(str(error.value), tmp_path / PARAMS) == "does not exist; run the command in the project's folder."
 
 
-def test_a_folder_in_place_of_the_file_is_refused(tmp_path):
+def test_a_folder_instead_of_the_file_is_rejected(tmp_path):
     (tmp_path / PARAMS).mkdir()
     with pytest.raises(BukvaError) as error:
         read_params(tmp_path / PARAMS)
-    assert checked(str(error.value), tmp_path / PARAMS) == "cannot be read (Is a directory)."
+    assert sentence_of(str(error.value), tmp_path / PARAMS) == "cannot be read (Is a directory)."
 
 
 @pytest.mark.parametrize(
@@ -456,33 +456,33 @@ def test_a_folder_in_place_of_the_file_is_refused(tmp_path):
         ("model__n_head", "0x" + "f" * 5000, "model.n_head: about 2**19999 is out of range"),
         ("sample__top_k", "-0x" + "f" * 5000, "sample.top_k: about -2**19999 is out of range"),
         ("train_gpt__patience", "0x" + "f" * 5000, "train_gpt.patience: about 2**19999 is out of range"),
-        ("download__url", '"\\ud800"', "download.url: '\\ud800' (str) will not do"),
-        ("evaluate__attention_sentence", '"\\ud800"', "evaluate.attention_sentence: '\\ud800' (str) will not do"),
+        ("download__url", '"\\ud800"', "download.url: '\\ud800' (str) is invalid"),
+        ("evaluate__attention_sentence", '"\\ud800"', "evaluate.attention_sentence: '\\ud800' (str) is invalid"),
         ("compute__threads", "1025", "compute.threads: 1025 is out of range"),
         ("train_gpt__processes", "1025", "train_gpt.processes: 1025 is out of range"),
         ("sample__n_chars", "1000000000", "sample.n_chars: 1000000000 is out of range"),
     ],
 )
-def test_a_value_that_once_failed_later_is_refused(refused, key, value, shown):
-    assert refused(with_values(**{key: value})).startswith(shown)
+def test_a_value_that_once_failed_in_a_stage_is_rejected(rejection, key, value, shown):
+    assert rejection(with_values(**{key: value})).startswith(shown)
 
 
-def test_a_long_value_is_cut(refused):
-    assert len(refused(with_values(clean__rules="a" * 10**6))) < 400
+def test_a_long_value_is_shortened(rejection):
+    assert len(rejection(with_values(clean__rules="a" * 10**6))) < 400
 
 
 @pytest.mark.parametrize("url", ["https://", "https://[::1", "https://host:x/", "https://a b/", '"https://host/\\n"'])
-def test_an_address_has_a_host_and_no_blanks(refused, url):
-    sentence = refused(with_values(download__corpus="url", download__url=url, download__sha256="a" * 64))
-    assert "is no address of a file" in sentence
+def test_an_address_has_a_host_and_no_blanks(rejection, url):
+    sentence = rejection(with_values(download__corpus="url", download__url=url, download__sha256="a" * 64))
+    assert "is not the address of a file" in sentence
 
 
-# ---- what is right
+# ---- valid files
 
 
 @pytest.mark.parametrize("text", ["1e-3", "1E-3", "0.001", "+1e-03"])
-def test_a_number_may_be_written_as_programs_write_it(file, text):
-    """PyYAML would take 1e-3 for text."""
+def test_a_number_may_have_an_exponent(file, text):
+    """PyYAML reads 1e-3 as text."""
     assert params_with(file, train_gpt__learning_rate=text).train_gpt.learning_rate == 1e-3
 
 
@@ -492,12 +492,10 @@ def test_a_small_number_may_be_written_as_python_writes_it(file):
 
 
 def test_a_number_is_the_one_that_dvc_reads(file):
-    assert (
-        params_with(file, model__n_head="1", model__n_embd="0128").model.n_embd == 128
-    )  # YAML 1.1 would say 88, or text
+    assert params_with(file, model__n_head="1", model__n_embd="0128").model.n_embd == 128  # YAML 1.1 reads 88, or text
 
 
-def test_a_whole_number_will_do_for_a_fraction(file):
+def test_an_integer_is_accepted_as_a_float(file):
     rate = params_with(file, train_gpt__learning_rate="1").train_gpt.learning_rate
     assert (type(rate), rate) == (float, 1.0)
 
@@ -519,11 +517,11 @@ def test_a_whole_number_will_do_for_a_fraction(file):
         {"download__corpus": "url", "download__url": "http://example.org/a", "download__sha256": "0" * 63 + "a"},
     ],
 )
-def test_what_stands_at_the_border_will_do(file, values):
+def test_values_at_the_limits_are_valid(file, values):
     params_with(file, **values)
 
 
-def test_a_byte_order_mark_is_no_mistake(file):
+def test_a_byte_order_mark_is_accepted(file):
     file.write_text("\ufeff" + TEXT, encoding="utf-8")
     assert read_params(file) == read_params(PROJECT)
 
@@ -539,7 +537,7 @@ def test_parameters_cannot_be_changed():
                 setattr(chosen, key, getattr(chosen, key))
 
 
-# ---- whatever is written
+# ---- any content
 
 
 scalars = st.one_of(
@@ -560,8 +558,8 @@ scalars = st.one_of(
 )
 
 
-def right_or_told(file):
-    """Either what DVC reads, or an error in the form that all mistakes have."""
+def is_valid_or_rejected(file):
+    """Whether the file has the values that DVC reads, or is rejected with a sentence and the way back."""
     try:
         params = read_params(file)
     except BukvaError as error:
@@ -573,13 +571,13 @@ def right_or_told(file):
 @given(st.sampled_from(KEYS), scalars)
 @example("train_gpt.learning_rate", "9" * 400)
 @example("download.url", "|")
-def test_whatever_is_written_for_a_value_is_right_or_told_in_a_sentence(file, key, value):
+def test_any_value_is_valid_or_rejected_in_a_sentence(file, key, value):
     file.write_text(with_values(**{key.replace(".", "__"): value}), encoding="utf-8")
-    assert right_or_told(file)
+    assert is_valid_or_rejected(file)
 
 
 @settings(max_examples=60)
 @given(st.one_of(st.text("ab:-[]{}!&*'\"\n 1", max_size=20).map(str.encode), st.binary(max_size=20)))
-def test_whatever_the_file_holds_is_told_in_a_sentence(file, content):
+def test_any_file_is_valid_or_rejected_in_a_sentence(file, content):
     file.write_bytes(content)
-    assert right_or_told(file)
+    assert is_valid_or_rejected(file)
