@@ -1,10 +1,10 @@
-"""When two states of a training are the same."""
+"""Whether two states of a training are the same."""
 
 import torch
 
 
 def same(one, other):
-    """Equal to the byte, tensors too; a tuple that was saved comes back as a list."""
+    """Assert that two trees are equal, tensors bit by bit; a tuple equals a list, because saving makes it one."""
     if not isinstance(one, list | tuple):
         assert type(one) is type(other)
     if isinstance(one, dict):

@@ -1,4 +1,4 @@
-"""The lecture's code, slow and obvious: nested loops over batch, heads and positions. The witness of the tests.
+"""The code of the lecture notes, slow and obvious: nested loops over batch, heads and positions. Tests compare with it.
 
 Letters as in bukva.models.attention.
 """
@@ -24,14 +24,14 @@ def average_by_loop(x: Tensor) -> Tensor:
 
 
 def average_by_product(x: Tensor) -> Tensor:
-    """The same, by a triangle of ones whose rows are made to sum to 1."""
+    """The same, by a triangle of ones whose rows are normalised to sum to 1."""
     T = x.shape[1]
     weights = torch.tril(torch.ones(T, T, dtype=x.dtype))
     return weights / weights.sum(1, keepdim=True) @ x
 
 
 def average_by_softmax(x: Tensor) -> Tensor:
-    """The same, by the softmax of affinities that are all 0, and -inf towards the future."""
+    """The same, by the softmax of scores that are 0, and -inf in the future."""
     T = x.shape[1]
     future = torch.tril(torch.ones(T, T)) == 0
     return torch.zeros(T, T, dtype=x.dtype).masked_fill(future, float("-inf")).softmax(-1) @ x
@@ -49,15 +49,15 @@ def attend_by_loop(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
         for h in range(nh):
             for t in range(T):
                 visible = S - T + t + 1 if causal else S
-                affinities = torch.stack([q[b, h, t].dot(k[b, h, s]) / hs**0.5 for s in range(visible)])
-                shares = affinities.exp() / affinities.exp().sum()
+                scores = torch.stack([q[b, h, t].dot(k[b, h, s]) / hs**0.5 for s in range(visible)])
+                shares = scores.exp() / scores.exp().sum()
                 for s in range(visible):
                     y[b, h, t] += shares[s] * v[b, h, s]
     return y
 
 
 class Head(NamedTuple):
-    """What one head makes of a position, three times (C,) -> (hs,)."""
+    """Query, key and value of one position in one head, each (C,) -> (hs,)."""
 
     query: Callable[[Tensor], Tensor]
     key: Callable[[Tensor], Tensor]
@@ -65,28 +65,28 @@ class Head(NamedTuple):
 
 
 def head_by_loop(x: Tensor, memory: Tensor, head: Head, *, causal: bool) -> Tensor:
-    """(B, T, C) who asks, (B, S, C) who answers (x itself, or another text) -> (B, T, hs)."""
-    answers = []
-    for asking, answering in zip(x, memory, strict=True):
-        q = torch.stack([head.query(position) for position in asking])
-        k = torch.stack([head.key(position) for position in answering])
-        v = torch.stack([head.value(position) for position in answering])
-        answers.append(attend_by_loop(q[None, None], k[None, None], v[None, None], causal=causal)[0, 0])
-    return torch.stack(answers)
+    """(B, T, C) of the queries, (B, S, C) of keys and values (x itself, or another text) -> (B, T, hs)."""
+    outputs = []
+    for one, read in zip(x, memory, strict=True):
+        q = torch.stack([head.query(position) for position in one])
+        k = torch.stack([head.key(position) for position in read])
+        v = torch.stack([head.value(position) for position in read])
+        outputs.append(attend_by_loop(q[None, None], k[None, None], v[None, None], causal=causal)[0, 0])
+    return torch.stack(outputs)
 
 
 def heads_by_loop(
     x: Tensor, memory: Tensor, heads: Sequence[Head], proj: Callable[[Tensor], Tensor], *, causal: bool
 ) -> Tensor:
-    """(B, T, C), (B, S, C) -> (B, T, C): the heads one by one, their answers side by side, mixed by the projection."""
+    """(B, T, C), (B, S, C) -> (B, T, C): the heads one by one, their outputs side by side, mixed by the projection."""
     return proj(torch.cat([head_by_loop(x, memory, head, causal=causal) for head in heads], dim=-1))
 
 
-# ---- rotary positions, which the lecture only asks for: "attention has no notion of space"
+# ---- rotary positions, which are not in the lecture notes ("attention has no notion of space")
 
 
-def turn_by_complex_numbers(x: Tensor, positions: Sequence[int]) -> Tensor:
-    """(..., T, hs): channels i and i + hs / 2 are one complex number, turned by 10000^(-2i / hs) at each position."""
+def rotate_by_complex_numbers(x: Tensor, positions: Sequence[int]) -> Tensor:
+    """(..., T, hs): channels i and i + hs / 2 are one complex number, rotated by 10000^(-2i / hs) at each position."""
     half = x.shape[-1] // 2
     z = torch.complex(x[..., :half], x[..., half:]).to(torch.complex128)
     for t, position in enumerate(positions):

@@ -1,7 +1,7 @@
-"""The lecture notes replayed: what their cells print, with their seeds, from our functions, to the last digit printed.
+"""The lecture notes, replayed: our functions give what their cells print, with their seeds, to the last printed digit.
 
-Two things cannot be replayed, for the notes' corpus is not at hand: the loss of update 1 (its batch is unknown; its
-expectation is tested instead) and what follows the training (loss 2.5729 and the trained sample).
+Two results cannot be replayed without the corpus of the lecture notes: the loss of update 1 (its batch is unknown; its
+expectation is tested instead), and those after the training (loss 2.5729 and the trained sample).
 """
 
 import math
@@ -25,12 +25,12 @@ HALF_A_DIGIT = 5e-5
 
 
 def prints(tensor, *numbers):
-    """Whether torch would print these numbers, four digits after the point."""
+    """Assert that torch prints these numbers, with four digits after the point."""
     wanted = torch.tensor(numbers[0] if len(numbers) == 1 else numbers)
     torch.testing.assert_close(tensor.detach(), wanted, rtol=0, atol=HALF_A_DIGIT)
 
 
-# ---- the alphabet of 87 and what it makes of text
+# ---- the alphabet of 87 characters, and encoded text
 
 ALPHABET = "\n !&,-.:;?i\u00a0\u0300\u0301ЁІЉАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯабвгдежзийклмнопрстуфхцчшщъыьэюяёєі–—’"
 V = 87
@@ -58,7 +58,7 @@ TEXT_IDS = [
     67, 51, 54, 62, 62, 63,  1, 57,  1, 72, 68, 53, 62, 63,  2,  0, 34, 64,
     57, 67,  1, 56, 54, 61, 60, 80,  1, 51,  1, 66, 57, 80, 62, 77, 54,  1,
     52,
-]  # as far as the notes print them
+]  # as far as the lecture notes print them
 # fmt: on
 
 
@@ -81,7 +81,7 @@ def test_the_vocabulary_has_87_characters():
     ],
     ids=["space", "newline", "letter", "line", "text"],
 )
-def test_text_becomes_the_printed_ids_and_comes_back(text, ids):
+def test_text_is_encoded_as_the_printed_ids_and_decoded(text, ids):
     assert TOKENIZER.encode(text).tolist() == ids
     assert TOKENIZER.decode(ids) == text
 
@@ -135,7 +135,7 @@ def test_the_printed_batch_is_russian_and_its_targets_are_one_character_later():
 
 def test_the_printed_batch_holds_the_printed_examples():
     examples = [(X[b, : t + 1].tolist(), Y[b, t].item()) for b in range(4) for t in range(8)]
-    assert examples[:13] == [  # as far as the notes print them
+    assert examples[:13] == [  # as far as the lecture notes print them
         ([70], 6),
         ([70, 6], 1),
         ([70, 6, 1], 31),
@@ -165,7 +165,7 @@ def test_our_windows_are_such_batches():
 
 @pytest.fixture(scope="module")
 def bigram():
-    """The notes' untrained bigram: seed 3, then the four offsets of the batch, then the table."""
+    """The untrained bigram of the lecture notes: seed 3, then the four offsets of the batch, then the table."""
     torch.manual_seed(3)
     torch.randint(int(0.8 * 34_824_628) - 8, (4,))
     return Bigram(BigramConfig(V, block_size=8))
@@ -188,14 +188,14 @@ SAMPLE = (
 )
 
 
-def test_the_untrained_bigram_writes_the_printed_250_characters(bigram):
+def test_the_untrained_bigram_generates_the_printed_250_characters(bigram):
     context = torch.tensor([TOKENIZER.encode("\n").tolist()])
     written = generate(bigram, context, 250, temperature=1, top_k=0, top_p=1, rng=torch.Generator().manual_seed(3))
     assert "\n" + TOKENIZER.decode(written[0]) == SAMPLE
 
 
-def test_the_loss_of_the_first_update_is_what_such_a_table_gives_on_russian(bigram):
-    """Its batch is unknown, but 4.9720 lies where losses of such batches of our embedded corpus do."""
+def test_the_loss_of_the_first_update_is_that_of_such_a_table_on_russian(bigram):
+    """Its batch is unknown, but 4.9720 is among the losses of such batches of the corpus in this repository."""
     files = sorted((Path(__file__).parents[1] / "data" / "sample" / "prose").rglob("*.txt"))
     text = "".join(char for file in files for char in file.read_text(encoding="utf-8") if char in ALPHABET)
     windows = Windows(TOKENIZER.encode(text), block_size=8, batch_size=32, order="random", seed=3)
@@ -205,7 +205,7 @@ def test_the_loss_of_the_first_update_is_what_such_a_table_gives_on_russian(bigr
     assert losses.std() < 0.1
 
 
-def test_a_table_of_unit_normals_knows_half_a_nat_less_than_nothing():
+def test_a_table_of_unit_normals_scores_half_a_nat_above_the_uniform_distribution():
     """E[logsumexp of V unit normals] = ln V + 1/2, less half the relative variance of the sum, (e - 1) / V."""
     torch.manual_seed(3)
     pairs = torch.cartesian_prod(torch.arange(V), torch.arange(V))
@@ -280,7 +280,7 @@ def test_the_toy_products(a, printed_a, printed_c):
     prints(a @ b, printed_c)
 
 
-def test_equal_affinities_are_shares_of_the_past():
+def test_equal_scores_are_equal_shares_of_the_past():
     weights = attention_weights(torch.zeros(8, 8), causal_mask(8, 8))
     shares = [1.0, 0.5, 0.3333, 0.25, 0.2, 0.1667, 0.1429, 0.125]
     prints(weights, [[share] * (t + 1) + [0.0] * (7 - t) for t, share in enumerate(shares)])
@@ -290,7 +290,7 @@ def test_equal_affinities_are_shares_of_the_past():
 
 
 def single_head(seed):
-    """The notes' cell: x (4, 8, 32), then the linear layers, (32 -> 16) each; the generator goes on from there."""
+    """x (4, 8, 32), then three linear layers (32 -> 16), drawn in this order from the global generator."""
     torch.manual_seed(seed)
     x = torch.randn(4, 8, 32)
     key, query, value = (nn.Linear(32, 16, bias=False) for _ in range(3))
@@ -304,7 +304,7 @@ def test_a_single_head_is_ours(seed):
     weights = F.softmax(scores.masked_fill(torch.tril(torch.ones(8, 8)) == 0, float("-inf")), dim=-1)
     out = weights @ value(x)
     assert out.shape == (4, 8, 16)
-    assert (weights @ x).shape == (4, 8, 32)  # the head before it has values
+    assert (weights @ x).shape == (4, 8, 32)  # the first version of the head, without values
     ours, our_weights = explain(query(x), key(x), value(x), causal=True)
     torch.testing.assert_close(our_weights, weights)
     torch.testing.assert_close(ours, out)
@@ -314,7 +314,7 @@ def test_a_single_head_is_ours(seed):
     ("seed", "var_k", "var_q", "var_raw", "var_scaled"),
     [(1337, 1.0449, 1.0700, 17.4690, 1.0918), (3, 0.9535, 1.0524, 15.1501, 0.9469)],
 )
-def test_the_scale_takes_the_variance_of_scores_from_the_head_size_to_one(seed, var_k, var_q, var_raw, var_scaled):
+def test_the_scale_reduces_the_variance_of_scores_from_the_head_size_to_one(seed, var_k, var_q, var_raw, var_scaled):
     single_head(seed)
     k, q = torch.randn(4, 8, 16), torch.randn(4, 8, 16)
     prints(k.var(), var_k)
@@ -351,7 +351,7 @@ def test_many_heads_are_one_more_axis():
 
 
 class CausalSelfAttention(nn.Module):
-    """The notes' own layer."""
+    """The layer of the lecture notes, as written there."""
 
     def __init__(self, n_embd, n_head, block_size, dropout):
         super().__init__()
@@ -379,17 +379,17 @@ class CausalSelfAttention(nn.Module):
 
 
 @pytest.mark.parametrize("kernel", ["explicit", "fused"])
-def test_the_notes_layer_with_our_weights_is_our_layer(kernel, monkeypatch):
+def test_the_layer_of_the_lecture_notes_with_our_weights_equals_ours(kernel, monkeypatch):
     torch.manual_seed(3)
     ours = Attention(33, 3, causal=True, dropout=0.3, bias=True, kernel=kernel).double()
     theirs = CausalSelfAttention(33, 3, block_size=7, dropout=0.3).double()
-    for number, part in enumerate((theirs.query, theirs.key, theirs.value)):
-        part.weight.data, part.bias.data = ours.qkv.weight.chunk(3)[number], ours.qkv.bias.chunk(3)[number]
+    for number, layer in enumerate((theirs.query, theirs.key, theirs.value)):
+        layer.weight.data, layer.bias.data = ours.qkv.weight.chunk(3)[number], ours.qkv.bias.chunk(3)[number]
     theirs.proj.load_state_dict(ours.proj.state_dict())
     x = torch.randn(2, 5, 33, dtype=torch.float64)
     torch.testing.assert_close(ours.eval()(x), theirs.eval()(x), rtol=0, atol=1e-12)
-    if kernel == "explicit":  # and they drop the same when told the same
-        monkeypatch.setattr(kernels, "dropout", F.dropout)  # ours takes other random bits
+    if kernel == "explicit":  # with the same random bits they drop the same
+        monkeypatch.setattr(kernels, "dropout", F.dropout)  # ours draws other random bits
         dropped = []
         for layer in (ours, theirs):
             torch.manual_seed(4)

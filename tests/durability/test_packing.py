@@ -40,7 +40,7 @@ def test_another_version_is_rejected(monkeypatch):
     monkeypatch.setattr(packing, "VERSION", 99)
     content = pack([1])
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="^version 99, not 2$"):
+    with pytest.raises(ValueError, match=r"^version 99, not 2$"):
         unpack(content)
 
 

@@ -8,8 +8,8 @@ import signal
 import pytest
 import torch
 from equality import same
-from tiny import SHAPE, TOKENIZER, Call, Record, recipe, run, splits
 from tiny import CPU as MACHINE
+from tiny import SHAPE, TOKENIZER, Call, Record, recipe, run, splits
 
 from bukva.durability import cleanup
 from bukva.durability.checkpoints import Checkpoints
@@ -193,7 +193,7 @@ def test_a_signal_lets_the_update_end_and_saves_it(checkpoints, number, status, 
     checkpoints.seconds = 3600.0
     state, last, stop = start(task()), Record(), StopSignal()
     with stop.caught():
-        send = Call(5, lambda state, progress: os.kill(os.getpid(), number))
+        send = Call(5, lambda *_: os.kill(os.getpid(), number))
         run_training(task(), state, [send, Durability(checkpoints, stop), last])
     assert state.stop_requested
     assert last.calls[-1] == ("on_update", 5)

@@ -1,4 +1,4 @@
-"""Attention against the lecture's loops, torch's own layer and closed forms."""
+"""Attention against the loops of the lecture notes, torch's own layer and closed forms."""
 
 import itertools
 
@@ -11,7 +11,7 @@ from lecture import (
     average_by_product,
     average_by_softmax,
     heads_by_loop,
-    turn_by_complex_numbers,
+    rotate_by_complex_numbers,
 )
 from torch import nn
 
@@ -41,7 +41,7 @@ def rand(*shape, seed=1):
 
 
 def layer(*, n_embd=C, n_head=nh, causal=True, kernel="fused", dropout=0.0, bias=False):
-    """A layer in float64 whose parameters, biases too, are far enough from 0 to tell faults apart."""
+    """A layer in float64 whose parameters, biases too, are far enough from 0 that faults show."""
     attention = Attention(n_embd, n_head, causal=causal, dropout=dropout, bias=bias, kernel=kernel).double().eval()
     for seed, parameter in enumerate(attention.parameters()):
         parameter.data = rand(*parameter.shape, seed=seed) * parameter.shape[-1] ** -0.5
@@ -56,8 +56,8 @@ def same(a, b):
     torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
-def cuttings(length):
-    """Every way to cut `length` positions into pieces: [5], [4, 1], [3, 2], [3, 1, 1] ..."""
+def divisions(length):
+    """Every way to divide `length` positions into pieces: [5], [4, 1], [3, 2], [3, 1, 1] ..."""
     for cuts in itertools.product([False, True], repeat=length - 1):
         edges = [0, *(i for i, cut in enumerate(cuts, start=1) if cut), length]
         yield [stop - start for start, stop in itertools.pairwise(edges)]
@@ -67,7 +67,7 @@ def cuttings(length):
 
 
 @pytest.mark.parametrize("average", [average_by_product, average_by_softmax])
-def test_the_lectures_three_ways_to_average_the_past_agree(average):
+def test_the_three_ways_of_the_lecture_notes_to_average_the_past_agree(average):
     x = rand(B, T, C)
     close(average(x), average_by_loop(x))
 
@@ -78,7 +78,7 @@ def test_equal_scores_average_the_past():
 
 
 @kernels
-def test_keys_that_say_nothing_average_the_past(kernel):
+def test_keys_of_zero_average_the_past(kernel):
     q, k, x = rand(B, T, hs), torch.zeros(B, T, hs).double(), rand(B, T, hs, seed=2)
     close(ATTEND[kernel](q, k, x, causal=True, dropout=0.0), average_by_loop(x))
 
@@ -92,7 +92,7 @@ def test_scores_are_scaled_by_the_head_size():
     close(attention_scores(q, k), torch.tensor([[0.0, 0.5 * 16 / 4]], dtype=torch.float64))
 
 
-def test_scores_are_queries_against_keys():
+def test_scores_are_products_of_queries_and_keys():
     q, k = rand(B, T, hs), rand(B, S, hs, seed=2)
     close(attention_scores(q, k), torch.einsum("bth,bsh->bts", q, k) / hs**0.5)
 
@@ -111,18 +111,18 @@ def test_rows_of_weights_sum_to_one(causal):
     close(weights.sum(-1), torch.ones(B, nh, T, dtype=torch.float64))
 
 
-def test_the_first_position_looks_at_itself_only():
+def test_the_first_position_attends_to_itself_only():
     weights = attention_weights(rand(B, nh, T, T), causal_mask(T, T))
     same(weights[..., 0, :], torch.eye(T, dtype=torch.float64)[0].expand(B, nh, T))
 
 
-def test_what_is_hidden_weighs_exactly_nothing():
+def test_mpassed_positions_have_a_weight_of_exactly_zero():
     weights = attention_weights(rand(B, nh, T, S), causal_mask(T, S))
     assert (weights[..., ~causal_mask(T, S)] == 0).all()
     assert (weights[..., causal_mask(T, S)] > 0).all()
 
 
-def test_the_queries_are_the_last_of_the_positions():
+def test_the_queries_are_the_last_positions():
     assert causal_mask(2, 4).tolist() == [[True, True, True, False], [True, True, True, True]]
     assert causal_mask(3, 3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
     assert causal_mask(1, 3).tolist() == [[True, True, True]]
@@ -134,13 +134,13 @@ def test_the_queries_are_the_last_of_the_positions():
 @kernels
 @both_masks
 @pytest.mark.parametrize(("n_queries", "n_keys"), [(T, T), (T, S), (1, S), (1, 1)])
-def test_a_kernel_equals_the_lectures_loops(kernel, causal, n_queries, n_keys):
+def test_a_kernel_equals_the_loops_of_the_lecture_notes(kernel, causal, n_queries, n_keys):
     q, k, v = rand(B, nh, n_queries, hs, seed=1), rand(B, nh, n_keys, hs, seed=2), rand(B, nh, n_keys, hs, seed=3)
     close(ATTEND[kernel](q, k, v, causal=causal, dropout=0.0), attend_by_loop(q, k, v, causal=causal))
 
 
 @kernels
-def test_more_may_ask_than_answer(kernel):
+def test_there_may_be_more_queries_than_keys(kernel):
     q, k, v = rand(B, nh, S, hs, seed=1), rand(B, nh, T, hs, seed=2), rand(B, nh, T, hs, seed=3)
     close(ATTEND[kernel](q, k, v, causal=False, dropout=0.0), attend_by_loop(q, k, v, causal=False))
 
@@ -155,7 +155,7 @@ def test_kernels_agree_in_bf16_within_its_precision(causal, n_keys):
 
 
 @pytest.mark.parametrize("kernel", ATTEND)
-def test_a_layer_of_bf16_answers_in_bf16(kernel):
+def test_the_output_of_a_bf16_layer_is_bf16(kernel):
     attention, x = layer(kernel=kernel), rand(B, T, C, seed=9)
     y = layer(kernel=kernel).bfloat16()(x.bfloat16())
     assert y.dtype == torch.bfloat16
@@ -163,7 +163,7 @@ def test_a_layer_of_bf16_answers_in_bf16(kernel):
 
 
 @kernels
-def test_a_kernel_learns_what_the_loops_learn(kernel):
+def test_the_gradients_of_a_kernel_equal_those_of_the_loops(kernel):
     gradients = []
     for attend in (attend_by_loop, ATTEND[kernel]):
         q, k, v = (rand(B, nh, T, hs, seed=seed).requires_grad_() for seed in (1, 2, 3))
@@ -174,7 +174,7 @@ def test_a_kernel_learns_what_the_loops_learn(kernel):
 
 
 @both_masks
-def test_explain_gives_the_average_and_the_weights_it_was_made_with(causal):
+def test_explain_returns_the_average_and_its_weights(causal):
     q, k, v = rand(B, nh, T, hs, seed=1), rand(B, nh, S, hs, seed=2), rand(B, nh, S, hs, seed=3)
     y, weights = explain(q, k, v, causal=causal)
     assert weights.shape == (B, nh, T, S)
@@ -183,41 +183,41 @@ def test_explain_gives_the_average_and_the_weights_it_was_made_with(causal):
     close(y, attend_by_loop(q, k, v, causal=causal))
 
 
-# ---- the layer against the lecture and against torch
+# ---- the layer against the lecture notes and against torch
 
 
-def lectures_heads(attention):
-    """The heads of a layer one by one: which rows of the packed weights are whose."""
+def single_heads(attention):
+    """The heads of a layer one by one, each with its rows of the packed weights."""
     n_embd, size = attention.proj.in_features, attention.proj.in_features // attention.n_head
 
-    def part(number, head):
+    def rows_of(number, head):
         rows = slice(number * n_embd + head * size, number * n_embd + (head + 1) * size)
         bias = None if attention.qkv.bias is None else attention.qkv.bias[rows]
         return lambda position: nn.functional.linear(position, attention.qkv.weight[rows], bias)
 
-    return [Head(*(part(number, head) for number in range(3))) for head in range(attention.n_head)]
+    return [Head(*(rows_of(number, head) for number in range(3))) for head in range(attention.n_head)]
 
 
 @kernels
 @both_masks
 @with_and_without_bias
 @pytest.mark.parametrize("n_head", [1, nh])
-def test_the_layer_equals_the_lectures_heads_one_by_one(kernel, causal, bias, n_head):
+def test_the_layer_equals_its_heads_one_by_one(kernel, causal, bias, n_head):
     ours, x = layer(n_head=n_head, causal=causal, kernel=kernel, bias=bias), rand(B, T, C, seed=9)
-    close(ours(x), heads_by_loop(x, x, lectures_heads(ours), ours.proj, causal=causal))
+    close(ours(x), heads_by_loop(x, x, single_heads(ours), ours.proj, causal=causal))
 
 
 @kernels
 @with_and_without_bias
 @pytest.mark.parametrize("n_head", [1, nh])
 @pytest.mark.parametrize("n_memory", [S, T, 3, 1])
-def test_a_layer_with_a_memory_equals_the_lectures_heads_one_by_one(kernel, bias, n_head, n_memory):
+def test_a_layer_with_a_memory_equals_its_heads_one_by_one(kernel, bias, n_head, n_memory):
     ours = layer(n_head=n_head, causal=False, kernel=kernel, bias=bias)
     x, memory = rand(B, T, C, seed=9), rand(B, n_memory, C, seed=10)
-    close(ours(x, memory), heads_by_loop(x, memory, lectures_heads(ours), ours.proj, causal=False))
+    close(ours(x, memory), heads_by_loop(x, memory, single_heads(ours), ours.proj, causal=False))
 
 
-def torchs(ours, *, bias):
+def torch_layer(ours, *, bias):
     """torch's layer with the same weights."""
     theirs = nn.MultiheadAttention(C, nh, bias=bias, batch_first=True, dtype=torch.float64).eval()
     weights = {"in_proj_weight": ours.qkv.weight, "out_proj.weight": ours.proj.weight}
@@ -229,33 +229,33 @@ def torchs(ours, *, bias):
 @kernels
 @both_masks
 @with_and_without_bias
-def test_the_layer_equals_torchs_with_the_same_weights(kernel, causal, bias):
+def test_the_layer_equals_that_of_torch_with_the_same_weights(kernel, causal, bias):
     ours, x = layer(causal=causal, kernel=kernel, bias=bias), rand(B, T, C, seed=9)
-    hidden = torch.ones(T, T, dtype=torch.bool).triu(1) if causal else None
-    close(ours(x), torchs(ours, bias=bias)(x, x, x, attn_mask=hidden, need_weights=False)[0])
+    future = torch.ones(T, T, dtype=torch.bool).triu(1) if causal else None
+    close(ours(x), torch_layer(ours, bias=bias)(x, x, x, attn_mask=future, need_weights=False)[0])
 
 
 @kernels
 @with_and_without_bias
-def test_cross_attention_equals_torchs_with_the_same_weights(kernel, bias):
+def test_cross_attention_equals_that_of_torch_with_the_same_weights(kernel, bias):
     ours, x, memory = layer(causal=False, kernel=kernel, bias=bias), rand(B, T, C, seed=9), rand(B, S, C, seed=10)
-    close(ours(x, memory), torchs(ours, bias=bias)(x, memory, memory, need_weights=False)[0])
+    close(ours(x, memory), torch_layer(ours, bias=bias)(x, memory, memory, need_weights=False)[0])
 
 
 @with_and_without_bias
-def test_a_memory_of_oneself_is_self_attention(bias):
+def test_the_input_as_memory_is_self_attention(bias):
     attention, x = layer(bias=bias), rand(B, T, C, seed=9)
     close(attention(x, x), attention(x))
 
 
-def test_heads_are_the_lectures_views_and_are_joined_as_they_were_split():
+def test_heads_are_views_and_are_joined_as_they_were_split():
     attention, x = layer(), rand(B, T, C)
     heads = attention.split_heads(x)
     same(heads, x.view(B, T, nh, hs).transpose(1, 2))
     same(attention.join_heads(heads), x)
 
 
-# ---- who hears whom
+# ---- which positions depend on which
 
 
 def influence(attention):
@@ -276,24 +276,24 @@ def test_the_future_is_invisible(kernel, t):
 
 
 @kernels
-def test_each_position_hears_exactly_itself_and_those_before_it(kernel):
+def test_each_position_depends_on_itself_and_those_before_it_and_no_others(kernel):
     assert torch.equal(influence(layer(kernel=kernel)) > 0, causal_mask(T, T))
 
 
 @kernels
-def test_without_the_mask_the_layer_is_an_encoder_where_each_position_hears_all(kernel):
+def test_without_the_mask_each_position_depends_on_all(kernel):
     assert (influence(layer(kernel=kernel, causal=False)) > 1e-6).all()
 
 
 @kernels
-def test_batch_elements_never_talk(kernel):
+def test_elements_of_a_batch_are_independent(kernel):
     attention, x = layer(kernel=kernel), rand(B, T, C, seed=9)
     before = attention(x)
     x[1] = 1e3
     same(attention(x)[0], before[0])
 
 
-def test_heads_never_talk_before_the_projection():
+def test_heads_are_independent_before_the_projection():
     attention, x = layer(), rand(B, T, C, seed=9)
     nn.init.eye_(attention.proj.weight)
     before = attention(x)
@@ -311,7 +311,7 @@ def test_permuting_the_past_changes_nothing_without_positions(kernel):
 
 
 @kernels
-def test_permuting_the_past_changes_something_with_rotary_positions(kernel):
+def test_permuting_the_past_changes_the_output_with_rotary_positions(kernel):
     attention, x = layer(n_embd=24, kernel=kernel), rand(B, T, 24, seed=9)
     cos_sin = rotary_cos_sin(0, T, 8)
     permuted = x[:, [2, 0, 3, 1, T - 1]]
@@ -323,10 +323,10 @@ def test_permuting_the_past_changes_something_with_rotary_positions(kernel):
 
 def test_rotation_equals_complex_multiplication():
     x, positions = rand(B, nh, T, 14), range(40, 40 + T)
-    close(rotate(x, rotary_cos_sin(40, 40 + T, 14)), turn_by_complex_numbers(x, positions), atol=1e-5)
+    close(rotate(x, rotary_cos_sin(40, 40 + T, 14)), rotate_by_complex_numbers(x, positions), atol=1e-5)
 
 
-def test_the_first_position_is_not_turned():
+def test_the_first_position_is_not_rotated():
     x = rand(B, nh, 1, 14)
     same(rotate(x, rotary_cos_sin(0, 1, 14)), x)
 
@@ -343,7 +343,7 @@ def test_rotated_scores_depend_on_distances_only():
     for distance in range(-2 * T + 1, 2 * T):
         along = scores.diagonal(distance)
         close(along, along[:1].expand(len(along)), atol=1e-5)
-    assert scores[0].unique().numel() == 2 * T  # and no two distances are alike
+    assert scores[0].unique().numel() == 2 * T  # no two distances have the same score
 
 
 @both_masks
@@ -353,10 +353,10 @@ def test_shifting_all_positions_changes_nothing_with_rotary_positions(causal):
     close(here, there, atol=1e-4)  # the angles are float32
 
 
-def test_the_layer_turns_queries_and_keys_and_no_values():
+def test_the_layer_rotates_queries_and_keys_but_not_values():
     attention, x = layer(n_embd=24), rand(B, T, 24, seed=9)
-    q, k, v = (attention.split_heads(part) for part in attention.qkv(x).chunk(3, dim=-1))
-    q, k = (turn_by_complex_numbers(part, range(T)) for part in (q, k))
+    q, k, v = map(attention.split_heads, attention.qkv(x).chunk(3, dim=-1))
+    q, k = (rotate_by_complex_numbers(vectors, range(T)) for vectors in (q, k))
     expected = attention.proj(attention.join_heads(attend_by_loop(q, k, v, causal=True)))
     close(attention(x, cos_sin=rotary_cos_sin(0, T, 8)), expected, atol=1e-6)
 
@@ -366,11 +366,11 @@ def test_the_layer_turns_queries_and_keys_and_no_values():
 
 @kernels
 @pytest.mark.parametrize("rotary", [False, True])
-def test_any_cutting_of_the_sequence_gives_the_same_output(kernel, rotary):
+def test_a_sequence_in_pieces_has_the_same_output(kernel, rotary):
     attention, x = layer(n_embd=24, kernel=kernel), rand(B, T, 24, seed=9)
     cos_sin = rotary_cos_sin(0, T, 8) if rotary else None
     whole = attention(x, cos_sin=cos_sin)
-    for lengths in cuttings(T):
+    for lengths in divisions(T):
         cache = LayerCache(T)
         pieces = []
         for piece in x.split(lengths, dim=1):
@@ -380,7 +380,7 @@ def test_any_cutting_of_the_sequence_gives_the_same_output(kernel, rotary):
         assert cache.length == T
 
 
-def test_the_cache_keeps_what_it_was_given():
+def test_the_cache_returns_all_keys_and_values_so_far():
     cache, k, v = LayerCache(S), rand(B, nh, T, hs), rand(B, nh, T, hs, seed=2)
     stop = 0
     for new_k, new_v in zip(k.split([2, 1, 2], dim=2), v.split([2, 1, 2], dim=2), strict=True):
@@ -391,7 +391,7 @@ def test_the_cache_keeps_what_it_was_given():
         same(kept_v, v[:, :, :stop])
 
 
-def test_what_the_cache_was_given_may_change_afterwards():
+def test_the_cache_holds_copies():
     cache, k, v = LayerCache(S), rand(B, nh, 1, hs), rand(B, nh, 1, hs, seed=2)
     expected = k.clone()
     cache.append(k, v)
@@ -399,7 +399,7 @@ def test_what_the_cache_was_given_may_change_afterwards():
     same(cache.append(v, v)[0][:, :, :1], expected)
 
 
-def test_more_positions_than_the_cache_holds_are_refused_and_those_it_holds_stay():
+def test_more_positions_than_the_cache_holds_are_an_error_and_change_nothing():
     cache, k, v = LayerCache(T), rand(B, nh, T - 1, hs), rand(B, nh, T - 1, hs, seed=2)
     cache.append(k, v)
     with pytest.raises(ValueError, match=r"^6 positions do not fit a cache of 5$"):
@@ -413,7 +413,7 @@ def test_more_positions_than_the_cache_holds_are_refused_and_those_it_holds_stay
 
 @kernels
 @both_masks
-def test_dropout_leaves_out_weights_and_raises_the_others(kernel, causal):
+def test_dropout_zeroes_weights_and_scales_the_others(kernel, causal):
     q, k, each = rand(300, S, S), rand(300, S, S, seed=2), torch.eye(S, dtype=torch.float64).expand(300, S, S)
     whole = ATTEND[kernel](q, k, each, causal=causal, dropout=0.0)  # the weights themselves
     torch.manual_seed(3)
@@ -423,12 +423,12 @@ def test_dropout_leaves_out_weights_and_raises_the_others(kernel, causal):
     assert left[whole > 0].double().mean().item() == pytest.approx(0.75, abs=0.02)
 
 
-def test_explain_shows_the_weights_before_dropout():
+def test_explain_returns_the_weights_before_dropout():
     q, k, v = (rand(B, T, hs, seed=seed) for seed in (1, 2, 3))
     close(explain(q, k, v, causal=True, dropout=0.5)[1], explain(q, k, v, causal=True)[1])
 
 
-def test_the_layer_drops_shares_of_its_output_in_training_only():
+def test_the_layer_drops_a_share_of_its_output_in_training_only():
     attention, x = layer(dropout=0.25), rand(40, T, C, seed=9)
     whole = attention(x)
 
@@ -446,13 +446,13 @@ def test_the_layer_drops_shares_of_its_output_in_training_only():
 
 @kernels
 def test_the_layer_drops_weights_in_training_only(kernel):
-    attention, x, asked = layer(kernel=kernel, dropout=0.25), rand(B, T, C, seed=9), []
+    attention, x, passed = layer(kernel=kernel, dropout=0.25), rand(B, T, C, seed=9), []
 
-    def listen(q, k, v, *, causal, dropout):
-        asked.append(dropout)
+    def watch(q, k, v, *, causal, dropout):
+        passed.append(dropout)
         return ATTEND[kernel](q, k, v, causal=causal, dropout=dropout)
 
-    attention.attend = listen
+    attention.attend = watch
     close(attention(x), layer(kernel=kernel)(x))
     attention.train()(x)
-    assert asked == [0.0, 0.25]
+    assert passed == [0.0, 0.25]

@@ -1,4 +1,4 @@
-"""A model folder needs nothing else, and refuses by name what does not fit."""
+"""A model folder is complete, and loading one whose files do not fit is an error that names the file."""
 
 import dataclasses
 import json
@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 
 from bukva.base.errors import BukvaError
 from bukva.models.bigram import BigramConfig
-from bukva.models.folder import load_model, save_model
+from bukva.models.folder import load_model, load_models, save_model
 from bukva.models.gpt import GPTConfig
-from bukva.models.registry import build
+from bukva.models.registry import build, count_parameters
 from bukva.tokenizers.char import CharTokenizer
 
 TOKENIZER = CharTokenizer(list("абвгд"))
@@ -28,7 +28,7 @@ SHAPES = [BIGRAM_SHAPE, GPT_SHAPE, *(dataclasses.replace(GPT_SHAPE, **options) f
 
 
 def clones(model):
-    """The weights as training keeps them: each tensor with memory of its own."""
+    """Copies of the weights, as training keeps them."""
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
@@ -43,22 +43,22 @@ def saved(tmp_path_factory):
 
 @pytest.fixture
 def folder(saved, tmp_path):
-    """A copy to be broken."""
+    """A copy that the test may damage."""
     return shutil.copytree(saved, tmp_path / "gpt")
 
 
 def edit(file, **values):
-    """Change keys of a JSON file; None takes one away."""
+    """Change keys of a JSON file; None removes one."""
     changed = json.loads(file.read_text()) | values
     file.write_text(json.dumps({key: value for key, value in changed.items() if value is not None}))
 
 
-# ---- there and back
+# ---- saved and loaded
 
 
 @pytest.mark.parametrize("config", SHAPES, ids=lambda config: type(config).__name__)
 @pytest.mark.parametrize("name", ["best", "initial"])
-def test_what_was_saved_comes_back(tmp_path, config, name):
+def test_a_saved_model_is_loaded_whole(tmp_path, config, name):
     models = {"best": build(config), "initial": build(config)}
     save_model(tmp_path / "m", config, TOKENIZER, {key: clones(model) for key, model in models.items()})
     model, tokenizer = load_model(tmp_path / "m", name)
@@ -68,16 +68,16 @@ def test_what_was_saved_comes_back(tmp_path, config, name):
     assert (tokenizer.chars, model.config) == (TOKENIZER.chars, config)
 
 
-def test_weights_that_were_tied_come_back_tied(tmp_path):
+def test_tied_weights_are_loaded_tied(tmp_path):
     config = dataclasses.replace(GPT_SHAPE, tie_weights=True)
     save_model(tmp_path / "m", config, TOKENIZER, {"best": clones(build(config))})
     model, _ = load_model(tmp_path / "m")
-    assert sum(parameter.numel() for parameter in model.parameters()) == config.n_parameters
+    assert sum(parameter.numel() for parameter in model.parameters()) == count_parameters(config)
     model.wte.weight.data[3] = 0
     assert (model(torch.tensor([[0, 4]]))[..., 3] == 0).all()
 
 
-def test_weights_that_are_tied_are_saved_as_they_are(tmp_path):
+def test_tied_weights_that_share_memory_are_saved(tmp_path):
     config = dataclasses.replace(GPT_SHAPE, tie_weights=True)
     model = build(config)
     save_model(tmp_path / "m", config, TOKENIZER, {"best": model.state_dict()})
@@ -93,7 +93,7 @@ def test_the_same_weights_give_the_same_bytes(tmp_path):
     assert contents[0] == contents[1]
 
 
-def test_the_folder_holds_what_it_says_and_no_pickle(folder):
+def test_the_folder_holds_the_documented_files_and_no_pickle(folder):
     names = sorted(file.name for file in folder.iterdir())
     assert names == ["best.safetensors", "config.json", "initial.safetensors", "vocab.json"]
     config = json.loads((folder / "config.json").read_text())
@@ -106,26 +106,26 @@ def test_the_folder_holds_what_it_says_and_no_pickle(folder):
 
 
 @pytest.mark.parametrize("chars", [["а"], list("абвгде"), []])
-def test_a_vocabulary_of_another_size_is_refused_by_name(folder, chars):
+def test_a_vocabulary_of_another_size_is_an_error(folder, chars):
     (folder / "vocab.json").write_text(json.dumps({"chars": chars}))
     with pytest.raises(BukvaError, match=rf"vocab.json has {len(chars)} characters, config.json says 5"):
         load_model(folder)
 
 
-def test_a_vocabulary_of_other_characters_is_refused_by_name(folder):
+def test_a_vocabulary_of_other_characters_is_an_error(folder):
     (folder / "vocab.json").write_text(json.dumps({"chars": list("абвгж")}))
     with pytest.raises(BukvaError, match=r"vocab.json holds other characters than those the model has learned"):
         load_model(folder)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"chars": 5}', '{"chars": ["б", "а"]}', '{"chars": [1, 2]}'])
-def test_what_is_no_vocabulary_is_refused_by_name(folder, text):
+def test_a_file_that_is_not_a_vocabulary_is_an_error(folder, text):
     (folder / "vocab.json").write_text(text)
     with pytest.raises(BukvaError, match=r"vocab.json: not a vocabulary"):
         load_model(folder)
 
 
-def test_a_folder_without_a_vocabulary_is_refused_by_name(folder):
+def test_a_folder_without_a_vocabulary_is_an_error(folder):
     (folder / "vocab.json").unlink()
     with pytest.raises(BukvaError, match=r"vocab.json"):
         load_model(folder)
@@ -134,33 +134,33 @@ def test_a_folder_without_a_vocabulary_is_refused_by_name(folder):
 # ---- the shape
 
 
-def refused_shape(folder, words):
+def invalid_shape(folder, words):
     with pytest.raises(BukvaError, match=rf"config.json: not the shape of a model \(.*{words}") as error:
         load_model(folder)
     assert str(error.value).endswith("; rerun the training stage.")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "5", "null", "{", '{"model": "gpt"', '{"model": "lstm"}', "\ufeff{}"])
-def test_what_is_no_shape_is_refused_by_name(folder, text):
+def test_a_file_that_is_not_a_shape_is_an_error(folder, text):
     (folder / "config.json").write_text(text)
-    refused_shape(folder, "")
+    invalid_shape(folder, "")
 
 
-def test_bytes_that_are_no_text_are_refused_by_name(folder):
+def test_a_config_that_is_not_text_is_an_error(folder):
     (folder / "config.json").write_bytes(b"\xff\xfe{}")
-    refused_shape(folder, "")
+    invalid_shape(folder, "")
 
 
-def test_a_folder_without_a_shape_is_refused_by_name(folder):
+def test_a_folder_without_a_config_is_an_error(folder):
     (folder / "config.json").unlink()
-    refused_shape(folder, "No such file")
+    invalid_shape(folder, "No such file")
 
 
 @pytest.mark.parametrize("field", ["vocab_size", "n_layer", "n_head", "n_embd", "block_size"])
 @pytest.mark.parametrize("value", [1.5, 8.0, "33", True, -1, 0, [5], {}])
-def test_a_size_that_is_none_is_refused_and_the_field_named(folder, field, value):
+def test_an_invalid_size_is_an_error_that_names_the_field(folder, field, value):
     edit(folder / "config.json", **{field: value})
-    refused_shape(folder, f"{field} cannot be ")
+    invalid_shape(folder, f"{field} cannot be ")
 
 
 @pytest.mark.parametrize(
@@ -180,35 +180,35 @@ def test_a_size_that_is_none_is_refused_and_the_field_named(folder, field, value
         ("n_layer", 10**30),
     ],
 )
-def test_a_value_that_is_none_is_refused_and_the_field_named(folder, field, value):
+def test_an_invalid_value_is_an_error_that_names_the_field(folder, field, value):
     edit(folder / "config.json", **{field: value})
-    refused_shape(folder, f"{field} cannot be ")
+    invalid_shape(folder, f"{field} cannot be ")
 
 
-def test_heads_that_do_not_divide_the_channels_are_refused(folder):
+def test_heads_that_do_not_divide_the_channels_are_an_error(folder):
     edit(folder / "config.json", n_head=3)
-    refused_shape(folder, "n_head 3 does not divide n_embd 8")
+    invalid_shape(folder, "n_head 3 does not divide n_embd 8")
 
 
 @pytest.mark.parametrize("key", ["model", "vocab_sha256", "vocab_size", "n_layer", "n_head", "n_embd", "block_size"])
-def test_a_missing_key_is_refused_and_named(folder, key):
+def test_a_missing_key_is_an_error_that_names_it(folder, key):
     edit(folder / "config.json", **{key: None})
-    refused_shape(folder, key)
+    invalid_shape(folder, key)
 
 
-def test_an_unknown_key_is_refused_and_named(folder):
+def test_an_unknown_key_is_an_error_that_names_it(folder):
     edit(folder / "config.json", window=3)
-    refused_shape(folder, "window")
+    invalid_shape(folder, "window")
 
 
 @pytest.mark.parametrize("kind", ["lstm", "GPT", ["gpt"], {}, 1])
-def test_an_unknown_kind_of_model_is_refused(folder, kind):
+def test_an_unknown_kind_of_model_is_an_error(folder, kind):
     edit(folder / "config.json", model=kind)
-    refused_shape(folder, "")
+    invalid_shape(folder, "")
 
 
 @pytest.mark.parametrize("digest", ["", "0" * 64, 5, ["a"]])
-def test_a_digest_of_another_vocabulary_is_refused(folder, digest):
+def test_a_digest_of_another_vocabulary_is_an_error(folder, digest):
     edit(folder / "config.json", vocab_sha256=digest)
     with pytest.raises(BukvaError, match=r"vocab.json holds other characters"):
         load_model(folder)
@@ -217,7 +217,7 @@ def test_a_digest_of_another_vocabulary_is_refused(folder, digest):
 # ---- the tensors
 
 
-def refused_tensors(folder, words):
+def invalid_tensors(folder, words):
     with pytest.raises(BukvaError, match=rf"best.safetensors: {words}") as error:
         load_model(folder)
     assert str(error.value).endswith("; rerun the training stage.")
@@ -227,7 +227,7 @@ def refused_tensors(folder, words):
     ("values", "tensor"),
     [
         ({"n_embd": 16}, r"blocks.0.attention.proj.weight is float32 \(8, 8\), not float32 \(16, 16\)"),
-        ({"n_embd": 2**18}, "blocks.0.attention.proj.weight is"),  # terabytes, of which none is taken
+        ({"n_embd": 2**18}, "blocks.0.attention.proj.weight is"),  # terabytes, of which none is allocated
         ({"block_size": 6}, r"wpe.weight is float32 \(7, 8\), not float32 \(6, 8\)"),
         ({"n_layer": 2}, r"blocks.1.attention.proj.weight is absent, not float32 \(8, 8\)"),
         ({"positions": "rotary"}, r"wpe.weight is float32 \(7, 8\), not absent"),
@@ -239,19 +239,19 @@ def refused_tensors(folder, words):
     ],
     ids=str,
 )  # fmt: skip
-def test_tensors_of_another_shape_are_refused_by_name(folder, values, tensor):
+def test_tensors_of_another_shape_are_an_error_that_names_the_first(folder, values, tensor):
     edit(folder / "config.json", **values)
-    refused_tensors(folder, f"does not fit config.json beside it: {tensor}")
+    invalid_tensors(folder, f"does not fit config.json beside it: {tensor}")
 
 
 @pytest.mark.parametrize("values", [{"n_embd": 2**40}, {"block_size": 2**62}, {"block_size": 10**30}], ids=str)
-def test_a_shape_that_no_memory_could_hold_is_refused_by_name(folder, values):
+def test_a_shape_that_exceeds_any_memory_is_an_error(folder, values):
     edit(folder / "config.json", **values)
     with pytest.raises(BukvaError, match=r"config.json"):
         load_model(folder)
 
 
-def test_tensors_that_are_not_tied_do_not_become_so(folder):
+def test_untied_tensors_of_a_tied_config_are_an_error(folder):
     edit(folder / "config.json", tie_weights=True)
     with pytest.raises(BukvaError, match=r"best.safetensors: does not fit config.json beside it"):
         load_model(folder)
@@ -264,31 +264,31 @@ def rewrite(folder, change):
     save_file(tensors, file)
 
 
-def test_a_missing_tensor_is_refused_and_named(folder):
+def test_a_missing_tensor_is_an_error_that_names_it(folder):
     rewrite(folder, lambda tensors: tensors.pop("ln_f.bias"))
-    refused_tensors(folder, r"does not fit config.json beside it: ln_f.bias is absent, not float32 \(8,\)")
+    invalid_tensors(folder, r"does not fit config.json beside it: ln_f.bias is absent, not float32 \(8,\)")
 
 
-def test_no_tensors_at_all_are_refused(folder):
+def test_a_file_without_tensors_is_an_error(folder):
     rewrite(folder, lambda tensors: tensors.clear())
-    refused_tensors(folder, "does not fit config.json beside it: .* is absent, not")
+    invalid_tensors(folder, "does not fit config.json beside it: .* is absent, not")
 
 
-def test_an_extra_tensor_is_refused_and_named(folder):
-    rewrite(folder, lambda tensors: tensors.update(rider=torch.zeros(2, 3)))
-    refused_tensors(folder, r"does not fit config.json beside it: rider is float32 \(2, 3\), not absent")
+def test_an_extra_tensor_is_an_error_that_names_it(folder):
+    rewrite(folder, lambda tensors: tensors.update(extra=torch.zeros(2, 3)))
+    invalid_tensors(folder, r"does not fit config.json beside it: extra is float32 \(2, 3\), not absent")
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int32])
-def test_a_tensor_of_another_type_is_refused_and_named(folder, dtype):
+def test_a_tensor_of_another_type_is_an_error_that_names_it(folder, dtype):
     rewrite(folder, lambda tensors: tensors.update({"wte.weight": tensors["wte.weight"].to(dtype)}))
     name = str(dtype).removeprefix("torch.")
-    refused_tensors(folder, rf"does not fit config.json beside it: wte.weight is {name} \(5, 8\), not float32 \(5, 8\)")
+    invalid_tensors(folder, rf"does not fit config.json beside it: wte.weight is {name} \(5, 8\), not float32 \(5, 8\)")
 
 
-def test_a_transposed_tensor_is_refused_and_named(folder):
+def test_a_transposed_tensor_is_an_error_that_names_it(folder):
     rewrite(folder, lambda tensors: tensors.update({"wte.weight": tensors["wte.weight"].mT.contiguous()}))
-    refused_tensors(folder, r"does not fit config.json beside it: wte.weight is float32 \(8, 5\)")
+    invalid_tensors(folder, r"does not fit config.json beside it: wte.weight is float32 \(8, 5\)")
 
 
 DAMAGES = {
@@ -297,7 +297,7 @@ DAMAGES = {
     "a byte long": lambda content: content + b"\0",
     "empty": lambda content: content[:0],
     "zeros": lambda content: bytes(len(content)),
-    "header is no object": lambda content: content[:8] + b"[" + content[9:],
+    "header is not an object": lambda content: content[:8] + b"[" + content[9:],
     "header of an exabyte": lambda content: struct.pack("<Q", 2**60) + content[8:],
     "header of 2^64 - 1": lambda content: struct.pack("<Q", 2**64 - 1) + content[8:],
     "unknown type": lambda content: content.replace(b'"F32"', b'"F99"', 1),
@@ -307,22 +307,43 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_file_is_refused_by_name(folder, damage):
+def test_a_damaged_file_is_an_error_that_names_it(folder, damage):
     file = folder / "best.safetensors"
     whole = file.read_bytes()
     file.write_bytes(DAMAGES[damage](whole))
     assert file.read_bytes() != whole
-    refused_tensors(folder, "not readable as tensors")
+    invalid_tensors(folder, "not readable as tensors")
 
 
-def test_a_missing_file_is_refused_by_name_and_the_other_weights_still_load(folder):
+def test_a_missing_file_is_an_error_and_the_other_weights_still_load(folder):
     (folder / "best.safetensors").unlink()
-    refused_tensors(folder, "not readable as tensors")
+    invalid_tensors(folder, "not readable as tensors")
     load_model(folder, "initial")
 
 
 @pytest.mark.parametrize("values", [{"dropout": 0.5}, {"activation": "relu"}, {"n_head": 2}])
-def test_a_config_that_was_edited_is_refused_even_where_no_tensor_tells(folder, values):
+def test_an_edited_config_is_an_error_even_where_all_shapes_agree(folder, values):
     edit(folder / "config.json", **values)
     with pytest.raises(BukvaError, match=r"best.safetensors: was not learned with the config.json beside it"):
         load_model(folder)
+
+
+# ---- several models
+
+
+def test_models_are_loaded_by_name_with_their_shared_tokenizer(tmp_path):
+    shapes = {"bigram": BIGRAM_SHAPE, "gpt": GPT_SHAPE}
+    for name, config in shapes.items():
+        save_model(tmp_path / name, config, TOKENIZER, {"best": clones(build(config))})
+    models, tokenizer = load_models({name: tmp_path / name for name in shapes})
+    assert {name: model.config for name, model in models.items()} == shapes
+    assert not any(model.training for model in models.values())
+    assert tokenizer.chars == TOKENIZER.chars
+
+
+def test_models_of_different_vocabularies_are_an_error(tmp_path):
+    tokenizers = {"bigram": TOKENIZER, "gpt": CharTokenizer(list("абвгж"))}
+    for name, tokenizer in tokenizers.items():
+        save_model(tmp_path / name, BIGRAM_SHAPE, tokenizer, {"best": clones(build(BIGRAM_SHAPE))})
+    with pytest.raises(BukvaError, match=r"gpt: its vocabulary is not that of .*bigram; rerun the training stage.$"):
+        load_models({name: tmp_path / name for name in tokenizers})

@@ -1,4 +1,4 @@
-"""The GPT: equal to one written out by hand, causal, of the size the formula says, able to learn."""
+"""The GPT: equal to one written with loops, causal, of the size of the formula, able to learn."""
 
 import dataclasses
 import itertools
@@ -7,9 +7,10 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from lecture import attend_by_loop, turn_by_complex_numbers
+from lecture import attend_by_loop, rotate_by_complex_numbers
 
 from bukva.models.gpt import GPT, GPTConfig
+from bukva.models.registry import count_parameters
 from bukva.models.transformer import TransformerConfig
 
 V, T, B, nh, hs = 23, 5, 2, 3, 4
@@ -31,7 +32,7 @@ one_option = pytest.mark.parametrize("options", ONE_CHANGED, ids=lambda options:
 
 
 def gpt(*, causal=True, **options):
-    """A GPT in float64 whose weights are far enough from 0 to tell faults apart."""
+    """A GPT in float64 whose weights are far enough from 0 that faults show."""
     model = GPT(dataclasses.replace(CONFIG, **options), causal=causal).double().eval()
     generator = torch.Generator().manual_seed(5)
     for parameter in model.parameters():
@@ -47,8 +48,8 @@ def close(a, b, atol=1e-12):
     torch.testing.assert_close(a, b, rtol=0, atol=atol)
 
 
-def by_hand(weights, config, x):
-    """(B, T) ids -> (B, T, V) logits, with the lecture's loops and no module."""
+def gpt_by_loop(weights, config, x):
+    """(B, T) ids -> (B, T, V) logits, with the loops of the lecture notes and no module."""
 
     def linear(h, name):
         return h @ weights[f"{name}.weight"].mT + weights.get(f"{name}.bias", 0)
@@ -72,7 +73,7 @@ def by_hand(weights, config, x):
         name = f"blocks.{i}"
         q, k, v = map(heads, linear(norm(h, f"{name}.ln_1"), f"{name}.attention.qkv").split(config.n_embd, dim=-1))
         if config.positions == "rotary":
-            q, k = (turn_by_complex_numbers(part, range(x.shape[1])) for part in (q, k))
+            q, k = (rotate_by_complex_numbers(vectors, range(x.shape[1])) for vectors in (q, k))
         y = torch.cat(attend_by_loop(q, k, v, causal=True).unbind(dim=1), dim=-1)
         h = h + linear(y, f"{name}.attention.proj")
         h = h + linear(activate(linear(norm(h, f"{name}.ln_2"), f"{name}.mlp.fc")), f"{name}.mlp.proj")
@@ -80,36 +81,45 @@ def by_hand(weights, config, x):
 
 
 @every_option
-def test_it_equals_a_gpt_written_out_by_hand(options):
+def test_it_equals_a_gpt_written_with_loops(options):
     model, x = gpt(**options), ids(B, T)
     with torch.no_grad():  # the angles of rotary positions are float32
         atol = 1e-5 if options["positions"] == "rotary" else 1e-10
-        close(model(x), by_hand(model.state_dict(), model.config, x), atol)
+        close(model(x), gpt_by_loop(model.state_dict(), model.config, x), atol)
 
 
 # ---- its size
 
 
+def formula(config):
+    """Embeddings, blocks (4 C^2 of attention, 8 C^2 of the MLP, two norms), the last norm, the head."""
+    V, C = config.vocab_size, config.n_embd
+    norm = 2 * C if config.norm == "layernorm" else C
+    block = 12 * C**2 + 2 * norm + (9 * C if config.bias else 0)  # biases: 3 C + C of attention, 4 C + C of the MLP
+    positions = config.block_size * C if config.positions == "learned" else 0
+    head = 0 if config.tie_weights else V * C
+    return V * C + positions + config.n_layer * block + norm + head
+
+
 @every_option
 def test_the_parameter_count_equals_the_formula(options):
     config = dataclasses.replace(CONFIG, **options)
-    with torch.device("meta"):
-        model = GPT(config)
-    assert sum(parameter.numel() for parameter in model.parameters()) == config.n_parameters
+    assert count_parameters(config) == formula(config)
 
 
 @pytest.mark.parametrize(("n_layer", "n_head", "n_embd", "block_size"), [(1, 1, 5, 2), (2, 3, 33, 7), (5, 2, 14, 31)])
 def test_the_formula_holds_for_other_sizes(n_layer, n_head, n_embd, block_size):
     config = GPTConfig(V, n_layer, n_head, n_embd, block_size, dropout=0.1)
-    assert sum(parameter.numel() for parameter in GPT(config).parameters()) == config.n_parameters
+    assert sum(parameter.numel() for parameter in GPT(config).parameters()) == formula(config)
+    assert count_parameters(config) == formula(config)
 
 
-def test_the_plain_gpt_is_the_lectures_by_default():
+def test_the_default_options_are_those_of_the_lecture_notes():
     assert GPTConfig(V, 2, nh, nh * hs, T, 0.0) == dataclasses.replace(CONFIG, **PLAIN)
 
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(GPTConfig)])
-def test_a_wrong_value_is_refused_and_its_field_named(field):
+def test_an_invalid_value_is_an_error_that_names_the_field(field):
     assert issubclass(GPTConfig, TransformerConfig)
     with pytest.raises(ValueError, match=rf"^{field} cannot be -1$"):
         dataclasses.replace(CONFIG, **{field: -1})
@@ -117,15 +127,15 @@ def test_a_wrong_value_is_refused_and_its_field_named(field):
 
 def test_tied_weights_are_one_tensor():
     model, x = gpt(tie_weights=True), ids(B, T)
-    apart = gpt(tie_weights=False)
-    assert apart.config.n_parameters - model.config.n_parameters == V * nh * hs
-    model.wte.weight.data[7] = 0  # as if character 7 were never met, nor expected
+    untied = gpt(tie_weights=False)
+    assert count_parameters(untied.config) - count_parameters(model.config) == V * nh * hs
+    model.wte.weight.data[7] = 0  # character 7 is embedded as 0 and has a logit of 0
     assert (model(x)[..., 7] == 0).all()
-    apart.wte.weight.data[7] = 0
-    assert (apart(x)[..., 7] != 0).all()
+    untied.wte.weight.data[7] = 0
+    assert (untied(x)[..., 7] != 0).all()
 
 
-def test_tied_weights_learn_from_both_ends():
+def test_the_gradient_of_tied_weights_is_the_sum_of_both():
     gradients = {}
     for tied in (True, False):
         model, x = gpt(tie_weights=tied), ids(B, T)
@@ -138,7 +148,7 @@ def test_tied_weights_learn_from_both_ends():
     close(gradients[True], gradients[False], atol=1e-9)
 
 
-# ---- who hears whom
+# ---- which positions depend on which
 
 
 @one_option
@@ -153,14 +163,14 @@ def test_the_future_is_invisible(options):
 
 
 @one_option
-def test_without_its_mask_each_position_sees_the_one_it_is_to_predict(options):
+def test_without_its_mask_each_position_sees_its_target(options):
     model, x = gpt(causal=False, **options), ids(B, T)
     changed = x.clone()
     changed[:, -1] = (x[:, -1] + 1) % V
     assert ((model(changed) - model(x)).abs().amax(-1) > 1e-6).all()
 
 
-def test_batch_elements_never_talk():
+def test_elements_of_a_batch_are_independent():
     model, x = gpt(), ids(B, T)
     before = model(x)
     x[1] = 0
@@ -171,24 +181,17 @@ def test_batch_elements_never_talk():
 
 
 @one_option
-def test_any_cutting_of_a_text_gives_the_same_logits(options):
+def test_a_text_in_pieces_has_the_same_logits(options):
     model, x = gpt(**options), ids(B, T)
     whole = model(x)
-    for first in range(1, T + 1):
-        for second in range(T - first + 1):
-            caches = model.new_caches()
-            lengths = [length for length in (first, second, T - first - second) if length]
-            close(torch.cat([model(piece, caches) for piece in x.split(lengths, dim=1)], dim=1), whole, atol=1e-9)
+    pieces = [(first, second, T - first - second) for first in range(1, T + 1) for second in range(T - first + 1)]
+    for lengths in [*pieces, (1,) * T]:
+        caches = model.new_caches()
+        lengths = [length for length in lengths if length]
+        close(torch.cat([model(piece, caches) for piece in x.split(lengths, dim=1)], dim=1), whole, atol=1e-9)
 
 
-@one_option
-def test_one_character_at_a_time_gives_the_same_logits(options):
-    model, x = gpt(**options), ids(B, T)
-    caches = model.new_caches()
-    close(torch.cat([model(x[:, t : t + 1], caches) for t in range(T)], dim=1), model(x), atol=1e-9)
-
-
-def test_more_characters_than_the_block_holds_are_refused_with_caches_and_without():
+def test_more_characters_than_block_size_are_an_error_with_caches_and_without():
     model, caches = gpt(), gpt().new_caches()
     with pytest.raises(ValueError, match="6 characters do not fit block_size 5"):
         model(ids(1, T + 1))
@@ -204,7 +207,7 @@ def cross_entropy(model, x):
     return F.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
 
 
-def test_an_untrained_gpt_knows_nothing():
+def test_an_untrained_gpt_scores_as_the_uniform_distribution():
     torch.manual_seed(5)
     model = GPT(GPTConfig(vocab_size=76, n_layer=4, n_head=4, n_embd=128, block_size=64, dropout=0.0))
     x = torch.randint(76, (16, 65), generator=torch.Generator().manual_seed(6))
@@ -215,7 +218,7 @@ MODERN = {"positions": "rotary", "norm": "rmsnorm", "activation": "relu2", "bias
 
 
 @pytest.mark.parametrize("options", [PLAIN, MODERN], ids=["plain", "modern"])
-def test_it_learns_two_windows_by_heart(options):
+def test_it_memorises_two_windows(options):
     torch.manual_seed(5)
     model, x = GPT(dataclasses.replace(CONFIG, n_embd=36, block_size=7, **options)), ids(2, 8)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -228,7 +231,7 @@ def test_it_learns_two_windows_by_heart(options):
 
 
 @one_option
-def test_every_parameter_is_learned(options):
+def test_every_parameter_has_a_gradient(options):
     model = gpt(**options)
     cross_entropy(model, ids(B, T)).backward()
     for name, parameter in model.named_parameters():
@@ -243,6 +246,6 @@ def test_dropout_acts_in_training_only():
 
 
 @pytest.mark.parametrize("value", [0, 1, "true", None])
-def test_weights_are_tied_or_not_and_nothing_between(value):
+def test_tie_weights_is_a_bool(value):
     with pytest.raises(ValueError, match="tie_weights cannot be"):
         GPTConfig(V, 2, 3, 33, T, 0.0, tie_weights=value)

@@ -1,4 +1,4 @@
-"""Each kernel equals the plain function it stands for, forward and backward."""
+"""Each kernel equals a plain function, forward and backward."""
 
 import pytest
 import torch
@@ -50,7 +50,7 @@ def test_dropout_zeroes_a_share_and_keeps_the_mean(p):
     assert y.unique().tolist() == pytest.approx([0.0, 3 / (1 - p)])
 
 
-def test_dropout_draws_neighbours_apart():
+def test_dropout_draws_neighbours_independently():
     torch.manual_seed(1)
     zero = (kept(torch.Size([400_003]), 0.5, torch.empty(0)) == 0).double()
     for distance in (1, 2, 3, 4, 5):  # four of 16 bits come from one draw
@@ -58,14 +58,14 @@ def test_dropout_draws_neighbours_apart():
         assert both == pytest.approx(0.25, abs=0.004)
 
 
-def test_dropout_passes_the_gradient_where_it_passed_the_value():
+def test_dropout_passes_the_gradient_where_it_passes_the_value():
     x = torch.ones(101, requires_grad=True)
     y = dropout(x, 0.3)
     y.sum().backward()
     assert torch.equal(x.grad, y.detach())
 
 
-def test_dropout_repeats_by_seed_and_rests_at_evaluation():
+def test_dropout_is_repeated_by_its_seed_and_off_in_evaluation():
     layer, x = Dropout(0.5), torch.ones(1009)
     outcomes = []
     for seed in (1, 2, 1):
@@ -95,7 +95,7 @@ def test_tiled_attention_is_attention(tiles, T, S, causal):
     torch.testing.assert_close(gradients(y, [q, k, v]), gradients(plain, [q, k, v]), rtol=1e-5, atol=1e-6)
 
 
-def test_tiled_attention_leaves_its_arguments_alone():
+def test_tiled_attention_does_not_change_its_arguments():
     q, k, v = (drawn(1, 2, 7, 5, seed=seed).detach() for seed in (1, 2, 3))
     before = [x.clone() for x in (q, k, v)]
     tiled_attention(q, k, v, causal=True, dropout=0.5)
@@ -108,8 +108,8 @@ def test_tiled_attention_drops_weights(tiles, monkeypatch):
 
     def known(shape, p, like):  # tiles come in the order of _tiles
         assert p == 0.4
-        heads, asked, answered = next(order)
-        return factors[heads, asked, answered]
+        heads, queries, keys = next(order)
+        return factors[heads, queries, keys]
 
     monkeypatch.setattr(kernels, "kept", known)
     q, k, v = (drawn(2, 3, T, 5, seed=seed) for seed in (1, 2, 3))

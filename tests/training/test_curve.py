@@ -26,7 +26,7 @@ def test_the_curve_has_a_row_for_each_scoring(tmp_path):
 
 def test_the_curve_is_written_at_each_scoring(tmp_path):
     found = []
-    look = Call(6, lambda state, progress: found.extend(int(row["step"]) for row in rows(tmp_path / "curve.csv")))
+    look = Call(6, lambda *_: found.extend(int(row["step"]) for row in rows(tmp_path / "curve.csv")))
     run(task(), callbacks=[CurveFile(tmp_path / "curve.csv"), look])
     assert found == [0, 4]
 

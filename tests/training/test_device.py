@@ -30,7 +30,7 @@ def compute(**changes):
     ("auto", False, torch.float32),
 ])  # fmt: skip
 def test_auto_chooses_bf16_where_the_hardware_multiplies_it(monkeypatch, precision, native, expected):
-    monkeypatch.setattr(module, "_supports_bf16", lambda device: native)
+    monkeypatch.setattr(module, "_supports_bf16", lambda _: native)
     assert prepare(compute(precision=precision)) == Machine(torch.device("cpu"), expected)
 
 

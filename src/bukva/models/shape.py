@@ -15,8 +15,8 @@ def check_fields(config: Any, choices: Mapping[str, Collection[str]] | None = No
         ValueError: names the field and the value.
     """
     for field in fields(config):
-        value = getattr(config, field.name)
-        fits = value in choices[field.name] if choices and field.name in choices else _fits(value, field.type)
+        value, valid = getattr(config, field.name), (choices or {}).get(field.name)
+        fits = _fits(value, field.type) if valid is None else value in list(valid)  # value may not be hashable
         if not fits or (field.name == "n_layer" and value > MAX_LAYERS):
             raise ValueError(f"{field.name} cannot be {value!r}")
 
