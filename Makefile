@@ -34,7 +34,7 @@ clean-checkpoints: ## remove all checkpoints; interrupted trainings start from t
 bench: $(MADE) ## measure speed beside a plain implementation (15 min); some rows only: make bench ONLY="clean tokenize"
 	@python -m bench $(ONLY)
 
-chaos: $(MADE) ## break the pipeline and count what survives (20 min); some rows only: make chaos ONLY="dvc full"
+chaos: $(MADE) ## break the pipeline and count what survives (20 min); some rows only: make chaos ONLY="dvc full-disk"
 	@python -m chaos $(if $(filter 1,$(WRITE)),--write) $(ONLY)
 
 check: $(MADE) ## run formatting, lint, types and the fast tests (1 min)

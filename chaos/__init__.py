@@ -1,1 +1,1 @@
-"""What survives: the pipeline killed and broken in every way we know, in a small project: python -m chaos."""
+"""Fault injection: the pipeline is killed and broken on purpose, in a small project (python -m chaos)."""

@@ -1,4 +1,4 @@
-"""Break things and report: python -m chaos [ROW ...]."""
+"""Inject faults and print what was lost: python -m chaos [ROW ...]."""
 
 import re
 import tempfile
@@ -18,85 +18,94 @@ from bukva.base.progress import duration
 from bukva.stage import cli
 from chaos.project import ROOT
 from chaos.rows import ROWS, Row
-from chaos.scene import Scene
+from chaos.setup import Setup
 
-AT_A_TIME = 2  # rows: each waits more than it computes
+N_WORKERS = 2  # rows at a time: each waits more than it computes
 PAGE = ROOT / "docs" / "reliability.md"
 TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
+
+Verdicts = dict[Row, list[str]]
 
 app = typer.Typer(**cli.STYLE)
 
 
 @app.command()
 def main(
-    only: Annotated[list[str] | None, typer.Argument(help="Rows to work; all without any.")] = None,
-    write: Annotated[bool, typer.Option("--write", help="Put the table into docs/reliability.md.")] = False,
-    list_rows: Annotated[bool, typer.Option("--list", help="Name the rows and work none.")] = False,
+    only: Annotated[list[str] | None, typer.Argument(help="Rows to run; all if none is named.")] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write the table into docs/reliability.md.")] = False,
+    list_rows: Annotated[bool, typer.Option("--list", help="List the rows and run none.")] = False,
 ) -> None:
     """Kill and break the pipeline in every way we know, and print what survived."""
     if list_rows:
+        width = max(len(row.name) for row in ROWS)
         for row in ROWS:
-            print(f"{row.name:<14}{row.what}")
+            print(f"{row.name:<{width}}  {row.fault}")
         return
     if write and only:
-        raise BukvaError("chaos: --write takes all rows, for a few would replace the whole table.")
+        raise BukvaError("chaos: --write replaces the whole table; name no rows.")
     rows, started_at = _chosen(only or [row.name for row in ROWS]), time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="bukva-chaos-", ignore_cleanup_errors=True) as scratch:
-        results = _work(rows, Path(scratch))
+        results = _run(rows, Path(scratch))
     took = f"In {duration(time.perf_counter() - started_at)}."
-    _show(results, took)
+    _print(results, took)
     if write:
         text = PAGE.read_text(encoding="utf-8")
         write_text(PAGE, TABLE.sub(lambda _: f"{_markdown(results)}\n{took}\n", text))
-    if any(filter(None, [fault for lost in results.values() for fault in lost])):
+    if any(filter(None, [fault for verdicts in results.values() for fault in verdicts])):
         raise typer.Exit(1)
 
 
 def _chosen(names: list[str]) -> list[Row]:
-    if unknown := [name for name in names if name not in {row.name for row in ROWS}]:
-        known = ", ".join(row.name for row in ROWS)
-        raise BukvaError(f"chaos: no row is called {', '.join(unknown)}; the rows are {known}.")
+    known = [row.name for row in ROWS]
+    if unknown := [name for name in names if name not in known]:
+        raise BukvaError(f"chaos: {', '.join(unknown)}: unknown row; use {', '.join(known)}.")
     return [row for row in ROWS if row.name in names]
 
 
-def _work(rows: list[Row], scratch: Path) -> dict[Row, list[str]]:
-    """What each row lost; each in a scene that no other uses at the time."""
-    print("A small project is run undisturbed ...", flush=True)
-    free: SimpleQueue[Scene] = SimpleQueue()
+def _run(rows: list[Row], scratch: Path) -> Verdicts:
+    """What each row lost. A row has its projects to itself while it runs."""
+    print("The pipeline of a small project runs without interruption ...", flush=True)
+    free: SimpleQueue[Setup] = SimpleQueue()
 
-    def work(row: Row) -> list[str]:
-        scene, started_at = free.get(), time.perf_counter()
+    def run(row: Row) -> list[str]:
+        setup, started_at = free.get(), time.perf_counter()
         try:
-            lost = row.lost(scene, row.tries)
-        except Exception as error:  # a command that was to end well did not, or not in time; the other rows go on
-            lost = [f"{type(error).__name__}: {error}"]
+            verdicts = row.verdicts(setup, row.tries)
+        except Exception as error:  # a command failed or did not end in time; the other rows still run
+            verdicts = [f"{type(error).__name__}: {error}"]
         finally:
-            free.put(scene)
+            free.put(setup)
         seconds = duration(time.perf_counter() - started_at)
-        faults = "".join(f"\n    LOST: {fault}" for fault in lost if fault)
-        print(f"{row.name}: {row.what}: {lost.count('')} of {len(lost)} survived, in {seconds}{faults}", flush=True)
-        return lost
+        faults = "".join(f"\n    LOST: {fault}" for fault in verdicts if fault)
+        survived = f"{verdicts.count('')} of {len(verdicts)} survived"
+        print(f"{row.name}: {row.fault}: {survived}, in {seconds}{faults}", flush=True)
+        return verdicts
 
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
-        for scene in pool.map(Scene, (scratch / str(number) for number in range(AT_A_TIME))):
-            free.put(scene)
-        return dict(zip(rows, pool.map(work, rows), strict=True))
+    with ThreadPoolExecutor(N_WORKERS) as pool:
+        for setup in pool.map(Setup, (scratch / str(number) for number in range(N_WORKERS))):
+            free.put(setup)
+        return dict(zip(rows, pool.map(run, rows), strict=True))
 
 
-def _show(results: dict[Row, list[str]], took: str) -> None:
-    table = Table("fault", *(f"{name}" for name in ("tried", "survived", "lost")))
-    for row, lost in results.items():
-        table.add_row(row.what, str(len(lost)), str(lost.count("")), str(len(lost) - lost.count("")))
+def _print(results: Verdicts, took: str) -> None:
+    table = Table("fault", "tried", "survived", "lost")
+    for row, verdicts in results.items():
+        table.add_row(row.fault, *_counts(verdicts))
     Console(highlight=False).print(table)
     print(took)
 
 
-def _markdown(results: dict[Row, list[str]]) -> str:
+def _markdown(results: Verdicts) -> str:
     head = "| fault | how | tried | survived | lost |\n|---|---|---|---|---|\n"
     return head + "".join(
-        f"| {row.what} | {row.how} | {len(lost)} | {lost.count('')} | {len(lost) - lost.count('')} |\n"
-        for row, lost in results.items()
+        f"| {' | '.join((row.fault, row.method, *_counts(verdicts)))} |\n" for row, verdicts in results.items()
     )
+
+
+def _counts(verdicts: list[str]) -> tuple[str, str, str]:
+    """tried, survived, lost"""
+    survived = verdicts.count("")
+    return str(len(verdicts)), str(survived), str(len(verdicts) - survived)
 
 
 if __name__ == "__main__":

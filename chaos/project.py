@@ -1,24 +1,23 @@
-"""A small project of its own, in which DVC runs for real: a copy of this one with a corpus of 10 kB."""
+"""A small project in which DVC runs for real: a copy of this one with a corpus of 10 kB."""
 
 import hashlib
-import json
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 from ruamel.yaml import YAML
 
+from chaos import store
+from chaos.running import Running, wait_until_empty
+
 ROOT = Path(__file__).parent.parent
-COPIED_NOT = "data/", "reports/", "tests/", "chaos/", "docs/"
+NOT_COPIED = "data/", "reports/", "tests/", "chaos/", "docs/", "bench/"
 SMALL: dict[str, dict[str, object]] = {
     "model": {"n_layer": 1, "n_head": 1, "n_embd": 8, "block_size": 16},
     "compute": {"precision": "fp32", "threads": 1},
@@ -27,16 +26,19 @@ SMALL: dict[str, dict[str, object]] = {
     "evaluate": {"context_chars": 200, "attention_windows": 4, "leak_steps": 10},
     "sample": {"prompts": ["\n"], "n_chars": 20},
 }
-PATIENCE_SECONDS = 120.0  # with anything that is waited for, on a busy machine
+NOT_INHERITED = "DVC_", "MLFLOW_", "BUKVA_"  # prefixes of environment variables
+WORK = "data/sample/prose/skazki/sem_par_laptey.txt"  # the corpus is cut from it
+N_WORKS, WORK_CHARS = 3, 4000
+TIMEOUT_SECONDS = 300
 
 
 class Project:
-    """A copy of the tracked files with a corpus of 10 kB and parameters of a few seconds."""
+    """A folder for the files that git lists here, with a small corpus and parameters that take seconds."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.env = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("DVC_", "MLFLOW_", "BUKVA_"))},
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)}
+        self.env = inherited | {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "DVC_SITE_CACHE_DIR": str(folder.parent / "site-cache"),
             "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -44,22 +46,69 @@ class Project:
         }  # fmt: skip
         self.env.pop("PYTHONDONTWRITEBYTECODE", None)  # it would hide what byte code does to DVC's digests
 
-    def make(self) -> None:
-        """Copy the files, and commit them."""
+    def create(self) -> None:
+        """Copy the files and commit them."""
         listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True)
         for name in filter(None, listed.stdout.decode().split("\0")):
-            if not name.startswith(COPIED_NOT) and (ROOT / name).exists():
+            if not name.startswith(NOT_COPIED) and (ROOT / name).is_file():  # .venv may be a link to a folder
                 (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, self.folder / name)
         (self.folder / "dvc.lock").unlink(missing_ok=True)
-        text = (ROOT / "data/sample/prose/skazki/sem_par_laptey.txt").read_text(encoding="utf-8")
-        for index in range(3):
-            book = self.folder / f"data/sample/prose/skazki/{index}.txt"
-            book.parent.mkdir(parents=True, exist_ok=True)
-            book.write_text(text[index * 4000 : (index + 1) * 4000], encoding="utf-8")
+        text = (ROOT / WORK).read_text(encoding="utf-8")
+        for index in range(N_WORKS):
+            work = (self.folder / WORK).with_name(f"{index}.txt")
+            work.parent.mkdir(parents=True, exist_ok=True)
+            work.write_text(text[index * WORK_CHARS : (index + 1) * WORK_CHARS], encoding="utf-8")
         self.set(SMALL)
         self.run("git", "init", "-q", "-b", "main")
         self.commit("start")
+
+    def copy_to(self, folder: Path) -> "Project":
+        """A copy with DVC's cache and without MLflow's store, which holds the path of the original."""
+        self.wait_for_background()
+        ignore = shutil.ignore_patterns("mlflow.db*", "mlruns")
+        shutil.copytree(self.folder, folder, symlinks=True, dirs_exist_ok=True, ignore=ignore)
+        return Project(folder)
+
+    # ---- commands
+
+    def run(self, *command: str, ok: bool = True, **env: Any) -> str:
+        """Run a command; returns what it printed."""
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.env | env, stdin=subprocess.DEVNULL, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT_SECONDS,
+        )  # fmt: skip
+        assert (done.returncode == 0) == ok, f"{' '.join(command)} exited with {done.returncode}:\n{done.stdout}"
+        return done.stdout
+
+    def start(self, *command: str, **env: str) -> Running:
+        """Start a command without waiting for its end."""
+        return Running(self, command, self.env | env)
+
+    def repro(self, *arguments: str, **env: Any) -> list[str]:
+        """Run `dvc repro`; returns the stages that ran."""
+        return self.stages_run(self.run("dvc", "repro", *arguments, **env))
+
+    def sync(self) -> None:
+        """Fill MLflow from the journals, as `make sync` does."""
+        self.run("python", "-m", "bukva.tracking", "sync", PYTHONPATH="src")
+
+    @staticmethod
+    def stages_run(printed: str) -> list[str]:
+        """The stages that DVC printed as run."""
+        return re.findall(r"Running stage '([\w-]+)'", printed)
+
+    def commit(self, message: str) -> None:
+        """Commit all files."""
+        self.run("git", "add", "-A")
+        self.run("git", "commit", "-q", "--allow-empty", "-m", message)
+
+    def reset(self) -> None:
+        """Go back to the last commit, outputs included."""
+        self.run("git", "checkout", "-q", ".")
+        self.run("dvc", "checkout", "-q")
+
+    # ---- files
 
     def set(self, changes: dict[str, dict[str, object]]) -> None:
         """Change params.yaml."""
@@ -69,57 +118,24 @@ class Project:
             raw[section].update(values)
         yaml.dump(raw, file)
 
-    def run(self, *command: str, ok: bool = True, **env: Any) -> str:
-        """Run a command; returns what it printed."""
-        done = subprocess.run(
-            command, cwd=self.folder, env=self.env | env, stdin=subprocess.DEVNULL, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
-        )  # fmt: skip
-        assert (done.returncode == 0) == ok, f"{' '.join(command)} exited with {done.returncode}:\n{done.stdout}"
-        return done.stdout
-
-    def start(self, *command: str, **env: str) -> "Running":
-        """Start a command, and go on."""
-        return Running(self, command, self.env | env)
-
-    def repro(self, *arguments: str, **env: Any) -> list[str]:
-        """dvc repro; returns the stages that ran."""
-        return self.ran(self.run("dvc", "repro", *arguments, **env))
-
-    def ran(self, printed: str) -> list[str]:
-        """The stages that ran."""
-        return re.findall(r"Running stage '([\w-]+)'", printed)
-
-    def commit(self, message: str) -> None:
-        """Commit all that is there."""
-        self.run("git", "add", "-A")
-        self.run("git", "commit", "-q", "--allow-empty", "-m", message)
-
-    def clean(self) -> None:
-        """Back to the last commit."""
-        self.run("git", "checkout", "-q", ".")
-        self.run("dvc", "checkout", "-q")
-
     def read(self, name: str) -> str:
-        """A file's text."""
+        """The text of a file."""
         return (self.folder / name).read_text(encoding="utf-8")
 
-    def of_experiment(self, experiment: str, name: str) -> str:
-        """A tracked file as an experiment left it."""
+    def read_from_experiment(self, experiment: str, name: str) -> str:
+        """The text of a tracked file as an experiment left it."""
         refs = self.run("git", "for-each-ref", "--format=%(refname)", "refs/exps").split()
         (ref,) = (ref for ref in refs if ref.endswith(f"/{experiment}"))
         return self.run("git", "show", f"{ref}:{name}")
 
     def edit(self, name: str, old: str, new: str) -> None:
-        """Replace text in a file."""
+        """Replace the first occurrence of a text in a file."""
         text = self.read(name)
-        assert old in text
-        (self.folder / name).write_text(text.replace(old, new), encoding="utf-8")
-
-    # ---- what is there
+        assert old in text, f"{name} does not contain {old!r}"
+        (self.folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
 
     def outputs(self) -> dict[str, str]:
-        """The digest of every file that DVC makes, and of dvc.lock, by path."""
+        """path -> digest of every file that DVC makes, and of dvc.lock."""
         places = [self.folder / "dvc.lock", self.folder / "data", self.folder / "reports"]
         files = [file for place in places for file in ([place] if place.is_file() else place.rglob("*"))]
         return {
@@ -129,48 +145,49 @@ class Project:
         }
 
     def leftovers(self) -> list[str]:
-        """What a process has left under a temporary name, and checkpoints."""
+        """Files and folders that have a temporary name, and checkpoints."""
         found = [*self.folder.rglob(".*.part"), *self.folder.rglob(".*.old"), *self.checkpoints()]
         return sorted(path.relative_to(self.folder).as_posix() for path in found)
 
     def checkpoints(self, stage: str = "train-*") -> list[Path]:
-        """Those of trainings that have not ended."""
+        """The checkpoints of trainings that have not ended, oldest first."""
         return sorted(self.folder.glob(f".bukva/checkpoints/{stage}-*/*.safetensors"))
 
-    def training_runs(self) -> list[dict[str, Any]]:
-        """The trainings in MLflow: stage, status, and the steps of the points of val, read without mlflow."""
-        with closing(self._database()) as database:
-            runs = database.execute(
-                "select runs.run_uuid, name, status from runs join tags on runs.run_uuid = tags.run_uuid "
-                "where key = 'bukva.kind' and value = 'training' order by start_time"
-            ).fetchall()
-            points = database.execute(
-                "select run_uuid, step from metrics where key = 'val_nats_per_char' order by step"
-            )
-            steps = points.fetchall()
-        return [
-            {"stage": name, "status": status, "steps": [step for of, step in steps if of == uuid]}
-            for uuid, name, status in runs
-        ]
-
-    def statuses(self) -> list[str]:
-        """Those of all runs in MLflow."""
-        with closing(self._database()) as database:
-            return [status for (status,) in database.execute("select distinct status from runs order by status")]
-
-    def _database(self) -> sqlite3.Connection:
-        # read-only it could not take back what a writer that was killed has half done, and would not open
-        return sqlite3.connect(f"file:{self.folder / 'mlflow.db'}?mode=rw", uri=True, timeout=30)
+    # ---- processes and MLflow
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Those in this project whose command line has this word, parents before their children."""
-        return sorted((process for process in self._all() if word in _words(process)), key=lambda process: process.pid)
+        """Processes of this project that have this word in their command line, parents before their children."""
+        found = (process for process in self._each_process() if word in _words(process))
+        return sorted(found, key=lambda process: process.pid)
 
-    def everything(self) -> list[psutil.Process]:
-        """All processes in this project, DVC among them."""
-        return list(self._all())
+    def all_processes(self) -> list[psutil.Process]:
+        """All processes of this project, DVC and MLflow's included."""
+        return list(self._each_process())
 
-    def _all(self) -> Iterator[psutil.Process]:
+    def wait_for_background(self) -> None:
+        """Wait for the processes that outlive a command: they fill MLflow and remove checkpoints."""
+        left = wait_until_empty(self.all_processes, TIMEOUT_SECONDS)
+        assert not left, f"still running: {left}"
+
+    def wait_for_mlflow(self) -> None:
+        """Wait for the processes that fill MLflow; on a busy machine they outlive their stage."""
+        left = wait_until_empty(lambda: self.processes("bukva.tracking"), TIMEOUT_SECONDS)
+        assert not left, f"still running: {left}"
+
+    def mlflow(self) -> list[dict[str, Any]]:
+        """All runs in MLflow, once it has all (chaos.store.all_runs)."""
+        self.wait_for_mlflow()
+        return store.all_runs(self)
+
+    def training_runs(self) -> list[dict[str, Any]]:
+        """The training runs in MLflow (chaos.store.training_runs)."""
+        return store.training_runs(self.folder)
+
+    def statuses(self) -> list[str]:
+        """The statuses of the runs in MLflow."""
+        return store.statuses(self.folder)
+
+    def _each_process(self) -> Iterator[psutil.Process]:
         for process in psutil.process_iter():
             try:
                 inside = Path(process.cwd()).is_relative_to(self.folder)
@@ -178,64 +195,6 @@ class Project:
                 continue
             if inside and process.pid != os.getpid():
                 yield process
-
-    def mlflow(self) -> list[dict[str, Any]]:
-        """All runs in the project's MLflow store: tags, params, last metrics, artifacts."""
-        program = """
-import json, os, sys, warnings
-warnings.simplefilter("ignore")
-from mlflow import MlflowClient
-client = MlflowClient(tracking_uri=f"sqlite:///{os.getcwd()}/mlflow.db")
-experiment = client.get_experiment_by_name("bukva")
-def files(run, path=None):
-    for item in client.list_artifacts(run, path):
-        yield from files(run, item.path) if item.is_dir else [item.path]
-found = [
-    {"name": run.info.run_name, "status": run.info.status, "tags": dict(run.data.tags), "params": dict(run.data.params),
-     "metrics": dict(run.data.metrics), "artifacts": sorted(files(run.info.run_id)), "id": run.info.run_id,
-     "parent": run.data.tags.get("mlflow.parentRunId"), "where": experiment.artifact_location,
-     "points": {key: len(client.get_metric_history(run.info.run_id, key)) for key in run.data.metrics}}
-    for run in client.search_runs([experiment.experiment_id])
-]
-print("RUNS" + json.dumps(found))
-"""
-        printed = self.run(sys.executable, "-c", program, MLFLOW_DISABLE_TELEMETRY="true")
-        found: list[dict[str, Any]] = json.loads(printed.split("RUNS", 1)[1])
-        return found
-
-
-class Running:
-    """A command that was started in a project, in a process group of its own."""
-
-    def __init__(self, project: Project, command: tuple[str, ...], env: dict[str, str]) -> None:
-        self._log = project.folder.parent / f"running-{time.monotonic_ns()}.log"
-        with self._log.open("w") as log:
-            self.process = subprocess.Popen(
-                command, cwd=project.folder, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
-
-    @property
-    def printed(self) -> str:
-        """What it has printed so far."""
-        return self._log.read_text(encoding="utf-8", errors="replace")
-
-    def until(self, true: Callable[[], object]) -> bool:
-        """Wait until something is so; False if the command ended before."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not true():
-            if self.process.poll() is not None:
-                return bool(true())
-            assert time.monotonic() < deadline, self.printed
-            time.sleep(0.02)
-        return True
-
-    def status(self) -> int:
-        """Wait for its end; the exit status."""
-        try:
-            return self.process.wait(PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"it does not end:\n{self.printed}") from None
 
 
 def _words(process: psutil.Process) -> list[str]:

@@ -1,217 +1,215 @@
-"""The faults, in the order of the table."""
+"""The faults, in the order of the table in docs/reliability.md."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chaos import killing, trouble
-from chaos.scene import Scene
-from chaos.trouble import by_tests
-
-Fault = Callable[[Scene, int], list[str]]
+from chaos import disturb, kill_experiments, kill_stages, kill_training
+from chaos.run_tests import run_tests
+from chaos.setup import Setup
 
 
 @dataclass(frozen=True)
 class Row:
-    """A fault: what is done, how, and how often (of a fault that tests work, each test is a try)."""
+    """One fault.
+
+    name: for the command line.
+    fault: what happens.
+    method: how it is injected, and what is checked.
+    inject: injects it in so many tries; returns for each try what was lost, or an empty text.
+    tries: how often; 0 for a fault that tests inject, where each test is a try.
+    tries_in_tests: how often in `make test`; 0 leaves it out.
+    """
 
     name: str
-    what: str
-    how: str
-    work: Fault
+    fault: str
+    method: str
+    inject: Callable[[Setup, int], list[str]]
     tries: int = 0
-    few: int = 0  # in make test
+    tries_in_tests: int = 0
 
-    def lost(self, scene: Scene, tries: int) -> list[str]:
-        """What each try lost, or nothing; a try at which the fault was not met counts as lost."""
-        verdicts = self.work(scene, tries)
-        return verdicts + ["the fault was not met"] * (max(tries, 1) - len(verdicts))
+    def verdicts(self, setup: Setup, tries: int) -> list[str]:
+        """What each try lost, or an empty text; a try in which the fault did not happen counts as lost."""
+        found = self.inject(setup, tries)
+        return found + ["the fault did not happen"] * (max(tries, 1) - len(found))
 
 
 ROWS = (
     Row(
         "stages",
-        "kill -9 in every stage, at random moments",
-        "`dvc repro -f -s STAGE`, its process killed somewhere in the time that the stage takes; no file under a final "
-        "name may differ from that of a whole run; in the end `dvc repro`; as often in each stage",
-        killing.in_every_stage,
+        "kill -9 of every stage, at random moments",
+        "`dvc repro -f -s STAGE`, whose process is killed at a random moment of the time that the stage takes; no file "
+        "with a final name may differ from that of an uninterrupted run; at the end `dvc repro`",
+        kill_stages.kill_at_random_moments,
         5,
-        1,
     ),
     Row(
-        "points",
+        "system-calls",
         "killed inside write, before and after fsync and rename",
-        "a program called `python` before the real one (chaos/victim.py) sets the trap in the stage's process: "
+        "a program called `python` before the real one (chaos/trap.py) sets the trap in the stage's process: "
         "os.fsync, os.replace and os.rename kill it at their n-th call, the kernel kills it inside a write by "
-        "RLIMIT_FSIZE; in each stage with outputs, checkpoints among them",
-        killing.at_fault_points,
+        "RLIMIT_FSIZE; in each stage with outputs, checkpoints included",
+        kill_stages.kill_at_system_calls,
         8,
         1,
     ),
     Row(
-        "between",
+        "mlflow-ahead",
         "kill -9 between an MLflow batch and a checkpoint",
-        "a training without checkpoints but the first, killed when mlflow.db has a later point; then every step is in "
-        "MLflow once",
-        killing.between_mlflow_and_checkpoint,
+        "a training that saves its first checkpoint only, killed when mlflow.db has a later point; at the end MLflow "
+        "has every step once",
+        kill_training.kill_after_mlflow_has_points,
         5,
-        1,
     ),
     Row(
         "dvc",
         "kill -9 of dvc while it trains",
-        "the stage notices within seconds and says so; a training saves and ends",
-        killing.of_dvc,
+        "the stage notices within seconds and reports it; a training saves and ends",
+        kill_training.kill_dvc,
         3,
         1,
     ),
     Row(
-        "dvcexp",
+        "dvc-exp-run",
         "kill -9 of dvc exp run while it trains",
-        "the same, then `git checkout -f main`, for DVC leaves HEAD detached, and the same command again",
-        killing.of_dvc_in_an_experiment,
+        "the same, then `git checkout -f main`, because DVC leaves HEAD detached, and the same command again",
+        kill_experiments.kill_dvc_exp_run,
         1,
-        0,
     ),
     Row(
-        "recorded",
+        "before-dvc-lock",
         "kill -9 of dvc between the end of a training and dvc.lock",
-        "the stage's last act is to kill dvc; the next run goes on from the last step",
-        killing.of_dvc_before_it_knows,
+        "the stage kills dvc when it ends; the next run resumes at the last step",
+        kill_training.kill_dvc_before_it_records,
         3,
         1,
     ),
     Row(
-        "power",
+        "power-cut",
         "kill -9 of every process at once",
-        "DVC, the stage, and those that follow it; the disk keeps what it was told to flush, which a real power cut "
-        "may not",
-        killing.of_everything,
+        "DVC, the stage, and those that follow it; the disk keeps what was flushed, which a real power cut may not",
+        kill_training.kill_every_process,
         3,
-        1,
     ),
     Row(
         "abandoned",
-        "kill -9 of every process, and another experiment goes on",
-        "the run that MLflow shows as RUNNING is KILLED when the next stage has started",
-        killing.left_running,
-        1,
+        "kill -9 of every process of a training that is never resumed",
+        "MLflow shows its run as RUNNING, and as KILLED when the next stage has started",
+        kill_training.kill_and_abandon,
         1,
     ),
     Row(
         "signals",
         "SIGTERM, and Ctrl-C at the terminal",
-        "the update is finished and saved, status KILLED, the stage exits with 143 or 130 (of Ctrl-C DVC says -2 where "
-        "its shell is dash); SIGINT goes to the process group",
-        killing.by_signals,
+        "the update is finished and saved, status KILLED, the stage exits with 143 or 130 (after Ctrl-C DVC prints -2 "
+        "where its shell is dash); SIGINT goes to the process group",
+        kill_training.stop_by_signals,
         4,
         2,
     ),
     Row(
-        "processes",
+        "two-processes",
         "two processes that train together: one killed, terminated, Ctrl-C, dvc killed",
         "train_gpt.processes 2 under torch's launcher",
-        killing.of_several_processes,
+        kill_training.stop_two_processes,
         4,
-        2,
+        1,
     ),
     Row(
         "experiments",
         "kill -9 in dvc exp run, --temp and the queue",
-        "the training of each killed, the same command given again",
-        killing.of_experiments,
+        "the training of each is killed, and the same command given again",
+        kill_experiments.kill_experiments,
         3,
-        0,
     ),
     Row(
-        "restored",
-        "a killed training whose outputs DVC then has from its run cache",
+        "run-cache",
+        "a killed training whose outputs DVC then restores from its run cache",
         "the next stage that starts removes the checkpoints",
-        trouble.restored_by_dvc,
-        1,
+        disturb.restore_from_run_cache,
         1,
     ),
     Row(
-        "full",
+        "full-disk",
         "a full disk in every stage that writes much",
-        "a limit for files (RLIMIT_FSIZE) in the stage's process: one sentence, status 1, no half file; then with room",
-        trouble.full_disk,
+        "a limit for files (RLIMIT_FSIZE) in the stage's process: one sentence, status 1, no torn file; then without "
+        "limit",
+        disturb.fill_disk,
         7,
-        0,
     ),
     Row(
-        "nocheckpoint",
+        "no-checkpoint",
         "a full disk for checkpoints and for MLflow's database",
-        "the same limit, with room for the model: training goes on, exits 0, says so once; then make sync",
-        trouble.full_disk_for_checkpoints,
+        "the same limit, with space for the model: training continues, exits with 0, reports it once; then make sync",
+        disturb.fill_disk_for_checkpoints,
         1,
         1,
     ),
     Row(
-        "mlflow",
+        "broken-mlflow",
         "MLflow dead, hanging, corrupt, locked, for a whole training",
-        "MLFLOW_TRACKING_URI leads there; training exits 0 and says so once; then make sync into another store",
-        trouble.mlflow_in_trouble,
+        "MLFLOW_TRACKING_URI leads there; training exits with 0 and reports it once; then make sync into another store",
+        disturb.break_mlflow,
         4,
-        0,
     ),
     Row(
-        "workers",
-        "four queue workers that start on no database at all",
+        "queue-workers",
+        "four queue workers that start without a database",
         "`dvc exp run --run-all -j 4`; each training is in MLflow once, with every step",
-        trouble.four_workers,
+        disturb.start_four_workers,
         1,
-        0,
     ),
     Row(
-        "two",
+        "two-pipelines",
         "two pipelines at once in one repository",
-        "dvc repro beside a dvc repro that trains: refused in DVC's words, nothing mixed",
-        trouble.two_pipelines,
-        1,
+        "dvc repro beside a dvc repro that trains: DVC refuses it and says why, nothing is mixed",
+        disturb.run_two_pipelines,
         1,
     ),
     Row(
         "diverged",
         "a loss that explodes",
-        "a learning rate of 1e20: a sentence with step, rate and the last good checkpoint, kept; status FAILED",
-        trouble.diverging,
+        "a learning rate of 1e20: a sentence with step, rate and the last good checkpoint, which stays; status FAILED",
+        disturb.diverge,
         1,
         1,
     ),
     Row(
-        "trackers",
-        "MLflow: 500, killed in mid-run, read-only, an older or newer version, four at once on no database, ...",
+        "tracking",
+        "MLflow: status 500, killed in mid-run, read-only, an older or newer version, four at once without a "
+        "database, ...",
         "tests/tracking/test_trouble.py",
-        by_tests("tests/tracking/test_trouble.py"),
+        run_tests("tests/tracking/test_trouble.py"),
     ),
     Row(
         "downloads",
-        "downloads and archives: cut, dripping, redirected, wrong, links, bombs",
-        "tests/text/test_fetching.py and test_archives.py, against a server on loopback",
-        by_tests("tests/text/test_fetching.py", "tests/text/test_archives.py"),
+        "downloads and archives: cut, slow, redirected, wrong, with links, zip bombs",
+        "tests/corpus/test_fetching.py and test_archives.py, against a server on loopback",
+        run_tests("tests/corpus/test_fetching.py", "tests/corpus/test_archives.py"),
     ),
     Row(
         "texts",
         "texts: empty, 100 MB in a line, NUL, invalid UTF-8, 200,000 symbols, one symbol, ...",
-        "tests/text/test_stages.py and test_corpora.py, through the functions of the four light stages",
-        by_tests("tests/text/test_stages.py", "tests/text/test_corpora.py"),
+        "tests/corpus/test_stages.py and test_sources.py, through the functions of the four light stages",
+        run_tests("tests/corpus/test_stages.py", "tests/corpus/test_sources.py"),
     ),
     Row(
-        "strangers",
+        "untrusted-files",
         "model files and checkpoints from strangers",
-        "tests/test_modelfolder.py, tests/training/test_checkpoint.py and test_resuming.py",
-        by_tests("tests/test_modelfolder.py", "tests/training/test_checkpoint.py", "tests/training/test_resuming.py"),
+        "tests/models/test_folder.py, tests/durability/test_checkpoints.py and test_training.py",
+        run_tests(
+            "tests/models/test_folder.py", "tests/durability/test_checkpoints.py", "tests/durability/test_training.py"
+        ),
     ),
     Row(
         "params",
         "values of params.yaml",
-        "tests/test_params_run.py: each is refused in a sentence, or run",
-        by_tests("tests/test_params_run.py"),
+        "tests/config/test_params_run.py: each is rejected in a sentence, or runs",
+        run_tests("tests/config/test_params_run.py"),
     ),
     Row(
-        "secrets",
+        "credentials",
         "credentials in addresses",
-        "tests/test_secrets.py: none in errors, journals, tags or files",
-        by_tests("tests/test_secrets.py"),
+        "tests/base/test_redact.py: none in errors, journals, tags or files",
+        run_tests("tests/base/test_redact.py"),
     ),
 )

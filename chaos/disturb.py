@@ -1,0 +1,188 @@
+"""Faults of what the pipeline depends on: the disk, MLflow, finite losses, and that it is alone."""
+
+import contextlib
+import re
+import socket
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaos.project import Project
+from chaos.running import kill
+from chaos.setup import (
+    LONG,
+    SHORT,
+    Setup,
+    difference,
+    difference_between,
+    mlflow_fault,
+    start_training,
+    train_uninterrupted,
+)
+
+# The bytes that each stage may write into one file: fewer than an output of it has, more than its journal.
+MAX_BYTES = {
+    "download": 5500,
+    "clean": 5500,
+    "tokenize": 6000,
+    "split": 6000,
+    "train-bigram": 6000,
+    "train-gpt": 6000,
+    "evaluate": 9000,
+}
+BETWEEN_MODEL_AND_CHECKPOINT = 30_000
+REMEDY = "make sync completes it"  # printed when MLflow lacks something
+DIVERGED = r"diverged at step \d+, learning rate \S+: .*; the last good checkpoint, of step \d+, "
+
+
+# ---- the disk
+
+
+def fill_disk(setup: Setup, tries: int) -> list[str]:
+    """Limit the files of one stage after the other: one sentence, status 1; then run `dvc repro` without limit."""
+    project = setup.new_project("full")
+    verdicts = [_fill_disk(project, stage, n_bytes) for stage, n_bytes in list(MAX_BYTES.items())[:tries]]
+    project.run("dvc", "repro")
+    fault = difference(project, setup.reference) or mlflow_fault(project, SHORT)
+    return [fault or verdict for verdict in verdicts]
+
+
+def _fill_disk(project: Project, stage: str, n_bytes: int) -> str:
+    running = project.start("dvc", "repro", stage, CHAOS=f"{stage}:full:{n_bytes}")
+    status, printed = running.wait(), running.printed
+    one_sentence = printed.count("File too large; existing files are intact") == 1 and "Traceback" not in printed
+    torn = [path for path in project.leftovers() if not path.startswith(".bukva/checkpoints")]
+    failed = status and "exited with 1" in printed
+    return "" if failed and one_sentence and not torn else f"{stage}: left {torn}, printed {printed}"
+
+
+def fill_disk_for_checkpoints(setup: Setup, tries: int) -> list[str]:
+    """No space for checkpoints and for MLflow's database: training continues and ends well; then make sync."""
+    return [_fill_disk_for_checkpoints(setup.with_seed(10 + number)) for number in range(tries)]
+
+
+def _fill_disk_for_checkpoints(project: Project) -> str:
+    trap = f"train-gpt:full:{BETWEEN_MODEL_AND_CHECKPOINT}"
+    printed = project.run("dvc", "repro", "train-gpt", CHAOS=trap)
+    reported = printed.count("no checkpoint at step") == 1 and REMEDY in printed
+    project.sync()
+    return mlflow_fault(project, SHORT) or ("" if reported else f"it did not report it: {printed}")
+
+
+# ---- MLflow
+
+
+@dataclass(frozen=True)
+class BadStore:
+    """A tracking URI at which MLflow does not work, and what must be open for that."""
+
+    uri: str
+    open: contextlib.AbstractContextManager[object]
+
+
+def break_mlflow(setup: Setup, tries: int) -> list[str]:
+    """No server, one that hangs, a corrupt database, a locked one, for a whole training; then make sync elsewhere."""
+    stores = _bad_stores(setup.scratch)[:tries]
+    return [_train_with(store, setup.with_seed(20 + number)) for number, store in enumerate(stores)]
+
+
+def _train_with(store: BadStore, project: Project) -> str:
+    with store.open:
+        printed = project.run("dvc", "repro", "train-gpt", MLFLOW_TRACKING_URI=store.uri)
+    reported = printed.count(REMEDY) == 1
+    project.sync()
+    return mlflow_fault(project, SHORT) or ("" if reported else f"it did not report it: {printed}")
+
+
+def _bad_stores(scratch: Path) -> list[BadStore]:
+    corrupt, locked = scratch / "corrupt.db", scratch / "locked.db"
+    corrupt.write_text("not a database " * 1000)
+    listener = socket.create_server(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        unused_port = closed.getsockname()[1]
+    return [
+        BadStore(f"http://127.0.0.1:{unused_port}", contextlib.nullcontext()),
+        BadStore(f"http://127.0.0.1:{listener.getsockname()[1]}", listener),
+        BadStore(f"sqlite:///{corrupt}", contextlib.nullcontext()),
+        BadStore(f"sqlite:///{locked}", _lock(locked)),
+    ]
+
+
+@contextlib.contextmanager
+def _lock(database: Path) -> Iterator[None]:
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.execute("create table one (a)")  # MLflow would initialise an empty file
+        connection.execute("begin exclusive")
+        yield
+
+
+def start_four_workers(setup: Setup, tries: int) -> list[str]:
+    """A queue of four experiments, four at a time, without an MLflow database: all are in MLflow, each once."""
+    return [_start_four_workers(setup, number) for number in range(tries)]
+
+
+def _start_four_workers(setup: Setup, number: int) -> str:
+    project = setup.with_seed(90 + number)
+    project.commit("for the queue")
+    for file in project.folder.glob("mlflow.db*"):
+        file.rename(setup.scratch / f"{number}-{file.name}")
+    project.run("dvc", "exp", "run", "--queue", "-n", f"four{number}", "-S", "train_gpt.n_steps=401,402,403,404")
+    project.run("dvc", "exp", "run", "--run-all", "-j", "4")
+    project.sync()
+    expected = [[*SHORT, last] for last in (401, 402, 403, 404)]
+    found = [run["steps"] for run in project.training_runs() if run["status"] == "FINISHED"]
+    if not all(found.count(steps) == 1 for steps in expected):
+        return f"MLflow has {found}"
+    return "a run is still RUNNING" if "RUNNING" in project.statuses() else ""
+
+
+# ---- other pipelines, and losses that are not finite
+
+
+def run_two_pipelines(setup: Setup, tries: int) -> list[str]:
+    """Run `dvc repro` while another one trains: DVC refuses it, and the outputs are those of the first one alone."""
+    return [_run_two_pipelines(setup.with_seed(40 + number, LONG)) for number in range(tries)]
+
+
+def _run_two_pipelines(project: Project) -> str:
+    first = start_training(project, "dvc", "repro", "train-gpt")
+    refused = project.run("dvc", "repro", "train-gpt", ok=False)
+    if "is busy" not in refused and "lock" not in refused:
+        return f"DVC did not say why: {refused}"
+    if first.wait():
+        return first.printed
+    if fault := mlflow_fault(project, LONG):
+        return fault
+    return difference_between(project.outputs(), train_uninterrupted(project))
+
+
+def diverge(setup: Setup, tries: int) -> list[str]:
+    """A learning rate at which the loss explodes: a sentence, status FAILED, the last good state is kept."""
+    return [_diverge(setup, 50 + number) for number in range(tries)]
+
+
+def _diverge(setup: Setup, seed: int) -> str:
+    project = setup.with_seed(seed, learning_rate=1e20, grad_clip=0.0, optimizer="adamw")
+    printed = project.run("dvc", "repro", "train-gpt", ok=False)
+    reported = re.search(DIVERGED, printed) and "Traceback" not in printed
+    status, kept = project.training_runs()[-1]["status"], project.checkpoints("train-gpt")
+    return "" if reported and status == "FAILED" and kept else f"{status}, {len(kept)} checkpoints: {printed}"
+
+
+def restore_from_run_cache(setup: Setup, tries: int) -> list[str]:
+    """DVC restores the outputs of a killed training: the next stage that starts removes its checkpoints."""
+    return [_restore_from_run_cache(setup.with_seed(60 + number, LONG)) for number in range(tries)]
+
+
+def _restore_from_run_cache(project: Project) -> str:
+    project.run("dvc", "repro", "train-gpt")
+    running = start_training(project, "dvc", "repro", "-f", "-s", "train-gpt")
+    kill(project, "train-gpt")
+    assert running.wait(), running.printed
+    restored = "is cached" in project.run("dvc", "repro", "train-gpt")
+    left = project.checkpoints()
+    project.run("dvc", "repro", "sample")
+    if not restored or not left:
+        return "there were no checkpoints to remove"
+    return "its checkpoints were not removed" if project.checkpoints() else ""

@@ -1,0 +1,154 @@
+"""What all faults share: projects to break, and the results of a run that nothing interrupted."""
+
+import random
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from chaos.project import Project
+from chaos.running import Running, wait_until, wait_until_empty
+
+STAGES = "download", "clean", "tokenize", "split", "train-bigram", "train-gpt", "evaluate", "sample", "publish"
+SHORT = list(range(0, 401, 100))  # the steps at which a training scores val
+LONG = list(range(0, 2001, 500))  # for a training that is killed after its first checkpoint
+LONGEST = list(range(0, 15_001, 300))  # for one that is killed after MLflow, which takes seconds to start, has a point
+SAVE_OFTEN = {"BUKVA_CHECKPOINT_SECONDS": "0.2"}
+SEED = 20  # of the moments at which processes are killed
+
+
+class Setup:
+    """Projects in a folder that the caller removes.
+
+    bare: nothing was run in it.
+    whole: the pipeline was run in it, without interruption.
+    reference: path -> digest of the outputs of `whole`.
+    seconds: how long each stage took there.
+    """
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        scratch.mkdir(exist_ok=True)
+        self.random = random.Random(SEED)
+        self._write_python()
+        self.bare = Project(self._new_folder("bare"))
+        self.bare.create()
+        self.bare.set({stage: _scored_at(SHORT) for stage in ("train_bigram", "train_gpt")})
+        self.bare.commit("longer trainings")
+        self.whole = self.new_project("whole")
+        self.seconds = self._run_pipeline()
+        self.reference = self.whole.outputs()
+        self.whole.commit("baseline")
+        self.references: dict[str, dict[str, str]] = {}  # of uninterrupted trainings, by their recipe
+
+    def new_project(self, name: str) -> Project:
+        """A project in which nothing was run."""
+        project = Project(self._new_folder(name))
+        shutil.copytree(self.bare.folder, project.folder, symlinks=True, dirs_exist_ok=True)
+        project.env |= SAVE_OFTEN | {"PATH": f"{self.scratch / 'bin'}:{project.env['PATH']}"}
+        return project
+
+    def with_seed(self, seed: int, steps: list[int] = SHORT, **recipe: object) -> Project:
+        """The project `whole`, with another GPT to train: its seed, the steps at which it scores val, its recipe."""
+        self.whole.reset()
+        self.whole.run("make", "clean-checkpoints")  # those of a training that another fault has left
+        self.whole.set({"train_gpt": {"seed": seed, **_scored_at(steps), **recipe}})
+        return self.whole
+
+    def _new_folder(self, name: str) -> Path:
+        folder = self.scratch / name / "bukva"
+        folder.mkdir(parents=True)
+        return folder
+
+    def _write_python(self) -> None:
+        """Write the program `python` that DVC finds first; it sets traps for a stage (chaos/trap.py)."""
+        program = self.scratch / "bin" / "python"
+        program.parent.mkdir()
+        trap = Path(__file__).with_name("trap.py")
+        program.write_text(
+            f'#!/bin/sh\n[ -n "$CHAOS" ] && exec {sys.executable} {trap} "$@"\nexec {sys.executable} "$@"\n'
+        )
+        program.chmod(0o755)
+
+    def _run_pipeline(self) -> dict[str, float]:
+        """Run the pipeline; returns how many seconds each stage took."""
+        running = self.whole.start("dvc", "repro")
+        starts = {stage: _start_of(stage, running) for stage in STAGES}
+        assert running.wait() == 0, running.printed
+        ends = [*list(starts.values())[1:], time.monotonic()]
+        return {stage: end - start for (stage, start), end in zip(starts.items(), ends, strict=True)}
+
+
+def _scored_at(steps: list[int]) -> dict[str, object]:
+    return {"n_steps": steps[-1], "eval_every": steps[1]}
+
+
+def _start_of(stage: str, running: Running) -> float:
+    running.reaches(lambda: f"Running stage '{stage}'" in running.printed)
+    return time.monotonic()
+
+
+# ---- trainings
+
+
+def train_uninterrupted(project: Project) -> dict[str, str]:
+    """Train the GPT from the start to the end; returns path -> digest of the outputs."""
+    project.run("dvc", "repro", "-f", "-s", "train-gpt")
+    return project.outputs()
+
+
+def start_training(project: Project, *command: str, **env: str) -> Running:
+    """Start a command that trains the GPT, and wait until there is a checkpoint to resume from."""
+    wait_until(lambda: not project.leftovers())  # those of an earlier training are removed a moment after its end
+    running = project.start(*command, **env)
+    assert running.reaches(lambda: has_checkpoint(project)), running.printed
+    return running
+
+
+def has_checkpoint(project: Project) -> bool:
+    """Whether the training of the GPT has a checkpoint of a step after its first."""
+    return any(int(file.name.partition("-")[0]) for file in project.checkpoints("train-gpt"))
+
+
+# ---- verdicts: what was lost, or an empty text
+
+
+def torn_file(project: Project, reference: dict[str, str]) -> str:
+    """A file that has its final name and not the bytes of the reference."""
+    for path, digest in project.outputs().items():
+        final = path != "dvc.lock" and not any(part.startswith(".") for part in Path(path).parts)
+        grows = path.startswith("reports/curves/")  # row by row
+        if final and not grows and reference.get(path) != digest:
+            return f"{path} is torn"
+    return ""
+
+
+def difference(project: Project, reference: dict[str, str]) -> str:
+    """An output that differs from the reference, or a leftover."""
+    if fault := difference_between(project.outputs(), reference):
+        return fault
+    left = wait_until_empty(project.leftovers)
+    return f"{left[0]} was not removed" if left else ""
+
+
+def difference_from_uninterrupted(project: Project) -> str:
+    """How the outputs differ from those of the same training from the start to the end, which this runs."""
+    resumed = project.outputs()
+    return difference(project, resumed) or difference_between(resumed, train_uninterrupted(project))
+
+
+def difference_between(found: dict[str, str], reference: dict[str, str]) -> str:
+    """A file that only one of them has, or that differs."""
+    differing = sorted(path for path in reference.keys() | found.keys() if reference.get(path) != found.get(path))
+    return f"{differing[0]} differs from that of an uninterrupted run" if differing else ""
+
+
+def mlflow_fault(project: Project, steps: list[int]) -> str:
+    """What MLflow lacks of the last training of the GPT, or has more than once."""
+    project.wait_for_mlflow()
+    runs = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
+    if not runs or runs[-1]["status"] != "FINISHED":
+        return f"MLflow has {runs}"
+    if runs[-1]["steps"] != steps:
+        return f"MLflow has the steps {runs[-1]['steps']}, not {steps}"
+    return "a run is still RUNNING" if "RUNNING" in project.statuses() else ""

@@ -1,0 +1,70 @@
+"""What the MLflow store of a project holds."""
+
+import json
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chaos.project import Project
+
+VAL = "val_nats_per_char"  # a metric that has a point for each scoring of val
+
+READ_ALL = """
+import json, os, sys, warnings
+warnings.simplefilter("ignore")
+from mlflow import MlflowClient
+client = MlflowClient(tracking_uri=f"sqlite:///{os.getcwd()}/mlflow.db")
+experiment = client.get_experiment_by_name("bukva")
+def files(run, path=None):
+    for item in client.list_artifacts(run, path):
+        yield from files(run, item.path) if item.is_dir else [item.path]
+found = [
+    {"name": run.info.run_name, "status": run.info.status, "tags": dict(run.data.tags), "params": dict(run.data.params),
+     "metrics": dict(run.data.metrics), "artifacts": sorted(files(run.info.run_id)), "id": run.info.run_id,
+     "parent": run.data.tags.get("mlflow.parentRunId"), "where": experiment.artifact_location,
+     "points": {key: len(client.get_metric_history(run.info.run_id, key)) for key in run.data.metrics}}
+    for run in client.search_runs([experiment.experiment_id])
+]
+print("RUNS" + json.dumps(found))
+"""
+
+
+def all_runs(project: "Project") -> list[dict[str, Any]]:
+    """All runs, read with mlflow: tags, parameters, last metrics, artifacts, number of points of each metric."""
+    printed = project.run(sys.executable, "-c", READ_ALL, MLFLOW_DISABLE_TELEMETRY="true")
+    found: list[dict[str, Any]] = json.loads(printed.split("RUNS", 1)[1])
+    return found
+
+
+def training_runs(folder: Path) -> list[dict[str, Any]]:
+    """The runs of training stages, oldest first, read without mlflow: stage, status, steps at which val was scored."""
+    with _database(folder) as database:
+        runs = database.execute(
+            "select runs.run_uuid, name, status from runs join tags on runs.run_uuid = tags.run_uuid "
+            "where key = 'bukva.kind' and value = 'training' order by start_time"
+        ).fetchall()
+        points = database.execute("select run_uuid, step from metrics where key = ? order by step", [VAL]).fetchall()
+    return [
+        {"stage": name, "status": status, "steps": [step for run, step in points if run == uuid]}
+        for uuid, name, status in runs
+    ]
+
+
+def statuses(folder: Path) -> list[str]:
+    """The statuses that any run has."""
+    with _database(folder) as database:
+        return [status for (status,) in database.execute("select distinct status from runs order by status")]
+
+
+@contextmanager
+def _database(folder: Path) -> Iterator[sqlite3.Connection]:
+    # opened for writing, because only then SQLite rolls back what a killed process had half written
+    connection = sqlite3.connect(f"file:{folder / 'mlflow.db'}?mode=rw", uri=True, timeout=30)
+    try:
+        yield connection
+    finally:
+        connection.close()
