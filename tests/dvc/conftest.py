@@ -1,24 +1,40 @@
-"""A small project of its own, in which DVC runs for real."""
+"""A small project in which DVC runs for real: one is made by `dvc repro`, and each module works in a copy."""
+
+import os
 
 import pytest
+from filelock import FileLock
 
 from chaos.project import Project
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory) -> Project:
-    """The project after one `dvc repro`, committed."""
-    made = Project(tmp_path_factory.mktemp("project") / "bukva")
-    made.folder.mkdir()
-    made.make()
-    made.first = made.run("dvc", "repro")
-    made.commit("baseline")
+@pytest.fixture(scope="session")
+def template(tmp_path_factory) -> Project:
+    """The project after one `dvc repro`, committed. All workers of xdist share it, so tests must not change it."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent  # that of the whole session
+    made, log = Project(root / "template" / "bukva"), root / "template.log"
+    with FileLock(root / "template.lock"):
+        if not log.exists():
+            made.folder.mkdir(parents=True)
+            made.create()
+            printed = made.run("dvc", "repro")
+            made.commit("baseline")
+            made.wait_for_background()
+            log.write_text(printed, encoding="utf-8")
+    made.first_repro = log.read_text(encoding="utf-8")
     return made
 
 
+@pytest.fixture(scope="module")
+def copied(template, tmp_path_factory) -> Project:
+    """A copy of the template for one module."""
+    return template.copy_to(tmp_path_factory.mktemp("project") / "bukva")
+
+
 @pytest.fixture
-def fresh(project):
-    """The same project, put back before and after a test."""
-    project.clean()
-    yield project
-    project.clean()
+def project(copied) -> Project:
+    """The copy, as it was committed."""
+    copied.reset()
+    return copied
