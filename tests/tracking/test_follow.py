@@ -106,7 +106,7 @@ def test_a_stage_that_fails_is_told_at_once(project: Path, params: Params) -> No
 
 def test_a_stage_that_is_killed_is_told_by_its_follower(project: Path, params: Params) -> None:
     program = (
-        "import os, signal; from pathlib import Path; from bukva.config.schema import read_params;"
+        "import os, signal; from pathlib import Path; from bukva.config.load import read_params;"
         "from bukva.tracking.journal import journal;"
         f"params = read_params(Path({str(Path(__file__).parents[2] / 'params.yaml')!r}))\n"
         "with journal('train-gpt', params): os.kill(os.getpid(), signal.SIGKILL)"

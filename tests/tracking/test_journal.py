@@ -99,7 +99,7 @@ def test_sigterm_lets_a_stage_save_what_it_has(alone: Path, params: Params) -> N
 
 def test_a_killed_process_cannot_say_so_and_is_found_out(project: Path, params: Params) -> None:
     program = (
-        "import sys; from pathlib import Path; from bukva.config.schema import read_params;"
+        "import sys; from pathlib import Path; from bukva.config.load import read_params;"
         "from bukva.tracking.records import Log;"
         f"log = Log('train-gpt', read_params(Path({str(Path(__file__).parents[2] / 'params.yaml')!r})));"
         "print('here', flush=True); sys.stdin.read()"
@@ -202,14 +202,14 @@ def test_a_stage_never_imports_mlflow(project: Path) -> None:
 
 
 def test_an_interrupted_journal_goes_on_without_telling_a_point_twice(alone: Path, params: Params) -> None:
-    with pytest.raises(SystemExit), journal("train-gpt", params, of="train-gpt-01") as log:
+    with pytest.raises(SystemExit), journal("train-gpt", params, training_id="train-gpt-01") as log:
         log.metrics({"n_parameters": 5})
         log.metrics({"val_nats_per_char": 3.0}, step=10)
         raise SystemExit(143)
     assert the_journal().status()[0] == "KILLED"
     with (the_journal().folder / FILE).open("ab") as file:
         file.write(b'{"record": "metrics", "st')  # as a kill tears a line
-    with journal("train-gpt", params, of="train-gpt-01") as log:
+    with journal("train-gpt", params, training_id="train-gpt-01") as log:
         log.metrics({"n_parameters": 5})
         log.metrics({"val_nats_per_char": 3.0}, step=10)
         log.metrics({"val_nats_per_char": 2.0, "chars_per_second": 7.0}, step=20)
@@ -230,24 +230,24 @@ def test_the_seconds_of_an_interrupted_training_are_those_of_all_its_parts(alone
     hour = start | {"at": 0}, {"record": "metrics", "at": 3_600_000, "step": 1, "values": {"val": 1.0}}
     resumed = {"record": "resumed", "at": 9_000_000}, end | {"at": 9_060_000}
     file.write_text("".join(f"{json.dumps(record)}\n" for record in (*hour, *resumed)))
-    with journal("train-gpt", params, of="train-gpt-01"):
+    with journal("train-gpt", params, training_id="train-gpt-01"):
         pass
     seconds = [record["values"]["seconds"] for record in records() if "seconds" in record.get("values", {})]
     assert seconds == [pytest.approx(3660, abs=5)]
 
 
-def interrupted(params: Params, stage: str = "train-gpt", of: str = "train-gpt-01") -> None:
-    with pytest.raises(SystemExit), journal(stage, params, of=of):
+def interrupted(params: Params, stage: str = "train-gpt", training_id: str = "train-gpt-01") -> None:
+    with pytest.raises(SystemExit), journal(stage, params, training_id=training_id):
         raise SystemExit(143)
 
 
 def test_a_journal_of_another_training_is_left_alone(alone: Path, params: Params) -> None:
-    interrupted(params, of="train-gpt-02")
-    interrupted(params, stage="train-bigram", of="train-bigram-01")
-    interrupted(params, of="")
+    interrupted(params, training_id="train-gpt-02")
+    interrupted(params, stage="train-bigram", training_id="train-bigram-01")
+    interrupted(params, training_id="")
     before = [entry.id for entry in read_journals()]
     assert len(before) == 3
-    with journal("train-gpt", params, of="train-gpt-01"):
+    with journal("train-gpt", params, training_id="train-gpt-01"):
         assert len(read_journals()) == 4
     with journal("train-gpt", params):
         assert len(read_journals()) == 5
@@ -261,16 +261,16 @@ def test_an_interrupted_training_goes_on_in_the_journal_of_another_experiment(
     alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DVC_EXP_NAME", "first")
-    with journal("train-gpt", params, of="train-gpt-02"):
+    with journal("train-gpt", params, training_id="train-gpt-02"):
         pass
     interrupted(params)
-    began = next(entry for entry in read_journals("first") if entry.start["of"] == "train-gpt-01")
+    began = next(entry for entry in read_journals("first") if entry.start["training_id"] == "train-gpt-01")
     monkeypatch.setenv("DVC_EXP_NAME", "second")
-    with journal("train-gpt", with_seed(params, 7), of="train-gpt-01") as log:
+    with journal("train-gpt", with_seed(params, 7), training_id="train-gpt-01") as log:
         log.metrics({"val_nats_per_char": 2.0}, step=20)
         other = Log("clean", with_seed(params, 7))
     (ended,) = read_journals("first")
-    assert ended.start["of"] == "train-gpt-02"
+    assert ended.start["training_id"] == "train-gpt-02"
     moved, clean = read_journals("second")
     assert (moved.id, moved.start["at"]) == (began.id, began.start["at"])
     assert moved.key == clean.key != began.key
@@ -281,28 +281,30 @@ def test_an_interrupted_training_goes_on_in_the_journal_of_another_experiment(
 
 
 def test_a_training_that_failed_is_left_to_the_experiment_it_failed_in(alone: Path, params: Params) -> None:
-    with pytest.raises(ZeroDivisionError), journal("train-gpt", params, of="train-gpt-01"):
+    with pytest.raises(ZeroDivisionError), journal("train-gpt", params, training_id="train-gpt-01"):
         raise ZeroDivisionError
-    with journal("train-gpt", with_seed(params, 7), of="train-gpt-01"):
+    with journal("train-gpt", with_seed(params, 7), training_id="train-gpt-01"):
         assert len(read_journals()) == 2
-    with journal("train-gpt", params, of="train-gpt-01", resumes=True):
+    with journal("train-gpt", params, training_id="train-gpt-01", resumes=True):
         assert len(read_journals()) == 2
 
 
 def test_one_that_ended_well_goes_on_only_where_its_outputs_were_lost_again(alone: Path, params: Params) -> None:
-    with journal("train-gpt", params, of="train-gpt-01"):
+    with journal("train-gpt", params, training_id="train-gpt-01"):
         pass
-    with journal("train-gpt", params, of="train-gpt-01", resumes=True):  # DVC was killed before it had the outputs
+    with journal(
+        "train-gpt", params, training_id="train-gpt-01", resumes=True
+    ):  # DVC was killed before it had the outputs
         assert len(read_journals()) == 1
     assert [record["record"] for record in records()] == ["start", "metrics", "end", "resumed", "end"]
-    with journal("train-gpt", params, of="train-gpt-01"):  # dvc repro -f
+    with journal("train-gpt", params, training_id="train-gpt-01"):  # dvc repro -f
         assert len(read_journals()) == 2
 
 
 def test_one_whose_process_lives_is_left_alone(alone: Path, params: Params) -> None:
     with (
-        journal("train-gpt", params, of="train-gpt-01"),
-        journal("train-gpt", params, of="train-gpt-01", resumes=True),
+        journal("train-gpt", params, training_id="train-gpt-01"),
+        journal("train-gpt", params, training_id="train-gpt-01", resumes=True),
     ):
         assert len(read_journals()) == 2
 

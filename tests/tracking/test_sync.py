@@ -210,7 +210,7 @@ def test_a_training_that_goes_on_in_another_experiment_is_shown_there_and_once(
     database: Path, params: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DVC_EXP_NAME", "first")
-    with pytest.raises(SystemExit), journal("train-gpt", params, of="train-gpt-01") as log:
+    with pytest.raises(SystemExit), journal("train-gpt", params, training_id="train-gpt-01") as log:
         log.metrics({"val_nats_per_char": 3.0}, 100)
         assert sync() == []
         raise SystemExit(143)  # and nobody is left to tell
@@ -218,7 +218,7 @@ def test_a_training_that_goes_on_in_another_experiment_is_shown_there_and_once(
     assert before["train-gpt"].info.status == before["first"].info.status == "RUNNING"
     monkeypatch.setenv("DVC_EXP_NAME", "second")
     other = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})})
-    with journal("train-gpt", other, of="train-gpt-01") as log:
+    with journal("train-gpt", other, training_id="train-gpt-01") as log:
         log.metrics({"val_nats_per_char": 3.0}, 100)
         log.metrics({"val_nats_per_char": 2.0}, 200)
     with journal("sample", other):

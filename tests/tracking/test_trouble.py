@@ -37,7 +37,7 @@ SECRETS = ("c0rrect-horse", "b@ttery-st@ple", "a-t0ken")
 PATIENCE_SECONDS = 60  # of these tests, on a busy machine
 STAGE = f"""
 import sys; from pathlib import Path
-from bukva.config.schema import read_params; from bukva.tracking.journal import journal
+from bukva.config.load import read_params; from bukva.tracking.journal import journal
 params = read_params(Path({str(REPOSITORY / "params.yaml")!r}))
 """
 

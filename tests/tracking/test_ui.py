@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from bukva.base.errors import BukvaError
-from bukva.tracking.store import connect, explain, tracking_uri
+from bukva.tracking.store import connect, explain, redact_secrets, tracking_uri
 from bukva.tracking.ui import address
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -68,7 +68,7 @@ def test_nobody_reads_passwords(monkeypatch: pytest.MonkeyPatch, text: str, show
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://host/db?user=me&password=c%40rrect")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "b@ttery")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "a-t0ken")
-    assert redact_text(text) == shown
+    assert redact_secrets(text) == shown
 
 
 def test_trouble_is_told_in_one_line_by_its_innermost_cause() -> None:
