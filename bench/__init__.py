@@ -1,1 +1,4 @@
-"""How fast bukva is, beside the plain way to do the same: python -m bench. No test times anything."""
+"""Benchmarks: bukva and a plain implementation of the same task, measured in turn (python -m bench).
+
+No test measures time.
+"""

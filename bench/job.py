@@ -1,24 +1,28 @@
-"""One measured side in a process of its own: python -m bench.job NAME ARGUMENTS, the arguments as JSON.
+"""One measurement in a process of its own: python -m bench.job NAME ARGUMENTS, the arguments as JSON.
 
-The numbers of the job are JSON on the last line that it prints.
+The last line of the output is JSON: the values of the job, or {"error": a sentence} after a mistake in the input.
 """
 
 import json
 import sys
 
-from bench import models, text
+from bench import corpora, generation, growth, race, scoring, text, training
 from bukva.base.errors import BukvaError
+from bukva.config.messages import WAY_BACK
 
-JOBS = {**models.JOBS, **text.JOBS}
+MODULES = (corpora, race, training, generation, scoring, text, growth)
+JOBS = {name: job for module in MODULES for name, job in module.JOBS.items()}
 
 
 def main(name: str, arguments: str) -> None:
     """Run the job of that name."""
-    print(json.dumps(JOBS[name](**json.loads(arguments))))
+    try:
+        values = JOBS[name](**json.loads(arguments))
+    except BukvaError as error:
+        # a job changes no file of the project, so there is nothing to go back to
+        values = {"error": str(error).removesuffix(f"\n{WAY_BACK}")}
+    print(json.dumps(values))
 
 
 if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:])
-    except BukvaError as error:
-        sys.exit(str(error))
+    main(*sys.argv[1:])

@@ -1,6 +1,6 @@
-"""Seconds and memory of what runs as a process of its own.
+"""Seconds and memory of a process.
 
-A fresh process each time, so that neither side finds caches, memory or threads that the other left behind.
+Each measurement has a new process, so that no side uses caches, memory or threads of another.
 """
 
 import json
@@ -21,31 +21,35 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one process gave and cost."""
+    """What one process returned and cost."""
 
     seconds: float  # of wall time, from its start to its end
-    peak_bytes: int  # of resident memory: its own, or that of the largest process which it waited for
-    values: dict[str, Any] = field(default_factory=dict)  # numbers of its own
+    peak_bytes: int  # of resident memory: its own, or that of the largest process that it waited for
+    values: dict[str, Any] = field(default_factory=dict)  # as the process returned them
 
 
 def job(name: str, **arguments: Any) -> Outcome:
     """Run a job of bench.job in a new process.
 
     Raises:
-        BukvaError: it failed; says so with the last line of what it told.
+        BukvaError: it failed: its own sentence, or the command and the last line of its traceback.
     """
-    return command([sys.executable, "-m", "bench.job", name, json.dumps(arguments, default=str)], reads_values=True)
+    words = [sys.executable, "-m", "bench.job", name, json.dumps(arguments, default=str)]
+    outcome = command(words, reads_values=True)
+    if "error" in outcome.values:
+        raise BukvaError(outcome.values["error"])
+    return outcome
 
 
 def command(
     words: list[str], folder: Path = ROOT, environment: Mapping[str, str] | None = None, reads_values: bool = False
 ) -> Outcome:
-    """Run a command in a folder; with `reads_values` its last line of output is JSON and becomes the values.
+    """Run a command in a folder; with `reads_values` the last line of its output is JSON and becomes the values.
 
-    Without an environment it is this process's own, with bukva on the path.
+    The default environment is that of this process, with bukva on the path.
 
     Raises:
-        BukvaError: it failed; names the command and gives the last line of what it told.
+        BukvaError: it failed; the command and the last line of its output.
     """
     environment = environment or {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
@@ -53,7 +57,7 @@ def command(
         process = subprocess.Popen(
             words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True
         )
-        # A new process counts the memory of the one that started it as its own peak, so this one has to stay light.
+        # A new process counts the memory of the one that started it as its own peak, so this one must stay small.
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started_at
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -63,12 +67,10 @@ def command(
     return Outcome(seconds, usage.ru_maxrss * 1024, values)  # Linux counts in KiB
 
 
-def alternate(
-    n: int, ours: Callable[[], Outcome], theirs: Callable[[], Outcome]
-) -> tuple[list[Outcome], list[Outcome]]:
-    """Run both sides n times in turn, so that a machine that slows down slows both."""
-    pairs = [(ours(), theirs()) for _ in range(n)]
-    return [mine for mine, _ in pairs], [other for _, other in pairs]
+def alternate(n: int, ours: Callable[[], Outcome], plain: Callable[[], Outcome]) -> tuple[list[Outcome], list[Outcome]]:
+    """Run both sides n times in turn, so that a machine that slows down affects both."""
+    pairs = [(ours(), plain()) for _ in range(n)]
+    return [first for first, _ in pairs], [second for _, second in pairs]
 
 
 def _last_line(file: Any) -> str:
@@ -81,4 +83,4 @@ def _short(words: list[str]) -> str:
 
 
 def _exit(status: int) -> str:
-    return f"ended with exit status {status} and said nothing."
+    return f"failed with exit status {status} and printed nothing."

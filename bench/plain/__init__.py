@@ -1,1 +1,1 @@
-"""The baselines: what one writes first. Correct, slow where the plain way is slow, and used by the benchmarks alone."""
+"""Plain implementations, as one writes them first: correct, not optimised, used by the benchmarks only."""

@@ -1,8 +1,8 @@
-"""nanoGPT's recipe for characters, written again in the plain way: float32, eager, one loop.
+"""nanoGPT's recipe for characters in a plain implementation: float32, eager, one loop.
 
-What it computes and in which order follows nanoGPT (Karpathy 2022, MIT): GPT-2's blocks without biases, one matrix that
-embeds and predicts, AdamW without fusing, a warm-up and half a cosine, batches drawn at random window by window, and
-the loss estimated on a few batches now and then. docs/log.md shows it beside the original, by time and by loss.
+The computations and their order follow nanoGPT (Karpathy 2022, MIT): GPT-2's blocks without biases, tied
+embeddings, AdamW without fusing, a warm-up and half a cosine, batches of random windows, and the loss estimated on a
+few batches at intervals. docs/log.md compares it with the original, by time and by loss.
 """
 
 import math
@@ -18,7 +18,7 @@ from bukva.base.ids import Ids
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of the model; nanoGPT's for a CPU."""
+    """The size of the model; the defaults are nanoGPT's for a CPU."""
 
     vocab_size: int
     n_layer: int = 4
@@ -30,7 +30,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How it is trained; nanoGPT's numbers for a CPU."""
+    """The training; the defaults are nanoGPT's for a CPU."""
 
     n_steps: int = 2000
     batch_size: int = 12
@@ -45,7 +45,7 @@ class Recipe:
 
 
 class Block(nn.Module):
-    """Attention and an MLP, each behind a norm and added to what came in."""
+    """Attention and an MLP, each after a norm and added to its input."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -60,8 +60,8 @@ class Block(nn.Module):
         """(B, T, C) -> (B, T, C)."""
         B, T, C = x.shape
         q, k, v = (
-            part.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
-            for part in self.qkv(self.ln_1(x)).split(C, 2)
+            heads.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
+            for heads in self.qkv(self.ln_1(x)).split(C, 2)
         )  # (B, nh, T, hs)
         y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.p if self.training else 0.0, is_causal=True)
         x = x + self.dropout(self.attention_proj(y.transpose(1, 2).contiguous().view(B, T, C)))
@@ -99,11 +99,11 @@ class PlainGPT(nn.Module):
 
 
 class PlainTraining:
-    """A model, its optimizer and where its batches come from."""
+    """A model, its optimizer and its batches."""
 
     def __init__(self, shape: Shape, recipe: Recipe, train: Ids, val: Ids, seed: int) -> None:
         torch.manual_seed(seed)
-        self.recipe, self.parts = recipe, {"train": train, "val": val}
+        self.recipe, self.splits = recipe, {"train": train, "val": val}
         self.model = PlainGPT(shape)
         matrices = [weight for weight in self.model.parameters() if weight.dim() >= 2]
         gains = [weight for weight in self.model.parameters() if weight.dim() < 2]
@@ -113,22 +113,22 @@ class PlainTraining:
             betas=(0.9, recipe.beta2),
         )
 
-    def batch(self, part: str) -> tuple[Tensor, Tensor]:
-        """(B, T) inputs and targets, taken window by window."""
-        ids, T = self.parts[part], self.model.block_size
+    def batch(self, split: str) -> tuple[Tensor, Tensor]:
+        """(B, T) inputs and targets of random windows, read one by one."""
+        ids, T = self.splits[split], self.model.block_size
         starts = torch.randint(len(ids) - T, (self.recipe.batch_size,))
         x = torch.stack([torch.from_numpy(ids[start : start + T].astype(np.int64)) for start in starts])
         y = torch.stack([torch.from_numpy(ids[start + 1 : start + 1 + T].astype(np.int64)) for start in starts])
         return x, y
 
-    def loss(self, part: str) -> Tensor:
+    def loss(self, split: str) -> Tensor:
         """Mean nats per character of one batch."""
-        x, y = self.batch(part)
+        x, y = self.batch(split)
         logits = self.model(x)
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), y.view(-1))
 
     def rate(self, step: int) -> float:
-        """The learning rate of an update counted from 0: a line up, half a cosine down."""
+        """The learning rate of an update counted from 0: linear warm-up, then half a cosine."""
         recipe = self.recipe
         if step < recipe.warmup_steps:
             return recipe.learning_rate * (step + 1) / (recipe.warmup_steps + 1)
@@ -149,27 +149,19 @@ class PlainTraining:
 
     @torch.no_grad()
     def estimate(self) -> dict[str, float]:
-        """Mean loss of a few batches of each part, as nanoGPT looks at its progress."""
+        """Mean loss of a few batches of each split, as nanoGPT reports its progress."""
         self.model.eval()
         means = {
-            part: sum(self.loss(part).item() for _ in range(self.recipe.eval_batches)) / self.recipe.eval_batches
-            for part in self.parts
+            split: sum(self.loss(split).item() for _ in range(self.recipe.eval_batches)) / self.recipe.eval_batches
+            for split in self.splits
         }
         self.model.train()
         return means
 
-    def run(self) -> None:
-        """All updates, with a look at both losses now and then."""
-        for step in range(self.recipe.n_steps):
-            if step % self.recipe.eval_every == 0:
-                self.estimate()
-            self.update(step)
-        self.estimate()
-
 
 @torch.no_grad()
 def generate(model: PlainGPT, ids: Tensor, n_chars: int) -> Tensor:
-    """(B, T) ids -> (B, n_chars) drawn one by one, the whole window computed anew for each, as the notes do."""
+    """(B, T) ids -> (B, n_chars) drawn one by one; each recomputes the whole window, as in the lecture notes."""
     model.eval()
     prompt = ids.shape[1]
     for _ in range(n_chars):

@@ -1,14 +1,14 @@
-"""The text side of the baselines: the notes' rules as one would write them down, and a dictionary for an encoder."""
+"""Plain implementations for the text: the rules of the lecture notes line by line, and a dictionary as encoder."""
 
 import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # cleaning should not pay for torch
+if TYPE_CHECKING:  # cleaning does not need torch
     from torch import Tensor
 
 PREFIXES = ("- ", "\u2013\u00a0", "\u2014 ", "-- ")
-LATIN = "abcdefghjklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZÇÉÊÔÜßàáâäçèéêëíîïòóôöùúûüýœ"  # small i is missing
+LATIN = "abcdefghjklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZÇÉÊÔÜßàáâäçèéêëíîïòóôöùúûüýœ"  # i is missing
 OTHER = "\u0457\u0463"  # yi, yat
 GREEK = "".join(map(chr, [*range(0x0370, 0x0400), *range(0x1F00, 0x2000)]))
 FOREIGN = set(LATIN + OTHER + GREEK)
@@ -16,7 +16,7 @@ EXCLUDE = set("_`|~§*#0123456789\t\u0001\u007f«»½\u040c€№¾=()[]{}°<>�
 
 
 def clean_lines(text: str) -> str:
-    """Clean one work by the notes' rules, line by line."""
+    """Clean one work by the rules of the lecture notes, line by line."""
     cleaned = []
     for line in io.StringIO(text, newline=None):
         line = line.lstrip()
@@ -34,7 +34,7 @@ def clean_lines(text: str) -> str:
 
 
 def encode(text: str, chars: Sequence[str]) -> "Tensor":
-    """Text of n characters -> (n,) int64 ids, the places of its characters in `chars`."""
+    """Text of n characters -> (n,) int64 ids: the positions of its characters in `chars`."""
     import torch
 
     ids = {char: index for index, char in enumerate(chars)}

@@ -1,22 +1,30 @@
-"""The benchmarks compare like with like, and report what they measured; nothing here is timed."""
+"""Both sides of a benchmark compute the same, and the report shows what was measured; nothing here is timed."""
 
 import json
+import os
+import socket
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from imports import ROOT
+from typer.testing import CliRunner
 
-from bench import report
+from bench import __main__ as bench_main
+from bench import corpora, job, pipeline, report
 from bench.__main__ import ROWS
 from bench.job import JOBS
-from bench.measure import Outcome, alternate, job
+from bench.measure import Outcome, alternate
+from bench.measure import job as run_job
 from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines, encode
 from bench.rows import Goal, Measured, Row, Side
 from bukva.base.errors import BukvaError
 from bukva.corpus.cleaning import clean
+from bukva.corpus.sources import registry
 from bukva.tokenizers.char import CharTokenizer
 
 SAMPLE = sorted((ROOT / "data" / "sample").rglob("*.txt"))
@@ -28,7 +36,9 @@ texts = st.lists(pieces | st.characters(exclude_categories=["Cs"]), max_size=40)
 
 
 def bench(*arguments):
-    return subprocess.run([sys.executable, "-m", "bench", *arguments], cwd=ROOT, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "bench", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
 def row(name="some", *goals):
@@ -40,99 +50,223 @@ def recorded(name, value):
     return report.record(row(name), Measured({"ratio": value}, side, side, (f"{name}: a note",)), seconds=1.0)
 
 
-# ---- the plain side does what ours does
+# ---- both sides compute the same
 
 
 @given(texts)
 @example("")
 @example("- ")
 @example("--  /*/\r\r\n//*/ / \n- -- ж")
-def test_the_plain_cleaner_gives_our_text(text):
+def test_the_plain_cleaner_returns_our_text(text):
     assert clean_lines(text) == clean(text, "notes")[0]
 
 
 @pytest.mark.parametrize("work", SAMPLE, ids=lambda path: path.stem)
-def test_the_plain_cleaner_gives_our_text_of_the_embedded_corpus(work):
+def test_the_plain_cleaner_returns_our_text_of_the_embedded_corpus(work):
     text = work.read_bytes().decode()
     assert clean_lines(text) == clean(text, "notes")[0]
 
 
-def test_the_plain_encoder_gives_our_ids():
+def test_the_plain_encoder_returns_our_ids():
     text = SAMPLE[0].read_text(encoding="utf-8")
-    tokenizer = CharTokenizer.of([text])
+    tokenizer = CharTokenizer.train([text])
     assert encode(text, tokenizer.chars).tolist() == tokenizer.encode(text).tolist()
 
 
 # ---- processes
 
 
-def test_a_job_gives_its_numbers_with_seconds_and_memory(tmp_path):
+def test_a_job_returns_its_values_with_seconds_and_memory(tmp_path):
     for folder, name in (("prose/Толстой", "б.txt"), ("poems/Пушкин", "а.txt")):
         (tmp_path / "clean" / folder).mkdir(parents=True)
         (tmp_path / "clean" / folder / name).write_text("да и нет\n", encoding="utf-8")
-    outcome = job("clean-plainly", raw=tmp_path / "clean", clean=tmp_path / "again")
+    outcome = run_job("clean-plain", raw=tmp_path / "clean", clean=tmp_path / "again")
     assert 0 < outcome.values["seconds"] < outcome.seconds
     assert outcome.peak_bytes > 1e6
     assert (tmp_path / "again/prose/Толстой/б.txt").read_text(encoding="utf-8") == "да и нет\n"
 
 
-def test_a_job_that_fails_is_the_last_line_it_told(tmp_path):
+def test_a_job_that_fails_is_reported_by_the_last_line_of_its_traceback(tmp_path):
     with pytest.raises(BukvaError, match=r"bench\.job clean .*: FileNotFoundError: .*documents\.csv"):
-        job("clean", raw=tmp_path, clean=tmp_path / "clean")
+        run_job("clean", raw=tmp_path, clean=tmp_path / "clean")
+
+
+def test_a_mistake_in_the_input_of_a_job_is_its_sentence_without_the_way_back(tmp_path, monkeypatch):
+    (tmp_path / "tinyshakespeare.txt").write_text("another text")
+    monkeypatch.setenv("BUKVA_MIRROR", str(tmp_path))
+    with pytest.raises(BukvaError) as error:
+        run_job("download", corpus="tinyshakespeare", raw=tmp_path / "raw")
+    assert str(error.value).startswith(f"{tmp_path}/tinyshakespeare.txt: its SHA-256 is ")
+    assert "To go back" not in str(error.value)
 
 
 def test_sides_take_turns():
-    cos_sin = []
-    ours, theirs = alternate(
-        2, lambda: cos_sin.append("ours") or Outcome(1, 1), lambda: cos_sin.append("theirs") or Outcome(2, 1)
+    turns = []
+    ours, plain = alternate(
+        2, lambda: turns.append("ours") or Outcome(1, 1), lambda: turns.append("plain") or Outcome(2, 1)
     )
-    assert cos_sin == ["ours", "theirs", "ours", "theirs"]
-    assert ([each.seconds for each in ours], [each.seconds for each in theirs]) == ([1, 1], [2, 2])
+    assert turns == ["ours", "plain", "ours", "plain"]
+    assert ([each.seconds for each in ours], [each.seconds for each in plain]) == ([1, 1], [2, 2])
 
 
-def test_what_measures_stays_light():
+def test_the_measuring_process_imports_no_large_library():
     loaded = "import sys, bench.__main__; sys.exit(bool({'torch', 'numpy', 'pandas', 'mlflow'} & set(sys.modules)))"
     environment = {"PYTHONPATH": str(ROOT / "src")}
     assert subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, env=environment).returncode == 0
 
 
+# ---- rows that cannot be measured
+
+
+@pytest.fixture
+def run_rows(tmp_path, monkeypatch):
+    """Measure these rows by the command, with reports in tmp_path; returns what typer's runner returns."""
+    monkeypatch.setattr(bench_main, "REPORTS", tmp_path)
+
+    def run(*rows):
+        monkeypatch.setattr(bench_main, "ROWS", {one.name: one for one in rows})
+        return CliRunner().invoke(bench_main.app, [])
+
+    return run
+
+
+def broken_row(name, sentence):
+    def measure(_):
+        raise BukvaError(sentence)
+
+    return Row(name, f"{name} thing", "s", (Goal("ratio", "x"),), measure)
+
+
+def measured_row(name):
+    return Row(name, f"{name} thing", "s", (Goal("ratio", "x"),), lambda _: Measured({"ratio": 9.0}))
+
+
+def test_rows_that_fail_do_not_stop_the_others_and_are_listed_at_the_end(run_rows, tmp_path):
+    done = run_rows(
+        broken_row("clean", "a.txt: no connection."),
+        measured_row("start"),
+        broken_row("growth", "a.txt: no connection."),
+        broken_row("data", "b.txt: no mirror."),
+        measured_row("idle"),
+    )
+    assert done.exit_code == 1
+    assert done.stderr.splitlines() == [
+        "    not measured: a.txt: no connection.",
+        "    not measured: the same reason as for row clean",
+        "    not measured: b.txt: no mirror.",
+    ]
+    assert str(done.exception) == (
+        "bench: not measured: clean, growth, data; the reason is printed below each row above."
+    )
+    assert "[5/5] idle: idle thing ...\n    9x; took 0 s\n" in done.stdout
+    assert list(json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))["rows"]) == ["start", "idle"]
+
+
+def test_a_run_without_any_result_writes_no_report(run_rows, tmp_path):
+    done = run_rows(broken_row("clean", "a.txt: no connection."))
+    assert (done.exit_code, [*tmp_path.iterdir()]) == (1, [])
+
+
+def test_a_run_without_a_failure_ends_with_its_table(run_rows):
+    done = run_rows(measured_row("start"), measured_row("idle"))
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+@pytest.fixture
+def empty_mirror(monkeypatch):
+    """A mirror on loopback that answers 404, and no other network."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_error(404)
+
+        def log_message(self, *_):
+            pass
+
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        refused = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        monkeypatch.setenv("BUKVA_MIRROR", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("https_proxy", refused)
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        monkeypatch.setattr("bukva.corpus.fetching.BACKOFF_SECONDS", 0)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("corpus", ["tinyshakespeare", "ruslit"])
+def test_a_file_that_cannot_be_downloaded_is_named_with_the_mirror_that_could_provide_it(
+    corpus, tmp_path, empty_mirror, capsys
+):
+    file = registry()[corpus].file
+    job.main("download", json.dumps({"corpus": corpus, "raw": str(tmp_path / "raw")}))
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error.startswith(registry()[corpus].url)
+    assert error.endswith(f" set BUKVA_MIRROR to a folder that contains {file}.")
+    assert "\n" not in error
+
+
+def test_a_download_that_failed_is_not_repeated(tmp_path, monkeypatch):
+    attempts = []
+
+    def fail(name, **_):
+        attempts.append(name)
+        raise BukvaError("no connection.")
+
+    monkeypatch.setattr(corpora, "job", fail)
+    for _ in range(2):
+        with pytest.raises(BukvaError, match="no connection"):
+            corpora.fetched(tmp_path, "ruslit")
+    assert attempts == ["download"]
+
+
+def test_the_row_data_without_a_mirror_names_the_file_that_it_needs(tmp_path, monkeypatch):
+    monkeypatch.delenv("BUKVA_MIRROR", raising=False)
+    with pytest.raises(BukvaError) as error:
+        pipeline.data(tmp_path)
+    assert str(error.value) == (
+        f"no mirror to download from; set BUKVA_MIRROR to a folder that contains {registry()['ruslit'].file}."
+    )
+
+
 # ---- rows and their report
 
 
-def test_an_unknown_row_is_one_sentence_that_names_the_rows():
+def test_an_unknown_row_is_an_error_that_names_the_rows():
     done = bench("clean", "speed")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"bench: no row is called speed; the rows are {', '.join(ROWS)}.\n"
+    assert done.stderr == f"bench: unknown row speed; use {', '.join(ROWS)}.\n"
 
 
 def test_the_rows_can_be_listed():
     assert [line.split()[0] for line in bench("--list").stdout.splitlines()] == list(ROWS)
 
 
-def test_every_name_is_one_word_and_stands_once():
+def test_every_row_and_job_has_a_name_of_its_own_of_one_word():
     assert all(" " not in name for name in [*ROWS, *JOBS])
-    from bench import models, pipeline, text
-
-    assert len(ROWS) == sum(len(module.ROWS) for module in (models, text, pipeline))
-    assert len(JOBS) == sum(len(module.JOBS) for module in (models, text))
+    assert len(ROWS) == sum(len(module.ROWS) for module in bench_main.MODULES)
+    assert len(JOBS) == sum(len(module.JOBS) for module in job.MODULES)
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(7.9, "no"), (8, "yes"), (14.9, "yes"), (15, "aim")])
-def test_a_ratio_is_met_from_its_bound_on(value, verdict):
+def test_a_ratio_is_met_at_its_bound_and_above(value, verdict):
     assert Goal("ratio", "x", 8, 15).verdict(value) == verdict
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(20.1, "no"), (20, "yes"), (12.1, "yes"), (12, "aim")])
-def test_seconds_are_met_up_to_their_bound(value, verdict):
+def test_seconds_are_met_at_their_bound_and_below(value, verdict):
     assert Goal("seconds", "s", 20, 12, less_is_better=True).verdict(value) == verdict
 
 
-def test_what_is_only_reported_is_neither_met_nor_missed():
+def test_a_score_without_a_bound_is_neither_met_nor_missed():
     assert Goal("ratio", "x").verdict(3) == ""
     assert Goal("memory", "MB", 300, less_is_better=True).verdict(1) == "yes"
 
 
-def test_a_side_is_its_median_and_its_spread():
+def test_a_side_is_recorded_with_its_median_and_its_spread():
     side = recorded("clean", 2.0)["ours"]
     assert (side["lowest"], side["median"], side["highest"], side["runs"], side["peak_mb"]) == (1.0, 2.0, 8.0, 3, 123.0)
 
@@ -147,7 +281,7 @@ def test_the_table_shows_every_score_of_a_row():
     assert any(line.startswith("- `make bench ONLY=clean`: 1 min 01 s, at ") for line in lines)
 
 
-def test_a_run_of_some_rows_replaces_only_these(tmp_path):
+def test_a_run_of_some_rows_replaces_only_those(tmp_path):
     order = ["clean", "data", "start"]
     first = report.merge(
         tmp_path / "bench.json", {"start": recorded("start", 1.0), "clean": recorded("clean", 2.0)}, order
@@ -162,7 +296,7 @@ def test_a_run_of_some_rows_replaces_only_these(tmp_path):
     assert "- clean: a note" in (tmp_path / "bench.md").read_text(encoding="utf-8").splitlines()
 
 
-def test_rows_of_another_machine_and_rows_that_are_none_any_more_go(tmp_path):
+def test_rows_of_another_machine_and_rows_that_were_removed_are_dropped(tmp_path):
     report.save(report.merge(tmp_path / "bench.json", {"clean": recorded("clean", 2.0)}, ["clean"]), tmp_path)
     fresh = {"start": recorded("start", 1.0)}
     assert list(report.merge(tmp_path / "bench.json", fresh, ["start"])["rows"]) == ["start"]
