@@ -3,6 +3,8 @@
 No stage depends on this module: editing a help text reruns nothing.
 """
 
+from bukva.pipeline.stages import trained_models
+
 HELP = {
     "raw": "Folder of works as they were found: category/author/work.txt, documents.csv.",
     "clean": "Folder of cleaned works, laid out like raw.",
@@ -11,12 +13,22 @@ HELP = {
     "vocab": "vocab.json: the vocabulary.",
     "split": "Folder of train.npy, val.npy and test.npy.",
     "split_report": "JSON: characters per split, category and author.",
-    "bigram": "Folder of the bigram: config, vocabulary, best, initial and counted tables.",
-    "bigram_curve": "CSV: the losses of the bigram by step.",
-    "gpt": "Folder of the GPT: config, vocabulary, best and initial weights.",
-    "gpt_curve": "CSV: the losses of the GPT by step.",
     "metrics": "JSON: scores, baselines, the window rule.",
     "losses": "PNG: the losses of the models by step.",
     "attention": "Folder of figures of attention in the GPT, and their numbers.",
     "samples": "Markdown: what the models write after each prompt.",
 }
+
+
+def help_of(path: str) -> str:
+    """The help of a path of dvc.yaml.
+
+    Raises:
+        KeyError: it has none.
+    """
+    for name, model in trained_models().items():
+        if path == name:
+            return f"Folder of the {model.label}: config, vocabulary, best and initial weights."
+        if path == f"{name}_curve":
+            return f"CSV: the losses of the {model.label} by step."
+    return HELP[path]

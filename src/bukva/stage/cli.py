@@ -10,7 +10,7 @@ import typer
 
 from bukva.base.errors import sentence_for
 from bukva.durability.parent import end_with_dvc
-from bukva.stage.arguments import HELP
+from bukva.stage.arguments import help_of
 
 STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 
@@ -42,6 +42,6 @@ def call(app: typer.Typer) -> None:
 def _with_help(main: Callable[..., None]) -> Callable[..., None]:
     """The function with the help of bukva.stage.arguments for each of its paths."""
     main.__annotations__ |= {
-        name: Annotated[Path, typer.Argument(help=HELP[name])] for name in inspect.signature(main).parameters
+        name: Annotated[Path, typer.Argument(help=help_of(name))] for name in inspect.signature(main).parameters
     }
     return main
