@@ -161,7 +161,7 @@ ROWS = (
     Row(
         "two-pipelines",
         "two pipelines at once in one repository",
-        "dvc repro beside a dvc repro that trains: DVC refuses it and says why, nothing is mixed",
+        "dvc repro beside a dvc repro that trains: DVC refuses it and prints why, nothing is mixed",
         disturb.run_two_pipelines,
         1,
     ),

@@ -1,4 +1,4 @@
-"""A `python` that runs a stage and kills it, or fails its writes, where CHAOS says.
+"""A `python` that runs a stage, and kills it or fails its writes at the point that CHAOS names.
 
 A folder with a program called `python` comes first on the PATH of DVC. That program runs this file with the arguments
 of the real one, so stages contain no code for being killed. CHAOS is STAGE:OPERATION:COUNT, for example
