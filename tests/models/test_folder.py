@@ -108,13 +108,13 @@ def test_the_folder_holds_the_documented_files_and_no_pickle(folder):
 @pytest.mark.parametrize("chars", [["а"], list("абвгде"), []])
 def test_a_vocabulary_of_another_size_is_an_error(folder, chars):
     (folder / "vocab.json").write_text(json.dumps({"chars": chars}))
-    with pytest.raises(BukvaError, match=rf"vocab.json has {len(chars)} characters, config.json says 5"):
+    with pytest.raises(BukvaError, match=rf"vocab.json has {len(chars)} characters, but config.json has 5"):
         load_model(folder)
 
 
 def test_a_vocabulary_of_other_characters_is_an_error(folder):
     (folder / "vocab.json").write_text(json.dumps({"chars": list("абвгж")}))
-    with pytest.raises(BukvaError, match=r"vocab.json holds other characters than those the model has learned"):
+    with pytest.raises(BukvaError, match=r"vocab.json holds other characters than those the model was trained on"):
         load_model(folder)
 
 
@@ -324,7 +324,7 @@ def test_a_missing_file_is_an_error_and_the_other_weights_still_load(folder):
 @pytest.mark.parametrize("values", [{"dropout": 0.5}, {"activation": "relu"}, {"n_head": 2}])
 def test_an_edited_config_is_an_error_even_where_all_shapes_agree(folder, values):
     edit(folder / "config.json", **values)
-    with pytest.raises(BukvaError, match=r"best.safetensors: was not learned with the config.json beside it"):
+    with pytest.raises(BukvaError, match=r"best.safetensors: was not trained with the config.json beside it"):
         load_model(folder)
 
 

@@ -67,7 +67,7 @@ def test_random_windows_start_anywhere_as_likely():
 
 
 def test_a_text_without_a_window_is_refused():
-    with pytest.raises(ValueError, match="5 characters hold no window of 5"):
+    with pytest.raises(ValueError, match="5 characters are too few for a window of 5"):
         windows(n=T)
 
 

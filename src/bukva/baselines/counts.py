@@ -1,7 +1,7 @@
 """Baselines that are counted: uniform, unigram and exact bigram, in closed form.
 
 Counted on train. On train the counts are used as they are (no table of that order has a lower loss); on val and test
-one is added to each, because a pair that train lacks would cost infinitely many bits.
+one is added to each, because a pair that train lacks has infinitely many bits without it.
 """
 
 import numpy as np

@@ -19,7 +19,7 @@ from bukva.durability.packing import pack, unpack
 from bukva.pipeline.fingerprints import Fingerprint, differences
 
 KEPT = 2
-SECONDS = 30.0  # between checkpoints, unless BUKVA_CHECKPOINT_SECONDS says otherwise
+SECONDS = 30.0  # between checkpoints, unless BUKVA_CHECKPOINT_SECONDS is set
 MAX_BYTES = 4 << 30  # of all trainings together; those that were interrupted longest ago are removed first
 DIGITS = 16  # of a digest, in the name of a file
 
@@ -49,13 +49,13 @@ class Checkpoints:
         return self.folder.name
 
     def __bool__(self) -> bool:
-        """Whether there is one to resume from, as far as names tell."""
+        """Whether there is a file to resume from; it may be damaged."""
         return bool(self._files())
 
     def write(self, step: int, state: Any) -> bool:
         """Write the state after `step` updates and remove older checkpoints; returns whether that succeeded.
 
-        A full disk costs the training its checkpoint, which is reported once, and never the training.
+        A checkpoint that cannot be written is reported once, and training continues.
         """
         try:
             if not self._is_ours():
@@ -71,7 +71,7 @@ class Checkpoints:
         self.step, self._reported = step, ""
         for old in self._files()[:-KEPT]:
             old.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # another process may be removing some, too
+        with contextlib.suppress(OSError):  # another process may remove some at the same time
             _make_room(self.folder)
         return True
 

@@ -1,6 +1,6 @@
 """Where checkpoints are, and when they are removed: as soon as dvc.lock has what the training made.
 
-Until then a kill would have DVC delete the outputs and run the stage again. So a finished training leaves its last
+If the stage is killed before that, DVC deletes the outputs and runs it again. So a finished training leaves its last
 checkpoint to a process that waits for DVC (python -m bukva.durability.cleanup), and the stages after a training remove
 what that process could not. Without torch, because light processes import it.
 """
@@ -52,7 +52,7 @@ def forget(params: Params) -> None:
 def finish(stage: str, curve: Path, folder: Path) -> None:
     """The outputs of a training are written: remove its checkpoints as soon as DVC has recorded them."""
     parent = dvc()
-    if parent is None:  # run by hand: nothing will record them
+    if parent is None:  # the stage was run without DVC, which will not record them
         shutil.rmtree(folder, ignore_errors=True)
         return
     md5 = hashlib.md5(curve.read_bytes(), usedforsecurity=False).hexdigest()  # DVC's choice
@@ -63,7 +63,7 @@ def finish(stage: str, curve: Path, folder: Path) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # out of reach of Ctrl-C
+            start_new_session=True,  # not in the process group that Ctrl-C ends
         )
 
 
@@ -91,7 +91,7 @@ def wait(stage: str, folder: Path, pid: int) -> None:
 
 
 def _version(file: Path) -> tuple[int, int] | None:
-    """Changes when the file does."""
+    """A value that changes when the file does; None without a file."""
     try:
         return file.stat().st_mtime_ns, file.stat().st_size
     except OSError:

@@ -1,6 +1,6 @@
 """The DVC that runs this stage, and the end of a stage whose DVC is gone.
 
-A DVC that is killed leaves its stage running: nothing waits for the result, and the next `dvc repro` would run a second
+A DVC that is killed leaves its stage running: nothing waits for the result, and the next `dvc repro` starts a second
 process that writes the same files. So a stage ends when its DVC does, as after SIGTERM: a training saves first.
 """
 
@@ -25,7 +25,7 @@ def end_with_dvc() -> None:
 
 
 def dvc() -> "psutil.Process | None":
-    """The DVC that runs this process as a stage, past a shell or torch's launcher; None when run by hand."""
+    """The DVC that runs this process as a stage, past a shell or torch's launcher; None when DVC did not start it."""
     import psutil
 
     if "DVC_STAGE" not in os.environ:
@@ -47,8 +47,8 @@ def _watch() -> None:
 def _ancestors() -> "list[tuple[psutil.Process, int]]":
     """This process and those above it up to DVC, each with its parent's pid, which changes when the parent ends.
 
-    Of several processes that train together each watches its launcher only, which passes on what ends it: a second
-    signal would end them without saving.
+    Of several processes that train together each watches its launcher only, which passes on its signal: a second
+    one ends them without saving.
     """
     import psutil
 

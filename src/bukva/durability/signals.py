@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM, as requests to stop that let a training finish its update and save."""
+"""SIGINT and SIGTERM as requests to stop, which let a training finish its update and save."""
 
 import contextlib
 import signal
@@ -8,7 +8,7 @@ from types import FrameType
 
 
 class StopSignal:
-    """The signal that asked this process to stop, or 0. A second one ends it at once."""
+    """The signal that requested a stop, or 0. A second one ends the process at once."""
 
     def __init__(self) -> None:
         self.signal = 0

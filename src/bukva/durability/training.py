@@ -1,4 +1,4 @@
-"""Restore, save, finish: a training that can be ended at any instant and continues where it was."""
+"""Restore, save, finish: a training that may end at any moment resumes from its last checkpoint."""
 
 import math
 import sys
@@ -37,7 +37,7 @@ class Durability:
 
     Args:
         checkpoints: where states are saved.
-        stop: whether a signal asked to stop; then the update at hand is finished and saved.
+        stop: whether a signal requested a stop; then the current update is finished and saved.
     """
 
     def __init__(self, checkpoints: Checkpoints, stop: StopSignal) -> None:
@@ -65,12 +65,12 @@ class Durability:
         return f"the last good checkpoint, of step {self.checkpoints.step}, has the best weights, of step {best_step}"
 
     def on_start(self, state: State) -> None:  # noqa: ARG002 (all callbacks are called alike)
-        """A restored state needs no checkpoint at once."""
+        """A restored state is on disk already: save the next one when it is time."""
         if self.checkpoints.step is not None:
             self._saved_at = time.monotonic()
 
     def on_update(self, state: State, progress: Progress) -> None:
-        """Save when it is time, or when a signal asks to stop, which this passes on to the loop."""
+        """Save when it is time, or when a signal has requested a stop, which this passes on to the loop."""
         stopping = bool(self.stop.signal)
         if stopping or time.monotonic() - self._saved_at >= self.checkpoints.seconds:
             self.save(state, progress.learning_rate)
@@ -87,10 +87,10 @@ class Durability:
 
 
 def restore(state: State, checkpoints: Checkpoints, rank: int, broadcast: Callable[[bytes], bytes]) -> None:
-    """Put a new state to where the last checkpoint was saved, in every process of a training.
+    """Replace a new state by that of the last checkpoint, in every process of a training.
 
     Args:
-        state: as it starts.
+        state: before the first update.
         checkpoints: rank 0 reads the last good one.
         rank: the number of this process.
         broadcast: gives all processes the bytes that rank 0 holds.

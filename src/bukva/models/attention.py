@@ -3,8 +3,8 @@
 Letters in the shape comments, here and nowhere redefined:
 
     B   sequences in the batch          nh  heads
-    T   positions that ask (queries)    hs  channels of one head, C / nh
-    S   positions that answer (keys)    C   channels of the residual stream, n_embd
+    T   positions of the queries        hs  channels of one head, C / nh
+    S   positions of the keys           C   channels of the residual stream, n_embd
 
 Sources: the lecture notes (one head, the mask, the scale, many heads as one tensor, memory); Vaswani et al. 2017,
 "Attention Is All You Need" (the scaled dot product, equation 1; many heads, section 3.2.2); Su et al. 2021, "RoFormer"
@@ -28,19 +28,19 @@ def attention_scores(q: Tensor, k: Tensor) -> Tensor:
 
 
 def causal_mask(T: int, S: int, device: torch.device | None = None) -> Tensor:
-    """(T, S), True where query t may look at key s; the T queries are the last T of the S positions."""
+    """(T, S), True where query t sees key s; the T queries are the last T of the S positions."""
     return torch.ones(T, S, dtype=torch.bool, device=device).tril(diagonal=S - T)
 
 
 def attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """How much each query looks at each key: (..., T, S) scores -> (..., T, S), rows sum to 1."""
+    """How much of each value each query takes: (..., T, S) scores -> (..., T, S), rows sum to 1."""
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
     return scores.softmax(dim=-1)
 
 
 def rotate(x: Tensor, cos_sin: Tensor) -> Tensor:
-    """Turn each pair of channels of (..., T, hs) by the angle of its position: distances become angles."""
+    """Rotate each pair of channels of (..., T, hs) by the angle of its position: distances become angles."""
     cos, sin = cos_sin.to(x.dtype)  # (T, hs) each
     other = x.roll(x.shape[-1] // 2, dims=-1)  # channel i is paired with channel i + hs / 2
     return torch.addcmul(x * cos, other, sin)
@@ -49,7 +49,7 @@ def rotate(x: Tensor, cos_sin: Tensor) -> Tensor:
 def rotary_cos_sin(start: int, stop: int, hs: int, device: torch.device | None = None) -> Tensor:
     """(2, T, hs) cosines and signed sines of the angles of the positions start ... stop - 1, for `rotate`.
 
-    Of a position's hs / 2 angles the fastest makes one turn in 2 pi characters.
+    A position has hs / 2 angles; the fastest one makes a full rotation in 2 pi characters.
     """
     frequencies = 10_000.0 ** -(torch.arange(hs // 2, device=device) / (hs // 2))  # (hs / 2,)
     angles = torch.arange(start, stop, device=device)[:, None] * frequencies  # (T, hs / 2)
@@ -57,34 +57,34 @@ def rotary_cos_sin(start: int, stop: int, hs: int, device: torch.device | None =
     return torch.stack([torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)])
 
 
-# ---- two ways to attend
+# ---- the kernels: two implementations of one function
 
 
 class Kernel(Protocol):
-    """What all ways to attend have in common: (..., T, hs), two of (..., S, hs) -> (..., T, hs)."""
+    """The signature of all kernels: (..., T, hs), two of (..., S, hs) -> (..., T, hs)."""
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor: ...
 
 
 def explain(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> tuple[Tensor, Tensor]:
-    """The lecture's attention, every step in sight: the averages (..., T, hs) and their weights (..., T, S)."""
+    """The attention of the lecture notes, step by step: the averages (..., T, hs), their weights (..., T, S)."""
     mask = causal_mask(q.shape[-2], k.shape[-2], q.device) if causal else None
     weights = attention_weights(attention_scores(q, k), mask)  # (..., T, S)
     return F.dropout(weights, dropout) @ v, weights
 
 
 def attend_explicit(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
-    """A weighted average of the values; `explain` gives the weights too."""
+    """A weighted average of the values; `explain` returns the weights too."""
     return explain(q, k, v, causal=causal, dropout=dropout)[0]
 
 
 def attend_fused(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
     """The same function without storing the (T, S) weights; equal to attend_explicit by test."""
-    learns = torch.is_grad_enabled()
-    if q.device.type == "cpu" and (dropout or (learns and q.dtype == torch.bfloat16)):  # where torch's kernel is slow
+    training = torch.is_grad_enabled()
+    if q.device.type == "cpu" and (dropout or (training and q.dtype == torch.bfloat16)):  # where torch's kernel is slow
         return kernels.tiled_attention(q, k, v, causal=causal, dropout=dropout)
     T, S = q.shape[-2], k.shape[-2]
-    # is_causal aligns its triangle to the first key, and our queries are the last ones; one alone may look at all
+    # is_causal aligns its triangle to the first key, and these queries are the last ones; a single one sees all keys
     square = causal and T == S
     mask = causal_mask(T, S, q.device) if causal and 1 < T < S else None
     with torch.autocast(q.device.type, enabled=False):
@@ -101,17 +101,17 @@ ATTEND: dict[str, Kernel] = {"explicit": attend_explicit, "fused": attend_fused}
 class LayerCache:
     """The keys and values of one layer for the positions so far, so that a new character costs one position.
 
-    Holds `size` positions of (B, nh, hs) and never more: positions are part of a key, so that what no longer fits
-    cannot be shifted out (see bukva.generation.sampling for what happens then).
+    Holds at most `size` positions of (B, nh, hs). The oldest cannot be shifted out, because a key depends on its
+    position (bukva.generation.sampling recomputes a full cache).
     """
 
     def __init__(self, size: int) -> None:
         self.size, self.length = size, 0
-        self._k: Tensor | None = None  # (B, nh, size, hs), made when the first keys tell the shape
+        self._k: Tensor | None = None  # (B, nh, size, hs), made when the first keys show the shape
         self._v: Tensor | None = None
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Take (B, nh, T, hs) new keys and values; return those of all positions so far, (B, nh, S, hs).
+        """Add (B, nh, T, hs) new keys and values; returns those of all positions so far, (B, nh, S, hs).
 
         Raises:
             ValueError: they do not fit.
@@ -130,10 +130,10 @@ class LayerCache:
 
 
 class Attention(nn.Module):
-    """Multi-head attention: n_head = 1 is the lecture's single head.
+    """Multi-head attention: n_head = 1 is the single head of the lecture notes.
 
-    causal=True is the decoder's mask, causal=False the encoder; a memory makes it cross-attention. qk_norm
-    bounds the scores. `attend` is the kernel, and may be exchanged for another of its kind.
+    causal=True is the mask of a decoder, causal=False is an encoder; a memory makes it cross-attention. qk_norm bounds
+    the scores. `attend` is the kernel, and may be replaced by any other Kernel.
     """
 
     def __init__(
@@ -161,19 +161,19 @@ class Attention(nn.Module):
         cos_sin: Tensor | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """What each position of x learns from those it may look at.
+        """Attention of the positions of x to those of memory, or of x itself.
 
         Args:
-            x: (B, T, C), who asks.
-            memory: (B, S, C), who answers; x itself when there is none.
-            cos_sin: (2, T, hs) of `rotary_cos_sin`, by which queries and keys are rotated, for rotary positions.
-            cache: the positions before x, to which those of x are added.
+            x: (B, T, C), gives the queries.
+            memory: (B, S, C), gives keys and values; x does when it is None.
+            cos_sin: (2, T, hs) of `rotary_cos_sin`, for rotary positions; queries and keys are rotated by it.
+            cache: keys and values of the positions before x; those of x are added.
 
         Returns:
             (B, T, C).
         """
-        q, k, v = (self.split_heads(part) for part in self.project(x, memory))  # (B, nh, T, hs), (B, nh, S, hs) twice
-        if self.qk_norm:  # all of one length, so that what counts is where they point
+        q, k, v = map(self.split_heads, self.project(x, memory))  # (B, nh, T, hs), (B, nh, S, hs) twice
+        if self.qk_norm:  # all have the same length, so that only directions matter
             q, k = kernels.unit_mean_square(q), kernels.unit_mean_square(k)
         if cos_sin is not None:
             q, k = rotate(q, cos_sin), rotate(k, cos_sin)
@@ -188,15 +188,15 @@ class Attention(nn.Module):
         if memory is None:
             return self.qkv(x).chunk(3, dim=-1)  # self-attention: one product for all three
         C = x.shape[-1]
-        ask, answer = self.qkv.weight.split([C, 2 * C])  # cross-attention: the same rows, two products
-        ask_bias, answer_bias = (None, None) if self.qkv.bias is None else self.qkv.bias.split([C, 2 * C])
-        return F.linear(x, ask, ask_bias), *F.linear(memory, answer, answer_bias).chunk(2, dim=-1)
+        q_weight, kv_weight = self.qkv.weight.split([C, 2 * C])  # cross-attention: the same rows, two products
+        q_bias, kv_bias = (None, None) if self.qkv.bias is None else self.qkv.bias.split([C, 2 * C])
+        return F.linear(x, q_weight, q_bias), *F.linear(memory, kv_weight, kv_bias).chunk(2, dim=-1)
 
     def split_heads(self, x: Tensor) -> Tensor:
-        """(B, T, C) -> (B, nh, T, hs): heads are one more batch axis, so they never talk either."""
+        """(B, T, C) -> (B, nh, T, hs): heads are one more batch axis, so they are independent of each other."""
         return x.unflatten(-1, (self.n_head, -1)).transpose(1, 2)
 
     @staticmethod
     def join_heads(x: Tensor) -> Tensor:
-        """(B, nh, T, hs) -> (B, T, C): the heads' answers side by side."""
+        """(B, nh, T, hs) -> (B, T, C): the outputs of the heads side by side."""
         return x.transpose(1, 2).flatten(2)

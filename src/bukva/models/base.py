@@ -37,7 +37,7 @@ class Config(Protocol):
 class HiddenLayers:
     """Linear layers of one shape between hidden channels, one of each block.
 
-    n_stacked: how many matrices lie one below the other in each weight (three in `qkv`); Muon treats each by itself.
+    n_stacked: how many matrices are stacked in the rows of each weight (three in `qkv`); Muon updates each separately.
     """
 
     layers: Sequence[nn.Linear]

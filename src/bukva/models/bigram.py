@@ -1,7 +1,7 @@
 """The bigram: the next character from the last one alone.
 
 The lecture notes learn the logits of every pair by gradient descent. Counting the pairs (bukva.baselines.counts) gives
-the same table exactly, so the distance of the learned table from the counted one checks the whole training code.
+the same table exactly, so the difference between the learned and the counted table checks the whole training code.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Bigram(LanguageModel):
         self.config = config
         self.table = nn.Embedding(config.vocab_size, config.vocab_size)
 
-    def forward(self, ids: Tensor, caches: "list[LayerCache] | None" = None) -> Tensor:  # noqa: ARG002 (there is no past)
+    def forward(self, ids: Tensor, caches: "list[LayerCache] | None" = None) -> Tensor:  # noqa: ARG002 (nothing is cached)
         """(B, T) ids -> (B, T, V) logits."""
         return self.table(ids)
 

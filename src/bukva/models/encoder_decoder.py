@@ -1,4 +1,4 @@
-"""The notes' other half: an encoder that reads all of a text, and a decoder that writes another about it.
+"""The encoder-decoder: an encoder reads a whole text, and a decoder that attends to it writes another one.
 
 Source: the lecture notes, on translation; Vaswani et al. 2017, figure 1.
 """
@@ -10,7 +10,7 @@ from bukva.models.transformer import Transformer, TransformerConfig
 
 
 class EncoderDecoder(nn.Module):
-    """Two stacks of the same blocks: one without a mask over the source, one with it over the target and a memory."""
+    """Two stacks of the same blocks: one without a mask for the source; one with a mask and a memory for the target."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class EncoderDecoder(nn.Module):
 
     @torch.inference_mode()
     def translate(self, source: Tensor, start: int, n_chars: int) -> Tensor:
-        """(B, S) ids to read -> (B, n_chars) ids, the likeliest one by one; `start` is the id that opens a target.
+        """(B, S) ids to read -> (B, n_chars) ids, each the likeliest; `start` is the id that opens a target.
 
         The model must be in evaluation mode.
         """

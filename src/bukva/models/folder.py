@@ -1,4 +1,4 @@
-"""A trained model on disk: whoever has the folder needs nothing else, and nothing in it is ever unpickled.
+"""A trained model on disk, in a folder that is complete without any other file; nothing in it is ever unpickled.
 
 config.json             which model, its shape, and the digest of its vocabulary
 vocab.json              the characters behind the ids
@@ -37,7 +37,7 @@ def save_model(folder: Path, config: Config, tokenizer: Tokenizer, weights: dict
         write_json(unfinished / "config.json", shape)
         metadata = {"config_sha256": sha256(unfinished / "config.json")}
         for name, tensors in weights.items():
-            # the format refuses two names for one memory, which tied weights have
+            # safetensors cannot save tensors that share memory, as tied weights do
             own = {key: tensor.clone() for key, tensor in tensors.items()}
             (unfinished / f"{name}.safetensors").write_bytes(save(own, metadata))
 
@@ -54,10 +54,10 @@ def load_model(
     config, digest = _load_config(folder / "config.json")
     if len(tokenizer) != config.vocab_size:
         raise BukvaError(
-            f"{folder}: vocab.json has {len(tokenizer)} characters, config.json says {config.vocab_size}; {REMEDY}"
+            f"{folder}: vocab.json has {len(tokenizer)} characters, but config.json has {config.vocab_size}; {REMEDY}"
         )
     if digest != sha256(folder / "vocab.json"):
-        raise BukvaError(f"{folder}: vocab.json holds other characters than those the model has learned; {REMEDY}")
+        raise BukvaError(f"{folder}: vocab.json holds other characters than those the model was trained on; {REMEDY}")
     tensors = _load_tensors(folder / f"{weights}.safetensors", config, sha256(folder / "config.json"))
     model = build(config)
     model.load_state_dict(tensors)
@@ -74,17 +74,17 @@ def _load_config(path: Path) -> tuple[Config, str]:
 
 
 def _load_tensors(path: Path, config: Config, config_digest: str) -> Tensors:
-    """The tensors of a file, once they are known to be those that a model of this shape has."""
+    """The tensors of a file, after a check that a model of this shape has them."""
     try:
         with safe_open(path, framework="pt") as file:
-            learned_with = (file.metadata() or {}).get("config_sha256")
+            trained_with = (file.metadata() or {}).get("config_sha256")
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise BukvaError(f"{path}: not readable as tensors ({' '.join(str(error).split())}); {REMEDY}") from None
     if mismatch := _mismatch(tensors, config):
         raise BukvaError(f"{path}: does not fit config.json beside it: {mismatch}; {REMEDY}")
-    if learned_with != config_digest:  # heads or activation may differ in tensors of the same shapes
-        raise BukvaError(f"{path}: was not learned with the config.json beside it; {REMEDY}")
+    if trained_with != config_digest:  # heads or activation may differ in tensors of the same shapes
+        raise BukvaError(f"{path}: was not trained with the config.json beside it; {REMEDY}")
     return tensors
 
 

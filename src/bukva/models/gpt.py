@@ -25,7 +25,7 @@ class GPTConfig(TransformerConfig):
 class GPT(Transformer):
     """Characters so far in, logits of the next character out.
 
-    causal=False removes the mask, so that every position sees its own target: bukva.interpret.leak shows what follows.
+    causal=False removes the mask, so that every position sees its own target: bukva.interpret.leak shows the effect.
     """
 
     config: GPTConfig

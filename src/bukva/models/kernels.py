@@ -1,8 +1,8 @@
-"""Functions that a CPU computes in fewer passes over memory than autograd's own pieces would take.
+"""Functions that a CPU computes in fewer passes over memory than autograd needs for the plain ones.
 
-At these sizes a CPU multiplies matrices faster than it fetches what lies between the products, so what counts is how
-often each activation is read and written. Each function here equals a plain one by test; each backward is derived by
-hand. GPUs have fused kernels of their own.
+At these sizes a CPU multiplies matrices faster than it reads and writes the activations between the products, so the
+time depends on how often each activation is read and written. Each function equals a plain one, by test; the backward
+passes are derived on paper. GPUs have fused kernels of their own.
 """
 
 from typing import Any
@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-QUERIES = 128  # queries of one tile: of a causal triangle, what lies beyond their last key is not computed
-WEIGHTS = 2**19  # attention weights of one tile: those of several heads at once, and still in the cache
+QUERIES = 128  # queries of one tile: of a causal triangle, keys after their last one are not computed
+WEIGHTS = 2**19  # attention weights of one tile: of several heads at once, and few enough for the cache
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
@@ -25,7 +25,7 @@ def dropout(x: Tensor, p: float) -> Tensor:
 def kept(shape: torch.Size, p: float, like: Tensor) -> Tensor:
     """A tensor of 0 with probability p (to 1/65536) and else 1 / (1 - p): from 16 random bits each.
 
-    torch.bernoulli draws as well and takes seven times as long (docs/log.md).
+    torch.bernoulli gives the same and takes seven times as long (docs/log.md).
     """
     n = shape.numel()
     bits = torch.empty(-(-n // 4), dtype=torch.int64).random_(-(2**63), None)  # 64 bits a draw
@@ -34,7 +34,7 @@ def kept(shape: torch.Size, p: float, like: Tensor) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """`dropout` while training, nothing else."""
+    """`dropout` in training, the identity in evaluation."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class _UnitMeanSquare(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Tensor:
         y, factor = ctx.saved_tensors
-        along = (dy * y).mean(dim=-1, keepdim=True)  # what would only change the length, which is fixed
+        along = (dy * y).mean(dim=-1, keepdim=True)  # this component only changes the length, which is fixed
         return torch.addcmul(dy, y, along, value=-1).mul_(factor)
 
 
@@ -84,13 +84,13 @@ def unit_mean_square(x: Tensor) -> Tensor:
 
 
 def _to_unit(x: Tensor) -> Tensor:
-    """(..., C) -> (..., 1), what to multiply by; a tiny number keeps zeros zero."""
+    """(..., C) -> (..., 1), the factors to multiply by; the epsilon keeps zeros zero."""
     norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.promote_types(x.dtype, torch.float32))
     return norm.square_().div_(x.shape[-1]).add_(torch.finfo(x.dtype).eps).rsqrt_().to(x.dtype)
 
 
 class _TiledAttention(torch.autograd.Function):
-    """Tile by tile, so that weights are used while they are in the cache; the backward computes them anew.
+    """Tile by tile, so that weights are used while they are in the cache; the backward pass computes them again.
 
     Sources: Dao et al. 2022, "FlashAttention" (recomputing instead of storing). A tile is all keys of some queries of
     some heads, which needs no running softmax.
@@ -101,12 +101,12 @@ class _TiledAttention(torch.autograd.Function):
         ctx.shapes, ctx.causal = (q.shape, k.shape), causal
         q, k, v = (x.flatten(0, -3) for x in (q * q.shape[-1] ** -0.5, k, v))  # (n, T, hs), (n, S, hs) twice
         y, factors = torch.empty_like(q), []
-        for heads, asked, answered in _tiles(q, k, causal):
-            weights = _tile_weights(q[heads, asked], k[heads, answered], causal)
+        for heads, queries, keys in _tiles(q, k, causal):
+            weights = _tile_weights(q[heads, queries], k[heads, keys], causal)
             if p:
                 factors.append(kept(weights.shape, p, weights))
                 weights *= factors[-1]
-            y[heads, asked] = weights @ v[heads, answered]
+            y[heads, queries] = weights @ v[heads, keys]
         ctx.save_for_backward(q, k, v, *factors)
         return y.view(ctx.shapes[0])
 
@@ -119,20 +119,20 @@ class _TiledAttention(torch.autograd.Function):
             torch.zeros_like(k, dtype=torch.float32),
             torch.zeros_like(v, dtype=torch.float32),
         )
-        for i, (heads, asked, answered) in enumerate(_tiles(q, k, ctx.causal)):
-            weights = _tile_weights(q[heads, asked], k[heads, answered], ctx.causal)
-            dweights = dy[heads, asked] @ v[heads, answered].mT
+        for i, (heads, queries, keys) in enumerate(_tiles(q, k, ctx.causal)):
+            weights = _tile_weights(q[heads, queries], k[heads, keys], ctx.causal)
+            dweights = dy[heads, queries] @ v[heads, keys].mT
             if factors:
-                dv[heads, answered] += (weights * factors[i]).mT @ dy[heads, asked]
+                dv[heads, keys] += (weights * factors[i]).mT @ dy[heads, queries]
                 dweights *= factors[i]
             else:
-                dv[heads, answered] += weights.mT @ dy[heads, asked]
+                dv[heads, keys] += weights.mT @ dy[heads, queries]
             dscores = torch._softmax_backward_data(dweights, weights, -1, weights.dtype)
-            dq[heads, asked] = dscores @ k[heads, answered]
-            dk[heads, answered] += dscores.mT @ q[heads, asked]
-        asking, answering = ctx.shapes
+            dq[heads, queries] = dscores @ k[heads, keys]
+            dk[heads, keys] += dscores.mT @ q[heads, queries]
+        q_shape, k_shape = ctx.shapes
         dq *= q.shape[-1] ** -0.5
-        return dq.view(asking), dk.to(k.dtype).view(answering), dv.to(v.dtype).view(answering), None, None
+        return dq.view(q_shape), dk.to(k.dtype).view(k_shape), dv.to(v.dtype).view(k_shape), None, None
 
 
 def tiled_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:

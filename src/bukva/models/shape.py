@@ -1,11 +1,11 @@
-"""Checks that the fields of a config can describe a model: a config may come from a file that somebody edited."""
+"""Checks that the fields of a config can describe a model: the file of a config may have been edited."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
-MAX_SIZE = 2**24  # a greater count is a mistake, and torch could not multiply such matrices
-MAX_LAYERS = 1000  # building more would take forever
+MAX_SIZE = 2**24  # a greater count is a mistake, and torch cannot multiply such matrices
+MAX_LAYERS = 1000  # building more takes too long
 
 
 def check_fields(config: Any, choices: Mapping[str, Collection[str]] | None = None) -> None:

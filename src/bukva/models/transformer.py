@@ -1,4 +1,4 @@
-"""The transformer: characters, with their places, through a stack of blocks.
+"""The transformer: characters and their positions through a stack of blocks.
 
 One stack serves as decoder (causal), as encoder (not causal) and as a decoder that reads a memory. Letters as in
 bukva.models.attention, and V = vocab_size. Sources: the lecture notes; Radford et al. 2019 (GPT-2: norms before the
@@ -33,7 +33,7 @@ CHOICES = {"positions": POSITIONS, "proj_init": PROJ_INITS, "activation": ACTIVA
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """The shape of a stack; the numbers come from params.yaml, section model, and the vocabulary.
+    """The shape of a stack; the numbers come from section model of params.yaml and from the vocabulary.
 
     Raises:
         ValueError: no model has this shape; names the field.
@@ -66,12 +66,12 @@ class TransformerConfig:
 
     @property
     def activations_per_char(self) -> int:
-        """Numbers kept of each character for the backward pass, beside the logits; measured, at the very least."""
+        """Numbers kept of each character for the backward pass, beside the logits: a lower bound, measured."""
         return 16 * self.n_layer * self.n_embd
 
 
 class MLP(nn.Module):
-    """Each position thinks for itself about what it has heard: out to four times the channels, and back."""
+    """A hidden layer of four times the channels, computed at each position by itself."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -150,15 +150,15 @@ class Transformer(LanguageModel):
         self.blocks = nn.ModuleList(Block(config, causal=causal, cross=cross) for _ in range(config.n_layer))
         self.ln_f = NORMS[config.norm](C)
         self.apply(_initialise)
-        # every sublayer adds to the residual stream: smaller steps keep its variance independent of depth; from zero
-        # each adds nothing until it has learned something
+        # every sublayer adds to the residual stream: smaller weights keep its variance independent of depth; weights of
+        # zero add nothing until they are trained
         std = 0.02 * (2 * config.n_layer) ** -0.5 if config.proj_init == "scaled" else 0.0
         for block in self.blocks:
             for layer in block.projections():
                 nn.init.normal_(layer.weight, std=std)
 
     def hidden_layers(self) -> list[HiddenLayers]:
-        """The linear layers of the blocks; those at one place of every block have one shape."""
+        """The linear layers of the blocks, grouped by their place in the block: those of one place have one shape."""
         return [
             HiddenLayers([layer for layer, _ in same], n_stacked=same[0][1])
             for same in zip(*(block.linear_layers() for block in self.blocks), strict=True)
@@ -169,12 +169,12 @@ class Transformer(LanguageModel):
         return [LayerCache(self.block_size) for _ in range(self.config.n_layer)]
 
     def encode(self, ids: Tensor, memory: Tensor | None = None, caches: list[LayerCache] | None = None) -> Tensor:
-        """What the stack makes of characters.
+        """The output of the stack at each position.
 
         Args:
-            ids: (B, T) ids; with caches, those that follow what the caches hold.
-            memory: (B, S, C) what a stack with cross-attention reads.
-            caches: of the positions before; those of ids are added.
+            ids: (B, T) ids; with caches, those after the cached positions.
+            memory: (B, S, C), for a stack with cross-attention.
+            caches: keys and values of the positions before; those of ids are added.
 
         Returns:
             (B, T, C).

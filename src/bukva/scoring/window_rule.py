@@ -1,6 +1,6 @@
 """Scoring: the nats of every character of a split.
 
-The window rule: every character of a split but its first is scored once. Windows of block_size have a stride of
+The window rule: every character of a split except the first is scored once. Windows of block_size have a stride of
 half a block; each window after the first scores only the characters that no earlier window has scored, so each has at
 least block_size - stride characters of context. Scores under different window rules cannot be compared.
 """
@@ -18,19 +18,19 @@ from bukva.base.units import bits
 
 # Characters of one forward pass: on a CPU activations then stay in the cache, and a GPU is busy.
 BATCH_CHARS = {"cpu": 2**12, "cuda": 2**16}
-N_RUNS = 16  # places that text is taken from when scoring all of it would take too long
+N_RUNS = 16  # places that text is taken from when scoring all of it takes too long
 
 
 @dataclass(frozen=True)
 class Score:
-    """The mean loss over so many characters."""
+    """A mean loss, and the number of characters that it is over."""
 
     nats_per_char: float
     chars: int
 
     @classmethod
     def of(cls, nats: npt.NDArray[np.float32], chars: int) -> "Score":
-        """The score of (n,) nats of ids that stand for so many characters, summed in float64."""
+        """The score of (n,) nats of ids, which stand for `chars` characters; summed in float64."""
         return cls(float(nats.sum(dtype=np.float64)) / chars, chars)
 
     @property
@@ -53,7 +53,7 @@ def evenly_spaced(ids: Ids, n_ids: int) -> list[Ids]:
 
 
 def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
-    """(N,) ids -> (n, length), windows spread evenly; fewer where the text does not hold so many side by side."""
+    """(N,) ids -> (n, length), windows spread evenly; fewer where the text is too short for n side by side."""
     starts = np.linspace(0, len(ids) - length, min(n, len(ids) // length)).astype(np.int64)
     return torch.from_numpy(ids[starts[:, None] + np.arange(length)].astype(np.int64))
 
@@ -62,8 +62,8 @@ def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
 def nats_of(model: nn.Module, ids: Ids, block_size: int, stride: int) -> npt.NDArray[np.float32]:
     """(N,) ids -> (N - 1,) nats of ids[1:], each given the characters before it in its window.
 
-    Scores are computed in float32 whatever the model was trained in, and with dropout off; the model's mode is put
-    back. N >= 2, 1 <= stride <= block_size.
+    Scores are computed in float32 whatever the model was trained in, and with dropout off; the model's mode is
+    restored. N >= 2, 1 <= stride <= block_size.
     """
     if len(ids) < 2 or not 1 <= stride <= block_size:
         raise ValueError(f"cannot score {len(ids)} characters by windows of {block_size} with stride {stride}")
@@ -90,7 +90,7 @@ def nats_of(model: nn.Module, ids: Ids, block_size: int, stride: int) -> npt.NDA
 def share_of_nats(
     model: nn.Module, ids: Ids, block_size: int, stride: int, rank: int, size: int
 ) -> npt.NDArray[np.float32]:
-    """What process `rank` of `size` computes of `nats_of`: a run of the windows; the shares in a row are the whole."""
+    """The share of process `rank` of `size` in `nats_of`: a run of windows; all shares in order are the whole."""
     n_windows = max(1, (len(ids) - 1 - block_size) // stride + 1)
     first, stop = (n_windows * edge // size for edge in (rank, rank + 1))
     if first == stop:

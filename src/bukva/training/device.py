@@ -38,10 +38,10 @@ def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1) -> Machi
     Args:
         compute: section compute of params.yaml.
         local_rank: the number of this process among those of one training on this machine; each has its own GPU.
-        local_size: how many they are; they share the cores.
+        local_size: the number of these processes; they share the cores.
 
     Raises:
-        BukvaError: compute.device is cuda and there is no GPU, or fewer than processes.
+        BukvaError: compute.device is cuda and there is no GPU, or there are fewer GPUs than processes.
     """
     available = torch.cuda.is_available()
     if compute.device == "cuda" and not available:

@@ -25,11 +25,11 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
     Args:
         config: the shape of the model.
         recipe: batch, micro-batches and optimizer.
-        machine: its GPU's memory counts, or the machine's for all processes together.
+        machine: the memory of its GPU counts, or that of the machine for all processes together.
         local_size: how many processes of the training run on this machine.
 
     Raises:
-        BukvaError: names the least memory that is needed, and what there is.
+        BukvaError: names the least memory that is needed, and the memory of the machine.
     """
     on_gpu = machine.device.type == "cuda"
     weights, batch = least_bytes(config, recipe, on_gpu=on_gpu)
@@ -47,7 +47,7 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
 
 
 def least_bytes(config: Config, recipe: Training, *, on_gpu: bool = False) -> tuple[int, int]:
-    """The least memory of the weights with everything of their shape, and of one micro-batch."""
+    """Bytes: the least memory of the weights and of all tensors of their shapes, and of one micro-batch."""
     copies = weight_copies(recipe.optimizer) + (0 if on_gpu else SAVED_COPIES)
     chars = config.block_size * recipe.batch_size
     chars_at_once = chars // (recipe.micro_batches * getattr(recipe, "processes", 1))

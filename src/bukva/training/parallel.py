@@ -23,13 +23,13 @@ from bukva.base.errors import BukvaError
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-PATIENCE = timedelta(seconds=45)  # with a process that does not answer; one that ends is noticed at once
-PER_CORE = 4  # processes; more would only wait for each other
+PATIENCE = timedelta(seconds=45)  # with a process that does not respond; the end of a process is noticed at once
+PER_CORE = 4  # processes; more only wait for each other
 
 
 @dataclass(frozen=True)
 class Group:
-    """The processes of one training, as one of them sees them: its rank, their number, and both on its machine."""
+    """One process among those of a training: its rank, their number, and both on its machine."""
 
     rank: int = 0
     size: int = 1
@@ -45,7 +45,7 @@ class Group:
         """Replace the gradients of this process by the mean over all; returns the mean of nats, a scalar.
 
         Raises:
-            BukvaError: another process is gone.
+            BukvaError: another process has ended or does not respond.
         """
         if self.size == 1:
             return nats
@@ -62,7 +62,7 @@ class Group:
         """The sum of one number of each process, the same in all.
 
         Raises:
-            BukvaError: another process is gone.
+            BukvaError: another process has ended or does not respond.
         """
         if self.size == 1:
             return value
@@ -99,7 +99,7 @@ ALONE = Group()
 
 
 def check_processes(n_processes: int) -> None:
-    """Raise for so many processes on this machine that they would only wait for each other.
+    """Raise for too many processes on this machine.
 
     Raises:
         BukvaError: names the number and the greatest that is valid.
@@ -118,13 +118,13 @@ def is_launched() -> bool:
 
 
 def launch(processes: int) -> None:
-    """Run this program, with its arguments, in so many processes, and wait for all.
+    """Run this program, with its arguments, in several processes, and wait for all.
 
     On several machines, named by PET_NNODES and the other variables of torchrun, this one starts its share.
 
     Raises:
         BukvaError: the machines cannot have equal shares, or a process failed; the others are stopped then.
-        SystemExit: a signal ended this process, which has stopped the others.
+        SystemExit: a signal ended this process; the others are stopped.
     """
     from torch.distributed import run
     from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -137,11 +137,9 @@ def launch(processes: int) -> None:
             f"use a multiple of {machines}."
         )
     check_processes(processes // machines)
-    # the launcher would print in many lines what is said below in one
+    # the launcher prints in many lines what the message below says in one
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
-    os.environ.setdefault(
-        "OMP_NUM_THREADS", "1"
-    )  # training/device.py sets the real number; the launcher warns if unset
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the launcher warns if unset; training/device.py sets the threads
     module = sys.modules["__main__"].__spec__
     assert module is not None, "stages run as modules"
     arguments = [f"--nproc-per-node={processes // machines}", "-m", module.name, *sys.argv[1:]]
@@ -155,7 +153,7 @@ def launch(processes: int) -> None:
 
 @contextlib.contextmanager
 def join(processes: int) -> Iterator[Group]:
-    """Connect with the other processes of a training; a single process has none.
+    """Connect with the other processes of a training; yields ALONE for a single one.
 
     Raises:
         BukvaError: their number is not train_gpt.processes, or they cannot be reached.

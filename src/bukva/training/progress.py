@@ -82,7 +82,7 @@ class LogMetrics:
             self._log(progress, chars_per_second=self.line.chars_per_second or None)
 
     def on_end(self, state: TrainState) -> None:
-        """Everything is logged already."""
+        """Nothing is left to log."""
 
     def _log(self, progress: Progress, **more: float | None) -> None:
         values = dataclasses.asdict(progress) | more

@@ -1,6 +1,6 @@
 """The training loop of bukva: `run_training`, for both models and for every study that trains.
 
-It owns no file, no tracker and no clock. Callbacks print, log, write the curve, save checkpoints and ask it to stop.
+It owns no file, no tracker and no clock. Callbacks print, log, write the curve, save checkpoints and request a stop.
 """
 
 import math
@@ -79,7 +79,7 @@ class Task:
 
 
 class Callback(Protocol):
-    """What a training calls at its start, after each scoring and update, and at its end."""
+    """What the training loop calls at its start, after each scoring and update, and at its end."""
 
     def on_start(self, state: TrainState) -> None:
         """Before anything: the state is new, or restored from a checkpoint."""
@@ -88,7 +88,7 @@ class Callback(Protocol):
         """After every update, and after the scoring before the first. May set state.stop_requested."""
 
     def on_end(self, state: TrainState) -> None:
-        """After the last update, unless a callback asked to stop."""
+        """After the last update, unless a callback requested a stop."""
 
 
 def start(task: Task) -> TrainState:
@@ -99,7 +99,7 @@ def start(task: Task) -> TrainState:
 
 
 def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = ()) -> None:
-    """Train from wherever `state` is up to recipe.n_steps, or until recipe.patience runs out.
+    """Train from `state`, new or restored, up to recipe.n_steps, or until recipe.patience runs out.
 
     All of val is scored before the first update, every eval_every updates and after the last; state.best_weights are
     those with the best score.
@@ -140,7 +140,7 @@ def update(
 ) -> Tensor:
     """One optimizer update on this process's share of a batch; returns the whole batch's mean nats per id.
 
-    The mean is a float64 on the device: reading it here would make the processor wait for a GPU.
+    The mean is a float64 on the device: reading it here makes the processor wait for a GPU.
     """
     state.optimizer.zero_grad()
     nats = torch.zeros((), device=machine.device)

@@ -21,14 +21,16 @@ Batch = tuple[Tensor, Tensor]  # inputs and targets, (B, T) each
 class Windows:
     """Batches of windows of `block_size` characters from (N,) ids, N > block_size.
 
-    Order `epoch`: the text is cut into windows side by side, from an offset that is drawn anew for each epoch; every
-    window comes once per epoch, in an order drawn anew. Order `random`, that of the lecture notes: every start is
-    equally likely each time.
+    Order `epoch`: the text is cut into windows side by side, from a random offset; every window
+    comes once per epoch, in a random order; each epoch draws another offset and order. Order `random`, that of the
+    lecture notes: every start is equally likely each time.
     """
 
     def __init__(self, ids: Ids, block_size: int, batch_size: int, order: Order, seed: int) -> None:
         if len(ids) <= block_size:
-            raise ValueError(f"{len(ids)} characters hold no window of {block_size} and the one after")
+            raise ValueError(
+                f"{len(ids)} characters are too few for a window of {block_size} and the character after it"
+            )
         self.ids, self.block_size, self.batch_size, self.order, self.seed = (
             ids,
             block_size,
@@ -36,7 +38,7 @@ class Windows:
             order,
             seed,
         )
-        # what fits behind any offset; a text shorter than two windows still gives one
+        # as many as fit after any offset; a text shorter than two windows still has one
         self.n_windows = max(1, (len(ids) - block_size) // block_size)
         self._epoch_starts = functools.lru_cache(maxsize=2)(self._draw_epoch)
 
@@ -46,7 +48,7 @@ class Windows:
         return self.batch_size * self.block_size
 
     def share(self, step: int, rank: int, size: int) -> Batch:
-        """What one of `size` processes computes of the batch of update `step`: two (B / size, T)."""
+        """The share of one of `size` processes in the batch of update `step`: two (B / size, T)."""
         x, y = self.batch(step)
         return x.chunk(size)[rank], y.chunk(size)[rank]
 

@@ -10,7 +10,7 @@ from bukva.training.optimizers.several import Optimizers
 WEIGHT_COPIES = 4  # weights, gradients, two moments
 
 
-def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimizers:  # noqa: ARG001 (has no products)
+def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimizers:  # noqa: ARG001 (for optimizers that multiply matrices)
     """AdamW for the whole model."""
     return Optimizers([adamw(list(model.parameters()), recipe)])
 

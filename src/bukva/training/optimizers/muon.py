@@ -1,10 +1,10 @@
-"""Muon: momentum whose directions all have the same weight.
+"""Muon: an optimizer whose updates are orthogonalised momentum.
 
 The momentum of a weight matrix is replaced by the nearest matrix with orthonormal rows or columns, so that rare
 directions move as far as common ones. Sources: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
 networks" (the Nesterov momentum, the Newton-Schulz iteration and its coefficients); Liu et al. 2025, "Muon is scalable
 for LLM training" (the scale that makes its updates as large as AdamW's, so that both share learning rate and weight
-decay). torch.optim.Muon goes matrix by matrix; here matrices of one shape are one batch, and stacked ones are split.
+decay). torch.optim.Muon updates matrix by matrix; here matrices of one shape are one batch, and stacked ones are split.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from bukva.training.optimizers.several import Optimizers
 
 WEIGHT_COPIES = 3  # weights, gradients, momentum
 
-COEFFICIENTS = 3.4445, -4.7750, 2.0315  # bring singular values near 1 in few iterations, rather than to it in many
+COEFFICIENTS = 3.4445, -4.7750, 2.0315  # singular values come near 1 in few iterations, rather than equal to 1 in many
 ITERATIONS = 5  # with three, 600 updates end 0.05 bits per character worse (docs/log.md)
 ADAMW_SIZE = 0.2  # root mean square of an AdamW update, in learning rates
 MOMENTUM = 0.95
@@ -28,7 +28,7 @@ MOMENTUM = 0.95
 def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimizers:
     """Muon for the matrices between hidden channels, AdamW for the rest.
 
-    The rows of embeddings and of the head stand for characters, so those are AdamW's, as gains and biases are.
+    The rows of embeddings and of the head stand for characters, so AdamW updates these, and gains and biases.
     """
     groups = [
         {"params": [layer.weight for layer in hidden.layers], "n_stacked": hidden.n_stacked}

@@ -32,6 +32,6 @@ class Optimizers:
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def load_state_dict(self, saved: list[dict[str, Any]]) -> None:
-        """Go back to where `state_dict` was taken."""
+        """Restore the state that `state_dict` returned."""
         for optimizer, state in zip(self.optimizers, saved, strict=True):
             optimizer.load_state_dict(state)
