@@ -52,8 +52,14 @@ def heat_maps(numbers: dict[str, Any], state: str, weights: AttentionWeights, pa
         axes.tick_params(
             labelbottom=layer > 0, right=head > 0, labelright=head > 0, left=head == 0, labelleft=head == 0
         )
-    figure.suptitle(f"Attention weights, {state}: rows are queries, columns are keys; each row sums to 1", fontsize=11)
-    figure.colorbar(image, ax=grid, shrink=0.4, aspect=30, location="bottom", pad=0.01).ax.tick_params(labelsize=8)
+    figure.suptitle(
+        f"Attention weights, {state}: rows are queries, columns are keys; each row sums to 1\n"
+        "Above each panel: the best fitting role and its score",
+        fontsize=10,
+    )
+    bar = figure.colorbar(image, ax=grid, shrink=0.4, aspect=30, location="bottom", pad=0.01)
+    bar.set_label("weight", fontsize=8)
+    bar.ax.tick_params(labelsize=8)
     save(figure, path)
 
 
@@ -62,7 +68,7 @@ def roles(numbers: dict[str, Any], path: Path) -> None:
     heads = numbers["heads"]["trained"]
     entropy, distance = np.array(heads["entropy"]), np.array(heads["distance"])
     n_layer, n_head = entropy.shape
-    figure = canvas(height=0.5 * n_layer + 1.2, width=max(WIDTH, 2.4 * n_head))
+    figure = canvas(height=0.5 * n_layer + 1.3, width=max(WIDTH, 2.8 * n_head))
     left, middle, right = figure.subplots(1, 3, width_ratios=[1, 1, 3])
     score = np.array([[role["score"] for role in row] for row in heads["role"]])
     names = [[_role(heads, layer, head) for head in range(n_head)] for layer in range(n_layer)]
@@ -75,8 +81,10 @@ def roles(numbers: dict[str, Any], path: Path) -> None:
         top = top or float(values.max())
         axes.imshow(values, cmap=WEIGHTS, vmin=0, vmax=top, aspect="auto")
         axes.set_title(title, fontsize=9)
-        axes.set_xticks(range(n_head), [f"head {i + 1}" for i in range(n_head)], fontsize=8)
-        axes.set_yticks(range(n_layer), [f"layer {i + 1}" for i in range(n_layer)], fontsize=8)
+        axes.set_xticks(range(n_head), range(1, n_head + 1), fontsize=8)
+        axes.set_yticks(range(n_layer), range(1, n_layer + 1), fontsize=8)
+        axes.set_xlabel("head", fontsize=9)
+        axes.set_ylabel("layer", fontsize=9)
         axes.tick_params(length=0)
         for (row, column), value in np.ndenumerate(values):
             colour = "white" if value > 0.6 * top else "0.15"
@@ -184,7 +192,7 @@ def leak(numbers: dict[str, Any], path: Path) -> None:
     curves, bars = figure.subplots(1, 2, width_ratios=[2, 1])
     plain(
         curves,
-        f"{found['n_layer']} blocks, windows of {found['block_size']}, with the mask and without",
+        f"Targets inside the window ({found['n_layer']} blocks, windows of {found['block_size']} characters)",
         "step (optimizer updates)",
         "bits per character, on val",
     )
@@ -194,7 +202,7 @@ def leak(numbers: dict[str, Any], path: Path) -> None:
     curves.set_ylim(bottom=0)
     curves.set_xlim(left=0)
     curves.legend(frameon=False)
-    plain(bars, "the character after the window", "", "bits per character, on val")
+    plain(bars, "Target after the window", "", "bits per character, on val")
     names = ["masked", "unmasked"]
     drawn = bars.bar(names, [found[name]["out_of_sight"] for name in names], color=[SCALED, RAW], width=0.6)
     bars.bar_label(drawn, fmt="%.2f", padding=2)
@@ -231,11 +239,14 @@ def forecast(numbers: dict[str, Any], path: Path) -> None:
     entropy = np.array([char["entropy"] for char in chars]).T  # (temperatures, n)
     image = lower.imshow(entropy, cmap="Oranges", vmin=0, aspect="auto")
     for (row, column), value in np.ndenumerate(entropy):
-        lower.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=6.5, color="0.15")
+        colour = "white" if value > 0.7 * entropy.max() else "0.15"
+        lower.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=6.5, color=colour)
     lower.set_yticks(range(len(entropy)), [f"{temperature:g}" for temperature in found["temperatures"]], fontsize=8)
     lower.set_ylabel("temperature", fontsize=9)
     lower.set_xticks(range(len(chars)), [_visible(char["char"]) for char in chars], fontsize=10)
-    lower.set_xlabel("entropy of the next character in bits, at four temperatures", fontsize=9)
+    lower.set_xlabel(
+        "the character drawn; above it: entropy of its distribution in bits, at four temperatures", fontsize=9
+    )
     for axes in (upper, lower):
         axes.tick_params(length=0)
     figure.colorbar(image, ax=lower, pad=0.01, aspect=10)

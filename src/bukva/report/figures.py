@@ -27,7 +27,7 @@ def losses(models: Iterable[TrainedModel], metrics: dict[str, Any], path: Path) 
     axes = figure.add_subplot()
     plain(
         axes,
-        f"{held_out}: {scores} bits per character",
+        f"Score on {held_out}: {scores} bits per character",
         "step (optimizer updates)",
         "loss, bits per character",
     )

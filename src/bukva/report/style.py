@@ -37,6 +37,8 @@ def level(axes: "Axes", value: float, label: str) -> None:
     axes.annotate(
         f"{label} {value:.2f}",
         (1, value),
+        (0, 3),
+        textcoords="offset points",
         xycoords=("axes fraction", "data"),
         ha="right",
         va="bottom",
