@@ -1,6 +1,5 @@
 """Commands of the Makefile beside the pipeline: python -m bukva COMMAND."""
 
-import os
 import subprocess
 import sys
 import time
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from bukva.base.files import read_json
+from bukva.base.threads import limit_spinning
 from bukva.config.load import read_params, read_yaml
 from bukva.stage import cli
 
@@ -48,8 +48,7 @@ def plan(
 ) -> None:
     """Measure a few updates of several sizes, and propose size, batch and steps for a time budget."""
     started_at = time.perf_counter()  # the imports below are part of the start-up of the stage, too
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # threads wait as in a stage (stages/__init__.py)
+    limit_spinning()  # as in a stage
     from rich.console import Console
 
     from bukva.planning import params, show

@@ -10,7 +10,7 @@ from bukva.config.schema import Evaluate
 from bukva.models.base import LanguageModel
 from bukva.models.registry import kind_of
 from bukva.scoring.window_rule import Score, evenly_spaced, nats_of, stride_of
-from bukva.tokenizers.base import Tokenizer
+from bukva.tokenizers.base import Tokenizer, count_chars
 
 
 def evaluate(
@@ -53,7 +53,7 @@ def evaluate(
 def score(model: LanguageModel, runs: list[Ids], tokenizer: Tokenizer, block_size: int, stride: int) -> Score:
     """The score over several runs of text together."""
     nats = np.concatenate([nats_of(model, run, block_size, stride) for run in runs])
-    return Score.of(nats, sum(int(tokenizer.chars_of(run[1:]).sum()) for run in runs))
+    return Score.of(nats, sum(count_chars(tokenizer, run[1:]) for run in runs))
 
 
 def value_of_context(
@@ -75,7 +75,7 @@ def value_of_context(
 
 def ids_per_char(ids: Ids, tokenizer: Tokenizer) -> float:
     """What turns bits per id into bits per character: 1 where every id is a character."""
-    return len(ids) / int(tokenizer.chars_of(ids).sum())
+    return len(ids) / count_chars(tokenizer, ids)
 
 
 def _as_json(score: Score) -> dict[str, float]:

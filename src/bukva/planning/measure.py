@@ -20,7 +20,8 @@ from bukva.planning.ladder import LADDER
 from bukva.planning.params import Values, merge
 from bukva.planning.plan import Size, Speed
 from bukva.tokenizers import load_tokenizer
-from bukva.tokenizers.base import Tokenizer
+from bukva.tokenizers.base import Tokenizer, count_chars
+from bukva.training.callback import Callback
 from bukva.training.device import Machine, prepare
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import Progress, TrainState
@@ -31,24 +32,18 @@ SCORED_IDS = 2**14  # of val, to measure scoring
 MANY = 10**9  # more updates than a measurement makes
 
 
-class StopAfter:
+class StopAfter(Callback):
     """A callback that stops a training after so many updates."""
 
     def __init__(self, n_updates: int) -> None:
         self.n_updates = n_updates
 
-    def on_start(self, state: TrainState) -> None:
-        """Nothing to do."""
-
     def on_update(self, state: TrainState, progress: Progress) -> None:
         """Request the stop."""
         state.stop_requested = progress.step >= self.n_updates
 
-    def on_end(self, state: TrainState) -> None:
-        """Not called: the training is stopped."""
 
-
-class Stopwatch:
+class Stopwatch(Callback):
     """A callback that times the scoring before the first update, then updates in rounds, and then stops the training.
 
     The clock is read at the end of each round only, because reading it waits for a GPU and would slow it down. The
@@ -76,9 +71,6 @@ class Stopwatch:
             self.seconds_per_update = seconds / n_updates
             self._round_end += n_updates + LEAST_UPDATES
             state.stop_requested = seconds >= LEAST_SECONDS
-
-    def on_end(self, state: TrainState) -> None:
-        """Not called: the training is stopped."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +109,7 @@ class Measuring:
         task = self._task(LADDER[0], self.params.train_gpt.batch_size)[1]
         run_training(task, start(task), [StopAfter(1)])
         startup_seconds = self._now() - started_at
-        return Budget(seconds, startup_seconds, int(self.tokenizer.chars_of(self.splits["train"]).sum()))
+        return Budget(seconds, startup_seconds, count_chars(self.tokenizer, self.splits["train"]))
 
     def speed(self, size: Size, batch_size: int) -> Speed:
         """Train for a moment.

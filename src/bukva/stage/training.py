@@ -19,12 +19,13 @@ from bukva.models.tensors import Tensors
 from bukva.pipeline.fingerprints import fingerprint
 from bukva.tokenizers import load_tokenizer
 from bukva.tracking.journal import journal
+from bukva.training.callback import Callback
 from bukva.training.curve import CurveFile
 from bukva.training.device import prepare
 from bukva.training.memory import check_memory
 from bukva.training.parallel import Group, is_launched, join, launch
 from bukva.training.progress import LogMetrics, ProgressLine
-from bukva.training.run import Callback, Task, run_training, start
+from bukva.training.run import Task, run_training, start
 from bukva.training.state import DivergedError
 
 

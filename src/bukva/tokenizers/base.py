@@ -8,6 +8,8 @@ import numpy.typing as npt
 
 from bukva.base.ids import Ids
 
+CHUNK = 2**20  # ids counted at a time, to bound the memory
+
 
 class Tokenizer(Protocol):
     """Text to ids and back.
@@ -66,3 +68,8 @@ class Tokenizer(Protocol):
     def chars_of(self, ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """(n,) ids -> (n,), how many characters each id stands for; their sum is the denominator of a score."""
         ...
+
+
+def count_chars(tokenizer: Tokenizer, ids: Ids) -> int:
+    """How many characters (N,) ids stand for, which may be memory-mapped."""
+    return sum(int(tokenizer.chars_of(ids[start : start + CHUNK]).sum()) for start in range(0, len(ids), CHUNK))

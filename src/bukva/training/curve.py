@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bukva.base.files import write_text
+from bukva.training.callback import Callback
 from bukva.training.state import Progress, TrainState
 
 COLUMNS = ("step", "chars_seen", "train_nats_per_char", "val_nats_per_char", "learning_rate")
 
 
-class CurveFile:
+class CurveFile(Callback):
     """A callback that writes the curve after each scoring, with the points before an interruption."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    def on_start(self, state: TrainState) -> None:
-        """Nothing to write yet."""
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
         """Write the file if val was scored."""

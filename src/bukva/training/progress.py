@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable
 
 from bukva.base.progress import Line, duration, quantity
+from bukva.training.callback import Callback
 from bukva.training.state import Progress, TrainState
 
 Log = Callable[[dict[str, float], int], None]  # metrics by name, and the step
 
 
-class ProgressLine:
+class ProgressLine(Callback):
     """Step, losses, characters per second and time left."""
 
     def __init__(self, what: str, n_steps: int) -> None:
@@ -65,7 +66,7 @@ class ProgressLine:
         return f"{self.what}: step {step}/{self.n_steps}{self.losses}{speed}{ahead}"
 
 
-class LogMetrics:
+class LogMetrics(Callback):
     """The metrics of each scoring, for a journal; those before an interruption are logged again first."""
 
     def __init__(self, log: Log, line: ProgressLine) -> None:
@@ -80,9 +81,6 @@ class LogMetrics:
         """Log a scoring, with the speed."""
         if progress.val_nats_per_char is not None:
             self._log(progress, chars_per_second=self.line.chars_per_second or None)
-
-    def on_end(self, state: TrainState) -> None:
-        """Nothing is left to log."""
 
     def _log(self, progress: Progress, **more: float | None) -> None:
         values = dataclasses.asdict(progress) | more

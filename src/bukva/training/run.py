@@ -6,7 +6,7 @@ It owns no file, no tracker and no clock. Callbacks print, log, write the curve,
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -18,7 +18,8 @@ from bukva.config.schema import Training
 from bukva.models.base import Config, LanguageModel
 from bukva.models.registry import build
 from bukva.scoring.window_rule import share_of_nats, stride_of
-from bukva.tokenizers.base import Tokenizer
+from bukva.tokenizers.base import Tokenizer, count_chars
+from bukva.training.callback import Callback
 from bukva.training.device import Machine
 from bukva.training.optimizers import build_optimizer
 from bukva.training.parallel import ALONE, Group
@@ -63,8 +64,8 @@ class Task:
     ) -> Self:
         """Train a model of this shape on splits["train"], scoring all of splits["val"] by the window rule."""
         windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
-        val, val_chars = splits["val"], int(tokenizer.chars_of(splits["val"][1:]).sum())
-        train_chars = int(tokenizer.chars_of(splits["train"]).sum())
+        val, val_chars = splits["val"], count_chars(tokenizer, splits["val"][1:])
+        train_chars = count_chars(tokenizer, splits["train"])
 
         def score_val(model: LanguageModel, group: Group) -> float:
             nats = share_of_nats(model, val, model.block_size, stride_of(model.block_size), group.rank, group.size)
@@ -76,19 +77,6 @@ class Task:
     def chars_seen(self, step: int) -> int:
         """Characters learned from after `step` updates, those of later epochs again."""
         return round(step * self.windows.ids_per_step * self.chars_per_id)
-
-
-class Callback(Protocol):
-    """What the training loop calls at its start, after each scoring and update, and at its end."""
-
-    def on_start(self, state: TrainState) -> None:
-        """Before anything: the state is new, or restored from a checkpoint."""
-
-    def on_update(self, state: TrainState, progress: Progress) -> None:
-        """After every update, and after the scoring before the first. May set state.stop_requested."""
-
-    def on_end(self, state: TrainState) -> None:
-        """After the last update, unless a callback requested a stop."""
 
 
 def start(task: Task) -> TrainState:

@@ -30,7 +30,7 @@ def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimiz
 
     The rows of embeddings and of the head stand for characters, so AdamW updates these, and gains and biases.
     """
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": [layer.weight for layer in hidden.layers], "n_stacked": hidden.n_stacked}
         for hidden in model.hidden_layers()
     ]
