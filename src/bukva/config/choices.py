@@ -29,16 +29,11 @@ def keys_of(module: str, table: str) -> tuple[str, ...]:
     """
     tree = ast.parse((PACKAGE / module).read_text(encoding="utf-8"))
     for node in tree.body:
-        target = (
-            node.target
-            if isinstance(node, ast.AnnAssign)
-            else node.targets[0]
-            if isinstance(node, ast.Assign)
-            else None
-        )
-        if isinstance(target, ast.Name) and target.id == table:
-            items = node.value.keys if isinstance(node.value, ast.Dict) else node.value.elts  # type: ignore[union-attr]
-            return tuple(ast.literal_eval(item) for item in items if item)
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name == table:
+                return _keys(value)
+            case ast.AnnAssign(target=ast.Name(id=name), value=value) if name == table:
+                return _keys(value)
     raise LookupError(f"{module} has no table {table}")
 
 
@@ -55,6 +50,11 @@ def one_of(module: str, table: str) -> BeforeValidator:
 def one_rule_set() -> BeforeValidator:
     """Accept the name of a cleaning rule set only."""
     return BeforeValidator(lambda value: _known(value, rule_sets()))
+
+
+def _keys(value: ast.expr | None) -> tuple[str, ...]:
+    items = value.keys if isinstance(value, ast.Dict) else value.elts if isinstance(value, ast.Tuple) else []
+    return tuple(ast.literal_eval(item) for item in items if item)
 
 
 def _known(value: Any, names: tuple[str, ...]) -> Any:

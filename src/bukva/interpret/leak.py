@@ -64,7 +64,7 @@ def leak(
         run_training(task, state)
         result["steps"] = [point.step for point in state.curve]
         result[name] = {
-            "in_sight": [bits(point.val_nats_per_char) for point in state.curve],
+            "in_sight": [bits(point.val_nats_per_char or 0.0) for point in state.curve],
             "out_of_sight": bits(float(_nats(state.model, scored)[:, -1].mean()) * ids_per_char),
         }
     return result

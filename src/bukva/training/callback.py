@@ -1,5 +1,7 @@
 """What the training loop calls while it runs."""
 
+# ruff: noqa: ARG002 (these methods do nothing)
+
 from typing import Protocol
 
 from bukva.training.state import Progress, TrainState
