@@ -43,11 +43,17 @@ def kill_at_system_calls(setup: Setup, tries: int) -> list[str]:
     project, verdicts = setup.new_project("points"), []
     for stage in STAGES[:-1]:
         points = (*POINTS, *(POINTS_IN_CHECKPOINTS if stage.startswith("train") else ()))
+        arguments: tuple[str, ...] = (stage,)  # also completes the stage that was killed before
+        recorded = False
         for point in setup.random.sample(points, min(tries, len(points))):
-            status, printed = run_with_trap(project, f"{stage}:{point}", "dvc", "repro", "-f", "-s", stage)
-            if status and ended_by(printed, signal.SIGKILL, signal.SIGXFSZ):  # else the stage has no such call
+            status, printed = run_with_trap(project, f"{stage}:{point}", "dvc", "repro", *arguments)
+            arguments = "-f", "-s", stage
+            if status and ended_by(printed, signal.SIGKILL, signal.SIGXFSZ):
                 verdicts.append(torn_file(project, setup.reference))
-        project.run("dvc", "repro", "-f", "-s", stage)  # forced: without a kill DVC has recorded the stage
+            else:  # the stage has no such call, and DVC has recorded it
+                recorded = True
+        if recorded:  # DVC would restore the stage, and leave what an earlier kill left
+            project.run("dvc", "repro", *arguments)
     return _with_end(setup, project, verdicts)
 
 

@@ -147,13 +147,13 @@ class Request:
 
 
 def stop_by_signals(setup: Setup, tries: int) -> list[str]:
-    """SIGTERM to the training, Ctrl-C to its terminal, in turn: saved, reported, KILLED in MLflow; then `dvc repro`."""
+    """Ctrl-C to the terminal, SIGTERM to the training, in turn: saved, reported, KILLED in MLflow; then `dvc repro`."""
     training, verdicts = Interrupted(setup), []
 
     def terminate(_: Running) -> None:
         kill(training.project, "train-gpt", signal.SIGTERM)
 
-    requests = Request(terminate, signal.SIGTERM), Request(Running.press_ctrl_c, signal.SIGINT)
+    requests = Request(Running.press_ctrl_c, signal.SIGINT), Request(terminate, signal.SIGTERM)
     for number in range(tries):
         request = requests[number % len(requests)]
         running = training.interrupt(request.send)

@@ -104,7 +104,7 @@ ROWS = (
         "where its shell is dash); SIGINT goes to the process group",
         kill_training.stop_by_signals,
         4,
-        2,
+        1,
     ),
     Row(
         "two-processes",
@@ -112,7 +112,6 @@ ROWS = (
         "train_gpt.processes 2 under torch's launcher",
         kill_training.stop_two_processes,
         4,
-        1,
     ),
     Row(
         "experiments",

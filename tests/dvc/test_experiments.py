@@ -1,6 +1,7 @@
 """dvc exp run, its temporary copies and its queue; and MLflow over all of them."""
 
 import re
+from dataclasses import dataclass
 
 import pytest
 
@@ -17,11 +18,29 @@ TRAINING_METRICS = (
 )
 
 
+@dataclass(frozen=True)
+class Experiments:
+    """What the experiments of this module printed, and their runs in MLflow (experiments)."""
+
+    two_heads: str
+    again: str
+    runs: dict
+
+
 @pytest.fixture(scope="module")
-def two_heads(copied):
-    """What an experiment that changes the GPT printed."""
+def done(copied) -> Experiments:
+    """Two experiments one after the other, and two in the queue, before and after the code is edited back."""
     copied.reset()
-    return copied.run("dvc", "exp", "run", "-n", "two-heads", "-S", "model.n_head=2")
+    two_heads = copied.run("dvc", "exp", "run", "-n", "two-heads", "-S", "model.n_head=2")
+    copied.reset()
+    again = copied.run("dvc", "exp", "run", "-n", "again", "-S", "model.n_head=2", "-S", "sample.seed=7")
+    copied.reset()
+    copied.edit("src/bukva/generation/samples.py", "# Samples", "# Samples of the snapshot")
+    copied.run("dvc", "exp", "run", "--queue", "-n", "snapshot", "-S", "sample.seed=5")
+    copied.run("git", "checkout", "-q", "src")
+    copied.run("dvc", "exp", "run", "--queue", "-n", "after", "-S", "sample.seed=5")
+    copied.run("dvc", "exp", "run", "--run-all", "-j", "2")
+    return Experiments(two_heads, again, experiments(copied))
 
 
 def experiments(project):
@@ -60,19 +79,16 @@ def test_one_run_of_the_pipeline_is_one_run_with_its_stages_below(template):
     assert all(runs[stage][0]["tags"]["bukva.kind"] == "data" for stage in DATA)
 
 
-def test_mlflow_filled_from_the_journals_is_the_same_and_a_second_time_doubles_nothing(template, project):
+def test_mlflow_filled_from_the_journals_is_the_same(template, project):
     project.sync()  # a copy has no database
-    again = project.mlflow()
-    before = template.mlflow()
-    assert sorted(str(run["points"]) for run in again) == sorted(str(run["points"]) for run in before)
-    assert sorted(run["name"] for run in again) == sorted(run["name"] for run in before)
-    project.sync()
-    assert project.mlflow() == again
+    again, before = project.mlflow(), template.mlflow()
+    for key in ("name", "status", "points", "params"):
+        assert sorted(str(run[key]) for run in again) == sorted(str(run[key]) for run in before), key
 
 
-def test_one_more_head_trains_and_scores_again_and_nothing_else(project, two_heads):
-    assert project.stages_run(two_heads) == TRAINED
-    runs = experiments(project)["two-heads"]
+def test_one_more_head_trains_and_scores_again_and_nothing_else(project, done):
+    assert project.stages_run(done.two_heads) == TRAINED
+    runs = done.runs["two-heads"]
     assert set(runs) - {None, "publish"} == {"train-gpt", "evaluate", "sample"}
     assert runs[None]["params"]["model.n_head"] == "2"
     shown = project.run("dvc", "exp", "show", "--csv")
@@ -80,11 +96,10 @@ def test_one_more_head_trains_and_scores_again_and_nothing_else(project, two_hea
     assert "gpt.test.bits_per_char" in shown
 
 
-def test_what_dvc_restores_has_its_run_marked_as_restored(project, two_heads):
-    printed = project.run("dvc", "exp", "run", "-n", "again", "-S", "model.n_head=2", "-S", "sample.seed=7")
-    assert "train-gpt" not in project.stages_run(printed)
-    assert "'train-gpt' is cached" in printed
-    runs = experiments(project)["again"]
+def test_what_dvc_restores_has_its_run_marked_as_restored(project, done):
+    assert "train-gpt" not in project.stages_run(done.again)
+    assert "'train-gpt' is cached" in done.again
+    runs = done.runs["again"]
     (restored,) = runs["train-gpt"]
     assert restored["tags"]["bukva.restored"] == "true"
     assert restored["points"]["val_nats_per_char"] == 3
@@ -92,20 +107,17 @@ def test_what_dvc_restores_has_its_run_marked_as_restored(project, two_heads):
     assert "bukva.restored" not in runs["sample"][0]["tags"]
 
 
-def test_a_queued_experiment_runs_the_code_of_its_snapshot_and_reports_to_the_same_store(project):
-    project.edit("src/bukva/generation/samples.py", "# Samples", "# Samples of the snapshot")
-    project.run("dvc", "exp", "run", "--queue", "-n", "snapshot", "-S", "sample.seed=5")
-    project.run("git", "checkout", "-q", "src")
-    project.run("dvc", "exp", "run", "--queue", "-n", "after", "-S", "sample.seed=5")
-    project.run("dvc", "exp", "run", "--run-all", "-j", "2")
+def test_a_queued_experiment_runs_the_code_of_its_snapshot(project, done):
     assert "# Samples of the snapshot" in project.read_from_experiment("snapshot", "reports/samples.md")
     assert "snapshot" not in project.read_from_experiment("after", "reports/samples.md")
-    found = experiments(project)
-    for name in ("snapshot", "after"):
-        (run,) = found[name]["sample"]
-        assert run["status"] == "FINISHED"
-        assert any(artifact.endswith("samples.md") for artifact in run["artifacts"])
-        assert run["where"] == (project.folder / "mlruns").as_uri()
+
+
+@pytest.mark.parametrize("name", ["snapshot", "after"])
+def test_a_queued_experiment_reports_to_the_store_of_the_project(project, done, name):
+    (run,) = done.runs[name]["sample"]
+    assert run["status"] == "FINISHED"
+    assert any(artifact.endswith("samples.md") for artifact in run["artifacts"])
+    assert run["where"] == (project.folder / "mlruns").as_uri()
 
 
 def test_a_stage_that_fails_is_failed_in_mlflow(project):

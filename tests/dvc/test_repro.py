@@ -102,6 +102,7 @@ def test_a_text_that_the_rules_remove_is_reported_before_anything_is_lost(projec
     for index in range(3):
         (project.folder / f"data/sample/prose/skazki/{index}.txt").write_text("only Latin letters here\n")
     printed = project.run("dvc", "repro", ok=False)
+    assert project.stages_run(printed) == ["download", "clean"]
     assert "params.yaml, clean.rules: 'notes'" in printed
     assert "foreign 72 characters" in printed
     assert not (project.folder / "data/clean").exists()
