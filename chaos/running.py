@@ -67,7 +67,7 @@ def wait_until_empty(find: Callable[[], T], seconds: float = 5.0) -> T:
     """Call `find` until it finds nothing or the time is over; returns what it found last."""
     deadline = time.monotonic() + seconds
     while (found := find()) and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
+        time.sleep(5 * POLL_SECONDS)
     return found
 
 

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from chaos.project import Project
+from chaos.project import MLFLOW_SECONDS, Project
 from chaos.running import Running, wait_until, wait_until_empty
 
 STAGES = "download", "clean", "tokenize", "split", "train-bigram", "train-gpt", "evaluate", "sample", "publish"
@@ -144,8 +144,11 @@ def difference_between(found: dict[str, str], reference: dict[str, str]) -> str:
 
 
 def mlflow_fault(project: Project, steps: list[int]) -> str:
-    """What MLflow lacks of the last training of the GPT, or has more than once."""
-    project.wait_for_mlflow()
+    """What MLflow lacks of the last training of the GPT, or has more than once; it gets some seconds to complete."""
+    return wait_until_empty(lambda: _mlflow_fault(project, steps), MLFLOW_SECONDS)
+
+
+def _mlflow_fault(project: Project, steps: list[int]) -> str:
     runs = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
     if not runs or runs[-1]["status"] != "FINISHED":
         return f"MLflow has {runs}"
