@@ -1,4 +1,4 @@
-"""A toy project, and a database to copy, because making one takes seconds."""
+"""A toy project, and a database to copy, because creating its tables takes seconds."""
 
 import shutil
 import sys
@@ -29,20 +29,20 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same, but no process starts beside a stage, as on a machine that is out of them."""
+    """The same, but no process can start beside a stage, as on a machine that has no more of them."""
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     return project
 
 
 @pytest.fixture(scope="session")
 def params() -> Params:
-    """Those of the repository."""
+    """The parameters of the repository."""
     return read_params(REPOSITORY / "params.yaml")
 
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """MLflow's tables with nothing in them."""
+    """MLflow's tables, empty."""
     path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
     from mlflow import MlflowClient
 

@@ -1,4 +1,4 @@
-"""Which experiment a stage belongs to."""
+"""The experiment that a stage belongs to."""
 
 import shutil
 import subprocess
@@ -22,7 +22,7 @@ def with_heads(params: Params, n_head: int) -> Params:
     return params.model_copy(update={"model": params.model.model_copy(update={"n_head": n_head})})
 
 
-def test_before_the_first_commit_there_is_still_a_name(project: Path, params: Params) -> None:
+def test_a_project_without_a_commit_has_a_name_too(project: Path, params: Params) -> None:
     experiment = this_experiment(params)
     assert (experiment.name, experiment.commit) == ("repro-uncommitted", "")
 
@@ -33,7 +33,7 @@ def test_dvc_repro_is_named_after_its_commit(project: Path, params: Params) -> N
     assert (experiment.name, experiment.commit) == (f"repro-{head[:7]}", head)
 
 
-def test_the_project_counts_and_not_the_folder_of_the_process(
+def test_the_commit_is_that_of_the_project_and_not_of_the_current_folder(
     project: Path, params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = commit(project)
@@ -41,7 +41,7 @@ def test_the_project_counts_and_not_the_folder_of_the_process(
     assert this_experiment(params).commit == head
 
 
-def test_parameters_that_are_not_committed_mark_the_name(project: Path, params: Params) -> None:
+def test_parameters_that_are_not_committed_change_the_name(project: Path, params: Params) -> None:
     head = commit(project)
     names = {this_experiment(with_heads(params, n_head)).name for n_head in (1, 2, 4)}
     assert f"repro-{head[:7]}" in names
@@ -49,7 +49,7 @@ def test_parameters_that_are_not_committed_mark_the_name(project: Path, params: 
     assert {len(name) for name in names} == {len("repro-1234567"), len("repro-1234567-12345678")}
 
 
-def test_comments_and_layout_do_not_mark_the_name(project: Path, params: Params) -> None:
+def test_comments_and_layout_do_not_change_the_name(project: Path, params: Params) -> None:
     head = commit(project)
     (project / "params.yaml").write_text("# nothing as it was")
     assert this_experiment(params).name == f"repro-{head[:7]}"
@@ -73,11 +73,11 @@ def test_a_name_that_is_used_again_is_another_experiment() -> None:
     assert len(keys) == 3
 
 
-def test_flat_keys_are_those_of_dvc() -> None:
+def test_keys_are_flattened_as_in_dvc() -> None:
     assert flatten({"a": {"b": {"c": 1}, "d": [2, 3]}, "e": ""}) == {"a.b.c": 1, "a.d": [2, 3], "e": ""}
 
 
-def test_an_address_stands_in_the_parameters_without_its_query(project: Path, params: Params) -> None:
+def test_an_address_is_in_the_parameters_without_its_query(project: Path, params: Params) -> None:
     download = params.download.model_copy(update={"url": "https://host/a.txt?key=secret"})
     experiment = this_experiment(params.model_copy(update={"download": download}))
     assert experiment.params["download.url"] == "https://host/a.txt"

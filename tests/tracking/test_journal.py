@@ -1,4 +1,4 @@
-"""What a stage says about itself, whatever happens to it."""
+"""The journal of a stage, also of one that fails, is killed or is interrupted."""
 
 import json
 import os
@@ -14,7 +14,9 @@ from bukva.base.errors import BukvaError
 from bukva.base.files import write_text
 from bukva.config.schema import Params
 from bukva.tracking.journal import journal
-from bukva.tracking.records import FILE, Journal, Log, Record, journals_root, open_journal, read_journals
+from bukva.tracking.reading import Journal, journals_root, open_journal, read_journals
+from bukva.tracking.records import FILE, Record
+from bukva.tracking.writing import Log
 
 
 def the_journal() -> Journal:
@@ -26,7 +28,7 @@ def records() -> list[Record]:
     return the_journal().read()[0]
 
 
-def test_a_stage_that_ends_well_leaves_its_whole_story(alone: Path, params: Params) -> None:
+def test_a_stage_that_ends_without_an_error_has_a_complete_journal(alone: Path, params: Params) -> None:
     with journal("clean", params) as log:
         log.metrics({"chars": 5}, step=3)
         log.tags({"rules": "notes"})
@@ -41,7 +43,7 @@ def test_a_stage_that_ends_well_leaves_its_whole_story(alone: Path, params: Para
     assert the_journal().status() == ("FINISHED", end["at"])
 
 
-def test_a_silent_stage_leaves_nothing(alone: Path, params: Params, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_silent_stage_writes_no_journal(alone: Path, params: Params, capsys: pytest.CaptureFixture[str]) -> None:
     with journal("train-gpt", params, silent=True) as log:
         log.metrics({"chars": 5})
         log.artifact(Path(__file__))
@@ -55,7 +57,7 @@ def test_a_light_stage_starts_no_process(alone: Path, params: Params, capsys: py
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_training_that_nobody_follows_is_told_and_goes_on(
+def test_a_training_without_a_follower_reports_it_and_continues(
     alone: Path, params: Params, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with journal("train-gpt", params) as log:
@@ -76,7 +78,7 @@ def test_a_training_that_nobody_follows_is_told_and_goes_on(
         (SystemExit(0), "FINISHED", ""),
     ],
 )
-def test_how_a_stage_ended_is_told_and_the_error_goes_on(
+def test_the_journal_says_how_a_stage_ended_and_the_error_is_raised_again(
     alone: Path, params: Params, error: BaseException, status: str, note: str
 ) -> None:
     with pytest.raises(type(error)), journal("clean", params):
@@ -97,10 +99,10 @@ def test_sigterm_lets_a_stage_save_what_it_has(alone: Path, params: Params) -> N
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_killed_process_cannot_say_so_and_is_found_out(project: Path, params: Params) -> None:
+def test_a_journal_whose_process_was_killed_has_the_status_killed(project: Path, params: Params) -> None:
     program = (
         "import sys; from pathlib import Path; from bukva.config.load import read_params;"
-        "from bukva.tracking.records import Log;"
+        "from bukva.tracking.writing import Log;"
         f"log = Log('train-gpt', read_params(Path({str(Path(__file__).parents[2] / 'params.yaml')!r})));"
         "print('here', flush=True); sys.stdin.read()"
     )
@@ -113,7 +115,7 @@ def test_a_killed_process_cannot_say_so_and_is_found_out(project: Path, params: 
     assert the_journal().status()[0] == "KILLED"
 
 
-def test_what_a_stage_wrote_outlives_its_folder(alone: Path, params: Params) -> None:
+def test_artifacts_stay_when_the_original_files_are_replaced_or_deleted(alone: Path, params: Params) -> None:
     write_text(alone / "data/models/gpt/weights", "old")
     write_text(alone / "reports/curve.csv", "step\n1\n")
     with journal("sample", params) as log:
@@ -130,14 +132,14 @@ def test_what_a_stage_wrote_outlives_its_folder(alone: Path, params: Params) -> 
     ]
 
 
-def test_keeping_a_file_takes_no_room(alone: Path, params: Params) -> None:
+def test_an_artifact_takes_no_space_on_the_disk(alone: Path, params: Params) -> None:
     write_text(alone / "weights", "much")
     with journal("sample", params) as log:
         log.artifact(alone / "weights")
     assert (the_journal().folder / "artifacts/weights").samefile(alone / "weights")
 
 
-def test_of_two_artifacts_with_one_name_the_last_stays(alone: Path, params: Params) -> None:
+def test_the_later_of_two_artifacts_with_one_name_is_kept(alone: Path, params: Params) -> None:
     with journal("sample", params) as log:
         for text in ("first", "second"):
             write_text(alone / "samples.md", text)
@@ -145,7 +147,7 @@ def test_of_two_artifacts_with_one_name_the_last_stays(alone: Path, params: Para
     assert (the_journal().folder / "artifacts/samples.md").read_text() == "second"
 
 
-def test_stages_that_start_at_once_have_journals_of_their_own(alone: Path, params: Params) -> None:
+def test_stages_that_start_at_the_same_time_have_separate_journals(alone: Path, params: Params) -> None:
     with ThreadPoolExecutor(8) as pool:
         logs = list(pool.map(lambda _: Log("sample", params), range(16)))
     for log in logs:
@@ -154,7 +156,7 @@ def test_stages_that_start_at_once_have_journals_of_their_own(alone: Path, param
     assert len({entry.id for entry in read_journals()}) == 16
 
 
-def test_half_a_line_is_not_read_until_it_is_whole(alone: Path, params: Params) -> None:
+def test_a_line_is_not_read_before_it_is_complete(alone: Path, params: Params) -> None:
     log = Log("clean", params)
     start, offset = the_journal().read()
     with (the_journal().folder / FILE).open("ab") as file:
@@ -167,7 +169,7 @@ def test_half_a_line_is_not_read_until_it_is_whole(alone: Path, params: Params) 
     log.end("FINISHED")
 
 
-def test_a_journal_without_a_whole_first_line_is_no_journal(alone: Path) -> None:
+def test_a_journal_without_a_complete_first_line_is_ignored(alone: Path) -> None:
     folder = journals_root() / "wide" / "clean-001"
     folder.mkdir(parents=True)
     (folder / FILE).write_text('{"record": "sta')
@@ -175,7 +177,7 @@ def test_a_journal_without_a_whole_first_line_is_no_journal(alone: Path) -> None
     assert read_journals() == []
 
 
-def test_a_disk_that_takes_no_journal_stops_no_stage(
+def test_a_journal_that_cannot_be_written_does_not_stop_the_stage(
     alone: Path, params: Params, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (alone / ".bukva").write_text("a file where a folder should be")
@@ -201,29 +203,29 @@ def test_a_stage_never_imports_mlflow(project: Path) -> None:
     assert done.stdout == "False\n"
 
 
-def test_an_interrupted_journal_goes_on_without_telling_a_point_twice(alone: Path, params: Params) -> None:
+def test_an_interrupted_journal_continues_without_repeating_a_point(alone: Path, params: Params) -> None:
     with pytest.raises(SystemExit), journal("train-gpt", params, training_id="train-gpt-01") as log:
         log.metrics({"n_parameters": 5})
         log.metrics({"val_nats_per_char": 3.0}, step=10)
         raise SystemExit(143)
     assert the_journal().status()[0] == "KILLED"
     with (the_journal().folder / FILE).open("ab") as file:
-        file.write(b'{"record": "metrics", "st')  # as a kill tears a line
+        file.write(b'{"record": "metrics", "st')  # as a killed process leaves it
     with journal("train-gpt", params, training_id="train-gpt-01") as log:
         log.metrics({"n_parameters": 5})
         log.metrics({"val_nats_per_char": 3.0}, step=10)
         log.metrics({"val_nats_per_char": 2.0, "chars_per_second": 7.0}, step=20)
     assert the_journal().status()[0] == "FINISHED"
-    told = [(record["step"], record["values"]) for record in records() if record["record"] == "metrics"]
-    assert told[:3] == [
+    points = [(record["step"], record["values"]) for record in records() if record["record"] == "metrics"]
+    assert points[:3] == [
         (0, {"n_parameters": 5.0}),
         (10, {"val_nats_per_char": 3.0}),
         (20, {"val_nats_per_char": 2.0, "chars_per_second": 7.0}),
     ]
-    assert list(told[3][1]) == ["seconds"]
+    assert list(points[3][1]) == ["seconds"]
 
 
-def test_the_seconds_of_an_interrupted_training_are_those_of_all_its_parts(alone: Path, params: Params) -> None:
+def test_the_seconds_of_an_interrupted_training_are_the_sum_of_its_parts(alone: Path, params: Params) -> None:
     interrupted(params)
     file = the_journal().folder / FILE
     start, end = map(json.loads, file.read_text().splitlines())
@@ -241,7 +243,7 @@ def interrupted(params: Params, stage: str = "train-gpt", training_id: str = "tr
         raise SystemExit(143)
 
 
-def test_a_journal_of_another_training_is_left_alone(alone: Path, params: Params) -> None:
+def test_the_journal_of_another_training_is_not_continued(alone: Path, params: Params) -> None:
     interrupted(params, training_id="train-gpt-02")
     interrupted(params, stage="train-bigram", training_id="train-bigram-01")
     interrupted(params, training_id="")
@@ -257,7 +259,7 @@ def with_seed(params: Params, seed: int) -> Params:
     return params.model_copy(update={"sample": params.sample.model_copy(update={"seed": seed})})
 
 
-def test_an_interrupted_training_goes_on_in_the_journal_of_another_experiment(
+def test_the_journal_of_an_interrupted_training_moves_to_the_experiment_that_continues_it(
     alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DVC_EXP_NAME", "first")
@@ -275,12 +277,12 @@ def test_an_interrupted_training_goes_on_in_the_journal_of_another_experiment(
     assert (moved.id, moved.start["at"]) == (began.id, began.start["at"])
     assert moved.key == clean.key != began.key
     assert moved.start["experiment"] == "second"
-    assert moved.read()[0][0]["params"]["sample.seed"] == 7  # those of the whole experiment
+    assert moved.read()[0][0]["params"]["sample.seed"] == 7  # of the experiment that continues it
     assert moved.status()[0] == "FINISHED"
     other.end("FINISHED")
 
 
-def test_a_training_that_failed_is_left_to_the_experiment_it_failed_in(alone: Path, params: Params) -> None:
+def test_a_failed_training_continues_only_in_its_own_experiment(alone: Path, params: Params) -> None:
     with pytest.raises(ZeroDivisionError), journal("train-gpt", params, training_id="train-gpt-01"):
         raise ZeroDivisionError
     with journal("train-gpt", with_seed(params, 7), training_id="train-gpt-01"):
@@ -289,19 +291,19 @@ def test_a_training_that_failed_is_left_to_the_experiment_it_failed_in(alone: Pa
         assert len(read_journals()) == 2
 
 
-def test_one_that_ended_well_goes_on_only_where_its_outputs_were_lost_again(alone: Path, params: Params) -> None:
+def test_a_finished_training_continues_only_from_a_checkpoint(alone: Path, params: Params) -> None:
     with journal("train-gpt", params, training_id="train-gpt-01"):
         pass
     with journal(
         "train-gpt", params, training_id="train-gpt-01", resumes=True
-    ):  # DVC was killed before it had the outputs
+    ):  # DVC was killed before it recorded the outputs
         assert len(read_journals()) == 1
     assert [record["record"] for record in records()] == ["start", "metrics", "end", "resumed", "end"]
     with journal("train-gpt", params, training_id="train-gpt-01"):  # dvc repro -f
         assert len(read_journals()) == 2
 
 
-def test_one_whose_process_lives_is_left_alone(alone: Path, params: Params) -> None:
+def test_the_journal_of_a_running_process_is_not_continued(alone: Path, params: Params) -> None:
     with (
         journal("train-gpt", params, training_id="train-gpt-01"),
         journal("train-gpt", params, training_id="train-gpt-01", resumes=True),
@@ -309,7 +311,7 @@ def test_one_whose_process_lives_is_left_alone(alone: Path, params: Params) -> N
         assert len(read_journals()) == 2
 
 
-def test_the_next_stage_ends_the_journals_of_those_that_were_killed(alone: Path, params: Params) -> None:
+def test_the_next_stage_closes_the_journals_of_killed_processes(alone: Path, params: Params) -> None:
     killed, living = Log("train-gpt", params), Log("sample", params)
     killed.metrics({"val_nats_per_char": 3.0}, step=10)
     assert killed.folder

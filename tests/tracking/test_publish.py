@@ -1,4 +1,4 @@
-"""MLflow is completed with what DVC restored instead of running."""
+"""Stage publish completes MLflow with the stages that DVC restored instead of running."""
 
 import json
 import subprocess
@@ -10,7 +10,8 @@ import pytest
 from bukva.base.files import write_text
 from bukva.config.schema import Params
 from bukva.tracking.publish import publish
-from bukva.tracking.records import Journal, Log, read_journals
+from bukva.tracking.reading import Journal, read_journals
+from bukva.tracking.writing import Log
 
 CURVE = """\
 step,chars_seen,train_nats_per_char,val_nats_per_char,learning_rate
@@ -46,7 +47,7 @@ def write_gpt(weights: str = "weights") -> dict[str, Any]:
     return entry("data/models/train_gpt", "reports/curves/train_gpt.csv", digest=weights)
 
 
-def test_a_restored_training_is_told_from_its_files(alone: Path, params: Params) -> None:
+def test_the_journal_of_a_restored_training_is_written_from_its_files(alone: Path, params: Params) -> None:
     lock(train_gpt=write_gpt())
     publish(params)
     (journal,) = journals("train-gpt")
@@ -56,7 +57,7 @@ def test_a_restored_training_is_told_from_its_files(alone: Path, params: Params)
     assert (journal.folder / "artifacts/train_gpt.csv").read_text() == CURVE
 
 
-def test_its_curve_becomes_points_and_the_best_so_far(alone: Path, params: Params) -> None:
+def test_its_curve_becomes_points_with_the_best_so_far(alone: Path, params: Params) -> None:
     lock(train_gpt=write_gpt())
     publish(params)
     (journal,) = journals("train-gpt")
@@ -67,7 +68,7 @@ def test_its_curve_becomes_points_and_the_best_so_far(alone: Path, params: Param
     assert best == [3.25, None, 2.75, 2.75]
 
 
-def test_texts_and_ids_stay_with_dvc(alone: Path, params: Params) -> None:
+def test_texts_and_ids_are_not_artifacts(alone: Path, params: Params) -> None:
     for path in ("data/clean/work.txt", "data/tokens/vocab.json", "reports/corpus.json"):
         write_text(Path(path), "{}")
     lock(clean=entry("data/clean", "reports/corpus.json"), tokenize=entry("data/tokens"))
@@ -78,14 +79,14 @@ def test_texts_and_ids_stay_with_dvc(alone: Path, params: Params) -> None:
     assert kept == {"clean": ["corpus.json"], "tokenize": []}
 
 
-def test_publishing_twice_tells_once(alone: Path, params: Params) -> None:
+def test_publishing_twice_writes_each_journal_once(alone: Path, params: Params) -> None:
     lock(train_gpt=write_gpt(), clean=entry("data/clean"))
     publish(params)
     publish(params)
     assert [len(journals(stage)) for stage in ("train-gpt", "clean")] == [1, 1]
 
 
-def test_a_stage_that_ran_is_not_told_again(alone: Path, params: Params) -> None:
+def test_a_stage_that_ran_gets_no_second_journal(alone: Path, params: Params) -> None:
     present = write_gpt()
     log = Log("train-gpt", params)
     for out in present["outs"]:
@@ -96,7 +97,7 @@ def test_a_stage_that_ran_is_not_told_again(alone: Path, params: Params) -> None
     assert len(journals("train-gpt")) == 1
 
 
-def test_a_stage_that_ran_and_then_got_other_files_back_is(alone: Path, params: Params) -> None:
+def test_a_stage_that_ran_and_whose_former_files_were_restored_gets_one(alone: Path, params: Params) -> None:
     write_gpt("of edited code")
     log = Log("train-gpt", params)
     log.artifact(Path("data/models/train_gpt"))
@@ -106,14 +107,14 @@ def test_a_stage_that_ran_and_then_got_other_files_back_is(alone: Path, params: 
     assert [journal.start["restored"] for journal in journals("train-gpt")] == [False, True]
 
 
-def test_a_stage_that_failed_and_was_restored_after_all_is(alone: Path, params: Params) -> None:
+def test_a_stage_that_was_killed_and_then_restored_gets_one(alone: Path, params: Params) -> None:
     Log("train-gpt", params).end("KILLED")
     lock(train_gpt=write_gpt())
     publish(params)
     assert [journal.status()[0] for journal in journals("train-gpt")] == ["KILLED", "FINISHED"]
 
 
-def test_what_did_not_change_since_the_baseline_is_no_news(alone: Path, params: Params) -> None:
+def test_a_stage_that_did_not_change_since_the_baseline_gets_none(alone: Path, params: Params) -> None:
     lock(clean=entry("data/clean"), train_gpt=entry("data/models/train_gpt"))
     commit()
     lock(clean=entry("data/clean"), train_gpt=write_gpt())
@@ -122,7 +123,7 @@ def test_what_did_not_change_since_the_baseline_is_no_news(alone: Path, params: 
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "stages: 3"])
-def test_a_broken_lock_file_fails_no_experiment(
+def test_a_broken_lock_file_does_not_fail_an_experiment(
     alone: Path, params: Params, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_text(Path("dvc.lock"), text)
@@ -130,6 +131,8 @@ def test_a_broken_lock_file_fails_no_experiment(
     assert capsys.readouterr().out.startswith("MLflow ")
 
 
-def test_no_lock_file_fails_no_experiment(alone: Path, params: Params, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_lock_file_does_not_fail_an_experiment(
+    alone: Path, params: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
     publish(params)
     assert "dvc.lock" in capsys.readouterr().out

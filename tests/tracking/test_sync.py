@@ -1,6 +1,9 @@
-"""Journals into MLflow: everything, once."""
+"""MLflow gets everything from the journals, once."""
 
+import contextlib
+import math
 import shutil
+import sqlite3
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +16,10 @@ if TYPE_CHECKING:
 from bukva.base.files import write_json, write_text
 from bukva.config.schema import Params
 from bukva.tracking.journal import journal
-from bukva.tracking.records import Log, read_journals
+from bukva.tracking.reading import read_journals
 from bukva.tracking.store import Store, connect
 from bukva.tracking.sync import View
+from bukva.tracking.writing import Log
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
@@ -38,12 +42,12 @@ def run_pipeline(folder: Path, params: Params) -> None:
 
 
 def by_name(store: Store) -> dict[str, "Run"]:
-    """Our runs by name, which is unique in a pipeline that ran once."""
+    """The runs by name, which is unique in a pipeline that ran once."""
     return {run.info.run_name: run for run in store.runs()}
 
 
 def contents(store: Store) -> dict[str, object]:
-    """Everything that filling twice might double."""
+    """Everything that filling twice could double."""
     runs = store.runs()
     assert len(by_name(store)) == len(runs)
     return {
@@ -96,7 +100,7 @@ def test_each_stage_shows_its_parameters_and_the_experiment_all(database: Path, 
     assert {key.partition(".")[0] for key in runs["repro-uncommitted"].data.params} == set(Params.model_fields)
 
 
-def test_scores_show_on_the_experiment_too(database: Path, params: Params) -> None:
+def test_the_experiment_shows_the_scores_too(database: Path, params: Params) -> None:
     run_pipeline(database.parent, params)
     sync()
     runs = by_name(connect())
@@ -117,7 +121,37 @@ def test_times_are_those_of_the_journal(database: Path, params: Params) -> None:
     ]
 
 
-def test_filling_twice_doubles_nothing(database: Path, params: Params) -> None:
+def test_losses_are_shown_in_bits_beside_nats(database: Path, params: Params) -> None:
+    log = Log("train-gpt", params)
+    log.metrics({f"{name}_nats_per_char": math.log(2) for name in ("train", "val", "best_val")} | {"nats": 1.0}, 100)
+    log.end("FINISHED")
+    sync()
+    metrics = by_name(connect())["train-gpt"].data.metrics
+    assert {name: value for name, value in metrics.items() if "bits" in name} == {
+        "train_bits_per_char": 1.0,
+        "val_bits_per_char": 1.0,
+        "best_val_bits_per_char": 1.0,
+    }
+    assert metrics["val_nats_per_char"] == math.log(2)
+
+
+def test_a_run_that_an_older_version_filled_is_filled_again(database: Path, params: Params) -> None:
+    run_pipeline(database.parent, params)
+    sync()
+    store = connect()
+    first = contents(store)
+    run = by_name(store)["train-gpt"].info.run_id
+    store.client.delete_tag(run, "bukva.version")
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        for table in ("metrics", "latest_metrics"):
+            connection.execute(f"DELETE FROM {table} WHERE key LIKE '%bits_per_char' AND run_uuid = ?", [run])
+        connection.commit()
+    assert contents(store) != first
+    sync()
+    assert contents(store) == first
+
+
+def test_a_second_sync_doubles_nothing(database: Path, params: Params) -> None:
     run_pipeline(database.parent, params)
     sync()
     first = contents(connect())
@@ -125,7 +159,7 @@ def test_filling_twice_doubles_nothing(database: Path, params: Params) -> None:
     assert contents(connect()) == first
 
 
-def test_a_filling_that_was_cut_off_is_done_again_without_doubling(database: Path, params: Params) -> None:
+def test_an_interrupted_sync_is_repeated_without_doubling(database: Path, params: Params) -> None:
     run_pipeline(database.parent, params)
     sync()
     store = connect()
@@ -165,7 +199,7 @@ def test_a_journal_that_grows_is_followed(database: Path, params: Params) -> Non
     assert {run.info.status for run in store.runs()} == {"FINISHED"}
 
 
-def test_what_a_store_has_is_not_sent_again(database: Path, params: Params) -> None:
+def test_what_the_store_has_is_not_sent_again(database: Path, params: Params) -> None:
     log = Log("train-gpt", params)
     write_text(database.parent / "curve.csv", "step\n")
     log.artifact(database.parent / "curve.csv")
@@ -181,7 +215,7 @@ def test_what_a_store_has_is_not_sent_again(database: Path, params: Params) -> N
     assert files(store, run) == []
 
 
-def test_an_experiment_runs_while_one_of_its_stages_does(database: Path, params: Params) -> None:
+def test_an_experiment_is_running_while_one_of_its_stages_is(database: Path, params: Params) -> None:
     running = Log("train-gpt", params)
     Log("clean", params).end("FINISHED")
     sync()
@@ -206,14 +240,14 @@ def test_why_a_stage_failed_is_its_description(database: Path, params: Params) -
     assert by_name(connect())["clean"].data.tags["mlflow.note.content"] == "book.txt: byte 7 is not UTF-8."
 
 
-def test_a_training_that_goes_on_in_another_experiment_is_shown_there_and_once(
+def test_a_training_that_another_experiment_continues_is_shown_there_and_once(
     database: Path, params: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DVC_EXP_NAME", "first")
     with pytest.raises(SystemExit), journal("train-gpt", params, training_id="train-gpt-01") as log:
         log.metrics({"val_nats_per_char": 3.0}, 100)
         assert sync() == []
-        raise SystemExit(143)  # and nobody is left to tell
+        raise SystemExit(143)  # and no follower is left
     before = by_name(connect())
     assert before["train-gpt"].info.status == before["first"].info.status == "RUNNING"
     monkeypatch.setenv("DVC_EXP_NAME", "second")
@@ -239,7 +273,7 @@ def test_a_training_that_goes_on_in_another_experiment_is_shown_there_and_once(
     assert contents(connect()) == now
 
 
-def test_a_process_that_is_gone_was_killed(database: Path, params: Params) -> None:
+def test_a_run_whose_process_is_gone_is_killed(database: Path, params: Params) -> None:
     log = Log("train-gpt", params)
     sync()
     assert by_name(connect())["train-gpt"].info.status == "RUNNING"
@@ -283,7 +317,7 @@ def test_an_experiment_that_was_deleted_in_mlflow_stays_deleted(database: Path, 
     }
 
 
-def test_runs_of_other_people_are_left_alone(database: Path, params: Params) -> None:
+def test_runs_of_other_people_do_not_change(database: Path, params: Params) -> None:
     store = connect()
     foreign = store.client.create_run(store.experiment_id, run_name="mine")
     run_pipeline(database.parent, params)
@@ -292,7 +326,7 @@ def test_runs_of_other_people_are_left_alone(database: Path, params: Params) -> 
     assert store.client.get_run(foreign.info.run_id).info.status == "RUNNING"
 
 
-def test_a_journal_that_cannot_be_shown_holds_up_no_other(database: Path, params: Params) -> None:
+def test_a_journal_that_cannot_be_shown_does_not_stop_the_others(database: Path, params: Params) -> None:
     odd = Log("clean", params)
     odd.metrics({"no such name!": 1})
     odd.end("FINISHED")
@@ -306,7 +340,7 @@ def test_a_journal_that_cannot_be_shown_holds_up_no_other(database: Path, params
     assert by_name(connect())["split"].info.status == "FINISHED"
 
 
-def test_an_experiment_whose_end_was_not_told_is_told_later(database: Path, params: Params) -> None:
+def test_an_experiment_without_its_end_gets_it_later(database: Path, params: Params) -> None:
     run_pipeline(database.parent, params)
     sync()
     store = connect()
@@ -326,11 +360,12 @@ def test_two_trainings_never_share_a_colour(database: Path, params: Params) -> N
     assert len(colors) == 2
 
 
-def test_endless_and_undefined_losses_arrive(database: Path, params: Params) -> None:
+def test_losses_that_are_infinite_or_nan_arrive(database: Path, params: Params) -> None:
     log = Log("train-gpt", params)
     for step, value in enumerate((float("nan"), float("inf"))):
         log.metrics({"val_nats_per_char": value}, step)
     log.end("FINISHED")
     sync()
     store = connect()
-    assert len(points(store, by_name(store)["train-gpt"], "val_nats_per_char")) == 2
+    for unit in ("nats", "bits"):
+        assert len(points(store, by_name(store)["train-gpt"], f"val_{unit}_per_char")) == 2

@@ -1,4 +1,4 @@
-"""The first thing that a browser shows."""
+"""The page that the printed address opens, and what error messages show."""
 
 import json
 import shutil
@@ -13,13 +13,14 @@ import psutil
 import pytest
 
 from bukva.base.errors import BukvaError
-from bukva.tracking.store import connect, explain, redact_secrets, tracking_uri
+from bukva.tracking.address import explain, redact_secrets, tracking_uri
+from bukva.tracking.store import connect
 from bukva.tracking.ui import address
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
 
-def test_the_address_opens_all_trainings_in_one_chart(database: Path) -> None:
+def test_the_address_opens_all_trainings_in_charts_of_bits_per_character(database: Path) -> None:
     page = urlsplit(address(5005).replace("#/", ""))
     query = parse_qs(page.query)
     store = connect()
@@ -29,10 +30,13 @@ def test_the_address_opens_all_trainings_in_one_chart(database: Path) -> None:
     assert query["compareRunsMode"] == ["CHART"]
     assert query["workflowType"] == ["machine_learning"]
     assert view["searchFilter"] == "tags.`bukva.kind` = 'training'"
-    assert {chart["metricKey"] for chart in view["compareRunCharts"]} == {"val_nats_per_char"}
+    assert view["orderByKey"] == "metrics.`best_val_bits_per_char`"
+    assert {chart["metricKey"] for chart in view["compareRunCharts"]} == {"val_bits_per_char"}
+    titles = [chart["displayName"] for chart in view["compareRunCharts"]]
+    assert titles == ["val, bits per character, by step", "val, bits per character, by characters seen"]
 
 
-def test_mlflow_lies_in_the_project_wherever_a_stage_runs(database: Path) -> None:
+def test_the_database_and_the_artifacts_are_in_the_project(database: Path) -> None:
     assert tracking_uri() == f"sqlite:///{database}"
     store = connect()
     artifacts = store.client.get_experiment(store.experiment_id).artifact_location
@@ -48,7 +52,7 @@ def test_mlflow_lies_in_the_project_wherever_a_stage_runs(database: Path) -> Non
         ("postgresql://u:p@host/mlflow", "postgresql://u:p@host/mlflow"),
     ],
 )
-def test_another_store_is_taken_as_it_is_named(
+def test_only_the_relative_path_of_a_database_is_changed(
     project: Path, monkeypatch: pytest.MonkeyPatch, uri: str, meant: str
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
@@ -64,14 +68,14 @@ def test_another_store_is_taken_as_it_is_named(
         ("refused: Basic b@ttery, Bearer a-t0ken, c%40rrect or c@rrect", "refused: Basic ***, Bearer ***, *** or ***"),
     ],
 )
-def test_nobody_reads_passwords(monkeypatch: pytest.MonkeyPatch, text: str, shown: str) -> None:
+def test_passwords_and_tokens_are_removed(monkeypatch: pytest.MonkeyPatch, text: str, shown: str) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://host/db?user=me&password=c%40rrect")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "b@ttery")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "a-t0ken")
     assert redact_secrets(text) == shown
 
 
-def test_trouble_is_told_in_one_line_by_its_innermost_cause() -> None:
+def test_an_error_is_explained_in_one_line_by_its_innermost_cause() -> None:
     wrapped = RuntimeError("call failed: [Errno 111] Connection refused, call ...\nTraceback")
     wrapped.__context__ = ConnectionRefusedError("[Errno 111] Connection refused\nnobody there")
     assert explain(wrapped) == "ConnectionRefusedError: [Errno 111] Connection refused"
@@ -80,7 +84,7 @@ def test_trouble_is_told_in_one_line_by_its_innermost_cause() -> None:
 
 
 @pytest.mark.slow
-def test_mlflow_is_reached_from_this_machine_only(project: Path, empty_database: Path) -> None:
+def test_the_server_accepts_connections_from_this_machine_only(project: Path, empty_database: Path) -> None:
     shutil.copy(empty_database, project / "mlflow.db")
     command = [sys.executable, "-m", "bukva.tracking", "serve"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -10,10 +10,10 @@ import typer
 
 from bukva.base.redact import redact_url
 from bukva.tracking import ui
+from bukva.tracking.address import explain, tracking_uri
 from bukva.tracking.follow import follow
-from bukva.tracking.records import read_journals
-from bukva.tracking.store import connect, explain, tracking_uri
-from bukva.tracking.sync import View
+from bukva.tracking.reading import read_journals
+from bukva.tracking.sync import View, open_store
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -22,11 +22,11 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 def sync_command(experiment: Annotated[str, typer.Option(help="only this one")] = "*") -> None:
     """Bring MLflow up to date with all journals."""
     journals = read_journals(experiment)
-    with _one_line_on_trouble():
-        refused = View(connect()).update(journals)
-    for sentence in refused:
+    with _errors_in_one_line():
+        troubles = View(open_store()).update(journals)
+    for sentence in troubles:
         print(sentence)
-    if refused:
+    if troubles:
         raise typer.Exit(1)
     print(f"{redact_url(tracking_uri())} has all {len(journals)} stage executions.")
 
@@ -34,7 +34,7 @@ def sync_command(experiment: Annotated[str, typer.Option(help="only this one")] 
 @app.command("follow")
 def follow_command(folder: Path) -> None:
     """Fill MLflow from one journal while its stage runs."""
-    with _one_line_on_trouble():
+    with _errors_in_one_line():
         complete = follow(folder)
     if not complete:
         raise typer.Exit(1)
@@ -42,21 +42,21 @@ def follow_command(folder: Path) -> None:
 
 @app.command("address")
 def address_command(port: int = ui.PORT) -> None:
-    """Print where the trainings are compared."""
-    with _one_line_on_trouble():
+    """Print the address of the page that compares the trainings."""
+    with _errors_in_one_line():
         print(ui.address(port))
 
 
 @app.command("serve")
 def serve_command(port: int = ui.PORT) -> None:
     """Print that address and serve it, from this port or the next free one."""
-    with _one_line_on_trouble():
+    with _errors_in_one_line():
         ui.serve(port)
 
 
 @contextlib.contextmanager
-def _one_line_on_trouble() -> Iterator[None]:
-    """A traceback would show addresses with their passwords."""
+def _errors_in_one_line() -> Iterator[None]:
+    """Print an error in one line; a traceback shows addresses with their passwords."""
     try:
         yield
     except Exception as error:
@@ -65,5 +65,5 @@ def _one_line_on_trouble() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")  # other people's, and there is nobody to read them
+    warnings.simplefilter("ignore")  # of other packages; they are not for users
     app()

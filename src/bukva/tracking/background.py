@@ -1,4 +1,4 @@
-"""Processes that fill MLflow beside a stage, which itself never imports mlflow."""
+"""Processes that fill MLflow for a stage, which never imports mlflow."""
 
 import os
 import subprocess
@@ -7,16 +7,16 @@ from pathlib import Path
 
 from bukva.base.files import project_root
 
-LOG = Path(".bukva/mlflow.log")  # what those processes say, in the original repository
-LOG_BYTES = 1_000_000  # of a log that is longer, nobody reads the beginning
-REMEDY = f"make sync completes it ({LOG} says why)."
+LOG = Path(".bukva/mlflow.log")  # what those processes print, in the original repository
+LOG_BYTES = 1_000_000  # a longer log is emptied
+REMEDY = f"make sync completes it (the reason is in {LOG})."
 
 
 def start(*arguments: str) -> subprocess.Popen[bytes]:
-    """Run `python -m bukva.tracking` with these arguments, out of reach of Ctrl-C.
+    """Run `python -m bukva.tracking` with these arguments, in a session of its own, which Ctrl-C does not reach.
 
-    It runs in the original repository, because a snapshot may be deleted under it, and imports the bukva that
-    runs here, because PYTHONPATH may be relative.
+    It runs in the original repository, because DVC may delete a snapshot, and imports the same bukva as this process,
+    because PYTHONPATH may be relative.
     """
     source = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
@@ -36,10 +36,10 @@ def start(*arguments: str) -> subprocess.Popen[bytes]:
         )
 
 
-def finish(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether the process ends well within that time; if it does not end, it is left alone."""
+def has_failed(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether the process ends with an error within that time; one that takes longer is left running."""
     try:
-        return process.wait(seconds) == 0
+        return process.wait(seconds) != 0
     except subprocess.TimeoutExpired:
-        process.returncode = 0  # it ends by itself: no warning when this object is collected
+        process.returncode = 0  # Python does not warn that it is still running when this object is collected
         return False

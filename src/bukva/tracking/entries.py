@@ -1,24 +1,28 @@
-"""What journals say, in MLflow's words: tags, parameters and points."""
+"""The records of journals as MLflow's tags, parameters and metrics."""
 
 import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bukva.base.files import read_json
+from bukva.base.units import bits
 from bukva.tracking.experiment import flatten
-from bukva.tracking.records import Journal, Record
+from bukva.tracking.reading import Journal
+from bukva.tracking.records import Record
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric, Param, RunTag
 
 SCORES = "metrics.json"  # of stage evaluate; the experiment's own run shows them too
+NATS, BITS = "nats_per_char", "bits_per_char"
+VERSION = "2"  # of what is made of a record; a run that an older bukva filled is filled again
 
-# Left alone, MLflow derives a run's colour from its id, and two curves of one chart may well get the same.
+# By default MLflow derives a run's colour from its id, and two curves of one chart may get the same.
 COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#9c755f", "#ff9da7", "#edc948")
 
 
 def experiment_tags(start: Record) -> dict[str, str]:
-    """Of the run of a whole experiment."""
+    """Tags of the run of a whole experiment."""
     name, commit = start["experiment"], start["commit"][:7]
     restore = f"git checkout {commit}" if name.startswith("repro-") else f"dvc exp apply {name}"
     return {
@@ -29,7 +33,7 @@ def experiment_tags(start: Record) -> dict[str, str]:
 
 
 def stage_tags(start: Record, parent: str, color: int) -> dict[str, str]:
-    """Of the run of one stage execution, shown below its parent."""
+    """Tags of the run of one stage execution, shown below its parent."""
     return {
         **_common_tags(start),
         "bukva.stage": start["stage"],
@@ -42,20 +46,20 @@ def stage_tags(start: Record, parent: str, color: int) -> dict[str, str]:
     }
 
 
-def moved(start: Record, parent: str) -> list["RunTag"]:
-    """What changes of a stage's run that now belongs to another experiment."""
+def tags_that_move(start: Record, parent: str) -> list["RunTag"]:
+    """The tags that change when a stage's run moves to another experiment."""
     from mlflow.entities import RunTag
 
-    return [RunTag(name, word) for name, word in ({**_common_tags(start), "mlflow.parentRunId": parent}).items()]
+    return [RunTag(name, text) for name, text in ({**_common_tags(start), "mlflow.parentRunId": parent}).items()]
 
 
 def all_params(records: Iterable[Record]) -> list["Param"]:
-    """All of params.yaml, if the start is among the records."""
+    """All of params.yaml, if the start record is among the records."""
     return [param for record in _only("start", records) for param in _params(record["params"])]
 
 
 def own_params(records: Iterable[Record]) -> list["Param"]:
-    """Those of them that the stage reads."""
+    """Those that the stage reads, if the start record is among the records."""
     return [
         param
         for record in _only("start", records)
@@ -65,16 +69,19 @@ def own_params(records: Iterable[Record]) -> list["Param"]:
 
 
 def points(records: Iterable[Record]) -> list["Metric"]:
-    """The metrics with the times they had, by which MLflow knows a point that it already has."""
+    """The metrics, each nats per character also in bits.
+
+    They keep the times of their records, by which MLflow recognises a point that it already has.
+    """
     return [
         point
         for record in _only("metrics", records)
-        for point in _points(record["values"], record["at"], record["step"])
+        for point in _points(_with_bits(record["values"]), record["at"], record["step"])
     ]
 
 
 def scores(journal: Journal, records: Iterable[Record]) -> list["Metric"]:
-    """The numbers of the file of scores, named as DVC names them, if stage evaluate wrote it among the records."""
+    """The numbers of metrics.json, named as in DVC, if it is an artifact among the records of stage evaluate."""
     return [
         point
         for record in _only("artifact", records)
@@ -88,15 +95,21 @@ def artifacts(records: Iterable[Record]) -> list[str]:
     return [record["path"] for record in _only("artifact", records)]
 
 
-def words(records: Iterable[Record], offset: int) -> list["RunTag"]:
-    """What the stage said itself, why it ended, and how far its journal was read."""
+def texts(records: Iterable[Record], offset: int) -> list["RunTag"]:
+    """The tags among the records, why the stage ended, and how far its journal was read."""
     from mlflow.entities import RunTag
 
-    said = {name: word for record in _only("tags", records) for name, word in record["values"].items()}
+    tags = {name: text for record in _only("tags", records) for name, text in record["values"].items()}
     for end in _only("end", records):
         if end["note"]:
-            said["mlflow.note.content"] = end["note"]
-    return [RunTag(name, word) for name, word in {**said, "bukva.synced": str(offset)}.items()]
+            tags["mlflow.note.content"] = end["note"]
+    tags |= {"bukva.synced": str(offset), "bukva.version": VERSION}
+    return [RunTag(name, text) for name, text in tags.items()]
+
+
+def synced_bytes(tags: Mapping[str, str]) -> int:
+    """How many bytes of its journal a run with these tags has."""
+    return int(tags.get("bukva.synced", 0)) if tags.get("bukva.version") == VERSION else 0
 
 
 def _only(kind: str, records: Iterable[Record]) -> list[Record]:
@@ -115,7 +128,7 @@ def _common_tags(start: Record) -> dict[str, str]:
 
 
 def _params(values: Mapping[str, Any]) -> list["Param"]:
-    """MLflow keeps parameters as text; all but text becomes JSON."""
+    """MLflow stores parameters as text; everything else becomes JSON."""
     from mlflow.entities import Param
 
     return [
@@ -126,6 +139,11 @@ def _params(values: Mapping[str, Any]) -> list["Param"]:
 
 def _numbers(tree: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in flatten(tree).items() if isinstance(value, int | float)}
+
+
+def _with_bits(values: Mapping[str, float]) -> dict[str, float]:
+    in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
+    return {**values, **in_bits}
 
 
 def _points(values: Mapping[str, float], at: int, step: int) -> list["Metric"]:

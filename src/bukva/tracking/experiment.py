@@ -1,4 +1,4 @@
-"""Which experiment a stage belongs to: its name, the commit it started from, and all parameters."""
+"""The experiment that a stage belongs to: its name, the commit that it started from, and all parameters."""
 
 import hashlib
 import json
@@ -22,25 +22,25 @@ class Experiment:
 
     @property
     def key(self) -> str:
-        """Tells experiments apart.
+        """Distinguishes experiments.
 
-        The name alone does not: DVC gives one away again after `dvc exp remove` or with `-f`, and MLflow lets
-        nobody change a parameter of a run.
+        The name does not: DVC uses one again after `dvc exp remove` or with `-f`, and in MLflow the parameters of a
+        run cannot change.
         """
         return _digest([self.name, self.commit, self.params])
 
 
 def this_experiment(params: Params) -> Experiment:
-    """The experiment of the stage that runs now: DVC's name for it, else one made from the commit."""
+    """The experiment of the stage that runs now, with DVC's name for it, else one made from the commit."""
     commit = baseline()
     name = os.environ.get("DVC_EXP_NAME") or _repro_name(commit, params)
-    told = flatten(params.model_dump())
-    told["download.url"] = redact_url(params.download.url)  # a query may hold a token, and many read what MLflow shows
-    return Experiment(name, commit or "", told)
+    flat = flatten(params.model_dump())
+    flat["download.url"] = redact_url(params.download.url)  # a query may contain a token, and many people read MLflow
+    return Experiment(name, commit or "", flat)
 
 
 def baseline() -> str | None:
-    """The commit that the experiment started from, or None where nothing is committed."""
+    """The commit that the experiment started from, or None without a commit."""
     if commit := os.environ.get("DVC_EXP_BASELINE_REV"):
         return commit
     head = git("rev-parse", "--verify", "--quiet", "HEAD")
@@ -48,9 +48,9 @@ def baseline() -> str | None:
 
 
 def git(*arguments: str) -> str | None:
-    """What git prints in the original repository; None without git, repository or the object asked for.
+    """What git prints in the original repository; None without git, without a repository, or after an error.
 
-    The original and not the snapshot of a queued experiment: it has every commit that the snapshot has.
+    Not in the snapshot of a queued experiment: the original has every commit that a snapshot has.
     """
     command = ["git", "-C", str(project_root()), *arguments]
     try:
@@ -61,7 +61,7 @@ def git(*arguments: str) -> str | None:
 
 
 def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested dicts to one with dotted keys, as DVC shows them: {"model": {"n_head": 4}} to model.n_head."""
+    """Turn nested dicts into one with dotted keys, as DVC shows them: {"model": {"n_head": 4}} to model.n_head."""
     flat: dict[str, Any] = {}
     for key, value in tree.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}

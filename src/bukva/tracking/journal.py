@@ -1,4 +1,4 @@
-"""What a stage says about itself while it runs."""
+"""The journal of a stage, kept while it runs."""
 
 import contextlib
 import signal
@@ -13,9 +13,10 @@ from bukva.base.errors import sentence_for
 from bukva.config.schema import Params
 from bukva.pipeline.stages import stages
 from bukva.tracking import background
-from bukva.tracking.records import Log, read_journals
+from bukva.tracking.reading import read_journals
+from bukva.tracking.writing import Log
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 10  # for a follower, before the stage ends and leaves it alone
 
 
 @contextlib.contextmanager
@@ -24,16 +25,16 @@ def journal(
 ) -> Iterator[Log]:
     """Keep the journal of a stage: FINISHED when the block ends well, FAILED or KILLED when it does not.
 
-    SIGTERM raises SystemExit in the block, so that it can save what it has. MLflow follows a training while
-    it runs and hears at once of a stage that fails. Other stages wait until the next one fills MLflow:
-    importing mlflow takes longer than they do. Stages that were killed before are told now.
+    SIGTERM raises SystemExit in the block, so that it can save what it has. A process follows a training and fills
+    MLflow; for other stages it starts only if they fail, because importing mlflow takes longer than they do, and the
+    next training or stage publish shows them. The journals of stages that were killed are closed now.
 
     Args:
         stage: its name.
         params: all of params.yaml.
-        silent: keep nothing, for another process tells of this stage.
-        training_id: identifies a training; if it was interrupted, its journal goes on, and its run in MLflow too.
-        resumes: whether that training goes on from a checkpoint.
+        silent: keep nothing, because another process keeps the journal of this stage.
+        training_id: identifies a training; if it was interrupted, its journal and its run in MLflow continue.
+        resumes: whether that training resumes from a checkpoint.
     """
     log, started_at = Log(stage, params, silent=silent, training_id=training_id, resumes=resumes), time.perf_counter()
     if not silent:
@@ -44,28 +45,28 @@ def journal(
         with _sigterm_raises():
             yield log
     except BaseException as error:
-        status, note = _verdict(error)
+        status, note = _status_after(error)
         raise
     finally:
-        if status != "KILLED":  # an interrupted training goes on, and its time is not yet known
+        if status != "KILLED":  # an interrupted training may continue: its time is not yet known
             log.metrics({"seconds": round(log.seconds_before + time.perf_counter() - started_at, 3)})
         log.end(status, note)
         if status in ("FAILED", "KILLED"):
             follower = follower or _follow(log)
-        if follower and not background.finish(follower, WAIT_SECONDS):
-            print(f"MLflow does not have all of {stage} yet; {background.REMEDY}", file=sys.stderr)
+        if follower and background.has_failed(follower, WAIT_SECONDS):
+            print(f"MLflow does not have all of {stage}; {background.REMEDY}", file=sys.stderr)
 
 
 def close_killed_journals() -> None:
-    """End the journals of processes that were killed, and have MLflow hear of it: their followers may be gone too."""
+    """Close the journals of killed processes, and update MLflow: their followers may have been killed too."""
     with contextlib.suppress(OSError):
         for experiment in {journal.start["experiment"] for journal in read_journals() if journal.close_if_killed()}:
             background.start("sync", "--experiment", experiment)
 
 
-def _verdict(error: BaseException) -> tuple[str, str]:
+def _status_after(error: BaseException) -> tuple[str, str]:
     match error:
-        case KeyboardInterrupt() | SystemExit(code=130 | 143):  # as shells report Ctrl-C and SIGTERM
+        case KeyboardInterrupt() | SystemExit(code=130 | 143):  # the codes of shells for Ctrl-C and SIGTERM
             return "KILLED", "Interrupted."
         case SystemExit(code=None | 0):
             return "FINISHED", ""
@@ -85,7 +86,7 @@ def _follow(log: Log) -> subprocess.Popen[bytes] | None:
 
 @contextlib.contextmanager
 def _sigterm_raises() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # only there can Python catch signals
+    if threading.current_thread() is not threading.main_thread():  # Python catches signals only there
         yield
         return
 

@@ -1,7 +1,7 @@
-"""The last stage: MLflow completed, also with what DVC restored instead of running.
+"""The last stage: completes MLflow, also with stages that DVC restored instead of running.
 
-A stage that DVC takes from its run cache is not executed and keeps no journal. Its files are there all the
-same, so its journal is written from them.
+A stage that DVC takes from its run cache is not executed and keeps no journal, so its journal is written from its
+outputs.
 """
 
 import csv
@@ -15,47 +15,48 @@ from bukva.config.schema import Params
 from bukva.pipeline.lock import LOCK, recorded
 from bukva.pipeline.stages import recorded_stages
 from bukva.tracking import background
+from bukva.tracking.address import explain
 from bukva.tracking.experiment import Experiment, baseline, git, this_experiment
-from bukva.tracking.records import Journal, Log, read_journals
-from bukva.tracking.store import explain
+from bukva.tracking.reading import Journal, read_journals
+from bukva.tracking.writing import Log
 
-SHOWN = ("reports/", "data/models/")  # the outputs that people open in MLflow; texts and ids stay with DVC
+SHOWN = ("reports/", "data/models/")  # the outputs that are of use in MLflow; texts and ids are only in DVC
 SYNC_SECONDS = 60
 
 
 def publish(params: Params) -> None:
-    """Write the missing journals of this experiment, fill MLflow, and say in one sentence how that went.
+    """Write the missing journals of this experiment, fill MLflow, and print the result in one sentence.
 
-    Never raises: a tracker in trouble is no reason to fail an experiment whose results lie there.
+    Never raises: an error of the tracker must not fail an experiment whose results are complete.
     """
     try:
         experiment = this_experiment(params)
-        untold = _untold(experiment)
-        for stage, entry in untold.items():
-            _tell(stage, entry, params)
-        restored = f" Restored by DVC: {', '.join(untold)}." if untold else ""
+        missing = _without_journal(experiment)
+        for stage, entry in missing.items():
+            _write_journal(stage, entry, params)
+        restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
         print(_fill(experiment) + restored)
-    except Exception as error:  # whatever lies in dvc.lock and in journals that others wrote
+    except Exception as error:  # dvc.lock and journals may contain anything
         print(f"MLflow lacks something of this experiment. {explain(error)}")
 
 
-def _untold(experiment: Experiment) -> dict[str, Any]:
-    """The stages of whose outputs no journal of this experiment tells, with their entries in dvc.lock."""
+def _without_journal(experiment: Experiment) -> dict[str, Any]:
+    """The stages whose outputs no journal of this experiment describes, with their entries in dvc.lock."""
     entries = recorded(LOCK.read_text(encoding="utf-8"))
     before = recorded(git("show", f"{baseline()}:./{LOCK}") or "")
     journals = [journal for journal in read_journals(experiment.name) if journal.key == experiment.key]
     return {
         stage: entries[stage]
         for stage in recorded_stages()
-        if stage in entries and not _is_told(stage, journals, unchanged=entries[stage] == before.get(stage))
+        if stage in entries and not _needs_none(stage, journals, unchanged=entries[stage] == before.get(stage))
     }
 
 
-def _is_told(stage: str, journals: list[Journal], *, unchanged: bool) -> bool:
-    """Without a journal, a stage that is unchanged since the baseline is no part of this experiment's story.
+def _needs_none(stage: str, journals: list[Journal], *, unchanged: bool) -> bool:
+    """Whether a stage needs no journal.
 
-    With one, what counts is whether it tells of these very files: code that was edited and edited back makes
-    DVC restore the former ones.
+    A stage without one needs none if it is unchanged since the baseline: it is not part of this experiment. A stage
+    with one needs none if that describes the present files: after an edit is undone, DVC restores the former ones.
     """
     finished = [
         journal for journal in journals if journal.start["stage"] == stage and journal.status()[0] == "FINISHED"
@@ -82,18 +83,18 @@ def _same(kept: Path, present: Path) -> bool:
     )
 
 
-def _tell(stage: str, entry: dict[str, Any], params: Params) -> None:
+def _write_journal(stage: str, entry: dict[str, Any], params: Params) -> None:
     log = Log(stage, params, restored=True)
     for out in entry.get("outs", []):
         if out["path"].startswith(SHOWN) and Path(out["path"]).exists():
             log.artifact(Path(out["path"]))
     curve = Path("reports/curves") / f"{stage.replace('-', '_')}.csv"
     if curve.exists():
-        _tell_curve(log, curve)
-    log.end("FINISHED", "Restored by DVC from its run cache; the times are those of the restoring.")
+        _log_curve(log, curve)
+    log.end("FINISHED", "Restored by DVC from its run cache; the times are those of the restore.")
 
 
-def _tell_curve(log: Log, curve: Path) -> None:
+def _log_curve(log: Log, curve: Path) -> None:
     best = math.inf
     with curve.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):

@@ -1,8 +1,8 @@
-"""Journals into MLflow.
+"""Fills an MLflow store from journals.
 
-Filling again adds nothing: runs are found by their tags, points with the same name, step, time and value are
-one point to MLflow, and artifacts replace themselves. How many bytes of a journal a store has is a tag of its
-run, so what is complete is not even read.
+Filling twice adds nothing: runs are found by their tags, MLflow ignores a point that has the same name, step, time and
+value as another, and an artifact replaces the one of its name. A tag of each run says how many bytes of its journal the
+store has, so a journal that is complete there is not even read.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,16 +11,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bukva.tracking import entries
-from bukva.tracking.records import Journal
-from bukva.tracking.store import Store, explain, lock, only_once
+from bukva.tracking.address import explain
+from bukva.tracking.reading import Journal, read_journals
+from bukva.tracking.store import Store, connect, lock, only_once
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
 
+def open_store() -> Store:
+    """The store; if its database replaces one of another folder, with all journals in it."""
+    store = connect()
+    if store.to_fill:
+        View(store).update(read_journals())
+        store.mark_filled()
+    return store
+
+
 @dataclass
 class Shown:
-    """One of our runs as the store has it: of a whole experiment, or of one stage execution."""
+    """A run as the store has it: of a whole experiment, or of one stage execution."""
 
     run_id: str
     key: str  # of its experiment
@@ -33,7 +43,7 @@ class Shown:
 
     @classmethod
     def of(cls, run: "Run") -> "Shown":
-        """Read it off an MLflow run."""
+        """Take it from an MLflow run."""
         tags, info = run.data.tags, run.info
         return cls(
             run_id=info.run_id,
@@ -41,14 +51,14 @@ class Shown:
             journal=tags.get("bukva.journal", ""),
             kind=tags.get("bukva.kind", ""),
             status=info.status,
-            ended_at=info.end_time if info.status != "RUNNING" else None,  # MLflow keeps that of a former end
+            ended_at=info.end_time if info.status != "RUNNING" else None,  # MLflow keeps a former end
             deleted=info.lifecycle_stage == "deleted",
-            synced=int(tags.get("bukva.synced", 0)),
+            synced=entries.synced_bytes(tags),
         )
 
 
 class View:
-    """What one store shows of the journals. It remembers what the store has, in order to ask little of it."""
+    """What one store shows of the journals. It remembers what the store has, and so sends few queries."""
 
     def __init__(self, store: Store) -> None:
         self._store, self._client = store, store.client
@@ -56,11 +66,11 @@ class View:
         self._remember(store.runs())
 
     def update(self, journals: list[Journal]) -> list[str]:
-        """Bring the store up to date; returns a sentence for each journal that could not be shown."""
-        refused = [trouble for journal in filter(self._is_news, journals) for trouble in self._try_to_push(journal)]
+        """Bring the store up to date; return a sentence for each journal that could not be shown."""
+        troubles = [trouble for journal in filter(self._is_news, journals) for trouble in self._try_to_push(journal)]
         for key in {journal.key for journal in journals}:
-            self._settle(key)
-        return refused
+            self._end_experiment(key)
+        return troubles
 
     def _is_news(self, journal: Journal) -> bool:
         if journal.id not in self._shown:
@@ -71,11 +81,11 @@ class View:
         return run.synced < journal.size or run.status != journal.status()[0]
 
     def _is_deleted(self, identity: str) -> bool:
-        """What somebody deleted in MLflow stays away; its journal would bring it back."""
+        """Whether somebody deleted the run in MLflow; then it is not created again."""
         return identity in self._shown and self._shown[identity].deleted
 
     def _try_to_push(self, journal: Journal) -> list[str]:
-        """One journal that MLflow or we cannot digest must not hold up the others; a store in trouble must."""
+        """Push a journal; an invalid one must not stop the others, an error of the store must."""
         from mlflow.exceptions import MlflowException
 
         try:
@@ -89,7 +99,7 @@ class View:
         return []
 
     def _push(self, journal: Journal) -> None:
-        status, ended_at = journal.status()  # asked first: behind an end there is nothing more to read
+        status, ended_at = journal.status()  # before reading: behind an end there is nothing more to read
         whole, run = self._runs_of(journal)
         records, offset = journal.read(run.synced)
         scores = entries.scores(journal, records)
@@ -97,13 +107,13 @@ class View:
         self._client.log_batch(run.run_id, entries.points(records) + scores, entries.own_params(records))
         for path in entries.artifacts(records):
             self._upload(run, journal.folder / "artifacts", Path(path))
-        # the last word: whoever is stopped before it does it all again, to the same result
-        self._client.log_batch(run.run_id, tags=entries.words(records, offset))
+        # last: a process that is stopped before this sends everything again, with the same result
+        self._client.log_batch(run.run_id, tags=entries.texts(records, offset))
         run.synced = offset
         self._set_status(run, status, ended_at)
 
     def _runs_of(self, journal: Journal) -> tuple[Shown, Shown]:
-        """The run of the whole experiment and that of the stage, created if need be."""
+        """The run of the whole experiment and that of the stage, created if they are missing."""
         if journal.id not in self._shown or self._shown[journal.id].key != journal.key:
             with lock():
                 self._remember(self._store.runs(journal.key))  # another process may have been first
@@ -125,10 +135,10 @@ class View:
         self._remember([run])
 
     def _move(self, journal: Journal) -> None:
-        """Show a training that goes on in another experiment there; what it began in is left as killed."""
+        """Show a training below the experiment that continues it; the one that it began in was killed."""
         run, whole = self._shown[journal.id], self._shown[journal.key]
         self._client.log_batch(whole.run_id, params=entries.all_params([journal.start]))
-        self._client.log_batch(run.run_id, tags=entries.moved(journal.start, whole.run_id))
+        self._client.log_batch(run.run_id, tags=entries.tags_that_move(journal.start, whole.run_id))
         former, run.key = self._shown.get(run.key), journal.key
         if former and not any(shown.key == former.key and shown.journal for shown in self._shown.values()):
             self._set_status(former, "KILLED", journal.start["at"])
@@ -140,15 +150,15 @@ class View:
                 folder = file.parent.relative_to(artifacts).as_posix()
                 self._client.log_artifact(run.run_id, str(file), "" if folder == "." else folder)
 
-    def _settle(self, key: str) -> None:
+    def _end_experiment(self, key: str) -> None:
         whole = self._shown.get(key)
-        if whole and not whole.deleted and (whole.status, whole.ended_at) != self._verdict(key):
+        if whole and not whole.deleted and (whole.status, whole.ended_at) != self._status_of(key):
             with lock():
-                self._remember(self._store.runs(key))  # another process may know of stages that we do not
-                self._set_status(self._shown[key], *self._verdict(key))
+                self._remember(self._store.runs(key))  # another process may have added stages
+                self._set_status(self._shown[key], *self._status_of(key))
 
-    def _verdict(self, key: str) -> tuple[str, int | None]:
-        """A whole experiment runs while one of its stages does; else it ended as the last of them did."""
+    def _status_of(self, key: str) -> tuple[str, int | None]:
+        """A whole experiment is running while one of its stages is; else it ended as its last stage did."""
         stages = [shown for shown in self._shown.values() if shown.key == key and shown.journal]
         last = max(stages, key=lambda shown: (shown.status == "RUNNING", shown.ended_at or 0), default=None)
         return (last.status, last.ended_at) if last else ("RUNNING", None)

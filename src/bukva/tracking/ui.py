@@ -8,19 +8,21 @@ from typing import Any, NoReturn
 from urllib.parse import urlencode, urlsplit
 
 from bukva.base.files import project_root
-from bukva.tracking.store import connect, is_server, tracking_uri
+from bukva.tracking.address import is_server, tracking_uri
+from bukva.tracking.sync import open_store
 
 HOST = "127.0.0.1"
 PORT = 5000
 VIEW = "bukva"
 
 
-def _chart(**x_axis: str) -> dict[str, Any]:
+def _chart(title: str, **x_axis: str) -> dict[str, Any]:
     return {
         "uuid": "-".join(x_axis.values()),
+        "displayName": title,
         "type": "LINE",
         "metricSectionId": "losses",
-        "metricKey": "val_nats_per_char",
+        "metricKey": "val_bits_per_char",
         "yAxisKey": "metric",
         "scaleType": "linear",
         "range": {},
@@ -31,11 +33,11 @@ def _chart(**x_axis: str) -> dict[str, Any]:
     }
 
 
-# What MLflow's own button "Share" would keep: all trainings in one wide chart, the best first, by experiment.
-# Sorting by anything but time matters: else MLflow folds the trainings away below their experiments.
+# What MLflow's button "Share" stores: all trainings in wide charts, the best first, grouped by experiment. Sorted by
+# time, MLflow hides the trainings below their experiments.
 SHARED_VIEW = {
     "searchFilter": "tags.`bukva.kind` = 'training'",
-    "orderByKey": "metrics.`best_val_nats_per_char`",
+    "orderByKey": "metrics.`best_val_bits_per_char`",
     "orderByAsc": True,
     "groupBy": {
         "aggregateFunction": "average",
@@ -49,18 +51,18 @@ SHARED_VIEW = {
         {"uuid": "metrics", "name": "Model metrics", "display": True},
     ],
     "compareRunCharts": [
-        _chart(xAxisKey="step"),
-        _chart(xAxisKey="metric", selectedXAxisMetricKey="chars_seen"),
+        _chart("val, bits per character, by step", xAxisKey="step"),
+        _chart("val, bits per character, by characters seen", xAxisKey="metric", selectedXAxisMetricKey="chars_seen"),
     ],
 }
 
 
 def address(port: int = PORT) -> str:
-    """The page with the losses of all trainings over each other, which MLflow by itself would not open.
+    """The address of the page with the losses of all trainings in one chart; MLflow's start page is another one.
 
-    It finds its charts in a tag of the MLflow experiment, which this writes.
+    Writes the tag of the MLflow experiment in which the page finds its charts.
     """
-    store = connect()
+    store = open_store()
     store.client.set_experiment_tag(store.experiment_id, f"mlflow.sharedViewState.{VIEW}", json.dumps(SHARED_VIEW))
     server = _remote_server() if is_server() else f"http://{HOST}:{port}"
     query = {"workflowType": "machine_learning", "compareRunsMode": "CHART", "viewStateShareKey": VIEW}
@@ -68,13 +70,13 @@ def address(port: int = PORT) -> str:
 
 
 def serve(port: int = PORT) -> None:
-    """Print the address, and become the server behind it unless MLFLOW_TRACKING_URI names a running one."""
+    """Print the address, and replace this process by its server unless MLFLOW_TRACKING_URI names a running one."""
     port = _free_port(port)
     if is_server():
         print(address(port))
     else:
         print(f"Open in a few seconds (Ctrl-C ends it): {address(port)}", flush=True)
-        _become_server(port)
+        _exec_server(port)
 
 
 def _remote_server() -> str:
@@ -86,17 +88,17 @@ def _remote_server() -> str:
 def _free_port(port: int) -> int:
     while True:
         with socket.socket() as probe:
-            if probe.connect_ex((HOST, port)):  # nobody answers
+            if probe.connect_ex((HOST, port)):  # no process listens there
                 return port
         port += 1
 
 
-def _become_server(port: int) -> NoReturn:
+def _exec_server(port: int) -> NoReturn:
     environment = {
         **os.environ,
-        # by default MLflow starts some fifteen processes for jobs that nobody has here
+        # by default MLflow starts some fifteen processes for jobs, which bukva does not have
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        # not as an argument: everyone on the machine can read command lines, and it may hold a password
+        # not as an argument: all users of the machine can read command lines, and it may contain a password
         "MLFLOW_BACKEND_STORE_URI": tracking_uri(),
         "MLFLOW_UVICORN_OPTS": "--log-level warning",
         "PYTHONWARNINGS": "ignore",
