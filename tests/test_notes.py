@@ -298,7 +298,7 @@ def single_head(seed):
 
 
 @pytest.mark.parametrize("seed", [1337, 3])
-def test_a_single_head_is_ours(seed):
+def test_a_single_head_equals_ours(seed):
     x, key, query, value = single_head(seed)
     scores = query(x) @ key(x).transpose(-2, -1) * 16**-0.5
     weights = F.softmax(scores.masked_fill(torch.tril(torch.ones(8, 8)) == 0, float("-inf")), dim=-1)
@@ -323,7 +323,7 @@ def test_the_scale_reduces_the_variance_of_scores_from_the_head_size_to_one(seed
     prints(attention_scores(q, k).var(), var_scaled)
 
 
-def test_on_the_average_these_variances_are_the_head_size_and_one():
+def test_these_variances_are_on_average_the_head_size_and_one():
     rng = torch.Generator().manual_seed(3)
     k, q = (torch.randn(2000, 8, 16, generator=rng) for _ in range(2))
     assert (q @ k.mT).var().item() == pytest.approx(16, rel=0.05)
@@ -334,7 +334,7 @@ def test_on_the_average_these_variances_are_the_head_size_and_one():
     ("sharpened", "printed"),
     [(1, [0.1925, 0.1426, 0.2351, 0.1426, 0.2872]), (8, [0.0326, 0.0030, 0.1615, 0.0030, 0.8000])],
 )
-def test_great_scores_sharpen_towards_the_greatest(sharpened, printed):
+def test_large_scores_sharpen_the_weights_towards_the_largest(sharpened, printed):
     prints(attention_weights(torch.tensor([0.1, -0.2, 0.3, -0.2, 0.5]) * sharpened), printed)
 
 

@@ -116,7 +116,7 @@ def test_the_first_position_attends_to_itself_only():
     same(weights[..., 0, :], torch.eye(T, dtype=torch.float64)[0].expand(B, nh, T))
 
 
-def test_mpassed_positions_have_a_weight_of_exactly_zero():
+def test_masked_positions_have_a_weight_of_exactly_zero():
     weights = attention_weights(rand(B, nh, T, S), causal_mask(T, S))
     assert (weights[..., ~causal_mask(T, S)] == 0).all()
     assert (weights[..., causal_mask(T, S)] > 0).all()

@@ -1,4 +1,4 @@
-"""The learning rate at its corners, against numbers by hand."""
+"""The learning rate at its corners, against written numbers."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def recipe(**changes):
     ("step", "expected"),
     [(1, 0.2), (5, 1.0), (9, 1.8), (10, 2.0), (35, 1.55), (60, 1.1), (85, 0.65), (110, 0.2)],
 )
-def test_it_rises_in_a_line_and_falls_in_a_line(step, expected):
+def test_it_rises_linearly_and_falls_linearly(step, expected):
     assert learning_rate(step, recipe()) == pytest.approx(expected, abs=1e-6)
 
 
@@ -24,7 +24,7 @@ def test_decay_to_one_without_warm_up_is_constant(step):
     assert learning_rate(step, recipe(decay_to=1.0, warmup_steps=0)) == 2.0
 
 
-def test_it_ends_at_zero_where_asked():
+def test_decay_to_zero_ends_at_zero():
     assert learning_rate(110, recipe(decay_to=0.0)) == pytest.approx(0, abs=1e-12)
 
 

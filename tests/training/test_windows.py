@@ -35,7 +35,7 @@ def test_an_epoch_has_every_window_once(n, seed, epoch):
     assert n - 1 - (ordered[-1] + T) < 2 * T  # less than two windows are left out at the end
 
 
-def test_batches_run_through_epochs_without_a_seam():
+def test_batches_continue_across_epochs():
     singles = windows(batch_size=1)
     together = np.concatenate([windows().starts(step) for step in range(1, 41)])
     assert together.tolist() == [int(singles.starts(step)[0]) for step in range(1, 121)]
@@ -59,14 +59,14 @@ def test_a_batch_depends_on_seed_and_step_alone(order):
     assert forward != [windows(order=order, seed=2).batch(step)[0].tolist() for step in range(1, 50)]
 
 
-def test_random_windows_start_anywhere_as_likely():
+def test_all_starts_of_random_windows_are_equally_likely():
     batches = windows(n=T + 4, order="random", batch_size=4000)
     counts = np.bincount(batches.starts(1), minlength=4)
     assert len(counts) == 4
     np.testing.assert_allclose(counts / 4000, 0.25, atol=0.03)
 
 
-def test_a_text_without_a_window_is_refused():
+def test_a_text_without_a_window_is_an_error():
     with pytest.raises(ValueError, match="5 characters are too few for a window of 5"):
         windows(n=T)
 
