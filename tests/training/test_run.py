@@ -16,7 +16,9 @@ from bukva.models.bigram import BigramConfig
 from bukva.models.gpt import GPTConfig
 from bukva.scoring.window_rule import Score, nats_of
 from bukva.tokenizers.char import CharTokenizer
+from bukva.training import run as module
 from bukva.training.device import Machine
+from bukva.training.parallel import Group
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import DivergedError
 
@@ -119,6 +121,30 @@ def test_a_callback_that_scores_and_draws_random_numbers_changes_nothing():
 def test_scoring_more_often_does_not_change_the_weights():
     often, rarely = (run(task(eval_every=every))[0] for every in (1, 10))
     same(often.weights(), rarely.weights())
+
+
+class SecondOfTwo(Group):
+    """Rank 1 of two processes, whose exchange of numbers does nothing."""
+
+    def average_gradients(self, parameters, nats):  # noqa: ARG002 (as in Group)
+        return nats
+
+    def sum(self, value):
+        return value
+
+
+def test_each_process_has_its_share_of_the_batch_and_random_numbers_of_its_own(monkeypatch):
+    second = dataclasses.replace(task(n_steps=2, eval_every=2, batch_size=6), group=SecondOfTwo(rank=1, size=2))
+    keys, batches, one_update = [], [], module.update
+    monkeypatch.setattr(module, "seed_step", lambda *key: keys.append(key))
+    monkeypatch.setattr(
+        module, "update", lambda state, batch, *rest: batches.append(batch) or one_update(state, batch, *rest)
+    )
+    run(second)
+    seed = second.recipe.seed
+    assert keys == [(seed, 0), (seed, 1, 1), (seed, 2, 1)]  # all processes start with the same weights
+    for step, batch in enumerate(batches, start=1):
+        same(batch, second.windows.share(step, 1, 2))
 
 
 # ---- one update
