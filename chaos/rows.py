@@ -202,8 +202,8 @@ ROWS = (
     Row(
         "params",
         "values of params.yaml",
-        "tests/config/test_params_run.py: each is rejected in a sentence, or runs",
-        run_tests("tests/config/test_params_run.py"),
+        "tests/config/test_values_in_stages.py: each is rejected in a sentence, or runs",
+        run_tests("tests/config/test_values_in_stages.py"),
     ),
     Row(
         "credentials",

@@ -440,7 +440,9 @@ def test_a_file_that_is_not_utf_8_is_rejected(rejection, encoding):
 def test_a_missing_file_is_rejected(tmp_path):
     with pytest.raises(BukvaError) as error:
         read_params(tmp_path / PARAMS)
-    assert sentence_of(str(error.value), tmp_path / PARAMS) == "does not exist; run the command in the project's folder."
+    assert (
+        sentence_of(str(error.value), tmp_path / PARAMS) == "does not exist; run the command in the project's folder."
+    )
 
 
 def test_a_folder_instead_of_the_file_is_rejected(tmp_path):

@@ -1,9 +1,10 @@
-"""Device, precision and threads (which are valid on a machine with GPUs: tests/config/test_params_run.py)."""
+"""Device, precision and threads."""
 
 import pytest
 import torch
 from tiny import SHAPE
 
+from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.registry import build
@@ -65,3 +66,10 @@ def test_a_model_without_hidden_layers_is_not_cast():
     model = Bigram(BigramConfig(3, 5))
     Machine(torch.device("cpu"), torch.bfloat16).cast_blocks(model)
     assert model.table.weight.dtype == torch.float32
+
+
+def test_each_process_needs_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(BukvaError, match=r"processes: 2 on this machine, which has 1 usable GPUs"):
+        prepare(compute(device="auto"), local_rank=1, local_size=2)
