@@ -42,7 +42,9 @@ def main(
         measured = [row.name for row in rows if row.name not in failures]
         report.show({**results, "rows": {name: results["rows"][name] for name in measured}})
     if failures:
-        raise BukvaError(f"bench: not measured: {', '.join(failures)}; the reason is printed below each row above.")
+        raise BukvaError(
+            f"bench: {len(failures)} of {len(rows)} rows not measured: {', '.join(failures)} (reasons above)."
+        )
 
 
 def _select(names: list[str]) -> list[Row]:
@@ -62,7 +64,8 @@ def _measure(rows: list[Row], scratch: Path) -> tuple[report.Results, dict[str, 
         try:
             measured = row.measure(scratch)
         except BukvaError as error:
-            print(f"    not measured: {_reason(str(error), failures)}", file=sys.stderr, flush=True)
+            reason = _reason(str(error), failures)
+            print(f"    {row.name}: not measured: {reason}", file=sys.stderr, flush=True)
             failures[row.name] = str(error)
             continue
         record = report.record(row, measured, time.perf_counter() - started_at)
@@ -76,7 +79,7 @@ def _measure(rows: list[Row], scratch: Path) -> tuple[report.Results, dict[str, 
 def _reason(sentence: str, failures: dict[str, str]) -> str:
     """The sentence, or the row that has failed with the same one."""
     former = next((name for name, reason in failures.items() if reason == sentence), None)
-    return f"the same reason as for row {former}" if former else sentence
+    return f"the same reason as {former}" if former else sentence
 
 
 if __name__ == "__main__":

@@ -107,8 +107,8 @@ def page(results: Results) -> str:
             "",
             f"{_machine_line(results)}.",
             "",
-            "Each row is bukva (ours), where possible beside a plain implementation of the same task (plain). Values "
-            "are medians of runs in turn, each in a process of its own; MB is the peak of resident memory, ours / plain.",
+            "Each row is bukva (ours), where possible beside a plain implementation of the same task (plain). Values",
+            "are medians of runs in turn, each in a new process; MB is the peak of resident memory, ours / plain.",
             "",
             *(f"| {' | '.join(line)} |" for line in cells),
             "",

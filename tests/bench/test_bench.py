@@ -151,13 +151,11 @@ def test_rows_that_fail_do_not_stop_the_others_and_are_listed_at_the_end(run_row
     )
     assert done.exit_code == 1
     assert done.stderr.splitlines() == [
-        "    not measured: a.txt: no connection.",
-        "    not measured: the same reason as for row clean",
-        "    not measured: b.txt: no mirror.",
+        "    clean: not measured: a.txt: no connection.",
+        "    growth: not measured: the same reason as clean",
+        "    data: not measured: b.txt: no mirror.",
     ]
-    assert str(done.exception) == (
-        "bench: not measured: clean, growth, data; the reason is printed below each row above."
-    )
+    assert str(done.exception) == "bench: 3 of 5 rows not measured: clean, growth, data (reasons above)."
     assert "[5/5] idle: idle thing ...\n    9x; took 0 s\n" in done.stdout
     assert list(json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))["rows"]) == ["start", "idle"]
 
