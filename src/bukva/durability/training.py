@@ -25,7 +25,7 @@ class State(Protocol):
     def check_finite(self, learning_rate: float) -> None: ...
 
 
-class Progress(Protocol):
+class Update(Protocol):
     """What the training loop passes to a callback."""
 
     @property
@@ -69,7 +69,7 @@ class Durability:
         if self.checkpoints.step is not None:
             self._saved_at = time.monotonic()
 
-    def on_update(self, state: State, progress: Progress) -> None:
+    def on_update(self, state: State, progress: Update) -> None:
         """Save when it is time, or when a signal has requested a stop, which this passes on to the loop."""
         stopping = bool(self.stop.signal)
         if stopping or time.monotonic() - self._saved_at >= self.checkpoints.seconds:
