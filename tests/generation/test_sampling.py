@@ -1,4 +1,4 @@
-"""Sampling against hand-made distributions."""
+"""Sampling, against given distributions and with caches against without."""
 
 import copy
 import math
@@ -23,7 +23,7 @@ def rng(seed=3):
 
 
 def gpt(block_size=T, **options):
-    """A GPT in float64 with opinions: its weights are so large that whatever it sees changes what it says."""
+    """A GPT in float64 with weights so large that every input character changes its output."""
     model = GPT(GPTConfig(V, 2, 2, 12, block_size, 0.0, **options)).double().eval()
     generator = torch.Generator().manual_seed(4)
     for parameter in model.parameters():
@@ -36,7 +36,7 @@ def prompt(*shape, seed=5):
     return torch.randint(V, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def go_on(model, ids, n_chars, *, temperature=1.0, top_k=0, top_p=1.0, seed=3, cached=True):
+def continuation(model, ids, n_chars, *, temperature=1.0, top_k=0, top_p=1.0, seed=3, cached=True):
     settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "rng": rng(seed), "cached": cached}
     return generate(model, ids, n_chars, **settings).tolist()
 
@@ -59,11 +59,11 @@ def kept(top_k, top_p):
         (2, 0.99, [1, 3]),
     ],
 )
-def test_only_the_likeliest_are_left(top_k, top_p, expected):
+def test_only_the_likeliest_are_kept(top_k, top_p, expected):
     assert kept(top_k, top_p) == expected
 
 
-def test_what_is_left_keeps_its_logits():
+def test_what_is_kept_keeps_its_logits():
     logits = PROBABILITIES.log()
     assert keep_likeliest(logits, 2, 1.0)[0, [1, 3]].tolist() == logits[0, [1, 3]].tolist()
 
@@ -81,15 +81,15 @@ def test_temperature_sharpens():
 
 
 @pytest.mark.parametrize("temperature", [1e-6, 1e-30, 1e-39, 1e-320])
-def test_however_small_the_temperature_the_likeliest_is_drawn(temperature):
+def test_the_likeliest_is_drawn_at_any_tiny_temperature(temperature):
     assert draw(PROBABILITIES.log(), temperature, 0, 1.0, rng()).tolist() == [1]
 
 
 # ---- what the model sees
 
 
-def first_seen_by_hand(stop, block_size):
-    """Read on one by one; when the block is full, forget half of it."""
+def first_seen_by_loop(stop, block_size):
+    """Read one by one; when the block is full, drop half of it."""
     start = 0
     for length in range(1, stop + 1):
         while length - start > block_size:
@@ -98,8 +98,8 @@ def first_seen_by_hand(stop, block_size):
 
 
 @given(block_size=st.integers(1, 40), stop=st.integers(1, 300))
-def test_when_the_block_is_full_half_of_it_is_forgotten(block_size, stop):
-    assert first_seen(stop, block_size) == first_seen_by_hand(stop, block_size)
+def test_when_the_block_is_full_its_first_half_is_dropped(block_size, stop):
+    assert first_seen(stop, block_size) == first_seen_by_loop(stop, block_size)
 
 
 @given(block_size=st.integers(1, 40), stop=st.integers(1, 300))
@@ -108,16 +108,16 @@ def test_between_half_a_block_and_a_whole_one_is_seen(block_size, stop):
     assert min(stop, block_size / 2) <= seen <= block_size
 
 
-def test_nothing_is_forgotten_before_the_block_is_full():
+def test_nothing_is_dropped_before_the_block_is_full():
     assert [first_seen(stop, 8) for stop in range(1, 18)] == [0] * 8 + [4] * 4 + [8] * 4 + [12]
 
 
-def shown(model, ids, n_chars, **settings):
-    """What a model is shown for each character: the ids, as often as it is asked."""
+def inputs_of(model, ids, n_chars, **settings):
+    """The inputs of a model, one for each character it writes, and the whole text."""
     seen = []
-    listening = model.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
-    written = go_on(model, ids, n_chars, **settings)
-    listening.remove()
+    hook = model.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
+    written = continuation(model, ids, n_chars, **settings)
+    hook.remove()
     return seen, torch.cat([ids, torch.tensor(written)], dim=1)
 
 
@@ -125,23 +125,23 @@ lengths = pytest.mark.parametrize("n_prompt", [1, T - 2, T - 1, T, T + 1, 2 * T,
 
 
 @lengths
-def test_without_caches_it_is_shown_the_whole_window_for_each_character(n_prompt):
-    seen, text = shown(gpt(), prompt(2, n_prompt), 20, cached=False)
+def test_without_caches_the_input_is_the_whole_window_for_each_character(n_prompt):
+    seen, text = inputs_of(gpt(), prompt(2, n_prompt), 20, cached=False)
     for stop, window in enumerate(seen, start=n_prompt):
-        assert window.tolist() == text[:, first_seen_by_hand(stop, T) : stop].tolist()
+        assert window.tolist() == text[:, first_seen_by_loop(stop, T) : stop].tolist()
 
 
 @lengths
-def test_with_caches_it_is_shown_one_character_until_the_window_moves_and_then_the_window(n_prompt):
-    seen, text = shown(gpt(), prompt(2, n_prompt), 20)
+def test_with_caches_the_input_is_one_character_until_the_window_moves_and_then_the_window(n_prompt):
+    seen, text = inputs_of(gpt(), prompt(2, n_prompt), 20)
     for stop, window in enumerate(seen, start=n_prompt):
-        start, before = first_seen_by_hand(stop, T), first_seen_by_hand(stop - 1, T)
+        start, before = first_seen_by_loop(stop, T), first_seen_by_loop(stop - 1, T)
         new = start if stop == n_prompt or start > before else stop - 1
         assert window.tolist() == text[:, new:stop].tolist()
 
 
-def test_a_bigram_is_shown_the_window_and_nothing_is_kept():
-    seen, text = shown(Bigram(BigramConfig(V, T)).double(), prompt(2, 3), 9)
+def test_the_input_of_a_bigram_is_the_window_because_nothing_is_cached():
+    seen, text = inputs_of(Bigram(BigramConfig(V, T)).double(), prompt(2, 3), 9)
     assert [window.tolist() for window in seen] == [text[:, first_seen(t, T) : t].tolist() for t in range(3, 12)]
 
 
@@ -154,16 +154,16 @@ def test_a_bigram_is_shown_the_window_and_nothing_is_kept():
 def test_the_same_is_written_with_caches_as_without(n_prompt, block_size, positions):
     model, ids = gpt(block_size, positions=positions), prompt(3, n_prompt)
     n_chars = 4 * block_size + 3  # past the block many times
-    assert go_on(model, ids, n_chars) == go_on(model, ids, n_chars, cached=False)
+    assert continuation(model, ids, n_chars) == continuation(model, ids, n_chars, cached=False)
 
 
 @pytest.mark.parametrize("positions", ["learned", "rotary"])
 @pytest.mark.parametrize("temperature", [0.0, 0.3, 1.0, 3.0])
 @pytest.mark.parametrize(("top_k", "top_p"), [(0, 1.0), (3, 1.0), (0, 0.8), (5, 0.9)])
-def test_however_it_is_drawn_the_same_is_written_with_caches_as_without(positions, temperature, top_k, top_p):
+def test_the_same_is_written_with_caches_as_without_for_all_ways_to_draw(positions, temperature, top_k, top_p):
     model, ids = gpt(positions=positions), prompt(3, 2)
     settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    assert go_on(model, ids, 17, **settings) == go_on(model, ids, 17, **settings, cached=False)
+    assert continuation(model, ids, 17, **settings) == continuation(model, ids, 17, **settings, cached=False)
 
 
 @lengths
@@ -173,23 +173,26 @@ def test_temperature_zero_and_top_one_take_the_likeliest_after_the_window(n_prom
     model, ids = gpt(positions="rotary"), prompt(2, n_prompt)
     written = ids
     for stop in range(n_prompt, n_prompt + 13):
-        logits = model(written[:, first_seen_by_hand(stop, T) :])
+        logits = model(written[:, first_seen_by_loop(stop, T) :])
         written = torch.cat([written, logits[:, -1].argmax(-1, keepdim=True)], dim=1)
-    assert go_on(model, ids, 13, temperature=temperature, top_k=top_k, cached=cached) == written[:, n_prompt:].tolist()
+    assert (
+        continuation(model, ids, 13, temperature=temperature, top_k=top_k, cached=cached)
+        == written[:, n_prompt:].tolist()
+    )
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_texts_are_gone_on_with_together_as_alone(cached):
+def test_texts_are_continued_in_a_batch_as_alone(cached):
     model, ids = gpt(), prompt(3, 4)
-    together = go_on(model, ids, 19, temperature=0, cached=cached)
-    assert together == [go_on(model, row[None], 19, temperature=0, cached=cached)[0] for row in ids]
+    together = continuation(model, ids, 19, temperature=0, cached=cached)
+    assert together == [continuation(model, row[None], 19, temperature=0, cached=cached)[0] for row in ids]
     assert len({tuple(row) for row in together}) == 3
 
 
-def test_the_prompt_is_left_as_it_was_and_not_given_back():
+def test_the_prompt_is_not_changed_and_not_returned():
     ids = prompt(2, 4)
     before = ids.clone()
-    assert torch.tensor(go_on(gpt(), ids, 9)).shape == (2, 9)
+    assert torch.tensor(continuation(gpt(), ids, 9)).shape == (2, 9)
     assert ids.tolist() == before.tolist()
 
 
@@ -202,24 +205,24 @@ def test_no_gradient_is_kept():
 
 
 def test_the_same_seed_gives_the_same_text_and_another_seed_another():
-    texts = [go_on(gpt(), torch.tensor([[0]]), 30, temperature=3.0, seed=seed) for seed in (1, 1, 2)]
+    texts = [continuation(gpt(), torch.tensor([[0]]), 30, temperature=3.0, seed=seed) for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_a_bigram_that_counts_goes_on_counting():
+def test_a_bigram_that_counts_continues_counting():
     model = Bigram(BigramConfig(V, 8))
     model.table.weight.data = torch.eye(V).roll(1, dims=1) * 100  # after i comes i + 1
-    assert go_on(model, torch.tensor([[5]]), 6) == [[6, 0, 1, 2, 3, 4]]
+    assert continuation(model, torch.tensor([[5]]), 6) == [[6, 0, 1, 2, 3, 4]]
 
 
 def test_what_is_not_among_the_likeliest_is_never_written():
     model = Bigram(BigramConfig(V, 8))
     model.table.weight.data = PROBABILITIES.log()[:, [0, 1, 2, 3, 4, 0, 0]].expand(V, -1).clone()
-    assert set(go_on(model, torch.tensor([[0]]), 300, top_k=3)[0]) == {1, 3, 4}
-    assert set(go_on(model, torch.tensor([[0]]), 300, top_p=0.6)[0]) == {1, 3}
+    assert set(continuation(model, torch.tensor([[0]]), 300, top_k=3)[0]) == {1, 3, 4}
+    assert set(continuation(model, torch.tensor([[0]]), 300, top_p=0.6)[0]) == {1, 3}
 
 
-def test_a_lightened_model_writes_what_autocast_alone_would():
+def test_a_model_with_cast_blocks_writes_the_same_as_with_autocast_alone():
     machine = Machine(torch.device("cpu"), torch.bfloat16)
     torch.manual_seed(3)
     whole = GPT(GPTConfig(V, n_layer=2, n_head=2, n_embd=32, block_size=11, dropout=0.0, positions="rotary")).eval()
