@@ -1,5 +1,7 @@
 """A toy project, and a database to copy, because creating its tables takes seconds."""
 
+import logging
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 
 from bukva.config.load import read_params
 from bukva.config.schema import Params
+from bukva.tracking.store import ENVIRONMENT
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOREIGN = ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV", "GIT_DIR", "GIT_WORK_TREE")
@@ -32,6 +35,13 @@ def alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, but no process can start beside a stage, as on a machine that has no more of them."""
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     return project
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quiet_mlflow() -> None:
+    """MLflow logs nothing, as in the processes that bukva starts, also if it was imported before."""
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", ENVIRONMENT["MLFLOW_LOGGING_LEVEL"])
+    logging.getLogger("mlflow").setLevel(ENVIRONMENT["MLFLOW_LOGGING_LEVEL"])
 
 
 @pytest.fixture(scope="session")

@@ -54,12 +54,13 @@ def check_complete(folder: Path, store: Store) -> None:
 
 
 @pytest.fixture
-def original(database: Path, params: Params) -> Path:
+def original(project: Path, empty_database: Path, params: Params) -> Path:
     """A project with two trainings in MLflow."""
+    shutil.copy(empty_database, project / "mlflow.db")
     train(params)
     train(params)
     assert View(open_store()).update(read_journals()) == []
-    return database.parent
+    return project
 
 
 @pytest.mark.slow
@@ -80,9 +81,9 @@ def test_the_database_of_a_project_that_was_copied_or_moved_is_replaced(
     if kept == "moved":
         assert connect().runs() == []  # a process that is killed before it fills the new database leaves it so
     store = open_store()
-    assert capfd.readouterr().err.splitlines()[-1] == (
+    assert capfd.readouterr().err == (
         f"{other}/mlflow.db: its artifacts are in {original}/mlruns, so this project was copied or moved; a new "
-        "database is filled from .bukva/journal, and the former one is mlflow.db.of-other-folder-1."
+        "database is filled from .bukva/journal, and the former one is mlflow.db.of-other-folder-1.\n"
     )
     check_complete(other, store)
     assert (other / "mlflow.db.of-other-folder-1").read_bytes() == bytes_before

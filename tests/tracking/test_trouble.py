@@ -63,25 +63,6 @@ def with_password(port: int) -> str:
     return f"http://me:{SECRETS[0]}@127.0.0.1:{port}"
 
 
-@contextlib.contextmanager
-def server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A real MLflow server with the database in a folder; it answers after some seconds."""
-    environment = {
-        **os.environ,
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        "MLFLOW_BACKEND_STORE_URI": f"sqlite:///{folder / 'server.db'}",
-        "MLFLOW_ARTIFACTS_DESTINATION": str(folder / "server"),
-    }
-    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port)]
-    with (folder / "server.log").open("ab") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
-    try:
-        yield process
-    finally:
-        kill(process.pid)
-        process.wait()
-
-
 def answers(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -96,19 +77,25 @@ def kill(pid: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Path:
-    """The folder of the database of the server that all tests share; each has an experiment of its own there."""
-    folder = tmp_path_factory.mktemp("server")
+def shared_port(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[int]:
+    """The port of a real MLflow server that all tests share; each has an experiment of its own there."""
+    folder, port = tmp_path_factory.mktemp("server"), free_port()
     shutil.copy(empty_database, folder / "server.db")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def shared_port(shared: Path) -> Iterator[int]:
-    port = free_port()
-    with server(shared, port):
+    environment = {
+        **os.environ,
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_BACKEND_STORE_URI": f"sqlite:///{folder / 'server.db'}",
+        "MLFLOW_ARTIFACTS_DESTINATION": str(folder / "server"),
+    }
+    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port)]
+    with (folder / "server.log").open("ab") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+    try:
         wait_until(lambda: answers(port))
         yield port
+    finally:
+        kill(process.pid)
+        process.wait()
 
 
 class Proxy(ThreadingHTTPServer):
@@ -116,7 +103,7 @@ class Proxy(ThreadingHTTPServer):
 
     def __init__(self, behind: int) -> None:
         super().__init__(("127.0.0.1", 0), _Passes)
-        self.server_port_behind, self.refuses, self.loses = behind, False, False
+        self.port_behind, self.refuses, self.loses = behind, False, False
         self.lost: set[str] = set()  # calls that the server executed and whose answer was lost
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -131,7 +118,7 @@ class _Passes(BaseHTTPRequestHandler):
         if self.server.refuses:
             status, answer = 500, b"<html>Internal Server Error</html>"
         else:
-            behind = http.client.HTTPConnection("127.0.0.1", self.server.server_port_behind)
+            behind = http.client.HTTPConnection("127.0.0.1", self.server.port_behind)
             behind.request(self.command, self.path, body, dict(self.headers))
             response = behind.getresponse()
             status, answer = response.status, response.read()
@@ -301,22 +288,19 @@ def test_calls_whose_answers_were_lost_double_nothing(proxy: Proxy, params: Para
     assert is_all_there()
 
 
-def test_a_killed_server_is_completed_later_and_so_is_another_store(
+def test_a_server_that_goes_away_is_completed_later_and_so_is_another_store(
     own_database: Path,
     trial: Path,
-    params: Params,
-    shared: Path,
+    proxy: Proxy,
     shared_port: int,
+    params: Params,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    port = free_port()
-    with server(shared, port) as process:
-        wait_until(lambda: answers(port))
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", with_password(port))
-        with quick_training(params):
-            wait_until(is_live)
-            kill(process.pid)
+    with quick_training(params):
+        wait_until(is_live)
+        proxy.shutdown()
+        proxy.server_close()
     assert capfd.readouterr() == ("", SENTENCE)
     assert "Connection refused" in log_of(trial)[-1]
     for uri in (with_password(shared_port), f"sqlite:///{own_database}"):

@@ -32,8 +32,11 @@ def test_the_address_opens_all_trainings_in_charts_of_bits_per_character(databas
     assert view["searchFilter"] == "tags.`bukva.kind` = 'training'"
     assert view["orderByKey"] == "metrics.`best_val_bits_per_char`"
     assert {chart["metricKey"] for chart in view["compareRunCharts"]} == {"val_bits_per_char"}
-    titles = [chart["displayName"] for chart in view["compareRunCharts"]]
-    assert titles == ["val, bits per character, by step", "val, bits per character, by characters seen"]
+    names = {section["uuid"]: section["name"] for section in view["compareRunSections"]}
+    assert [names[chart["metricSectionId"]] for chart in view["compareRunCharts"]] == [
+        "Val bits/char by step",
+        "Val bits/char by chars seen",
+    ]
 
 
 def test_the_database_and_the_artifacts_are_in_the_project(database: Path) -> None:

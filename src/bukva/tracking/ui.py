@@ -16,12 +16,15 @@ PORT = 5000
 VIEW = "bukva"
 
 
-def _chart(title: str, **x_axis: str) -> dict[str, Any]:
+def _section(name: str, section: str) -> dict[str, Any]:
+    return {"uuid": section, "name": name, "display": True, "columns": 1, "cardHeight": 500}
+
+
+def _chart(section: str, **x_axis: str) -> dict[str, Any]:
     return {
         "uuid": "-".join(x_axis.values()),
-        "displayName": title,
         "type": "LINE",
-        "metricSectionId": "losses",
+        "metricSectionId": section,
         "metricKey": "val_bits_per_char",
         "yAxisKey": "metric",
         "scaleType": "linear",
@@ -34,7 +37,8 @@ def _chart(title: str, **x_axis: str) -> dict[str, Any]:
 
 
 # What MLflow's button "Share" stores: all trainings in wide charts, the best first, grouped by experiment. Sorted by
-# time, MLflow hides the trainings below their experiments.
+# time, MLflow hides the trainings below their experiments. Each chart has a section of its own, because the title of a
+# chart is always the name of its metric (MLflow ignores displayName on this page), and that of a section is free.
 SHARED_VIEW = {
     "searchFilter": "tags.`bukva.kind` = 'training'",
     "orderByKey": "metrics.`best_val_bits_per_char`",
@@ -47,12 +51,13 @@ SHARED_VIEW = {
     "runsHiddenMode": "FIRST_20_RUNS",
     "isAccordionReordered": True,
     "compareRunSections": [
-        {"uuid": "losses", "name": "Losses", "display": True, "columns": 1, "cardHeight": 500},
+        _section("Val bits/char by step", "by-step"),
+        _section("Val bits/char by chars seen", "by-chars-seen"),
         {"uuid": "metrics", "name": "Model metrics", "display": True},
     ],
     "compareRunCharts": [
-        _chart("val, bits per character, by step", xAxisKey="step"),
-        _chart("val, bits per character, by characters seen", xAxisKey="metric", selectedXAxisMetricKey="chars_seen"),
+        _chart("by-step", xAxisKey="step"),
+        _chart("by-chars-seen", xAxisKey="metric", selectedXAxisMetricKey="chars_seen"),
     ],
 }
 
