@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH := src
 
 .DEFAULT_GOAL := help
-.PHONY: help repro plan ui sync experiments clean-checkpoints bench chaos check test
+.PHONY: help repro attention plan ui sync experiments clean-checkpoints bench chaos check test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,6 +15,9 @@ repro: $(MADE) ## run the pipeline on the text that params.yaml names and print 
 	@python -m bukva check
 	@dvc repro
 	@python -m bukva scores reports/metrics.json
+
+attention: $(MADE) ## draw the attention of the trained GPT into reports/attention (30 s)
+	@python -m bukva attention reports/attention
 
 plan: $(MADE) ## convert a time budget (BUDGET=10min) into training steps; WRITE=1 writes them to params.yaml
 	@python -m bukva plan $(if $(filter 1,$(WRITE)),--write) -- '$(BUDGET)'

@@ -1,4 +1,4 @@
-"""Stage evaluate: every model scored on every split, with the baselines; and the attention of the GPT."""
+"""Stage evaluate: every model scored on every split, with the baselines."""
 
 from pathlib import Path
 
@@ -7,18 +7,16 @@ from bukva.config.load import read_params
 from bukva.corpus.splits import check_lengths, load_splits
 from bukva.durability.cleanup import forget
 from bukva.evaluation.scores import evaluate
-from bukva.interpret.study import study
-from bukva.models.folder import load_model, load_models
+from bukva.models.folder import load_models
 from bukva.pipeline.stages import trained_models
-from bukva.report.attention import attention_report
 from bukva.report.figures import losses as draw_losses
 from bukva.stage import cli
 from bukva.tracking.journal import journal
 from bukva.training.device import prepare
 
 
-def main(split: Path, metrics: Path, losses: Path, attention: Path) -> None:
-    """Score the models by the window rule, draw their losses, and study the GPT's attention."""
+def main(split: Path, metrics: Path, losses: Path) -> None:
+    """Score the models by the window rule, and draw their losses."""
     params = read_params()
     forget(params)
     with journal("evaluate", params) as log:
@@ -31,14 +29,7 @@ def main(split: Path, metrics: Path, losses: Path, attention: Path) -> None:
         write_json(metrics, scores)
         draw_losses(trained.values(), scores, losses)
         log.artifact(metrics)
-        print("evaluate: studying the GPT's attention", flush=True)
-        states = {
-            "untrained": load_model(trained["gpt"].folder, "initial", machine.device)[0],
-            "trained": models["gpt"],
-        }
-        attention_report(study(states, tokenizer, splits, params.evaluate, machine), attention)
         log.artifact(losses)
-        log.artifact(attention)
 
 
 if __name__ == "__main__":

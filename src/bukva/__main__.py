@@ -42,6 +42,25 @@ def scores(metrics: Annotated[Path, typer.Argument(help="metrics.json of stage e
 
 
 @app.command()
+def attention(folder: Annotated[Path, typer.Argument(help="Folder to write: figures, and attention.json.")]) -> None:
+    """Study the attention of the trained GPT, and draw it."""
+    limit_spinning()
+    from bukva.corpus.splits import load_splits
+    from bukva.interpret.study import study
+    from bukva.models.folder import load_model
+    from bukva.pipeline.stages import paths, trained_models
+    from bukva.report.attention import attention_report
+    from bukva.training.device import prepare
+
+    params, gpt = read_params(), trained_models()["gpt"].folder
+    machine = prepare(params.compute)
+    states = {"untrained": load_model(gpt, "initial", machine.device)[0]}
+    states["trained"], tokenizer = load_model(gpt, "best", machine.device)
+    splits = load_splits(Path(paths()["split"]))
+    attention_report(study(states, tokenizer, splits, params.evaluate, machine), folder)
+
+
+@app.command()
 def plan(
     budget: Annotated[str, typer.Argument(help="How long stage train-gpt may take: 90s, 10min, 1h30min.")],
     write: Annotated[bool, typer.Option("--write", help="Put the proposal into params.yaml.")] = False,

@@ -19,8 +19,6 @@ def test_the_first_run_runs_every_stage(template):
         "samples.md",
         "losses.png",
         "curves/train_gpt.csv",
-        "attention/attention.json",
-        "attention/weights_trained.png",
     ):
         assert (template.folder / "reports" / name).stat().st_size, name
     metrics = json.loads(template.read("reports/metrics.json"))

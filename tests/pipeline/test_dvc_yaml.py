@@ -48,7 +48,7 @@ CHOSEN = {
     "tokenize": TOKENIZER_MODULES,
     "train-bigram": [*TOKENIZER_MODULES, "bukva.models.bigram", *OPTIMIZERS["adamw"]],
     "train-gpt": [*TOKENIZER_MODULES, "bukva.models.gpt", *OPTIMIZERS["adamw"], *OPTIMIZERS["muon"]],
-    "evaluate": [*TOKENIZER_MODULES, *MODEL_MODULES, *OPTIMIZERS["adamw"]],  # the study of the mask trains with AdamW
+    "evaluate": [*TOKENIZER_MODULES, *MODEL_MODULES],
     "sample": [*TOKENIZER_MODULES, *MODEL_MODULES],
 }
 

@@ -15,7 +15,6 @@ HELP = {
     "split_report": "JSON: characters per split, category and author.",
     "metrics": "JSON: scores, baselines, the window rule.",
     "losses": "PNG: the losses of the models by step.",
-    "attention": "Folder of figures of attention in the GPT, and their numbers.",
     "samples": "Markdown: what the models write after each prompt.",
 }
 
