@@ -16,7 +16,7 @@ repro: $(MADE) ## run the pipeline on the text that params.yaml names and print 
 	@dvc repro
 	@python -m bukva scores reports/metrics.json
 
-attention: $(MADE) ## draw the attention of the trained GPT into reports/attention (30 s)
+attention: $(MADE) ## study the attention of the trained GPT; figures in reports/attention
 	@python -m bukva attention reports/attention
 
 plan: $(MADE) ## convert a time budget (BUDGET=10min) into training steps; WRITE=1 writes them to params.yaml

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from bukva.base.errors import BukvaError
 from bukva.base.files import read_json
 from bukva.base.threads import limit_spinning
 from bukva.config.load import read_params, read_yaml
@@ -53,11 +54,16 @@ def attention(folder: Annotated[Path, typer.Argument(help="Folder to write: figu
     from bukva.training.device import prepare
 
     params, gpt = read_params(), trained_models()["gpt"].folder
-    machine = prepare(params.compute)
-    states = {"untrained": load_model(gpt, "initial", machine.device)[0]}
-    states["trained"], tokenizer = load_model(gpt, "best", machine.device)
     splits = load_splits(Path(paths()["split"]))
+    if not gpt.exists() or not splits:
+        raise BukvaError(f"{gpt}: the GPT is not trained yet; run `dvc repro train-gpt`.")
+    machine = prepare(params.compute)
+    trained, tokenizer = load_model(gpt, "best", machine.device)
+    untrained, _ = load_model(gpt, "initial", machine.device)
+    print("attention: studying the GPT before and after training, which takes a while", flush=True)
+    states = {"untrained": untrained, "trained": trained}
     attention_report(study(states, tokenizer, splits, params.evaluate, machine), folder)
+    print(f"attention: {folder} has the figures and attention.json")
 
 
 @app.command()

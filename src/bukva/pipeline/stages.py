@@ -42,7 +42,7 @@ def stages(pipeline: Path = PIPELINE) -> dict[str, Stage]:
         name: Stage(
             name,
             cast("Kind", spec["meta"]["kind"]),
-            tuple(spec.get("params", ())),
+            tuple(dict.fromkeys(key.partition(".")[0] for key in spec.get("params", ()))),
             tuple(dep if isinstance(dep, str) else next(iter(dep)) for dep in spec.get("deps", ())),
         )
         for name, spec in _read(pipeline)["stages"].items()
