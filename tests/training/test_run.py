@@ -123,6 +123,12 @@ def test_scoring_more_often_does_not_change_the_weights():
     same(often.weights(), rarely.weights())
 
 
+def test_updates_use_dropout_whatever_mode_the_model_was_in():
+    state = start(task())
+    state.model.eval()
+    assert run(task(), state)[1] == run(task())[1]
+
+
 class SecondOfTwo(Group):
     """Rank 1 of two processes, whose exchange of numbers does nothing."""
 
