@@ -199,7 +199,7 @@ MANY_BYTES = 100 * 10**9
 
 
 def announcing(archive: Path, n_bytes: int) -> Path:
-    """The zip with the number of bytes of its only entry said to be another, in both places."""
+    """The zip with another announced number of bytes of its only entry, in both places."""
     raw = bytearray(archive.read_bytes())
     raw[22:26] = raw[(at := raw.index(b"PK\1\2") + 24) : at + 4] = struct.pack("<L", n_bytes)
     archive.write_bytes(raw)

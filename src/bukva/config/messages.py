@@ -61,9 +61,9 @@ def yaml_fault(error: Exception) -> str:
 
     if not isinstance(error, MarkedYAMLError):
         return " ".join(redact_text(error).split())
-    said = f"{error.context or ''} {(error.problem or '').partition(' with value ')[0]}"
+    text = f"{error.context or ''} {(error.problem or '').partition(' with value ')[0]}"
     mark = error.problem_mark or error.context_mark
-    return f"{' '.join(redact_text(said).split())}, line {mark.line + 1}, column {mark.column + 1}"
+    return f"{' '.join(redact_text(text).split())}, line {mark.line + 1}, column {mark.column + 1}"
 
 
 class _Shortened(reprlib.Repr):
