@@ -9,7 +9,6 @@ copy of a small project, so a case that hangs, dies or exhausts its memory is no
 
 import contextlib
 import copy
-import functools
 import importlib
 import inspect
 import io
@@ -152,6 +151,12 @@ def run_in_fork(changes, stages, template):
         return json.loads(text) if text and not status else {"failed": f"died with status {status}"}
 
 
+def draw_without_pixels(figure, path, **_):
+    """Lay out and draw every artist of a figure without a picture, which takes half of the time of stage evaluate."""
+    figure.draw_without_rendering()
+    path.touch()
+
+
 def serve(project):
     """Read cases from stdin and write outcomes to stdout, one line of JSON each."""
     import torch
@@ -162,9 +167,7 @@ def serve(project):
     fetching.BACKOFF_SECONDS = 0
     for stage in STAGES:
         importlib.import_module(f"stages.{stage}")
-    matplotlib = importlib.import_module("matplotlib.pyplot").matplotlib
-    savefig = matplotlib.figure.Figure.savefig
-    matplotlib.figure.Figure.savefig = functools.partialmethod(savefig, dpi=20)  # the same layout, fewer pixels
+    importlib.import_module("matplotlib.figure").Figure.savefig = draw_without_pixels
     importlib.import_module("torch._dynamo")  # the optimizers import it when they are made
     sys.executable = "/nowhere/python"  # so that no second process starts beside a training
     os.chdir(project)
