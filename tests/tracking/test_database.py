@@ -128,7 +128,7 @@ def test_a_database_that_projects_share_is_not_replaced(
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "sentence"),
     [
         (
             "UPDATE alembic_version SET version_num = '75868b020152'; DROP TABLE scheduler_leases",
@@ -143,7 +143,7 @@ def test_a_database_that_projects_share_is_not_replaced(
     ],
 )
 def test_a_database_that_cannot_be_used_is_reported_at_once_and_not_changed(
-    database: Path, change: str, words: str
+    database: Path, change: str, sentence: str
 ) -> None:
     if change:
         with contextlib.closing(sqlite3.connect(database)) as connection:
@@ -153,6 +153,6 @@ def test_a_database_that_cannot_be_used_is_reported_at_once_and_not_changed(
     before, started_at = database.read_bytes(), time.monotonic()
     with pytest.raises((BukvaError, DatabaseError)) as raised:
         connect()
-    assert words in explain(raised.value)
+    assert sentence in explain(raised.value)
     assert time.monotonic() - started_at < 30  # MLflow tries for 100 s
     assert database.read_bytes() == before
