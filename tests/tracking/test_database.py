@@ -64,50 +64,42 @@ def original(project: Path, empty_database: Path, params: Params) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kept", ["copied", "moved"])
-def test_the_database_of_a_project_that_was_copied_or_moved_is_replaced(
-    original: Path,
-    params: Params,
-    kept: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+def test_a_copy_of_a_project_gets_a_database_of_its_own_once_and_the_original_does_not_change(
+    original: Path, params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other, bytes_before = tmp_path / "copy of it", (original / "mlflow.db").read_bytes()
-    (shutil.copytree if kept == "copied" else shutil.move)(original, other)
-    before = state(original)
-    enter(other, monkeypatch)
+    copy, before = Path(shutil.copytree(original, tmp_path / "a copy")), state(original)
+    enter(copy, monkeypatch)
     train(params)
-    if kept == "moved":
-        assert connect().runs() == []  # a process that is killed before it fills the new database leaves it so
-    store = open_store()
-    assert capfd.readouterr().err == (
-        f"{other}/mlflow.db: its artifacts are in {original}/mlruns, so this project was copied or moved; a new "
-        "database is filled from .bukva/journal, and the former one is mlflow.db.of-other-folder-1.\n"
-    )
-    check_complete(other, store)
-    assert (other / "mlflow.db.of-other-folder-1").read_bytes() == bytes_before
-    assert not open_store().to_fill
-    assert capfd.readouterr().err == ""
+    command = [sys.executable, "-m", "bukva.tracking", "sync"]
+    processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
+    printed = b"".join(process.communicate()[1] for process in processes)
+    assert [process.returncode for process in processes] == [0, 0]
+    assert printed.decode() == sentence(original, copy)
+    assert [file.name for file in copy.glob("mlflow.db?*")] == ["mlflow.db.of-other-folder-1"]
+    assert (copy / "mlflow.db.of-other-folder-1").read_bytes() == before[original / "mlflow.db"][1]
+    check_complete(copy, connect())
     assert state(original) == before
-    assert bool(before) is (kept == "copied")
 
 
 @pytest.mark.slow
-def test_processes_that_open_a_copy_at_the_same_time_replace_its_database_once(
-    original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_project_that_was_moved_gets_a_new_database_even_if_the_first_process_is_killed(
+    original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    other = Path(shutil.copytree(original, tmp_path / "copy"))
-    before = state(original)
-    enter(other, monkeypatch)
-    command = [sys.executable, "-m", "bukva.tracking", "sync"]
-    processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(3)]
-    printed = b"".join(process.communicate()[1] for process in processes)
-    assert [process.returncode for process in processes] == [0, 0, 0]
-    assert printed.count(b"this project was copied or moved") == printed.count(b"\n") == 1
-    assert [file.name for file in other.glob("mlflow.db?*")] == ["mlflow.db.of-other-folder-1"]
-    check_complete(other, connect())
-    assert state(original) == before
+    moved = Path(shutil.move(original, tmp_path / "moved"))
+    enter(moved, monkeypatch)
+    assert connect().runs() == []  # as a process leaves it that is killed before it fills the new database
+    assert capfd.readouterr().err == sentence(original, moved)
+    check_complete(moved, open_store())
+    assert not open_store().to_fill
+    assert capfd.readouterr().err == ""
+    assert not original.exists()
+
+
+def sentence(original: Path, other: Path) -> str:
+    return (
+        f"{other}/mlflow.db: its artifacts are in {original}/mlruns, so this project was copied or moved; a new "
+        "database is filled from .bukva/journal, and the former one is mlflow.db.of-other-folder-1.\n"
+    )
 
 
 @pytest.mark.parametrize("location", ["file:///big/disk/artifacts", "mlflow-artifacts:/1", "s3://bucket/mlruns"])
@@ -128,7 +120,7 @@ def test_a_database_that_projects_share_is_not_replaced(
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "reason"),
     [
         (
             "UPDATE alembic_version SET version_num = '75868b020152'; DROP TABLE scheduler_leases",
@@ -143,7 +135,7 @@ def test_a_database_that_projects_share_is_not_replaced(
     ],
 )
 def test_a_database_that_cannot_be_used_is_reported_at_once_and_not_changed(
-    database: Path, change: str, sentence: str
+    database: Path, change: str, reason: str
 ) -> None:
     if change:
         with contextlib.closing(sqlite3.connect(database)) as connection:
@@ -153,6 +145,6 @@ def test_a_database_that_cannot_be_used_is_reported_at_once_and_not_changed(
     before, started_at = database.read_bytes(), time.monotonic()
     with pytest.raises((BukvaError, DatabaseError)) as raised:
         connect()
-    assert sentence in explain(raised.value)
+    assert reason in explain(raised.value)
     assert time.monotonic() - started_at < 30  # MLflow tries for 100 s
     assert database.read_bytes() == before
