@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-LOG_SECONDS = 10.0  # between lines where there is no terminal
+LOG_SECONDS = 10.0  # between lines without a terminal
 SCREEN_SECONDS = 0.2
 
 

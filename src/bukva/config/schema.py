@@ -1,6 +1,6 @@
 """The sections of params.yaml: their keys, types and limits.
 
-Numbers live in params.yaml: there is no default here. A section accepts values or rejects them, and never changes one,
+Numbers live in params.yaml, and no key has a default. A section accepts values or rejects them, and never changes one,
 so no stage depends on this module; the values themselves are dependencies (`params` in dvc.yaml).
 """
 

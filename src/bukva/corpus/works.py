@@ -75,7 +75,7 @@ def works_in_folder(
         encodings: those that are not UTF-8, by the path of the work below `root`.
 
     Raises:
-        BukvaError: there is no .txt file, or a link leads back to a folder that contains it.
+        BukvaError: the folders contain no .txt file, or a link leads back to a folder that contains it.
     """
     files = [file for folder in folders for file in _files(root / folder)]
     texts = [file for file in files if file.suffix.lower() == ".txt"]

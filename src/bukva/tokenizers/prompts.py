@@ -21,7 +21,7 @@ def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
     """The prompt without characters outside the vocabulary: rejected, dropped, or replaced by a space.
 
     Raises:
-        BukvaError: there are some and `unknown` is error, or nothing is left, or there is no space in the vocabulary.
+        BukvaError: there are some and `unknown` is error, or nothing is left, or the vocabulary lacks the space.
     """
     known = {char for char in (*prompt, " ") if tokenizer.knows(char)}
     if unknown == "replace" and " " in known:
