@@ -49,7 +49,7 @@ def _tokenize(clean: str, tokens: str) -> dict[str, Any]:
     import pandas as pd  # noqa: F401 - so that its import is not timed
 
     from bukva.config.schema import Tokenize
-    from bukva.tokenizers.encoding import tokenize
+    from bukva.encoding.works import tokenize
 
     target = without_folder(tokens)
     started_at = time.perf_counter()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from bukva.config.load import read_params
 from bukva.stage import cli
-from bukva.tokenizers.encoding import tokenize
-from bukva.tokenizers.prompts import check_prompts
+from bukva.encoding.works import tokenize
+from bukva.encoding.prompts import check_prompts
 from bukva.tracking.journal import journal
 
 

@@ -13,6 +13,7 @@ LAYERS = [
     ["bukva.pipeline"],
     ["bukva.corpus", "bukva.tracking", "bukva.durability"],
     ["bukva.tokenizers", "bukva.baselines"],
+    ["bukva.encoding"],
     ["bukva.models"],
     ["bukva.scoring"],
     ["bukva.training"],

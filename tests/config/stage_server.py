@@ -116,8 +116,11 @@ def run_here(changes, stages):
     PARAMS.write_text(text, encoding="utf-8")
     try:
         for stage in stages:
-            main = importlib.import_module(f"stages.{stage}").main
-            main(*(Path(paths()[name]) for name in inspect.signature(main).parameters))
+            if stage == ATTENTION:
+                importlib.import_module("bukva.__main__").attention(Path("reports/attention"))
+            else:
+                main = importlib.import_module(f"stages.{stage}").main
+                main(*(Path(paths()[name]) for name in inspect.signature(main).parameters))
     except BukvaError as error:
         return {"rejected": str(error)}
     except BaseException:

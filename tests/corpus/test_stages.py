@@ -18,7 +18,7 @@ from bukva.corpus.collection import read_table
 from bukva.corpus.sources import download
 from bukva.corpus.splits import load_splits, save_splits, spans
 from bukva.tokenizers import load_tokenizer
-from bukva.tokenizers.encoding import tokenize
+from bukva.encoding.works import tokenize
 
 HERE = Path(__file__).parent
 CHAR = Tokenize(kind="char", vocabulary="all")

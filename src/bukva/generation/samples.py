@@ -13,7 +13,7 @@ from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
 from bukva.models.folder import load_model
 from bukva.tokenizers.base import Tokenizer
-from bukva.tokenizers.prompts import readable_prompt
+from bukva.encoding.prompts import readable_prompt
 from bukva.training.device import Machine
 
 STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}

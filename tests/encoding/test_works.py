@@ -16,7 +16,7 @@ from bukva.config.schema import Split, Tokenize
 from bukva.corpus.collection import Document, read_table, write_collection
 from bukva.corpus.splits import load_splits, save_splits, spans
 from bukva.tokenizers import load_tokenizer
-from bukva.tokenizers.encoding import MAX_SYMBOLS, tokenize
+from bukva.encoding.works import MAX_SYMBOLS, tokenize
 
 ALL, TRAIN = Tokenize(kind="char", vocabulary="all"), Tokenize(kind="char", vocabulary="train")
 HALVES = Split(strategy="tail", train=0.5, val=0.5, test=0)

@@ -9,7 +9,7 @@ from bukva import tokenizers
 from bukva.config.schema import Split, Tokenize
 from bukva.corpus.collection import Document, write_collection
 from bukva.corpus.splits import load_splits, save_splits, sizes, spans, spans_in_ids
-from bukva.tokenizers.encoding import tokenize
+from bukva.encoding.works import tokenize
 
 WORKS = {"a": "Мир\nи war, 1869.\n", "b": "日本語のテキスト", "c": "plain"}
 SPLITS = [
@@ -57,7 +57,7 @@ class ByteTokenizer:
 def collection(tmp_path, monkeypatch):
     monkeypatch.setitem(tokenizers.TOKENIZERS, "byte", f"{__name__}:ByteTokenizer")
     monkeypatch.setattr(tokenizers, "tokenizer_class", lambda _kind: ByteTokenizer)
-    monkeypatch.setattr("bukva.tokenizers.encoding.tokenizer_class", lambda _kind: ByteTokenizer)
+    monkeypatch.setattr("bukva.encoding.works.tokenizer_class", lambda _kind: ByteTokenizer)
     (tmp_path / "clean").mkdir()
     return tmp_path, write_collection(tmp_path / "clean", ((Document("-", "-", n), t) for n, t in WORKS.items()))
 

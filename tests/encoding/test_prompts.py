@@ -8,7 +8,7 @@ from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Evaluate, Sample
 from bukva.tokenizers.char import CharTokenizer
-from bukva.tokenizers.prompts import check_prompts, check_sentence, readable_prompt
+from bukva.encoding.prompts import check_prompts, check_sentence, readable_prompt
 
 TOKENIZER = CharTokenizer(["\n", " ", "а", "б"])
 SPACELESS = CharTokenizer(["\n", "а", "б"])

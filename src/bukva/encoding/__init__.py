@@ -1,0 +1,1 @@
+"""Text to ids: the works of a collection, and the prompts of a person."""
