@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from bukva.config.load import read_params
-from bukva.stage import cli
-from bukva.encoding.works import tokenize
 from bukva.encoding.prompts import check_prompts
+from bukva.encoding.works import tokenize
+from bukva.stage import cli
 from bukva.tracking.journal import journal
 
 

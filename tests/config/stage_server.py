@@ -41,7 +41,8 @@ SECTIONS = YAML(typ="safe").load((ROOT / PARAMS).read_text(encoding="utf-8"))
 SECTIONS |= {section: SECTIONS[section] | values for section, values in SMALL.items()}
 SECTIONS["download"]["path"], SECTIONS["compute"]["device"] = "book.txt", "cpu"
 
-STAGES = [stage.module for stage in recorded_stages().values()]
+ATTENTION = "attention"  # `make attention`, which reads the section evaluate as a stage does
+STAGES = [*(stage.module for stage in recorded_stages().values()), ATTENTION]
 
 
 def with_changes(changes):
@@ -169,7 +170,7 @@ def serve(project):
     torch.set_num_threads(1)
     fetching.BACKOFF_SECONDS = 0
     for stage in STAGES:
-        importlib.import_module(f"stages.{stage}")
+        importlib.import_module("bukva.__main__" if stage == ATTENTION else f"stages.{stage}")
     importlib.import_module("matplotlib.figure").Figure.savefig = draw_without_pixels
     importlib.import_module("torch._dynamo")  # the optimizers import it when they are made
     sys.executable = "/nowhere/python"  # so that no second process starts beside a training

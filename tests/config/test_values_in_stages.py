@@ -12,18 +12,18 @@ from bukva.base.errors import BukvaError
 from bukva.config.load import parse_params
 from bukva.config.messages import WAY_BACK
 
-# The stages that a section can reach. Evaluate takes ten times as long as all others together, so it runs only for its
-# own section; the values of other sections that may disturb it are in EVALUATE_COMBINATIONS.
+# The stages that a section can reach. The study of attention takes ten times as long as all stages together, so it runs
+# only for the section evaluate; the values of other sections that may disturb it are in EVALUATE_COMBINATIONS.
 REACHED = {
-    "download": ["download", "clean", "tokenize", "split", "train_bigram", "train_gpt", "sample"],
-    "clean": ["clean", "tokenize", "split", "train_bigram", "train_gpt", "sample"],
-    "tokenize": ["tokenize", "split", "train_bigram", "train_gpt", "sample"],
-    "split": ["tokenize", "split", "train_bigram", "train_gpt", "sample"],
-    "model": ["split", "train_gpt", "sample"],
-    "compute": ["train_bigram", "train_gpt", "sample"],
+    "download": ["download", "clean", "tokenize", "split", "train_bigram", "train_gpt", "evaluate", "sample"],
+    "clean": ["clean", "tokenize", "split", "train_bigram", "train_gpt", "evaluate", "sample"],
+    "tokenize": ["tokenize", "split", "train_bigram", "train_gpt", "evaluate", "sample"],
+    "split": ["tokenize", "split", "train_bigram", "train_gpt", "evaluate", "sample"],
+    "model": ["split", "train_gpt", "evaluate", "sample"],
+    "compute": ["train_bigram", "train_gpt", "evaluate", "sample"],
     "train_bigram": ["train_bigram"],
     "train_gpt": ["train_gpt"],
-    "evaluate": ["tokenize", "evaluate"],
+    "evaluate": ["tokenize", "evaluate", "attention"],
     "sample": ["tokenize", "sample"],
 }
 # the keys of a group of their own in training and sampling sections

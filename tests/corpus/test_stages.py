@@ -17,8 +17,8 @@ from bukva.corpus.cleaning import clean_collection
 from bukva.corpus.collection import read_table
 from bukva.corpus.sources import download
 from bukva.corpus.splits import load_splits, save_splits, spans
-from bukva.tokenizers import load_tokenizer
 from bukva.encoding.works import tokenize
+from bukva.tokenizers import load_tokenizer
 
 HERE = Path(__file__).parent
 CHAR = Tokenize(kind="char", vocabulary="all")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Evaluate, Sample
-from bukva.tokenizers.char import CharTokenizer
 from bukva.encoding.prompts import check_prompts, check_sentence, readable_prompt
+from bukva.tokenizers.char import CharTokenizer
 
 TOKENIZER = CharTokenizer(["\n", " ", "а", "б"])
 SPACELESS = CharTokenizer(["\n", "а", "б"])

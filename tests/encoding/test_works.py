@@ -15,8 +15,8 @@ from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Split, Tokenize
 from bukva.corpus.collection import Document, read_table, write_collection
 from bukva.corpus.splits import load_splits, save_splits, spans
-from bukva.tokenizers import load_tokenizer
 from bukva.encoding.works import MAX_SYMBOLS, tokenize
+from bukva.tokenizers import load_tokenizer
 
 ALL, TRAIN = Tokenize(kind="char", vocabulary="all"), Tokenize(kind="char", vocabulary="train")
 HALVES = Split(strategy="tail", train=0.5, val=0.5, test=0)

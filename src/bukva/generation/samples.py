@@ -9,11 +9,11 @@ import torch
 from jinja2 import Environment
 
 from bukva.config.schema import Sample
+from bukva.encoding.prompts import readable_prompt
 from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
 from bukva.models.folder import load_model
 from bukva.tokenizers.base import Tokenizer
-from bukva.encoding.prompts import readable_prompt
 from bukva.training.device import Machine
 
 STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}
