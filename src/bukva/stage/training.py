@@ -108,8 +108,8 @@ def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> 
         try:
             run_training(task, state, callbacks if group.leads else [])
         except DivergedError as error:
-            left = durability.last_good(state.best_step)
-            raise BukvaError(f"{error}; {left}; use a smaller learning_rate or more warmup_steps.") from None
+            left = f"{durability.last_good(state.best_step)}; " if group.leads else ""
+            raise BukvaError(f"{error}; {left}use a smaller learning_rate or more warmup_steps.") from None
         if state.stop_requested:
             stop.exit_if_requested()
         if group.leads:
