@@ -50,7 +50,7 @@ test: $(MADE) ## run check and the slow tests, which run DVC, train and kill (15
 	ruff format --check .
 	ruff check .
 	mypy
-	pytest -n 2 --dist loadfile
+	pytest -n 2 --dist loadfile --no-loadscope-reorder tests/chaos tests/dvc tests/tracking tests/config tests # slow first
 
 $(MADE): requirements.lock numerics.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bukva needs Python 3.11 or newer; this is " + sys.version.split()[0])'

@@ -102,8 +102,9 @@ def test_a_text_that_the_rules_remove_is_reported_before_anything_is_lost(projec
 def test_the_plots_show_the_losses_of_both_models(project):
     project.run("dvc", "plots", "show", "-o", "plots")
     page = project.read("plots/index.html")
-    for curve in ("bigram, train", "bigram, val", "GPT, train", "GPT, val"):
-        assert curve in page
+    for part in ("train_bigram.csv", "train_gpt.csv", "train_nats_per_char", "val_nats_per_char"):
+        assert part in page
+    assert "Loss by step, bits per character" in page
 
 
 def test_differences_of_parameters_and_scores_are_shown(project):
