@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 PALETTE = ("#d95f02", "#1b6ca8", "#2c8c4b", "#7b4fa3", "#8a6d3b", "#c2356b")  # of the models, in their order
 GPT_COLOUR = PALETTE[1]
+RAW = "#d95f02"  # what stands out from the rest
+SHOWN = {"\n": "⏎", " ": "␣", "\t": "⇥"}  # white space, as figures show it
 WEIGHTS = "Blues"  # the colour map of anything between 0 and 1
 WIDTH, DPI = 9.0, 120  # inches; 1,080 pixels
 
