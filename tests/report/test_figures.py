@@ -10,7 +10,7 @@ CURVE = pd.DataFrame({"step": [0, 5], "train_nats_per_char": [None, 2.5], "val_n
 
 
 def models(folder, *names):
-    found = [TrainedModel(name, name.upper(), folder / name, folder / f"{name}.csv") for name in names]
+    found = [TrainedModel(f"train-{name}", name, name.upper(), folder / name, folder / f"{name}.csv") for name in names]
     for model in found:
         CURVE.to_csv(model.curve, index=False)
     return found

@@ -20,7 +20,7 @@ METRICS = {
 
 @pytest.mark.parametrize("names", [["gpt"], ["bigram", "gpt"], ["bigram", "third", "gpt"]])
 def test_the_table_has_every_model_and_split(monkeypatch, names):
-    models = {name: TrainedModel(name, name.upper(), Path(name), Path(name)) for name in names}
+    models = {name: TrainedModel(f"train-{name}", name, name.upper(), Path(name), Path(name)) for name in names}
     monkeypatch.setattr(terminal, "trained_models", lambda: models)
     result = table(METRICS)
     assert [column.header for column in result.columns] == ["model", "val", "test"]

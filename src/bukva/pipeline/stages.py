@@ -58,6 +58,7 @@ def recorded_stages() -> dict[str, Stage]:
 class TrainedModel:
     """What a training stage makes: `name` is that of the model in metrics.json, `label` that in tables and figures."""
 
+    stage: str
     name: str
     label: str
     folder: Path
@@ -72,7 +73,8 @@ def trained_models(pipeline: Path = PIPELINE) -> dict[str, TrainedModel]:
     for stage, spec in _read(pipeline)["stages"].items():
         if spec["meta"]["kind"] == "training":
             name = stage.removeprefix("train-")
-            models[name] = TrainedModel(name, spec["meta"]["label"], Path(named[name]), Path(named[f"{name}_curve"]))
+            folder, curve = Path(named[name]), Path(named[f"{name}_curve"])
+            models[name] = TrainedModel(stage, name, spec["meta"]["label"], folder, curve)
     return models
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from bukva.config.schema import Params
 from bukva.pipeline.lock import LOCK, recorded
-from bukva.pipeline.stages import recorded_stages
+from bukva.pipeline.stages import recorded_stages, trained_models
 from bukva.tracking import background
 from bukva.tracking.address import explain
 from bukva.tracking.experiment import Experiment, baseline, git, this_experiment
@@ -88,9 +88,9 @@ def _write_journal(stage: str, entry: dict[str, Any], params: Params) -> None:
     for out in entry.get("outs", []):
         if out["path"].startswith(SHOWN) and Path(out["path"]).exists():
             log.artifact(Path(out["path"]))
-    curve = Path("reports/curves") / f"{stage.replace('-', '_')}.csv"
-    if curve.exists():
-        _log_curve(log, curve)
+    for model in trained_models().values():
+        if model.stage == stage and model.curve.exists():
+            _log_curve(log, model.curve)
     log.end("FINISHED", "Restored by DVC from its run cache; the times are those of the restore.")
 
 
