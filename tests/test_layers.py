@@ -9,7 +9,7 @@ from imports import ROOT, belongs, imported, modules, reached
 # From the bottom up; packages of one row do not import each other.
 LAYERS = [
     ["bukva", "bukva.base"],
-    ["bukva.config"],
+    ["bukva.config", "bukva.statistics"],
     ["bukva.pipeline"],
     ["bukva.corpus", "bukva.tracking", "bukva.durability"],
     ["bukva.tokenizers", "bukva.baselines"],
@@ -60,6 +60,7 @@ def test_a_stage_imports_no_other_stage():
              "bukva.generation", "bukva.interpret", "bukva.planning", "stages.train_bigram"],
         ),
         ("matplotlib", ["bukva.report"]),
+        ("scipy", ["bukva.statistics"]),
         ("typer", ["bukva.stage.cli", "bukva.__main__", "bukva.tracking.__main__"]),
     ],
 )  # fmt: skip

@@ -1,0 +1,84 @@
+"""A difference, its standard error and Student's t: interval, p-value, smallest detectable difference."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy.special import stdtr, stdtrit  # scipy.stats has the same and takes a second to import
+
+LEVEL = 0.05  # of false verdicts, both sides together
+POWER = 0.8
+
+# What is said of B against A. A text verdict is one of the first four.
+Verdict = Literal[
+    "better", "worse", "cannot tell", "identical", "no difference that matters", "probably better", "probably worse"
+]
+BY_SIGN: dict[int, Verdict] = {-1: "better", 0: "cannot tell", 1: "worse"}
+
+Part = tuple[float, float]  # a variance in (bits per character)^2, and its degrees of freedom
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A difference in bits per character, whose error follows Student's t."""
+
+    difference: float
+    se: float  # standard error
+    df: float  # degrees of freedom
+
+    @classmethod
+    def of(cls, difference: float, parts: Sequence[Part]) -> "Estimate":
+        """An estimate whose variance is the sum of independent parts."""
+        return cls(difference, sum(variance for variance, _ in parts) ** 0.5, satterthwaite(parts))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval: the lowest and the highest difference that fit the data."""
+        margin = quantile(1 - LEVEL / 2, self.df) * self.se
+        return self.difference - margin, self.difference + margin
+
+    @property
+    def p(self) -> float:
+        """How often a difference of 0 gives one as large as this, on either side."""
+        if self.se == 0:
+            return 1.0 if self.difference == 0 else 0.0
+        return float(2 * stdtr(self.df, -abs(self.difference) / self.se))
+
+    @property
+    def sign(self) -> int:
+        """-1 or 1 where the interval excludes 0, else 0."""
+        low, high = self.interval
+        return int(low > 0) - int(high < 0)
+
+    @property
+    def smallest_detectable(self) -> float:
+        """The true difference that is found in 80 of 100 such comparisons (Card et al. 2020)."""
+        return smallest_detectable(self.se, self.df)
+
+    def to_json(self) -> dict[str, float | list[float]]:
+        """Every number of this estimate, derived ones included."""
+        return {
+            "difference": self.difference,
+            "se": self.se,
+            "df": self.df,
+            "interval": list(self.interval),
+            "smallest_detectable": self.smallest_detectable,
+        }
+
+
+def quantile(share: float, df: float) -> float:
+    """The value of Student's t below which a share of its mass lies."""
+    return float(stdtrit(df, share))
+
+
+def smallest_detectable(se: float, df: float) -> float:
+    """The true difference whose interval excludes 0 with 80 % probability."""
+    return (quantile(1 - LEVEL / 2, df) + quantile(POWER, df)) * se
+
+
+def satterthwaite(parts: Sequence[Part]) -> float:
+    """The degrees of freedom of a sum of estimated variances: V^2 / sum of V_i^2 / df_i (Satterthwaite 1946)."""
+    total = sum(variance for variance, _ in parts)
+    if total == 0:
+        return min(df for _, df in parts)
+    return 1 / sum((variance / total) ** 2 / df for variance, df in parts)
