@@ -1,0 +1,192 @@
+"""Kneser-Ney against the formulas of Chen & Goodman (1998), computed with dictionaries one character at a time."""
+
+import math
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from bukva.baselines import kneser_ney as module
+from bukva.baselines.kneser_ney import KneserNey, discounts_of
+
+# ---- the witness
+
+
+class Witness:
+    """p(w | h) by equations 24 to 26 of the paper; grams and contexts are tuples of ids."""
+
+    def __init__(self, train, vocab_size):
+        self.train, self.vocab_size = tuple(train), vocab_size
+
+    def nats(self, ids, order):
+        contexts = [tuple(ids[max(i - order + 1, 0) : i]) for i in range(len(ids))]
+        return [
+            -math.log(self.probability(w, h, is_longest=len(h) == order - 1))
+            for w, h in zip(ids, contexts, strict=True)
+        ]
+
+    def probability(self, w, h, is_longest):
+        shorter = self.probability(w, h[1:], is_longest=False) if h else 1 / self.vocab_size
+        counts = self.counts(len(h) + 1, is_longest)
+        followers = {gram[-1]: count for gram, count in counts.items() if gram[:-1] == h}
+        if not followers:
+            return shorter
+        discount = self.discounts(counts)
+        freed = sum(discount(count) for count in followers.values())
+        count = followers.get(w, 0)
+        return (count - discount(count) + freed * shorter) / sum(followers.values())
+
+    def counts(self, length, is_longest):
+        """gram -> its count, or the number of different ids (or the start of train) before it."""
+        counts, before = Counter(), defaultdict(set)
+        for i in range(len(self.train) - length + 1):
+            gram = self.train[i : i + length]
+            counts[gram] += 1
+            before[gram].add(self.train[i - 1] if i else "start")
+        return counts if is_longest else Counter({gram: len(ids) for gram, ids in before.items()})
+
+    @staticmethod
+    def discounts(counts):
+        """count -> what is subtracted from it."""
+        n1, n2, n3, n4 = (sum(count == c for count in counts.values()) for c in (1, 2, 3, 4))
+        values = (0.5, 1, 1.5)
+        if n1 and n2 and n3:
+            Y = n1 / (n1 + 2 * n2)
+            estimated = (1 - 2 * Y * n2 / n1, 2 - 3 * Y * n3 / n2, 3 - 4 * Y * n4 / n3)
+            if all(0 <= value <= c for c, value in enumerate(estimated, start=1)):
+                values = estimated
+        return lambda count: values[min(count, 3) - 1] if count else 0
+
+
+# ---- texts
+
+
+def skewed(n, V, seed=1):
+    """(n,) ids, of which small ones are frequent and many repeat what was 3 ids before."""
+    rng = np.random.default_rng(seed)
+    ids = (V * rng.random(n) ** 3).astype(np.uint16)
+    for i in range(3, n):
+        if rng.random() < 0.5:
+            ids[i] = ids[i - 3]
+    return ids
+
+
+@st.composite
+def cases(draw):
+    """(ids of train, ids to score, V, order)."""
+    V = draw(st.integers(1, 5))
+    ids = st.integers(0, V - 1)
+    train = draw(st.lists(ids, min_size=1, max_size=60))
+    return train, draw(st.lists(ids, max_size=20)), V, draw(st.integers(1, 5))
+
+
+# ---- exact
+
+
+@given(cases())
+@settings(max_examples=50)
+@example(([0], [0, 0, 0, 0], 1, 3))
+@example(([0, 1], [1, 0, 1], 2, 5))  # train is shorter than the order
+def test_nats_are_those_of_the_formulas(case):
+    train, ids, V, order = case
+    model = KneserNey(np.array(train, np.uint8), V, order)
+    expected = Witness(train, V).nats(ids, order)
+    assert model.nats(np.array(ids, np.uint8), order) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize(("V", "order"), [(11, 3), (7, 5), (3, 8)])
+def test_nats_are_those_of_the_formulas_where_discounts_are_estimated(V, order):
+    train, ids = skewed(1009, V), skewed(53, V, seed=2)
+    counts = np.array(list(Witness(train.tolist(), V).counts(order, is_longest=True).values()))
+    assert discounts_of(counts).tolist() != list(module.FALLBACK)
+    expected = Witness(train.tolist(), V).nats(ids.tolist(), order)
+    assert KneserNey(train, V, order).nats(ids, order) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("order", [1, 2, 4, 8])
+def test_probabilities_sum_to_one_after_seen_and_unseen_contexts(order):
+    V = 13
+    train = skewed(997, V - 1)  # the last id is not in train
+    model = KneserNey(train, V, order)
+    seen, unseen = train[40 : 40 + order - 1], np.full(order - 1, V - 1, np.uint16)
+    for context in (seen, unseen):
+        rows = np.array([[*context, w] for w in range(V)], np.uint16)  # (V, order)
+        nats = [model.nats(row, order)[-1] for row in rows]
+        assert np.exp(-np.array(nats)).sum() == pytest.approx(1, abs=1e-9)
+
+
+def test_one_model_scores_all_orders_as_models_of_one_order_do():
+    train, ids = skewed(499, 7), skewed(101, 7, seed=2)
+    together = KneserNey(train, 7, 6).nats_by_order(ids, [6, 1, 3])
+    assert set(together) == {1, 3, 6}
+    for order, nats in together.items():
+        assert nats.tolist() == KneserNey(train, 7, order).nats(ids, order).tolist()
+
+
+def test_nats_depend_on_the_last_ids_only():
+    train, ids = skewed(499, 7), skewed(101, 7, seed=2)
+    model = KneserNey(train, 7, 4)
+    whole = model.nats(ids, 4)
+    assert model.nats(ids[50:], 4)[3:].tolist() == whole[53:].tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_ids_may_be_mapped_from_a_file(tmp_path, dtype):
+    train = skewed(499, 7).astype(dtype)
+    np.save(tmp_path / "train.npy", train)
+    mapped = np.load(tmp_path / "train.npy", mmap_mode="r")
+    assert KneserNey(mapped, 7, 3).nats(mapped, 3).tolist() == KneserNey(train, 7, 3).nats(train, 3).tolist()
+
+
+# ---- large vocabularies
+
+
+@pytest.mark.parametrize("greatest", [7 * 8, 7 * 7 * 8, 10_000, 10_000_000])
+def test_ranks_in_place_of_codes_change_nothing(monkeypatch, greatest):
+    train, ids = skewed(499, 7), skewed(101, 7, seed=2)
+    expected = KneserNey(train, 7, 8).nats_by_order(ids, range(1, 9))
+    monkeypatch.setattr(module, "GREATEST", greatest)
+    model = KneserNey(train, 7, 8)
+    assert model._ranked
+    for order, nats in model.nats_by_order(ids, range(1, 9)).items():
+        assert nats.tolist() == expected[order].tolist()
+
+
+def test_the_largest_vocabulary_at_the_highest_order():
+    V, order = 20_000, 8
+    train = skewed(211, 5) * np.uint16(4_999)  # 0 to 19,996
+    ids = np.concatenate([train[60:83], [V - 1, 7], train[:11]]).astype(np.uint16)
+    expected = Witness(train.tolist(), V).nats(ids.tolist(), order)
+    assert KneserNey(train, V, order).nats(ids, order) == pytest.approx(expected, rel=1e-12)
+
+
+# ---- discounts
+
+
+def test_discounts_are_those_of_equation_26():
+    counts = np.repeat([1, 2, 3, 4, 9], [10, 5, 3, 1, 2])
+    Y = 10 / (10 + 2 * 5)
+    assert discounts_of(counts) == pytest.approx([0, 1 - 2 * Y * 5 / 10, 2 - 3 * Y * 3 / 5, 3 - 4 * Y * 1 / 3])
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [[1, 2, 9], [2, 3, 4], [1, 3], [5], [1, 1, 1, 2, 3, 3, 3, 3]],
+    ids=["no 3", "no 1", "no 2", "only 5", "a negative discount"],
+)
+def test_discounts_are_fixed_where_counts_of_counts_do_not_give_them(counts):
+    assert discounts_of(np.array(counts)).tolist() == [0, 0.5, 1, 1.5]
+
+
+# ---- known figures
+
+
+def test_the_embedded_corpus_has_the_figures_of_the_reference_table(embedded):
+    # measured with another implementation; KenLM's lmplz agrees with it to 5e-5 bits
+    reference = {3: 3.190, 4: 2.756, 5: 2.556, 6: 2.511, 8: 2.495}
+    splits, vocab_size = embedded
+    nats = KneserNey(splits["train"], vocab_size, 8).nats_by_order(splits["test"], reference)
+    bits = {order: values.mean() / math.log(2) for order, values in nats.items()}
+    assert bits == pytest.approx(reference, abs=5e-4)
