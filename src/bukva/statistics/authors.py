@@ -19,7 +19,7 @@ class AuthorEffect:
     chars: int
     difference: float  # bits per character of this author
     share: float  # what it adds to the difference on the whole text; the shares of all authors sum to it
-    without: Verdict | None  # the verdict over the text without this author, where it is another; else None
+    without: Verdict | None  # the verdict over all other authors' text where it is another one
 
 
 @dataclass(frozen=True)
@@ -49,22 +49,24 @@ def by_author(sums_a: Floats, sums_b: Floats, works: Units, authors: Sequence[st
         authors: (W,) the author of every work, those without characters included.
     """
     chars, difference = works.chars, sums_b - sums_a  # (G,), (G,)
-    names = np.asarray(authors)[works.rows]  # (G,)
-    # below this line 1 is over segments, which belong to no author
-    whole = _word(difference, chars) if works.effective >= MIN_EFFECTIVE_WORKS else None
+    of_work = np.asarray(authors)[works.rows]  # (G,)
+    names = sorted(set(of_work.tolist()))
+    # fewer works than that are compared by segments, which have no author
+    checked = works.effective >= MIN_EFFECTIVE_WORKS and len(names) > 1
+    whole = _verdict(difference, chars)
     effects = []
-    for author in sorted(set(names.tolist())):
-        his = names == author
-        n, total = int(chars[his].sum()), float(difference[his].sum())
-        without = _word(difference[~his], chars[~his]) if whole else None
+    for name in names:
+        own = of_work == name
+        n, total = int(chars[own].sum()), float(difference[own].sum())
+        without = _verdict(difference[~own], chars[~own]) if checked else whole
         effects.append(
-            AuthorEffect(author, n, total / n, total / int(chars.sum()), without if without != whole else None)
+            AuthorEffect(name, n, total / n, total / int(chars.sum()), without if without != whole else None)
         )
     signs = [np.sign(effect.difference) for effect in effects]
     return Authors(tuple(effects), signs.count(-1), signs.count(1))
 
 
-def _word(difference: Floats, chars: Chars) -> Verdict:
+def _verdict(difference: Floats, chars: Chars) -> Verdict:
     """The verdict over works; one work alone has none."""
     if len(chars) < 2:
         return "cannot tell"

@@ -4,6 +4,7 @@ Characters of one work are alike, so a text of many characters and few works say
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -55,12 +56,12 @@ class Units:
     def __len__(self) -> int:
         return len(self.edges) - 1
 
-    @property
+    @cached_property
     def chars(self) -> Chars:
         """(G,) characters of each unit."""
         return np.diff(self.edges)
 
-    @property
+    @cached_property
     def effective(self) -> float:
         """The number of equally long units that these are worth; 0 for no units."""
         n = self.chars.astype(np.float64)
