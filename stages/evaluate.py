@@ -4,18 +4,23 @@ from pathlib import Path
 
 from bukva.base.files import write_json
 from bukva.config.load import read_params
-from bukva.corpus.splits import check_lengths, load_splits
+from bukva.corpus.collection import documents, read_table
+from bukva.corpus.splits import check_lengths, load_lengths, load_splits
 from bukva.durability.cleanup import forget
-from bukva.evaluation.scores import evaluate
+from bukva.evaluation.held_out import HeldOut
+from bukva.evaluation.scores import describe, evaluate
 from bukva.models.folder import load_models
 from bukva.pipeline.stages import trained_models
+from bukva.report.figures import comparison as draw_comparison
 from bukva.report.figures import losses as draw_losses
+from bukva.report.rows import rows_of
+from bukva.scoring.characters import save_scores
 from bukva.stage import cli
 from bukva.tracking.journal import journal
 from bukva.training.device import prepare
 
 
-def main(split: Path, metrics: Path, losses: Path) -> None:
+def main(split: Path, clean: Path, scores: Path, metrics: Path, losses: Path, comparison: Path) -> None:
     """Score the models by the window rule, and draw their losses."""
     params = read_params()
     forget(params)
@@ -25,11 +30,16 @@ def main(split: Path, metrics: Path, losses: Path) -> None:
         lengths = {name: len(ids) for name, ids in splits.items()}
         check_lengths(lengths, models["gpt"].block_size, "model.block_size")
         print("evaluate: scoring the models on every split", flush=True)
-        scores = evaluate(models, tokenizer, splits, params.evaluate)
-        write_json(metrics, scores)
-        draw_losses(trained.values(), scores, losses)
+        text = HeldOut(splits, load_lengths(split), tokenizer, models["gpt"].block_size)
+        result = evaluate(models, text, params.evaluate)
+        works, chars = list(documents(read_table(clean))), text.chars()
+        save_scores(scores, describe(text, models, trained), works, chars, result.nats)
+        write_json(metrics, result.metrics)
+        draw_losses(trained.values(), result.metrics, losses)
+        draw_comparison(rows_of(result.metrics, trained), result.nats, list(chars.values())[-1], comparison)
         log.artifact(metrics)
         log.artifact(losses)
+        log.artifact(comparison)
 
 
 if __name__ == "__main__":

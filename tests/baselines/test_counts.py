@@ -6,8 +6,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from bukva.base.units import bits
 from bukva.baselines import counts as module
-from bukva.baselines.counts import baselines, count_pairs, exact_bigram
+from bukva.baselines.counts import count_pairs, exact_bigram, fitted_to_train, scorers
 
 V = 5
 
@@ -30,19 +31,20 @@ def count_one_by_one(train, scored, order, smoothing):
 @pytest.mark.parametrize(("name", "order"), [("unigram", 0), ("bigram_exact", 1)])
 def test_baselines_equal_counting_one_by_one(name, order):
     train, val = text(401), text(97, seed=2)
-    result = baselines({"train": train, "val": val}, V)
-    assert result["train"][name] == pytest.approx(count_one_by_one(train.tolist(), train.tolist(), order, 0))
-    assert result["val"][name] == pytest.approx(count_one_by_one(train.tolist(), val.tolist(), order, 1))
+    assert fitted_to_train(train, V)[name] == pytest.approx(count_one_by_one(train.tolist(), train.tolist(), order, 0))
+    nats = scorers(train, V)[name](val)
+    assert len(nats) == 96
+    assert bits(nats.mean()) == pytest.approx(count_one_by_one(train.tolist(), val.tolist(), order, 1))
 
 
 def test_uniform_is_log2_of_the_vocabulary():
-    assert baselines({"train": text(50)}, V)["train"]["uniform"] == pytest.approx(math.log2(V))
+    assert fitted_to_train(text(50), V)["uniform"] == pytest.approx(math.log2(V))
 
 
 def test_a_pair_that_train_lacks_costs_a_finite_number_of_bits():
-    result = baselines({"train": np.zeros(100, np.uint8), "val": np.array([3, 4], np.uint8)}, V)
-    assert result["val"]["bigram_exact"] == pytest.approx(math.log2(V))
-    assert result["val"]["unigram"] == pytest.approx(math.log2(99 + V))
+    result = {name: bits(score(np.array([3, 4]))[0]) for name, score in scorers(np.zeros(100, np.uint8), V).items()}
+    assert result["bigram_exact"] == pytest.approx(math.log2(V))
+    assert result["unigram"] == pytest.approx(math.log2(99 + V))
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 10_000])
@@ -57,7 +59,7 @@ def test_pairs_are_counted_across_chunks(monkeypatch, chunk):
 
 def test_the_exact_bigram_of_one_run_is_that_of_a_split():
     train, val = text(401), text(97, seed=2)
-    assert exact_bigram(train, [val], V) == baselines({"train": train, "val": val}, V)["val"]["bigram_exact"]
+    assert exact_bigram(train, [val], V) == pytest.approx(bits(scorers(train, V)["bigram_exact"](val).mean()))
 
 
 def test_the_exact_bigram_counts_no_pair_across_runs():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Split
-from bukva.corpus.splits import SPLITS, check_lengths, load_splits, save_splits, spans, summary
+from bukva.corpus.splits import SPLITS, check_lengths, load_lengths, load_splits, save_splits, spans, summary
 
 STRATEGIES = ["tail", "contiguous"]
 
@@ -217,10 +217,12 @@ def test_splits_survive_a_round_trip(tmp_path_factory, chars, chosen, dtype):
     by_split = spans(chars, chosen)
     folder = tmp_path_factory.getbasetemp() / "split"
     save_splits(folder, ids, by_split)
-    assert sorted(path.name for path in folder.iterdir()) == sorted(f"{name}.npy" for name in by_split)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(f"{name}.npy" for name in ["lengths", *by_split])
     loaded = load_splits(folder)
     assert list(loaded) == list(by_split)  # a split of a former run is removed
+    lengths = load_lengths(folder)
     for name, span in by_split.items():
+        assert lengths[name].tolist() == (span[:, 1] - span[:, 0]).tolist()
         assert loaded[name].dtype == np.dtype(dtype)
         assert loaded[name].tolist() == [id_ for start, stop in span for id_ in ids[start:stop].tolist()]
 

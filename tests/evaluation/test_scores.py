@@ -7,19 +7,22 @@ import pytest
 import torch
 
 from bukva.base.errors import BukvaError
-from bukva.baselines.counts import baselines
+from bukva.baselines.counts import fitted_to_train, scorers
 from bukva.config.schema import Evaluate
-from bukva.evaluation.scores import evaluate, value_of_context
+from bukva.evaluation.held_out import HeldOut
+from bukva.evaluation.scores import evaluate
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.folder import load_models, save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.report.terminal import verdict
-from bukva.scoring.window_rule import Score, nats_of
 from bukva.tokenizers.char import CharTokenizer
 
 V, T = 5, 6
 TOKENIZER = CharTokenizer(list("абвгд"))
-PARAMS = Evaluate(short_context=2, context_chars=50, attention_sentence="", attention_windows=3, leak_steps=2)
+WORKS = {"train": [2011, 1980, 9], "val": [101, 109, 1], "test": [41, 43, 13]}  # ids of each of three works
+PARAMS = Evaluate(
+    short_context=2, context_chars=500, attention_sentence="", attention_windows=3, leak_steps=2, ngram_orders=[3, 4]
+)
 
 
 class PairTokenizer(CharTokenizer):
@@ -29,21 +32,33 @@ class PairTokenizer(CharTokenizer):
         return 2 * super().chars_of(ids)
 
 
-def splits(*names):
-    sizes = {"train": 4000, "val": 211, "test": 97}
-    return {
-        name: np.random.default_rng(i).integers(V, size=sizes[name]).astype(np.uint8) for i, name in enumerate(names)
+def text(*names, tokenizer=TOKENIZER):
+    splits = {
+        name: np.random.default_rng(i).integers(V, size=sum(WORKS[name])).astype(np.uint8)
+        for i, name in enumerate(names)
     }
+    return HeldOut(splits, {name: np.array(WORKS[name]) for name in names}, tokenizer, T)
+
+
+THREE = ("train", "val", "test")
 
 
 def models():
     torch.manual_seed(1)
-    return {"bigram": Bigram(BigramConfig(V, 8)), "gpt": GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).eval()}
+    gpt = GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).eval()
+    torch.nn.init.normal_(gpt.wpe.weight)  # so that every position matters
+    torch.nn.init.normal_(gpt.lm_head.weight)
+    return {"bigram": Bigram(BigramConfig(V, 8)), "gpt": gpt}
 
 
 @pytest.fixture(scope="module")
-def metrics():
-    return evaluate(models(), TOKENIZER, splits("train", "val", "test"), PARAMS)
+def scores():
+    return evaluate(models(), text(*THREE), PARAMS)
+
+
+@pytest.fixture(scope="module")
+def metrics(scores):
+    return scores.metrics
 
 
 def test_a_cheap_model_is_scored_on_all_of_train_and_another_on_as_much_as_val_has(metrics):
@@ -58,8 +73,9 @@ def test_a_cheap_model_is_scored_on_all_of_train_and_another_on_as_much_as_val_h
 
 
 def test_bits_are_nats_over_ln_2(metrics):
-    for model in ("bigram", "gpt"):
-        for score in metrics[model].values():
+    for model in ("bigram", "gpt", "mixture"):
+        for split in THREE[model == "mixture" :]:
+            score = metrics[model][split]
             assert score["bits_per_char"] == pytest.approx(score["nats_per_char"] / math.log(2))
 
 
@@ -78,59 +94,113 @@ def test_models_with_different_vocabularies_are_rejected(tmp_path):
 
 
 def test_a_split_of_fraction_zero_is_absent():
-    metrics = evaluate(models(), TOKENIZER, splits("train", "val"), PARAMS)
-    assert all("test" not in metrics[key] for key in ("bigram", "gpt", "baselines", "context"))
-    assert verdict(metrics).startswith("On val the GPT is ")
+    found = evaluate(models(), text("train", "val"), PARAMS)
+    assert all("test" not in found.metrics[key] for key in ("bigram", "gpt", "baselines", "mixture", "context"))
+    assert all(list(nats) == ["val"] for nats in found.nats.values())
+    assert verdict(found.metrics).startswith("On val the GPT is ")
 
 
 def test_a_further_model_is_scored_like_the_others_and_changes_no_score(metrics):
-    three = {"copy": models()["gpt"], **models()}
-    scored = evaluate(three, TOKENIZER, splits("train", "val", "test"), PARAMS)
-    assert list(scored) == ["copy", "bigram", "gpt", "baselines", "window", "context"]
+    scored = evaluate({"copy": models()["gpt"], **models()}, text(*THREE), PARAMS).metrics
+    assert list(scored) == ["copy", "bigram", "gpt", "baselines", "mixture", "window", "context"]
     assert scored.pop("copy") == scored["gpt"]
     assert scored == metrics
 
 
-def test_ids_that_stand_for_two_characters_halve_the_bits_per_character(metrics):
-    pairs = evaluate(models(), PairTokenizer(TOKENIZER.chars), splits("train", "val", "test"), PARAMS)
-    for split in ("train", "val", "test"):
+def test_ids_that_stand_for_two_characters_halve_the_bits_per_character(scores):
+    pairs = evaluate(models(), text(*THREE, tokenizer=PairTokenizer(TOKENIZER.chars)), PARAMS)
+    for split in THREE:
         for model in ("bigram", "gpt"):
-            assert pairs[model][split]["chars"] == 2 * metrics[model][split]["chars"]
+            assert pairs.metrics[model][split]["chars"] == 2 * scores.metrics[model][split]["chars"]
             for unit in ("nats_per_char", "bits_per_char"):
-                assert pairs[model][split][unit] == metrics[model][split][unit] / 2
-        assert pairs["baselines"][split] == {name: value / 2 for name, value in metrics["baselines"][split].items()}
+                half = scores.metrics[model][split][unit] / 2
+                assert pairs.metrics[model][split][unit] == pytest.approx(half, rel=1e-7)
+        for name, value in scores.metrics["baselines"][split].items():
+            assert pairs.metrics["baselines"][split][name] == pytest.approx(value / 2, rel=1e-7)
+    for model, nats in scores.nats.items():
+        np.testing.assert_allclose(pairs.nats[model]["val"], np.repeat(nats["val"] / 2, 2), rtol=1e-6)
     for key in ("short_bits_per_char", "full_bits_per_char", "gain_bits_per_char"):
-        assert pairs["context"]["val"][key] == metrics["context"]["val"][key] / 2
+        half = scores.metrics["context"]["val"][key] / 2
+        assert pairs.metrics["context"]["val"][key] == pytest.approx(half, rel=1e-6)
 
 
-def test_where_every_id_is_a_character_the_baselines_are_those_counted(metrics):
-    assert metrics["baselines"] == baselines(splits("train", "val", "test"), V)
+def test_the_nats_of_the_characters_are_those_of_the_metrics(scores):
+    for name, split in ((name, split) for name in ("bigram", "gpt") for split in ("val", "test")):
+        mean = scores.nats[name][split].mean(dtype=np.float64)
+        assert scores.metrics[name][split]["nats_per_char"] == mean
+    for name in ("unigram", "bigram_exact", "ngram_3", "ngram_4"):
+        mean = scores.nats[name]["test"].mean(dtype=np.float64) / math.log(2)
+        assert scores.metrics["baselines"]["test"][name] == pytest.approx(mean)
+
+
+def test_baselines_that_are_counted_on_train_are_in_closed_form_there(metrics):
+    train = text(*THREE).splits["train"]
+    assert metrics["baselines"]["train"] == fitted_to_train(train, V)
+    assert metrics["baselines"]["val"]["uniform"] == math.log2(V)
+
+
+def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
+    """The oracle: each character alone, after the preceding text of its work as far as the window reaches."""
+    held_out, gpt = text(*THREE), models()["gpt"]
+    lengths = {name: np.cumsum([0, *WORKS[name]]) for name in THREE}
+    bigram, expected = scorers(held_out.splits["train"], V)["bigram_exact"], {"gpt": [], "bigram_exact": []}
+    for work in range(3):
+        own = np.concatenate([held_out.splits[name][lengths[name][work] : lengths[name][work + 1]] for name in THREE])
+        start = len(own) - WORKS["test"][work]
+        for i in range(start + (work == 0), len(own)):
+            # windows move by 3; the first one begins 4 characters before the first that is scored
+            begin = start + (work == 0) - 4
+            first = begin + 3 * max(0, -(-(i - begin - T) // 3))
+            window = torch.from_numpy(own[max(first, 0) : i].astype(np.int64))[None]
+            expected["gpt"].append(-gpt(window)[0, -1].log_softmax(-1)[int(own[i])].item())
+            expected["bigram_exact"].append(bigram(own[i - 1 : i + 1])[0])
+    for name, nats in expected.items():
+        np.testing.assert_allclose(scores.nats[name]["test"], nats, rtol=1e-4, err_msg=name)
+
+
+def test_the_mixture_is_that_of_the_gpt_and_the_n_grams_that_are_best_on_val(scores):
+    best = min(("ngram_3", "ngram_4"), key=lambda name: scores.metrics["baselines"]["val"][name])
+    assert scores.metrics["mixture"]["of"] == ["gpt", best]
+    p = np.exp(-scores.nats["gpt"]["test"].astype(float)), np.exp(-scores.nats[best]["test"].astype(float))
+    expected = -np.log(sum(p) / 2).mean()
+    assert scores.metrics["mixture"]["test"]["nats_per_char"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_short_context_is_scored_over_the_same_characters(metrics):
     context = metrics["context"]["val"]
-    assert context["chars"] >= 50
+    assert context["chars"] == 210
+    assert context["full_bits_per_char"] == metrics["gpt"]["val"]["bits_per_char"]
     assert context["gain_bits_per_char"] == context["short_bits_per_char"] - context["full_bits_per_char"]
+
+
+def test_a_limit_of_characters_takes_a_share_of_every_work():
+    gpt, limited = models()["gpt"], PARAMS.model_copy(update={"context_chars": 50})
+    whole = text(*THREE).nats_of_model(gpt)["val"]  # works of 101, 109 and 1 characters, the first one less
+    found = text(*THREE).value_of_context(gpt, whole, "val", limited)
+    assert found["chars"] == 24 + 26 + 1
+    expected = np.concatenate([whole[:24], whole[100:126], whole[209:]]).mean(dtype=float) / np.log(2)
+    assert found["full_bits_per_char"] == pytest.approx(expected)
 
 
 def test_a_bigram_gains_nothing_from_context():
     torch.manual_seed(1)
     bigram = Bigram(BigramConfig(V, T))
-    metrics = evaluate({"bigram": bigram, "gpt": bigram}, TOKENIZER, splits("train", "val"), PARAMS)
+    metrics = evaluate({"bigram": bigram, "gpt": bigram}, text("train", "val"), PARAMS).metrics
     assert metrics["context"]["val"]["gain_bits_per_char"] == pytest.approx(0, abs=1e-6)
     assert metrics["gpt"]["val"] == metrics["bigram"]["val"]
 
 
-def test_the_score_of_the_gpt_follows_the_window_rule(metrics):
-    nats = nats_of(models()["gpt"], splits("train", "val")["val"], T, 3)
-    assert metrics["gpt"]["val"]["nats_per_char"] == Score.of(nats, len(nats)).nats_per_char
-
-
-def test_short_context_means_exactly_that_many_characters_before_each():
-    gpt, ids = models()["gpt"], splits("train", "val")["val"][:40]
-    torch.nn.init.normal_(gpt.wpe.weight)  # so that every position matters
-    windows = [ids[max(0, i - 2) : i] for i in range(1, len(ids))]
-    logits = [gpt(torch.from_numpy(window.astype(np.int64))[None])[0, -1] for window in windows]
-    nats = [-logit.log_softmax(-1)[int(target)].item() for logit, target in zip(logits, ids[1:], strict=True)]
-    value = value_of_context(gpt, ids, TOKENIZER, 2, 1000)
+def test_short_context_means_exactly_that_many_characters_of_the_same_work():
+    gpt, held_out = models()["gpt"], text("train", "val")
+    nats, start = [], {"train": 0, "val": 0}
+    for work in range(3):
+        own = []
+        for name in ("train", "val"):
+            own.append(held_out.splits[name][start[name] : start[name] + WORKS[name][work]])
+            start[name] += WORKS[name][work]
+        joined = np.concatenate(own)
+        for i in range(len(own[0]) + (work == 0), len(joined)):
+            window = torch.from_numpy(joined[i - 2 : i].astype(np.int64))[None]
+            nats.append(-gpt(window)[0, -1].log_softmax(-1)[int(joined[i])].item())
+    value = held_out.value_of_context(gpt, held_out.nats_of_model(gpt)["val"], "val", PARAMS)
     assert value["short_bits_per_char"] == pytest.approx(np.mean(nats) / np.log(2), abs=1e-5)

@@ -95,7 +95,7 @@ def test_the_same_weights_give_the_same_bytes(tmp_path):
 
 def test_the_folder_holds_the_documented_files_and_no_pickle(folder):
     names = sorted(file.name for file in folder.iterdir())
-    assert names == ["best.safetensors", "config.json", "initial.safetensors", "vocab.json"]
+    assert names == ["best.safetensors", "config.json", "initial.safetensors", "numerics.json", "vocab.json"]
     config = json.loads((folder / "config.json").read_text())
     assert config.pop("model") == "gpt"
     assert len(config.pop("vocab_sha256")) == 64

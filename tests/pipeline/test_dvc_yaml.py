@@ -15,7 +15,7 @@ from imports import ROOT, imported, modules, reached
 from ruamel.yaml import YAML
 
 from bukva.config.schema import Params
-from bukva.pipeline.stages import recorded_stages, stages, trained_models
+from bukva.pipeline.stages import LABELS, recorded_stages, stages, trained_models
 from bukva.stage.arguments import HELP, help_of
 
 STAGES = ["download", "clean", "tokenize", "split", "train-bigram", "train-gpt", "evaluate", "sample", "publish"]
@@ -38,7 +38,12 @@ NOT_DEPS = {
     "stages": "how threads wait, and no byte code",
 }
 # Data files that code reads, which an import does not show.
-DATA_DEPS = {"download": ["src/bukva/corpus/sources.yaml"], "clean": ["src/bukva/corpus/rules"]}
+DATA_DEPS = {
+    "download": ["src/bukva/corpus/sources.yaml"],
+    "clean": ["src/bukva/corpus/rules"],
+    "evaluate": ["src/bukva/pipeline/labels.yaml"],
+    "sample": ["src/bukva/pipeline/labels.yaml"],
+}
 
 OPTIMIZERS = {"adamw": ["bukva.training.optimizers.adamw"], "muon": ["bukva.training.optimizers.muon"]}
 TOKENIZER_MODULES = ["bukva.tokenizers.char"]
@@ -146,6 +151,11 @@ def test_the_trained_models_are_the_outputs_of_the_training_stages():
     for name, model in trained_models().items():
         assert [str(model.folder), str(model.curve)] == outputs(f"train-{name}")
     assert [(model.name, model.label) for model in trained_models().values()] == [("bigram", "bigram"), ("gpt", "GPT")]
+
+
+@pytest.mark.parametrize("stage", ["evaluate", "sample"])
+def test_a_stage_that_shows_models_depends_on_their_labels(stage):
+    assert str(LABELS.relative_to(ROOT)) in pipeline()["stages"][stage]["deps"]
 
 
 @pytest.mark.parametrize("stage", ["evaluate", "sample"])

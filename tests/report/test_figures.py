@@ -1,10 +1,12 @@
-"""The figure of the losses."""
+"""The figures of the losses and of the comparison."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from bukva.pipeline.stages import TrainedModel
-from bukva.report.figures import losses
+from bukva.report.figures import comparison, losses
+from bukva.report.rows import Row
 
 CURVE = pd.DataFrame({"step": [0, 5], "train_nats_per_char": [None, 2.5], "val_nats_per_char": [4.0, 2.6]})
 
@@ -32,3 +34,18 @@ def test_the_losses_of_any_number_of_models_are_drawn_to_the_same_bytes(tmp_path
 def test_the_losses_are_drawn_without_a_test_split(tmp_path):
     losses(models(tmp_path, "gpt"), metrics("gpt", test=False), tmp_path / "losses.png")
     assert (tmp_path / "losses.png").exists()
+
+
+@pytest.mark.parametrize("n_works", [1, 12])
+def test_models_and_baselines_are_drawn_on_one_axis_to_the_same_bytes(tmp_path, n_works):
+    rows = [
+        Row("uniform", "counted", "every character equally likely", {"val": 6.0, "test": 6.0}),
+        Row("ppmd", "compressor", "PPMd", {"val": 2.5}),  # no figure on test
+        Row("gpt", "learned", "GPT", {"val": 2.5, "test": 2.25}),
+    ]
+    chars = np.full(n_works, 101)
+    nats = {"gpt": {"test": np.random.default_rng(1).random(chars.sum()).astype(np.float32)}}
+    for file in ("a.png", "b.png"):
+        comparison(rows, nats, chars, tmp_path / file)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

@@ -12,7 +12,11 @@ METRICS = {
     "gpt": {"val": {"bits_per_char": 2.5}, "test": {"bits_per_char": 2.125}},
     "bigram": {"val": {"bits_per_char": 3.5}, "test": {"bits_per_char": 3.25}},
     "third": {"val": {"bits_per_char": 2.75}, "test": {"bits_per_char": 2.625}},
-    "baselines": {split: {"uniform": 6.0, "unigram": 4.5, "bigram_exact": 3.375} for split in ("val", "test")},
+    "baselines": {
+        "val": {"uniform": 6.0, "unigram": 4.5, "bigram_exact": 3.375, "ngram_6": 2.5},
+        "test": {"uniform": 6.0, "unigram": 4.5, "bigram_exact": 3.375, "ngram_6": 2.25},
+    },
+    "mixture": {"of": ["gpt", "ngram_6"], "val": {"bits_per_char": 2.25}, "test": {"bits_per_char": 2.0}},
     "window": {"length": 64, "stride": 32},
     "context": {"test": {"short_context": 8, "gain_bits_per_char": 0.031}},
 }
@@ -24,12 +28,15 @@ def test_the_table_has_every_model_and_split(monkeypatch, names):
     monkeypatch.setattr(terminal, "trained_models", lambda: models)
     result = table(METRICS)
     assert [column.header for column in result.columns] == ["model", "val", "test"]
-    assert list(result.columns[0].cells)[3:] == [f"{name.upper()}, learned" for name in names]
-    assert list(result.columns[2].cells)[3:] == [f"{METRICS[name]['test']['bits_per_char']:.3f}" for name in names]
+    labels, bits = list(result.columns[0].cells), list(result.columns[2].cells)
+    assert labels[:4] == ["every character equally likely", "by frequency", "bigram, counted", "n-grams of order 6"]
+    assert labels[4:] == [*(f"{name.upper()}, learned" for name in names), "half GPT, half n-grams of order 6"]
+    assert bits[3] == "2.250"
+    assert bits[4:] == [*(f"{METRICS[name]['test']['bits_per_char']:.3f}" for name in names), "2.000"]
 
 
 def test_the_table_names_the_window_rule():
-    assert table(METRICS).caption == "windows of 64 characters with stride 32"
+    assert table(METRICS).caption == "windows of 64 characters, stride 32; each work after its own text"
 
 
 def test_the_verdict_compares_with_the_exact_bigram_and_names_the_gain_by_context():

@@ -12,6 +12,7 @@ SCORES = {
     "bigram": {split: {"bits_per_char": 3.9} for split in ("train", "val", "test")},
     "gpt": {split: {"bits_per_char": 2.7} for split in ("train", "val", "test")},
     "baselines": {split: {"uniform": 6.2, "unigram": 4.8, "bigram_exact": 3.8} for split in ("train", "val", "test")},
+    "mixture": {"of": ["gpt", "ngram_6"], **{split: {"bits_per_char": 2.6} for split in ("val", "test")}},
     "window": {"length": 64, "stride": 32},
     "context": {"test": {"short_context": 8, "gain_bits_per_char": 0.123}},
 }

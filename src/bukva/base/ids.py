@@ -1,12 +1,14 @@
-"""Arrays of ids on disk."""
+"""Arrays of ids: their types, and how they are written."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 Ids = npt.NDArray[np.unsignedinteger]  # (N,), of the smallest type that is large enough
+Nats = npt.NDArray[np.floating]
+Scorer = Callable[[Ids], Nats]  # (n,) ids -> (n - 1,) nats of ids[1:], each given the ids before it
 
 
 def write_ids(path: Path, dtype: np.dtype[np.unsignedinteger], n: int, pieces: Iterable[Ids]) -> None:

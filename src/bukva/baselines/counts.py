@@ -4,32 +4,44 @@ Counted on train. On train the counts are used as they are (no table of that ord
 one is added to each, because a pair that train lacks has infinitely many bits without it.
 """
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
-from bukva.base.ids import Ids
+from bukva.base.ids import Ids, Nats, Scorer
 from bukva.base.units import bits
 
 PairCounts = npt.NDArray[np.int64]
 CHUNK = 2**18  # ids counted at a time, to bound the memory
 
 
-def baselines(splits: dict[str, Ids], vocab_size: int) -> dict[str, dict[str, float]]:
-    """Bits per character of every split under three tables, over all its characters but the first.
+def fitted_to_train(train: Ids, vocab_size: int) -> dict[str, float]:
+    """Bits per character of train under its own counts, over all its characters but the first."""
+    pairs = count_pairs(train, vocab_size)  # (V, V)
+    singles = pairs.sum(0, keepdims=True)  # (1, V)
+    return {
+        "uniform": bits(np.log(vocab_size)),
+        "unigram": bits(cross_entropy(singles, singles)),
+        "bigram_exact": bits(cross_entropy(pairs, pairs)),
+    }
 
-    Returns:
-        split -> {"uniform": log2 V, "unigram": by frequency, "bigram_exact": by the character before}.
-    """
-    trained = count_pairs(splits["train"], vocab_size)  # (V, V)
-    result = {}
-    for split, ids in splits.items():
-        pairs, smoothing = (trained, 0) if split == "train" else (count_pairs(ids, vocab_size), 1)
-        result[split] = {
-            "uniform": bits(np.log(vocab_size)),
-            "unigram": bits(cross_entropy(pairs.sum(0, keepdims=True), trained.sum(0, keepdims=True) + smoothing)),
-            "bigram_exact": bits(cross_entropy(pairs, trained + smoothing)),
-        }
-    return result
+
+def scorers(train: Ids, vocab_size: int) -> dict[str, Scorer]:
+    """The tables of unigrams and of pairs, with one added to each count of train, as functions of text."""
+    pairs = count_pairs(train, vocab_size)  # (V, V)
+    return {"unigram": partial(_unigram_nats, pairs.sum(0) + 1), "bigram_exact": partial(_bigram_nats, pairs)}
+
+
+def _unigram_nats(counts: npt.NDArray[np.int64], ids: Ids) -> Nats:
+    """(V,) counts, (n,) ids -> (n - 1,) nats of ids[1:]."""
+    return np.log(counts.sum()) - np.log(counts[ids[1:]])
+
+
+def _bigram_nats(pairs: PairCounts, ids: Ids) -> Nats:
+    """(V, V) pairs, to each of which one is added, and (n,) ids -> (n - 1,) nats of ids[1:]."""
+    totals = pairs.sum(1) + len(pairs)
+    return np.log(totals[ids[:-1]]) - np.log(pairs[ids[:-1], ids[1:]] + 1)
 
 
 def exact_bigram(train: Ids, runs: list[Ids], vocab_size: int) -> float:

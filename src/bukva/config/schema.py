@@ -196,6 +196,13 @@ class Evaluate(Section):
     attention_sentence: Annotated[str, Field(max_length=2**24)]
     attention_windows: Count
     leak_steps: Count
+    ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=8)]], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _orders_are_named_once(self) -> "Evaluate":
+        if len(set(self.ngram_orders)) < len(self.ngram_orders):
+            raise mistake("ngram_orders", self.ngram_orders, "names an order twice; use each order once")
+        return self
 
 
 class Sample(Section):

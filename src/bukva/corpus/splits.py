@@ -24,7 +24,7 @@ SPLITS = ("train", "val", "test")
 
 LENGTHS = "lengths.npy"
 
-Lengths = npt.NDArray[np.int64]  # (n_works, n_splits): how many ids each share of each work became
+Lengths = npt.NDArray[np.int64]  # (n_works, n_splits) or (n_works,): how many ids each share of each work became
 Spans = npt.NDArray[np.int64]  # (n_works, 2): start and stop of each work's share, counted in the joined corpus
 
 
@@ -88,8 +88,9 @@ def spans_in_ids(tokens: Path, shares: dict[str, Spans]) -> dict[str, Spans]:
 
 
 def save_splits(folder: Path, ids: Ids, shares: dict[str, Spans]) -> None:
-    """Write each split's (N,) ids as folder/<split>.npy, the works' shares one after the other."""
+    """Write each split's (N,) ids as folder/<split>.npy, the works' shares one after the other, and their lengths."""
     with atomic_folder(folder) as unfinished:
+        np.save(unfinished / LENGTHS, np.stack([span[:, 1] - span[:, 0] for span in shares.values()], axis=1))
         for name, span in shares.items():
             n = int((span[:, 1] - span[:, 0]).sum())
             write_ids(unfinished / f"{name}.npy", ids.dtype, n, (ids[start:stop] for start, stop in span))
@@ -99,6 +100,11 @@ def load_splits(folder: Path) -> dict[str, Ids]:
     """split -> (N,) ids, memory-mapped; a split of fraction 0 is absent."""
     files = {name: folder / f"{name}.npy" for name in SPLITS}
     return {name: np.load(file, mmap_mode="r") for name, file in files.items() if file.exists()}
+
+
+def load_lengths(folder: Path) -> dict[str, Lengths]:
+    """split -> (n_works,), how many of its ids each work has; the works are those of the document table."""
+    return dict(zip(load_splits(folder), np.load(folder / LENGTHS).T, strict=True))
 
 
 def summary(table: "pd.DataFrame", shares: dict[str, Spans]) -> dict[str, Any]:

@@ -1,51 +1,70 @@
-"""The scores of the models on every split, with the baselines: reports/metrics.json."""
+"""The scores of the models and the baselines: reports/metrics.json, and the nats of every held-out character."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bukva.base.ids import Ids
-from bukva.baselines.counts import baselines
+from bukva.base.ids import Ids, Scorer
+from bukva.base.units import bits
+from bukva.baselines import counts
+from bukva.baselines.kneser_ney import KneserNey
+from bukva.baselines.mixture import mixture
 from bukva.config.schema import Evaluate
+from bukva.evaluation.held_out import HeldOut, mean
 from bukva.models.base import LanguageModel
-from bukva.models.registry import kind_of
-from bukva.scoring.window_rule import Score, evenly_spaced, nats_of, stride_of
+from bukva.models.folder import read_numerics
+from bukva.models.registry import count_parameters, kind_of
+from bukva.pipeline.stages import TrainedModel
+from bukva.scoring.characters import CONTEXT, CharNats, text_digest
+from bukva.scoring.window_rule import Score, evenly_spaced, nats_of
 from bukva.tokenizers.base import Tokenizer, count_chars
 
 
-def evaluate(
-    models: dict[str, LanguageModel], tokenizer: Tokenizer, splits: dict[str, Ids], params: Evaluate
-) -> dict[str, Any]:
-    """Score every model, with the GPT's block size and stride, on all of val and test.
+@dataclass(frozen=True)
+class Scores:
+    """The content of metrics.json; and model or baseline -> split -> (N,) nats of the held-out characters."""
+
+    metrics: dict[str, Any]
+    nats: dict[str, dict[str, CharNats]]
+
+
+def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) -> Scores:
+    """Score every model and baseline, with the GPT's block size and stride, on all of val and test.
 
     On train, a cheap model is scored on everything; any other on as much as val has, in runs spread evenly over train.
-
-    Returns:
-        The content of metrics.json: for each model and split nats_per_char, bits_per_char and chars; baselines,
-        window and context.
+    Train is scored as models see it, as one stream.
     """
-    gpt = models["gpt"]
-    length, stride = gpt.block_size, stride_of(gpt.block_size)
-    held_out = [split for split in splits if split != "train"]
-
-    def scores(model: LanguageModel) -> dict[str, dict[str, float]]:
-        sample_train = not kind_of(model.config.name).is_cheap
-        runs = {
-            split: evenly_spaced(ids, len(splits["val"])) if sample_train and split == "train" else [ids]
-            for split, ids in splits.items()
-        }
-        return {split: _as_json(score(model, runs[split], tokenizer, length, stride)) for split in splits}
-
-    return {
-        **{name: scores(model) for name, model in models.items()},
-        "baselines": {
-            split: {name: value * ids_per_char(splits[split][1:], tokenizer) for name, value in scored.items()}
-            for split, scored in baselines(splits, len(tokenizer)).items()
-        },
-        "window": {"length": length, "stride": stride},
+    learned = {name: text.nats_of_model(model) for name, model in models.items()}
+    counted = _counted(text, params.ngram_orders)
+    best = min(
+        (name for name in counted if name.startswith("ngram_")), key=lambda name: float(counted[name]["val"].sum())
+    )
+    mixed = {split: mixture(learned["gpt"][split], counted[best][split]) for split in text.names}
+    metrics = {
+        **{name: _model_scores(model, learned[name], text) for name, model in models.items()},
+        "baselines": _baseline_scores(counted, text),
+        "mixture": {"of": ["gpt", best], **{split: _fields(mean(nats)) for split, nats in mixed.items()}},
+        "window": {"length": text.block_size, "stride": text.stride},
         "context": {
-            split: value_of_context(gpt, splits[split], tokenizer, params.short_context, params.context_chars)
-            for split in held_out
+            split: text.value_of_context(models["gpt"], learned["gpt"][split], split, params) for split in text.names
+        },
+    }
+    return Scores(metrics, learned | counted)
+
+
+def describe(text: HeldOut, models: dict[str, LanguageModel], trained: dict[str, TrainedModel]) -> dict[str, Any]:
+    """The content of about.json (bukva.scoring.characters)."""
+    return {
+        "window": {"length": text.block_size, "stride": text.stride, "context": CONTEXT},
+        "alphabet": "".join(sorted(set("".join(text.tokenizer.pieces)))),
+        "text": {split: text_digest(text.splits[split], text.tokenizer) for split in text.names},
+        "models": {
+            name: {
+                "parameters": count_parameters(model.config),
+                "numerics": read_numerics(trained[name].folder),
+            }
+            for name, model in models.items()
         },
     }
 
@@ -56,27 +75,50 @@ def score(model: LanguageModel, runs: list[Ids], tokenizer: Tokenizer, block_siz
     return Score.of(nats, sum(count_chars(tokenizer, run[1:]) for run in runs))
 
 
-def value_of_context(
-    model: LanguageModel, ids: Ids, tokenizer: Tokenizer, short_context: int, n_ids: int
-) -> dict[str, float]:
-    """Bits per character with `short_context` ids of context and with whole windows, over the same characters."""
-    runs = evenly_spaced(ids, n_ids)
-    # stride 1 gives every id exactly short_context ids of context
-    short = score(model, runs, tokenizer, short_context, 1)
-    full = score(model, runs, tokenizer, model.block_size, stride_of(model.block_size))
-    return {
-        "short_context": short_context,
-        "short_bits_per_char": short.bits_per_char,
-        "full_bits_per_char": full.bits_per_char,
-        "gain_bits_per_char": short.bits_per_char - full.bits_per_char,
-        "chars": full.chars,
-    }
-
-
 def ids_per_char(ids: Ids, tokenizer: Tokenizer) -> float:
     """What turns bits per id into bits per character: 1 where every id is a character."""
     return len(ids) / count_chars(tokenizer, ids)
 
 
-def _as_json(score: Score) -> dict[str, float]:
+def _counted(text: HeldOut, orders: list[int]) -> dict[str, dict[str, CharNats]]:
+    """The nats of the held-out characters under the tables that are counted on train."""
+    train, V = text.splits["train"], len(text.tokenizer)
+    found = {name: text.nats(scorer, 1) for name, scorer in counts.scorers(train, V).items()}
+    model = KneserNey(train, V, max(orders))
+    for order in sorted(orders):
+        found[f"ngram_{order}"] = text.nats(_after_the_first(model, order), order - 1)
+    return found
+
+
+def _after_the_first(model: KneserNey, order: int) -> Scorer:
+    """(n,) ids -> (n - 1,) nats of ids[1:]."""
+    return lambda ids: model.nats(ids, order)[1:]
+
+
+def _model_scores(model: LanguageModel, held_out: dict[str, CharNats], text: HeldOut) -> dict[str, dict[str, float]]:
+    train = text.splits["train"]
+    runs = [train] if kind_of(model.config.name).is_cheap else evenly_spaced(train, len(text.splits["val"]))
+    on_train = score(model, runs, text.tokenizer, text.block_size, text.stride)
+    return {"train": _fields(on_train), **{split: _fields(mean(nats)) for split, nats in held_out.items()}}
+
+
+def _baseline_scores(counted: dict[str, dict[str, CharNats]], text: HeldOut) -> dict[str, dict[str, float]]:
+    """split -> baseline -> bits per character."""
+    train, V = text.splits["train"], len(text.tokenizer)
+    result = {
+        "train": {
+            name: value * ids_per_char(train[1:], text.tokenizer)
+            for name, value in counts.fitted_to_train(train, V).items()
+        }
+    }
+    for split in text.names:
+        per_char = ids_per_char(text.splits[split], text.tokenizer)
+        result[split] = {
+            "uniform": bits(np.log(V)) * per_char,
+            **{name: mean(nats[split]).bits_per_char for name, nats in counted.items()},
+        }
+    return result
+
+
+def _fields(score: Score) -> dict[str, float]:
     return {"nats_per_char": score.nats_per_char, "bits_per_char": score.bits_per_char, "chars": score.chars}

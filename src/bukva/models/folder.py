@@ -5,6 +5,7 @@ vocab.json              the characters behind the ids
 best.safetensors        the weights with the best val score, and the digest of config.json
 initial.safetensors     the weights before the first update
 exact.safetensors       bigram only: how often each character follows each, on train
+numerics.json           the arithmetic that trained it: versions, and a digest of a small computation
 """
 
 import dataclasses
@@ -25,14 +26,22 @@ from bukva.tokenizers import load_tokenizer, save_tokenizer
 from bukva.tokenizers.base import Tokenizer
 
 CPU = torch.device("cpu")
+NUMERICS = "numerics.json"
 REMEDY = "rerun the training stage."
 
 
-def save_model(folder: Path, config: Config, tokenizer: Tokenizer, weights: dict[str, Tensors]) -> None:
-    """Write the folder in one step; `weights` are named best, initial and so on."""
+def save_model(
+    folder: Path,
+    config: Config,
+    tokenizer: Tokenizer,
+    weights: dict[str, Tensors],
+    numerics: Mapping[str, str] | None = None,
+) -> None:
+    """Write the folder in one step; `weights` are named best, initial and so on, `numerics` is that of the training."""
     with atomic_folder(folder) as unfinished:
         save_tokenizer(unfinished / "vocab.json", tokenizer)
         digest = sha256(unfinished / "vocab.json")
+        write_json(unfinished / NUMERICS, dict(numerics or {}))
         shape = {"model": config.name, **dataclasses.asdict(config), "vocab_sha256": digest}
         write_json(unfinished / "config.json", shape)
         metadata = {"config_sha256": sha256(unfinished / "config.json")}
@@ -62,6 +71,18 @@ def load_model(
     model = build(config)
     model.load_state_dict(tensors)
     return model.to(device).eval(), tokenizer
+
+
+def read_numerics(folder: Path) -> dict[str, str]:
+    """The arithmetic that trained the model of a folder (bukva.training.device.Machine.numerics).
+
+    Raises:
+        BukvaError: it cannot be read.
+    """
+    try:
+        return dict(read_json(folder / NUMERICS))
+    except (OSError, ValueError, TypeError) as error:
+        raise BukvaError(f"{folder / NUMERICS}: not readable ({error}); {REMEDY}") from None
 
 
 def _load_config(path: Path) -> tuple[Config, str]:

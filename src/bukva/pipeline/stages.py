@@ -13,6 +13,8 @@ from bukva.config.load import read_yaml
 
 PIPELINE = Path(__file__).parents[3] / "dvc.yaml"  # beside the code that runs, also in the snapshot of an experiment
 
+LABELS = Path(__file__).with_name("labels.yaml")
+
 Kind = Literal["data", "training", "report", "publish"]
 
 
@@ -68,13 +70,12 @@ class TrainedModel:
 @functools.cache
 def trained_models(pipeline: Path = PIPELINE) -> dict[str, TrainedModel]:
     """The models of the training stages by name, in the order of the stages."""
-    named = paths(pipeline)
-    models = {}
+    named, labels, models = paths(pipeline), _read(LABELS), {}
     for stage, spec in _read(pipeline)["stages"].items():
         if spec["meta"]["kind"] == "training":
             name = stage.removeprefix("train-")
             folder, curve = Path(named[name]), Path(named[f"{name}_curve"])
-            models[name] = TrainedModel(stage, name, spec["meta"]["label"], folder, curve)
+            models[name] = TrainedModel(stage, name, labels.get(name, name), folder, curve)
     return models
 
 

@@ -1,15 +1,29 @@
-"""Figures of the scores."""
+"""Figures of the scores: losses by step, and all models and baselines on one axis."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
 import pandas as pd
 
 from bukva.base.units import bits
 from bukva.pipeline.stages import TrainedModel
-from bukva.report.style import PALETTE, canvas, level, plain, save
+from bukva.report.rows import Kind, Row
+from bukva.report.style import GPT_COLOUR, PALETTE, canvas, level, plain, save
+from bukva.scoring.characters import CharNats
+from bukva.statistics.text import over_text
+from bukva.statistics.units import Units
+
+COLOURS: dict[Kind, str] = {"counted": "0.45", "compressor": "#8a6d3b", "learned": GPT_COLOUR, "mixture": "#7b4fa3"}
+MEANINGS: dict[Kind, str] = {
+    "counted": "counted on train",
+    "compressor": "compressor, learns on from the text it is scored on",
+    "learned": "learned by gradients",
+    "mixture": "half of each probability",
+}
+ROW_HEIGHT = 0.32  # inches
 
 
 def losses(models: Iterable[TrainedModel], metrics: dict[str, Any], path: Path) -> None:
@@ -47,4 +61,36 @@ def losses(models: Iterable[TrainedModel], metrics: dict[str, Any], path: Path) 
         level(axes, metrics["baselines"]["val"][baseline], label)
     axes.set_xlim(left=0)
     axes.legend(frameon=False)
+    save(figure, path)
+
+
+def comparison(
+    rows: Sequence[Row], nats: Mapping[str, Mapping[str, CharNats]], chars: npt.ArrayLike, path: Path
+) -> None:
+    """Models and baselines on one axis, the best on top, with the interval over the text where there is one.
+
+    Args:
+        rows: all of them; the last split of each is drawn.
+        nats: model or baseline -> split -> (N,) nats of characters.
+        chars: (n_works,) scored characters of each work of that split.
+        path: the PNG.
+    """
+    split = next(reversed(rows[0].bits))
+    units = Units.of(chars)
+    drawn = sorted((row for row in rows if split in row.bits), key=lambda row: -row.bits[split])
+    figure = canvas(height=1.3 + ROW_HEIGHT * len(drawn))
+    axes = figure.add_subplot()
+    title = f"Scores on {split}, with 95 % intervals over {len(units)} {units.kind} (left is better)"
+    plain(axes, title, "bits per character", "")
+    for y, row in enumerate(drawn):
+        value, colour = row.bits[split], COLOURS[row.kind]
+        if row.key in nats:
+            low, high = over_text(units.sums(nats[row.key][split]), units).interval
+            axes.plot([low, high], [y, y], color=colour, lw=2, alpha=0.6)
+        axes.plot(value, y, "o", color=colour)
+        axes.annotate(f"{value:.3f}", (1, y), xycoords=("axes fraction", "data"), va="center", fontsize=9, color=colour)
+    axes.set_yticks(range(len(drawn)), [row.label for row in drawn], fontsize=9)
+    kinds = [kind for kind in COLOURS if any(row.kind == kind for row in drawn)]
+    handles = [axes.plot([], [], "o", color=COLOURS[kind], label=MEANINGS[kind])[0] for kind in kinds]
+    axes.legend(handles=handles, frameon=False, fontsize=9, loc="lower left")
     save(figure, path)

@@ -5,12 +5,7 @@ from typing import Any
 from rich.table import Table
 
 from bukva.pipeline.stages import trained_models
-
-BASELINES = {
-    "uniform": "every character equally likely",
-    "unigram": "by frequency",
-    "bigram_exact": "bigram, counted",
-}
+from bukva.report.rows import rows_of
 
 
 def table(metrics: dict[str, Any]) -> Table:
@@ -19,17 +14,17 @@ def table(metrics: dict[str, Any]) -> Table:
     window = metrics["window"]
     result = Table(
         title="Bits per character (lower is better)",
-        caption=f"windows of {window['length']} characters with stride {window['stride']}",
+        caption=f"windows of {window['length']} characters, stride {window['stride']}; each work after its own text",
     )
     result.add_column("model")
     for split in splits:
         result.add_column(split, justify="right")
-    for key, name in BASELINES.items():
-        result.add_row(name, *(f"{metrics['baselines'][split][key]:.3f}" for split in splits))
-    result.add_section()
-    for model in trained_models().values():
-        scores = metrics[model.name]
-        result.add_row(f"{model.label}, learned", *(f"{scores[split]['bits_per_char']:.3f}" for split in splits))
+    kind = "counted"
+    for row in rows_of(metrics, trained_models()):
+        if row.kind != kind:
+            result.add_section()
+            kind = row.kind
+        result.add_row(row.label, *(f"{row.bits[split]:.3f}" if split in row.bits else "" for split in splits))
     return result
 
 

@@ -1,10 +1,12 @@
 """Scoring: the nats of every character of a split.
 
-The window rule: every character of a split except the first is scored once. Windows of block_size have a stride of
-half a block; each window after the first scores only the characters that no earlier window has scored, so each has at
-least block_size - stride characters of context. Scores under different window rules cannot be compared.
+The window rule: every character of a split except the first is scored once, given the text before it in its own work.
+Windows of block_size have a stride of half a block; each window after the first scores only the characters that no
+earlier window has scored, so each has at least block_size - stride characters of context. Scores under different window
+rules cannot be compared.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +17,7 @@ from torch import Tensor, nn
 
 from bukva.base.ids import Ids
 from bukva.base.units import bits
+from bukva.scoring.passages import Passage
 
 # Characters of one forward pass: on a CPU activations then stay in the cache, and a GPU is busy.
 BATCH_CHARS = {"cpu": 2**12, "cuda": 2**16}
@@ -58,33 +61,56 @@ def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
     return torch.from_numpy(ids[starts[:, None] + np.arange(length)].astype(np.int64))
 
 
-@torch.inference_mode()
 def nats_of(model: nn.Module, ids: Ids, block_size: int, stride: int) -> npt.NDArray[np.float32]:
-    """(N,) ids -> (N - 1,) nats of ids[1:], each given the characters before it in its window.
+    """(N,) ids -> (N - 1,) nats of ids[1:], each given the characters before it in its window; N >= 2."""
+    return nats_of_passages(model, [Passage(0, ids, 1)], block_size, stride)
+
+
+@torch.inference_mode()
+def nats_of_passages(
+    model: nn.Module, passages: Sequence[Passage], block_size: int, stride: int
+) -> npt.NDArray[np.float32]:
+    """The nats of all scored ids, (N,) one passage after the other, each given the characters before it in its window.
+
+    Windows of all passages are computed together, because on a CPU each new shape of a batch costs more than its
+    products. A window may reach beyond its passage: a causal model does not see what follows.
 
     Scores are computed in float32 whatever the model was trained in, and with dropout off; the model's mode is
-    restored. N >= 2, 1 <= stride <= block_size.
+    restored. 1 <= stride <= block_size.
     """
-    if len(ids) < 2 or not 1 <= stride <= block_size:
-        raise ValueError(f"cannot score {len(ids)} characters by windows of {block_size} with stride {stride}")
+    n_scored = sum(len(passage.scored) for passage in passages)
+    if not n_scored or not 1 <= stride <= block_size:
+        raise ValueError(f"cannot score {n_scored} characters by windows of {block_size} with stride {stride}")
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
-    nats = np.empty(len(ids) - 1, np.float32)
-    n_full = max(0, (len(nats) - block_size) // stride + 1)  # windows that are block_size long
-    starts = np.arange(n_full) * stride
-    for batch in np.array_split(starts, -(-n_full * block_size // BATCH_CHARS[device.type]) or 1):
-        if len(batch):
-            at = batch[:, None] + np.arange(block_size + 1)  # (B, T + 1)
-            scored = _window_nats(model, ids[at], device)  # (B, T)
-            nats[at[:, -stride - 1 : -1]] = scored[:, -stride:]
-            if batch[0] == 0:
-                nats[:block_size] = scored[0]
-    done = (n_full - 1) * stride + block_size if n_full else 0
-    if done < len(nats):  # the rest is shorter than a stride: one last, shorter window
-        start = n_full * stride
-        nats[done:] = _window_nats(model, ids[None, start:], device)[0, done - start :]
+    ids = np.concatenate([*(passage.ids for passage in passages), np.zeros(block_size, passages[0].ids.dtype)])
+    windows = _windows(passages, block_size, stride)  # (W, 3)
+    nats, is_scored = np.empty(len(ids), np.float32), np.zeros(len(ids), np.bool_)
+    for batch in np.array_split(windows, -(-len(windows) * block_size // BATCH_CHARS[device.type])):
+        starts, firsts, stops = batch.T[..., None]  # each (B, 1)
+        at = starts + np.arange(block_size + 1)  # (B, T + 1)
+        targets, found = at[:, 1:], _window_nats(model, ids[at], device)  # (B, T), (B, T)
+        wanted = (firsts <= targets) & (targets < stops)
+        nats[targets[wanted]] = found[wanted]
+        is_scored[targets[wanted]] = True
     model.train(was_training)
-    return nats
+    return nats[is_scored]
+
+
+def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.NDArray[np.int64]:
+    """(W, 3): in the joined passages, where each window starts, what it scores first, and where its passage stops.
+
+    A window scores what no earlier one has scored, and nothing that is context only.
+    """
+    windows, offset = [], 0
+    for passage in passages:
+        n = len(passage.ids)
+        starts = np.arange(0, max(1, n - 1 - block_size + stride), stride)
+        firsts = np.where(starts == 0, 1, starts + block_size - stride + 1)
+        firsts = np.maximum(firsts, passage.n_context)
+        windows.append(offset + np.stack([starts, firsts, np.full(len(starts), n)], axis=1))
+        offset += n
+    return np.concatenate(windows)
 
 
 def share_of_nats(

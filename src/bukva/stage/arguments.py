@@ -14,6 +14,8 @@ HELP = {
     "split": "Folder of train.npy, val.npy and test.npy.",
     "split_report": "JSON: characters per split, category and author.",
     "metrics": "JSON: scores, baselines, the window rule.",
+    "scores": "Folder: the nats of every held-out character under each model and baseline.",
+    "comparison": "PNG: models and baselines on one axis.",
     "losses": "PNG: the losses of the models by step.",
     "samples": "Markdown: what the models write after each prompt.",
 }

@@ -115,7 +115,7 @@ def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> 
         if group.leads:
             extra = stage.extra(splits["train"], len(tokenizer)) if stage.extra else {}
             weights = {"best": state.best_weights, "initial": initial, **extra}
-            save_model(files.model, config, tokenizer, weights)
+            save_model(files.model, config, tokenizer, weights, machine.numerics())
             log.artifact(files.curve)
             log.artifact(files.model, "model")
             durability.finish(files.curve)

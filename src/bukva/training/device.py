@@ -1,9 +1,11 @@
 """Where and how precisely models are computed: device, precision, threads."""
 
+import hashlib
 import os
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from bukva.base.errors import BukvaError
@@ -21,6 +23,23 @@ class Machine:
     def autocast(self) -> AbstractContextManager[None]:
         """Matrix products in `dtype` within this block."""
         return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
+
+    def numerics(self) -> dict[str, str]:
+        """What tells one arithmetic from another: versions, and a digest of a small computation.
+
+        Processors, numbers of threads and precisions add in different orders, and a training amplifies the last bit of
+        a sum: where this differs, the same seed gives another model. No name of a machine is in it.
+        """
+        x = torch.randn(256, 512, generator=torch.Generator().manual_seed(1)).to(self.device)
+        with torch.inference_mode(), self.autocast():
+            y = torch.softmax(torch.nn.functional.gelu(x @ x.T), -1) @ x
+            sums = torch.stack([y.float().sum(), y.float().norm(), (x.exp() @ x.T.exp()).float().mean()])
+        digest = hashlib.sha256(y.float().cpu().numpy().tobytes() + sums.cpu().numpy().tobytes())
+        return {
+            "torch": torch.__version__.partition("+")[0],
+            "numpy": np.__version__,
+            "arithmetic": digest.hexdigest()[:8],
+        }
 
     def cast_blocks(self, model: LanguageModel) -> None:
         """Keep the matrices of the blocks in `dtype`, for a model that only generates.

@@ -1,0 +1,98 @@
+"""The text that no model has learned from, and the nats of its characters under any model."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bukva.base.ids import Ids, Nats, Scorer
+from bukva.config.schema import Evaluate
+from bukva.corpus.splits import Lengths
+from bukva.models.base import LanguageModel
+from bukva.scoring.characters import CharNats, nats_of_chars
+from bukva.scoring.passages import Passage, passages
+from bukva.scoring.window_rule import Score, nats_of_passages, stride_of
+from bukva.tokenizers.base import Tokenizer, count_chars
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The text that no model has learned from, and how it is scored.
+
+    splits: split -> (N,) ids, train too.
+    lengths: split -> (n_works,) ids of each work.
+    tokenizer: counts the characters of ids.
+    block_size: of the windows.
+    """
+
+    splits: dict[str, Ids]
+    lengths: dict[str, Lengths]
+    tokenizer: Tokenizer
+    block_size: int
+
+    @property
+    def names(self) -> list[str]:
+        """val, and test if there is one."""
+        return [split for split in self.splits if split != "train"]
+
+    @property
+    def stride(self) -> int:
+        """Of the windows."""
+        return stride_of(self.block_size)
+
+    def chars(self) -> dict[str, npt.NDArray[np.int64]]:
+        """split -> (n_works,), how many characters of each work are scored."""
+        counted = {split: np.zeros(len(self.lengths[split]), np.int64) for split in self.names}
+        for split in self.names:
+            for passage in self.passages(split, 1):
+                counted[split][passage.work] = count_chars(self.tokenizer, passage.scored)
+        return counted
+
+    def passages(self, split: str, n_context: int, share: float = 1) -> list[Passage]:
+        """The works of a split, each after n_context ids of its own text (bukva.scoring.passages)."""
+        return list(passages(self.splits, self.lengths, split, n_context, share))
+
+    def nats(self, scorer: Scorer, n_context: int) -> dict[str, CharNats]:
+        """split -> (N,) nats of the scored characters, under anything that scores ids."""
+        return {
+            split: self._of_chars(np.concatenate([text.nats(scorer) for text in texts]), texts)
+            for split in self.names
+            for texts in [self.passages(split, n_context)]
+        }
+
+    def nats_of_model(self, model: LanguageModel) -> dict[str, CharNats]:
+        """split -> (N,) nats of the scored characters by the window rule."""
+        return {
+            split: self._of_chars(nats_of_passages(model, texts, self.block_size, self.stride), texts)
+            for split in self.names
+            for texts in [self.passages(split, self.block_size - self.stride + 1)]
+        }
+
+    def value_of_context(self, model: LanguageModel, whole: CharNats, split: str, params: Evaluate) -> dict[str, float]:
+        """Bits per character with a short context and with whole windows, over the same characters of every work.
+
+        `whole` is (N,), the nats of the split by whole windows.
+        """
+        share = min(1.0, params.context_chars / len(self.splits[split]))
+        texts = self.passages(split, params.short_context, share)
+        # stride 1 gives every id exactly short_context ids of context
+        short = mean(self._of_chars(nats_of_passages(model, texts, params.short_context, 1), texts))
+        starts = np.cumsum(self.chars()[split]) - self.chars()[split]  # (n_works,)
+        counts = [(text.work, count_chars(self.tokenizer, text.scored)) for text in texts]
+        full = mean(np.concatenate([whole[starts[work] : starts[work] + n] for work, n in counts]))
+        return {
+            "short_context": params.short_context,
+            "short_bits_per_char": short.bits_per_char,
+            "full_bits_per_char": full.bits_per_char,
+            "gain_bits_per_char": short.bits_per_char - full.bits_per_char,
+            "chars": full.chars,
+        }
+
+    def _of_chars(self, nats: Nats, texts: list[Passage]) -> CharNats:
+        """(n,) nats of the scored ids of passages -> (N,) nats of their characters."""
+        return nats_of_chars(nats, self.tokenizer.chars_of(np.concatenate([text.scored for text in texts])))
+
+
+def mean(nats: CharNats) -> Score:
+    """The score of (N,) characters."""
+    return Score.of(nats, len(nats))

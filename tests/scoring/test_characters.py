@@ -1,0 +1,94 @@
+"""Scores per character on disk: what is written is read, and what is broken is named."""
+
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bukva.base.errors import BukvaError
+from bukva.corpus.collection import Document
+from bukva.scoring.characters import CharScores, files_of, nats_of_chars, save_scores, text_digest
+from bukva.tokenizers.char import CharTokenizer
+
+WORKS = [Document("prose", "Ава", "a, b"), Document("prose", "Ява", "о", "1863-1869"), Document("-", "-", "c")]
+CHARS = {"val": np.array([3, 0, 4]), "test": np.array([2, 5, 0])}
+ABOUT = {"window": {"length": 6, "stride": 3}, "text": {"val": "1", "test": "2"}}
+
+
+def nats(n, seed=1):
+    return np.random.default_rng(seed).random(n).astype(np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    scored = {"gpt": {"val": nats(7), "test": nats(7, 2)}, "ngram_3": {"val": nats(7, 3), "test": nats(7, 4)}}
+    save_scores(tmp_path / "scores", ABOUT, WORKS, CHARS, scored)
+    return tmp_path / "scores"
+
+
+def test_what_is_written_is_read(folder):
+    scores = CharScores.read(files_of(folder))
+    assert scores.about == ABOUT
+    assert scores.works == WORKS
+    assert {split: chars.tolist() for split, chars in scores.chars.items()} == {"val": [3, 0, 4], "test": [2, 5, 0]}
+    assert scores.models == ["gpt", "ngram_3"]
+    np.testing.assert_array_equal(scores.nats("ngram_3", "test"), nats(7, 4))
+    assert scores.nats("gpt", "val").dtype == np.float32
+    assert scores.bits_per_char("gpt", "val") == pytest.approx(nats(7).mean() / np.log(2), rel=1e-6)
+
+
+def test_the_same_scores_give_the_same_bytes(folder, tmp_path):
+    scores = CharScores.read(files_of(folder))
+    again = {name: {split: scores.nats(name, split) for split in scores.chars} for name in scores.models}
+    save_scores(tmp_path / "again", scores.about, scores.works, scores.chars, again)
+    for name, path in files_of(folder).items():
+        assert path.read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("about.json", b"{", r"cannot be read.*run `dvc repro -f evaluate`"),
+        ("works.csv", b"category,author\n", r"cannot be read.*run `dvc repro -f evaluate`"),
+        ("works.csv", b"category,author,work,year,val,test\na,b,c,,x,1\n", r"cannot be read.*run `dvc repro"),
+    ],
+)
+def test_a_broken_table_is_an_error_that_says_what_to_do(folder, name, content, message):
+    if name == "works.csv" and content.count(b"\n") == 1:
+        content += b"a,b\n"
+    (folder / name).write_bytes(content)
+    with pytest.raises(BukvaError, match=message):
+        CharScores.read(files_of(folder))
+
+
+def test_a_missing_model_names_those_that_there_are(folder):
+    with pytest.raises(BukvaError, match="no scores of mlp on test; there are gpt, ngram_3"):
+        CharScores.read(files_of(folder)).nats("mlp", "test")
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.write_bytes(b"x"), lambda file: np.save(file, nats(5))])
+def test_an_array_that_is_not_complete_is_an_error(folder, damage):
+    damage(folder / "gpt" / "val.npy")
+    with pytest.raises(BukvaError, match=r"gpt/val.npy: .*run `dvc repro -f evaluate`"):
+        CharScores.read(files_of(folder)).nats("gpt", "val")
+
+
+@given(st.lists(st.tuples(st.floats(0, 20, width=32), st.integers(0, 5)), min_size=1, max_size=31))
+def test_the_nats_of_ids_belong_to_their_characters(ids):
+    values, chars = np.array([nat for nat, _ in ids]), np.array([n for _, n in ids])
+    found = nats_of_chars(values, chars)
+    assert len(found) == chars.sum()
+    if chars.any():
+        assert found.sum() == pytest.approx(values.sum(), rel=1e-5)
+
+
+def test_an_id_of_several_characters_gives_each_an_equal_part_and_one_of_none_adds_to_the_one_before():
+    found = nats_of_chars(np.array([6.0, 1.0, 2.0, 5.0]), np.array([3, 1, 0, 1]))
+    assert found.tolist() == [2, 2, 2, 3, 5]
+
+
+def test_the_digest_of_a_text_is_that_of_its_utf_8_bytes():
+    tokenizer = CharTokenizer(list("абв"))
+    assert text_digest(tokenizer.encode("бабав"), tokenizer) == hashlib.sha256("бабав".encode()).hexdigest()

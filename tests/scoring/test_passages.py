@@ -1,0 +1,54 @@
+"""Passages: each work after its own text."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bukva.config.schema import Split
+from bukva.corpus.splits import load_lengths, load_splits, save_splits, spans
+from bukva.scoring.passages import passages
+
+TAIL = Split(train=0.6, val=0.2, test=0.2, strategy="tail")
+CONTIGUOUS = Split(train=0.6, val=0.2, test=0.2, strategy="contiguous")
+
+
+def saved(folder, chars, split):
+    """Works whose ids are their positions in the joined corpus, divided and saved."""
+    save_splits(folder, np.arange(sum(chars), dtype=np.uint16), spans(chars, split))
+    return load_splits(folder), load_lengths(folder)
+
+
+@given(
+    chars=st.lists(st.integers(0, 23), min_size=1, max_size=7),
+    split=st.sampled_from([TAIL, CONTIGUOUS]),
+    n_context=st.integers(1, 11),
+)
+def test_every_id_but_the_first_of_a_split_is_scored_once_after_its_own_text(tmp_path_factory, chars, split, n_context):
+    splits, lengths = saved(tmp_path_factory.mktemp("split"), chars, split)
+    starts = np.cumsum([0, *chars])
+    for name in ("val", "test"):
+        found = list(passages(splits, lengths, name, n_context))
+        scored = [int(i) for passage in found for i in passage.scored]
+        assert scored == splits[name][1:].tolist()
+        for passage in found:
+            first, context = int(passage.scored[0]), passage.ids[: passage.n_context].tolist()
+            start = int(starts[passage.work])
+            if first > start:  # position i of the joined corpus has id i
+                assert context == list(range(max(start, first - n_context), first))
+            else:
+                assert context == [splits[name][splits[name].tolist().index(first) - 1]]
+
+
+def test_a_share_takes_the_beginning_of_every_work(tmp_path):
+    splits, lengths = saved(tmp_path / "split", [101, 53, 199], TAIL)
+    whole = list(passages(splits, lengths, "test", 5))
+    for half, full in zip(passages(splits, lengths, "test", 5, 0.5), whole, strict=True):
+        assert half.scored.tolist() == full.scored[: -(-len(full.scored) // 2)].tolist()
+
+
+@pytest.mark.parametrize("n_context", [1, 3])
+def test_nats_are_those_of_the_scored_ids(tmp_path, n_context):
+    splits, lengths = saved(tmp_path / "split", [101, 53, 199], TAIL)
+    for passage in passages(splits, lengths, "val", n_context):
+        assert passage.nats(lambda ids: ids[1:].astype(float)).tolist() == passage.scored.tolist()
