@@ -1,0 +1,101 @@
+"""General compressors as language models: what held-out text adds to the compressed size of train.
+
+Score = 8 (C(train + held out) - C(train)) / characters of the held-out text, with C the compressed size in bytes. The
+text is recoded to one byte a character, its id: in UTF-8 a Cyrillic letter is two bytes, which costs PPMd 0.3 bits per
+character. The header of a format is in both sizes and cancels.
+
+A compressor whose `max_bytes` a text exceeds has no score for it: bz2 forgets what is 900 kB back, and xz, zstd and
+brotli would take minutes (docs/decisions.md).
+"""
+
+import bz2
+import lzma
+import math
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import brotli
+import numpy as np
+import pyppmd
+import zstandard
+
+from bukva.base.ids import Ids
+
+ADAPTIVE = "adaptive: having read train, and learning on from the held-out text as it goes"
+
+MAX_SYMBOLS = 256  # one byte a character
+THREADS = 4  # PPMd takes 0.3 GB in each
+TRAIN = "train"
+
+
+@dataclass(frozen=True)
+class Compressor:
+    """A format and its settings.
+
+    settings: for the row of a table; ADAPTIVE says what its last word means.
+    compress: text -> the compressed text, always the same.
+    max_bytes: the longest text that it is asked to compress, train and held-out text together.
+    """
+
+    settings: str
+    compress: Callable[[bytes], bytes]
+    max_bytes: float
+
+
+def scores(train: Ids, held_out: Mapping[str, Ids], vocab_size: int) -> dict[str, dict[str, float]]:
+    """Bits per id of each held-out split, by every compressor that can take it after train.
+
+    Returns:
+        split -> name in COMPRESSORS -> bits; empty for all splits if the vocabulary does not fit into a byte.
+    """
+    result: dict[str, dict[str, float]] = {split: {} for split in held_out}
+    if vocab_size > MAX_SYMBOLS:
+        return result
+    alone = _as_bytes(train)
+    texts = {split: alone + _as_bytes(ids) for split, ids in held_out.items()} | {TRAIN: alone}
+    scored = [
+        (name, split)
+        for name, compressor in COMPRESSORS.items()
+        for split in held_out
+        if len(texts[split]) <= compressor.max_bytes
+    ]
+    tasks = [*dict.fromkeys((name, TRAIN) for name, _ in scored), *scored]
+    with ThreadPoolExecutor(THREADS) as pool:  # compressors release the interpreter
+        compressed = pool.map(lambda task: len(COMPRESSORS[task[0]].compress(texts[task[1]])), tasks)
+        sizes = dict(zip(tasks, compressed, strict=True))
+    for name, split in scored:
+        result[split][name] = 8 * (sizes[name, split] - sizes[name, TRAIN]) / len(held_out[split])
+    return result
+
+
+def _as_bytes(ids: Ids) -> bytes:
+    """(N,) ids -> N bytes."""
+    return np.asarray(ids, np.uint8).tobytes()
+
+
+def _xz(text: bytes) -> bytes:
+    # the bare stream: a file ending in .xz is padded to a multiple of 4 bytes
+    return lzma.compress(text, lzma.FORMAT_ALONE, preset=9 | lzma.PRESET_EXTREME)
+
+
+def _zstd(text: bytes) -> bytes:
+    return zstandard.ZstdCompressor(level=22).compress(text)
+
+
+def _brotli(text: bytes) -> bytes:
+    return brotli.compress(text, quality=11, lgwin=24)
+
+
+def _ppmd(text: bytes) -> bytes:
+    encoder = pyppmd.Ppmd7Encoder(6, 256 << 20)  # 7-Zip's variant
+    return encoder.encode(text) + encoder.flush()
+
+
+COMPRESSORS = {
+    "xz": Compressor("preset 9e, dictionary of 64 MiB; adaptive", _xz, 4 << 20),
+    "bz2": Compressor("level 9, blocks of 900 kB; adaptive", bz2.compress, 900_000),
+    "zstd": Compressor("level 22, window of 128 MiB; adaptive", _zstd, 4 << 20),
+    "brotli": Compressor("quality 11, window of 16 MiB; adaptive", _brotli, 4 << 20),
+    "ppmd": Compressor("7-Zip's variant, order 6, 256 MiB of memory; adaptive", _ppmd, math.inf),
+}

@@ -1,0 +1,94 @@
+"""Compressors lose nothing, see all of train, and have the scores that were measured elsewhere."""
+
+import bz2
+import lzma
+
+import brotli
+import numpy as np
+import pyppmd
+import pytest
+import zstandard
+
+from bukva.baselines.compressors import COMPRESSORS, scores
+
+DECOMPRESS = {
+    "xz": lzma.decompress,
+    "bz2": bz2.decompress,
+    "zstd": zstandard.ZstdDecompressor().decompress,
+    "brotli": brotli.decompress,
+    "ppmd": lambda data: pyppmd.Ppmd7Decoder(6, 256 << 20).decode(data, N),
+}
+N = 1009
+
+
+def walk(n, V, seed=1):
+    """(n,) ids, each close to the one before."""
+    return (np.random.default_rng(seed).integers(3, size=n).cumsum() % V).astype(np.uint8)
+
+
+def noise(n, seed=1):
+    """(n,) ids that nothing predicts: 8 bits each."""
+    return np.random.default_rng(seed).integers(256, size=n).astype(np.uint8)
+
+
+def test_a_score_is_what_held_out_text_adds_in_bits_per_id():
+    train, val, test = walk(N, 7), walk(211, 7, seed=2), walk(307, 7, seed=3)
+    found = scores(train, {"val": val, "test": test}, 7)
+    assert list(found) == ["val", "test"]
+    for split, ids in {"val": val, "test": test}.items():
+        assert list(found[split]) == list(COMPRESSORS)
+        for name, bits in found[split].items():
+            alone = COMPRESSORS[name].compress(bytes(train.tolist()))
+            joined = COMPRESSORS[name].compress(bytes(train.tolist() + ids.tolist()))
+            assert bits == 8 * (len(joined) - len(alone)) / len(ids)
+
+
+@pytest.mark.parametrize("name", COMPRESSORS)
+@pytest.mark.parametrize("text", [walk(N, 7), noise(N)], ids=["walk", "noise"])
+def test_a_compressed_text_can_be_restored(name, text):
+    compressed = COMPRESSORS[name].compress(text.tobytes())
+    assert DECOMPRESS[name](compressed) == text.tobytes()
+
+
+def test_scores_are_the_same_every_time():
+    train, held_out = walk(N, 7), {"val": walk(211, 7, seed=2), "test": walk(307, 7, seed=3)}
+    assert scores(train, held_out, 7) == scores(train, held_out, 7)
+
+
+@pytest.mark.slow
+def test_windows_reach_from_held_out_text_to_the_start_of_the_longest_train():
+    names = ["xz", "zstd", "brotli"]
+    longest = min(int(COMPRESSORS[name].max_bytes) for name in names)
+    train = np.zeros(longest - 4001, np.uint8)
+    train[:4001] = noise(4001)
+    found = scores(train, {"repeated": train[:4001], "new": noise(4001, seed=2)}, 256)
+    for name in names:
+        assert found["new"][name] > 7.9
+        assert found["repeated"][name] < 0.1
+
+
+def test_ids_larger_than_a_byte_have_no_scores():
+    train, val = walk(N, 7).astype(np.uint16), walk(211, 7).astype(np.uint16)
+    assert scores(train, {"val": val}, 257) == {"val": {}}
+    assert scores(train, {"val": val}, 256)["val"]
+
+
+@pytest.mark.slow
+def test_a_text_that_is_too_long_for_a_compressor_has_no_score_by_it():
+    train = np.zeros(899_990, np.uint8)
+    found = scores(train, {"val": train[:10], "test": train[:11]}, 1)
+    assert list(found["val"]) == ["xz", "bz2", "zstd", "brotli", "ppmd"]
+    assert list(found["test"]) == ["xz", "zstd", "brotli", "ppmd"]
+    train = np.zeros(4 << 20, np.uint8)
+    assert list(scores(train, {"val": train[:11]}, 1)["val"]) == ["ppmd"]
+
+
+def test_settings_end_with_adaptive():
+    for compressor in COMPRESSORS.values():
+        assert compressor.settings.endswith("; adaptive")
+
+
+def test_the_embedded_corpus_has_the_figures_of_the_reference_table(embedded):
+    splits, vocab_size = embedded
+    bits = scores(splits["train"], {"test": splits["test"]}, vocab_size)["test"]
+    assert bits == pytest.approx({"xz": 3.03, "bz2": 2.596, "zstd": 3.07, "brotli": 2.99, "ppmd": 2.498}, abs=5e-3)
