@@ -7,7 +7,7 @@ import numpy as np
 
 from bukva.base.ids import Ids, Scorer
 from bukva.base.units import bits
-from bukva.baselines import counts
+from bukva.baselines import compressors, counts
 from bukva.baselines.kneser_ney import KneserNey
 from bukva.baselines.mixture import mixture
 from bukva.config.schema import Evaluate
@@ -105,6 +105,7 @@ def _model_scores(model: LanguageModel, held_out: dict[str, CharNats], text: Hel
 def _baseline_scores(counted: dict[str, dict[str, CharNats]], text: HeldOut) -> dict[str, dict[str, float]]:
     """split -> baseline -> bits per character."""
     train, V = text.splits["train"], len(text.tokenizer)
+    compressed = compressors.scores(train, {split: text.splits[split] for split in text.names}, V)
     result = {
         "train": {
             name: value * ids_per_char(train[1:], text.tokenizer)
@@ -116,6 +117,7 @@ def _baseline_scores(counted: dict[str, dict[str, CharNats]], text: HeldOut) -> 
         result[split] = {
             "uniform": bits(np.log(V)) * per_char,
             **{name: mean(nats[split]).bits_per_char for name, nats in counted.items()},
+            **{name: value * per_char for name, value in compressed[split].items()},
         }
     return result
 

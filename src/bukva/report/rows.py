@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from bukva.baselines.compressors import COMPRESSORS
 from bukva.pipeline.stages import TrainedModel
 
 Kind = Literal["counted", "compressor", "learned", "mixture"]
@@ -15,41 +16,39 @@ COUNTED = {
 
 @dataclass(frozen=True)
 class Row:
-    """One model or baseline: its key in metrics.json, what it is called, and split -> bits per character."""
+    """One model or baseline: its key in metrics.json, what it is called, and split -> bits per character.
+
+    settings: of a compressor.
+    """
 
     key: str
     kind: Kind
     label: str
     bits: dict[str, float]
+    settings: str = ""
 
 
 def rows_of(metrics: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row]:
     """All rows in the order of their kinds; a baseline that was not computed is absent."""
-    baselines = metrics["baselines"]
-    splits = list(metrics["gpt"])
-    rows = [
-        Row(key, *named, {split: baselines[split][key] for split in splits if key in baselines[split]})
-        for key in baselines["val"]
-        if (named := _named(key))
-    ]
+    baselines, splits = metrics["baselines"], list(metrics["gpt"])
+    rows = []
+    for key in baselines["val"]:
+        bits = {split: baselines[split][key] for split in splits if key in baselines[split]}
+        if key in COMPRESSORS:
+            rows.append(Row(key, "compressor", key, bits, COMPRESSORS[key].settings))
+        else:
+            rows.append(Row(key, "counted", _counted(key), bits))
     for name, model in models.items():
-        bits = {split: metrics[name][split]["bits_per_char"] for split in splits}
-        rows.append(Row(name, "learned", f"{model.label}, learned", bits))
-    mixture = metrics["mixture"]
-    learned, counted = mixture["of"]
-    label = f"half {models[learned].label}, half {_named(counted)[1]}"
-    rows.append(
-        Row(
-            "mixture",
-            "mixture",
-            label,
-            {split: mixture[split]["bits_per_char"] for split in splits if split in mixture},
-        )
-    )
-    return rows
+        rows.append(Row(name, "learned", f"{model.label}, learned", _bits(metrics[name])))
+    mixture = dict(metrics["mixture"])
+    learned, counted = mixture.pop("of")
+    label = f"half {models[learned].label}, half {_counted(counted)}"
+    return [*rows, Row("mixture", "mixture", label, _bits(mixture))]
 
 
-def _named(key: str) -> tuple[Kind, str]:
-    if key in COUNTED:
-        return "counted", COUNTED[key]
-    return "counted", f"n-grams of order {key.removeprefix('ngram_')}"
+def _bits(scores: dict[str, Any]) -> dict[str, float]:
+    return {split: score["bits_per_char"] for split, score in scores.items()}
+
+
+def _counted(key: str) -> str:
+    return COUNTED.get(key) or f"n-grams of order {key.removeprefix('ngram_')}"

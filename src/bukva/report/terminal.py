@@ -24,7 +24,8 @@ def table(metrics: dict[str, Any]) -> Table:
         if row.kind != kind:
             result.add_section()
             kind = row.kind
-        result.add_row(row.label, *(f"{row.bits[split]:.3f}" if split in row.bits else "" for split in splits))
+        label = f"{row.label} ({row.settings})" if row.settings else row.label
+        result.add_row(label, *(f"{row.bits[split]:.3f}" if split in row.bits else "" for split in splits))
     return result
 
 
