@@ -164,6 +164,7 @@ def test_the_mixture_is_that_of_the_gpt_and_the_n_grams_that_are_best_on_val(sco
     p = np.exp(-scores.nats["gpt"]["test"].astype(float)), np.exp(-scores.nats[best]["test"].astype(float))
     expected = -np.log(sum(p) / 2).mean()
     assert scores.metrics["mixture"]["test"]["nats_per_char"] == pytest.approx(expected, rel=1e-6)
+    assert scores.nats["mixture"]["test"].mean() == pytest.approx(expected, rel=1e-6)
 
 
 def test_short_context_is_scored_over_the_same_characters(metrics):

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from bukva.corpus.collection import Document
 from bukva.pipeline.stages import TrainedModel
 from bukva.report import terminal
-from bukva.report.terminal import table, verdict
+from bukva.report.terminal import against_counting, table, verdict
+from bukva.scoring.characters import CharScores, files_of, save_scores
 
 METRICS = {
     "gpt": {"val": {"bits_per_char": 2.5}, "test": {"bits_per_char": 2.125}},
@@ -57,3 +60,17 @@ def test_the_verdict_compares_with_the_exact_bigram_and_names_the_gain_by_contex
 def test_the_verdict_says_so_when_the_gpt_is_worse():
     metrics = METRICS | {"gpt": {"test": {"bits_per_char": 3.5}}}
     assert verdict(metrics).startswith("On test the GPT is 0.125 bits per character worse than the exact bigram; ")
+
+
+@pytest.mark.parametrize(("gain", "said"), [(0.25, "is better than"), (0.0, "are identical")])
+def test_the_gpt_is_compared_with_counting_and_the_mixture_with_the_gpt(tmp_path, gain, said):
+    rng, chars = np.random.default_rng(1), np.full(13, 101)
+    counted = rng.normal(2, 0.1, chars.sum()).astype(np.float32)
+    gpt = counted - np.float32(gain)
+    works = [Document("-", "-", str(number)) for number in range(len(chars))]
+    nats = {"ngram_6": {"test": counted}, "gpt": {"test": gpt}, "mixture": {"test": gpt}}
+    save_scores(tmp_path / "scores", {"text": {"test": "1"}}, works, {"test": chars}, nats)
+    first, second = against_counting(METRICS, CharScores.read(files_of(tmp_path / "scores")))
+    assert said in first
+    assert "n-grams of order 6" in first
+    assert "are identical" in second

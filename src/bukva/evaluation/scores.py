@@ -23,7 +23,7 @@ from bukva.tokenizers.base import Tokenizer, count_chars
 
 @dataclass(frozen=True)
 class Scores:
-    """The content of metrics.json; and model or baseline -> split -> (N,) nats of the held-out characters."""
+    """The content of metrics.json; and model, baseline or mixture -> split -> (N,) nats of the held-out characters."""
 
     metrics: dict[str, Any]
     nats: dict[str, dict[str, CharNats]]
@@ -50,7 +50,7 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) 
             split: text.value_of_context(models["gpt"], learned["gpt"][split], split, params) for split in text.names
         },
     }
-    return Scores(metrics, learned | counted)
+    return Scores(metrics, learned | counted | {"mixture": mixed})
 
 
 def describe(text: HeldOut, models: dict[str, LanguageModel], trained: dict[str, TrainedModel]) -> dict[str, Any]:

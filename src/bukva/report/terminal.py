@@ -6,6 +6,10 @@ from rich.table import Table
 
 from bukva.pipeline.stages import trained_models
 from bukva.report.rows import rows_of
+from bukva.scoring.characters import CharScores
+from bukva.statistics.settings import Side, compare_settings
+from bukva.statistics.units import Units
+from bukva.statistics.wording import text_line
 
 
 def table(metrics: dict[str, Any]) -> Table:
@@ -27,6 +31,20 @@ def table(metrics: dict[str, Any]) -> Table:
         label = f"{row.label} ({row.settings})" if row.settings else row.label
         result.add_row(label, *(f"{row.bits[split]:.3f}" if split in row.bits else "" for split in splits))
     return result
+
+
+def against_counting(metrics: dict[str, Any], scores: CharScores) -> list[str]:
+    """Whether the GPT is better than the best n-grams, and whether half of each is better than the GPT alone."""
+    split = list(metrics["gpt"])[-1]
+    models = trained_models()
+    labels = {row.key: row.label for row in rows_of(metrics, models)} | {"gpt": models["gpt"].label}
+    _, best = metrics["mixture"]["of"]
+    units = Units.of(scores.chars[split])
+    sides = {key: Side.of([(0, units.sums(scores.nats(key, split)))]) for key in (best, "gpt", "mixture")}
+    return [
+        text_line(compare_settings(sides[a], sides[b], units, None, pairable=True), labels[a], labels[b], split)
+        for a, b in ((best, "gpt"), ("gpt", "mixture"))
+    ]
 
 
 def verdict(metrics: dict[str, Any]) -> str:
