@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH := src
 
 .DEFAULT_GOAL := help
-.PHONY: help repro attention plan ui sync experiments clean-checkpoints bench chaos check test
+.PHONY: help repro attention plan ui sync compare seeds experiments clean-checkpoints bench chaos check test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,8 +28,14 @@ ui: $(MADE) ## start MLflow on this machine and print the address of the page th
 sync: $(MADE) ## complete MLflow from the journals; safe to repeat
 	@python -m bukva.tracking sync
 
-experiments: $(MADE) ## print all experiments: the changed parameters, and the scores on val and test
-	@dvc exp show --only-changed --drop 'Created|nats_per_char$$|chars$$|^(baselines|window|context|src|data|stages|reports|numerics)'
+compare: $(MADE) ## is B better than A, and how sure is that: make compare A=HEAD B=experiment (SPLIT=val spares test)
+	@python -m bukva compare $(if $(SPLIT),--split $(SPLIT)) -- $(A) $(B)
+
+seeds: $(MADE) ## queue the missing seeds of the present configuration: make seeds N=5
+	@python -m bukva seeds -- '$(N)'
+
+experiments: $(MADE) ## the leaderboard: all experiments by val, verdicts against BASELINE (HEAD); TEST=1 shows test scores
+	@python -m bukva experiments $(if $(BASELINE),--baseline $(BASELINE)) $(if $(filter 1,$(TEST)),--test)
 
 clean-checkpoints: ## remove all checkpoints; interrupted trainings start from the beginning
 	@rm -rf .bukva/checkpoints

@@ -28,12 +28,17 @@ def scores(metrics: Annotated[Path, typer.Argument(help="metrics.json of stage e
     """Print the scores as a table, and the next command."""
     from rich.console import Console
 
-    from bukva.report.terminal import table, verdict
+    from bukva.pipeline.stages import paths
+    from bukva.report.terminal import against_counting, table, verdict
+    from bukva.scoring.characters import CharScores, files_of
 
-    values = read_json(metrics)
+    values, characters = read_json(metrics), Path(paths()["scores"])
     console = Console(highlight=False)
     console.print(table(values))
     console.print(verdict(values), soft_wrap=True)
+    if characters.is_dir():
+        for sentence in against_counting(values, CharScores.read(files_of(characters))):
+            console.print(sentence, soft_wrap=True)
     console.print("\nLook at the losses of both models: make ui", soft_wrap=True)
     if _lock_is_new():
         console.print(
@@ -101,6 +106,60 @@ def plan(
     elif changes:
         console.print(f"\nTry them: {show.experiment(changes)}", soft_wrap=True)
         console.print(f"Write them to params.yaml: make plan BUDGET={budget} WRITE=1", soft_wrap=True)
+
+
+@app.command()
+def compare(
+    names: Annotated[
+        list[str], typer.Argument(help="Experiments, branches, tags, commits or workspace: A, then B and others.")
+    ],
+    model: Annotated[str, typer.Option(help="The model to compare.")] = "gpt",
+    split: Annotated[str, typer.Option(help="val or test; each look at test is counted.")] = "test",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say whether B is better than A, by how much, and how sure that is."""
+    from bukva.experiments import looks
+    from bukva.experiments.comparison import compare as compared
+    from bukva.report import comparison as show
+
+    if len(names) < 2:
+        raise BukvaError("compare: one name; use two or more: python -m bukva compare A B")
+    comparisons = compared(names, model, split)
+    show.print_comparisons(comparisons, as_json=json)
+    if split == "test":
+        n = looks.count_look(comparisons[0].a.result.about["text"]["test"])
+        print(f"Looks at scores on this test text so far: {n}", file=sys.stderr)
+
+
+@app.command()
+def experiments(
+    baseline: Annotated[str, typer.Option(help="What all are compared with.")] = "HEAD",
+    model: Annotated[str, typer.Option(help="The model to compare.")] = "gpt",
+    test: Annotated[bool, typer.Option("--test", help="Show test scores, too; this is counted.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print the leaderboard: all experiments by val, with their verdicts against the baseline."""
+    from bukva.experiments import leaderboard, looks, noise
+    from bukva.report.leaderboard import print_leaderboard
+
+    board = leaderboard.leaderboard(baseline, model)
+    text = board.baseline.result.about["text"].get("test", "")
+    seen = looks.count_look(text) if test else looks.looks(text)
+    print_leaderboard(board, seen, with_test=test, as_json=json)
+    if noise.merge(board.groups):
+        print(f"The noise floor has new seeds; commit {noise.FILE}.", file=sys.stderr)
+
+
+@app.command()
+def seeds(
+    n: Annotated[int, typer.Argument(help="How many seeds the present configuration should have.")],
+    model: Annotated[str, typer.Option(help="The model whose seed changes.")] = "gpt",
+) -> None:
+    """Queue the missing seeds of the present configuration."""
+    from bukva.experiments.seeds import queue_seeds
+
+    for line in queue_seeds(n, model):
+        print(line, flush=True)
 
 
 def _lock_is_new() -> bool:

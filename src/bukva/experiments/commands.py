@@ -1,0 +1,39 @@
+"""Commands of DVC for a user to copy."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from bukva.base.files import project_root
+from bukva.config.load import read_yaml
+from bukva.experiments.lock import PARAMS, flatten
+
+PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_./][\w./-]*", re.IGNORECASE)  # text that needs no quotes
+
+
+def rerun(name: str, params: Mapping[str, Any]) -> str:
+    """The command that makes the result of these parameters under another name, without touching the checkout.
+
+    It runs the code of the checkout. Where that is the code of the former result, DVC's run cache has the trainings,
+    and the same files come back under their digests, so that the former name has its files again, too.
+    """
+    safe = re.sub(r"[^\w.-]+", "-", name).strip("-.")
+    known, wanted = flatten(read_yaml(project_root() / PARAMS)), flatten(params)
+    changed = [key for key in known if key in wanted and wanted[key] != known[key]]
+    settings = (f"-S {shlex.quote(f'{key}={_literal(wanted[key])}')}" for key in changed)
+    return " ".join([f"dvc exp run --temp -n {safe}-again", *settings])
+
+
+def _literal(value: Any) -> str:
+    """A value in Hydra's grammar."""
+    match value:
+        case bool() | None:
+            return {True: "true", False: "false", None: "null"}[value]
+        case str():
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            return value if PLAIN.fullmatch(value) else f"'{escaped}'"
+        case list():
+            return f"[{','.join(map(_literal, value))}]"
+        case _:
+            return str(value)

@@ -1,0 +1,234 @@
+"""Is experiment B better than A? What git, DVC's cache and the statistics say of two or more settings."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bukva.base.errors import BukvaError
+from bukva.experiments import noise
+from bukva.experiments.cost import Cost, cost_of
+from bukva.experiments.groups import COMPARABLE, Group, Member, groups, seed_name
+from bukva.experiments.lock import flatten, sources, upstream
+from bukva.experiments.results import STAGE, Result, read_results, results_of
+from bukva.experiments.revisions import Revision, experiments, head
+from bukva.pipeline.stages import trained_models
+from bukva.scoring.characters import CharScores
+from bukva.statistics.authors import Authors, by_author
+from bukva.statistics.noise import Floor
+from bukva.statistics.settings import SettingsVerdict, Side, compare_settings
+from bukva.statistics.sweep import correct
+from bukva.statistics.units import Units
+
+# what of about.json must be equal, and how an error names it
+NAMED = {"window": "window rule", "alphabet": "alphabet", "text": "text"}
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """One side of a comparison: all trainings of a seed group, or one of them.
+
+    name: what the user called it.
+    members: in the order of their seeds.
+    """
+
+    name: str
+    model: str
+    members: tuple[Member, ...]
+    cost: Cost
+
+    @property
+    def result(self) -> Result:
+        """One of its results; they differ in the seed only."""
+        return self.members[0].result
+
+    @property
+    def seeds(self) -> list[int]:
+        """Of its trainings."""
+        return [member.seed for member in self.members]
+
+    def scores(self, split: str) -> list[float]:
+        """(k,) bits per character."""
+        return [member.result.metrics[self.model][split]["bits_per_char"] for member in self.members]
+
+    def side(self, units: Units, split: str) -> Side:
+        """Its trainings as the statistics take them."""
+        return Side.of([(member.seed, _sums(member, self.model, split, units)) for member in self.members])
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Settings B against settings A.
+
+    changed: dotted parameter -> its values in A and B, None where one has no such parameter; seeds are left out.
+    code: files that both were computed with, in different versions.
+    authors: the effect by author; None if no work has one, or nothing differs.
+    remarks: sentences about how the two were compared.
+    """
+
+    a: Setting
+    b: Setting
+    split: str
+    verdict: SettingsVerdict
+    changed: Mapping[str, tuple[Any, Any]]
+    code: Sequence[str]
+    authors: Authors | None
+    remarks: Sequence[str]
+
+    @property
+    def same_settings(self) -> bool:
+        """Whether the two differ in nothing but seeds."""
+        return not self.changed and not self.code
+
+
+def compare(names: Sequence[str], model: str, split: str) -> list[Comparison]:
+    """Compare every experiment after the first with the first, corrected together (Holm).
+
+    An experiment stands for its seed group, unless all of these are of one group: then each stands for itself.
+
+    Raises:
+        BukvaError: a name is unknown or has no complete result, there is no such model or split, or the scores cannot
+            be compared; names what differs.
+    """
+    results = results_of(names)
+    for result in results:
+        _check_has(result, model, split)
+        check_comparable(results[0], result, split)
+    found = groups([*results, *read_results(_all())], model)
+    chosen = [_member(result, found) for result in results]
+    together = len({group.key for group, _ in chosen}) == 1
+    settings = [
+        Setting(name, model, (member,) if together else group.members, cost_of(group, model))
+        for name, (group, member) in zip(names, chosen, strict=True)
+    ]
+    floor = noise.floor(found[0].family, split, found)
+    compared = [compare_two(settings[0], other, split, floor) for other in settings[1:]]
+    verdicts = correct([comparison.verdict for comparison in compared])
+    return [replace(comparison, verdict=verdict) for comparison, verdict in zip(compared, verdicts, strict=True)]
+
+
+def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
+    """Settings B against settings A, whose scores can be compared."""
+    scores = _scores(a.result)
+    units = Units.of(scores.chars[split])
+    numerics = {member.numerics for setting in (a, b) for member in setting.members}
+    same_shape = _parameters(a) == _parameters(b)
+    verdict = compare_settings(
+        a.side(units, split), b.side(units, split), units, floor, pairable=len(numerics) == 1 and same_shape
+    )
+    changed = changed_params(a.result, b.result, a.model)
+    code = _changed_code(a.result, b.result, a.model)
+    return Comparison(a, b, split, verdict, changed, code, _authors(a, b, split), list(_remarks(a, b, numerics)))
+
+
+def _all() -> list[Revision]:
+    return [*experiments(), Revision("HEAD", head())]
+
+
+def _member(result: Result, found: Sequence[Group]) -> tuple[Group, Member]:
+    """The group of a result, and the training in it that the result stands for."""
+    for group in found:
+        for member in group.members:
+            if result.revision.name in member.names:
+                return group, member
+    raise LookupError(result.revision.name)
+
+
+@functools.cache
+def _scores_of(files: tuple[tuple[str, Any], ...]) -> CharScores:
+    return CharScores.read(dict(files))
+
+
+def _scores(result: Result) -> CharScores:
+    return _scores_of(tuple(result.scores.items()))
+
+
+def _sums(member: Member, model: str, split: str, units: Units) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    return units.sums(_scores(member.result).nats(model, split))
+
+
+def _parameters(setting: Setting) -> int:
+    return int(setting.result.about["models"][setting.model]["parameters"])
+
+
+def _check_has(result: Result, model: str, split: str) -> None:
+    known = result.about["models"]
+    if model not in known:
+        raise BukvaError(f"{result.revision.name}: has no model {model}; use {' or '.join(known)}.")
+    if split not in result.about["text"]:
+        raise BukvaError(
+            f"{result.revision.name}: has no split {split}; use --split {' or '.join(result.about['text'])}."
+        )
+
+
+def check_comparable(a: Result, b: Result, split: str) -> None:
+    """Raise where two scores do not measure the same."""
+    for part in COMPARABLE:
+        ours, theirs = a.about[part], b.about[part]
+        if part == "text":
+            ours, theirs = ours[split][:12], theirs[split][:12]
+        if ours != theirs:
+            raise BukvaError(
+                f"{b.revision.name} and {a.revision.name} cannot be compared: the {_named(part, split)} is not the "
+                f"same ({_shown(part, theirs)} against {_shown(part, ours)}); {_remedy(part)}."
+            )
+
+
+def _named(part: str, split: str) -> str:
+    return f"{split} text" if part == "text" else NAMED[part]
+
+
+def _shown(part: str, value: Any) -> str:
+    match part:
+        case "window":
+            return f"windows of {value['length']} characters with stride {value['stride']}, context: {value['context']}"
+        case "alphabet":
+            return f"{len(value)} characters"
+        case _:
+            return f"SHA-256 {value}"
+
+
+def _remedy(part: str) -> str:
+    return {
+        "window": "use the same model.block_size",
+        "alphabet": "use the same vocabulary",
+        "text": "use the same corpus, cleaning rules and split",
+    }[part]
+
+
+def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any]]:
+    """Dotted parameter -> its values in A and B, where they differ; the seed of the model is left out."""
+    ours, theirs = flatten(a.params), flatten(b.params)
+    keys = [key for key in dict.fromkeys([*ours, *theirs]) if key != seed_name(model)]
+    return {key: (ours.get(key), theirs.get(key)) for key in keys if ours.get(key) != theirs.get(key)}
+
+
+def _changed_code(a: Result, b: Result, model: str) -> list[str]:
+    def digests(result: Result) -> dict[str, str]:
+        stages = [*upstream(trained_models()[model].stage, result.lock), STAGE]
+        return {path: md5 for stage in stages for path, md5 in sources(stage, result.lock).items()}
+
+    ours, theirs = digests(a), digests(b)
+    return sorted(path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path))
+
+
+def _authors(a: Setting, b: Setting, split: str) -> Authors | None:
+    scores = _scores(a.result)
+    names = [work.author for work in scores.works]
+    if len(set(names)) < 2:
+        return None
+    works = Units.works(scores.chars[split])
+    sums = [np.mean([_sums(member, a.model, split, works) for member in side.members], axis=0) for side in (a, b)]
+    return by_author(sums[0], sums[1], works, names) if (sums[0] != sums[1]).any() else None
+
+
+def _remarks(a: Setting, b: Setting, numerics: set[str]) -> list[str]:
+    if len(numerics) > 1:
+        return ["Trained with different arithmetic (versions, processor, threads or precision): seeds are not paired."]
+    if _parameters(a) != _parameters(b):
+        return [
+            "The models have different shapes, so a seed gives them different initial weights: seeds are not paired."
+        ]
+    return []

@@ -1,0 +1,87 @@
+"""A fake project, whose stages take no time, with experiments that DVC ran for real."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from chaos.project import Project
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+class Fake(Project):
+    """Three stages of the real project: they have its names, paths and parameters, and write files of its shape."""
+
+    def create(self) -> None:
+        """Write the files and run the stages once."""
+        for name in ("params.yaml", ".dvcignore"):
+            shutil.copy(ROOT / name, self.folder)
+        shutil.copy(HERE / "fake.py", self.folder)
+        shutil.copy(HERE / "pipeline.yaml", self.folder / "dvc.yaml")  # DVC reads every dvc.yaml below a project
+        for name, text in {
+            "data/sample/a.txt": "text",
+            "score.py": "32",
+            "code/one.py": "1",
+            "code/deep/two.py": "2",
+            "reports/.gitkeep": "",
+            ".gitignore": "/data/*\n!/data/sample/\n/.bukva/\n__pycache__/\n",
+        }.items():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_text(text, encoding="utf-8")
+        self.run("git", "init", "-q", "-b", "main")
+        self.run("dvc", "init", "-q")
+        self.run("dvc", "config", "core.analytics", "false")
+        self.run("dvc", "repro", "-q")
+        self.commit("baseline")
+
+    def copy_to(self, folder: Path) -> "Fake":
+        """A copy with DVC's cache and its queue."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        return Fake(folder)
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory) -> Fake:
+    """The project with its experiments. All workers of xdist share it, so tests must not change it.
+
+    two-heads   another n_head
+    s1338       another seed, from the queue
+    bad         failed in the queue
+    partial     only its train-gpt was run, so the scores are those of the baseline
+    """
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent  # that of the whole session
+    made = Fake(root / "fake" / "bukva")
+    with FileLock(root / "fake.lock"):
+        if not (root / "fake.done").exists():
+            made.folder.mkdir(parents=True)
+            made.create()
+            made.run("dvc", "exp", "run", "--temp", "-n", "two-heads", "-S", "model.n_head=2")
+            made.run("dvc", "exp", "run", "--temp", "-n", "partial", "-S", "model.n_layer=2", "train-gpt")
+            made.run("dvc", "exp", "run", "--queue", "-n", "s1338", "-S", "train_gpt.seed=1338")
+            made.run("dvc", "exp", "run", "--queue", "-n", "bad", "-S", "model.n_layer=13")
+            made.run("dvc", "exp", "run", "--run-all")
+            made.wait_for_background()
+            (root / "fake.done").touch()
+    return made
+
+
+@pytest.fixture
+def project(template, tmp_path, monkeypatch) -> Fake:
+    """A copy of it, in which bukva.experiments works."""
+    copy = template.copy_to(tmp_path / "bukva")
+    enter(copy, monkeypatch)
+    return copy
+
+
+def enter(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let bukva and DVC work in a project."""
+    monkeypatch.chdir(project.folder)
+    monkeypatch.setenv("DVC_ROOT", str(project.folder))
+    for name in ("DVC_SITE_CACHE_DIR", "GIT_CONFIG_GLOBAL"):
+        monkeypatch.setenv(name, project.env[name])

@@ -1,0 +1,66 @@
+"""The stages of a fake project: they write files of the shape of the real ones, in no time.
+
+python fake.py STAGE. A model of 13 layers fails; one of 11 layers waits until the file `go` exists in the project.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from ruamel.yaml import YAML
+
+CHARS = {"val": 5, "test": 7}
+
+
+def write(path, text):
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def split(params):
+    text = Path("data/sample/a.txt").read_text(encoding="utf-8")
+    write("data/split/all.txt", f"{text} {params['split']}")
+
+
+def train_gpt(params):
+    layers = params["model"]["n_layer"]
+    if layers == 13:
+        sys.exit("params.yaml, model.n_layer: 13 is unlucky.")
+    while layers == 11 and not Path(os.environ["DVC_ROOT"], "go").exists():
+        time.sleep(0.1)
+    write("data/models/gpt/config.json", json.dumps([params["model"], params["train_gpt"], params["compute"]]))
+    write(
+        "reports/curves/train_gpt.csv",
+        "step,chars_seen,train_nats_per_char,val_nats_per_char,learning_rate\n"
+        f"0,0,,4.3,0.0\n{params['train_gpt']['n_steps']},1024000,1.6,1.8,0.0\n",
+    )
+
+
+def evaluate(params):
+    stride = int(Path("score.py").read_text(encoding="utf-8"))
+    rng = np.random.default_rng(params["train_gpt"]["seed"])
+    text = hashlib.sha256(Path("data/split/all.txt").read_bytes()).hexdigest()
+    numerics = {"torch": "2.13.0", "numpy": "2.4.6", "arithmetic": "01234567"}
+    about = {
+        "window": {"length": 64, "stride": stride, "context": "own work"},
+        "alphabet": "abc",
+        "text": dict.fromkeys(CHARS, text),
+        "models": {"gpt": {"parameters": 7, "numerics": numerics}},
+    }
+    write("data/scores/about.json", json.dumps(about))
+    write("data/scores/works.csv", "category,author,work,year,val,test\np,a,w,,5,7\n")
+    Path("data/scores/gpt").mkdir()
+    metrics = {}
+    for name, n in CHARS.items():
+        nats = rng.random(n, dtype=np.float32)
+        np.save(f"data/scores/gpt/{name}.npy", nats)
+        metrics[name] = {"bits_per_char": float(nats.mean() / np.log(2))}
+    write("reports/metrics.json", json.dumps({"gpt": metrics}))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](YAML(typ="safe").load(Path("params.yaml").read_text(encoding="utf-8")))

@@ -1,0 +1,47 @@
+"""Results with scores of every character, drawn: settings and seeds have the effects that are asked for."""
+
+from dataclasses import replace
+
+import numpy as np
+from experiments.made import NUMERICS, result
+
+from bukva.corpus.collection import Document
+from bukva.experiments.results import Training
+from bukva.scoring.characters import files_of, save_scores
+
+N_WORKS, CHARS = 13, 101
+WORKS = [Document("prose", "abc"[work % 3], f"work {work}") for work in range(N_WORKS)]
+ABOUT = {
+    "window": {"length": 64, "stride": 32, "context": "own work"},
+    "alphabet": "abc",
+    "text": {"val": "1" * 64, "test": "2" * 64},
+}
+
+
+def scored(folder, name, changes=(), effect=0.0, seed_effect=0.0, about=(), numerics=NUMERICS, parameters=7, **more):
+    """A result whose model has `effect` more bits per character on every work, and `seed_effect` more still.
+
+    Works differ, and effects differ between works a little.
+    """
+    rng = np.random.default_rng(1)
+    base = rng.normal(2.5, 0.2, N_WORKS) + effect * rng.normal(1, 0.1, N_WORKS) + seed_effect
+    if effect:
+        base += np.random.default_rng(2).normal(0, 0.002, N_WORKS)
+    nats = {
+        split: (np.repeat(base, CHARS) * np.log(2) * (1 + 0.01 * (split == "test"))).astype(np.float32)
+        for split in ("val", "test")
+    }
+    target = folder / f"scores-{name}"
+    models = {model: {"numerics": numerics, "parameters": parameters} for model in ("gpt", "bigram")}
+    said = ABOUT | dict(about) | {"models": models}
+    chars = {split: np.full(N_WORKS, CHARS) for split in nats}
+    save_scores(target, said, WORKS, chars, {"gpt": nats, "bigram": nats})
+    bits = {
+        split: {"bits_per_char": float(values.mean(dtype=np.float64) / np.log(2))} for split, values in nats.items()
+    }
+    return replace(
+        result(folder, name, changes, about, numerics, **more),
+        scores=files_of(target),
+        metrics={"gpt": bits, "bigram": bits},
+        trainings={"gpt": Training(1000, 1_024_000), "bigram": Training(100, 5)},
+    )

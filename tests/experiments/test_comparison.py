@@ -1,0 +1,183 @@
+"""Comparisons of experiments: what is folded, what is refused, what is said."""
+
+import json
+
+import numpy as np
+import pytest
+from experiments.scored import scored
+from rich.console import Console
+
+from bukva.base.errors import BukvaError
+from bukva.experiments import comparison
+from bukva.experiments.comparison import compare
+from bukva.report.comparison import markdown, print_comparisons, sentences, table
+
+
+@pytest.fixture
+def known(tmp_path, monkeypatch):
+    """A function that makes experiments; compare finds them all."""
+    made = {}
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setattr(comparison, "results_of", lambda names: [made[name] for name in names])
+    monkeypatch.setattr(comparison, "read_results", lambda _: list(made.values()))
+    monkeypatch.setattr(comparison, "experiments", list)
+    monkeypatch.setattr(comparison, "head", str)
+
+    def make(name, *changes, **more):
+        made[name] = scored(tmp_path, name, *changes, **more)
+
+    return make
+
+
+def seeds_of(known, name, k, changes=(), effect=0.0, sd=0.005, **more):
+    """k trainings of one setting, whose luck has a standard deviation of about `sd`."""
+    for i, luck in enumerate(np.random.default_rng(3).normal(0, sd, k)):
+        known(f"{name}{i}", {**dict(changes), "train_gpt.seed": i}, effect=effect, seed_effect=luck, **more)
+
+
+def test_an_experiment_and_itself_are_identical(known):
+    known("a")
+    (found,) = compare(["a", "a"], "gpt", "test")
+    assert found.verdict.verdict == "identical"
+    assert sentences(found)[1] == "Settings a against a: identical."
+
+
+def test_two_seeds_of_one_setting_are_the_same_settings_and_have_no_verdict(known):
+    seeds_of(known, "a", 2, sd=0.1)
+    (found,) = compare(["a0", "a1"], "gpt", "test")
+    assert found.same_settings
+    assert [found.a.seeds, found.b.seeds] == [[0], [1]]
+    assert sentences(found)[1].endswith("the same; they differ in the seed only (0 and 1), so there is no verdict.")
+
+
+def test_an_experiment_stands_for_all_seeds_of_its_setting(known):
+    seeds_of(known, "a", 3)
+    seeds_of(known, "b", 4, {"model.n_head": 8}, effect=0.2)
+    (found,) = compare(["a1", "b2"], "gpt", "test")
+    assert [found.a.seeds, found.b.seeds] == [[0, 1, 2], [0, 1, 2, 3]]
+    assert found.verdict.method == "paired"
+    assert found.verdict.seeds_b == (0, 1, 2)
+    assert found.verdict.verdict == "worse"
+    # the oracle: the mean difference of the paired seeds, from the scores in metrics.json
+    scores = [
+        [member.result.metrics["gpt"]["test"]["bits_per_char"] for member in side.members]
+        for side in (found.a, found.b)
+    ]
+    assert found.verdict.difference == pytest.approx(np.mean(scores[1][:3]) - np.mean(scores[0]), rel=1e-6)
+    assert found.changed == {"model.n_head": (4, 8)}
+
+
+def test_swapping_the_sides_mirrors_the_verdict(known):
+    seeds_of(known, "a", 3)
+    seeds_of(known, "b", 3, {"model.n_head": 8}, effect=0.2)
+    (forth,), (back,) = compare(["a0", "b0"], "gpt", "val"), compare(["b0", "a0"], "gpt", "val")
+    assert (forth.verdict.verdict, back.verdict.verdict) == ("worse", "better")
+    assert forth.verdict.difference == -back.verdict.difference
+
+
+def test_several_experiments_are_corrected_together(known):
+    seeds_of(known, "a", 3)
+    for name, heads in (("b", 1), ("c", 2), ("d", 8)):
+        seeds_of(known, name, 3, {"model.n_head": heads}, effect=0.2)
+    found = compare(["a0", "b0", "c0", "d0"], "gpt", "test")
+    assert [each.verdict.compared for each in found] == [3, 3, 3]
+    (alone,) = compare(["a0", "b0"], "gpt", "test")
+    assert found[0].verdict.p == pytest.approx(3 * alone.verdict.p)
+
+
+@pytest.mark.parametrize(
+    ("about", "reason"),
+    [
+        ({"text": {"val": "1" * 64, "test": "3" * 64}}, "the test text is not the same (SHA-256 333333333333 against"),
+        (
+            {"window": {"length": 128, "stride": 64, "context": "own work"}},
+            "the window rule is not the same (windows of 128",
+        ),
+        ({"alphabet": "abcd"}, "the alphabet is not the same (4 characters against 3 characters)"),
+    ],
+)
+def test_scores_that_measure_something_else_are_refused_with_the_reason(known, about, reason):
+    known("a")
+    known("b", about=about)
+    with pytest.raises(BukvaError) as error:
+        compare(["a", "b"], "gpt", "test")
+    assert str(error.value).startswith("b and a cannot be compared: ")
+    assert reason in str(error.value)
+    assert "; use the same " in str(error.value)
+
+
+def test_another_val_text_does_not_matter_to_a_comparison_on_test(known):
+    known("a")
+    known("b", {"model.n_head": 8}, effect=0.1, about={"text": {"val": "3" * 64, "test": "2" * 64}})
+    assert compare(["a", "b"], "gpt", "test")
+
+
+def test_other_numerics_are_not_paired_and_the_output_says_so(known):
+    seeds_of(known, "a", 3)
+    seeds_of(known, "b", 3, {"model.n_head": 8}, effect=0.2, numerics={"torch": "2.13.0", "arithmetic": "ffffffff"})
+    (found,) = compare(["a0", "b0"], "gpt", "test")
+    assert found.verdict.method == "unpaired"
+    assert any(line.startswith("Trained with different arithmetic") for line in sentences(found))
+
+
+def test_models_of_other_shapes_are_not_paired_and_the_output_says_so(known):
+    seeds_of(known, "a", 3)
+    seeds_of(known, "b", 3, {"model.n_head": 8}, effect=0.2, parameters=11)
+    (found,) = compare(["a0", "b0"], "gpt", "test")
+    assert found.verdict.method == "unpaired"
+    assert any(line.startswith("The models have different shapes") for line in sentences(found))
+
+
+def test_one_seed_each_borrows_the_noise_floor_of_the_other_groups(known):
+    seeds_of(known, "floor", 5, {"model.n_head": 2})
+    known("a")
+    known("b", {"model.n_head": 8}, effect=0.2)
+    (found,) = compare(["a", "b"], "gpt", "test")
+    assert found.verdict.method == "noise floor"
+    assert found.verdict.verdict == "probably worse"
+    assert "noise floors" in sentences(found)[1]
+
+
+def test_without_a_noise_floor_the_command_that_adds_seeds_is_named(known):
+    known("a")
+    known("b", {"model.n_head": 8}, effect=0.2)
+    (found,) = compare(["a", "b"], "gpt", "test")
+    assert sentences(found)[1] == "Settings b against a: cannot tell from one seed each. To add seeds: make seeds N=5"
+
+
+def test_other_code_is_named(known):
+    known("a")
+    known("b", digests={"code.py": "9"}, effect=0.2)
+    (found,) = compare(["a", "b"], "gpt", "test")
+    assert not found.same_settings
+    assert sentences(found)[-1] == "The code differs, too: code.py."
+
+
+@pytest.mark.parametrize(
+    ("model", "split", "message"),
+    [("mlp", "test", "no model mlp; use gpt or bigram"), ("gpt", "dev", "no split dev; use --split val or test")],
+)
+def test_an_unknown_model_or_split_names_those_that_there_are(known, model, split, message):
+    known("a")
+    with pytest.raises(BukvaError, match=message):
+        compare(["a", "a"], model, split)
+
+
+def test_the_table_the_markdown_and_the_json_say_the_same(known, capsys):
+    seeds_of(known, "a", 3)
+    seeds_of(known, "b|", 3, {"model.n_head": 8}, effect=0.2)
+    found = compare(["a0", "b|0"], "gpt", "test")
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(table(found[0]))
+    assert "model.n_head" in captured.get()
+    text = markdown(found[0])
+    assert "| model.n_head | 4 | 8 |" in text
+    assert "b\\|0" in text.splitlines()[0]
+    assert all(sentence in text for sentence in sentences(found[0]))
+    print_comparisons(found, as_json=True)
+    (said,) = json.loads(capsys.readouterr().out)
+    assert said["verdict"] == "worse"
+    assert said["changed"] == {"model.n_head": [4, 8]}
+    assert said["a"]["seeds"] == [0, 1, 2]
+    assert said["a"]["bits_per_char"] == found[0].a.scores("test")

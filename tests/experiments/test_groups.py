@@ -1,0 +1,100 @@
+"""Seed groups: which results are one."""
+
+from dataclasses import replace
+
+import pytest
+from experiments.made import ABOUT, NUMERICS, PARAMS, lock, result
+
+from bukva.experiments.groups import groups, training_key
+from bukva.experiments.lock import Entry
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A function that makes a result."""
+    return lambda name, *changes, **more: result(tmp_path, name, *changes, **more)
+
+
+def grouped(results, model="gpt"):
+    """The names of the members of each group, those of one training joined by +."""
+    return [["+".join(member.names) for member in group.members] for group in groups(results, model)]
+
+
+def test_seeds_make_a_group_in_their_order(made):
+    results = [made("c", {"train_gpt.seed": 7}), made("a"), made("b", {"train_gpt.seed": 5})]
+    (group,) = groups(results, "gpt")
+    assert [(member.seed, member.names) for member in group.members] == [(5, ("b",)), (7, ("c",)), (1337, ("a",))]
+    assert group.scores("val") == [2.5, 2.5, 2.5]
+
+
+@pytest.mark.parametrize("change", ["train_bigram.seed", "train_bigram.optimizer", "sample.seed"])
+def test_what_the_training_does_not_need_makes_no_other_training(made, change):
+    assert grouped([made("a"), made("b", {change: 5})]) == [["a+b"]]
+
+
+@pytest.mark.parametrize("file", ["bigram.py", "evaluate.py"])
+def test_code_of_other_stages_makes_no_other_training(made, file):
+    assert grouped([made("a"), made("b", digests={file: "9"})]) == [["a+b"]]
+
+
+@pytest.mark.parametrize("change", ["model.n_head", "train_gpt.optimizer", "split.test"])
+def test_any_other_parameter_of_the_training_makes_another_group(made, change):
+    assert grouped([made("a"), made("b", {change: 3})]) == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize("file", ["code.py", "split.py", "books"])
+def test_another_source_of_the_training_makes_another_group(made, file):
+    assert grouped([made("a"), made("b", digests={file: "9"})]) == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize("part", ["window", "alphabet", "text"])
+def test_scores_that_cannot_be_compared_are_no_group(made, part):
+    assert grouped([made("a"), made("b", about={part: "other"})]) == [["a"], ["b"]]
+
+
+def test_each_model_has_groups_of_its_own(made):
+    results = [made("a"), made("b", {"train_gpt.seed": 5}), made("c", {"train_bigram.seed": 5})]
+    assert grouped(results) == [["b", "a+c"]]
+    assert grouped(results, "bigram") == [["c", "a+b"]]
+    assert groups(results, "gpt")[0].family != groups(results, "bigram")[0].family
+
+
+def test_one_seed_on_two_machines_counts_as_two_seeds(made):
+    assert grouped([made("a"), made("b", numerics=NUMERICS | {"arithmetic": "f"}), made("c")]) in (
+        [["a+c", "b"]],
+        [["b", "a+c"]],
+    )
+
+
+def test_incomplete_results_are_in_no_group(made, tmp_path):
+
+    results = [replace(made("a"), problem="stage evaluate has not run"), replace(made("b"), scores={})]
+    assert grouped(results) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "about", "same"),
+    [
+        ({"model.n_head": 2}, {}, True),
+        ({}, {"window": {"length": 8}}, True),
+        ({"train_gpt.optimizer": "adamw"}, {}, False),
+        ({}, {"text": ABOUT["text"] | {"test": "3"}}, False),
+    ],
+)
+def test_a_family_is_a_text_a_model_and_an_optimizer(made, changes, about, same):
+    first, second = groups([made("a"), made("b", changes, about=about)], "gpt")
+    assert (first.family == second.family) == same
+
+
+def test_the_key_of_a_training_is_known_before_it_ran():
+    recorded = lock(PARAMS, {})
+    sources = {"books", "split.py", "code.py"}
+    unknown = {
+        name: Entry(
+            entry.params,
+            {path: md5 if path in sources else "" for path, md5 in entry.deps.items()},
+            dict.fromkeys(entry.outs, ""),
+        )
+        for name, entry in recorded.items()
+    }
+    assert training_key(unknown, "gpt") == training_key(recorded, "gpt")

@@ -1,0 +1,172 @@
+"""The leaderboard: order, verdicts, luck, and what has no result."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from experiments.scored import scored
+from rich.console import Console
+
+from bukva.base.errors import BukvaError
+from bukva.experiments import leaderboard as module
+from bukva.experiments.leaderboard import leaderboard
+from bukva.experiments.states import State
+from bukva.report.leaderboard import print_leaderboard, sentences, table
+from bukva.statistics.sweep import expected_luck
+
+HEADS = {"b": 1, "c": 2, "d": 8}
+
+
+@pytest.fixture
+def known(tmp_path, monkeypatch):
+    """A function that makes experiments beside the baseline HEAD, and the list of those without a result."""
+    made, unfinished = {}, []
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setattr(module, "resolve", lambda names: names)
+    monkeypatch.setattr(module, "experiments", lambda: [name for name in made if name != "HEAD"])
+    monkeypatch.setattr(module, "read_results", lambda names: [made[name] for name in names])
+    monkeypatch.setattr(module, "states", lambda: unfinished)
+
+    def make(name, *changes, problem="", **more):
+        made[name] = replace(scored(tmp_path, name, *changes, **more), problem=problem)
+
+    make.unfinished = unfinished
+    return make
+
+
+def seeds_of(known, name, seeds, changes=(), **more):
+    for seed in seeds:
+        luck = np.random.default_rng(seed).normal(0, 0.005)
+        known(f"{name}{seed}", {**dict(changes), "train_gpt.seed": seed}, seed_effect=luck, **more)
+
+
+def sweep(known, effects, seeds=(1337,)):
+    """The baseline with five seeds, and settings of other n_head."""
+    known("HEAD")
+    seeds_of(known, "base", range(1, 5))
+    for (name, heads), effect in zip(HEADS.items(), effects, strict=True):
+        seeds_of(known, name, seeds, {"model.n_head": heads}, effect=effect)
+
+
+def test_settings_are_sorted_by_val_and_seeds_are_folded(known):
+    sweep(known, [0.3, -0.3, 0.1], seeds=(1, 2, 3))
+    board = leaderboard("HEAD", "gpt")
+    assert [row.names for row in board.rows] == [
+        ["c1", "c2", "c3"],
+        ["base1", "base2", "base3", "base4", "HEAD"],
+        ["d1", "d2", "d3"],
+        ["b1", "b2", "b3"],
+    ]
+    assert [row.changed for row in board.rows] == [{"model.n_head": 2}, {}, {"model.n_head": 8}, {"model.n_head": 1}]
+    assert board.floor.df == 4 + 3 * 2
+
+
+def test_verdicts_are_against_the_baseline_on_val_and_corrected_for_all(known):
+    sweep(known, [0.3, -0.3, 0.001], seeds=(1, 2, 3))
+    rows = {row.changed.get("model.n_head"): row for row in leaderboard("HEAD", "gpt").rows}
+    assert rows[None].comparison is None
+    verdicts = {heads: rows[heads].comparison.verdict for heads in (1, 2, 8)}
+    assert {heads: verdict.verdict for heads, verdict in verdicts.items()} == {
+        1: "worse",
+        2: "better",
+        8: "no difference that matters",
+    }
+    assert {verdict.compared for verdict in verdicts.values()} == {3}
+
+
+def test_the_best_of_several_is_marked_with_the_luck_that_is_expected(known):
+    sweep(known, [-0.02, -0.03, -0.01])
+    board = leaderboard("HEAD", "gpt")
+    assert board.choice.best.names == ["c1337"]
+    assert board.choice.luck == pytest.approx(expected_luck(3, board.floor.sd))
+    assert (board.choice.n_settings, board.choice.fresh) == (3, [])
+    assert any(
+        "c1337: chosen of 3 by val; expected luck 0.0" in line and "make seeds N=4" in line for line in sentences(board)
+    )
+
+
+def test_without_a_noise_floor_the_luck_is_unknown(known):
+    known("HEAD")
+    known("b", {"model.n_head": 1}, effect=-0.1)
+    known("c", {"model.n_head": 2}, effect=0.1)
+    board = leaderboard("HEAD", "gpt")
+    assert board.choice.luck is None
+    assert any("its luck is unknown" in line for line in sentences(board))
+    assert any("make seeds N=5" in line for line in sentences(board))
+
+
+def test_only_seeds_that_no_other_setting_has_are_fresh_and_three_of_them_count(known):
+    sweep(known, [-0.02, -0.3, -0.01])
+    seeds_of(known, "c", (8, 9), {"model.n_head": 2}, effect=-0.3)
+    two = leaderboard("HEAD", "gpt").choice
+    assert (two.fresh, two.on_fresh) == ([8, 9], None)
+    seeds_of(known, "c", (10,), {"model.n_head": 2}, effect=-0.3)
+    board = leaderboard("HEAD", "gpt")
+    assert board.choice.fresh == [8, 9, 10]
+    assert board.choice.on_fresh.b.seeds == [8, 9, 10]
+    assert board.choice.on_fresh.verdict.verdict == "better"
+    assert board.choice.luck == pytest.approx(expected_luck(3, board.floor.sd))  # it was chosen by one seed
+    assert any("Only fresh seeds count" in line for line in sentences(board))
+
+
+def test_one_setting_is_not_chosen_of_anything(known):
+    known("HEAD")
+    known("b", {"model.n_head": 1}, effect=-0.1)
+    assert leaderboard("HEAD", "gpt").choice is None
+
+
+def test_scores_of_another_text_are_listed_with_the_reason_and_not_compared(known):
+    known("HEAD")
+    known("b", {"model.n_head": 1}, about={"text": {"val": "9" * 64, "test": "2" * 64}})
+    board = leaderboard("HEAD", "gpt")
+    (row,) = [row for row in board.rows if row.refusal]
+    assert row.comparison is None
+    assert any(
+        line.startswith("b: not compared. b and HEAD cannot be compared: the val text") for line in sentences(board)
+    )
+
+
+def test_failed_and_incomplete_experiments_are_listed_and_never_compared(known):
+    known("HEAD")
+    known("partial", {"model.n_head": 1}, problem="stage evaluate has not run")
+    known.unfinished += [State("bad", "failed", "1" * 40, "2" * 40, "stage train-gpt: 13 is unlucky")]
+    known.unfinished += [State(name, "queued", "1" * 40, "2" * 40) for name in ("q1", "q2")]
+    board = leaderboard("HEAD", "gpt")
+    assert [row.names for row in board.rows] == [["HEAD"]]
+    said = sentences(board)
+    assert "No result (stage evaluate has not run): partial." in said
+    assert "No result (failed: stage train-gpt: 13 is unlucky): bad." in said
+    assert "No result (queued): q1, q2." in said
+
+
+def test_a_baseline_without_a_result_is_an_error_that_says_what_to_do(known):
+    known("HEAD", problem="stage evaluate has not run")
+    with pytest.raises(BukvaError, match=r"HEAD: stage evaluate has not run, so there is no baseline; run `dvc repro`"):
+        leaderboard("HEAD", "gpt")
+
+
+def test_test_scores_are_hidden_until_they_are_asked_for(known, capsys):
+    sweep(known, [0.3, -0.3, 0.1])
+    board = leaderboard("HEAD", "gpt")
+    test = f"{board.rows[0].setting.scores('test')[0]:.3f}"
+    for shown in (False, True):
+        console = Console(width=200)
+        with console.capture() as captured:
+            console.print(table(board, with_test=shown))
+        assert (test in captured.get()) == shown
+        print_leaderboard(board, 3, with_test=shown, as_json=True)
+        said = json.loads(capsys.readouterr().out)
+        assert all(("test" in row) == shown for row in said["rows"])
+    print_leaderboard(board, 0, with_test=False, as_json=False)
+    assert "Looks at scores on this test text so far: 0; make experiments TEST=1 shows them" in capsys.readouterr().out
+
+
+def test_the_json_has_every_row_and_the_choice(known, capsys):
+    sweep(known, [0.3, -0.3, 0.1])
+    board = leaderboard("HEAD", "gpt")
+    print_leaderboard(board, 0, with_test=False, as_json=True)
+    said = json.loads(capsys.readouterr().out)
+    assert [row["experiments"] for row in said["rows"]] == [list(row.names) for row in board.rows]
+    assert said["choice"]["best"] == ["c1337"]
+    assert said["rows"][0]["verdict"]["compared"] == 3
