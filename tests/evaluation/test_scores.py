@@ -176,7 +176,9 @@ def test_short_context_is_scored_over_the_same_characters(metrics):
 
 def test_a_limit_of_characters_takes_a_share_of_every_work():
     gpt, limited = models()["gpt"], PARAMS.model_copy(update={"context_chars": 50})
-    whole = text(*THREE).nats_of_model(gpt)["val"]  # works of 101, 109 and 1 characters, the first one less
+    whole = text(*THREE).of_chars(text(*THREE).nats_of_model(gpt))[
+        "val"
+    ]  # works of 101, 109 and 1 characters, the first one less
     found = text(*THREE).value_of_context(gpt, whole, "val", limited)
     assert found["chars"] == 24 + 26 + 1
     expected = np.concatenate([whole[:24], whole[100:126], whole[209:]]).mean(dtype=float) / np.log(2)
@@ -203,5 +205,5 @@ def test_short_context_means_exactly_that_many_characters_of_the_same_work():
         for i in range(len(own[0]) + (work == 0), len(joined)):
             window = torch.from_numpy(joined[i - 2 : i].astype(np.int64))[None]
             nats.append(-gpt(window)[0, -1].log_softmax(-1)[int(joined[i])].item())
-    value = held_out.value_of_context(gpt, held_out.nats_of_model(gpt)["val"], "val", PARAMS)
+    value = held_out.value_of_context(gpt, held_out.of_chars(held_out.nats_of_model(gpt))["val"], "val", PARAMS)
     assert value["short_bits_per_char"] == pytest.approx(np.mean(nats) / np.log(2), abs=1e-5)

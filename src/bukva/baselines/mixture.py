@@ -7,9 +7,8 @@ anything that counting does not find.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-Nats = npt.NDArray[np.float32]  # (N,) of each character
+from bukva.base.ids import Nats
 
 
 def mixture(nats_a: Nats, nats_b: Nats) -> Nats:

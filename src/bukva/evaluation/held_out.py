@@ -52,21 +52,24 @@ class HeldOut:
         """The works of a split, each after n_context ids of its own text (bukva.scoring.passages)."""
         return list(passages(self.splits, self.lengths, split, n_context, share))
 
-    def nats(self, scorer: Scorer, n_context: int) -> dict[str, CharNats]:
-        """split -> (N,) nats of the scored characters, under anything that scores ids."""
+    def nats(self, scorer: Scorer, n_context: int) -> dict[str, Nats]:
+        """split -> (n,) nats of the scored ids, under anything that scores ids."""
         return {
-            split: self._of_chars(np.concatenate([text.nats(scorer) for text in texts]), texts)
+            split: np.concatenate([text.nats(scorer) for text in self.passages(split, n_context)])
             for split in self.names
-            for texts in [self.passages(split, n_context)]
         }
 
-    def nats_of_model(self, model: LanguageModel) -> dict[str, CharNats]:
-        """split -> (N,) nats of the scored characters by the window rule."""
+    def nats_of_model(self, model: LanguageModel) -> dict[str, Nats]:
+        """split -> (n,) nats of the scored ids by the window rule."""
+        n_context = self.block_size - self.stride + 1
         return {
-            split: self._of_chars(nats_of_passages(model, texts, self.block_size, self.stride), texts)
+            split: nats_of_passages(model, self.passages(split, n_context), self.block_size, self.stride)
             for split in self.names
-            for texts in [self.passages(split, self.block_size - self.stride + 1)]
         }
+
+    def of_chars(self, nats: dict[str, Nats]) -> dict[str, CharNats]:
+        """split -> (n,) nats of the scored ids to (N,) nats of their characters."""
+        return {split: self._of_chars(nats[split], self.passages(split, 1)) for split in self.names}
 
     def value_of_context(self, model: LanguageModel, whole: CharNats, split: str, params: Evaluate) -> dict[str, float]:
         """Bits per character with a short context and with whole windows, over the same characters of every work.

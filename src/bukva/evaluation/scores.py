@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bukva.base.ids import Ids, Scorer
+from bukva.base.ids import Ids, Nats
 from bukva.base.units import bits
 from bukva.baselines import compressors, counts
 from bukva.baselines.kneser_ney import KneserNey
@@ -40,17 +40,19 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) 
     best = min(
         (name for name in counted if name.startswith("ngram_")), key=lambda name: float(counted[name]["val"].sum())
     )
+    # of ids: the mean of two probabilities is one, and that of their roots, which characters have, is not
     mixed = {split: mixture(learned["gpt"][split], counted[best][split]) for split in text.names}
+    nats = {name: text.of_chars(scored) for name, scored in (learned | counted | {"mixture": mixed}).items()}
     metrics = {
-        **{name: _model_scores(model, learned[name], text) for name, model in models.items()},
-        "baselines": _baseline_scores(counted, text),
-        "mixture": {"of": ["gpt", best], **{split: _fields(mean(nats)) for split, nats in mixed.items()}},
+        **{name: _model_scores(model, nats[name], text) for name, model in models.items()},
+        "baselines": _baseline_scores({name: nats[name] for name in counted}, text),
+        "mixture": {"of": ["gpt", best], **{split: _fields(mean(scored)) for split, scored in nats["mixture"].items()}},
         "window": {"length": text.block_size, "stride": text.stride},
         "context": {
-            split: text.value_of_context(models["gpt"], learned["gpt"][split], split, params) for split in text.names
+            split: text.value_of_context(models["gpt"], nats["gpt"][split], split, params) for split in text.names
         },
     }
-    return Scores(metrics, learned | counted | {"mixture": mixed})
+    return Scores(metrics, nats)
 
 
 def describe(text: HeldOut, models: dict[str, LanguageModel], trained: dict[str, TrainedModel]) -> dict[str, Any]:
@@ -80,19 +82,25 @@ def ids_per_char(ids: Ids, tokenizer: Tokenizer) -> float:
     return len(ids) / count_chars(tokenizer, ids)
 
 
-def _counted(text: HeldOut, orders: list[int]) -> dict[str, dict[str, CharNats]]:
-    """The nats of the held-out characters under the tables that are counted on train."""
+def _counted(text: HeldOut, orders: list[int]) -> dict[str, dict[str, Nats]]:
+    """split -> (n,) nats of the held-out ids, for each table that is counted on train."""
     train, V = text.splits["train"], len(text.tokenizer)
     found = {name: text.nats(scorer, 1) for name, scorer in counts.scorers(train, V).items()}
-    model = KneserNey(train, V, max(orders))
-    for order in sorted(orders):
-        found[f"ngram_{order}"] = text.nats(_after_the_first(model, order), order - 1)
+    for order, nats in _ngram_nats(KneserNey(train, V, max(orders)), text, sorted(orders)).items():
+        found[f"ngram_{order}"] = nats
     return found
 
 
-def _after_the_first(model: KneserNey, order: int) -> Scorer:
-    """(n,) ids -> (n - 1,) nats of ids[1:]."""
-    return lambda ids: model.nats(ids, order)[1:]
+def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[int, dict[str, Nats]]:
+    """order -> split -> (n,) nats of the held-out ids; orders share the tables that are looked up."""
+    found: dict[int, dict[str, Nats]] = {order: {} for order in orders}
+    for split in text.names:
+        works = text.passages(split, max(orders) - 1)
+        scored = [model.nats_by_order(work.ids, orders) for work in works]
+        for order in orders:
+            pairs = zip(works, scored, strict=True)
+            found[order][split] = np.concatenate([by_order[order][work.n_context :] for work, by_order in pairs])
+    return found
 
 
 def _model_scores(model: LanguageModel, held_out: dict[str, CharNats], text: HeldOut) -> dict[str, dict[str, float]]:
