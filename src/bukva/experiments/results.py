@@ -18,7 +18,7 @@ from bukva.base.errors import BukvaError
 from bukva.base.files import project_root
 from bukva.experiments.cache import cached_files, fetch, has_remote
 from bukva.experiments.commands import rerun
-from bukva.experiments.git import read_blobs
+from bukva.experiments.git import Blob, read_blobs
 from bukva.experiments.lock import LOCK, PARAMS, Entries, parse_lock
 from bukva.experiments.present import PIPELINE, declared, differences, present
 from bukva.experiments.revisions import Revision, resolve
@@ -91,15 +91,7 @@ def read_results(revisions: Iterable[Revision]) -> list[Result]:
     """The results of revisions, as far as they go: some may have a problem, or lack the files of their scores."""
     revisions = list(revisions)
     blobs = read_blobs((one.commit, path) for one in revisions if not one.is_workspace for path in _tracked())
-    return [
-        _read(
-            one,
-            _workspace()
-            if one.is_workspace
-            else {path: blobs[one.commit, path] for path in _tracked() if (one.commit, path) in blobs},
-        )
-        for one in revisions
-    ]
+    return [_read(one, _workspace() if one.is_workspace else _of_commit(one.commit, blobs)) for one in revisions]
 
 
 @functools.cache
@@ -124,7 +116,7 @@ def _read(revision: Revision, files: Mapping[str, bytes]) -> Result:
         for name, model in trained_models().items()
         if model.curve.as_posix() in files
     }
-    metrics = json.loads(files[paths()["metrics"]])
+    metrics = json.loads(files.get(paths()["metrics"], b"{}"))  # a commit may have had them elsewhere
     return Result(revision, params, lock, metrics, trainings, _score_files(lock), "")
 
 
@@ -168,6 +160,10 @@ def _tracked() -> list[str]:
         paths()["metrics"],
         *(model.curve.as_posix() for model in trained_models().values()),
     ]
+
+
+def _of_commit(commit: str, blobs: Mapping[Blob, bytes]) -> dict[str, bytes]:
+    return {path: blobs[commit, path] for path in _tracked() if (commit, path) in blobs}
 
 
 def _workspace() -> dict[str, bytes]:
