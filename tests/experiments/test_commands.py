@@ -26,7 +26,7 @@ def bukva(project):
 def test_compare_prints_both_lines_and_counts_the_look_at_test(bukva):
     done = bukva("compare", "main", "two-heads")
     assert done.returncode == 0, done.stderr
-    assert "On this test text, model two-heads and model main " in done.stdout
+    assert "On this test text, model two-heads and the mean of 2 models main " in done.stdout
     assert "Settings two-heads against main: " in done.stdout
     assert "model.n_head" in done.stdout
     assert done.stderr == "Looks at scores on this test text so far: 1\n"
@@ -50,10 +50,11 @@ def test_compare_prints_json_for_programs_and_leaves_the_checkout_alone(bukva):
         (["compare", "main", "two-haeds"], "two-haeds: no experiment, branch, tag or commit has this name"),
         (["compare", "main", "partial"], "partial: "),
         (["compare", "main", "bad"], "bad: failed, "),
-        (["compare", "main", "s1338", "--model", "mlp"], "main: has no model mlp; use gpt."),
+        (["compare", "main", "s1338", "--model", "mlp"], "There is no model mlp; use bigram or gpt."),
+        (["compare", "main", "s1338", "--model", "bigram"], "main: has no model bigram; use gpt."),
         (["compare", "main", "s1338", "--split", "dev"], "main: has no split dev; use --split val or test."),
         (["experiments", "--baseline", "partial"], "partial: "),
-        (["experiments", "--model", "mlp"], "HEAD: has no model mlp; use gpt."),
+        (["experiments", "--model", "mlp"], "There is no model mlp; use bigram or gpt."),
         (["seeds", "1"], "N=1: one seed tells nothing about seeds; use 2 or more."),
         (["seeds", "3", "--model", "mlp"], "There is no model mlp; use bigram or gpt."),
     ],

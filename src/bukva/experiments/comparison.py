@@ -10,7 +10,7 @@ import numpy as np
 from bukva.base.errors import BukvaError
 from bukva.experiments import noise
 from bukva.experiments.cost import Cost, cost_of
-from bukva.experiments.groups import COMPARABLE, Group, Member, groups, seed_name
+from bukva.experiments.groups import COMPARABLE, Group, Member, check_model, groups, seed_name
 from bukva.experiments.lock import flatten, sources, upstream
 from bukva.experiments.results import STAGE, Result, read_results, results_of
 from bukva.experiments.revisions import Revision, experiments, head
@@ -92,9 +92,10 @@ def compare(names: Sequence[str], model: str, split: str) -> list[Comparison]:
         BukvaError: a name is unknown or has no complete result, there is no such model or split, or the scores cannot
             be compared; names what differs.
     """
+    check_model(model)
     results = results_of(names)
     for result in results:
-        _check_has(result, model, split)
+        check_has(result, model, split)
         check_comparable(results[0], result, split)
     found = groups([*results, *read_results(_all())], model)
     chosen = [_member(result, found) for result in results]
@@ -153,7 +154,8 @@ def _parameters(setting: Setting) -> int:
     return int(setting.result.about["models"][setting.model]["parameters"])
 
 
-def _check_has(result: Result, model: str, split: str) -> None:
+def check_has(result: Result, model: str, split: str) -> None:
+    """Raise where an experiment has no scores of this model on this split."""
     known = result.about["models"]
     if model not in known:
         raise BukvaError(f"{result.revision.name}: has no model {model}; use {' or '.join(known)}.")
@@ -164,7 +166,7 @@ def _check_has(result: Result, model: str, split: str) -> None:
 
 
 def check_comparable(a: Result, b: Result, split: str) -> None:
-    """Raise where two scores do not measure the same."""
+    """Raise where two scores do not measure the same; the sentence says what differs."""
     for part in COMPARABLE:
         ours, theirs = a.about[part], b.about[part]
         if part == "text":

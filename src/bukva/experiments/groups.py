@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bukva.base.errors import BukvaError
 from bukva.base.files import read_json
 from bukva.experiments.lock import LOCK, Entries, digest, parse_lock, sources, upstream
 from bukva.experiments.results import Result
@@ -49,6 +50,12 @@ class Group:
     def scores(self, split: str) -> list[float]:
         """(k,) bits per character."""
         return [member.result.metrics[self.model][split]["bits_per_char"] for member in self.members]
+
+
+def check_model(model: str) -> None:
+    """Raise where no stage trains a model of this name."""
+    if model not in trained_models():
+        raise BukvaError(f"There is no model {model}; use {' or '.join(trained_models())}.")
 
 
 def groups(results: Iterable[Result], model: str) -> list[Group]:

@@ -11,9 +11,9 @@ from typing import Any
 
 from bukva.base.errors import BukvaError
 from bukva.experiments import noise
-from bukva.experiments.comparison import Comparison, Setting, changed_params, check_comparable, compare_two
+from bukva.experiments.comparison import Comparison, Setting, changed_params, check_comparable, check_has, compare_two
 from bukva.experiments.cost import cost_of
-from bukva.experiments.groups import Group, groups
+from bukva.experiments.groups import Group, check_model, groups
 from bukva.experiments.results import Result, read_results
 from bukva.experiments.revisions import experiments, resolve
 from bukva.experiments.states import states
@@ -77,6 +77,7 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     Raises:
         BukvaError: the baseline is unknown or has no complete result.
     """
+    check_model(model)
     base = resolve([baseline])[0]
     results = read_results(dict.fromkeys([base, *experiments()]))
     reference = results[0]
@@ -84,6 +85,7 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
         raise BukvaError(
             f"{baseline}: {_problem(reference)}, so there is no baseline; run `dvc repro` and commit dvc.lock."
         )
+    check_has(reference, model, SPLIT)
     found = groups(results, model)
     floor = noise.floor(found[0].family, SPLIT, found)
     first, *others = ((_setting(group), group) for group in found)

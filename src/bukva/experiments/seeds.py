@@ -8,7 +8,7 @@ from itertools import count
 from bukva.base.errors import BukvaError
 from bukva.base.files import project_root
 from bukva.experiments.git import git, read_blobs
-from bukva.experiments.groups import COMPARABLE, seed_name, seed_of, training_key
+from bukva.experiments.groups import COMPARABLE, check_model, seed_name, seed_of, training_key
 from bukva.experiments.lock import LOCK, PARAMS, Entries, flatten, sources, upstream
 from bukva.experiments.present import present
 from bukva.experiments.results import STAGE, Result, parse_params, read_results
@@ -32,6 +32,7 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     """
     if n < LEAST:
         raise BukvaError(f"N={n}: one seed tells nothing about seeds; use {LEAST} or more.")
+    check_model(model)
     now = present()
     _check_ready(model, now)
     known = _finished(model, now) | _unfinished(model, now)
