@@ -2,9 +2,10 @@
 
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bukva.tracking.experiment import Experiment
+if TYPE_CHECKING:  # it costs 0.2 s, and bukva compare reads journals
+    from bukva.tracking.experiment import Experiment
 
 Record = dict[str, Any]
 
@@ -31,7 +32,7 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def experiment_fields(experiment: Experiment) -> Record:
+def experiment_fields(experiment: "Experiment") -> Record:
     """What a start record and adopted.json contain about an experiment."""
     return {
         "experiment": experiment.name,
