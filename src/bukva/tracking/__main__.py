@@ -19,9 +19,9 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 
 
 @app.command("sync")
-def sync_command(experiment: Annotated[str, typer.Option(help="only this one")] = "*") -> None:
-    """Bring MLflow up to date with all journals."""
-    journals = read_journals(experiment)
+def sync_command(experiment: Annotated[list[str] | None, typer.Option(help="only these")] = None) -> None:
+    """Bring MLflow up to date with all journals and notes."""
+    journals = [journal for name in experiment or ["*"] for journal in read_journals(name)]
     with _errors_in_one_line():
         troubles = View(open_store()).update(journals)
     for sentence in troubles:

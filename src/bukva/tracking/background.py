@@ -1,8 +1,10 @@
 """Processes that fill MLflow for a stage, which never imports mlflow."""
 
+import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from bukva.base.files import project_root
@@ -36,10 +38,27 @@ def start(*arguments: str) -> subprocess.Popen[bytes]:
         )
 
 
+def start_sync(experiments: Iterable[str]) -> None:
+    """Start to bring MLflow up to date with the journals and notes of these experiments, and do not wait.
+
+    Never raises: `make sync` completes what fails.
+    """
+    options = [f"--experiment={name}" for name in experiments]
+    if not options:
+        return
+    with contextlib.suppress(OSError):
+        _leave_running(start("sync", *options))
+
+
 def has_failed(process: subprocess.Popen[bytes], seconds: float) -> bool:
     """Whether the process ends with an error within that time; one that takes longer is left running."""
     try:
         return process.wait(seconds) != 0
     except subprocess.TimeoutExpired:
-        process.returncode = 0  # Python does not warn that it is still running when this object is collected
+        _leave_running(process)
         return False
+
+
+def _leave_running(process: subprocess.Popen[bytes]) -> None:
+    """Let Python not warn that a process is still running when this object is collected."""
+    process.returncode = 0

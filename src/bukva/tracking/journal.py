@@ -60,8 +60,8 @@ def journal(
 def close_killed_journals() -> None:
     """Close the journals of killed processes, and update MLflow: their followers may have been killed too."""
     with contextlib.suppress(OSError):
-        for experiment in {journal.start["experiment"] for journal in read_journals() if journal.close_if_killed()}:
-            background.start("sync", "--experiment", experiment)
+        killed = [journal for journal in read_journals() if journal.close_if_killed()]
+        background.start_sync({journal.start["experiment"] for journal in killed})
 
 
 def _status_after(error: BaseException) -> tuple[str, str]:
