@@ -25,6 +25,7 @@ from bukva.tracking import background
 from bukva.tracking.__main__ import app
 from bukva.tracking.background import LOG, LOG_BYTES
 from bukva.tracking.journal import journal
+from bukva.tracking.notes import add_section
 from bukva.tracking.reading import read_journals
 from bukva.tracking.store import connect
 from bukva.tracking.writing import Log
@@ -286,6 +287,31 @@ def test_calls_whose_answers_were_lost_double_nothing(proxy: Proxy, params: Para
     wait_until(lambda: not followers())
     sync()
     assert is_all_there()
+
+
+def test_notes_arrive_once_from_a_process_beside_also_after_errors(proxy: Proxy, trial: Path, params: Params) -> None:
+    with quick_training(params):
+        pass
+    (kept,) = read_journals()
+    name, store = kept.start["experiment"], connect()
+
+    def description() -> str:
+        (run,) = [run for run in store.runs(kept.key) if run.info.run_name == name]
+        return run.data.tags["mlflow.note.content"]
+
+    assert add_section(name, "against a", "no verdict")
+    proxy.refuses = True
+    background.start_sync([name])
+    wait_until((trial / LOG).read_text)
+    proxy.refuses, proxy.loses = False, True
+    proxy.lost.clear()
+    background.start_sync([name])
+    wait_until(lambda: "log-batch" in proxy.lost)
+    proxy.loses = False
+    assert add_section(name, "against a", "a is better")
+    background.start_sync(["another", name])
+    wait_until(lambda: "a is better" in description())
+    assert (description().count("### against a"), "no verdict" in description()) == (1, False)
 
 
 def test_a_server_that_goes_away_is_completed_later_and_so_is_another_store(

@@ -12,6 +12,8 @@ A journal is a folder for one execution of a stage:
         adopted.json     the experiment that it belongs to now, if another one continued it (continuing.py)
         artifacts/       hard links to what the stage wrote
 
+Beside the journals of an experiment, notes.json has what was said about it later: tags and sections (notes.py).
+
 Artifacts are links because a queued experiment runs in a folder that DVC deletes; links are safe because bukva
 replaces files and never writes into them. Every record has a time `at`, in milliseconds since 1970: only journals
 contain times, DVC's outputs contain none.

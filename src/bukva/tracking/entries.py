@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from bukva.base.files import read_json
 from bukva.base.units import bits
+from bukva.tracking.description import with_sections
 from bukva.tracking.experiment import flatten
+from bukva.tracking.notes import Notes
 from bukva.tracking.reading import Journal
 from bukva.tracking.records import Record
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Metric, Param, RunTag
 
 SCORES = "metrics.json"  # of stage evaluate; the experiment's own run shows them too
+DESCRIPTION = "mlflow.note.content"
+SECTIONS = "bukva.sections"  # what the store got last of the sections of a description
 NATS, BITS = "nats_per_char", "bits_per_char"
 VERSION = "2"  # of what is made of a record; a run that an older bukva filled is filled again
 
@@ -28,7 +32,7 @@ def experiment_tags(start: Record) -> dict[str, str]:
     return {
         **_common_tags(start),
         "mlflow.source.name": "dvc.yaml",
-        "mlflow.note.content": f"Started from commit {commit}. To return to it: `{restore}`" if commit else "",
+        DESCRIPTION: f"Started from commit {commit}. To return to it: `{restore}`" if commit else "",
     }
 
 
@@ -48,9 +52,7 @@ def stage_tags(start: Record, parent: str, color: int) -> dict[str, str]:
 
 def tags_that_move(start: Record, parent: str) -> list["RunTag"]:
     """The tags that change when a stage's run moves to another experiment."""
-    from mlflow.entities import RunTag
-
-    return [RunTag(name, text) for name, text in ({**_common_tags(start), "mlflow.parentRunId": parent}).items()]
+    return run_tags({**_common_tags(start), "mlflow.parentRunId": parent})
 
 
 def all_params(records: Iterable[Record]) -> list["Param"]:
@@ -97,13 +99,29 @@ def artifacts(records: Iterable[Record]) -> list[str]:
 
 def texts(records: Iterable[Record], offset: int) -> list["RunTag"]:
     """The tags among the records, why the stage ended, and how far its journal was read."""
-    from mlflow.entities import RunTag
-
     tags = {name: text for record in _only("tags", records) for name, text in record["values"].items()}
     for end in _only("end", records):
         if end["note"]:
-            tags["mlflow.note.content"] = end["note"]
+            tags[DESCRIPTION] = end["note"]
     tags |= {"bukva.synced": str(offset), "bukva.version": VERSION}
+    return run_tags(tags)
+
+
+def missing_notes(notes: Notes, tags: Mapping[str, str]) -> dict[str, str]:
+    """The tags that a whole experiment's run with these tags lacks to show its notes.
+
+    Raises:
+        ValueError: somebody changed the tag SECTIONS.
+    """
+    text, received = with_sections(tags.get(DESCRIPTION, ""), notes.sections, json.loads(tags.get(SECTIONS, "{}")))
+    described = {DESCRIPTION: text, SECTIONS: json.dumps(received)} if notes.sections else {}
+    return {name: text for name, text in {**notes.tags, **described}.items() if tags.get(name) != text}
+
+
+def run_tags(tags: Mapping[str, str]) -> list["RunTag"]:
+    """MLflow's objects for these tags."""
+    from mlflow.entities import RunTag
+
     return [RunTag(name, text) for name, text in tags.items()]
 
 

@@ -5,13 +5,15 @@ value as another, and an artifact replaces the one of its name. A tag of each ru
 store has, so a journal that is complete there is not even read.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bukva.tracking import entries
 from bukva.tracking.address import explain
+from bukva.tracking.notes import Notes, read_notes
 from bukva.tracking.reading import Journal, read_journals
 from bukva.tracking.store import Store, connect, lock, only_once
 
@@ -40,6 +42,7 @@ class Shown:
     ended_at: int | None
     deleted: bool
     synced: int  # bytes of the journal
+    tags: dict[str, str]
 
     @classmethod
     def of(cls, run: "Run") -> "Shown":
@@ -54,6 +57,7 @@ class Shown:
             ended_at=info.end_time if info.status != "RUNNING" else None,  # MLflow keeps a former end
             deleted=info.lifecycle_stage == "deleted",
             synced=entries.synced_bytes(tags),
+            tags=dict(tags),
         )
 
 
@@ -66,11 +70,14 @@ class View:
         self._remember(store.runs())
 
     def update(self, journals: list[Journal]) -> list[str]:
-        """Bring the store up to date; return a sentence for each journal that could not be shown."""
-        troubles = [trouble for journal in filter(self._is_news, journals) for trouble in self._try_to_push(journal)]
-        for key in {journal.key for journal in journals}:
+        """Bring the store up to date; return a sentence for each journal, or notes, that could not be shown."""
+        troubles = [
+            _trouble_with(journal.folder, partial(self._push, journal)) for journal in filter(self._is_news, journals)
+        ]
+        for folder, key in {(journal.folder.parent, journal.key) for journal in journals}:
             self._end_experiment(key)
-        return troubles
+            troubles.append(_trouble_with(folder, partial(self._annotate, folder, key)))
+        return list(filter(None, troubles))
 
     def _is_news(self, journal: Journal) -> bool:
         if journal.id not in self._shown:
@@ -83,20 +90,6 @@ class View:
     def _is_deleted(self, identity: str) -> bool:
         """Whether somebody deleted the run in MLflow; then it is not created again."""
         return identity in self._shown and self._shown[identity].deleted
-
-    def _try_to_push(self, journal: Journal) -> list[str]:
-        """Push a journal; an invalid one must not stop the others, an error of the store must."""
-        from mlflow.exceptions import MlflowException
-
-        try:
-            self._push(journal)
-        except (KeyError, ValueError) as error:
-            return [f"{journal.folder}: {explain(error)}"]
-        except MlflowException as error:
-            if error.error_code != "INVALID_PARAMETER_VALUE":
-                raise
-            return [f"{journal.folder}: {explain(error)}"]
-        return []
 
     def _push(self, journal: Journal) -> None:
         status, ended_at = journal.status()  # before reading: behind an end there is nothing more to read
@@ -157,6 +150,19 @@ class View:
                 self._remember(self._store.runs(key))  # another process may have added stages
                 self._set_status(self._shown[key], *self._status_of(key))
 
+    def _annotate(self, folder: Path, key: str) -> None:
+        notes = read_notes(folder, key)
+        if self._missing_notes(notes, key):
+            with lock():
+                self._remember(self._store.runs(key))  # another process or a person may have changed its description
+                if tags := self._missing_notes(notes, key):
+                    self._client.log_batch(self._shown[key].run_id, tags=entries.run_tags(tags))
+                    self._shown[key].tags |= tags
+
+    def _missing_notes(self, notes: Notes, key: str) -> dict[str, str]:
+        whole = self._shown.get(key)
+        return entries.missing_notes(notes, whole.tags) if whole and not whole.deleted else {}
+
     def _status_of(self, key: str) -> tuple[str, int | None]:
         """A whole experiment is running while one of its stages is; else it ended as its last stage did."""
         stages = [shown for shown in self._shown.values() if shown.key == key and shown.journal]
@@ -175,3 +181,18 @@ class View:
     def _remember(self, runs: Iterable["Run"]) -> None:
         for shown in map(Shown.of, runs):
             self._shown[shown.journal or shown.key] = shown
+
+
+def _trouble_with(folder: Path, send: Callable[[], None]) -> str:
+    """Send what a folder has; a sentence if that is invalid, which must not stop the others; a store's error must."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        send()
+    except (KeyError, ValueError) as error:
+        return f"{folder}: {explain(error)}"
+    except MlflowException as error:
+        if error.error_code != "INVALID_PARAMETER_VALUE":
+            raise
+        return f"{folder}: {explain(error)}"
+    return ""
