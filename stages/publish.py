@@ -10,7 +10,7 @@ def main() -> None:
     """Bring MLflow up to date with this experiment; what is missing there is reported, and never an error."""
     params = read_params()
     forget(params)
-    publish(params)
+    publish(params, {})
 
 
 if __name__ == "__main__":

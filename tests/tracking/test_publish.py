@@ -9,6 +9,7 @@ import pytest
 
 from bukva.base.files import write_text
 from bukva.config.schema import Params
+from bukva.tracking.notes import read_notes
 from bukva.tracking.publish import publish
 from bukva.tracking.reading import Journal, read_journals
 from bukva.tracking.writing import Log
@@ -49,7 +50,7 @@ def write_gpt(weights: str = "weights") -> dict[str, Any]:
 
 def test_the_journal_of_a_restored_training_is_written_from_its_files(alone: Path, params: Params) -> None:
     lock(train_gpt=write_gpt())
-    publish(params)
+    publish(params, {})
     (journal,) = journals("train-gpt")
     assert journal.start["restored"]
     assert journal.status()[0] == "FINISHED"
@@ -59,7 +60,7 @@ def test_the_journal_of_a_restored_training_is_written_from_its_files(alone: Pat
 
 def test_its_curve_becomes_points_with_the_best_so_far(alone: Path, params: Params) -> None:
     lock(train_gpt=write_gpt())
-    publish(params)
+    publish(params, {})
     (journal,) = journals("train-gpt")
     points = {record["step"]: record["values"] for record in journal.read()[0] if record["record"] == "metrics"}
     assert sorted(points) == [100, 200, 300, 400]
@@ -72,7 +73,7 @@ def test_texts_and_ids_are_not_artifacts(alone: Path, params: Params) -> None:
     for path in ("data/clean/work.txt", "data/tokens/vocab.json", "reports/corpus.json"):
         write_text(Path(path), "{}")
     lock(clean=entry("data/clean", "reports/corpus.json"), tokenize=entry("data/tokens"))
-    publish(params)
+    publish(params, {})
     kept = {
         found.start["stage"]: [file.name for file in found.folder.rglob("artifacts/*")] for found in read_journals()
     }
@@ -81,8 +82,8 @@ def test_texts_and_ids_are_not_artifacts(alone: Path, params: Params) -> None:
 
 def test_publishing_twice_writes_each_journal_once(alone: Path, params: Params) -> None:
     lock(train_gpt=write_gpt(), clean=entry("data/clean"))
-    publish(params)
-    publish(params)
+    publish(params, {})
+    publish(params, {})
     assert [len(journals(stage)) for stage in ("train-gpt", "clean")] == [1, 1]
 
 
@@ -93,7 +94,7 @@ def test_a_stage_that_ran_gets_no_second_journal(alone: Path, params: Params) ->
         log.artifact(Path(out["path"]))
     log.end("FINISHED")
     lock(train_gpt=present)
-    publish(params)
+    publish(params, {})
     assert len(journals("train-gpt")) == 1
 
 
@@ -103,14 +104,14 @@ def test_a_stage_that_ran_and_whose_former_files_were_restored_gets_one(alone: P
     log.artifact(Path("data/models/train_gpt"))
     log.end("FINISHED")
     lock(train_gpt=write_gpt("of the code as it was"))
-    publish(params)
+    publish(params, {})
     assert [journal.start["restored"] for journal in journals("train-gpt")] == [False, True]
 
 
 def test_a_stage_that_was_killed_and_then_restored_gets_one(alone: Path, params: Params) -> None:
     Log("train-gpt", params).end("KILLED")
     lock(train_gpt=write_gpt())
-    publish(params)
+    publish(params, {})
     assert [journal.status()[0] for journal in journals("train-gpt")] == ["KILLED", "FINISHED"]
 
 
@@ -118,8 +119,21 @@ def test_a_stage_that_did_not_change_since_the_baseline_gets_none(alone: Path, p
     lock(clean=entry("data/clean"), train_gpt=entry("data/models/train_gpt"))
     commit()
     lock(clean=entry("data/clean"), train_gpt=write_gpt())
-    publish(params)
+    publish(params, {})
     assert [found.start["stage"] for found in read_journals()] == ["train-gpt"]
+
+
+def test_tags_are_for_this_experiment_and_not_for_a_later_one_of_its_name(
+    alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DVC_EXP_NAME", "wide")
+    other = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})})
+    lock(train_gpt=write_gpt())
+    for parameters, group in ((params, "a"), (other, "b"), (params, "c")):
+        publish(parameters, {"group": group})
+    first, second = read_journals()
+    assert read_notes(first.folder.parent, first.key).tags == {"group": "c"}
+    assert read_notes(second.folder.parent, second.key).tags == {"group": "b"}
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "stages: 3"])
@@ -127,12 +141,12 @@ def test_a_broken_lock_file_does_not_fail_an_experiment(
     alone: Path, params: Params, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_text(Path("dvc.lock"), text)
-    publish(params)
+    publish(params, {})
     assert capsys.readouterr().out.startswith("MLflow ")
 
 
 def test_a_missing_lock_file_does_not_fail_an_experiment(
     alone: Path, params: Params, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    publish(params)
+    publish(params, {})
     assert "dvc.lock" in capsys.readouterr().out

@@ -8,6 +8,7 @@ import csv
 import filecmp
 import math
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bukva.pipeline.stages import recorded_stages, trained_models
 from bukva.tracking import background
 from bukva.tracking.address import explain
 from bukva.tracking.experiment import Experiment, baseline, git, this_experiment
+from bukva.tracking.notes import annotate
 from bukva.tracking.reading import Journal, read_journals
 from bukva.tracking.writing import Log
 
@@ -24,8 +26,10 @@ SHOWN = ("reports/", "data/models/")  # the outputs that are of use in MLflow; t
 SYNC_SECONDS = 60
 
 
-def publish(params: Params) -> None:
+def publish(params: Params, tags: Mapping[str, str]) -> None:
     """Write the missing journals of this experiment, fill MLflow, and print the result in one sentence.
+
+    The run of the whole experiment gets these tags.
 
     Never raises: an error of the tracker must not fail an experiment whose results are complete.
     """
@@ -34,6 +38,7 @@ def publish(params: Params) -> None:
         missing = _without_journal(experiment)
         for stage, entry in missing.items():
             _write_journal(stage, entry, params)
+        annotate(experiment.name, tags, experiment.key)
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
         print(_fill(experiment) + restored)
     except Exception as error:  # dvc.lock and journals may contain anything
