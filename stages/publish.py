@@ -2,6 +2,7 @@
 
 from bukva.config.load import read_params
 from bukva.durability.cleanup import forget
+from bukva.experiments.groups import seed_group_tags
 from bukva.stage import cli
 from bukva.tracking.publish import publish
 
@@ -10,7 +11,7 @@ def main() -> None:
     """Bring MLflow up to date with this experiment; what is missing there is reported, and never an error."""
     params = read_params()
     forget(params)
-    publish(params, {})
+    publish(params, seed_group_tags("gpt"))
 
 
 if __name__ == "__main__":

@@ -121,11 +121,15 @@ def compare(
     from bukva.experiments import looks
     from bukva.experiments.comparison import compare as compared
     from bukva.report import comparison as show
+    from bukva.tracking.background import start_sync
+    from bukva.tracking.notes import add_section
 
     if len(names) < 2:
         raise BukvaError("compare: one name; use two or more: python -m bukva compare A B")
     comparisons = compared(names, model, split)
     show.print_comparisons(comparisons, as_json=json)
+    noted = [each.b.name for each in comparisons if add_section(each.b.name, show.title(each), show.markdown(each))]
+    start_sync(noted)
     if split == "test":
         n = looks.count_look(comparisons[0].a.result.about["text"]["test"])
         print(f"Looks at scores on this test text so far: {n}", file=sys.stderr)

@@ -75,11 +75,16 @@ def rows(comparison: Comparison) -> list[tuple[str, str, str]]:
     return [(name, ours, theirs) for name, ours, theirs in found]
 
 
+def title(comparison: Comparison) -> str:
+    """Which comparison this is, for a page that has several."""
+    return f"{comparison.b.name} against {comparison.a.name} on {comparison.split}"
+
+
 def markdown(comparison: Comparison) -> str:
-    """The same for the description of a run in MLflow."""
+    """The same for the description of a run in MLflow, which shows the first lines only until it is opened."""
     head = ("", f"A: {comparison.a.name}", f"B: {comparison.b.name}")
     lines = [f"| {' | '.join(_escaped(cell) for cell in row)} |" for row in (head, *rows(comparison))]
-    return "\n".join([lines[0], "|---|---|---|", *lines[1:]]) + "\n\n" + "\n\n".join(sentences(comparison))
+    return "\n\n".join([*sentences(comparison), "\n".join([lines[0], "|---|---|---|", *lines[1:]])])
 
 
 def to_json(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
