@@ -116,6 +116,11 @@ def test_one_setting_is_not_chosen_of_anything(known):
     assert leaderboard("HEAD", "gpt").choice is None
 
 
+def test_a_sweep_without_a_setting_that_beats_the_baseline_has_no_winner(known):
+    sweep(known, [0.3, 0.2, 0.1])
+    assert leaderboard("HEAD", "gpt").choice is None
+
+
 def test_scores_of_another_text_are_listed_with_the_reason_and_not_compared(known):
     known("HEAD")
     known("b", {"model.n_head": 1}, about={"text": {"val": "9" * 64, "test": "2" * 64}})

@@ -123,11 +123,13 @@ def _row_of_baseline(setting: Setting, group: Group) -> Row:
 
 
 def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Choice | None:
-    """The best of the settings that were compared; None if there are fewer than two."""
+    """The best of the settings that were compared; None if there are fewer than two, or none beats the baseline."""
     compared = [row for row in rows if row.comparison]
     if len(compared) < 2:
         return None
     best = min(compared, key=lambda row: _mean(row.setting))
+    if _mean(best.setting) >= _mean(baseline):
+        return None
     others = {seed for row in compared if row is not best for seed in row.setting.seeds}
     fresh = [member for member in best.setting.members if member.seed not in others]
     on_fresh = None
