@@ -23,6 +23,10 @@ LISTS = [
     *[["\n"], ["а", "б"], ["а"] * 20, ["а" * 5000], ["\0"], ["\U0001f600"], ["`|#\r\n"]],
     *[[], [""], [None], [1], ["а", []], "а", ["\ud800"], [["а"]]],
 ]
+ORDERS = [
+    *[[3], [8], [3, 8], [8, 3], [3, 4, 5, 6, 7, 8], [3, 3], [2], [9], [], [3.0], ["3"], [True], [[3]], [None]],
+    *[[10**30], 3, "3", {"3": 3}, list(range(3, 9)) * 1000],
+]
 PATHS = [
     *["book.txt", ".", "./book.txt", "nowhere", "dvc.yaml", "book.txt/", "ё/ж.txt", "a" * 200, "a\0b", "empty.txt"],
     *["", "\ud800", 8, ["book.txt"], "latin.txt", "\n", "-"],
@@ -69,6 +73,7 @@ KINDS = [
     }),
     (TEXTS, {"evaluate": ["attention_sentence"]}),
     (LISTS, {"sample": ["prompts"]}),
+    (ORDERS, {"evaluate": ["ngram_orders"]}),
     (PATHS, {"download": ["path"]}),
     (ADDRESSES, {"download": ["url"]}),
     (DIGESTS, {"download": ["sha256"]}),
@@ -163,7 +168,11 @@ EVALUATE_COMBINATIONS = [
      "evaluate.attention_sentence": "\n"},
     {"model.block_size": 2, "evaluate.short_context": 1, "evaluate.context_chars": 2,
      "evaluate.attention_sentence": " "},
-    {"model.block_size": 3, "evaluate.short_context": 3},
+    {"model.block_size": 3, "evaluate.short_context": 3, "evaluate.ngram_orders": [8, 3]},
+    {"split.train": 0.01, "split.val": 0.49, "split.test": 0.5, "evaluate.ngram_orders": [3, 4, 5, 6, 7, 8]},
+    {"model.n_layer": 1, "evaluate.ngram_orders": [3]},
+    {"model.n_layer": 1, "evaluate.ngram_orders": [8]},
+    {"model.n_layer": 1, "evaluate.ngram_orders": [3, 8]},
     {"evaluate.attention_sentence": "б" * 16},
 ]  # fmt: skip
 # What failed once, and how.

@@ -18,6 +18,7 @@ def test_the_first_run_runs_every_stage(template):
         "split.json",
         "samples.md",
         "losses.png",
+        "comparison.png",
         "curves/train_gpt.csv",
     ):
         assert (template.folder / "reports" / name).stat().st_size, name

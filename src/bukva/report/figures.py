@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
@@ -14,7 +15,7 @@ from bukva.report.rows import Kind, Row
 from bukva.report.style import GPT_COLOUR, PALETTE, canvas, level, plain, save
 from bukva.scoring.characters import CharNats
 from bukva.statistics.text import over_text
-from bukva.statistics.units import Units
+from bukva.statistics.units import N_SEGMENTS, Units
 
 COLOURS: dict[Kind, str] = {"counted": "0.45", "compressor": "#8a6d3b", "learned": GPT_COLOUR, "mixture": "#7b4fa3"}
 MEANINGS: dict[Kind, str] = {
@@ -72,19 +73,19 @@ def comparison(
     Args:
         rows: all of them; the last split of each is drawn.
         nats: model or baseline -> split -> (N,) nats of characters.
-        chars: (n_works,) scored characters of each work of that split.
+        chars: (n_works,) scored characters of each work of that split; a very short text has no intervals.
         path: the PNG.
     """
     split = next(reversed(rows[0].bits))
-    units = Units.of(chars)
+    units = Units.of(chars) if np.sum(chars) >= N_SEGMENTS else None
     drawn = sorted((row for row in rows if split in row.bits), key=lambda row: -row.bits[split])
     figure = canvas(height=1.3 + ROW_HEIGHT * len(drawn))
     axes = figure.add_subplot()
-    title = f"Scores on {split}, with 95 % intervals over {len(units)} {units.kind} (left is better)"
-    plain(axes, title, "bits per character", "")
+    intervals = f", with 95 % intervals over {len(units)} {units.kind}" if units else ""
+    plain(axes, f"Scores on {split}{intervals} (left is better)", "bits per character", "")
     for y, row in enumerate(drawn):
         value, colour = row.bits[split], COLOURS[row.kind]
-        if row.key in nats:
+        if units and row.key in nats:
             low, high = over_text(units.sums(nats[row.key][split]), units).interval
             axes.plot([low, high], [y, y], color=colour, lw=2, alpha=0.6)
         axes.plot(value, y, "o", color=colour)

@@ -8,7 +8,7 @@ from bukva.pipeline.stages import trained_models
 from bukva.report.rows import rows_of
 from bukva.scoring.characters import CharScores
 from bukva.statistics.settings import Side, compare_settings
-from bukva.statistics.units import Units
+from bukva.statistics.units import N_SEGMENTS, Units
 from bukva.statistics.wording import text_line
 
 
@@ -34,8 +34,13 @@ def table(metrics: dict[str, Any]) -> Table:
 
 
 def against_counting(metrics: dict[str, Any], scores: CharScores) -> list[str]:
-    """Whether the GPT is better than the best n-grams, and whether half of each is better than the GPT alone."""
+    """Whether the GPT is better than the best n-grams, and whether half of each is better than the GPT alone.
+
+    Nothing about a text that is too short for an interval.
+    """
     split = list(metrics["gpt"])[-1]
+    if scores.chars[split].sum() < N_SEGMENTS:
+        return []
     models = trained_models()
     labels = {row.key: row.label for row in rows_of(metrics, models)} | {"gpt": models["gpt"].label}
     _, best = metrics["mixture"]["of"]
