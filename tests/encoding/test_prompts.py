@@ -21,7 +21,7 @@ def sample(*prompts, unknown="error"):
 
 
 def evaluate(sentence):
-    sizes = {"short_context": 1, "context_chars": 1, "attention_windows": 1, "leak_steps": 1}
+    sizes = {"short_context": 1, "context_chars": 1, "attention_windows": 1, "leak_steps": 1, "ngram_orders": [3]}
     return Evaluate(attention_sentence=sentence, **sizes)
 
 
