@@ -65,6 +65,7 @@ def test_an_experiment_stands_for_all_seeds_of_its_setting(known):
     ]
     assert found.verdict.difference == pytest.approx(np.mean(scores[1][:3]) - np.mean(scores[0]), rel=1e-6)
     assert found.changed == {"model.n_head": (4, 8)}
+    assert "Seeds are paired, so both lines are about those that both sides have: 0, 1, 2." in sentences(found)
 
 
 def test_swapping_the_sides_mirrors_the_verdict(known):

@@ -121,7 +121,7 @@ def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
     )
     changed = changed_params(a.result, b.result, a.model)
     code = _changed_code(a.result, b.result, a.model)
-    return Comparison(a, b, split, verdict, changed, code, _authors(a, b, split), list(_remarks(a, b, numerics)))
+    return Comparison(a, b, split, verdict, changed, code, _authors(a, b, split), _remarks(a, b, verdict, numerics))
 
 
 def _all() -> list[Revision]:
@@ -226,7 +226,10 @@ def _authors(a: Setting, b: Setting, split: str) -> Authors | None:
     return by_author(sums[0], sums[1], works, names) if (sums[0] != sums[1]).any() else None
 
 
-def _remarks(a: Setting, b: Setting, numerics: set[str]) -> list[str]:
+def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, numerics: set[str]) -> list[str]:
+    if verdict.method == "paired" and min(len(a.seeds), len(b.seeds)) < max(len(a.seeds), len(b.seeds)):
+        seeds = ", ".join(map(str, verdict.seeds_a))
+        return [f"Seeds are paired, so both lines are about those that both sides have: {seeds}."]
     if len(numerics) > 1:
         return ["Trained with different arithmetic (versions, processor, threads or precision): seeds are not paired."]
     if _parameters(a) != _parameters(b):
