@@ -2,7 +2,8 @@
 
 import json
 
-from bukva.experiments.lock import Entry, flatten
+from bukva.base.dotted import flatten
+from bukva.experiments.lock import Entry
 from bukva.experiments.results import Result
 from bukva.experiments.revisions import Revision
 

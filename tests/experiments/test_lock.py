@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from imports import ROOT
 from ruamel.yaml import YAML
 
+from bukva.base.dotted import flatten
 from bukva.experiments import lock
-from bukva.experiments.lock import Entry, flatten, maker_of, parse_lock, sources, upstream
+from bukva.experiments.lock import Entry, maker_of, parse_lock, sources, upstream
 from bukva.pipeline.lock import recorded
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=11)

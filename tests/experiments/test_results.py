@@ -7,10 +7,11 @@ import sys
 import pytest
 from imports import ROOT
 
+from bukva.base.dotted import flatten
 from bukva.base.errors import BukvaError
 from bukva.experiments.cache import _config
 from bukva.experiments.commands import rerun
-from bukva.experiments.lock import flatten, parse_lock, sources
+from bukva.experiments.lock import parse_lock, sources
 from bukva.experiments.present import present
 from bukva.experiments.results import read_results, results_of
 from bukva.experiments.revisions import resolve

@@ -24,6 +24,7 @@ STAGES = ["download", "clean", "tokenize", "split", "train-bigram", "train-gpt",
 NOT_DEPS = {
     "bukva": "holds a docstring",
     "bukva.base.errors": "a stage that raises has no outputs",
+    "bukva.base.dotted": "names of parameters in MLflow",
     "bukva.base.progress": "shows progress in the terminal",
     "bukva.base.redact": "removes secrets from messages and logs",
     "bukva.base.threads": "how idle threads wait",

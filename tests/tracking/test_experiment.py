@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bukva.base.dotted import flatten
 from bukva.config.schema import Params
-from bukva.tracking.experiment import Experiment, flatten, git, this_experiment
+from bukva.tracking.experiment import Experiment, git, this_experiment
 
 
 def commit(project: Path) -> str:

@@ -5,9 +5,10 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from bukva.base.dotted import flatten
 from bukva.base.files import project_root
 from bukva.config.load import read_yaml
-from bukva.experiments.lock import PARAMS, flatten
+from bukva.experiments.lock import PARAMS
 
 PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_./][\w./-]*", re.IGNORECASE)  # text that needs no quotes
 

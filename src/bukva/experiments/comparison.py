@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from bukva.base.dotted import flatten
 from bukva.base.errors import BukvaError
 from bukva.experiments import noise
 from bukva.experiments.cost import Cost, cost_of
 from bukva.experiments.groups import COMPARABLE, Group, Member, check_model, groups, seed_name
-from bukva.experiments.lock import flatten, sources, upstream
+from bukva.experiments.lock import sources, upstream
 from bukva.experiments.results import STAGE, Result, read_results, results_of
 from bukva.experiments.revisions import Revision, experiments, head
 from bukva.pipeline.stages import trained_models

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from bukva.base.dotted import flatten
 from bukva.experiments.groups import Group, Member
-from bukva.experiments.lock import flatten
 from bukva.pipeline.stages import stages, trained_models
 from bukva.tracking.reading import Journal, read_journals
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from bukva.base.dotted import flatten
+
 LOCK = "dvc.lock"
 PARAMS = "params.yaml"
 
@@ -58,14 +60,6 @@ def parse_yaml(text: str) -> Any:
         return yaml.load(text, _loader())
     except yaml.YAMLError as error:
         raise ValueError(f"not YAML: {error}") from None
-
-
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted names: {"model": {"n_head": 4}} to {"model.n_head": 4}."""
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
 
 
 def upstream(stage: str, entries: Entries) -> list[str]:

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from bukva.base.dotted import flatten
 from bukva.base.errors import BukvaError
 from bukva.base.files import project_root
 from bukva.config.load import read_yaml
 from bukva.experiments.digests import md5_of
-from bukva.experiments.lock import PARAMS, Entries, Entry, flatten, maker_of, parse_yaml, sources, upstream
+from bukva.experiments.lock import PARAMS, Entries, Entry, maker_of, parse_yaml, sources, upstream
 
 PIPELINE = "dvc.yaml"
 

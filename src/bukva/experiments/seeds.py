@@ -5,11 +5,12 @@ import sys
 from collections.abc import Iterator
 from itertools import count
 
+from bukva.base.dotted import flatten
 from bukva.base.errors import BukvaError
 from bukva.base.files import project_root
 from bukva.experiments.git import git, read_blobs
 from bukva.experiments.groups import COMPARABLE, check_model, seed_name, seed_of, training_key
-from bukva.experiments.lock import LOCK, PARAMS, Entries, flatten, sources, upstream
+from bukva.experiments.lock import LOCK, PARAMS, Entries, sources, upstream
 from bukva.experiments.present import present
 from bukva.experiments.results import STAGE, Result, parse_params, read_results
 from bukva.experiments.revisions import WORKSPACE, Revision, experiments, head

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from bukva.base.dotted import flatten
 from bukva.base.files import read_json
 from bukva.base.units import bits
 from bukva.tracking.description import with_sections
-from bukva.tracking.experiment import flatten
 from bukva.tracking.notes import Notes
 from bukva.tracking.reading import Journal
 from bukva.tracking.records import Record

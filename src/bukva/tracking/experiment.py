@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
+from bukva.base.dotted import flatten
 from bukva.base.files import project_root
 from bukva.base.redact import redact_url
 from bukva.config.schema import Params
@@ -58,14 +59,6 @@ def git(*arguments: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
-
-
-def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Turn nested dicts into one with dotted keys, as DVC shows them: {"model": {"n_head": 4}} to model.n_head."""
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
 
 
 def _repro_name(commit: str | None, params: Params) -> str:
