@@ -8,6 +8,7 @@ import sys
 import pytest
 from imports import ROOT
 
+pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def bukva(project):
