@@ -10,6 +10,7 @@ from imports import ROOT
 
 pytestmark = pytest.mark.slow
 
+
 @pytest.fixture
 def bukva(project):
     """A function that runs a command of bukva in a copy of the fake project."""
