@@ -102,8 +102,9 @@ def compare(names: Sequence[str], model: str, split: str) -> list[Comparison]:
     chosen = [_member(result, found) for result in results]
     together = len({group.key for group, _ in chosen}) == 1
     settings = [
-        Setting(name, model, (member,) if together else group.members, cost_of(group, model))
+        Setting(name, model, members, cost_of(members, model))
         for name, (group, member) in zip(names, chosen, strict=True)
+        for members in [(member,) if together else group.members]
     ]
     floor = noise.floor(found[0].family, split, found)
     compared = [compare_two(settings[0], other, split, floor) for other in settings[1:]]

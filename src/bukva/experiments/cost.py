@@ -1,18 +1,19 @@
 """What a training costs: parameters, characters that it saw, seconds on this machine."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from bukva.base.dotted import flatten
-from bukva.experiments.groups import Group, Member
+from bukva.experiments.groups import Member
 from bukva.pipeline.stages import stages, trained_models
 from bukva.tracking.reading import Journal, read_journals
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one training of a seed group.
+    """The cost of one training.
 
     parameters: of the model.
     chars_seen: in training.
@@ -24,10 +25,10 @@ class Cost:
     seconds: float | None
 
 
-def cost_of(group: Group, model: str) -> Cost:
-    """The cost of one training of a group."""
-    first = group.members[0].result
-    found = [seconds for member in group.members if (seconds := _seconds(member, model)) is not None]
+def cost_of(members: Sequence[Member], model: str) -> Cost:
+    """The cost of one of these trainings, which differ in the seed only."""
+    first, journals = members[0].result, _journals(trained_models()[model].stage)
+    found = [seconds for member in members if (seconds := _seconds(member, model, journals)) is not None]
     return Cost(
         parameters=int(first.about["models"][model]["parameters"]),
         chars_seen=first.trainings[model].chars_seen,
@@ -35,9 +36,9 @@ def cost_of(group: Group, model: str) -> Cost:
     )
 
 
-def _seconds(member: Member, model: str) -> float | None:
+def _seconds(member: Member, model: str, journals: Sequence[Journal]) -> float | None:
     """How long the training stage ran, by the newest journal of a run with these parameters."""
-    for journal in reversed(_journals(trained_models()[model].stage)):
+    for journal in reversed(journals):
         if _is_of(journal, member, model) and (seconds := _logged(journal)) is not None:
             return seconds
     return None

@@ -142,7 +142,7 @@ def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Choice | No
 
 
 def _setting(group: Group) -> Setting:
-    return Setting(group.members[0].names[0], group.model, group.members, cost_of(group, group.model))
+    return Setting(group.members[0].names[0], group.model, group.members, cost_of(group.members, group.model))
 
 
 def _names(group: Group) -> list[str]:
