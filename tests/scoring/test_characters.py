@@ -36,7 +36,6 @@ def test_what_is_written_is_read(folder):
     assert scores.models == ["gpt", "ngram_3"]
     np.testing.assert_array_equal(scores.nats("ngram_3", "test"), nats(7, 4))
     assert scores.nats("gpt", "val").dtype == np.float32
-    assert scores.bits_per_char("gpt", "val") == pytest.approx(nats(7).mean() / np.log(2), rel=1e-6)
 
 
 def test_the_same_scores_give_the_same_bytes(folder, tmp_path):

@@ -4,6 +4,7 @@ from typing import Any
 
 from rich.table import Table
 
+from bukva.baselines.compressors import ADAPTIVE
 from bukva.pipeline.stages import trained_models
 from bukva.report.rows import rows_of
 from bukva.scoring.characters import CharScores
@@ -18,7 +19,10 @@ def table(metrics: dict[str, Any]) -> Table:
     window = metrics["window"]
     result = Table(
         title="Bits per character (lower is better)",
-        caption=f"windows of {window['length']} characters, stride {window['stride']}; each work after its own text",
+        caption=(
+            f"windows of {window['length']} characters, stride {window['stride']}; each work after its own text\n"
+            f"{ADAPTIVE}"
+        ),
     )
     result.add_column("model")
     for split in splits:

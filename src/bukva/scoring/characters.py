@@ -86,11 +86,6 @@ class CharScores:
             raise BukvaError(f"{name}: has not one number per scored character; run `dvc repro -f evaluate`.")
         return nats
 
-    def bits_per_char(self, model: str, split: str) -> float:
-        """The score that metrics.json gives."""
-        nats = self.nats(model, split)
-        return float(nats.sum(dtype=np.float64)) / len(nats) / np.log(2)
-
 
 def files_of(folder: Path) -> dict[str, Path]:
     """The files of a folder by their names in it, for CharScores.read."""
