@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bukva.base.errors import BukvaError
 from bukva.base.ids import write_ids
-from bukva.base.text import alphabet, describe
+from bukva.base.text import describe
 from bukva.tokenizers import load_tokenizer, save_tokenizer
 from bukva.tokenizers.char import CharTokenizer
 
@@ -57,11 +57,6 @@ def test_the_order_of_texts_does_not_matter(texts, random):
     chars = CharTokenizer.train(texts).chars
     random.shuffle(texts)
     assert CharTokenizer.train(iter(texts)).chars == chars
-
-
-@given(st.text(characters | st.sampled_from("\0\n\U0010ffff")))
-def test_the_alphabet_of_a_text_is_its_characters_sorted(text):
-    assert alphabet(text) == "".join(sorted(set(text)))
 
 
 def test_the_line_of_the_lecture_notes_has_their_ids():

@@ -1,26 +1,67 @@
 """Text as arrays of code points, which numpy looks up a hundred times as fast as Python looks up characters."""
 
+import sys
 import unicodedata
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-Codes = npt.NDArray[np.uint32]  # (N,) code points
+Codes = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]  # (N,) code points
+
+# Arrays of so many elements mostly stay in a processor's cache, and their memory is used again.
+PIECE_CHARS = 1 << 18
 
 
 def code_points(text: str) -> Codes:
-    """Text of n characters -> (n,) code points."""
+    """Text of n characters -> (n,) code points, in two bytes each where that is enough."""
+    units = text.encode("utf-16-le")  # a character beyond the basic plane takes two units
+    if len(units) == 2 * len(text):
+        return np.frombuffer(units, np.uint16)
     return np.frombuffer(text.encode("utf-32-le"), np.uint32)
 
 
 def from_code_points(codes: Codes) -> str:
     """(n,) code points -> text of n characters."""
-    return str(codes.data, "utf-32-le")
+    return str(codes.data, "utf-16-le" if codes.itemsize == 2 else "utf-32-le")
 
 
-def alphabet(text: str) -> str:
-    """The characters of a text, sorted, each once; a set creates an object for every character."""
-    return from_code_points(np.flatnonzero(np.bincount(code_points(text))).astype(np.uint32))
+def pieces(text: str, end: str = "") -> Iterator[str]:
+    """The text in pieces of PIECE_CHARS, the last one shorter; if `end` is given, each extends to the next one."""
+    start = 0
+    while start < len(text):
+        found = text.find(end, start + PIECE_CHARS)
+        stop = found + len(end) if found >= 0 else len(text)
+        yield text[start:stop]
+        start = stop
+
+
+class Alphabet:
+    """The characters of all texts added so far."""
+
+    def __init__(self) -> None:
+        """Start without characters."""
+        self._seen = np.zeros(sys.maxunicode + 1, bool)  # by code point
+
+    def add(self, text: str) -> None:
+        """Add the characters of a text."""
+        for piece in pieces(text):
+            codes = code_points(piece)
+            if not self._seen.take(codes).all():  # reading takes half as long as writing
+                self._seen[codes] = True
+
+    @property
+    def chars(self) -> str:
+        """The characters, sorted, each once."""
+        return from_code_points(np.flatnonzero(self._seen).astype(np.uint32))
+
+
+def alphabet(texts: Iterable[str]) -> str:
+    """The characters of texts, sorted, each once; a set of them creates an object for every character."""
+    found = Alphabet()
+    for text in texts:
+        found.add(text)
+    return found.chars
 
 
 def describe(char: str) -> str:

@@ -17,7 +17,7 @@ import yaml
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import atomic_folder
-from bukva.base.text import Codes, alphabet, code_points, from_code_points
+from bukva.base.text import Alphabet, Codes, code_points, from_code_points
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.collection import Document, read_table, read_texts, write_collection
 
@@ -70,13 +70,13 @@ def clean_collection(raw: Path, target: Path, rules: str) -> dict[str, Any]:
         BukvaError: nothing is left of the whole corpus; names the rules that removed it.
     """
     totals: RemovedByRule = {}
-    symbols: set[str] = set()
+    symbols = Alphabet()
     before = read_table(raw)
 
     def cleaned() -> Iterator[tuple[Document, str]]:
         for document, text in read_texts(raw, before):
             kept, removed_by_rule = clean(text, rules)
-            symbols.update(alphabet(kept))
+            symbols.add(kept)
             for rule, removed in removed_by_rule.items():
                 totals[rule] = totals.get(rule, Removed()) + removed
             yield document, kept
@@ -91,7 +91,7 @@ def clean_collection(raw: Path, target: Path, rules: str) -> dict[str, Any]:
         "works": len(table),
         "chars_before": int(before["chars"].sum()),
         "chars": chars,
-        "symbols": len(symbols),
+        "symbols": len(symbols.chars),
         "removed": [{"rule": rule, **dataclasses.asdict(removed)} for rule, removed in totals.items()],
     }
 

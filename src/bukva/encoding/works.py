@@ -11,7 +11,7 @@ import numpy as np
 from bukva.base.errors import BukvaError
 from bukva.base.files import atomic_folder
 from bukva.base.ids import Ids, write_ids
-from bukva.base.text import alphabet, code_points, from_code_points
+from bukva.base.text import PIECE_CHARS, code_points, from_code_points, pieces
 from bukva.config import schema
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.collection import Document, read_table, read_texts
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # Chinese needs about 10,000. The bigram has a number for every pair: 1.6 GB here, 160 GB for ten times as many.
 MAX_SYMBOLS = 20_000
-PIECE_CHARS = 1 << 20
 
 
 def tokenize(clean: Path, target: Path, tokenize: schema.Tokenize, split: schema.Split) -> tuple[Tokenizer, int]:
@@ -100,21 +99,21 @@ def _encoded_by_all(clean: Path, table: "pd.DataFrame", scratch: IO[bytes]) -> t
     seen = ""
     for piece in _pieces(clean, table):
         codes = code_points(piece)
-        if len(unseen := codes[numbers.take(codes) == 0]):
-            new = alphabet(from_code_points(unseen))
+        numbered = numbers.take(codes)
+        if numbered.min() == 0:
+            new = np.unique(codes[numbered == 0])
             _check_symbols(len(seen) + len(new))
-            numbers[code_points(new)] = np.arange(len(seen), len(seen) + len(new)) + 1
-            seen += new
-        scratch.write(numbers.take(codes).data)  # tofile raises without the reason when a disk is full
+            numbers[new] = np.arange(len(seen), len(seen) + len(new)) + 1
+            seen += from_code_points(new)
+            numbered = numbers.take(codes)
+        scratch.write(numbered.data)  # tofile raises without the reason when a disk is full
     tokenizer = CharTokenizer(sorted(seen))
     return tokenizer, _renumbered(scratch, tokenizer.encode(seen[:1] + seen))  # number 0 is unused
 
 
 def _pieces(clean: Path, table: "pd.DataFrame") -> Iterator[str]:
-    """The works, cut where they are long: a work's code points take ten times its memory while they are looked up."""
     for _, text in read_texts(clean, table):
-        for start in range(0, len(text), PIECE_CHARS):
-            yield text[start : start + PIECE_CHARS]
+        yield from pieces(text)
 
 
 def _renumbered(scratch: IO[bytes], ids: Ids) -> Iterator[Ids]:

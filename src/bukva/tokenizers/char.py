@@ -32,7 +32,7 @@ class CharTokenizer:
     @classmethod
     def train(cls, texts: Iterable[str]) -> "CharTokenizer":
         """The tokenizer over the characters of these texts, whose order does not matter."""
-        return cls(sorted(set().union(*map(alphabet, texts))))
+        return cls(alphabet(texts))
 
     @classmethod
     def from_json(cls, content: dict[str, object]) -> "CharTokenizer":
@@ -88,7 +88,7 @@ class CharTokenizer:
         return np.ones(len(np.asarray(ids)), np.int64)
 
     def _unknown(self, text: str, first: int) -> str:
-        unknown = sorted(set(alphabet(text)) - set(self.chars))
+        unknown = sorted(set(alphabet([text])) - set(self.chars))
         named = ", ".join(describe(char) for char in unknown[:MAX_NAMED])
         more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
         return (
