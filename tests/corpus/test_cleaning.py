@@ -231,6 +231,19 @@ def test_the_counts_of_a_small_text():
     }
 
 
+# ---- in pieces
+
+
+@settings(max_examples=200)
+@given(texts, st.integers(1, 7))
+@example("\n".join(["ж", "", " - ж", "Q/", "//"] * 3), 1)
+def test_the_size_of_a_piece_changes_nothing(text, size):
+    whole = clean(text, "notes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bukva.base.text.PIECE_CHARS", size)
+        assert clean(text, "notes") == whole
+
+
 # ---- a collection
 
 
