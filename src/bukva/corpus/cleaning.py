@@ -155,7 +155,7 @@ class _Rules:
 
         rewritten = kept
         for old, new in self.rewrite:
-            if old[0] in rewritten:  # replace takes ten times as long to find nothing
+            if old[0] in rewritten:  # replace takes six times as long to find nothing
                 rewritten = rewritten.replace(old, new)
         removed["rewrite"] = Removed(len(kept) - len(rewritten))
         return rewritten, removed
