@@ -1,9 +1,22 @@
 """Settings of all tests."""
 
 import os
+from pathlib import Path
 
 import hypothesis
+import numpy as np
 import pytest
+
+from bukva.base.ids import Ids
+from bukva.config.schema import Download, Split, Tokenize
+from bukva.corpus.cleaning import clean_collection
+from bukva.corpus.collection import read_table
+from bukva.corpus.sources import download
+from bukva.corpus.splits import load_splits, save_splits, spans
+from bukva.encoding.works import tokenize
+
+SAMPLE = Path(__file__).parents[1] / "data" / "sample"
+TAIL = Split(strategy="tail", train=0.9, val=0.05, test=0.05)
 
 hypothesis.settings.register_profile("bukva", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("bukva")
@@ -14,3 +27,15 @@ def _one_thread():
     import torch
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Ids], int]:
+    """split -> ids, and the size of the vocabulary: rules notes, tail .9/.05/.05."""
+    root = tmp_path_factory.mktemp("embedded")
+    sample = Download(corpus="sample", path=str(SAMPLE), url="", sha256="")
+    download(sample, root / "raw", lambda *_: None, pytest.fail)
+    clean_collection(root / "raw", root / "clean", "notes")
+    tokenizer, _ = tokenize(root / "clean", root / "tokens", Tokenize(kind="char", vocabulary="all"), TAIL)
+    save_splits(root / "split", np.load(root / "tokens" / "ids.npy"), spans(read_table(root / "clean")["chars"], TAIL))
+    return load_splits(root / "split"), len(tokenizer)

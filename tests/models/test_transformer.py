@@ -225,15 +225,15 @@ def test_more_characters_than_block_size_are_an_error(positions, held):
         made.encode(ids(B, held), caches=caches)
     with pytest.raises(ValueError, match=rf"^{S + 1} characters do not fit block_size {S}$"):
         made.encode(ids(B, S + 1 - held), caches=caches)
-    assert [cache.length for cache in caches] == [held, held]
+    assert [cache.length for cache in caches.layers] == [held, held]
 
 
 def test_every_layer_has_a_cache_of_its_own_for_the_whole_block():
     made = stack(n_layer=3)
     caches = made.new_caches()
-    assert [(cache.size, cache.length) for cache in caches] == [(S, 0)] * 3
+    assert [(cache.size, cache.length) for cache in caches.layers] == [(S, 0)] * 3
     made.encode(ids(B, T), caches=caches)
-    assert [cache.length for cache in caches] == [T] * 3
+    assert [cache.length for cache in caches.layers] == [T] * 3
 
 
 @positions
@@ -243,7 +243,7 @@ def test_with_caches_the_stack_continues_a_text(positions, cross):
     whole = made.encode(x, memory)
     for lengths in [(T,), (1,) * T, (2, 3), (3, 1, 1)]:
         caches = made.new_caches()
-        pieces = [made.encode(piece, memory, caches) for piece in x.split(list(lengths), dim=1)]
+        pieces = [made.encode(piece, memory, caches=caches) for piece in x.split(list(lengths), dim=1)]
         close(torch.cat(pieces, dim=1), whole, atol=1e-9)
 
 

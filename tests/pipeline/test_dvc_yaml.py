@@ -239,7 +239,7 @@ def test_uncached_outputs_keep_the_run_cache():
 
 def test_the_numeric_pins_are_those_of_the_lock_file():
     pins = dict(line.split("==") for line in (ROOT / "numerics.lock").read_text().splitlines() if "==" in line)
-    assert set(pins) == {"numpy", "safetensors", "torch"}
+    assert set(pins) == {"llvmlite", "numba", "numpy", "safetensors", "torch"}
     assert "+" not in (ROOT / "numerics.lock").read_text()
     lock = (ROOT / "requirements.lock").read_text()
     assert "-r numerics.lock" in lock

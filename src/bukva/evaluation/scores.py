@@ -8,13 +8,14 @@ import numpy as np
 from bukva.base.ids import Ids, Nats
 from bukva.base.units import bits
 from bukva.baselines import compressors, counts
-from bukva.baselines.kneser_ney import KneserNey
 from bukva.baselines.mixture import mixture
 from bukva.config.schema import Evaluate
 from bukva.evaluation.held_out import HeldOut, mean
 from bukva.models.base import LanguageModel
 from bukva.models.folder import read_numerics
+from bukva.models.gpt import GPT
 from bukva.models.registry import count_parameters, kind_of
+from bukva.ngrams.kneser_ney import KneserNey
 from bukva.pipeline.stages import TrainedModel
 from bukva.scoring.characters import CONTEXT, CharNats, text_digest
 from bukva.scoring.window_rule import Score, evenly_spaced, nats_of
@@ -33,24 +34,27 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) 
     """Score every model and baseline, with the GPT's block size and stride, on all of val and test.
 
     On train, a cheap model is scored on everything; any other on as much as val has, in runs spread evenly over train.
-    Train is scored as models see it, as one stream.
+    Train is scored as models see it, as one stream; what a memory has counted there is left out where it is predicted.
+    The network of a GPT with a memory is scored by itself, too.
     """
+    gpt = models["gpt"]
+    if isinstance(gpt, GPT) and gpt.memory:
+        models = models | {"network": gpt.alone()}
+    alone = list(models)[-1]  # the GPT without what is counted
     learned = {name: text.nats_of_model(model) for name, model in models.items()}
     counted = _counted(text, params.ngram_orders)
     best = min(
         (name for name in counted if name.startswith("ngram_")), key=lambda name: float(counted[name]["val"].sum())
     )
     # of ids: the mean of two probabilities is one, and that of their roots, which characters have, is not
-    mixed = {split: mixture(learned["gpt"][split], counted[best][split]) for split in text.names}
+    mixed = {split: mixture(learned[alone][split], counted[best][split]) for split in text.names}
     nats = {name: text.of_chars(scored) for name, scored in (learned | counted | {"mixture": mixed}).items()}
     metrics = {
         **{name: _model_scores(model, nats[name], text) for name, model in models.items()},
         "baselines": _baseline_scores({name: nats[name] for name in counted}, text),
-        "mixture": {"of": ["gpt", best], **{split: _fields(mean(scored)) for split, scored in nats["mixture"].items()}},
+        "mixture": {"of": [alone, best], **{split: _fields(mean(scored)) for split, scored in nats["mixture"].items()}},
         "window": {"length": text.block_size, "stride": text.stride},
-        "context": {
-            split: text.value_of_context(models["gpt"], nats["gpt"][split], split, params) for split in text.names
-        },
+        "context": {split: text.value_of_context(gpt, nats["gpt"][split], split, params) for split in text.names},
     }
     return Scores(metrics, nats)
 
@@ -72,8 +76,8 @@ def describe(text: HeldOut, models: dict[str, LanguageModel], trained: dict[str,
 
 
 def score(model: LanguageModel, runs: list[Ids], tokenizer: Tokenizer, block_size: int, stride: int) -> Score:
-    """The score over several runs of text together."""
-    nats = np.concatenate([nats_of(model, run, block_size, stride) for run in runs])
+    """The score over several runs of train together."""
+    nats = np.concatenate([nats_of(model, run, block_size, stride, of_train=model.counts) for run in runs])
     return Score.of(nats, sum(count_chars(tokenizer, run[1:]) for run in runs))
 
 

@@ -12,11 +12,13 @@ from bukva.config.schema import Sample
 from bukva.encoding.prompts import readable_prompt
 from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
-from bukva.models.folder import load_model
+from bukva.models.folder import load_model, load_weights
+from bukva.models.gpt import GPT
 from bukva.tokenizers.base import Tokenizer
 from bukva.training.device import Machine
 
 STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}
+ALONE = ", without its n-grams"  # of a GPT that has both
 
 PAGE = """\
 # Samples
@@ -57,14 +59,22 @@ def answer(folders: dict[str, Path], params: Sample, machine: Machine) -> Answer
     """
     answers: Answers = [(prompt, []) for prompt in params.prompts]
     for name, folder in folders.items():
+        model, tokenizer = load_model(folder, "initial", machine.device)
         for state, weights in STATES.items():
-            model, tokenizer = load_model(folder, weights, machine.device)
+            load_weights(model, folder, weights)
             machine.cast_blocks(model)
-            for number, (prompt, given) in enumerate(answers, start=1):
-                read = readable_prompt(tokenizer, prompt, params.unknown)
-                rng = prompt_generator(params.seed, number)
-                given.append(Answer(name, state, f"{read}│{_continue(model, tokenizer, read, params, machine, rng)}"))
+            for part, writer in _parts(model).items():
+                for number, (prompt, given) in enumerate(answers, start=1):
+                    read = readable_prompt(tokenizer, prompt, params.unknown)
+                    rng = prompt_generator(params.seed, number)
+                    text = _continue(writer, tokenizer, read, params, machine, rng)
+                    given.append(Answer(name, f"{state}{part}", f"{read}│{text}"))
     return answers
+
+
+def _parts(model: LanguageModel) -> dict[str, LanguageModel]:
+    """The model; before it, if it has counted, what it has learned by itself."""
+    return {ALONE: model.alone(), "": model} if isinstance(model, GPT) and model.counts else {"": model}
 
 
 def prompt_generator(seed: int, number: int) -> torch.Generator:

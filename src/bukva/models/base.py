@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bukva.base.ids import Ids
 
 if TYPE_CHECKING:
-    from bukva.models.attention import LayerCache
+    from bukva.models.attention import Caches
 
 
 class Config(Protocol):
@@ -44,8 +47,19 @@ class HiddenLayers:
     n_stacked: int = 1
 
 
+class Losses(NamedTuple):
+    """Two means over a batch, scalars: the nats of an id under the model, and what training minimises."""
+
+    nats: Tensor
+    minimised: Tensor
+
+
 class LanguageModel(nn.Module):
-    """Ids so far in, logits of the next id out: forward takes (B, T) ids, and caches or None; returns (B, T, V)."""
+    """Ids so far in, logits of the next id out: forward takes (B, T) ids, and caches or None; returns (B, T, V).
+
+    A model that counts train knows the answers there. So forward takes, for windows of train, the (B,) ids after them
+    as `following`, and then predicts each id of train as if that occurrence had not been counted.
+    """
 
     config: Any  # a Config
 
@@ -58,8 +72,21 @@ class LanguageModel(nn.Module):
         """The layers whose matrices Muon updates, and which may be kept in bf16 for generation; none by default."""
         return []
 
-    def new_caches(self) -> "list[LayerCache] | None":
-        """Empty caches, one for each layer, to be passed along while one text grows; None where nothing is cached."""
+    @property
+    def counts(self) -> bool:
+        """Whether it counts train."""
+        return False
+
+    def count(self, train: Ids) -> None:
+        """Take the counts of (N,) ids of train; nothing for a model that does not count."""
+
+    def losses(self, ids: Tensor, targets: Tensor) -> Losses:
+        """The losses of (B, T) ids with (B, T) targets."""
+        nats = F.cross_entropy(self(ids).flatten(0, 1).float(), targets.flatten())
+        return Losses(nats, nats)
+
+    def new_caches(self) -> "Caches | None":
+        """Empty caches, to be passed along while one text grows; None where nothing is cached."""
         return None
 
 

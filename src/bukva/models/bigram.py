@@ -13,7 +13,7 @@ from bukva.models.base import Kind, LanguageModel
 from bukva.models.shape import check_fields
 
 if TYPE_CHECKING:
-    from bukva.models.attention import LayerCache
+    from bukva.models.attention import Caches
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Bigram(LanguageModel):
         self.config = config
         self.table = nn.Embedding(config.vocab_size, config.vocab_size)
 
-    def forward(self, ids: Tensor, caches: "list[LayerCache] | None" = None) -> Tensor:  # noqa: ARG002 (nothing is cached)
+    def forward(self, ids: Tensor, caches: "Caches | None" = None, following: Tensor | None = None) -> Tensor:  # noqa: ARG002 (nothing is cached or counted)
         """(B, T) ids -> (B, T, V) logits."""
         return self.table(ids)
 

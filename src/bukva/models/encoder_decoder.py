@@ -34,6 +34,6 @@ class EncoderDecoder(nn.Module):
         last = torch.full((len(source), 1), start, device=source.device)  # (B, 1)
         written = []
         for _ in range(n_chars):
-            last = self.lm_head(self.decoder.encode(last, memory, caches)).argmax(-1)  # (B, 1)
+            last = self.lm_head(self.decoder.encode(last, memory, caches=caches)).argmax(-1)  # (B, 1)
             written.append(last)
         return torch.cat(written, dim=1)

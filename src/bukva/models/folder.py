@@ -4,6 +4,7 @@ config.json             which model, its shape, and the digest of its vocabulary
 vocab.json              the characters behind the ids
 best.safetensors        the weights with the best val score, and the digest of config.json
 initial.safetensors     the weights before the first update
+train.npy               for a model that counts: the ids of train, which it counts again when it is loaded
 exact.safetensors       bigram only: how often each character follows each, on train
 numerics.json           the arithmetic that trained it: versions, and a digest of a small computation
 """
@@ -13,12 +14,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import atomic_folder, read_json, sha256, write_json
+from bukva.base.ids import Ids
 from bukva.models.base import Config, LanguageModel
 from bukva.models.registry import build, build_empty, kind_of
 from bukva.models.tensors import Tensors, first_mismatch
@@ -26,7 +29,7 @@ from bukva.tokenizers import load_tokenizer, save_tokenizer
 from bukva.tokenizers.base import Tokenizer
 
 CPU = torch.device("cpu")
-NUMERICS = "numerics.json"
+NUMERICS, COUNTED = "numerics.json", "train.npy"
 REMEDY = "rerun the training stage."
 
 
@@ -36,13 +39,26 @@ def save_model(
     tokenizer: Tokenizer,
     weights: dict[str, Tensors],
     numerics: Mapping[str, str] | None = None,
+    counted: Ids | None = None,
 ) -> None:
-    """Write the folder in one step; `weights` are named best, initial and so on, `numerics` is that of the training."""
+    """Write the folder in one step.
+
+    Args:
+        folder: is replaced.
+        config: the shape of the model.
+        tokenizer: its vocabulary.
+        weights: by name: best, initial and so on.
+        numerics: of the training.
+        counted: (N,) ids of train, for a model that counts.
+    """
     with atomic_folder(folder) as unfinished:
         save_tokenizer(unfinished / "vocab.json", tokenizer)
         digest = sha256(unfinished / "vocab.json")
         write_json(unfinished / NUMERICS, dict(numerics or {}))
         shape = {"model": config.name, **dataclasses.asdict(config), "vocab_sha256": digest}
+        if counted is not None:
+            np.save(unfinished / COUNTED, counted)
+            shape["train_sha256"] = sha256(unfinished / COUNTED)
         write_json(unfinished / "config.json", shape)
         metadata = {"config_sha256": sha256(unfinished / "config.json")}
         for name, tensors in weights.items():
@@ -60,7 +76,7 @@ def load_model(
         BukvaError: config, vocabulary and tensors do not fit each other; names which.
     """
     tokenizer = load_tokenizer(folder / "vocab.json")
-    config, digest = _load_config(folder / "config.json")
+    config, digest, counted = _load_config(folder / "config.json")
     if len(tokenizer) != config.vocab_size:
         raise BukvaError(
             f"{folder}: vocab.json has {len(tokenizer)} characters, but config.json has {config.vocab_size}; {REMEDY}"
@@ -68,9 +84,34 @@ def load_model(
     if digest != sha256(folder / "vocab.json"):
         raise BukvaError(f"{folder}: vocab.json holds other characters than those the model was trained on; {REMEDY}")
     tensors = _load_tensors(folder / f"{weights}.safetensors", config, sha256(folder / "config.json"))
-    model = build(config)
+    model = build(config)  # after the check: a config may claim any size
     model.load_state_dict(tensors)
+    if model.counts:
+        model.count(_load_counted(folder / COUNTED, counted))
     return model.to(device).eval(), tokenizer
+
+
+def load_weights(model: LanguageModel, folder: Path, weights: Literal["best", "initial"]) -> None:
+    """Give a model that was loaded from this folder the named weights; what it has counted stays.
+
+    Raises:
+        BukvaError: the tensors do not fit it.
+    """
+    model.load_state_dict(
+        _load_tensors(folder / f"{weights}.safetensors", model.config, sha256(folder / "config.json"))
+    )
+
+
+def _load_counted(path: Path, digest: str) -> Ids:
+    """The ids of train that a model counts."""
+    try:
+        found = sha256(path)
+        ids: Ids = np.load(path)
+    except (OSError, ValueError) as error:
+        raise BukvaError(f"{path}: not readable as ids ({error}); {REMEDY}") from None
+    if found != digest:
+        raise BukvaError(f"{path}: is not the text that the model beside it has counted; {REMEDY}")
+    return ids
 
 
 def read_numerics(folder: Path) -> dict[str, str]:
@@ -85,11 +126,12 @@ def read_numerics(folder: Path) -> dict[str, str]:
         raise BukvaError(f"{folder / NUMERICS}: not readable ({error}); {REMEDY}") from None
 
 
-def _load_config(path: Path) -> tuple[Config, str]:
+def _load_config(path: Path) -> tuple[Config, str, str]:
+    """The shape, and the digests of the vocabulary and of the counted text; "" where nothing is counted."""
     try:
         values = read_json(path)
-        digest = values.pop("vocab_sha256")
-        return kind_of(values.pop("model")).config(**values), digest
+        digest, counted = values.pop("vocab_sha256"), values.pop("train_sha256", "")
+        return kind_of(values.pop("model")).config(**values), digest, counted
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BukvaError(f"{path}: not the shape of a model ({error}); {REMEDY}") from None
 

@@ -26,4 +26,6 @@ def _fits(value: Any, wanted: Any) -> bool:
         return type(value) is int and 1 <= value <= MAX_SIZE
     if wanted is float:  # a probability of dropout
         return type(value) in (int, float) and 0 <= value < 1
+    if wanted == tuple[int, ...]:
+        return type(value) is tuple and all(_fits(item, int) for item in value)
     return type(value) is wanted

@@ -7,14 +7,15 @@ et al. 2021, "Primer" (the squared ReLU).
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.models.attention import Attention, LayerCache, rotary_cos_sin
+from bukva.models.attention import Attention, Caches, LayerCache, rotary_cos_sin
 from bukva.models.base import HiddenLayers, LanguageModel
 from bukva.models.kernels import Dropout, relu_squared
 from bukva.models.shape import check_fields
@@ -52,8 +53,10 @@ class TransformerConfig:
     bias: bool = False
     proj_init: str = "scaled"
 
+    choices: ClassVar[Mapping[str, Collection[str]]] = CHOICES
+
     def __post_init__(self) -> None:
-        check_fields(self, CHOICES)
+        check_fields(self, self.choices)
         if self.n_embd % self.n_head:
             raise ValueError(f"n_head {self.n_head} does not divide n_embd {self.n_embd}")
         if self.positions == "rotary" and self.head_size % 2:
@@ -164,16 +167,24 @@ class Transformer(LanguageModel):
             for same in zip(*(block.linear_layers() for block in self.blocks), strict=True)
         ]
 
-    def new_caches(self) -> list[LayerCache]:
-        """Empty caches, one for each layer, to be passed along while one text grows."""
-        return [LayerCache(self.block_size) for _ in range(self.config.n_layer)]
+    def new_caches(self) -> Caches:
+        """Empty caches, to be passed along while one text grows."""
+        return Caches(self.config.n_layer, self.block_size)
 
-    def encode(self, ids: Tensor, memory: Tensor | None = None, caches: list[LayerCache] | None = None) -> Tensor:
+    def encode(
+        self,
+        ids: Tensor,
+        memory: Tensor | None = None,
+        *,
+        added: Tensor | None = None,
+        caches: Caches | None = None,
+    ) -> Tensor:
         """The output of the stack at each position.
 
         Args:
             ids: (B, T) ids; with caches, those after the cached positions.
             memory: (B, S, C), for a stack with cross-attention.
+            added: (B', T, C) to add to the embeddings of the first B' sequences.
             caches: keys and values of the positions before; those of ids are added.
 
         Returns:
@@ -182,11 +193,13 @@ class Transformer(LanguageModel):
         Raises:
             ValueError: more characters than block_size.
         """
-        start = caches[0].length if caches else 0
+        start = caches.length if caches else 0
         stop = start + ids.shape[1]
         if stop > self.block_size:
             raise ValueError(f"{stop} characters do not fit block_size {self.block_size}")
         x = self.wte(ids)  # (B, T, C)
+        if added is not None:
+            x = torch.cat([x[: len(added)] + added, x[len(added) :]])
         cos_sin = None
         if self.config.positions == "learned":
             x = x + self.wpe(torch.arange(start, stop, device=ids.device))  # (B, T, C) + (T, C)
@@ -194,7 +207,7 @@ class Transformer(LanguageModel):
             cos_sin = self.cos_sin[:, start:stop]
         x = self.dropout(x)
         for i, block in enumerate(self.blocks):
-            x = block(x, memory, cos_sin=cos_sin, cache=caches[i] if caches else None)
+            x = block(x, memory, cos_sin=cos_sin, cache=caches.layers[i] if caches else None)
         return self.ln_f(x)
 
 

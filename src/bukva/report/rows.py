@@ -6,7 +6,7 @@ from typing import Any, Literal
 from bukva.baselines.compressors import COMPRESSORS
 from bukva.pipeline.stages import TrainedModel
 
-Kind = Literal["counted", "compressor", "learned", "mixture"]
+Kind = Literal["counted", "compressor", "learned", "mixture", "together"]
 COUNTED = {
     "uniform": "every character equally likely",
     "unigram": "by frequency",
@@ -38,12 +38,18 @@ def rows_of(metrics: dict[str, Any], models: dict[str, TrainedModel]) -> list[Ro
             rows.append(Row(key, "compressor", key, bits, COMPRESSORS[key].settings))
         else:
             rows.append(Row(key, "counted", _counted(key), bits))
+    both = "network" in metrics  # the GPT has counted as well as learned
     for name, model in models.items():
-        rows.append(Row(name, "learned", f"{model.label}, learned", _bits(metrics[name])))
+        if name != "gpt" or not both:
+            rows.append(Row(name, "learned", f"{model.label}, learned", _bits(metrics[name])))
+    label = models["gpt"].label
+    if both:
+        rows.append(Row("network", "learned", f"{label} without its n-grams", _bits(metrics["network"])))
     mixture = dict(metrics["mixture"])
-    learned, counted = mixture.pop("of")
-    label = f"half {models[learned].label}, half {_counted(counted)}"
-    return [*rows, Row("mixture", "mixture", label, _bits(mixture))]
+    _, counted = mixture.pop("of")
+    half = f"half {label}{' without its n-grams' if both else ''}, half {_counted(counted)}"
+    rows.append(Row("mixture", "mixture", half, _bits(mixture)))
+    return [*rows, Row("gpt", "together", f"{label} with its n-grams", _bits(metrics["gpt"]))] if both else rows
 
 
 def _bits(scores: dict[str, Any]) -> dict[str, float]:

@@ -38,7 +38,7 @@ def table(metrics: dict[str, Any]) -> Table:
 
 
 def against_counting(metrics: dict[str, Any], scores: CharScores) -> list[str]:
-    """Whether the GPT is better than the best n-grams, and whether half of each is better than the GPT alone.
+    """Whether the GPT is better than the best n-grams, and how it compares with half of each.
 
     Nothing about a text that is too short for an interval.
     """
@@ -52,7 +52,7 @@ def against_counting(metrics: dict[str, Any], scores: CharScores) -> list[str]:
     sides = {key: Side.of([(0, units.sums(scores.nats(key, split)))]) for key in (best, "gpt", "mixture")}
     return [
         text_line(compare_settings(sides[a], sides[b], units, None, pairable=True), labels[a], labels[b], split)
-        for a, b in ((best, "gpt"), ("gpt", "mixture"))
+        for a, b in ((best, "gpt"), ("mixture", "gpt") if "network" in metrics else ("gpt", "mixture"))
     ]
 
 

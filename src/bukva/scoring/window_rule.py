@@ -61,19 +61,23 @@ def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
     return torch.from_numpy(ids[starts[:, None] + np.arange(length)].astype(np.int64))
 
 
-def nats_of(model: nn.Module, ids: Ids, block_size: int, stride: int) -> npt.NDArray[np.float32]:
+def nats_of(
+    model: nn.Module, ids: Ids, block_size: int, stride: int, *, of_train: bool = False
+) -> npt.NDArray[np.float32]:
     """(N,) ids -> (N - 1,) nats of ids[1:], each given the characters before it in its window; N >= 2."""
-    return nats_of_passages(model, [Passage(0, ids, 1)], block_size, stride)
+    return nats_of_passages(model, [Passage(0, ids, 1)], block_size, stride, of_train=of_train)
 
 
 @torch.inference_mode()
 def nats_of_passages(
-    model: nn.Module, passages: Sequence[Passage], block_size: int, stride: int
+    model: nn.Module, passages: Sequence[Passage], block_size: int, stride: int, *, of_train: bool = False
 ) -> npt.NDArray[np.float32]:
     """The nats of all scored ids, (N,) one passage after the other, each given the characters before it in its window.
 
     Windows of all passages are computed together, because on a CPU each new shape of a batch costs more than its
     products. A window may reach beyond its passage: a causal model does not see what follows.
+
+    of_train: the passages are of train, so a model that has counted it leaves out each scored occurrence.
 
     Scores are computed in float32 whatever the model was trained in, and with dropout off; the model's mode is
     restored. 1 <= stride <= block_size.
@@ -89,7 +93,7 @@ def nats_of_passages(
     for batch in np.array_split(windows, -(-len(windows) * block_size // BATCH_CHARS[device.type])):
         starts, firsts, stops = batch.T[..., None]  # each (B, 1)
         at = starts + np.arange(block_size + 1)  # (B, T + 1)
-        targets, found = at[:, 1:], _window_nats(model, ids[at], device)  # (B, T), (B, T)
+        targets, found = at[:, 1:], _window_nats(model, ids[at], device, of_train)  # (B, T), (B, T)
         wanted = (firsts <= targets) & (targets < stops)
         nats[targets[wanted]] = found[wanted]
         is_scored[targets[wanted]] = True
@@ -126,9 +130,9 @@ def share_of_nats(
     return nats_of(model, ids[first * stride : end], block_size, stride)[others:]
 
 
-def _window_nats(model: nn.Module, ids: Ids, device: torch.device) -> npt.NDArray[np.float32]:
+def _window_nats(model: nn.Module, ids: Ids, device: torch.device, of_train: bool) -> npt.NDArray[np.float32]:
     """(B, T + 1) ids -> (B, T) nats of all but the first."""
     window = torch.from_numpy(ids.astype(np.int64)).to(device)
-    logits: Tensor = model(window[:, :-1])  # (B, T, V)
+    logits: Tensor = model(window[:, :-1], following=window[:, -1]) if of_train else model(window[:, :-1])  # (B, T, V)
     nats = F.cross_entropy(logits.flatten(0, 1).float(), window[:, 1:].flatten(), reduction="none")
     return nats.view(len(ids), -1).cpu().numpy()

@@ -96,7 +96,7 @@ def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> 
         config = kind_of(stage.model).config(vocab_size=len(tokenizer), **stage.shape)
         check_lengths({name: len(ids) for name, ids in splits.items()}, config.block_size, stage.block_size_key)
         machine = prepare(params.compute, group.local_rank, group.local_size)
-        check_memory(config, stage.recipe, machine, group.local_size)
+        check_memory(config, stage.recipe, machine, group.local_size, n_train=len(splits["train"]))
         log.metrics({"n_parameters": count_parameters(config)})
         task = Task.of(config, splits, tokenizer, stage.recipe, machine, group)
         state = start(task)
@@ -115,7 +115,8 @@ def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> 
         if group.leads:
             extra = stage.extra(splits["train"], len(tokenizer)) if stage.extra else {}
             weights = {"best": state.best_weights, "initial": initial, **extra}
-            save_model(files.model, config, tokenizer, weights, machine.numerics())
+            counted = splits["train"] if state.model.counts else None
+            save_model(files.model, config, tokenizer, weights, machine.numerics(), counted)
             log.artifact(files.curve)
             log.artifact(files.model, "model")
             durability.finish(files.curve)

@@ -16,10 +16,11 @@ from bukva.training.optimizers import weight_copies
 SAVED_COPIES = 2  # of the weights, in the memory of the machine: the best and the initial ones
 FLOAT_BYTES, HALF_BYTES = 4, 2
 LOGIT_BYTES = 8  # of each character and class: a float32 and its gradient
+COUNT_BYTES = 24  # of each id of train: its code twice while it is counted, and its share of the trie
 WINDOW_BYTES = 16  # of each character of a batch: its position in the text and its id
 
 
-def check_memory(config: Config, recipe: Training, machine: Machine, local_size: int = 1) -> None:
+def check_memory(config: Config, recipe: Training, machine: Machine, local_size: int = 1, *, n_train: int = 0) -> None:
     """Raise, before anything is allocated, for a training that does not fit this machine.
 
     Args:
@@ -27,6 +28,7 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
         recipe: batch, micro-batches and optimizer.
         machine: the memory of its GPU counts, or that of the machine for all processes together.
         local_size: how many processes of the training run on this machine.
+        n_train: ids of train, which a model may count in each process.
 
     Raises:
         BukvaError: names the least memory that is needed, and the memory of the machine.
@@ -34,6 +36,13 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
     on_gpu = machine.device.type == "cuda"
     weights, batch = least_bytes(config, recipe, on_gpu=on_gpu)
     needed, available = (weights + batch) * (1 if on_gpu else local_size), memory_bytes(machine.device)
+    counting = COUNT_BYTES * n_train * local_size if getattr(config, "memory", "none") != "none" else 0
+    if counting > memory_bytes(torch.device("cpu")):
+        raise BukvaError(
+            f"params.yaml: counting the n-grams of {n_train:,} characters needs at least {counting / 2**30:,.1f} GB of "
+            f"memory; this machine has {memory_bytes(torch.device('cpu')) / 2**30:,.1f}; use model.memory none, or a "
+            f"shorter text.\n{WAY_BACK}"
+        )
     if needed > available:
         advice = (
             "use a smaller model, or a text with fewer characters" if weights > batch

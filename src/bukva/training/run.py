@@ -10,7 +10,6 @@ from typing import Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bukva.base.ids import Ids
@@ -83,6 +82,7 @@ def start(task: Task) -> TrainState:
     """The state before the first update: weights are a function of shape and seed."""
     seed_step(task.recipe.seed, 0)
     model = task.build().to(task.machine.device)
+    model.count(task.windows.ids)
     return TrainState(model, build_optimizer(model, task.recipe, task.machine.dtype))
 
 
@@ -134,10 +134,9 @@ def update(
     nats = torch.zeros((), device=machine.device)
     for x, y in zip(*(ids.to(machine.device).chunk(recipe.micro_batches) for ids in batch), strict=True):
         with machine.autocast():
-            logits = state.model(x)  # (B, T, V)
-        loss = F.cross_entropy(logits.flatten(0, 1).float(), y.flatten()) / recipe.micro_batches
-        loss.backward()  # adds to the gradients
-        nats += loss.detach()
+            losses = state.model.losses(x, y)
+        (losses.minimised / recipe.micro_batches).backward()  # adds to the gradients
+        nats += losses.nats.detach() / recipe.micro_batches
     nats = group.average_gradients(list(state.model.parameters()), nats)
     if recipe.grad_clip:
         nn.utils.clip_grad_norm_(state.model.parameters(), recipe.grad_clip)

@@ -1,0 +1,103 @@
+"""The n-gram memory of a GPT: what counting knows, and how it is mixed with what the network has learned.
+
+A network spends most of its training on learning what counting gives at once. So the memory counts train
+(bukva.ngrams), and the network learns the rest: the prediction is a product of experts (Hinton 2002), the network and
+the n-grams of several orders, each raised to a power that the network chooses at each position:
+
+    log p(x) = a log p_network(x) + sum_r b_r log p_r(x) - log Z
+
+Before training, b is 1 for the longest order and the network is flat, so the model starts as good as counting. The
+counts may also be shown to the network: the distribution of the longest order is one more input at each position, like
+the embedding of the character.
+
+Letters as in bukva.models.attention, and V = vocab_size, R orders, K the greatest. Related: Neubig & Dyer 2016,
+"Generalizing and hybridizing count-based and neural language models" (a linear mixture); Grave et al. 2017 (a cache);
+the hashed n-gram embeddings of modded-nanogpt and of DeepSeek's Engram (2026) learn what is exact here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from bukva.base.ids import Ids
+from bukva.ngrams.kneser_ney import KneserNey
+
+LEAST = 1e-30  # probabilities below it have no logarithm in float32
+
+
+@dataclass(frozen=True)
+class Recall:
+    """What the memory gives for T positions of B windows, on the device of the ids.
+
+    probabilities: (B, T, R, V), of the next id under each order.
+    features: (B, T, F), log(1 + n) of how often train has each context, and of how many different ids follow it.
+    """
+
+    probabilities: Tensor
+    features: Tensor
+
+
+class Memory:
+    """The counts of train; they follow from the text, so a checkpoint does not hold them."""
+
+    def __init__(self, vocab_size: int, orders: Sequence[int]) -> None:
+        self.vocab_size, self.orders = vocab_size, sorted(orders)
+        self.train: Ids | None = None
+        self._counts: KneserNey | None = None
+
+    @property
+    def n_features(self) -> int:
+        """F."""
+        return 2 * self.orders[-1]
+
+    @property
+    def n_context(self) -> int:
+        """How many ids before the predicted one are used at most."""
+        return self.orders[-1] - 1
+
+    def count(self, train: Ids) -> None:
+        """Count (N,) ids of train."""
+        self.train, self._counts = train, KneserNey(train, self.vocab_size, self.orders[-1])
+
+    def recall(self, ids: Tensor, n_positions: int, following: Tensor | None = None) -> Recall:
+        """The distributions after the last n_positions of (B, S) windows, given what the windows hold before them.
+
+        With `following`, (B,), the ids after the windows, all are of train, and what follows each position is left out
+        of the counts.
+
+        Raises:
+            ValueError: nothing was counted.
+        """
+        if self._counts is None:
+            raise ValueError("the memory is empty; count train first")
+        leave_out = following is not None
+        windows = ids if following is None else torch.cat([ids, following[:, None]], dim=1)
+        recall = self._counts.recall(windows.cpu().numpy(), self.orders, n_positions, leave_out=leave_out)
+        probabilities, seen = (torch.from_numpy(array).to(ids.device) for array in recall)
+        return Recall(probabilities, seen.flatten(2).log1p_())
+
+
+class Mixture(nn.Module):
+    """The product of the experts: the network and the n-grams of several orders."""
+
+    def __init__(self, n_embd: int, n_features: int, n_orders: int) -> None:
+        super().__init__()
+        self.weights = nn.Linear(n_embd + n_features, n_orders + 1)
+        nn.init.zeros_(self.weights.weight)
+        nn.init.zeros_(self.weights.bias)
+        with torch.no_grad():
+            self.weights.bias[-2:] = 1  # the longest order and the network
+
+    def forward(self, hidden: Tensor, logits: Tensor, recall: Recall) -> Tensor:
+        """(B, T, C) and the logits of the network, (B, T, V) -> (B, T, V) logits of the whole."""
+        with torch.autocast(hidden.device.type, enabled=False):  # a power in bf16 has two digits
+            powers = self.powers(hidden, recall)[..., None]  # (B, T, R + 1, 1)
+            network = logits.float().log_softmax(-1)[..., None, :]  # (B, T, 1, V)
+            counted = recall.probabilities.clamp_min(LEAST).log()  # (B, T, R, V)
+            return (powers * torch.cat([counted, network], dim=-2)).sum(-2)
+
+    def powers(self, hidden: Tensor, recall: Recall) -> Tensor:
+        """(B, T, C), what the network makes of the position -> (B, T, R + 1), of the orders and, last, the network."""
+        return self.weights(torch.cat([hidden.float(), recall.features], dim=-1))

@@ -1,0 +1,1 @@
+"""Counting: the n-grams of train, and the Kneser-Ney model that they make."""
