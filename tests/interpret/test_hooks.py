@@ -17,9 +17,7 @@ def test_recording_changes_nothing_and_gives_the_weights_of_the_model():
     torch.testing.assert_close(model(x), before, rtol=0, atol=0)
     assert [layer.weights.shape for layer in recorded] == [(B, nh, T, T)] * 2
     first = model.blocks[0]
-    q, k, v = (
-        first.attention.split_heads(part) for part in first.attention.project(first.ln_1(embedded(model, x)), None)
-    )
+    q, k, v = first.attention.split_heads(first.attention.qkv(first.ln_1(embedded(model, x)))).chunk(3, dim=1)
     torch.testing.assert_close(recorded[0].weights @ v, attend_explicit(q, k, v, causal=True))
 
 

@@ -168,6 +168,7 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         self.n_head, self.causal, self.dropout, self.qk_norm = n_head, causal, dropout, qk_norm
+        self.head_size = n_embd // n_head
         self.attend = ATTEND[kernel]
         self.qkv = nn.Linear(n_embd, 3 * n_embd, bias=bias)  # rows: all queries, all keys, all values
         self.proj = nn.Linear(n_embd, n_embd, bias=bias)
@@ -191,29 +192,35 @@ class Attention(nn.Module):
         Returns:
             (B, T, C).
         """
-        q, k, v = map(self.split_heads, self.project(x, memory))  # (B, nh, T, hs), (B, nh, S, hs) twice
-        if self.qk_norm:  # all have the same length, so that only directions matter
-            q, k = kernels.unit_mean_square(q), kernels.unit_mean_square(k)
-        if cos_sin is not None:
-            q, k = rotate(q, cos_sin), rotate(k, cos_sin)
+        if memory is None:  # self-attention: one product for all three, and one call for queries and keys
+            heads = self.split_heads(self.qkv(x))  # (B, 3 nh, T, hs)
+            qk, v = heads.split([2 * self.n_head, self.n_head], dim=1)
+            q, k = self.place(qk, cos_sin).chunk(2, dim=1)  # (B, nh, T, hs) each
+        else:
+            q, k, v = map(self.split_heads, self.project(x, memory))  # (B, nh, T, hs), (B, nh, S, hs) twice
+            q, k = self.place(q, cos_sin), self.place(k, cos_sin)
         if cache is not None:
             k, v = cache.append(k, v)
         dropout = self.dropout if self.training else 0.0
         y = self.attend(q, k, v, causal=self.causal, dropout=dropout)  # (B, nh, T, hs)
         return kernels.dropout(self.proj(self.join_heads(y)), dropout)
 
-    def project(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
-        """(B, T, C) queries, (B, S, C) keys and values."""
-        if memory is None:
-            return self.qkv(x).chunk(3, dim=-1)  # self-attention: one product for all three
+    def project(self, x: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
+        """(B, T, C) queries, (B, S, C) keys and values of cross-attention: the rows of `qkv` in two products."""
         C = x.shape[-1]
-        q_weight, kv_weight = self.qkv.weight.split([C, 2 * C])  # cross-attention: the same rows, two products
+        q_weight, kv_weight = self.qkv.weight.split([C, 2 * C])
         q_bias, kv_bias = (None, None) if self.qkv.bias is None else self.qkv.bias.split([C, 2 * C])
         return F.linear(x, q_weight, q_bias), *F.linear(memory, kv_weight, kv_bias).chunk(2, dim=-1)
 
+    def place(self, x: Tensor, cos_sin: Tensor | None) -> Tensor:
+        """(B, nh, T, hs) queries or keys -> the same as the scores see them."""
+        if self.qk_norm:  # all have the same length, so that only directions matter
+            x = kernels.unit_mean_square(x)
+        return x if cos_sin is None else rotate(x, cos_sin)
+
     def split_heads(self, x: Tensor) -> Tensor:
         """(B, T, C) -> (B, nh, T, hs): heads are one more batch axis, so they are independent of each other."""
-        return x.unflatten(-1, (self.n_head, -1)).transpose(1, 2)
+        return x.unflatten(-1, (-1, self.head_size)).transpose(1, 2)
 
     @staticmethod
     def join_heads(x: Tensor) -> Tensor:
