@@ -193,7 +193,7 @@ class Attention(nn.Module):
             (B, T, C).
         """
         if memory is None:  # self-attention: one product for all three, and one call for queries and keys
-            heads = self.split_heads(self.qkv(x))  # (B, 3 nh, T, hs)
+            heads = self.split_heads(kernels.linear(x, self.qkv))  # (B, 3 nh, T, hs)
             qk, v = heads.split([2 * self.n_head, self.n_head], dim=1)
             q, k = self.place(qk, cos_sin).chunk(2, dim=1)  # (B, nh, T, hs) each
         else:
@@ -203,7 +203,7 @@ class Attention(nn.Module):
             k, v = cache.append(k, v)
         dropout = self.dropout if self.training else 0.0
         y = self.attend(q, k, v, causal=self.causal, dropout=dropout)  # (B, nh, T, hs)
-        return kernels.dropout(self.proj(self.join_heads(y)), dropout)
+        return kernels.dropout(kernels.linear(self.join_heads(y), self.proj), dropout)
 
     def project(self, x: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
         """(B, T, C) queries, (B, S, C) keys and values of cross-attention: the rows of `qkv` in two products."""

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from bukva.models.attention import Attention, Caches, LayerCache, rotary_cos_sin
 from bukva.models.base import HiddenLayers, LanguageModel
-from bukva.models.kernels import Dropout, relu_squared
+from bukva.models.kernels import Dropout, linear, relu_squared
 from bukva.models.shape import check_fields
 
 # The keys of these tables are the values of model.positions and so on; config reads them here.
@@ -85,7 +85,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, C) -> (B, T, C)."""
-        return self.dropout(self.proj(self.activate(self.fc(x))))
+        return self.dropout(linear(self.activate(linear(x, self.fc)), self.proj))
 
 
 class Block(nn.Module):
