@@ -195,7 +195,8 @@ class Attention(nn.Module):
         if memory is None:  # self-attention: one product for all three, and one call for queries and keys
             heads = self.split_heads(kernels.linear(x, self.qkv))  # (B, 3 nh, T, hs)
             qk, v = heads.split([2 * self.n_head, self.n_head], dim=1)
-            q, k = self.place(qk, cos_sin).chunk(2, dim=1)  # (B, nh, T, hs) each
+            # the copy makes each of the passes of `place` faster
+            q, k = self.place(qk.contiguous(), cos_sin).chunk(2, dim=1)  # (B, nh, T, hs) each
         else:
             q, k, v = map(self.split_heads, self.project(x, memory))  # (B, nh, T, hs), (B, nh, S, hs) twice
             q, k = self.place(q, cos_sin), self.place(k, cos_sin)
