@@ -57,7 +57,8 @@ KINDS = [
         "sample": ["n_chars", "top_k"],
     }),
     (FRACTIONS, {
-        "split": ["train", "val", "test"], "model": ["dropout", "memory_dropout", "network_loss"], "train_bigram": ["decay_to", "beta2"],
+        "split": ["train", "val", "test"], "model": ["dropout", "memory_dropout", "network_loss"],
+        "train_bigram": ["decay_to", "beta2"],
         "train_gpt": ["decay_to", "beta2"], "sample": ["top_p"],
     }),
     (RATES, {
