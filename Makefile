@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH := src
 
 .DEFAULT_GOAL := help
-.PHONY: help repro attention plan ui sync compare seeds experiments clean-checkpoints bench chaos check test
+.PHONY: help repro attention counting plan ui sync compare seeds experiments clean-checkpoints bench chaos check test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ repro: $(MADE) ## run the pipeline on the text that params.yaml names and print 
 
 attention: $(MADE) ## study the attention of the trained GPT; figures in reports/attention
 	@python -m bukva attention reports/attention
+
+counting: $(MADE) ## show which characters the trained GPT predicts by counting, which by learning; in reports/counting
+	@python -m bukva counting reports/counting
 
 plan: $(MADE) ## convert a time budget (BUDGET=10min) into training steps; WRITE=1 writes them to params.yaml
 	@python -m bukva plan $(if $(filter 1,$(WRITE)),--write) -- '$(BUDGET)'

@@ -72,6 +72,32 @@ def attention(folder: Annotated[Path, typer.Argument(help="Folder to write: figu
 
 
 @app.command()
+def counting(folder: Annotated[Path, typer.Argument(help="Folder to write: figures, and counting.json.")]) -> None:
+    """Show which characters the trained GPT predicts by counting, and which by learning."""
+    limit_spinning()
+    from bukva.corpus.splits import load_lengths, load_splits
+    from bukva.interpret.counting import Counting
+    from bukva.models.folder import load_model
+    from bukva.pipeline.stages import paths, trained_models
+    from bukva.report.counting import counting_report, table
+    from bukva.training.device import prepare
+
+    params, gpt, split = read_params(), trained_models()["gpt"].folder, Path(paths()["split"])
+    splits = load_splits(split)
+    if not gpt.exists() or not splits:
+        raise BukvaError(f"{gpt}: the GPT is not trained yet; run `dvc repro train-gpt`.")
+    machine = prepare(params.compute)
+    trained, tokenizer = load_model(gpt, "best", machine.device)
+    study = Counting(trained, tokenizer, splits, load_lengths(split), machine)
+    print("counting: scoring val, and repeating the first updates, which takes a while", flush=True)
+    numbers = study.study(params.evaluate, params.train_gpt)
+    counting_report(numbers, folder)
+    for line in table(numbers):
+        print(line)
+    print(f"counting: {folder} has the figures and counting.json")
+
+
+@app.command()
 def plan(
     budget: Annotated[str, typer.Argument(help="How long stage train-gpt may take: 90s, 10min, 1h30min.")],
     write: Annotated[bool, typer.Option("--write", help="Put the proposal into params.yaml.")] = False,

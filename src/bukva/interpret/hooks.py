@@ -1,4 +1,4 @@
-"""Record the attention of a GPT, or replace it, without changing the model's code or weights.
+"""Record the attention of a GPT, or replace it, and record its mixture, without changing the model's code or weights.
 
 The kernel of a layer is replaced for the length of a `with` block: by one that records its weights, or by one that
 averages.
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from bukva.models.attention import Kernel, attention_weights, causal_mask, explain
 from bukva.models.gpt import GPT
+from bukva.models.memory import LEAST, Mixture, Recall
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,22 @@ class LayerAttention:
     q: Tensor
     k: Tensor
     weights: Tensor
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """What a GPT with a memory computed from (B, T) ids.
+
+    logits: (B, T, V), of the whole.
+    powers: (B, T, R + 1), of the orders and, last, the network.
+    counted: (B, T, R, V), log-probabilities under each order.
+    seen: (B, T, K), log(1 + n) of how often train has the context of each length from 0.
+    """
+
+    logits: Tensor
+    powers: Tensor
+    counted: Tensor
+    seen: Tensor
 
 
 @contextlib.contextmanager
@@ -51,6 +68,25 @@ def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
     with replaced_kernels(gpt, lambda _: record):
         gpt(ids)
     return layers
+
+
+@torch.inference_mode()
+def record_mixture(gpt: GPT, ids: Tensor) -> Mixed:
+    """(B, T) ids -> how the memory and the network were mixed."""
+    recorded: list[tuple[Tensor, Recall]] = []
+
+    def record(_: Mixture, inputs: tuple[Tensor, Tensor, Recall], __: Tensor) -> None:
+        hidden, recall = inputs[0], inputs[2]
+        recorded.append((gpt.mixture.powers(hidden, recall), recall))
+
+    hook = gpt.mixture.register_forward_hook(record)
+    try:
+        logits = gpt(ids)
+    finally:
+        hook.remove()
+    [(powers, recall)] = recorded
+    seen = recall.features[..., : recall.features.shape[-1] // 2]
+    return Mixed(logits, powers, recall.probabilities.clamp_min(LEAST).log(), seen)
 
 
 def averaging_kernel(heads: Tensor) -> Kernel:
