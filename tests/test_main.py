@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +13,12 @@ from typer.testing import CliRunner
 from bukva.__main__ import app
 from bukva.base.errors import BukvaError
 from bukva.config.load import PARAMS, read_params
-from bukva.pipeline.stages import paths
+from bukva.corpus.splits import LENGTHS, load_splits
+from bukva.models.folder import save_model
+from bukva.models.gpt import GPT, GPTConfig
+from bukva.pipeline.stages import paths, trained_models
 from bukva.planning import ladder, measure
-from bukva.tokenizers import save_tokenizer
+from bukva.tokenizers import load_tokenizer, save_tokenizer
 from bukva.tokenizers.char import CharTokenizer
 
 
@@ -63,6 +67,45 @@ def test_a_text_that_is_not_split_yet_is_one_sentence(project):
     done = CliRunner().invoke(app, ["plan", "1h"])
     assert isinstance(done.exception, BukvaError)
     assert str(done.exception) == "data/split: the text is not split yet; run `dvc repro split`."
+
+
+def save_gpt(memory):
+    """A trained GPT where the pipeline puts it."""
+    splits = load_splits(Path(paths()["split"]))
+    np.save(Path(paths()["split"]) / LENGTHS, [[len(ids) for ids in splits.values()]])
+    tokenizer = load_tokenizer(Path(paths()["vocab"]))
+    config = GPTConfig(len(tokenizer), 1, 1, 4, 11, 0.0, memory=memory, memory_orders=(2, 3))
+    weights = dict(GPT(config).state_dict())
+    counted = None if memory == "none" else splits["train"]
+    save_model(trained_models()["gpt"].folder, config, tokenizer, {"best": weights}, counted=counted)
+
+
+def test_counting_is_shown_for_a_gpt_with_a_memory(project):
+    save_gpt("input")
+    done = CliRunner().invoke(app, ["counting", "reports/counting"])
+    assert done.exit_code == 0, done.output
+    assert (project / "reports/counting/passage.html").exists()
+    assert re.search(r"\n  GPT with its n-grams +\d\.\d{3}\ncounting: reports/counting has ", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("memory", "sentence"),
+    [
+        (None, "data/models/gpt: the GPT is not trained yet; run `dvc repro train-gpt`."),
+        (
+            "none",
+            "counting: this GPT has no n-grams (model.memory none); train one that has: "
+            "`dvc exp run -S model.memory=input`.",
+        ),
+    ],
+)
+def test_counting_that_cannot_be_shown_is_one_sentence(project, memory, sentence):
+    if memory:
+        save_gpt(memory)
+    done = CliRunner().invoke(app, ["counting", "reports/counting"])
+    assert isinstance(done.exception, BukvaError)
+    assert str(done.exception) == sentence
+    assert not (project / "reports").exists()
 
 
 def test_make_passes_the_budget_and_writes_only_on_request():

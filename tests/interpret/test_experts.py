@@ -1,0 +1,144 @@
+"""What counting and learning contribute, against enumeration, the window rule and searches in the text."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from interpret.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
+from interpret.small import B, T, V, random_ids
+from torch import nn
+
+from bukva.interpret.experts import AFTER, BETWEEN, Experts, experts_on, positions_in_words
+from bukva.interpret.hooks import record_mixture
+from bukva.ngrams.kneser_ney import KneserNey
+from bukva.scoring.passages import passages
+from bukva.scoring.window_rule import nats_of_passages, stride_of
+
+N = 17
+UNIFORM = math.log(V)
+
+
+def experts(counted, learned, together):
+    counted, learned, together = (np.broadcast_to(np.asarray(nats, float), N) for nats in (counted, learned, together))
+    return Experts(counted, learned, together, np.zeros((N, 2)), np.zeros(N, np.int64), UNIFORM)
+
+
+def random_experts():
+    return experts(*np.random.default_rng(7).uniform(0, 2 * UNIFORM, (3, N)))
+
+
+def texts(share=1):
+    return list(passages(SPLITS, LENGTHS, "val", T - stride_of(T) + 1, share))
+
+
+def test_gains_are_what_each_adds_averaged_over_who_comes_first():
+    found = random_experts()
+    value = {
+        frozenset(): np.zeros(N),
+        frozenset({0}): UNIFORM - found.counted,
+        frozenset({1}): UNIFORM - found.learned,
+        frozenset({0, 1}): UNIFORM - found.together,
+    }
+    for player, gains in enumerate(found.gains()):
+        added = [
+            value[frozenset(order[: order.index(player) + 1])] - value[frozenset(order[: order.index(player)])]
+            for order in itertools.permutations((0, 1))
+        ]
+        np.testing.assert_allclose(gains, np.mean(added, axis=0), atol=1e-12)
+
+
+def test_gains_add_up_to_the_gain_over_uniform():
+    found = random_experts()
+    np.testing.assert_allclose(sum(found.gains()), UNIFORM - found.together)
+
+
+@pytest.mark.parametrize(
+    ("counted", "learned", "together", "share"),
+    [
+        (0.5, UNIFORM, 0.5, 1),  # the network knows nothing
+        (UNIFORM, 0.5, 0.5, 0),  # counting knows nothing
+        (0.7, 0.7, 0.5, 0.5),
+        (0.2, 3 * UNIFORM, 0.5, 1),  # the network by itself misleads
+    ],
+)
+def test_the_share_is_one_for_counting_only_and_zero_for_learning_only(counted, learned, together, share):
+    np.testing.assert_allclose(experts(counted, learned, together).shares(), share)
+
+
+def test_the_share_is_half_and_the_difference_of_both_over_twice_the_gain():
+    found = random_experts()
+    with np.errstate(divide="ignore"):
+        expected = 0.5 + (found.learned - found.counted) / (2 * (UNIFORM - found.together))
+    is_shared = found.together < UNIFORM
+    np.testing.assert_allclose(found.shares()[is_shared], np.clip(expected, 0, 1)[is_shared])
+    assert 0 < is_shared.sum() < N
+    assert np.isnan(found.shares()[~is_shared]).all()
+
+
+def test_a_summary_divides_the_gain_into_three_parts():
+    nats = np.random.default_rng(7).uniform(0, 1, (3, N))
+    found = experts(*nats).summary()
+    parts = found["only_counting"] + found["only_learning"] + found["common"]
+    assert parts == pytest.approx(math.log2(V) - found["together"])
+    counting = found["only_counting"] + found["common"] / 2
+    assert found["share"] == pytest.approx(counting / parts)
+
+
+@pytest.mark.parametrize("memory", ["logits", "input"])
+def test_each_predictor_has_the_nats_of_the_window_rule(memory):
+    model = remembering(memory)
+    found = experts_on(model, texts())
+    rule = T, stride_of(T)
+    np.testing.assert_allclose(found.together, nats_of_passages(model, texts(), *rule), rtol=1e-4)
+    np.testing.assert_allclose(found.learned, nats_of_passages(model.alone(), texts(), *rule), rtol=1e-4)
+    counts = KneserNey(TRAIN, V, ORDERS[-1])
+    counted = [counts.nats(text.ids, ORDERS[-1])[text.n_context :] for text in texts()]
+    np.testing.assert_allclose(found.counted, np.concatenate(counted), rtol=1e-4)
+    assert np.abs(found.together - found.learned).max() > 0.1
+
+
+def test_the_mode_of_the_model_is_restored():
+    model = remembering().train()
+    experts_on(model, texts())
+    assert model.training
+
+
+def test_a_model_that_has_learned_nothing_predicts_by_counting_only():
+    model = remembering(sharp=False)
+    nn.init.zeros_(model.lm_head.weight)
+    found = experts_on(model, texts())
+    np.testing.assert_allclose(found.together, found.counted, rtol=1e-5)
+    np.testing.assert_allclose(found.learned, UNIFORM, rtol=1e-6)
+    np.testing.assert_allclose(found.shares()[found.counted < UNIFORM - 1e-4], 1, rtol=1e-3)
+    np.testing.assert_allclose(found.contributions[:, :-1], 0, atol=1e-12)
+    np.testing.assert_allclose(found.contributions[:, -1], UNIFORM - found.counted, rtol=1e-4, atol=1e-5)
+
+
+def test_the_context_is_the_longest_that_train_continues():
+    found = experts_on(remembering(), texts()).context
+    continued = {tuple(TRAIN[i - n : i]) for n in range(ORDERS[-1]) for i in range(n, len(TRAIN))}
+    expected = [
+        max(n for n in range(min(i, ORDERS[-1] - 1) + 1) if tuple(text.ids[i - n : i]) in continued)
+        for text in texts()
+        for i in range(text.n_context, len(text.ids))
+    ]
+    assert found.tolist() == expected
+    assert {0, ORDERS[-1] - 1} <= set(expected)
+
+
+def test_a_recorded_mixture_is_the_product_of_the_experts():
+    model, ids = remembering("logits"), random_ids(B, T)
+    with torch.inference_mode():
+        network = model.alone()(ids).log_softmax(-1)
+        whole = model(ids)
+    mixed = record_mixture(model, ids)
+    product = mixed.powers[..., -1:] * network + (mixed.powers[..., :-1, None] * mixed.counted).sum(-2)
+    torch.testing.assert_close(mixed.logits, whole, rtol=0, atol=0)
+    torch.testing.assert_close(product.log_softmax(-1), whole.log_softmax(-1), rtol=1e-4, atol=1e-4)
+    assert not model.mixture._forward_hooks
+
+
+def test_positions_count_the_letters_of_words():
+    assert positions_in_words("аб, в\nгаб!") == [1, 2, AFTER, BETWEEN, 1, AFTER, 1, 2, 3, AFTER]
