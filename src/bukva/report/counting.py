@@ -229,8 +229,9 @@ def _legend(axes: "Axes", orders: list[int]) -> None:
     for i in range(n_steps):
         share = LEAST + (MOST - LEAST) * i / (n_steps - 1)
         axes.add_patch(Rectangle((5.5 + i / 4, 0.2), 0.26, 0.6, facecolor=colour(share)))
-    for x, text in ((0, "learned"), (11.2, "alike"), (21, "counted"), (31.5, "neither: less likely than by chance")):
+    for x, text in ((0, "learned"), (21, "counted"), (31.5, "neither: less likely than by chance")):
         axes.text(x, 0.5, text, va="center", fontsize=9)
+    axes.text(13, 0.5, "alike", va="center", ha="center", fontsize=9)
     axes.add_patch(Rectangle((30, 0.2), 1, 0.6, facecolor=NEITHER))
     axes.text(0, 1.8, "bar: the order of the n-grams that contributed most", va="center", fontsize=9)
     for i, order in enumerate(orders):
