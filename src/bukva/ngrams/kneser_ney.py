@@ -12,8 +12,9 @@ negative one, they are .5, 1 and 1.5 (`--discount_fallback`); the start of train
 Leaving one out. A model that is to learn from train how far the counts can be trusted must not see its own answers in
 them. With leave_out, what follows a position is taken out of the counts as if it had not been counted: the grams of
 every length that end with it lose one occurrence, and a shorter gram loses a different character before it where no
-other occurrence has that character. Discounts stay those of all of train. Source: Ney, Essen & Kneser 1994, "On
-structuring probabilistic dependences in stochastic language modelling" (leaving-one-out).
+other occurrence has that character. What is before a window is not known there: a gram that begins a window loses its
+character if all its occurrences have different ones. Discounts stay those of all of train. Source: Ney, Essen & Kneser
+1994, "On structuring probabilistic dependences in stochastic language modelling" (leaving-one-out).
 
 The loops over contexts are compiled by numba: a context has few followers, which array operations over all of a batch
 would look up ten times as slowly (docs/log.md).
@@ -190,7 +191,12 @@ def _recall(
                 if leave_out and context != UNKNOWN:
                     gram = ends[first + t + 1, order]
                     longer = ends[first + t + 1, order + 1] if order < K else UNKNOWN
-                    if longer != UNKNOWN and trie.counts[longer] == 1:  # no other place has the character before it
+                    # at the start of a window the character before is not known: it goes if all such are different
+                    if longer == UNKNOWN:
+                        is_alone = trie.counts[gram] == trie.continuations[gram]
+                    else:
+                        is_alone = trie.counts[longer] == 1
+                    if is_alone:  # no other place has the character before it
                         rare = gram
                 if context != UNKNOWN:
                     seen[b, t, 0, order - 1] = smoothing.by_count.totals[context] - (gram != UNKNOWN)
