@@ -26,7 +26,7 @@ SMALL: dict[str, dict[str, object]] = {
     "evaluate": {"context_chars": 200, "attention_windows": 4, "leak_steps": 10},
     "sample": {"prompts": ["\n"], "n_chars": 20},
 }
-NOT_INHERITED = "DVC_", "MLFLOW_", "BUKVA_"  # prefixes of environment variables
+NOT_INHERITED = "DVC_", "MLFLOW_", "BUKVA_", "NUMBA_"  # prefixes of environment variables
 WORK = "data/sample/prose/skazki/sem_par_laptey.txt"  # the corpus is cut from it
 N_WORKS, WORK_CHARS = 3, 4000
 TIMEOUT_SECONDS = 300

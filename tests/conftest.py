@@ -15,8 +15,11 @@ from bukva.corpus.sources import download
 from bukva.corpus.splits import load_splits, save_splits, spans
 from bukva.encoding.works import tokenize
 
-SAMPLE = Path(__file__).parents[1] / "data" / "sample"
+ROOT = Path(__file__).parents[1]
+SAMPLE = ROOT / "data" / "sample"
 TAIL = Split(strategy="tail", train=0.9, val=0.05, test=0.05)
+
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".bukva" / "numba"))  # of every process, in any folder
 
 hypothesis.settings.register_profile("bukva", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("bukva")

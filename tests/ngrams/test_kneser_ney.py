@@ -1,76 +1,15 @@
-"""Kneser-Ney against the formulas of Chen & Goodman (1998), computed with dictionaries one character at a time."""
+"""Kneser-Ney against the formulas of Chen & Goodman (1998), computed one character at a time."""
 
 import math
-from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from ngrams.witness import Witness, skewed
 
 from bukva.ngrams import trie
 from bukva.ngrams.kneser_ney import FALLBACK, KneserNey, discounts_of
-
-# ---- the witness
-
-
-class Witness:
-    """p(w | h) by equations 24 to 26 of the paper; grams and contexts are tuples of ids."""
-
-    def __init__(self, train, vocab_size):
-        self.train, self.vocab_size = tuple(train), vocab_size
-
-    def nats(self, ids, order):
-        contexts = [tuple(ids[max(i - order + 1, 0) : i]) for i in range(len(ids))]
-        return [
-            -math.log(self.probability(w, h, is_longest=len(h) == order - 1))
-            for w, h in zip(ids, contexts, strict=True)
-        ]
-
-    def probability(self, w, h, is_longest):
-        shorter = self.probability(w, h[1:], is_longest=False) if h else 1 / self.vocab_size
-        counts = self.counts(len(h) + 1, is_longest)
-        followers = {gram[-1]: count for gram, count in counts.items() if gram[:-1] == h}
-        if not followers:
-            return shorter
-        discount = self.discounts(counts)
-        freed = sum(discount(count) for count in followers.values())
-        count = followers.get(w, 0)
-        return (count - discount(count) + freed * shorter) / sum(followers.values())
-
-    def counts(self, length, is_longest):
-        """gram -> its count, or the number of different ids (or the start of train) before it."""
-        counts, before = Counter(), defaultdict(set)
-        for i in range(len(self.train) - length + 1):
-            gram = self.train[i : i + length]
-            counts[gram] += 1
-            before[gram].add(self.train[i - 1] if i else "start")
-        return counts if is_longest else Counter({gram: len(ids) for gram, ids in before.items()})
-
-    @staticmethod
-    def discounts(counts):
-        """count -> what is subtracted from it."""
-        n1, n2, n3, n4 = (sum(count == c for count in counts.values()) for c in (1, 2, 3, 4))
-        values = (0.5, 1, 1.5)
-        if n1 and n2 and n3:
-            Y = n1 / (n1 + 2 * n2)
-            estimated = (1 - 2 * Y * n2 / n1, 2 - 3 * Y * n3 / n2, 3 - 4 * Y * n4 / n3)
-            if all(0 <= value <= c for c, value in enumerate(estimated, start=1)):
-                values = estimated
-        return lambda count: values[min(count, 3) - 1] if count else 0
-
-
-# ---- texts
-
-
-def skewed(n, V, seed=1):
-    """(n,) ids, of which small ones are frequent and many repeat what was 3 ids before."""
-    rng = np.random.default_rng(seed)
-    ids = (V * rng.random(n) ** 3).astype(np.uint16)
-    for i in range(3, n):
-        if rng.random() < 0.5:
-            ids[i] = ids[i - 3]
-    return ids
 
 
 @st.composite

@@ -1,0 +1,80 @@
+"""The trie against grams that are counted with dictionaries."""
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from ngrams.witness import skewed
+
+from bukva.ngrams.trie import count_ngrams
+
+
+def by_dictionaries(ids, max_length):
+    """The arrays of the trie, as lists: all grams, the shorter first, those of one length in their order as tuples."""
+    counts, before = Counter(), defaultdict(set)
+    for length in range(max_length + 1):
+        for i in range(len(ids) - length + 1):
+            gram = tuple(ids[i : i + length])
+            counts[gram] += 1
+            before[gram].add(ids[i - 1] if i else "start")
+    grams = sorted(counts, key=lambda gram: (len(gram), gram))
+    assert grams[0] == ()
+    children = Counter(gram[:-1] for gram in grams[1:])
+    firsts = np.cumsum([1, *(children[gram] for gram in grams)])
+    return {
+        "firsts": firsts.tolist(),
+        "symbols": [0, *(gram[-1] for gram in grams[1:])],
+        "counts": [len(ids), *(counts[gram] for gram in grams[1:])],
+        "continuations": [1, *(len(before[gram]) for gram in grams[1:])],
+        "levels": [sum(len(gram) < length for gram in grams) for length in range(max_length + 2)],
+    }
+
+
+def lists(trie):
+    return {name: array.tolist() for name, array in trie._asdict().items()}
+
+
+@st.composite
+def texts(draw):
+    """(ids, V, greatest length)."""
+    V = draw(st.integers(1, 5))
+    return draw(st.lists(st.integers(0, V - 1), max_size=60)), V, draw(st.integers(1, 7))
+
+
+@given(texts(), st.sampled_from([np.uint8, np.uint16]))
+@settings(max_examples=100)
+@example(([], 3, 2), np.uint8)
+@example(([4], 5, 3), np.uint8)
+@example(([0, 1], 2, 7), np.uint16)  # shorter than the longest gram
+@example(([2] * 11, 3, 5), np.uint8)  # one id repeated
+def test_the_arrays_are_those_of_grams_counted_with_dictionaries(text, dtype):
+    ids, V, max_length = text
+    assert lists(count_ngrams(np.array(ids, dtype), V, max_length)) == by_dictionaries(ids, max_length)
+
+
+@pytest.mark.parametrize(("V", "dtype"), [(251, np.uint8), (256, np.uint8), (65_521, np.uint16)])
+def test_the_greatest_ids_of_a_type_are_counted_as_others_are(V, dtype):
+    ids = (V - 1 - skewed(211, 7)).astype(dtype)
+    assert lists(count_ngrams(ids, V, 8)) == by_dictionaries(ids.tolist(), 8)
+
+
+@pytest.mark.parametrize("V", [7, 1009])
+def test_the_children_of_a_node_ascend_and_their_counts_sum_to_its_own(V):
+    ids = skewed(503, V)
+    trie = count_ngrams(ids, V, 5)
+    at_the_end = {tuple(ids[len(ids) - length :].tolist()) for length in range(5)}  # nothing follows there
+    grams = [()]
+    for node in range(trie.levels[5]):
+        children = slice(*trie.firsts[node : node + 2])
+        assert (np.diff(trie.symbols[children]) > 0).all()
+        grams += [(*grams[node], symbol) for symbol in trie.symbols[children].tolist()]
+        assert trie.counts[children].sum() == trie.counts[node] - (node > 0 and grams[node] in at_the_end)
+    assert len(grams) == len(trie.symbols)
+
+
+def test_the_ids_are_not_changed():
+    ids = skewed(101, 7)
+    ids.flags.writeable = False
+    count_ngrams(ids, 7, 4)
