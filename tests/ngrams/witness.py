@@ -1,4 +1,4 @@
-"""The formulas of Chen & Goodman (1998), computed with dictionaries one character at a time, and texts to try them on."""
+"""The formulas of Chen & Goodman (1998), computed with dictionaries one character at a time; and texts to try."""
 
 import math
 from collections import Counter, defaultdict

@@ -144,7 +144,7 @@ class Caches:
     def with_text(self, ids: Tensor, n: int) -> Tensor:
         """(B, T) new ids -> the same after the ids before them, of which the last n are kept."""
         text = ids if self._ids is None else torch.cat([self._ids, ids], dim=1)
-        self._ids = text[:, -n:]
+        self._ids = text[:, max(text.shape[1] - n, 0) :]  # n may be 0
         return text
 
 

@@ -1,0 +1,343 @@
+"""The n-gram memory of the GPT: the product of the experts, what is left out, caches, losses, the network alone."""
+
+import copy
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from ngrams.witness import skewed
+
+from bukva.models.gpt import GPT, GPTConfig
+from bukva.models.memory import Memory, Mixture, Recall
+from bukva.models.registry import count_parameters
+from bukva.ngrams.kneser_ney import KneserNey
+
+V, T, B, C, ORDERS = 11, 7, 5, 6, (2, 3, 5)
+TRAIN = skewed(503, V - 1)  # the last id is not in train
+CONFIG = GPTConfig(
+    V, n_layer=2, n_head=1, n_embd=C, block_size=T, dropout=0.0, memory="input", memory_orders=ORDERS
+)  # fmt: skip
+MEMORIES = pytest.mark.parametrize("memory", ["logits", "input"])
+
+
+def gpt(train=TRAIN, **options):
+    """A GPT that has counted a text, and whose weights are far enough from 0 that faults show."""
+    model = GPT(dataclasses.replace(CONFIG, **options)).eval()
+    generator = torch.Generator().manual_seed(5)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3, generator=generator)
+    model.count(train)
+    return model
+
+
+def windows(n=B, length=T, seed=3):
+    """(n, length + 1) windows of train."""
+    starts = np.random.default_rng(seed).integers(len(TRAIN) - length, size=n)
+    return torch.from_numpy(TRAIN[starts[:, None] + np.arange(length + 1)].astype(np.int64))
+
+
+def counted(ids, orders=ORDERS, *, leave_out=False):
+    """(B, T, R, V), asked of the counts themselves."""
+    model = KneserNey(TRAIN, V, max(orders))
+    recall = model.recall(ids.numpy(), sorted(orders), ids.shape[1] - leave_out, leave_out=leave_out)
+    return torch.from_numpy(recall.probabilities)
+
+
+def close(a, b, atol=1e-5):
+    torch.testing.assert_close(a, b, rtol=0, atol=atol)
+
+
+# ---- the mixture
+
+
+@MEMORIES
+def test_before_training_it_predicts_as_the_longest_order_does(memory):
+    model, x = GPT(dataclasses.replace(CONFIG, memory=memory)), windows()[:, :-1]
+    model.count(TRAIN)
+    torch.nn.init.zeros_(model.lm_head.weight)  # it is small, and the network nearly flat
+    close(model(x).softmax(-1), counted(x)[:, :, -1], atol=1e-6)
+
+
+def mixed_by_loop(mixture, hidden, logits, recall):
+    """The product of powers of the distributions, one position at a time."""
+    product = torch.empty_like(logits)
+    for b, t in np.ndindex(*logits.shape[:2]):
+        inputs = torch.cat([hidden[b, t], recall.features[b, t]])
+        powers = mixture.weights.weight @ inputs + mixture.weights.bias
+        product[b, t] = logits[b, t].softmax(-1) ** powers[-1]
+        for r in range(recall.probabilities.shape[2]):
+            product[b, t] *= recall.probabilities[b, t, r] ** powers[r]
+    return product / product.sum(-1, keepdim=True)
+
+
+def test_it_is_the_product_of_the_experts_each_to_its_power():
+    torch.manual_seed(1)
+    mixture, recall = Mixture(C, 4, 3), Recall(torch.rand(B, T, 3, V).softmax(-1), torch.rand(B, T, 4))
+    torch.nn.init.normal_(mixture.weights.weight)
+    hidden, logits = torch.randn(B, T, C), torch.randn(B, T, V)
+    with torch.no_grad():
+        close(mixture(hidden, logits, recall).softmax(-1), mixed_by_loop(mixture, hidden, logits, recall))
+
+
+def test_a_probability_of_zero_gives_finite_logits():
+    mixture = Mixture(C, 4, 1)
+    nothing = Recall(torch.eye(V)[None, None, :1], torch.zeros(1, 1, 4))
+    assert mixture(torch.zeros(1, 1, C), torch.zeros(1, 1, V), nothing).isfinite().all()
+
+
+def test_powers_are_float32_under_autocast():
+    model, x = gpt(), windows()[:, :-1]
+    exact = model(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = model(x)
+    assert rough.dtype == torch.float32
+    close(rough.softmax(-1), exact.softmax(-1), atol=0.05)
+
+
+def test_features_are_logarithms_of_how_much_of_a_context_is_seen():
+    memory = Memory(V, [5, 2])
+    memory.count(TRAIN)
+    x = windows()[:, :-1]
+    features = memory.recall(x, T).features
+    assert features.shape == (B, T, memory.n_features)
+    seen = KneserNey(TRAIN, V, 5).recall(x.numpy(), [5], T).seen
+    close(features.expm1().unflatten(-1, (2, 5)), torch.from_numpy(seen), atol=1e-2)
+
+
+def test_orders_may_come_in_any_order():
+    models = [gpt(memory_orders=orders) for orders in ((2, 3, 5), (5, 2, 3))]
+    x = windows()[:, :-1]
+    assert torch.equal(models[0](x), models[1](x))
+
+
+@pytest.mark.parametrize("orders", [(1,), (12,), (12, 1)])
+def test_any_orders_from_1_to_12_will_do(orders):
+    model, x = gpt(memory_orders=orders), windows()[:, :-1]
+    assert model(x).isfinite().all()
+    assert model.memory.n_context == max(orders) - 1
+
+
+@pytest.mark.parametrize("orders", [(), (3, 3), (13,), (0,), (2.5,), (True,), "8", 8, [[8]], None])
+def test_orders_that_no_memory_can_have_are_an_error(orders):
+    with pytest.raises((ValueError, TypeError), match=r"memory_orders|unhashable"):
+        dataclasses.replace(CONFIG, memory_orders=orders)
+
+
+def test_orders_may_be_a_list_as_in_json():
+    assert dataclasses.replace(CONFIG, memory_orders=[2, 3, 5]) == CONFIG
+
+
+@pytest.mark.parametrize("vocab_size", [1, 2, 257, 65_521])
+def test_the_vocabulary_may_have_any_size(vocab_size):
+    train = (skewed(101, min(vocab_size, 7)) * np.uint16(vocab_size // 7 or 1) % vocab_size).astype(np.uint16)
+    model = gpt(train, vocab_size=vocab_size)
+    x = torch.from_numpy(train[None, : T + 1].astype(np.int64))
+    model.losses(x[:, :-1], x[:, 1:]).minimised.backward()
+    assert model(x[:, :-1]).shape == (1, T, vocab_size)
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+# ---- which positions depend on which
+
+
+@MEMORIES
+def test_the_future_is_invisible(memory):
+    model, x = gpt(memory=memory), windows()[:, :-1]
+    before = model(x)
+    for t in range(T - 1):
+        changed = x.clone()
+        changed[:, t + 1 :] = (x[:, t + 1 :] + 1) % V
+        after = model(changed)
+        torch.testing.assert_close(after[:, : t + 1], before[:, : t + 1], rtol=0, atol=0)
+        assert (after[:, t + 1 :] != before[:, t + 1 :]).any()
+
+
+def test_windows_of_a_batch_are_independent():
+    model, x = gpt(), windows()[:, :-1]
+    before = model(x)
+    x[1] = 0
+    close(model(x)[[0, 2, 3, 4]], before[[0, 2, 3, 4]], atol=1e-6)
+
+
+@MEMORIES
+def test_a_text_in_pieces_has_the_same_logits(memory):
+    model, x = gpt(memory=memory), windows()[:, :-1]
+    whole = model(x)
+    pieces = [(first, second, T - first - second) for first in range(1, T + 1) for second in range(T - first + 1)]
+    for lengths in [*pieces, (1,) * T]:
+        caches = model.new_caches()
+        split = x.split([length for length in lengths if length], dim=1)
+        close(torch.cat([model(piece, caches) for piece in split], dim=1), whole)
+
+
+@pytest.mark.parametrize("order", [1, 2, 12])
+def test_caches_keep_as_much_text_as_the_longest_order_needs(order):
+    model, x = gpt(memory_orders=(order,)), windows()[:, :-1]
+    caches = model.new_caches()
+    close(torch.cat([model(piece, caches) for piece in x.split(1, dim=1)], dim=1), model(x))
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 11])
+def test_of_the_text_before_only_the_last_ids_are_kept(n):
+    caches, x = gpt().new_caches(), windows(length=12)
+    texts = [caches.with_text(piece, n) for piece in x.split([1, 5, 7], dim=1)]
+    starts, stops = [0, max(1 - n, 0), max(6 - n, 0)], [1, 6, 13]
+    for text, start, stop in zip(texts, starts, stops, strict=True):
+        assert torch.equal(text, x[:, start:stop])
+
+
+# ---- left out
+
+
+@MEMORIES
+def test_with_the_ids_that_follow_each_is_predicted_as_if_it_was_not_counted(memory):
+    model, x = gpt(memory=memory), windows()
+    recall = counted(x, leave_out=True)
+    shown = model.shown(recall[:, :, -1]) if memory == "input" else None
+    hidden = model.encode(x[:, :-1], added=shown)
+    features = model.memory.recall(x[:, :-1], T, x[:, -1]).features
+    expected = model.mixture(hidden, model.lm_head(hidden), Recall(recall, features))
+    found = model(x[:, :-1], following=x[:, -1])
+    close(found, expected)
+    assert (found - model(x[:, :-1])).abs().max() > 0.1
+
+
+def test_the_id_that_follows_a_window_is_left_out_at_its_last_position_only():
+    model, x = gpt(memory="logits"), windows()
+    one, other = (model(x[:, :-1], following=(x[:, -1] + n) % (V - 1)) for n in (0, 1))
+    close(one[:, :-1], other[:, :-1], atol=0)
+    assert (one[:, -1] != other[:, -1]).any()
+
+
+# ---- losses
+
+
+@MEMORIES
+@pytest.mark.parametrize(("memory_dropout", "n_with"), [(0.0, 5), (0.19, 5), (0.2, 4), (0.5, 3), (0.99, 1)])
+def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, memory_dropout, n_with):
+    model, x = gpt(memory=memory, memory_dropout=memory_dropout, network_loss=0.3), windows()
+    ids, targets = x[:, :-1], x[:, 1:]
+    found = model.losses(ids, targets)
+    whole = F.cross_entropy(model(ids, following=x[:, -1])[:n_with].mT, targets[:n_with])
+    recall = counted(x, leave_out=True)[:, :, -1]
+    shown = model.lm_head(model.encode(ids, added=model.shown(recall))) if memory == "input" else model.alone()(ids)
+    network = torch.cat([shown[:n_with], model.alone()(ids)[n_with:]])
+    close(found.nats, whole)
+    close(found.minimised, whole + 0.3 * F.cross_entropy(network.mT, targets))
+
+
+def test_without_a_memory_both_losses_are_the_cross_entropy():
+    model, x = gpt(memory="none", memory_dropout=0.5, network_loss=0.5), windows()
+    expected = F.cross_entropy(model(x[:, :-1]).mT, x[:, 1:])
+    for loss in model.losses(x[:, :-1], x[:, 1:]):
+        close(loss, expected)
+
+
+@MEMORIES
+def test_every_parameter_has_a_gradient_and_the_counts_have_none(memory):
+    model, x = gpt(memory=memory, memory_dropout=0.2), windows()
+    model.losses(x[:, :-1], x[:, 1:]).minimised.backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().max() > 0, name
+    recall = model.memory.recall(x[:, :-1], T, x[:, -1])
+    assert not recall.probabilities.requires_grad
+    assert not recall.features.requires_grad
+
+
+def test_with_a_memory_it_learns_what_counting_cannot():
+    """The text repeats every 13 ids, which is more than the n-grams hold and less than the block."""
+    torch.manual_seed(5)
+    period = np.array([0, 1] * 6 + [2], np.uint8)  # after 0 1 0 1 comes 0 or 2
+    train = np.tile(period, 11)
+    model = GPT(GPTConfig(3, 1, 1, 16, 19, 0.0, memory="input", memory_orders=(3,)))
+    model.count(train)
+    at = np.arange(0, 13 * 5, 13)[:, None] + np.arange(20)
+    x = torch.from_numpy(train[at].astype(np.int64))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
+    nats = []
+    for _ in range(60):
+        losses = model.losses(x[:, :-1], x[:, 1:])
+        optimizer.zero_grad()
+        losses.minimised.backward()
+        optimizer.step()
+        nats.append(losses.nats.item())
+    assert nats[-1] < nats[0] / 3
+
+
+# ---- the network alone
+
+
+@MEMORIES
+def test_alone_the_network_is_a_plain_gpt_with_the_same_weights(memory):
+    model, x = gpt(memory=memory), windows()[:, :-1]
+    plain = GPT(dataclasses.replace(CONFIG, memory="none")).eval()
+    plain.load_state_dict({name: model.state_dict()[name] for name in plain.state_dict()})
+    alone = model.alone()
+    assert torch.equal(alone(x), plain(x))
+    assert alone.config == plain.config
+    assert not alone.counts
+
+
+def test_alone_it_shares_the_weights_and_leaves_the_whole_as_it_was():
+    model, x = gpt(), windows()[:, :-1]
+    before, alone = model(x), model.alone()
+    caches = alone.new_caches()
+    close(torch.cat([alone(piece, caches) for piece in x.split(2, dim=1)], dim=1), alone(x))
+    assert torch.equal(model(x), before)
+    assert alone.wte.weight is model.wte.weight
+    assert alone.lm_head.weight is model.lm_head.weight
+    model.lm_head.weight.data.zero_()
+    assert not alone(x).any()
+
+
+def test_alone_a_plain_gpt_is_itself():
+    model, x = gpt(memory="none"), windows()[:, :-1]
+    assert torch.equal(model.alone()(x), model(x))
+
+
+# ---- what is counted, and where it is
+
+
+def test_an_empty_memory_is_an_error():
+    model, x = GPT(CONFIG), windows()
+    for use in (lambda: model(x[:, :-1]), lambda: model.losses(x[:, :-1], x[:, 1:])):
+        with pytest.raises(ValueError, match=r"^the memory is empty; count train first$"):
+            use()
+
+
+def test_a_plain_gpt_counts_nothing():
+    model = gpt(memory="none")
+    assert not model.counts
+    assert model.memory is None
+    assert not {name for name in model.state_dict() if "mixture" in name or "shown" in name}
+
+
+@MEMORIES
+def test_the_counts_are_not_among_the_weights(memory):
+    model = GPT(dataclasses.replace(CONFIG, memory=memory))
+    empty = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model.count(TRAIN)
+    assert model.counts
+    added = {"mixture.weights.weight", "mixture.weights.bias"} | ({"shown.weight"} if memory == "input" else set())
+    assert empty.keys() == GPT(dataclasses.replace(CONFIG, memory="none")).state_dict().keys() | added
+    assert model.state_dict().keys() == empty.keys()
+    assert all(torch.equal(tensor, empty[name]) for name, tensor in model.state_dict().items())
+
+
+@MEMORIES
+def test_a_memory_adds_as_many_parameters_as_the_formula(memory):
+    plain = count_parameters(dataclasses.replace(CONFIG, memory="none"))
+    experts, features = len(ORDERS) + 1, 2 * max(ORDERS)
+    mixture = (C + features + 1) * experts
+    assert count_parameters(dataclasses.replace(CONFIG, memory=memory)) == plain + mixture + V * C * (memory == "input")
+
+
+def test_a_copy_predicts_the_same():
+    model, x = gpt(), windows()[:, :-1]
+    copied = copy.deepcopy(model)
+    assert torch.equal(copied(x), model(x))
+    copied.count(TRAIN[:101])
+    assert not torch.equal(copied(x), model(x))
