@@ -9,7 +9,7 @@ import pytest
 import torch
 from equality import same
 from tiny import CPU as MACHINE
-from tiny import SHAPE, TOKENIZER, Call, Record, recipe, run, splits
+from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, recipe, run, splits
 
 from bukva.durability import cleanup
 from bukva.durability.checkpoints import Checkpoints
@@ -23,10 +23,10 @@ from bukva.training.windows import Windows
 STAGE = "train-gpt"
 
 
-def task(**changes):
+def task(shape=SHAPE, **changes):
     """A training that dropout, warm-up and a partial last interval make hard to resume."""
     changes = {"n_steps": 17, "optimizer": "muon", "learning_rate": 0.004} | changes
-    return Task.of(SHAPE, splits(), TOKENIZER, recipe(**changes), MACHINE)
+    return Task.of(shape, splits(), TOKENIZER, recipe(**changes), MACHINE)
 
 
 @pytest.fixture
@@ -73,6 +73,18 @@ def test_a_killed_training_ends_as_an_uninterrupted_one(checkpoints, optimizer, 
     numbers = task(optimizer=optimizer)
     whole, _ = run(numbers)
     trained(start(numbers), checkpoints, numbers, killed_after)
+    second = resumed(checkpoints, numbers)
+    assert second.step == killed_after
+    trained(second, checkpoints, numbers)
+    same(second.state_dict(), whole.state_dict())
+
+
+@pytest.mark.parametrize("killed_after", [0, 3, 5, 17])
+def test_a_killed_training_with_a_memory_counts_again_and_ends_as_an_uninterrupted_one(checkpoints, killed_after):
+    numbers = task(WITH_MEMORY)
+    whole, _ = run(numbers)
+    trained(start(numbers), checkpoints, numbers, killed_after)
+    assert unpack(checkpoints.last(lambda _: ""))["model"].keys() == whole.model.state_dict().keys()
     second = resumed(checkpoints, numbers)
     assert second.step == killed_after
     trained(second, checkpoints, numbers)

@@ -215,17 +215,28 @@ def test_the_id_that_follows_a_window_is_left_out_at_its_last_position_only():
 
 
 @MEMORIES
-@pytest.mark.parametrize(("memory_dropout", "n_with"), [(0.0, 5), (0.19, 5), (0.2, 4), (0.5, 3), (0.99, 1)])
-def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, memory_dropout, n_with):
+@pytest.mark.parametrize(
+    ("memory_dropout", "alone"), [(0.0, []), (0.19, []), (0.2, [4]), (0.5, [1, 3]), (0.99, [1, 2, 3, 4])]
+)
+def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, memory_dropout, alone):
     model, x = gpt(memory=memory, memory_dropout=memory_dropout, network_loss=0.3), windows()
-    ids, targets = x[:, :-1], x[:, 1:]
+    ids, targets, others = x[:, :-1], x[:, 1:], [b for b in range(B) if b not in alone]
     found = model.losses(ids, targets)
-    whole = F.cross_entropy(model(ids, following=x[:, -1])[:n_with].mT, targets[:n_with])
-    recall = counted(x, leave_out=True)[:, :, -1]
-    shown = model.lm_head(model.encode(ids, added=model.shown(recall))) if memory == "input" else model.alone()(ids)
-    network = torch.cat([shown[:n_with], model.alone()(ids)[n_with:]])
+    whole = F.cross_entropy(model(ids, following=x[:, -1])[others].mT, targets[others])
+    network = model.alone()(ids)
+    if memory == "input":
+        recall = counted(x, leave_out=True)[:, :, -1]
+        network[others] = model.lm_head(model.encode(ids, added=model.shown(recall)))[others]
     close(found.nats, whole)
     close(found.minimised, whole + 0.3 * F.cross_entropy(network.mT, targets))
+
+
+@pytest.mark.parametrize("memory_dropout", [0.01, 1 / 7, 0.3, 0.75, 0.9999999999999999])
+def test_at_least_one_window_has_the_memory(memory_dropout):
+    model = gpt(memory_dropout=memory_dropout)
+    for n in (1, 2, 3, 8, 17):
+        x = windows(n)
+        assert model.losses(x[:, :-1], x[:, 1:]).minimised.isfinite()
 
 
 def test_without_a_memory_both_losses_are_the_cross_entropy():

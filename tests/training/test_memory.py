@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import CPU, SHAPE, V, recipe
+from tiny import CPU, SHAPE, WITH_MEMORY, V, recipe
 
 from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
@@ -93,6 +93,25 @@ def test_processes_of_one_machine_share_its_memory(monkeypatch):
     check_memory(SHAPE, recipe(), CPU, local_size=2)
     with pytest.raises(BukvaError):
         check_memory(SHAPE, recipe(), CPU, local_size=3)
+
+
+@pytest.mark.parametrize("n_processes", [1, 3])
+def test_counting_takes_memory_in_every_process(monkeypatch, n_processes):
+    gigabytes = 2**30 / 24  # of ids
+    n_train = int(gigabytes)
+    monkeypatch.setattr(memory, "memory_bytes", lambda _: 24 * n_train * n_processes)
+    check_memory(WITH_MEMORY, recipe(), CPU, n_processes, n_train=n_train)
+    check_memory(SHAPE, recipe(), CPU, n_processes, n_train=n_train + 1)  # which counts nothing
+    with pytest.raises(BukvaError) as error:
+        check_memory(WITH_MEMORY, recipe(), CPU, n_processes, n_train=n_train + 1)
+    assert str(error.value) == (
+        f"params.yaml: counting the n-grams of 44,739,243 characters needs at least {n_processes}.0 GB of memory; this "
+        f"machine has {n_processes}.0; use model.memory none, or a shorter text.\n{WAY_BACK}"
+    )
+
+
+def test_a_memory_keeps_numbers_of_every_expert():
+    assert WITH_MEMORY.activations_per_char == SHAPE.activations_per_char + 4 * V * 2
 
 
 MEASURE = r"""

@@ -9,11 +9,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from equality import same
-from tiny import CPU, SHAPE, TOKENIZER, Call, Record, T, V, recipe, run, splits, task
+from tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, T, V, recipe, run, splits, task
 
 from bukva.baselines.counts import count_pairs, cross_entropy
 from bukva.models.bigram import BigramConfig
 from bukva.models.gpt import GPTConfig
+from bukva.models.memory import Memory
+from bukva.ngrams.kneser_ney import KneserNey
 from bukva.scoring.window_rule import Score, nats_of
 from bukva.tokenizers.char import CharTokenizer
 from bukva.training import run as module
@@ -44,8 +46,9 @@ def test_val_is_scored_before_the_first_update_every_eval_every_updates_and_afte
     assert list(scored(run(task())[1])) == [0, 4, 8, 10]
 
 
-def test_two_trainings_are_equal_update_by_update():
-    assert run(task())[1] == run(task())[1]
+@pytest.mark.parametrize("shape", [SHAPE, WITH_MEMORY], ids=["plain", "memory"])
+def test_two_trainings_are_equal_update_by_update(shape):
+    assert run(task(shape))[1] == run(task(shape))[1]
 
 
 def test_another_seed_gives_another_training():
@@ -179,13 +182,21 @@ def test_clipping_bounds_the_gradient():
     assert total.item() == pytest.approx(1e-3, rel=1e-3)
 
 
+@pytest.mark.parametrize("shape", [SHAPE, WITH_MEMORY], ids=["plain", "memory"])
 @pytest.mark.parametrize("micro_batches", [2, 3, 6])
-def test_micro_batches_add_up_to_the_batch(micro_batches):
-    shape = dataclasses.replace(SHAPE, dropout=0.0)
+def test_micro_batches_add_up_to_the_batch(micro_batches, shape):
+    shape = dataclasses.replace(shape, dropout=0.0, memory_dropout=0.0)
     split, whole = (run(task(shape, batch_size=6, micro_batches=n))[1] for n in (micro_batches, 1))
     for ours, theirs in zip(split, whole, strict=True):
         assert ours.val_nats_per_char == pytest.approx(theirs.val_nats_per_char, abs=1e-5)
         assert ours.train_nats_per_char == pytest.approx(theirs.train_nats_per_char, abs=1e-5)
+
+
+def test_micro_batches_of_enough_windows_leave_the_same_ones_without_the_memory():
+    shape = dataclasses.replace(WITH_MEMORY, dropout=0.0, memory_dropout=0.25)
+    split, whole = (run(task(shape, batch_size=24, micro_batches=n))[1][-1] for n in (3, 1))
+    assert split.train_nats_per_char == pytest.approx(whole.train_nats_per_char, abs=1e-5)
+    assert split.val_nats_per_char == pytest.approx(whole.val_nats_per_char, abs=1e-5)
 
 
 def test_bf16_follows_float32():
@@ -363,3 +374,62 @@ def test_the_initial_weights_are_a_function_of_shape_and_seed():
         weights.append(start(Task.of(SHAPE, splits(), TOKENIZER, recipe(seed=seed), CPU)).weights())
     same(weights[0], weights[1])
     assert any(not torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
+
+
+# ---- a model that counts train
+
+
+def random_splits():
+    """Ids from which nothing can be learned, of train and of val."""
+    ids = np.random.default_rng(2).integers(V, size=4001).astype(np.uint8)
+    return {"train": ids[:3001], "val": ids[3001:]}
+
+
+def train_nats(split):
+    """The train loss of one epoch without learning."""
+    numbers = recipe(n_steps=9, eval_every=9, batch_size=60, learning_rate=0.0)
+    shape = dataclasses.replace(WITH_MEMORY, memory_orders=(3, 5), block_size=17, dropout=0.0)
+    _, progress = run(Task.of(shape, split, TOKENIZER, numbers, CPU))
+    return progress[-1].train_nats_per_char
+
+
+def test_the_train_loss_does_not_see_its_answers_in_the_counts(monkeypatch):
+    assert train_nats(random_splits()) == pytest.approx(math.log(V), abs=0.15)
+    recall = Memory.recall
+    monkeypatch.setattr(Memory, "recall", lambda self, ids, n_positions, _=None: recall(self, ids, n_positions))
+    assert train_nats(random_splits()) < math.log(V) - 0.3
+
+
+MARKER = V - 1
+
+
+def marked(counted_splits):
+    """The memory of a training whose marker is in val and test only, after the start of the training."""
+    ids = np.random.default_rng(3).integers(MARKER, size=499).astype(np.uint8)
+    marked = np.tile(np.array([0, MARKER], np.uint8), 41)
+    split = {"train": ids, "val": marked, "test": marked}
+    split["train"] = np.concatenate([split[name] for name in counted_splits])
+    return start(Task.of(WITH_MEMORY, split, TOKENIZER, recipe(), CPU)).model.memory
+
+
+def never_seen(memory):
+    """Whether the counts lack the marker, and it is the least likely id."""
+    after = memory.recall(torch.tensor([[1, 0], [0, MARKER]]), 1).probabilities[:, 0]  # (2, R, V)
+    trie = memory._counts.trie
+    return MARKER not in trie.symbols and bool((after.argmin(-1) == MARKER).all())
+
+
+def test_nothing_of_val_or_test_is_counted():
+    memory = marked(["train"])
+    assert never_seen(memory)
+    after_zero, after_marker = memory.recall(torch.tensor([[1, 0], [0, MARKER]]), 1).probabilities[:, 0]
+    model = KneserNey(memory.train, V + 1, 4)  # with one more id, which is nowhere
+    expected = model.recall(np.array([[1, 0], [0, MARKER]]), [2, 4], 1).probabilities[:, 0]
+    assert (expected[..., MARKER] == expected[..., V]).all()
+    for found, wanted in zip((after_zero, after_marker), expected, strict=True):
+        assert found[:, MARKER].tolist() == pytest.approx((wanted[:, MARKER] * (V + 1) / V).tolist(), rel=1e-5)
+
+
+@pytest.mark.parametrize("leaked", ["val", "test"])
+def test_a_text_that_is_counted_beside_train_would_show(leaked):
+    assert not never_seen(marked(["train", leaked]))

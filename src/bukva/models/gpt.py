@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -108,11 +109,16 @@ class GPT(Transformer):
     def losses(self, ids: Tensor, targets: Tensor) -> Losses:
         """Of the whole model, and of its network alone (see Losses).
 
-        With memory_dropout, the last windows of the batch are learned by the network alone, which does not see counts.
+        With memory_dropout, some windows are learned by the network alone, which does not see counts. They are spread
+        over the batch, so that micro-batches and processes choose as the whole batch does, if each has a multiple of
+        1 / memory_dropout windows.
         """
         if self.memory is None:
             return super().losses(ids, targets)
-        n = len(ids) - int(self.config.memory_dropout * len(ids))  # windows with the memory
+        B = len(ids)
+        alone = (torch.arange(B + 1, dtype=torch.float64) * self.config.memory_dropout).floor().diff()  # (B,), 0 or 1
+        order, n = alone.argsort(stable=True), B - int(alone.sum())  # first those with the memory
+        ids, targets = ids[order], targets[order]
         recall = self.memory.recall(ids[:n], ids.shape[1], targets[:n, -1])
         hidden = self.encode(ids, added=self._embedded(recall))  # (B, T, C)
         logits = self.lm_head(hidden).float()  # (B, T, V)
