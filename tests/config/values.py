@@ -122,7 +122,7 @@ MAY_BE_REJECTED = {
     "train_bigram.beta2": lambda value: value < 1e-6,
     "train_gpt.beta2": lambda value: value < 1e-6,
     "train_bigram.learning_rate": lambda value: value > 10,
-    "train_gpt.learning_rate": lambda value: value > 10,
+    "train_gpt.learning_rate": lambda value: value >= 1,
     "train_bigram.weight_decay": lambda value: value > 1e5,
     "train_gpt.weight_decay": lambda value: value > 1e5,
     "evaluate.attention_sentence": lambda value: not set(value) <= set("\n Было этаб"),

@@ -5,13 +5,16 @@ import json
 import shutil
 import struct
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from bukva.base.errors import BukvaError
+from bukva.base.files import sha256
+from bukva.corpus.splits import load_splits, save_splits
 from bukva.models.bigram import BigramConfig
-from bukva.models.folder import load_model, load_models, save_model
+from bukva.models.folder import load_model, load_models, load_weights, save_model
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import build, count_parameters
 from bukva.tokenizers.char import CharTokenizer
@@ -327,6 +330,109 @@ def test_an_edited_config_is_an_error_even_where_all_shapes_agree(folder, values
     edit(folder / "config.json", **values)
     with pytest.raises(BukvaError, match=r"best.safetensors: was not trained with the config.json beside it"):
         load_model(folder)
+
+
+# ---- a model that counts
+
+COUNTING = dataclasses.replace(GPT_SHAPE, memory="input", memory_orders=(3, 2))
+TRAIN = np.array([0, 1, 2, 3, 4, 0, 1, 3, 2, 0, 1], np.uint8)
+X = torch.tensor([[0, 1, 4, 2, 0]])
+
+
+@pytest.fixture
+def counting(tmp_path):
+    """The folder of a model that counts, and the models that it was made from."""
+    torch.manual_seed(1)
+    models = {"best": build(COUNTING), "initial": build(COUNTING)}
+    for model in models.values():
+        torch.nn.init.normal_(model.mixture.weights.weight)
+        model.count(TRAIN)
+        model.eval()
+    weights = {name: clones(model) for name, model in models.items()}
+    save_model(tmp_path / "m", COUNTING, TOKENIZER, weights, counted=TRAIN)
+    return tmp_path / "m", models
+
+
+def invalid_counts(folder, words):
+    with pytest.raises(BukvaError, match=rf"^[^\n]*train.npy: {words}[^\n]*; rerun the training stage\.$"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("name", ["best", "initial"])
+def test_a_model_that_counts_counts_again_when_it_is_loaded(counting, name):
+    folder, models = counting
+    model, _ = load_model(folder, name)
+    assert (model.config, model.counts) == (COUNTING, True)
+    assert torch.equal(model(X), models[name](X))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_the_counted_text_has_the_bytes_of_the_split(tmp_path, dtype):
+    ids = TRAIN.astype(dtype)
+    shares = {"train": np.array([[0, 11]]), "val": np.array([[11, 16]])}
+    save_splits(tmp_path / "split", np.concatenate([ids, ids[:5]]), shares)
+    train = load_splits(tmp_path / "split")["train"]
+    save_model(tmp_path / "m", COUNTING, TOKENIZER, {"best": clones(build(COUNTING))}, counted=train)
+    assert (tmp_path / "m/train.npy").read_bytes() == (tmp_path / "split/train.npy").read_bytes()
+    assert json.loads((tmp_path / "m/config.json").read_text())["train_sha256"] == sha256(tmp_path / "m/train.npy")
+
+
+def test_other_weights_are_loaded_into_a_model_and_its_counts_stay(counting):
+    folder, models = counting
+    model, _ = load_model(folder, "initial")
+    memory = model.memory
+    (folder / "train.npy").unlink()  # is not read again
+    for name in ("best", "initial"):
+        load_weights(model, folder, name)
+        assert torch.equal(model(X), models[name](X))
+    assert model.memory is memory
+
+
+def test_weights_of_another_shape_are_not_loaded_into_a_model(counting, folder):
+    model, _ = load_model(counting[0])
+    with pytest.raises(BukvaError, match=r"best.safetensors: does not fit config.json beside it: mixture"):
+        load_weights(model, folder, "best")
+
+
+@pytest.mark.parametrize("memory", ["none", "logits"])
+def test_only_a_model_that_counts_has_the_text(tmp_path, memory):
+    config = dataclasses.replace(COUNTING, memory=memory)
+    counted = None if memory == "none" else TRAIN
+    save_model(tmp_path / "m", config, TOKENIZER, {"best": clones(build(config))}, counted=counted)
+    assert (tmp_path / "m/train.npy").exists() == ("train_sha256" in (tmp_path / "m/config.json").read_text())
+    assert (tmp_path / "m/train.npy").exists() == (memory != "none")
+    assert load_model(tmp_path / "m")[0].counts == (memory != "none")
+
+
+def test_a_missing_text_is_an_error(counting):
+    (counting[0] / "train.npy").unlink()
+    invalid_counts(counting[0], r"not readable \(.*No such file")
+
+
+def test_another_text_is_an_error(counting):
+    np.save(counting[0] / "train.npy", TRAIN[::-1])
+    invalid_counts(counting[0], "is not the text that the model beside it has counted")
+
+
+@pytest.mark.parametrize(
+    "damage", [name for name in DAMAGES if name in ("torn", "a byte short", "empty", "zeros", "pickle")]
+)
+def test_a_damaged_text_is_an_error(counting, damage):
+    file = counting[0] / "train.npy"
+    file.write_bytes(DAMAGES[damage](file.read_bytes()))
+    invalid_counts(counting[0], "is not the text that the model beside it has counted")
+
+
+@pytest.mark.parametrize("digest", [None, "", "0" * 64])
+def test_a_config_that_names_another_text_is_an_error(counting, digest):
+    edit(counting[0] / "config.json", train_sha256=digest)
+    with pytest.raises(BukvaError, match=r"; rerun the training stage\.$"):
+        load_model(counting[0])
+
+
+def test_a_pickle_in_place_of_the_text_is_not_read(counting):
+    np.save(counting[0] / "train.npy", np.array([{}], object), allow_pickle=True)
+    invalid_counts(counting[0], "is not the text that the model beside it has counted")
 
 
 # ---- several models

@@ -106,11 +106,11 @@ def _load_counted(path: Path, digest: str) -> Ids:
     """The ids of train that a model counts."""
     try:
         found = sha256(path)
-        ids: Ids = np.load(path)
-    except (OSError, ValueError) as error:
-        raise BukvaError(f"{path}: not readable as ids ({error}); {REMEDY}") from None
-    if found != digest:
+    except OSError as error:
+        raise BukvaError(f"{path}: not readable ({error}); {REMEDY}") from None
+    if found != digest:  # before it is read as an array, which a damaged file is not
         raise BukvaError(f"{path}: is not the text that the model beside it has counted; {REMEDY}")
+    ids: Ids = np.load(path)
     return ids
 
 
