@@ -23,14 +23,14 @@ SEEDS = (11, 12, 13, 14, 15)  # the recipes below were chosen with others
 POINTS = 6  # scorings on the way, for the figure; the clock is stopped for them
 ORDERS = (4, 6, 8)  # of the n-grams that are scored by themselves
 # The changes of params.yaml, each with just enough updates to reach its target.
-_ALL: dict[str, Any] = {"block_size": 64, "memory_dropout": 0.0, "network_loss": 0.3}
+_ALL: dict[str, Any] = {"block_size": 64, "ngram_dropout": 0.0, "network_loss": 0.3}
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "race": {
-        "model": {**_ALL, "n_layer": 1, "n_embd": 64, "memory_orders": [3, 5]},
+        "model": {**_ALL, "n_layer": 1, "n_embd": 64, "ngram_orders": [3, 5]},
         "train_gpt": {"n_steps": 6, "batch_size": 24, "warmup_steps": 1},
     },
     "network": {
-        "model": {"block_size": 64, "n_layer": 2, "memory": "none"},
+        "model": {"block_size": 64, "n_layer": 2, "ngrams": "none"},
         "train_gpt": {"n_steps": 180, "batch_size": 24, "learning_rate": 0.006, "warmup_steps": 10},
     },
     "a100": {"model": _ALL, "train_gpt": {"n_steps": 500, "batch_size": 24, "warmup_steps": 10}},

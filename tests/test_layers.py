@@ -32,7 +32,7 @@ ARCHITECTURE = [
     "encoder_decoder",
     "gpt",
     "kernels",
-    "memory",
+    "ngram_memory",
     "shape",
     "tensors",
     "transformer",
@@ -85,7 +85,7 @@ def test_a_library_is_imported_in_its_own_places_only(library, homes):
 def test_the_architecture_of_models_imports_nothing_else_of_ours(module):
     allowed = {f"bukva.models.{name}" for name in ARCHITECTURE} | {"bukva", "bukva.models", "bukva.base.ids"}
     counting = {"bukva.base.files"} | {name for name in modules() if belongs(name, ["bukva.ngrams"])}
-    assert reached(f"bukva.models.{module}") <= allowed | (counting if module in ("gpt", "memory") else set())
+    assert reached(f"bukva.models.{module}") <= allowed | (counting if module in ("gpt", "ngram_memory") else set())
 
 
 def test_only_stages_import_tracking_and_durability():

@@ -74,7 +74,7 @@ def save_gpt(memory):
     splits = load_splits(Path(paths()["split"]))
     np.save(Path(paths()["split"]) / LENGTHS, [[len(ids) for ids in splits.values()]])
     tokenizer = load_tokenizer(Path(paths()["vocab"]))
-    config = GPTConfig(len(tokenizer), 1, 1, 4, 11, 0.0, memory=memory, memory_orders=(2, 3))
+    config = GPTConfig(len(tokenizer), 1, 1, 4, 11, 0.0, ngrams=memory, ngram_orders=(2, 3))
     weights = dict(GPT(config).state_dict())
     counted = None if memory == "none" else splits["train"]
     save_model(trained_models()["gpt"].folder, config, tokenizer, {"best": weights}, counted=counted)
@@ -94,8 +94,8 @@ def test_counting_is_shown_for_a_gpt_with_a_memory(project):
         (None, "data/models/gpt: the GPT is not trained yet; run `dvc repro train-gpt`."),
         (
             "none",
-            "counting: this GPT has no n-grams (model.memory none); train one that has: "
-            "`dvc exp run -S model.memory=input`.",
+            "counting: this GPT has no n-grams (model.ngrams none); train one that has: "
+            "`dvc exp run -S model.ngrams=input`.",
         ),
     ],
 )

@@ -115,8 +115,8 @@ def test_there_is_no_default_in_code():
         (
             "  colour: red\n",
             "model.colour: unknown key with value 'red'; known keys are n_layer, n_head, n_embd, block_size, dropout, "
-            "positions, norm, activation, qk_norm, bias, tie_weights, proj_init, memory, memory_dropout, network_loss, "
-            "memory_orders.",
+            "positions, norm, activation, qk_norm, bias, tie_weights, proj_init, ngrams, ngram_dropout, network_loss, "
+            "ngram_orders.",
         ),
         ("mdoel:\n", "mdoel: unknown key with value None; did you mean model?"),
     ],

@@ -57,7 +57,7 @@ KINDS = [
         "sample": ["n_chars", "top_k"],
     }),
     (FRACTIONS, {
-        "split": ["train", "val", "test"], "model": ["dropout", "memory_dropout", "network_loss"],
+        "split": ["train", "val", "test"], "model": ["dropout", "ngram_dropout", "network_loss"],
         "train_bigram": ["decay_to", "beta2"],
         "train_gpt": ["decay_to", "beta2"], "sample": ["top_p"],
     }),
@@ -69,12 +69,12 @@ KINDS = [
     (SWITCHES, {"model": ["qk_norm", "bias", "tie_weights"]}),
     (CHOICES, {
         "download": ["corpus"], "clean": ["rules"], "tokenize": ["kind", "vocabulary"], "split": ["strategy"],
-        "model": ["positions", "norm", "activation", "proj_init", "memory"], "compute": ["device", "precision"],
+        "model": ["positions", "norm", "activation", "proj_init", "ngrams"], "compute": ["device", "precision"],
         "train_bigram": ["optimizer", "order"], "train_gpt": ["optimizer", "order"], "sample": ["unknown"],
     }),
     (TEXTS, {"evaluate": ["attention_sentence"]}),
     (LISTS, {"sample": ["prompts"]}),
-    (ORDERS, {"evaluate": ["ngram_orders"], "model": ["memory_orders"]}),
+    (ORDERS, {"evaluate": ["ngram_orders"], "model": ["ngram_orders"]}),
     (PATHS, {"download": ["path"]}),
     (ADDRESSES, {"download": ["url"]}),
     (DIGESTS, {"download": ["sha256"]}),
@@ -90,7 +90,7 @@ NAMES = {
     "model.norm": ["layernorm", "rmsnorm"],
     "model.activation": ["gelu", "relu", "relu2"],
     "model.proj_init": ["scaled", "zero"],
-    "model.memory": ["none", "logits", "input"],
+    "model.ngrams": ["none", "logits", "input"],
     "compute.device": ["auto", "cpu", "cuda"],
     "compute.precision": ["auto", "fp32", "bf16"],
     "train_bigram.order": ["epoch", "random"],
@@ -176,9 +176,9 @@ EVALUATE_COMBINATIONS = [
     {"model.n_layer": 1, "evaluate.ngram_orders": [8]},
     {"model.n_layer": 1, "evaluate.ngram_orders": [3, 8]},
     {"evaluate.attention_sentence": "б" * 16},
-    {"model.memory": "logits", "model.memory_orders": [1], "model.memory_dropout": 0.9999999999999999},
-    {"model.memory": "none", "model.network_loss": 0.5},
-    {"model.block_size": 3, "evaluate.short_context": 3, "model.memory_orders": [12, 2]},
+    {"model.ngrams": "logits", "model.ngram_orders": [1], "model.ngram_dropout": 0.9999999999999999},
+    {"model.ngrams": "none", "model.network_loss": 0.5},
+    {"model.block_size": 3, "evaluate.short_context": 3, "model.ngram_orders": [12, 2]},
 ]  # fmt: skip
 # What failed once, and how.
 FAILED_ONCE = [

@@ -15,15 +15,15 @@ SPLITS = {"train": TRAIN, "val": random_text(sum(VAL), seed=5)}
 LENGTHS = {"train": np.array(WORKS), "val": np.array(VAL)}
 
 
-def remembering(memory="input", *, sharp=True):
+def remembering(ngrams="input", *, sharp=True):
     """A GPT in evaluation mode that has counted TRAIN; sharp: its weights are as large as after training."""
     torch.manual_seed(3)
-    config = GPTConfig(V, 2, nh, 10, T, 0.0, memory=memory, memory_dropout=0.5, network_loss=0.5, memory_orders=ORDERS)
+    config = GPTConfig(V, 2, nh, 10, T, 0.0, ngrams=memory, ngram_dropout=0.5, network_loss=0.5, ngram_orders=ORDERS)
     model = GPT(config).eval()
     if sharp:
         for parameter in model.parameters():
             parameter.data.mul_(8)
-        nn.init.normal_(model.mixture.weights.weight, std=0.1)
-        nn.init.uniform_(model.mixture.weights.bias)
+        nn.init.normal_(model.experts.weights.weight, std=0.1)
+        nn.init.uniform_(model.experts.weights.bias)
     model.count(TRAIN)
     return model

@@ -137,7 +137,7 @@ def test_a_recorded_mixture_is_the_product_of_the_experts():
     product = mixed.powers[..., -1:] * network + (mixed.powers[..., :-1, None] * mixed.counted).sum(-2)
     torch.testing.assert_close(mixed.logits, whole, rtol=0, atol=0)
     torch.testing.assert_close(product.log_softmax(-1), whole.log_softmax(-1), rtol=1e-4, atol=1e-4)
-    assert not model.mixture._forward_hooks
+    assert not model.experts._forward_hooks
 
 
 def test_positions_count_the_letters_of_words():

@@ -237,8 +237,8 @@ def invalid_tensors(folder, words):
         ({"norm": "rmsnorm"}, r"blocks.0.ln_1.bias is float32 \(8,\), not absent"),
         ({"bias": True}, r"blocks.0.attention.proj.bias is absent, not float32 \(8,\)"),
         ({"model": "bigram", "n_layer": None, "n_head": None, "n_embd": None, "dropout": None}
-         | dict.fromkeys(["positions", "norm", "activation", "qk_norm", "bias", "tie_weights", "proj_init", "memory",
-                          "memory_dropout", "network_loss", "memory_orders"]),
+         | dict.fromkeys(["positions", "norm", "activation", "qk_norm", "bias", "tie_weights", "proj_init", "ngrams",
+                          "ngram_dropout", "network_loss", "ngram_orders"]),
          "blocks.0.attention"),
     ],
     ids=str,
@@ -334,7 +334,7 @@ def test_an_edited_config_is_an_error_even_where_all_shapes_agree(folder, values
 
 # ---- a model that counts
 
-COUNTING = dataclasses.replace(GPT_SHAPE, memory="input", memory_orders=(3, 2))
+COUNTING = dataclasses.replace(GPT_SHAPE, ngrams="input", ngram_orders=(3, 2))
 TRAIN = np.array([0, 1, 2, 3, 4, 0, 1, 3, 2, 0, 1], np.uint8)
 X = torch.tensor([[0, 1, 4, 2, 0]])
 
@@ -345,7 +345,7 @@ def counting(tmp_path):
     torch.manual_seed(1)
     models = {"best": build(COUNTING), "initial": build(COUNTING)}
     for model in models.values():
-        torch.nn.init.normal_(model.mixture.weights.weight)
+        torch.nn.init.normal_(model.experts.weights.weight)
         model.count(TRAIN)
         model.eval()
     weights = {name: clones(model) for name, model in models.items()}
@@ -380,12 +380,12 @@ def test_the_counted_text_has_the_bytes_of_the_split(tmp_path, dtype):
 def test_other_weights_are_loaded_into_a_model_and_its_counts_stay(counting):
     folder, models = counting
     model, _ = load_model(folder, "initial")
-    memory = model.memory
+    memory = model.ngrams
     (folder / "train.npy").unlink()  # is not read again
     for name in ("best", "initial"):
         load_weights(model, folder, name)
         assert torch.equal(model(X), models[name](X))
-    assert model.memory is memory
+    assert model.ngrams is memory
 
 
 def test_weights_of_another_shape_are_not_loaded_into_a_model(counting, folder):
@@ -396,7 +396,7 @@ def test_weights_of_another_shape_are_not_loaded_into_a_model(counting, folder):
 
 @pytest.mark.parametrize("memory", ["none", "logits"])
 def test_only_a_model_that_counts_has_the_text(tmp_path, memory):
-    config = dataclasses.replace(COUNTING, memory=memory)
+    config = dataclasses.replace(COUNTING, ngrams=memory)
     counted = None if memory == "none" else TRAIN
     save_model(tmp_path / "m", config, TOKENIZER, {"best": clones(build(config))}, counted=counted)
     assert (tmp_path / "m/train.npy").exists() == ("train_sha256" in (tmp_path / "m/config.json").read_text())

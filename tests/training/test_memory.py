@@ -106,7 +106,7 @@ def test_counting_takes_memory_in_every_process(monkeypatch, n_processes):
         check_memory(WITH_MEMORY, recipe(), CPU, n_processes, n_train=n_train + 1)
     assert str(error.value) == (
         f"params.yaml: counting the n-grams of 44,739,243 characters needs at least {n_processes}.0 GB of memory; this "
-        f"machine has {n_processes}.0; use model.memory none, or a shorter text.\n{WAY_BACK}"
+        f"machine has {n_processes}.0; use model.ngrams none, or a shorter text.\n{WAY_BACK}"
     )
 
 

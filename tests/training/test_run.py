@@ -14,7 +14,7 @@ from tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, T, V, recipe,
 from bukva.baselines.counts import count_pairs, cross_entropy
 from bukva.models.bigram import BigramConfig
 from bukva.models.gpt import GPTConfig
-from bukva.models.memory import Memory
+from bukva.models.ngram_memory import NgramMemory
 from bukva.ngrams.kneser_ney import KneserNey
 from bukva.scoring.window_rule import Score, nats_of
 from bukva.tokenizers.char import CharTokenizer
@@ -185,7 +185,7 @@ def test_clipping_bounds_the_gradient():
 @pytest.mark.parametrize("shape", [SHAPE, WITH_MEMORY], ids=["plain", "memory"])
 @pytest.mark.parametrize("micro_batches", [2, 3, 6])
 def test_micro_batches_add_up_to_the_batch(micro_batches, shape):
-    shape = dataclasses.replace(shape, dropout=0.0, memory_dropout=0.0)
+    shape = dataclasses.replace(shape, dropout=0.0, ngram_dropout=0.0)
     split, whole = (run(task(shape, batch_size=6, micro_batches=n))[1] for n in (micro_batches, 1))
     for ours, theirs in zip(split, whole, strict=True):
         assert ours.val_nats_per_char == pytest.approx(theirs.val_nats_per_char, abs=1e-5)
@@ -193,7 +193,7 @@ def test_micro_batches_add_up_to_the_batch(micro_batches, shape):
 
 
 def test_micro_batches_of_enough_windows_leave_the_same_ones_without_the_memory():
-    shape = dataclasses.replace(WITH_MEMORY, dropout=0.0, memory_dropout=0.25)
+    shape = dataclasses.replace(WITH_MEMORY, dropout=0.0, ngram_dropout=0.25)
     split, whole = (run(task(shape, batch_size=24, micro_batches=n))[1][-1] for n in (3, 1))
     assert split.train_nats_per_char == pytest.approx(whole.train_nats_per_char, abs=1e-5)
     assert split.val_nats_per_char == pytest.approx(whole.val_nats_per_char, abs=1e-5)
@@ -388,7 +388,7 @@ def random_splits():
 def train_nats(split):
     """The train loss of one epoch without learning."""
     numbers = recipe(n_steps=9, eval_every=9, batch_size=60, learning_rate=0.0)
-    shape = dataclasses.replace(WITH_MEMORY, memory_orders=(3, 5), block_size=17, dropout=0.0)
+    shape = dataclasses.replace(WITH_MEMORY, ngram_orders=(3, 5), block_size=17, dropout=0.0)
     _, progress = run(Task.of(shape, split, TOKENIZER, numbers, CPU))
     return progress[-1].train_nats_per_char
 
@@ -396,7 +396,8 @@ def train_nats(split):
 def test_the_train_loss_does_not_see_its_answers_in_the_counts(monkeypatch):
     assert train_nats(random_splits()) == pytest.approx(math.log(V), abs=0.15)
     recall = Memory.recall
-    monkeypatch.setattr(Memory, "recall", lambda self, ids, n_positions, _=None: recall(self, ids, n_positions))
+    everything = lambda self, ids, n_positions, _=None: recall(self, ids, n_positions)  # noqa: E731
+    monkeypatch.setattr(NgramMemory, "recall", everything)
     assert train_nats(random_splits()) < math.log(V) - 0.3
 
 
@@ -409,7 +410,7 @@ def marked(counted_splits):
     marked = np.tile(np.array([0, MARKER], np.uint8), 41)
     split = {"train": ids, "val": marked, "test": marked}
     split["train"] = np.concatenate([split[name] for name in counted_splits])
-    return start(Task.of(WITH_MEMORY, split, TOKENIZER, recipe(), CPU)).model.memory
+    return start(Task.of(WITH_MEMORY, split, TOKENIZER, recipe(), CPU)).model.ngrams
 
 
 def never_seen(memory):

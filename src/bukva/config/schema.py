@@ -109,15 +109,15 @@ class Model(Section):
     bias: bool
     tie_weights: bool
     proj_init: Annotated[str, one_of("models/transformer.py", "PROJ_INITS")]
-    memory: Annotated[str, one_of("models/gpt.py", "MEMORIES")]
-    memory_dropout: Annotated[float, Field(ge=0, lt=1)]
+    ngrams: Annotated[str, one_of("models/gpt.py", "NGRAMS")]
+    ngram_dropout: Annotated[float, Field(ge=0, lt=1)]
     network_loss: Annotated[float, Field(ge=0, lt=1)]
-    memory_orders: Annotated[list[Annotated[int, Field(ge=1, le=12)]], Field(min_length=1)]
+    ngram_orders: Annotated[list[Annotated[int, Field(ge=1, le=12)]], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _orders_are_named_once(self) -> "Model":
-        if len(set(self.memory_orders)) < len(self.memory_orders):
-            raise mistake("memory_orders", self.memory_orders, "names an order twice; use each order once")
+        if len(set(self.ngram_orders)) < len(self.ngram_orders):
+            raise mistake("ngram_orders", self.ngram_orders, "names an order twice; use each order once")
         return self
 
     @model_validator(mode="after")

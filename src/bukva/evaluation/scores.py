@@ -38,7 +38,7 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) 
     The network of a GPT with a memory is scored by itself, too.
     """
     gpt = models["gpt"]
-    if isinstance(gpt, GPT) and gpt.memory:
+    if isinstance(gpt, GPT) and gpt.ngrams:
         models = models | {"network": gpt.alone()}
     alone = list(models)[-1]  # the GPT without what is counted
     learned = {name: text.nats_of_model(model) for name, model in models.items()}

@@ -34,13 +34,13 @@ class Counting:
     def __init__(
         self, gpt: GPT, tokenizer: Tokenizer, splits: dict[str, Ids], lengths: dict[str, Lengths], machine: Machine
     ) -> None:
-        if gpt.memory is None:
+        if gpt.ngrams is None:
             raise BukvaError(
-                "counting: this GPT has no n-grams (model.memory none); train one that has: "
-                "`dvc exp run -S model.memory=input`."
+                "counting: this GPT has no n-grams (model.ngrams none); train one that has: "
+                "`dvc exp run -S model.ngrams=input`."
             )
         self.gpt, self.tokenizer, self.splits, self.lengths, self.machine = gpt, tokenizer, splits, lengths, machine
-        self.orders = gpt.memory.orders
+        self.orders = gpt.ngrams.orders
 
     def study(self, params: Evaluate, recipe: Training) -> dict[str, Any]:
         """All numbers.

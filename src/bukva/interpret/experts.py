@@ -15,7 +15,7 @@ what the network makes of counts that it sees as input: those are part of counti
 
 Where the powers decide (which order contributed most to a character), it is the power of an order times its gain.
 
-Letters as in bukva.models.memory; N scored ids.
+Letters as in bukva.models.ngram_memory; N scored ids.
 """
 
 from collections.abc import Sequence

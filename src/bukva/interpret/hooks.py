@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bukva.models.attention import Kernel, attention_weights, causal_mask, explain
 from bukva.models.gpt import GPT
-from bukva.models.memory import LEAST, Mixture, Recall
+from bukva.models.ngram_memory import LEAST, ProductOfExperts, Recall
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ def record_mixture(gpt: GPT, ids: Tensor) -> Mixed:
     """(B, T) ids -> how the memory and the network were mixed."""
     recorded: list[tuple[Tensor, Recall]] = []
 
-    def record(_: Mixture, inputs: tuple[Tensor, Tensor, Recall], __: Tensor) -> None:
+    def record(_: ProductOfExperts, inputs: tuple[Tensor, Tensor, Recall], __: Tensor) -> None:
         hidden, recall = inputs[0], inputs[2]
-        recorded.append((gpt.mixture.powers(hidden, recall), recall))
+        recorded.append((gpt.experts.powers(hidden, recall), recall))
 
-    hook = gpt.mixture.register_forward_hook(record)
+    hook = gpt.experts.register_forward_hook(record)
     try:
         logits = gpt(ids)
     finally:

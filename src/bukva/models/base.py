@@ -32,6 +32,10 @@ class Config(Protocol):
         """Greatest number of ids of context."""
 
     @property
+    def counts(self) -> bool:
+        """Whether the model counts train."""
+
+    @property
     def activations_per_char(self) -> int:
         """The least count of numbers kept of each id for the backward pass, beside the logits."""
 
@@ -75,7 +79,7 @@ class LanguageModel(nn.Module):
     @property
     def counts(self) -> bool:
         """Whether it counts train."""
-        return False
+        return bool(self.config.counts)
 
     def count(self, train: Ids) -> None:
         """Take the counts of (N,) ids of train; nothing for a model that does not count."""

@@ -33,6 +33,11 @@ class BigramConfig:
         check_fields(self)
 
     @property
+    def counts(self) -> bool:
+        """Whether the model counts train; the exact bigram, which does, is a baseline."""
+        return False
+
+    @property
     def activations_per_char(self) -> int:
         """Numbers kept of each character for the backward pass, beside the logits."""
         return 0

@@ -1,6 +1,6 @@
-"""The GPT: a decoder-only transformer over characters, with or without a memory of n-grams.
+"""The GPT: a decoder-only transformer over characters, with or without an n-gram memory.
 
-Sources: the lecture notes; Radford et al. 2018 and 2019; Press & Wolf 2017 (tied weights); bukva.models.memory.
+Sources: the lecture notes; Radford et al. 2018 and 2019; Press & Wolf 2017 (tied weights); bukva.models.ngram_memory.
 """
 
 import copy
@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from bukva.base.ids import Ids
 from bukva.models.attention import Caches
 from bukva.models.base import Kind, Losses
-from bukva.models.memory import Memory, Mixture, Recall
+from bukva.models.ngram_memory import NgramMemory, ProductOfExperts, Recall
 from bukva.models.transformer import CHOICES, Transformer, TransformerConfig
 
 # none: the plain GPT; logits: the counts are mixed with its predictions; input: it sees them, too
-MEMORIES = ("none", "logits", "input")
+NGRAMS = ("none", "logits", "input")
 MAX_ORDER = 12
 
 
@@ -29,36 +29,41 @@ class GPTConfig(TransformerConfig):
     """The shape of a GPT.
 
     tie_weights: one matrix embeds and predicts.
-    memory: none, logits or input.
-    memory_dropout: the share of the windows of a batch that are learned without the memory.
+    ngrams: none, logits or input.
+    ngram_dropout: the share of the windows of a batch that are learned without the counts.
     network_loss: the weight of the loss of the network's own predictions.
-    memory_orders: of the n-grams that are experts.
+    ngram_orders: of the n-grams that are experts.
     """
 
     name: ClassVar[str] = "gpt"
 
     tie_weights: bool = False
-    memory: str = "none"
-    memory_dropout: float = 0.0
+    ngrams: str = "none"
+    ngram_dropout: float = 0.0
     network_loss: float = 0.0
-    memory_orders: tuple[int, ...] = (8,)
+    ngram_orders: tuple[int, ...] = (8,)
 
-    choices: ClassVar[Mapping[str, Collection[str]]] = {**CHOICES, "memory": MEMORIES}
+    choices: ClassVar[Mapping[str, Collection[str]]] = {**CHOICES, "ngrams": NGRAMS}
+
+    @property
+    def counts(self) -> bool:
+        """Whether it has an n-gram memory."""
+        return self.ngrams != "none"
 
     @property
     def activations_per_char(self) -> int:
         """Numbers kept of each character for the backward pass, beside the logits; two of each expert's float32."""
-        experts = 0 if self.memory == "none" else 4 * self.vocab_size * len(self.memory_orders)
+        experts = 4 * self.vocab_size * len(self.ngram_orders) if self.counts else 0
         return super().activations_per_char + experts
 
     def __post_init__(self) -> None:
-        orders: Any = self.memory_orders
+        orders: Any = self.ngram_orders
         if isinstance(orders, list):  # JSON has no tuples
             orders = tuple(orders)
-            object.__setattr__(self, "memory_orders", orders)
+            object.__setattr__(self, "ngram_orders", orders)
         super().__post_init__()
         if not orders or len(set(orders)) < len(orders) or max(orders) > MAX_ORDER:
-            raise ValueError(f"memory_orders cannot be {orders!r}")
+            raise ValueError(f"ngram_orders cannot be {orders!r}")
 
 
 class GPT(Transformer):
@@ -77,64 +82,59 @@ class GPT(Transformer):
             self.lm_head.weight = self.wte.weight
         else:
             nn.init.normal_(self.lm_head.weight, std=0.02)
-        self.memory = Memory(V, config.memory_orders) if config.memory != "none" else None
-        if self.memory:
-            self.mixture = Mixture(C, self.memory.n_features, len(config.memory_orders))
-        if config.memory == "input":
+        self.ngrams = NgramMemory(V, config.ngram_orders) if config.counts else None
+        if self.ngrams:
+            self.experts = ProductOfExperts(C, self.ngrams.n_features, len(config.ngram_orders))
+        if config.ngrams == "input":
             self.shown = nn.Linear(V, C, bias=False)  # embeds a distribution, as wte a character
             nn.init.normal_(self.shown.weight, std=0.02)
 
-    @property
-    def counts(self) -> bool:
-        """Whether it has a memory."""
-        return self.memory is not None
-
     def count(self, train: Ids) -> None:
-        """Fill the memory, if there is one, with the counts of (N,) ids of train."""
-        if self.memory:
-            self.memory.count(train)
+        """Fill the n-gram memory, if there is one, with the counts of (N,) ids of train."""
+        if self.ngrams:
+            self.ngrams.count(train)
 
     def forward(self, ids: Tensor, caches: Caches | None = None, following: Tensor | None = None) -> Tensor:
         """(B, T) ids -> (B, T, V) logits; T, and what the caches hold before it, at most block_size.
 
         `following`, (B,), are the ids after windows of train: see LanguageModel.
         """
-        if self.memory is None:
+        if self.ngrams is None:
             return self.lm_head(self.encode(ids, caches=caches))
-        text = caches.with_text(ids, self.memory.n_context) if caches else ids
-        recall = self.memory.recall(text, ids.shape[1], following)
+        text = caches.with_text(ids, self.ngrams.n_context) if caches else ids
+        recall = self.ngrams.recall(text, ids.shape[1], following)
         hidden = self.encode(ids, added=self._embedded(recall), caches=caches)  # (B, T, C)
-        return self.mixture(hidden, self.lm_head(hidden), recall)
+        return self.experts(hidden, self.lm_head(hidden), recall)
 
     def losses(self, ids: Tensor, targets: Tensor) -> Losses:
         """Of the whole model, and of its network alone (see Losses).
 
-        With memory_dropout, some windows are learned by the network alone, which does not see counts. They are spread
+        With ngram_dropout, some windows are learned by the network alone, which does not see counts. They are spread
         over the batch, so that micro-batches and processes choose as the whole batch does, if each has a multiple of
-        1 / memory_dropout windows.
+        1 / ngram_dropout windows.
         """
-        if self.memory is None:
+        if self.ngrams is None:
             return super().losses(ids, targets)
         B = len(ids)
-        alone = (torch.arange(B + 1, dtype=torch.float64) * self.config.memory_dropout).floor().diff()  # (B,), 0 or 1
-        order, n = alone.argsort(stable=True), B - int(alone.sum())  # first those with the memory
+        alone = (torch.arange(B + 1, dtype=torch.float64) * self.config.ngram_dropout).floor().diff()  # (B,), 0 or 1
+        order, n = alone.argsort(stable=True), B - int(alone.sum())  # first those with counts
         ids, targets = ids[order], targets[order]
-        recall = self.memory.recall(ids[:n], ids.shape[1], targets[:n, -1])
+        recall = self.ngrams.recall(ids[:n], ids.shape[1], targets[:n, -1])
         hidden = self.encode(ids, added=self._embedded(recall))  # (B, T, C)
         logits = self.lm_head(hidden).float()  # (B, T, V)
-        whole = F.cross_entropy(self.mixture(hidden[:n], logits[:n], recall).flatten(0, 1), targets[:n].flatten())
+        whole = F.cross_entropy(self.experts(hidden[:n], logits[:n], recall).flatten(0, 1), targets[:n].flatten())
         network = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
         return Losses(whole, whole + self.config.network_loss * network)
 
     def alone(self) -> Self:
-        """The network without its memory: a plain GPT, with the weights of this one."""
+        """The network without its n-grams: a plain GPT, with the weights of this one."""
         network = copy.copy(self)
-        network.config, network.memory = dataclasses.replace(self.config, memory="none"), None
+        network.config, network.ngrams = dataclasses.replace(self.config, ngrams="none"), None
         return network
 
     def _embedded(self, recall: Recall) -> Tensor | None:
         """(B, T, C), the distributions of the longest order as input; None if they are not shown."""
-        return self.shown(recall.probabilities[:, :, -1]) if self.config.memory == "input" else None
+        return self.shown(recall.probabilities[:, :, -1]) if self.config.ngrams == "input" else None
 
 
 KIND = Kind(GPTConfig, GPT)

@@ -68,6 +68,11 @@ class TransformerConfig:
         return self.n_embd // self.n_head
 
     @property
+    def counts(self) -> bool:
+        """Whether the model counts train."""
+        return False
+
+    @property
     def activations_per_char(self) -> int:
         """Numbers kept of each character for the backward pass, beside the logits: a lower bound, measured."""
         return 16 * self.n_layer * self.n_embd

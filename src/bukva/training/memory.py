@@ -36,11 +36,11 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
     on_gpu = machine.device.type == "cuda"
     weights, batch = least_bytes(config, recipe, on_gpu=on_gpu)
     needed, available = (weights + batch) * (1 if on_gpu else local_size), memory_bytes(machine.device)
-    counting = COUNT_BYTES * n_train * local_size if getattr(config, "memory", "none") != "none" else 0
+    counting = COUNT_BYTES * n_train * local_size if config.counts else 0
     if counting > memory_bytes(torch.device("cpu")):
         raise BukvaError(
             f"params.yaml: counting the n-grams of {n_train:,} characters needs at least {counting / 2**30:,.1f} GB of "
-            f"memory; this machine has {memory_bytes(torch.device('cpu')) / 2**30:,.1f}; use model.memory none, or a "
+            f"memory; this machine has {memory_bytes(torch.device('cpu')) / 2**30:,.1f}; use model.ngrams none, or a "
             f"shorter text.\n{WAY_BACK}"
         )
     if needed > available:

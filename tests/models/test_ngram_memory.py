@@ -10,16 +10,16 @@ import torch.nn.functional as F
 from ngrams.witness import skewed
 
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.models.memory import Memory, Mixture, Recall
+from bukva.models.ngram_memory import NgramMemory, ProductOfExperts, Recall
 from bukva.models.registry import count_parameters
 from bukva.ngrams.kneser_ney import KneserNey
 
 V, T, B, C, ORDERS = 11, 7, 5, 6, (2, 3, 5)
 TRAIN = skewed(503, V - 1)  # the last id is not in train
 CONFIG = GPTConfig(
-    V, n_layer=2, n_head=1, n_embd=C, block_size=T, dropout=0.0, memory="input", memory_orders=ORDERS
+    V, n_layer=2, n_head=1, n_embd=C, block_size=T, dropout=0.0, ngrams="input", ngram_orders=ORDERS
 )  # fmt: skip
-MEMORIES = pytest.mark.parametrize("memory", ["logits", "input"])
+NGRAMS = pytest.mark.parametrize("memory", ["logits", "input"])
 
 
 def gpt(train=TRAIN, **options):
@@ -52,9 +52,9 @@ def close(a, b, atol=1e-5):
 # ---- the mixture
 
 
-@MEMORIES
+@NGRAMS
 def test_before_training_it_predicts_as_the_longest_order_does(memory):
-    model, x = GPT(dataclasses.replace(CONFIG, memory=memory)), windows()[:, :-1]
+    model, x = GPT(dataclasses.replace(CONFIG, ngrams=memory)), windows()[:, :-1]
     model.count(TRAIN)
     torch.nn.init.zeros_(model.lm_head.weight)  # it is small, and the network nearly flat
     close(model(x).softmax(-1), counted(x)[:, :, -1], atol=1e-6)
@@ -74,7 +74,7 @@ def mixed_by_loop(mixture, hidden, logits, recall):
 
 def test_it_is_the_product_of_the_experts_each_to_its_power():
     torch.manual_seed(1)
-    mixture, recall = Mixture(C, 4, 3), Recall(torch.rand(B, T, 3, V).softmax(-1), torch.rand(B, T, 4))
+    mixture, recall = ProductOfExperts(C, 4, 3), Recall(torch.rand(B, T, 3, V).softmax(-1), torch.rand(B, T, 4))
     torch.nn.init.normal_(mixture.weights.weight)
     hidden, logits = torch.randn(B, T, C), torch.randn(B, T, V)
     with torch.no_grad():
@@ -82,7 +82,7 @@ def test_it_is_the_product_of_the_experts_each_to_its_power():
 
 
 def test_a_probability_of_zero_gives_finite_logits():
-    mixture = Mixture(C, 4, 1)
+    mixture = ProductOfExperts(C, 4, 1)
     nothing = Recall(torch.eye(V)[None, None, :1], torch.zeros(1, 1, 4))
     assert mixture(torch.zeros(1, 1, C), torch.zeros(1, 1, V), nothing).isfinite().all()
 
@@ -97,7 +97,7 @@ def test_powers_are_float32_under_autocast():
 
 
 def test_features_are_logarithms_of_how_much_of_a_context_is_seen():
-    memory = Memory(V, [5, 2])
+    memory = NgramMemory(V, [5, 2])
     memory.count(TRAIN)
     x = windows()[:, :-1]
     features = memory.recall(x, T).features
@@ -107,26 +107,26 @@ def test_features_are_logarithms_of_how_much_of_a_context_is_seen():
 
 
 def test_orders_may_come_in_any_order():
-    models = [gpt(memory_orders=orders) for orders in ((2, 3, 5), (5, 2, 3))]
+    models = [gpt(ngram_orders=orders) for orders in ((2, 3, 5), (5, 2, 3))]
     x = windows()[:, :-1]
     assert torch.equal(models[0](x), models[1](x))
 
 
 @pytest.mark.parametrize("orders", [(1,), (12,), (12, 1)])
 def test_any_orders_from_1_to_12_will_do(orders):
-    model, x = gpt(memory_orders=orders), windows()[:, :-1]
+    model, x = gpt(ngram_orders=orders), windows()[:, :-1]
     assert model(x).isfinite().all()
-    assert model.memory.n_context == max(orders) - 1
+    assert model.ngrams.n_context == max(orders) - 1
 
 
 @pytest.mark.parametrize("orders", [(), (3, 3), (13,), (0,), (2.5,), (True,), "8", 8, [[8]], None])
 def test_orders_that_no_memory_can_have_are_an_error(orders):
-    with pytest.raises((ValueError, TypeError), match=r"memory_orders|unhashable"):
-        dataclasses.replace(CONFIG, memory_orders=orders)
+    with pytest.raises((ValueError, TypeError), match=r"ngram_orders|unhashable"):
+        dataclasses.replace(CONFIG, ngram_orders=orders)
 
 
 def test_orders_may_be_a_list_as_in_json():
-    assert dataclasses.replace(CONFIG, memory_orders=[2, 3, 5]) == CONFIG
+    assert dataclasses.replace(CONFIG, ngram_orders=[2, 3, 5]) == CONFIG
 
 
 @pytest.mark.parametrize("vocab_size", [1, 2, 257, 65_521])
@@ -142,9 +142,9 @@ def test_the_vocabulary_may_have_any_size(vocab_size):
 # ---- which positions depend on which
 
 
-@MEMORIES
+@NGRAMS
 def test_the_future_is_invisible(memory):
-    model, x = gpt(memory=memory), windows()[:, :-1]
+    model, x = gpt(ngrams=memory), windows()[:, :-1]
     before = model(x)
     for t in range(T - 1):
         changed = x.clone()
@@ -161,9 +161,9 @@ def test_windows_of_a_batch_are_independent():
     close(model(x)[[0, 2, 3, 4]], before[[0, 2, 3, 4]], atol=1e-6)
 
 
-@MEMORIES
+@NGRAMS
 def test_a_text_in_pieces_has_the_same_logits(memory):
-    model, x = gpt(memory=memory), windows()[:, :-1]
+    model, x = gpt(ngrams=memory), windows()[:, :-1]
     whole = model(x)
     pieces = [(first, second, T - first - second) for first in range(1, T + 1) for second in range(T - first + 1)]
     for lengths in [*pieces, (1,) * T]:
@@ -174,7 +174,7 @@ def test_a_text_in_pieces_has_the_same_logits(memory):
 
 @pytest.mark.parametrize("order", [1, 2, 12])
 def test_caches_keep_as_much_text_as_the_longest_order_needs(order):
-    model, x = gpt(memory_orders=(order,)), windows()[:, :-1]
+    model, x = gpt(ngram_orders=(order,)), windows()[:, :-1]
     caches = model.new_caches()
     close(torch.cat([model(piece, caches) for piece in x.split(1, dim=1)], dim=1), model(x))
 
@@ -191,21 +191,21 @@ def test_of_the_text_before_only_the_last_ids_are_kept(n):
 # ---- left out
 
 
-@MEMORIES
+@NGRAMS
 def test_with_the_ids_that_follow_each_is_predicted_as_if_it_was_not_counted(memory):
-    model, x = gpt(memory=memory), windows()
+    model, x = gpt(ngrams=memory), windows()
     recall = counted(x, leave_out=True)
     shown = model.shown(recall[:, :, -1]) if memory == "input" else None
     hidden = model.encode(x[:, :-1], added=shown)
-    features = model.memory.recall(x[:, :-1], T, x[:, -1]).features
-    expected = model.mixture(hidden, model.lm_head(hidden), Recall(recall, features))
+    features = model.ngrams.recall(x[:, :-1], T, x[:, -1]).features
+    expected = model.experts(hidden, model.lm_head(hidden), Recall(recall, features))
     found = model(x[:, :-1], following=x[:, -1])
     close(found, expected)
     assert (found - model(x[:, :-1])).abs().max() > 0.1
 
 
 def test_the_id_that_follows_a_window_is_left_out_at_its_last_position_only():
-    model, x = gpt(memory="logits"), windows()
+    model, x = gpt(ngrams="logits"), windows()
     one, other = (model(x[:, :-1], following=(x[:, -1] + n) % (V - 1)) for n in (0, 1))
     close(one[:, :-1], other[:, :-1], atol=0)
     assert (one[:, -1] != other[:, -1]).any()
@@ -214,12 +214,12 @@ def test_the_id_that_follows_a_window_is_left_out_at_its_last_position_only():
 # ---- losses
 
 
-@MEMORIES
+@NGRAMS
 @pytest.mark.parametrize(
-    ("memory_dropout", "alone"), [(0.0, []), (0.19, []), (0.2, [4]), (0.5, [1, 3]), (0.99, [1, 2, 3, 4])]
+    ("ngram_dropout", "alone"), [(0.0, []), (0.19, []), (0.2, [4]), (0.5, [1, 3]), (0.99, [1, 2, 3, 4])]
 )
-def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, memory_dropout, alone):
-    model, x = gpt(memory=memory, memory_dropout=memory_dropout, network_loss=0.3), windows()
+def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, ngram_dropout, alone):
+    model, x = gpt(ngrams=memory, ngram_dropout=ngram_dropout, network_loss=0.3), windows()
     ids, targets, others = x[:, :-1], x[:, 1:], [b for b in range(B) if b not in alone]
     found = model.losses(ids, targets)
     whole = F.cross_entropy(model(ids, following=x[:, -1])[others].mT, targets[others])
@@ -231,29 +231,29 @@ def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, memory_dro
     close(found.minimised, whole + 0.3 * F.cross_entropy(network.mT, targets))
 
 
-@pytest.mark.parametrize("memory_dropout", [0.01, 1 / 7, 0.3, 0.75, 0.9999999999999999])
-def test_at_least_one_window_has_the_memory(memory_dropout):
-    model = gpt(memory_dropout=memory_dropout)
+@pytest.mark.parametrize("ngram_dropout", [0.01, 1 / 7, 0.3, 0.75, 0.9999999999999999])
+def test_at_least_one_window_has_the_memory(ngram_dropout):
+    model = gpt(ngram_dropout=ngram_dropout)
     for n in (1, 2, 3, 8, 17):
         x = windows(n)
         assert model.losses(x[:, :-1], x[:, 1:]).minimised.isfinite()
 
 
 def test_without_a_memory_both_losses_are_the_cross_entropy():
-    model, x = gpt(memory="none", memory_dropout=0.5, network_loss=0.5), windows()
+    model, x = gpt(ngrams="none", ngram_dropout=0.5, network_loss=0.5), windows()
     expected = F.cross_entropy(model(x[:, :-1]).mT, x[:, 1:])
     for loss in model.losses(x[:, :-1], x[:, 1:]):
         close(loss, expected)
 
 
-@MEMORIES
+@NGRAMS
 def test_every_parameter_has_a_gradient_and_the_counts_have_none(memory):
-    model, x = gpt(memory=memory, memory_dropout=0.2), windows()
+    model, x = gpt(ngrams=memory, ngram_dropout=0.2), windows()
     model.losses(x[:, :-1], x[:, 1:]).minimised.backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 0, name
-    recall = model.memory.recall(x[:, :-1], T, x[:, -1])
+    recall = model.ngrams.recall(x[:, :-1], T, x[:, -1])
     assert not recall.probabilities.requires_grad
     assert not recall.features.requires_grad
 
@@ -263,7 +263,7 @@ def test_with_a_memory_it_learns_what_counting_cannot():
     torch.manual_seed(5)
     period = np.array([0, 1] * 6 + [2], np.uint8)  # after 0 1 0 1 comes 0 or 2
     train = np.tile(period, 11)
-    model = GPT(GPTConfig(3, 1, 1, 16, 19, 0.0, memory="input", memory_orders=(3,)))
+    model = GPT(GPTConfig(3, 1, 1, 16, 19, 0.0, ngrams="input", ngram_orders=(3,)))
     model.count(train)
     at = np.arange(0, 13 * 5, 13)[:, None] + np.arange(20)
     x = torch.from_numpy(train[at].astype(np.int64))
@@ -281,10 +281,10 @@ def test_with_a_memory_it_learns_what_counting_cannot():
 # ---- the network alone
 
 
-@MEMORIES
+@NGRAMS
 def test_alone_the_network_is_a_plain_gpt_with_the_same_weights(memory):
-    model, x = gpt(memory=memory), windows()[:, :-1]
-    plain = GPT(dataclasses.replace(CONFIG, memory="none")).eval()
+    model, x = gpt(ngrams=memory), windows()[:, :-1]
+    plain = GPT(dataclasses.replace(CONFIG, ngrams="none")).eval()
     plain.load_state_dict({name: model.state_dict()[name] for name in plain.state_dict()})
     alone = model.alone()
     assert torch.equal(alone(x), plain(x))
@@ -305,7 +305,7 @@ def test_alone_it_shares_the_weights_and_leaves_the_whole_as_it_was():
 
 
 def test_alone_a_plain_gpt_is_itself():
-    model, x = gpt(memory="none"), windows()[:, :-1]
+    model, x = gpt(ngrams="none"), windows()[:, :-1]
     assert torch.equal(model.alone()(x), model(x))
 
 
@@ -320,30 +320,30 @@ def test_an_empty_memory_is_an_error():
 
 
 def test_a_plain_gpt_counts_nothing():
-    model = gpt(memory="none")
+    model = gpt(ngrams="none")
     assert not model.counts
-    assert model.memory is None
+    assert model.ngrams is None
     assert not {name for name in model.state_dict() if "mixture" in name or "shown" in name}
 
 
-@MEMORIES
+@NGRAMS
 def test_the_counts_are_not_among_the_weights(memory):
-    model = GPT(dataclasses.replace(CONFIG, memory=memory))
+    model = GPT(dataclasses.replace(CONFIG, ngrams=memory))
     empty = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     model.count(TRAIN)
     assert model.counts
     added = {"mixture.weights.weight", "mixture.weights.bias"} | ({"shown.weight"} if memory == "input" else set())
-    assert empty.keys() == GPT(dataclasses.replace(CONFIG, memory="none")).state_dict().keys() | added
+    assert empty.keys() == GPT(dataclasses.replace(CONFIG, ngrams="none")).state_dict().keys() | added
     assert model.state_dict().keys() == empty.keys()
     assert all(torch.equal(tensor, empty[name]) for name, tensor in model.state_dict().items())
 
 
-@MEMORIES
+@NGRAMS
 def test_a_memory_adds_as_many_parameters_as_the_formula(memory):
-    plain = count_parameters(dataclasses.replace(CONFIG, memory="none"))
+    plain = count_parameters(dataclasses.replace(CONFIG, ngrams="none"))
     experts, features = len(ORDERS) + 1, 2 * max(ORDERS)
     mixture = (C + features + 1) * experts
-    assert count_parameters(dataclasses.replace(CONFIG, memory=memory)) == plain + mixture + V * C * (memory == "input")
+    assert count_parameters(dataclasses.replace(CONFIG, ngrams=memory)) == plain + mixture + V * C * (memory == "input")
 
 
 def test_a_copy_predicts_the_same():

@@ -39,7 +39,7 @@ class Recall:
     features: Tensor
 
 
-class Memory:
+class NgramMemory:
     """The counts of train; they follow from the text, so a checkpoint does not hold them."""
 
     def __init__(self, vocab_size: int, orders: Sequence[int]) -> None:
@@ -79,7 +79,7 @@ class Memory:
         return Recall(probabilities, seen.flatten(2).log1p_())
 
 
-class Mixture(nn.Module):
+class ProductOfExperts(nn.Module):
     """The product of the experts: the network and the n-grams of several orders."""
 
     def __init__(self, n_embd: int, n_features: int, n_orders: int) -> None:
