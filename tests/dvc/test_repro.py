@@ -26,6 +26,11 @@ def test_the_first_run_runs_every_stage(template):
     assert 2 < metrics["gpt"]["test"]["bits_per_char"] < 7
 
 
+def test_the_gpt_has_counted_the_train_split_and_nothing_else(template):
+    split = (template.folder / "data/split/train.npy").read_bytes()
+    assert (template.folder / "data/models/gpt/train.npy").read_bytes() == split
+
+
 def test_the_second_run_runs_nothing(project):
     assert "up to date" in project.run("dvc", "status")
     assert project.repro() == []

@@ -15,6 +15,7 @@ from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.folder import load_models, save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.report.terminal import verdict
+from bukva.scoring.window_rule import evenly_spaced, nats_of
 from bukva.tokenizers.char import CharTokenizer
 
 V, T = 5, 6
@@ -207,3 +208,66 @@ def test_short_context_means_exactly_that_many_characters_of_the_same_work():
             nats.append(-gpt(window)[0, -1].log_softmax(-1)[int(joined[i])].item())
     value = held_out.value_of_context(gpt, held_out.of_chars(held_out.nats_of_model(gpt))["val"], "val", PARAMS)
     assert value["short_bits_per_char"] == pytest.approx(np.mean(nats) / np.log(2), abs=1e-5)
+
+
+# ---- a GPT with a memory
+
+
+def with_memory(train):
+    """The models, of which the GPT counts train and its network is as far from flat as that of `models`."""
+    torch.manual_seed(1)
+    gpt = GPT(GPTConfig(V, 1, 1, 8, T, 0.0, ngrams="input", ngram_orders=(2, 4))).eval()
+    torch.nn.init.normal_(gpt.lm_head.weight)
+    gpt.count(train)
+    return models() | {"gpt": gpt}
+
+
+def remembered(held_out):
+    return evaluate(with_memory(held_out.splits["train"]), held_out, PARAMS)
+
+
+def test_the_network_of_a_gpt_with_a_memory_is_scored_by_itself_as_a_plain_gpt_is():
+    held_out = text(*THREE)
+    gpt, found = with_memory(held_out.splits["train"])["gpt"], remembered(held_out)
+    assert list(found.metrics) == ["bigram", "gpt", "network", "baselines", "mixture", "window", "context"]
+    assert found.metrics["mixture"]["of"][0] == "network"
+    plain = GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).eval()
+    plain.load_state_dict({name: gpt.state_dict()[name] for name in plain.state_dict()})
+    expected = evaluate(models() | {"gpt": plain}, held_out, PARAMS)
+    assert found.metrics["network"] == expected.metrics["gpt"]
+    assert found.metrics["gpt"] != expected.metrics["gpt"]
+    for split in ("val", "test"):
+        assert found.nats["network"][split].tolist() == expected.nats["gpt"][split].tolist()
+        assert found.nats["mixture"][split].tolist() == expected.nats["mixture"][split].tolist()
+
+
+def test_what_is_counted_of_train_is_left_out_where_train_is_scored():
+    """Nothing can be learned from these ids: a score of train far below that of val would be that of its answers."""
+    held_out = text(*THREE)
+    gpt, train = with_memory(held_out.splits["train"])["gpt"], held_out.splits["train"]
+    torch.nn.init.zeros_(gpt.lm_head.weight)
+    honest, seen = (float(nats_of(gpt, train, T, 3, of_train=of_train).mean()) for of_train in (True, False))
+    assert seen < math.log(V) - 0.05 < honest
+    scored = evaluate(models() | {"gpt": gpt}, held_out, PARAMS).metrics["gpt"]["train"]["nats_per_char"]
+    runs = evenly_spaced(train, len(held_out.splits["val"]))
+    assert scored == np.concatenate([nats_of(gpt, run, T, 3, of_train=True) for run in runs]).mean(dtype=np.float64)
+
+
+def test_of_train_each_character_is_scored_as_if_it_was_not_counted():
+    train = text("train").splits["train"][:101]
+    gpt, found = with_memory(train)["gpt"], []
+    for i in range(1, len(train)):
+        first = max(0, -(-(i - T) // 3)) * 3  # windows move by 3, and score what no earlier one has
+        window = torch.from_numpy(train[first : i + 1].astype(np.int64))[None]
+        found.append(-gpt(window[:, :-1], following=window[:, -1])[0, -1].log_softmax(-1)[int(train[i])].item())
+    np.testing.assert_allclose(nats_of(gpt, train, T, 3, of_train=True), found, rtol=1e-4, atol=1e-5)
+
+
+def test_the_text_of_test_changes_no_score_of_val():
+    held_out, other = text(*THREE), text(*THREE)
+    other.splits["test"] = other.splits["test"][::-1].copy()
+    one, two = remembered(held_out), remembered(other)
+    for name in ("gpt", "network"):
+        assert one.nats[name]["val"].tolist() == two.nats[name]["val"].tolist()
+        assert one.metrics[name]["train"] == two.metrics[name]["train"]
+        assert one.nats[name]["test"].tolist() != two.nats[name]["test"].tolist()

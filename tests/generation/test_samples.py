@@ -1,5 +1,6 @@
 """The page of samples, from small models."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -7,7 +8,8 @@ from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
 from bukva.generation.samples import Answer, answer, page
 from bukva.models.bigram import BigramConfig
-from bukva.models.folder import save_model
+from bukva.models.folder import load_model, save_model
+from bukva.models.gpt import GPTConfig
 from bukva.models.registry import build
 from bukva.tokenizers.char import CharTokenizer
 from bukva.training.device import Machine
@@ -40,6 +42,44 @@ def test_untrained_and_trained_models_answer_every_prompt(folder):
             (model, state) for model in ("bigram", "GPT", "third") for state in ("untrained", "trained")
         ]
         assert all(one.text.startswith(f"{prompt}│") and len(one.text) == len(prompt) + 12 for one in given)
+
+
+@pytest.fixture
+def counting(tmp_path):
+    """A GPT with a memory, whose trained network differs from its untrained one."""
+    config = GPTConfig(3, 1, 1, 8, 5, 0.0, ngrams="input", ngram_orders=(3,))
+    torch.manual_seed(1)
+    weights = {key: build(config).state_dict() for key in ("best", "initial")}
+    torch.nn.init.normal_(weights["best"]["lm_head.weight"])
+    train = np.array([0, 1, 2, 1, 1, 2, 0, 2, 1, 0, 1], np.uint8)
+    save_model(tmp_path / "gpt", config, CharTokenizer(["\n", "а", "б"]), weights, counted=train)
+    return tmp_path / "gpt"
+
+
+def test_of_a_gpt_with_a_memory_the_network_alone_answers_before_the_whole(counting, folder):
+    for prompt, given in answer({"bigram": folder, "GPT": counting}, params(), CPU):
+        assert [(one.model, one.state) for one in given] == [
+            ("bigram", "untrained"),
+            ("bigram", "trained"),
+            ("GPT", "untrained, without its n-grams"),
+            ("GPT", "untrained"),
+            ("GPT", "trained, without its n-grams"),
+            ("GPT", "trained"),
+        ]
+        texts = [one.text for one in given]
+        assert all(text.startswith(f"{prompt}│") and len(text) == len(prompt) + 12 for text in texts)
+        assert len(set(texts[2:])) > 2
+
+
+def test_what_a_gpt_with_a_memory_writes_is_drawn_from_its_own_predictions(counting):
+    """At temperature 0: beyond the block as within it, each character is the likeliest after the last ones."""
+    _, given = answer({"GPT": counting}, params(temperature=0.0, prompts=["а"], n_chars=7), CPU)[0]
+    model, tokenizer = load_model(counting)
+    for writer, written in ((model.alone(), given[2]), (model, given[3])):
+        ids = tokenizer.encode("а").tolist()
+        while len(ids) < model.block_size:
+            ids.append(int(writer(torch.tensor([ids]))[0, -1].argmax()))
+        assert written.text.replace("│", "").startswith(tokenizer.decode(np.array(ids)))
 
 
 def test_all_models_continue_a_prompt_with_the_same_random_numbers(folder):

@@ -1,0 +1,49 @@
+"""The rows of the table of scores: their order, their kinds and what they are called."""
+
+from bukva.pipeline.stages import trained_models
+from bukva.report.rows import rows_of
+
+BITS = {"bits_per_char": 2.5}
+SCORED = {"train": BITS, "val": BITS, "test": BITS}
+METRICS = {
+    "bigram": SCORED,
+    "gpt": SCORED,
+    "baselines": {
+        "train": {"unigram": 4.5},
+        "val": {"uniform": 6.0, "unigram": 4.5, "ngram_5": 2.6},
+        "test": {"uniform": 6.0, "unigram": 4.5, "ngram_5": 2.6},
+    },
+    "mixture": {"of": ["gpt", "ngram_5"], "val": BITS, "test": BITS},
+}
+WITH_MEMORY = METRICS | {"network": SCORED, "mixture": METRICS["mixture"] | {"of": ["network", "ngram_5"]}}
+
+
+def rows(metrics):
+    return [(row.key, row.kind, row.label) for row in rows_of(metrics, trained_models())]
+
+
+def test_the_rows_of_a_plain_gpt():
+    assert rows(METRICS) == [
+        ("uniform", "counted", "every character equally likely"),
+        ("unigram", "counted", "by frequency"),
+        ("ngram_5", "counted", "n-grams of order 5"),
+        ("bigram", "learned", "bigram, learned"),
+        ("gpt", "learned", "GPT, learned"),
+        ("mixture", "mixture", "half GPT, half n-grams of order 5"),
+    ]
+
+
+def test_of_a_gpt_with_a_memory_the_network_alone_and_the_whole_have_a_row_each():
+    assert rows(WITH_MEMORY)[3:] == [
+        ("bigram", "learned", "bigram, learned"),
+        ("network", "learned", "GPT without its n-grams"),
+        ("mixture", "mixture", "half GPT without its n-grams, half n-grams of order 5"),
+        ("gpt", "together", "GPT with its n-grams"),
+    ]
+
+
+def test_a_row_has_the_bits_of_each_split_that_was_scored():
+    found = {row.key: row.bits for row in rows_of(WITH_MEMORY, trained_models())}
+    assert found["network"] == {"train": 2.5, "val": 2.5, "test": 2.5}
+    assert found["uniform"] == {"val": 6.0, "test": 6.0}
+    assert found["mixture"] == {"val": 2.5, "test": 2.5}
