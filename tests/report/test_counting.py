@@ -25,6 +25,11 @@ def test_the_report_is_complete_and_has_the_same_bytes_each_time(numbers, tmp_pa
     assert all(data.startswith(b"\x89PNG") for name, data in contents[0].items() if name.endswith(".png"))
 
 
+def test_a_text_without_words_is_drawn(numbers, tmp_path):
+    counting_report({**numbers, "by_position": []}, tmp_path / "report")
+    assert {file.name for file in (tmp_path / "report").iterdir()} == FILES
+
+
 def test_the_page_needs_nothing_else_and_escapes_the_text(numbers, tmp_path):
     char = {**numbers["passage"]["chars"][0], "char": "<", "share": None}
     counting_report({**numbers, "passage": {"work": 0, "chars": [char]}}, tmp_path / "report")

@@ -169,7 +169,7 @@ def _percent(axes: "Axes", shares: list[float]) -> None:
     from matplotlib.ticker import PercentFormatter
 
     axes.axhline(0.5, color="0.55", lw=1, ls=":")
-    axes.set_ylim(0, max(0.6, *shares) + 0.05)
+    axes.set_ylim(0, max([0.6, *shares]) + 0.05)
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
 
 
