@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.measure import Outcome, job
 from bench.rows import Goal, Job, Measured, Row, Side
-from bench.setting import SHAPE, VOCAB_SIZE, config, params, use_all_cores
+from bench.setting import MODEL, SHAPE, VOCAB_SIZE, config, params, use_all_cores
 
 N_CHARS = 1000
 MANY = 64
@@ -22,7 +22,7 @@ def _generate(n_sequences: int) -> dict[str, Any]:
     from bukva.models.registry import build
     from bukva.training.device import prepare
 
-    values = params({"model": SHAPE})
+    values = params({"model": MODEL})
     machine = prepare(values.compute)
     model, rng = build(config(values.model)).eval(), torch.Generator().manual_seed(1)
     machine.cast_blocks(model)

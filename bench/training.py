@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.measure import alternate, job
 from bench.rows import Goal, Job, Measured, Row, Side
-from bench.setting import BATCH_SIZE, SHAPE, VOCAB_SIZE, config, params, use_all_cores
+from bench.setting import BATCH_SIZE, MODEL, SHAPE, VOCAB_SIZE, config, params, use_all_cores
 
 MICRO_BATCHES = 8  # the activations of eight windows stay in the cache
 RATE = 1e-3
@@ -20,7 +20,7 @@ def _train(n_updates: int) -> dict[str, Any]:
     from bukva.training.run import Task, start, update
     from bukva.training.windows import Windows
 
-    changes = {"model": SHAPE, "train_gpt": {"batch_size": BATCH_SIZE, "micro_batches": MICRO_BATCHES}}
+    changes = {"model": MODEL, "train_gpt": {"batch_size": BATCH_SIZE, "micro_batches": MICRO_BATCHES}}
     values = params(changes)
     recipe, machine, shape = values.train_gpt, prepare(values.compute), config(values.model)
     windows = Windows(_random_ids(), shape.block_size, recipe.batch_size, recipe.order, recipe.seed)

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.models import kernels
+from bukva.models import kernels, position
 
 # ---- the arithmetic: no parameters, no state
 
@@ -116,17 +116,40 @@ class LayerCache:
         Raises:
             ValueError: they do not fit.
         """
-        start, stop = self.length, self.length + k.shape[2]
+        start, (keys, values) = self.length, self._extend(k)
+        stop = self.length
+        keys[:, :, start:stop], values[:, :, start:stop] = k, v
+        return keys[:, :, :stop], values[:, :, :stop]
+
+    def attend(self, qkv: Tensor, cos_sin: Tensor | None, *, qk_norm: bool) -> Tensor:
+        """Add the key and value of one position; its attention to all so far: (1, 3 nh, 1, hs) -> (1, nh, 1, hs).
+
+        Raises:
+            ValueError: they do not fit.
+        """
+        last, (keys, values) = self.length, self._extend(qkv.chunk(3, dim=1)[0])
+        y = position.attend(
+            qkv[0, :, 0].to(keys.dtype).numpy(),
+            keys[0].numpy(),
+            values[0].numpy(),
+            last,
+            None if cos_sin is None else cos_sin[:, 0].numpy(),
+            torch.finfo(qkv.dtype).eps if qk_norm else None,
+        )  # (nh, hs)
+        return torch.from_numpy(y)[None, :, None]
+
+    def _extend(self, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Count the positions of (B, nh, T, hs) new keys; returns the room for all keys and values."""
+        stop = self.length + k.shape[2]
         if stop > self.size:
             raise ValueError(f"{stop} positions do not fit a cache of {self.size}")
         if self._k is None or self._v is None:
             room = (*k.shape[:2], self.size, k.shape[3])
             # a CPU's fused kernel reads bf16 five times as slowly as float32
             dtype = torch.promote_types(k.dtype, torch.float32) if k.device.type == "cpu" else k.dtype
-            self._k, self._v = k.new_empty(room, dtype=dtype), v.new_empty(room, dtype=dtype)
-        self._k[:, :, start:stop], self._v[:, :, start:stop] = k, v
+            self._k, self._v = k.new_empty(room, dtype=dtype), k.new_empty(room, dtype=dtype)
         self.length = stop
-        return self._k[:, :, :stop], self._v[:, :, :stop]
+        return self._k, self._v
 
 
 class Caches:
@@ -192,8 +215,12 @@ class Attention(nn.Module):
         Returns:
             (B, T, C).
         """
+        dropout = self.dropout if self.training else 0.0
         if memory is None:  # self-attention: one product for all three, and one call for queries and keys
             heads = self.split_heads(kernels.linear(x, self.qkv))  # (B, 3 nh, T, hs)
+            if cache is not None and self.attend is attend_fused and not dropout and kernels.is_one_position(x):
+                y = cache.attend(heads, cos_sin, qk_norm=self.qk_norm)
+                return kernels.linear(self.join_heads(y), self.proj)
             qk, v = heads.split([2 * self.n_head, self.n_head], dim=1)
             # the copy makes each of the passes of `place` faster
             q, k = self.place(qk.contiguous(), cos_sin).chunk(2, dim=1)  # (B, nh, T, hs) each
@@ -202,7 +229,6 @@ class Attention(nn.Module):
             q, k = self.place(q, cos_sin), self.place(k, cos_sin)
         if cache is not None:
             k, v = cache.append(k, v)
-        dropout = self.dropout if self.training else 0.0
         y = self.attend(q, k, v, causal=self.causal, dropout=dropout)  # (B, nh, T, hs)
         return kernels.dropout(kernels.linear(self.join_heads(y), self.proj), dropout)
 

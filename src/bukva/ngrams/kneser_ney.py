@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bukva.base.compiled import compiled
 from bukva.base.ids import Ids
-from bukva.ngrams.compiled import compiled
 from bukva.ngrams.trie import Ints, Nodes, Trie, count_ngrams
 
 Floats = npt.NDArray[np.float64]
