@@ -133,8 +133,8 @@ class LayerCache:
             keys[0].numpy(),
             values[0].numpy(),
             last,
-            None if cos_sin is None else cos_sin[:, 0].numpy(),
-            torch.finfo(qkv.dtype).eps if qk_norm else None,
+            position.NOT_ROTATED if cos_sin is None else cos_sin[:, 0].contiguous().numpy(),
+            torch.finfo(qkv.dtype).eps if qk_norm else -1.0,
         )  # (nh, hs)
         return torch.from_numpy(y)[None, :, None]
 

@@ -14,6 +14,7 @@ from bukva.base.compiled import compiled_sums
 
 Bits = npt.NDArray[np.uint16]  # bf16: the upper halves of numbers in float32
 Floats = npt.NDArray[Any]  # float32 or float64
+NOT_ROTATED = np.empty((2, 0), np.float32)
 
 
 @compiled_sums
@@ -54,12 +55,11 @@ def _bf16(x: np.float32) -> np.uint16:
 
 
 @compiled_sums
-def attend(
-    qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats | None, epsilon: float | None
-) -> Floats:
+def attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats, epsilon: float) -> Floats:
     """(3 nh, hs) of the position `last`, (nh, size, hs) twice -> (nh, hs); its key and value are added to the others.
 
-    cos_sin: (2, hs), if queries and keys are rotated. epsilon: of their norm, if they are normalised.
+    cos_sin: (2, hs), or (2, 0) if queries and keys are not rotated. epsilon: of their norm, or negative if they are not
+    normalised. Optional arguments would be compiled for each combination.
     """
     nh, _, hs = keys.shape
     y, weights = np.zeros((nh, hs), keys.dtype), np.empty(last + 1, keys.dtype)
@@ -81,13 +81,13 @@ def attend(
 
 
 @compiled_sums
-def _placed(x: Floats, cos_sin: Floats | None, epsilon: float | None) -> Floats:
+def _placed(x: Floats, cos_sin: Floats, epsilon: float) -> Floats:
     """(hs,), a query or a key -> the same as the scores see it: normalised, then rotated."""
     hs = len(x)
-    factor = 1.0 if epsilon is None else ((x * x).sum() / hs + epsilon) ** -0.5
+    factor = 1.0 if epsilon < 0 else ((x * x).sum() / hs + epsilon) ** -0.5
     y = x.copy()
     for i in range(hs):
         y[i] = factor * x[i]
-        if cos_sin is not None:
+        if cos_sin.size:
             y[i] = factor * (x[i] * cos_sin[0, i] + x[(i + hs // 2) % hs] * cos_sin[1, i])
     return y
