@@ -21,7 +21,7 @@ def _scoring(raw: str) -> dict[str, Any]:
     from bukva.scoring.window_rule import BATCH_CHARS, nats_of, stride_of
     from bukva.training.device import prepare
 
-    values, (_, val) = params({"model": {"memory": "none"}}), load_tinyshakespeare(raw)
+    values, (_, val) = params({"model": {"ngrams": "none"}}), load_tinyshakespeare(raw)
     prepare(values.compute)
     model = build(config(values.model)).eval()
     T, stride = model.block_size, stride_of(model.block_size)

@@ -7,7 +7,7 @@ from bench.measure import ROOT
 VOCAB_SIZE = 65  # of tinyshakespeare
 BATCH_SIZE = 64
 SHAPE: dict[str, Any] = {"n_layer": 6, "n_head": 6, "n_embd": 384, "block_size": 256, "dropout": 0.2}
-MODEL: dict[str, Any] = {**SHAPE, "memory": "none"}  # the plain side counts no n-grams
+MODEL: dict[str, Any] = {**SHAPE, "ngrams": "none"}  # the plain side counts no n-grams
 
 
 def params(changes: dict[str, dict[str, Any]], seed: int = 1) -> Any:

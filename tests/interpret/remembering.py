@@ -18,7 +18,7 @@ LENGTHS = {"train": np.array(WORKS), "val": np.array(VAL)}
 def remembering(ngrams="input", *, sharp=True):
     """A GPT in evaluation mode that has counted TRAIN; sharp: its weights are as large as after training."""
     torch.manual_seed(3)
-    config = GPTConfig(V, 2, nh, 10, T, 0.0, ngrams=memory, ngram_dropout=0.5, network_loss=0.5, ngram_orders=ORDERS)
+    config = GPTConfig(V, 2, nh, 10, T, 0.0, ngrams=ngrams, ngram_dropout=0.5, network_loss=0.5, ngram_orders=ORDERS)
     model = GPT(config).eval()
     if sharp:
         for parameter in model.parameters():

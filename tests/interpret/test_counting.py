@@ -86,5 +86,5 @@ def test_the_first_updates_are_those_of_the_training(found):
 
 
 def test_a_gpt_without_a_memory_is_one_sentence():
-    with pytest.raises(BukvaError, match=r"model\.memory none.*dvc exp run -S model\.memory=input"):
+    with pytest.raises(BukvaError, match=r"model\.ngrams none.*dvc exp run -S model\.ngrams=input"):
         counting(gpt())

@@ -390,7 +390,7 @@ def test_other_weights_are_loaded_into_a_model_and_its_counts_stay(counting):
 
 def test_weights_of_another_shape_are_not_loaded_into_a_model(counting, folder):
     model, _ = load_model(counting[0])
-    with pytest.raises(BukvaError, match=r"best.safetensors: does not fit config.json beside it: mixture"):
+    with pytest.raises(BukvaError, match=r"best.safetensors: does not fit config.json beside it: experts"):
         load_weights(model, folder, "best")
 
 

@@ -332,7 +332,7 @@ def test_the_counts_are_not_among_the_weights(memory):
     empty = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     model.count(TRAIN)
     assert model.counts
-    added = {"mixture.weights.weight", "mixture.weights.bias"} | ({"shown.weight"} if memory == "input" else set())
+    added = {"experts.weights.weight", "experts.weights.bias"} | ({"shown.weight"} if memory == "input" else set())
     assert empty.keys() == GPT(dataclasses.replace(CONFIG, ngrams="none")).state_dict().keys() | added
     assert model.state_dict().keys() == empty.keys()
     assert all(torch.equal(tensor, empty[name]) for name, tensor in model.state_dict().items())
