@@ -1,19 +1,41 @@
-"""Functions compiled by numba: explicit loops at the speed of C."""
+"""Functions compiled by numba: explicit loops at the speed of C.
 
+Compiling takes seconds, so machine code is kept in .bukva/numba (or NUMBA_CACHE_DIR) of the original repository. It is
+found by the content of the module: numba's own key, the path of the file and its time stamp, is another one for each
+snapshot in which DVC runs an experiment. So a compiled function calls compiled functions of its own module only.
+"""
+
+import hashlib
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.core.caching import UserProvidedCacheLocator
 
 from bukva.base.files import project_root
 
 P = ParamSpec("P")
 R = TypeVar("R")
+SETTINGS: Any = numba.config
+
+
+class ByContent(UserProvidedCacheLocator):
+    """Where numba keeps the machine code of a module: a folder with the digest of its source."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        super().__init__(function, file)  # type: ignore[no-untyped-call]
+        self._digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+        self._cache_path = str(Path(SETTINGS.CACHE_DIR) / f"{Path(file).stem}-{self._digest[:16]}")
+
+    def get_source_stamp(self) -> str:
+        """What must be equal for machine code to be used again."""
+        return self._digest
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function when it is first called; its machine code is kept in .bukva/numba (NUMBA_CACHE_DIR)."""
+    """Compile a function when it is first called."""
     return _compiled(function)
 
 
@@ -24,7 +46,8 @@ def compiled_sums(function: Callable[P, R]) -> Callable[P, R]:
 
 def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     if "NUMBA_CACHE_DIR" not in os.environ:
-        numba.config.CACHE_DIR = str(project_root() / ".bukva" / "numba")  # type: ignore[attr-defined]
+        SETTINGS.CACHE_DIR = str(project_root() / ".bukva" / "numba")
+    SETTINGS.CACHE_LOCATOR_CLASSES = f"{__name__}.{ByContent.__name__}"
     try:
         return cast("Callable[P, R]", numba.njit(cache=True, nogil=True, **options)(function))
     except RuntimeError:  # the folder is read-only
