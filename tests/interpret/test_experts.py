@@ -11,7 +11,7 @@ from interpret.small import B, T, V, random_ids
 from torch import nn
 
 from bukva.interpret.experts import AFTER, BETWEEN, Experts, experts_on, positions_in_words
-from bukva.interpret.hooks import record_mixture
+from bukva.interpret.hooks import record_experts
 from bukva.ngrams.kneser_ney import KneserNey
 from bukva.scoring.passages import passages
 from bukva.scoring.window_rule import nats_of_passages, stride_of
@@ -128,12 +128,12 @@ def test_the_context_is_the_longest_that_train_continues():
     assert {0, ORDERS[-1] - 1} <= set(expected)
 
 
-def test_a_recorded_mixture_is_the_product_of_the_experts():
+def test_the_recorded_experts_multiply_to_the_prediction():
     model, ids = remembering("logits"), random_ids(B, T)
     with torch.inference_mode():
         network = model.alone()(ids).log_softmax(-1)
         whole = model(ids)
-    mixed = record_mixture(model, ids)
+    mixed = record_experts(model, ids)
     product = mixed.powers[..., -1:] * network + (mixed.powers[..., :-1, None] * mixed.counted).sum(-2)
     torch.testing.assert_close(mixed.logits, whole, rtol=0, atol=0)
     torch.testing.assert_close(product.log_softmax(-1), whole.log_softmax(-1), rtol=1e-4, atol=1e-4)

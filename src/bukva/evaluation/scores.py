@@ -13,7 +13,6 @@ from bukva.config.schema import Evaluate
 from bukva.evaluation.held_out import HeldOut, mean
 from bukva.models.base import LanguageModel
 from bukva.models.folder import read_numerics
-from bukva.models.gpt import GPT
 from bukva.models.registry import count_parameters, kind_of
 from bukva.ngrams.kneser_ney import KneserNey
 from bukva.pipeline.stages import TrainedModel
@@ -34,13 +33,12 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) 
     """Score every model and baseline, with the GPT's block size and stride, on all of val and test.
 
     On train, a cheap model is scored on everything; any other on as much as val has, in runs spread evenly over train.
-    Train is scored as models see it, as one stream; what a memory has counted there is left out where it is predicted.
-    The network of a GPT with a memory is scored by itself, too.
+    Train is scored as models see it, as one stream; what the GPT has counted there is left out where it is predicted.
+    The network of a GPT with n-grams is scored by itself, too.
     """
     gpt = models["gpt"]
-    if isinstance(gpt, GPT) and gpt.ngrams:
-        models = models | {"network": gpt.alone()}
-    alone = list(models)[-1]  # the GPT without what is counted
+    alone = "network" if gpt.counts else "gpt"  # the GPT without what is counted
+    models = models | {alone: gpt.alone()}
     learned = {name: text.nats_of_model(model) for name, model in models.items()}
     counted = _counted(text, params.ngram_orders)
     best = min(

@@ -13,7 +13,6 @@ from bukva.encoding.prompts import readable_prompt
 from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
 from bukva.models.folder import load_model, load_weights
-from bukva.models.gpt import GPT
 from bukva.tokenizers.base import Tokenizer
 from bukva.training.device import Machine
 
@@ -74,7 +73,7 @@ def answer(folders: dict[str, Path], params: Sample, machine: Machine) -> Answer
 
 def _parts(model: LanguageModel) -> dict[str, LanguageModel]:
     """The model; before it, if it has counted, what it has learned by itself."""
-    return {ALONE: model.alone(), "": model} if isinstance(model, GPT) and model.counts else {"": model}
+    return {ALONE: model.alone(), "": model} if model.counts else {"": model}
 
 
 def prompt_generator(seed: int, number: int) -> torch.Generator:

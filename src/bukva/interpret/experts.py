@@ -1,4 +1,4 @@
-"""Who predicted a character of a GPT with a memory: counting, or learning?
+"""Who predicted a character of a GPT with n-grams: counting, or learning?
 
 Three predictors score the same characters: the n-grams of the longest order by themselves, the network by itself, which
 sees no counts (GPT.alone), and both together. Their gains are log-probabilities over the uniform distribution. The
@@ -10,7 +10,7 @@ Both add up to the gain together, whatever the characters. The share of counting
 
     share = 1/2 + (gain of counts - gain of network) / (2 gain together)
 
-It depends on the scores of three predictors that exist, and so not on how the powers of the mixture are scaled, nor on
+It depends on the scores of three predictors that exist, and so not on how the powers of the experts are scaled, nor on
 what the network makes of counts that it sees as input: those are part of counting. What both know is divided in half.
 
 Where the powers decide (which order contributed most to a character), it is the power of an order times its gain.
@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bukva.base.units import bits
-from bukva.interpret.hooks import record_mixture
+from bukva.interpret.hooks import record_experts
 from bukva.models.gpt import GPT
 from bukva.scoring.passages import Passage
 from bukva.scoring.window_rule import BATCH_CHARS, stride_of
@@ -45,7 +45,7 @@ class Experts:
 
     counted, learned, together: (N,) nats under the longest order, the network, and both.
     contributions: (N, R), the power of each order times its gain, in nats.
-    context: (N,) the longest context that train has, in ids, of those that the memory looks up.
+    context: (N,) the longest context that train has, in ids, of those that the GPT looks up.
     uniform: nats of an id if all are equally likely.
     """
 
@@ -144,7 +144,7 @@ def _windows(text: Passage, block_size: int) -> list[_Window]:
 def _experts(gpt: GPT, windows: Tensor) -> tuple[Tensor, ...]:
     """(B, T + 1) ids -> counted, learned and together, each (B, T); contributions, (B, T, R); context, (B, T)."""
     ids, targets = windows[:, :-1], windows[:, 1:]
-    mixed = record_mixture(gpt, ids)
+    mixed = record_experts(gpt, ids)
     given = targets[..., None, None].expand(-1, -1, mixed.counted.shape[2], 1)
     orders = -mixed.counted.gather(-1, given)[..., 0]  # (B, T, R) nats of the targets
     gains = np.log(gpt.config.vocab_size) - orders

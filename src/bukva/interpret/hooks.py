@@ -1,4 +1,4 @@
-"""Record the attention of a GPT, or replace it, and record its mixture, without changing the model's code or weights.
+"""Record the attention of a GPT, or replace it, and record its experts, without changing the model's code or weights.
 
 The kernel of a layer is replaced for the length of a `with` block: by one that records its weights, or by one that
 averages.
@@ -27,7 +27,7 @@ class LayerAttention:
 
 @dataclass(frozen=True)
 class Mixed:
-    """What a GPT with a memory computed from (B, T) ids.
+    """What a GPT with n-grams computed from (B, T) ids.
 
     logits: (B, T, V), of the whole.
     powers: (B, T, R + 1), of the orders and, last, the network.
@@ -71,8 +71,8 @@ def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
 
 
 @torch.inference_mode()
-def record_mixture(gpt: GPT, ids: Tensor) -> Mixed:
-    """(B, T) ids -> how the memory and the network were mixed."""
+def record_experts(gpt: GPT, ids: Tensor) -> Mixed:
+    """(B, T) ids -> what the n-grams and the network predicted, and their powers."""
     recorded: list[tuple[Tensor, Recall]] = []
 
     def record(_: ProductOfExperts, inputs: tuple[Tensor, Tensor, Recall], __: Tensor) -> None:

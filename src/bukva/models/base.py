@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -83,6 +83,10 @@ class LanguageModel(nn.Module):
 
     def count(self, train: Ids) -> None:
         """Take the counts of (N,) ids of train; nothing for a model that does not count."""
+
+    def alone(self) -> Self:
+        """What it has learned without what it counts; the model itself if it does not count."""
+        return self
 
     def losses(self, ids: Tensor, targets: Tensor) -> Losses:
         """The losses of (B, T) ids with (B, T) targets."""

@@ -36,7 +36,7 @@ FALLBACK = (0.0, 0.5, 1.0, 1.5)
 UNKNOWN = -1  # the node of a gram that train does not have, or that starts before the window
 
 
-class Recall(NamedTuple):
+class LookUp(NamedTuple):
     """What the counts give for T positions of B windows, for R orders of at most K.
 
     probabilities: (B, T, R, V) float32, of the next id.
@@ -108,7 +108,7 @@ class KneserNey:
         found = _probabilities(np.asarray(ids, np.int64), np.array(wanted), self.vocab_size, self.trie, self.smoothing)
         return dict(zip(wanted, -np.log(found), strict=True))
 
-    def recall(self, ids: Ints, orders: Sequence[int], n_positions: int, *, leave_out: bool = False) -> Recall:
+    def recall(self, ids: Ints, orders: Sequence[int], n_positions: int, *, leave_out: bool = False) -> LookUp:
         """The distributions after the last positions of windows, given what the window holds before them.
 
         Args:
@@ -122,7 +122,7 @@ class KneserNey:
         probabilities = np.empty((*shape, len(orders), self.vocab_size), np.float32)
         seen = np.zeros((*shape, 2, self.max_order), np.float32)
         _recall(ids, np.asarray(orders), leave_out, self.trie, self.smoothing, probabilities, seen)
-        return Recall(probabilities, seen)
+        return LookUp(probabilities, seen)
 
 
 def discounts_of(counts: Nodes) -> Floats:
