@@ -102,3 +102,16 @@ def test_a_model_is_imported_when_it_is_chosen():
     )
     modules = ["base", "bigram", "registry", "shape"]
     assert done.stdout.split() == [f"bukva.models.{module}" for module in modules]
+
+
+def test_parameters_are_counted_without_the_compiler_of_torch():
+    # it takes seconds to import, and torch imports it for initial values on the meta device
+    program = (
+        "import sys; from bukva.models.gpt import GPTConfig; "
+        "from bukva.models.registry import count_parameters; "
+        "print(count_parameters(GPTConfig(13, 3, 2, 8, 5, 0.1)) > 0, 'torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "False"]
