@@ -113,13 +113,13 @@ def test_orders_may_come_in_any_order():
 
 
 @pytest.mark.parametrize("orders", [(1,), (12,), (12, 1)])
-def test_any_orders_from_1_to_12_will_do(orders):
+def test_any_orders_will_do(orders):
     model, x = gpt(ngram_orders=orders), windows()[:, :-1]
     assert model(x).isfinite().all()
     assert model.ngrams.n_context == max(orders) - 1
 
 
-@pytest.mark.parametrize("orders", [(), (3, 3), (13,), (0,), (2.5,), (True,), "8", 8, [[8]], None])
+@pytest.mark.parametrize("orders", [(), (3, 3), (0,), (2.5,), (True,), "8", 8, [[8]], None])
 def test_orders_that_no_memory_can_have_are_an_error(orders):
     with pytest.raises((ValueError, TypeError), match=r"ngram_orders|unhashable"):
         dataclasses.replace(CONFIG, ngram_orders=orders)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from ngrams.witness import Witness, skewed
 
 from bukva.ngrams import trie
-from bukva.ngrams.kneser_ney import FALLBACK, KneserNey, discounts_of
+from bukva.ngrams.kneser_ney import KneserNey
+from bukva.ngrams.smoothing import FALLBACK, discounts_of
 
 
 @st.composite

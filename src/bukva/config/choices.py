@@ -1,7 +1,8 @@
-"""The values of a parameter that names a piece of code: the keys of the table of those pieces.
+"""What pydantic does not check by itself: names of pieces of code, and lists without repetition.
 
-The table is read from the source of its module, without importing it: config is below every other package, and
-importing torch takes seconds in a light stage. So an activation, an optimizer or a tokenizer is declared once.
+A parameter that names a piece of code accepts the keys of the table of those pieces. The table is read from the source
+of its module, without importing it: config is below every other package, and importing torch takes seconds in a light
+stage. So an activation, an optimizer or a tokenizer is declared once.
 """
 
 import ast
@@ -9,7 +10,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 from pydantic_core import PydanticCustomError
 
 PACKAGE = Path(__file__).parents[1]
@@ -61,3 +62,12 @@ def _known(value: Any, names: tuple[str, ...]) -> Any:
     if value not in names:
         raise PydanticCustomError("unknown_name", "unknown", {"names": list(names)})
     return value
+
+
+def _each_once(items: list[Any]) -> list[Any]:
+    if len(set(items)) < len(items):
+        raise PydanticCustomError("repeated", "repeated")
+    return items
+
+
+EACH_ONCE = AfterValidator(_each_once)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bukva.base.redact import redact_url
-from bukva.config.choices import one_of, one_rule_set
+from bukva.config.choices import EACH_ONCE, one_of, one_rule_set
 from bukva.config.messages import mistake, one_or_another
 
 Count = Annotated[int, Field(ge=1, le=10**12)]  # a greater number is a mistake, and products of it exceed 64 bits
@@ -112,13 +112,7 @@ class Model(Section):
     ngrams: Annotated[str, one_of("models/gpt.py", "NGRAMS")]
     ngram_dropout: Annotated[float, Field(ge=0, lt=1)]
     network_loss: Annotated[float, Field(ge=0, lt=1)]
-    ngram_orders: Annotated[list[Annotated[int, Field(ge=1, le=12)]], Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def _orders_are_named_once(self) -> "Model":
-        if len(set(self.ngram_orders)) < len(self.ngram_orders):
-            raise mistake("ngram_orders", self.ngram_orders, "names an order twice; use each order once")
-        return self
+    ngram_orders: Annotated[list[Annotated[int, Field(ge=1, le=12)]], Field(min_length=1), EACH_ONCE]
 
     @model_validator(mode="after")
     def _heads_share_the_channels(self) -> "Model":
@@ -206,13 +200,7 @@ class Evaluate(Section):
     attention_sentence: Annotated[str, Field(max_length=2**24)]
     attention_windows: Count
     leak_steps: Count
-    ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=8)]], Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def _orders_are_named_once(self) -> "Evaluate":
-        if len(set(self.ngram_orders)) < len(self.ngram_orders):
-            raise mistake("ngram_orders", self.ngram_orders, "names an order twice; use each order once")
-        return self
+    ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=8)]], Field(min_length=1), EACH_ONCE]
 
 
 class Sample(Section):

@@ -21,7 +21,6 @@ from bukva.models.transformer import CHOICES, Transformer, TransformerConfig
 
 # none: the plain GPT; logits: the counts are mixed with its predictions; input: it sees them, too
 NGRAMS = ("none", "logits", "input")
-MAX_ORDER = 12
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class GPTConfig(TransformerConfig):
             orders = tuple(orders)
             object.__setattr__(self, "ngram_orders", orders)
         super().__post_init__()
-        if not orders or len(set(orders)) < len(orders) or max(orders) > MAX_ORDER:
+        if not orders or len(set(orders)) < len(orders):
             raise ValueError(f"ngram_orders cannot be {orders!r}")
 
 
