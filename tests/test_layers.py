@@ -29,6 +29,7 @@ ARCHITECTURE = [
     "attention",
     "base",
     "bigram",
+    "dropout",
     "encoder_decoder",
     "gpt",
     "kernels",

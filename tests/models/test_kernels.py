@@ -6,7 +6,8 @@ import torch.nn.functional as F
 
 from bukva.models import kernels
 from bukva.models.attention import attend_explicit, attention_weights, causal_mask
-from bukva.models.kernels import Dropout, dropout, kept, linear, relu_squared, tiled_attention, unit_mean_square
+from bukva.models.dropout import kept
+from bukva.models.kernels import linear, relu_squared, tiled_attention, unit_mean_square
 
 
 def drawn(*shape, seed=0):
@@ -60,42 +61,6 @@ def test_a_vector_of_zeros_stays_zero():
     y.sum().backward()
     assert torch.equal(y, torch.zeros(2, 5))
     assert torch.isfinite(x.grad).all()
-
-
-@pytest.mark.parametrize("p", [0.1, 0.2, 0.5])
-def test_dropout_zeroes_a_share_and_keeps_the_mean(p):
-    torch.manual_seed(1)
-    y = dropout(torch.full((1009, 211), 3.0), p)
-    n, zeros = y.numel(), int((y == 0).sum())
-    assert abs(zeros / n - p) < 5 * (p * (1 - p) / n) ** 0.5  # five standard errors
-    assert y.unique().tolist() == pytest.approx([0.0, 3 / (1 - p)])
-
-
-def test_dropout_draws_neighbours_independently():
-    torch.manual_seed(1)
-    zero = (kept(torch.Size([400_003]), 0.5, torch.empty(0)) == 0).double()
-    for distance in (1, 2, 3, 4, 5):  # four of 16 bits come from one draw
-        both = float((zero[distance:] * zero[:-distance]).mean())
-        assert both == pytest.approx(0.25, abs=0.004)
-
-
-def test_dropout_passes_the_gradient_where_it_passes_the_value():
-    x = torch.ones(101, requires_grad=True)
-    y = dropout(x, 0.3)
-    y.sum().backward()
-    assert torch.equal(x.grad, y.detach())
-
-
-def test_dropout_is_repeated_by_its_seed_and_off_in_evaluation():
-    layer, x = Dropout(0.5), torch.ones(1009)
-    outcomes = []
-    for seed in (1, 2, 1):
-        torch.manual_seed(seed)
-        outcomes.append(layer(x))
-    assert torch.equal(outcomes[0], outcomes[2])
-    assert not torch.equal(outcomes[0], outcomes[1])
-    assert layer.eval()(x) is x
-    assert dropout(x, 0.0) is x
 
 
 @pytest.fixture(params=[(128, 2**19), (3, 1), (2, 40), (5, 61)])

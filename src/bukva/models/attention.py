@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bukva.models import kernels, position
+from bukva.models.dropout import dropout
 
 # ---- the arithmetic: no parameters, no state
 
@@ -215,10 +216,10 @@ class Attention(nn.Module):
         Returns:
             (B, T, C).
         """
-        dropout = self.dropout if self.training else 0.0
+        p = self.dropout if self.training else 0.0
         if memory is None:  # self-attention: one product for all three, and one call for queries and keys
             heads = self.split_heads(kernels.linear(x, self.qkv))  # (B, 3 nh, T, hs)
-            if cache is not None and self.attend is attend_fused and not dropout and kernels.is_one_position(x):
+            if cache is not None and self.attend is attend_fused and not p and kernels.is_one_position(x):
                 y = cache.attend(heads, cos_sin, qk_norm=self.qk_norm)
                 return kernels.linear(self.join_heads(y), self.proj)
             qk, v = heads.split([2 * self.n_head, self.n_head], dim=1)
@@ -229,8 +230,8 @@ class Attention(nn.Module):
             q, k = self.place(q, cos_sin), self.place(k, cos_sin)
         if cache is not None:
             k, v = cache.append(k, v)
-        y = self.attend(q, k, v, causal=self.causal, dropout=dropout)  # (B, nh, T, hs)
-        return kernels.dropout(kernels.linear(self.join_heads(y), self.proj), dropout)
+        y = self.attend(q, k, v, causal=self.causal, dropout=p)  # (B, nh, T, hs)
+        return dropout(kernels.linear(self.join_heads(y), self.proj), p)
 
     def project(self, x: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
         """(B, T, C) queries, (B, S, C) keys and values of cross-attention: the rows of `qkv` in two products."""

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bukva.models import position
+from bukva.models.dropout import kept
 
 QUERIES = 128  # queries of one tile: of a causal triangle, keys after their last one are not computed
 WEIGHTS = 2**19  # attention weights of one tile: of several heads at once, and few enough for the cache
@@ -33,36 +34,6 @@ def linear(x: Tensor, layer: nn.Linear) -> Tensor:
 
 def _bits(x: Tensor) -> position.Bits:
     return x.view(torch.uint16).numpy()
-
-
-def dropout(x: Tensor, p: float) -> Tensor:
-    """Zero each element with probability p and scale the others by 1 / (1 - p) (Srivastava et al. 2014)."""
-    if p == 0.0:
-        return x
-    return x * kept(x.shape, p, x) if x.device.type == "cpu" else F.dropout(x, p)
-
-
-def kept(shape: torch.Size, p: float, like: Tensor) -> Tensor:
-    """A tensor of 0 with probability p (to 1/65536) and else 1 / (1 - p): from 16 random bits each.
-
-    torch.bernoulli gives the same and takes seven times as long (docs/log.md).
-    """
-    n = shape.numel()
-    bits = torch.empty(-(-n // 4), dtype=torch.int64).random_(-(2**63), None)  # 64 bits a draw
-    uniform = bits.view(torch.int16)[:n].view(shape)
-    return torch.ge(uniform, round(p * 2**16) - 2**15, out=like.new_empty(shape)).mul_(1 / (1 - p))
-
-
-class Dropout(nn.Module):
-    """`dropout` in training, the identity in evaluation."""
-
-    def __init__(self, p: float) -> None:
-        super().__init__()
-        self.p = p
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(...) -> (...)."""
-        return dropout(x, self.p) if self.training else x
 
 
 class _ReluSquared(torch.autograd.Function):

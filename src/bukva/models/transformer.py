@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from bukva.models.attention import Attention, Caches, LayerCache, rotary_cos_sin
 from bukva.models.base import HiddenLayers, LanguageModel
-from bukva.models.kernels import Dropout, linear, relu_squared
+from bukva.models.dropout import Dropout
+from bukva.models.kernels import linear, relu_squared
 from bukva.models.shape import check_fields
 
 # The keys of these tables are the values of model.positions and so on; config reads them here.

@@ -1,0 +1,71 @@
+"""Dropout zeroes a share of the elements, by random numbers that are those of SplitMix64."""
+
+import pytest
+import torch
+
+from bukva.models.dropout import Dropout, dropout, kept
+
+WORD = 2**64 - 1
+
+
+def split_mix_64(seed, i):
+    """Number i after a seed, as in the paper's listing, with Python's integers."""
+    z = (seed + i * 0x9E3779B97F4A7C15) & WORD
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
+    return z ^ (z >> 31)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 31, 32, 1009])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_an_element_is_zero_if_its_16_bits_are_below_the_threshold(n, dtype):
+    p = 0.3
+    torch.manual_seed(5)
+    seed = torch.empty((), dtype=torch.int64).random_().item()
+    expected = [
+        0.0 if split_mix_64(seed, i // 4) >> 16 * (i % 4) & 0xFFFF < round(p * 2**16) else 1 / (1 - p) for i in range(n)
+    ]
+    torch.manual_seed(5)
+    assert torch.equal(kept(torch.Size([n]), p, torch.empty(0, dtype=dtype)), torch.tensor(expected, dtype=dtype))
+
+
+def test_the_first_numbers_are_those_that_others_publish():
+    # the test vector of SplitMix64 for seed 1234567 (Vigna's splitmix64.c; Rosetta Code)
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert [split_mix_64(1234567, i) for i in (1, 2, 3)] == published
+
+
+@pytest.mark.parametrize("p", [0.1, 0.2, 0.5])
+def test_dropout_zeroes_a_share_and_keeps_the_mean(p):
+    torch.manual_seed(1)
+    y = dropout(torch.full((1009, 211), 3.0), p)
+    n, zeros = y.numel(), int((y == 0).sum())
+    assert abs(zeros / n - p) < 5 * (p * (1 - p) / n) ** 0.5  # five standard errors
+    assert y.unique().tolist() == pytest.approx([0.0, 3 / (1 - p)])
+
+
+def test_dropout_draws_neighbours_independently():
+    torch.manual_seed(1)
+    zero = (kept(torch.Size([400_003]), 0.5, torch.empty(0)) == 0).double()
+    for distance in (1, 2, 3, 4, 5):  # four of 16 bits come from one draw
+        both = float((zero[distance:] * zero[:-distance]).mean())
+        assert both == pytest.approx(0.25, abs=0.004)
+
+
+def test_dropout_passes_the_gradient_where_it_passes_the_value():
+    x = torch.ones(101, requires_grad=True)
+    y = dropout(x, 0.3)
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+
+
+def test_dropout_is_repeated_by_its_seed_and_off_in_evaluation():
+    layer, x = Dropout(0.5), torch.ones(1009)
+    outcomes = []
+    for seed in (1, 2, 1):
+        torch.manual_seed(seed)
+        outcomes.append(layer(x))
+    assert torch.equal(outcomes[0], outcomes[2])
+    assert not torch.equal(outcomes[0], outcomes[1])
+    assert layer.eval()(x) is x
+    assert dropout(x, 0.0) is x
