@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from bukva.models import kernels
 from bukva.models.attention import attend_explicit, attention_weights, causal_mask
 from bukva.models.dropout import kept
-from bukva.models.kernels import linear, relu_squared, tiled_attention, unit_mean_square
+from bukva.models.kernels import relu_squared, tiled_attention, unit_mean_square
 
 
 def drawn(*shape, seed=0):
@@ -17,27 +17,6 @@ def drawn(*shape, seed=0):
 def gradients(y, inputs):
     dy = torch.randn(y.shape, generator=torch.Generator().manual_seed(9), dtype=y.dtype)
     return torch.autograd.grad(y, inputs, dy)
-
-
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("shape", [(7,), (1, 7), (1, 1, 7), (1, 5, 7), (3, 1, 7)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_linear_is_the_layer_for_one_row_and_for_many(bias, shape, dtype):
-    layer = torch.nn.Linear(7, 11, bias=bias).to(dtype)
-    x = torch.randn(shape, generator=torch.Generator().manual_seed(2))
-    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
-        y = linear(x, layer)
-    plain = F.linear(
-        x.to(dtype).float(), layer.weight.float(), layer.bias if layer.bias is None else layer.bias.float()
-    )
-    assert y.dtype == dtype
-    torch.testing.assert_close(y.float(), plain, atol=1e-6, rtol=torch.finfo(dtype).eps)
-
-
-def test_linear_passes_gradients_for_one_row():
-    layer = torch.nn.Linear(7, 11, bias=False).bfloat16()
-    linear(torch.ones(1, 7, dtype=torch.bfloat16), layer).sum().backward()
-    assert torch.equal(layer.weight.grad, torch.ones(11, 7, dtype=torch.bfloat16))
 
 
 def test_relu_squared_is_relu_squared():

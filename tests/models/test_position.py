@@ -1,64 +1,120 @@
 """One position, computed by loops, against the layers of many."""
 
-import numpy as np
+import dataclasses
+import itertools
+
 import pytest
 import torch
 
 from bukva.models import position
-from bukva.models.attention import Attention, LayerCache, attend_fused, rotary_cos_sin
+from bukva.models.attention import attend_fused
+from bukva.models.gpt import GPT, GPTConfig
+from bukva.models.transformer import ACTIVATIONS, EPSILON, NORMS, POSITIONS
+
+V, T, C = 11, 7, 12
+CONFIG = GPTConfig(V, n_layer=2, n_head=3, n_embd=C, block_size=T, dropout=0.3)
 
 
-def drawn(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+def gpt(**changes):
+    """A GPT in evaluation mode whose parameters are all random, gains and biases too."""
+    torch.manual_seed(1)
+    model = GPT(dataclasses.replace(CONFIG, **changes)).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return model
 
 
-def bits(x):
-    return x.bfloat16().view(torch.uint16).numpy()
-
-
-@pytest.mark.parametrize("n_rows", [1, 2, 3, 5, 11, 64])
-def test_a_product_has_every_row(n_rows):
-    weight, x = drawn(n_rows, 37).bfloat16(), drawn(37, seed=1).bfloat16()
-    y = torch.from_numpy(position.product(bits(weight), bits(x))).view(torch.bfloat16)
-    torch.testing.assert_close(y.double(), weight.double() @ x.double(), rtol=2**-8, atol=1e-6)
-
-
-def test_products_are_rounded_as_torch_rounds():
-    ties = torch.tensor([0x3F808000, 0x3F818000, 0x3F817FFF, 0x3F808001, 0x7F7FFFFF, 0x00008001], dtype=torch.int32)
-    x = torch.cat([ties.view(torch.float32), -ties.view(torch.float32), torch.tensor([0.0, torch.inf, -torch.inf])])
-    ours = [position._bf16(number) for number in x.numpy()]
-    assert ours == bits(x).tolist()
-    assert torch.tensor([position._bf16(np.float32(np.nan))], dtype=torch.uint16).view(torch.bfloat16).isnan().all()
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("rotary", [False, True])
-@pytest.mark.parametrize("qk_norm", [False, True])
-@torch.inference_mode()
-def test_positions_one_by_one_are_the_positions_together(dtype, rotary, qk_norm):
-    T, hs = 7, 6
-    layer = Attention(3 * hs, 3, causal=True, qk_norm=qk_norm).to(dtype)
-    x = drawn(1, T, 3 * hs).to(dtype)
-    cos_sin = rotary_cos_sin(0, T, hs) if rotary else None
-    cache = LayerCache(T)
-    each = [
-        layer(x[:, t : t + 1], cos_sin=None if cos_sin is None else cos_sin[:, t : t + 1], cache=cache)
-        for t in range(T)
-    ]
-    torch.testing.assert_close(torch.cat(each, dim=1), layer(x, cos_sin=cos_sin))
+def ids():
+    return torch.randint(V, (1, T), generator=torch.Generator().manual_seed(2))
 
 
 @torch.inference_mode()
-def test_a_single_position_uses_a_replaced_kernel():
-    layer, asked = Attention(6, 2, causal=True), []
-    layer.attend = lambda *args, **options: asked.append(options) or attend_fused(*args, **options)
-    layer(drawn(1, 1, 6), cache=LayerCache(3))
-    assert asked == [{"causal": True, "dropout": 0.0}]
+def one_by_one(model, ids, n_first=1):
+    """Logits of (1, T) ids, the first together and the others one by one."""
+    caches, stops = model.new_caches(), [0, *range(n_first, ids.shape[1] + 1)]
+    each = [model(ids[:, start:stop], caches) for start, stop in itertools.pairwise(stops)]
+    return torch.cat(each, dim=1)
+
+
+def count_calls(monkeypatch):
+    """The positions that the compiled block computes."""
+    seen, block = [], position.block
+    monkeypatch.setattr(position, "block", lambda *args: seen.append(args[3]) or block(*args))
+    return seen
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"norm": norm, "activation": activation} for norm in NORMS for activation in ACTIVATIONS),
+        *({"positions": positions, "qk_norm": qk_norm} for positions in POSITIONS for qk_norm in (False, True)
+          if positions != "rotary"),
+        *({"positions": "rotary", "qk_norm": qk_norm, "n_embd": 18} for qk_norm in (False, True)),
+        {"bias": True},
+        {"n_layer": 1, "n_head": 1, "n_embd": 2},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("n_first", [1, 3])
+def test_positions_one_by_one_are_the_positions_together(changes, n_first, monkeypatch):
+    model, x, seen = gpt(**changes), ids(), count_calls(monkeypatch)
+    with torch.inference_mode():
+        together = model(x)
+    assert not seen
+    torch.testing.assert_close(one_by_one(model, x, n_first), together, rtol=1e-4, atol=1e-5)
+    first = 0 if n_first == 1 else n_first
+    assert seen == [t for t in range(first, T) for _ in range(model.config.n_layer)]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_matrix_in_bf16_is_read_exactly(bias):
+    model = gpt(bias=bias)
+    for layers in model.hidden_layers():
+        for layer in layers.layers:
+            layer.to(torch.bfloat16)
+    rounded = gpt(bias=bias)
+    rounded.load_state_dict(model.state_dict())  # the same numbers in float32
+    torch.testing.assert_close(one_by_one(model, ids()), one_by_one(rounded, ids()), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("what", ["float64", "training", "kernel", "two texts"])
+def test_other_positions_are_computed_by_the_layers(what, monkeypatch):
+    model, x, seen = gpt(dropout=0.0), ids(), count_calls(monkeypatch)
+    match what:
+        case "float64":
+            model.double()
+        case "training":
+            model.train()
+        case "kernel":
+            for block in model.blocks:
+                block.attention.attend = lambda *args, **options: attend_fused(*args, **options)
+        case "two texts":
+            x = x.expand(2, -1)
+    with torch.inference_mode():
+        torch.testing.assert_close(one_by_one(model, x), model(x))
+    assert not seen
+
+
+def test_a_position_with_a_gradient_is_computed_by_the_layers():
+    model = gpt()
+    model(ids()[:, :1], model.new_caches()).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters() if parameter is not model.wpe.weight)
 
 
 @torch.inference_mode()
 def test_a_full_cache_takes_no_single_position():
-    layer, cache = Attention(6, 2, causal=True), LayerCache(1)
-    layer(drawn(1, 1, 6), cache=cache)
-    with pytest.raises(ValueError, match="2 positions do not fit a cache of 1"):
-        layer(drawn(1, 1, 6), cache=cache)
+    model = gpt()
+    block, caches = model.blocks[0], model.new_caches()
+    for _ in range(T):
+        block(torch.zeros(1, 1, C), cache=caches.layers[0])
+    with pytest.raises(ValueError, match=f"{T + 1} positions do not fit a cache of {T}"):
+        block(torch.zeros(1, 1, C), cache=caches.layers[0])
+
+
+def test_the_names_of_activations_are_those_of_the_transformer():
+    assert tuple(ACTIVATIONS) == position.ACTIVATIONS
+
+
+def test_the_epsilon_of_a_norm_without_one_is_that_of_torch():
+    x = torch.full((1, C), 1e-4)
+    torch.testing.assert_close(torch.nn.RMSNorm(C)(x), x * (x.square().mean() + EPSILON) ** -0.5)

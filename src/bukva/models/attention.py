@@ -108,6 +108,7 @@ class LayerCache:
 
     def __init__(self, size: int) -> None:
         self.size, self.length = size, 0
+        self.weights: position.Weights | None = None  # of the block, while single positions are added
         self._k: Tensor | None = None  # (B, nh, size, hs), made when the first keys show the shape
         self._v: Tensor | None = None
 
@@ -117,30 +118,17 @@ class LayerCache:
         Raises:
             ValueError: they do not fit.
         """
-        start, (keys, values) = self.length, self._extend(k)
+        start, (keys, values) = self.length, self.extend(k)
         stop = self.length
         keys[:, :, start:stop], values[:, :, start:stop] = k, v
         return keys[:, :, :stop], values[:, :, :stop]
 
-    def attend(self, qkv: Tensor, cos_sin: Tensor | None, *, qk_norm: bool) -> Tensor:
-        """Add the key and value of one position; its attention to all so far: (1, 3 nh, 1, hs) -> (1, nh, 1, hs).
+    def extend(self, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Count the positions of (B, nh, T, hs) new keys; returns the room for all keys and values, (B, nh, size, hs).
 
         Raises:
             ValueError: they do not fit.
         """
-        last, (keys, values) = self.length, self._extend(qkv.chunk(3, dim=1)[0])
-        y = position.attend(
-            qkv[0, :, 0].to(keys.dtype).numpy(),
-            keys[0].numpy(),
-            values[0].numpy(),
-            last,
-            position.NOT_ROTATED if cos_sin is None else cos_sin[:, 0].contiguous().numpy(),
-            torch.finfo(qkv.dtype).eps if qk_norm else -1.0,
-        )  # (nh, hs)
-        return torch.from_numpy(y)[None, :, None]
-
-    def _extend(self, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Count the positions of (B, nh, T, hs) new keys; returns the room for all keys and values."""
         stop = self.length + k.shape[2]
         if stop > self.size:
             raise ValueError(f"{stop} positions do not fit a cache of {self.size}")
@@ -218,10 +206,7 @@ class Attention(nn.Module):
         """
         p = self.dropout if self.training else 0.0
         if memory is None:  # self-attention: one product for all three, and one call for queries and keys
-            heads = self.split_heads(kernels.linear(x, self.qkv))  # (B, 3 nh, T, hs)
-            if cache is not None and self.attend is attend_fused and not p and kernels.is_one_position(x):
-                y = cache.attend(heads, cos_sin, qk_norm=self.qk_norm)
-                return kernels.linear(self.join_heads(y), self.proj)
+            heads = self.split_heads(self.qkv(x))  # (B, 3 nh, T, hs)
             qk, v = heads.split([2 * self.n_head, self.n_head], dim=1)
             # the copy makes each of the passes of `place` faster
             q, k = self.place(qk.contiguous(), cos_sin).chunk(2, dim=1)  # (B, nh, T, hs) each
@@ -231,7 +216,7 @@ class Attention(nn.Module):
         if cache is not None:
             k, v = cache.append(k, v)
         y = self.attend(q, k, v, causal=self.causal, dropout=p)  # (B, nh, T, hs)
-        return dropout(kernels.linear(self.join_heads(y), self.proj), p)
+        return dropout(self.proj(self.join_heads(y)), p)
 
     def project(self, x: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
         """(B, T, C) queries, (B, S, C) keys and values of cross-attention: the rows of `qkv` in two products."""

@@ -9,31 +9,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from bukva.models import position
 from bukva.models.dropout import kept
 
 QUERIES = 128  # queries of one tile: of a causal triangle, keys after their last one are not computed
 WEIGHTS = 2**19  # attention weights of one tile: of several heads at once, and few enough for the cache
-
-
-def is_one_position(x: Tensor) -> bool:
-    """Whether (..., C) is a single row on a CPU, for which bukva.models.position is faster; it has no gradient."""
-    return x.numel() == x.shape[-1] and x.device.type == "cpu" and not torch.is_grad_enabled()
-
-
-def linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    """`layer(x)`; for one position in bf16 in less than half of the time."""
-    weight = layer.weight
-    if weight.dtype != torch.bfloat16 or layer.bias is not None or not is_one_position(x):
-        return layer(x)
-    y = position.product(_bits(weight), _bits(x.to(weight.dtype).view(-1)))
-    return torch.from_numpy(y).view(weight.dtype).view(*x.shape[:-1], -1)
-
-
-def _bits(x: Tensor) -> position.Bits:
-    return x.view(torch.uint16).numpy()
 
 
 class _ReluSquared(torch.autograd.Function):

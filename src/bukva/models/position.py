@@ -1,74 +1,156 @@
 """One new position on a CPU: what generation computes for each character, in loops compiled by numba.
 
 torch's kernels are made for many positions. For a single one they read a matrix in bf16 at a fraction of the speed of
-the memory, and between the products most of the time goes into starting small operations. Letters as in
-bukva.models.attention.
+the memory, and between the products most of the time goes into starting small operations. So a block is one call here.
+Everything between the matrices is float32. Letters as in bukva.models.attention.
 """
 
-from typing import Any
+from math import erf
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba import types
+from numba.extending import overload
 
 from bukva.base.compiled import compiled_sums
 
-Bits = npt.NDArray[np.uint16]  # bf16: the upper halves of numbers in float32
-Floats = npt.NDArray[Any]  # float32 or float64
-NOT_ROTATED = np.empty((2, 0), np.float32)
+Matrix = npt.NDArray[Any]  # float32, or bf16 as the upper halves of its bits, uint16
+Floats = npt.NDArray[np.float32]
+
+ACTIVATIONS = ("gelu", "relu", "relu2")
+
+
+class Weights(NamedTuple):
+    """Of one block. A bias that the model does not have is empty."""
+
+    ln_1: Floats
+    ln_1_bias: Floats
+    qkv: Matrix
+    qkv_bias: Floats
+    proj: Matrix
+    proj_bias: Floats
+    ln_2: Floats
+    ln_2_bias: Floats
+    fc: Matrix
+    fc_bias: Floats
+    mlp_proj: Matrix
+    mlp_proj_bias: Floats
+
+
+class Settings(NamedTuple):
+    """Of one block.
+
+    is_centred: its norms subtract the mean, as LayerNorm does.
+    epsilon: of its norms.
+    qk_epsilon: of the norm of queries and keys; negative if they are not normalised.
+    activation: its place in ACTIVATIONS.
+    """
+
+    is_centred: bool
+    epsilon: float
+    qk_epsilon: float
+    activation: int
 
 
 @compiled_sums
-def product(weight: Bits, x: Bits) -> Bits:
-    """(M, N), (N,) -> (M,), summed in float32.
+def block(
+    x: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats, weights: Weights, settings: Settings
+) -> None:
+    """Add what attention and MLP of a block say of position `last` to its (C,) channels of the residual stream.
+
+    Args:
+        x: (C,), is changed.
+        keys: (nh, size, hs) of the positions before; that of this position is added.
+        values: the same.
+        last: the position.
+        cos_sin: (2, hs), or (2, 0) if queries and keys are not rotated.
+        weights: of the block.
+        settings: of the block.
+    """
+    nh, _, hs = keys.shape
+    h = _normalised(x, weights.ln_1, weights.ln_1_bias, settings)
+    qkv = _linear(h, weights.qkv, weights.qkv_bias).reshape(3 * nh, hs)
+    y = _attend(qkv, keys, values, last, cos_sin, settings.qk_epsilon)  # (nh, hs)
+    x += _linear(y.ravel(), weights.proj, weights.proj_bias)
+    h = _linear(_normalised(x, weights.ln_2, weights.ln_2_bias, settings), weights.fc, weights.fc_bias)  # (4 C,)
+    _activate(h, settings.activation)
+    x += _linear(h, weights.mlp_proj, weights.mlp_proj_bias)
+
+
+@compiled_sums
+def _linear(x: Floats, weight: Matrix, bias: Floats) -> Floats:
+    """(N,), (M, N), (M,) or empty -> (M,).
 
     Rows of four places at a time: a processor reads ahead in each of them.
     """
     M, N = weight.shape
     quarter = (M + 3) // 4
     b, c, d = min(quarter, M - quarter), min(2 * quarter, M - quarter), M - quarter  # a few rows are computed twice
-    x32, y = np.empty(N, np.float32), np.empty(M, np.uint16)
-    for j in range(N):
-        x32[j] = _float32(x[j])
+    y = np.empty(M, np.float32)
     for i in range(quarter):
         ya = yb = yc = yd = np.float32(0)
         for j in range(N):
-            ya += _float32(weight[i, j]) * x32[j]
-            yb += _float32(weight[b + i, j]) * x32[j]
-            yc += _float32(weight[c + i, j]) * x32[j]
-            yd += _float32(weight[d + i, j]) * x32[j]
-        y[i], y[b + i], y[c + i], y[d + i] = _bf16(ya), _bf16(yb), _bf16(yc), _bf16(yd)
+            ya += _number(weight[i, j]) * x[j]
+            yb += _number(weight[b + i, j]) * x[j]
+            yc += _number(weight[c + i, j]) * x[j]
+            yd += _number(weight[d + i, j]) * x[j]
+        y[i], y[b + i], y[c + i], y[d + i] = ya, yb, yc, yd
+    if bias.size:
+        y += bias
+    return y
+
+
+def _number(element: Any) -> np.float32:
+    """An element of a matrix."""
+    raise NotImplementedError("compiled code calls what is below")
+
+
+@overload(_number)
+def _number_of(element: Any) -> Any:
+    def same(element: Any) -> np.float32:
+        return element
+
+    def of_bf16(element: Any) -> np.float32:
+        return np.uint32(np.uint32(element) << 16).view(np.float32)
+
+    return same if isinstance(element, types.Float) else of_bf16
+
+
+@compiled_sums
+def _normalised(x: Floats, gain: Floats, bias: Floats, settings: Settings) -> Floats:
+    """(C,) -> (C,), LayerNorm or RMSNorm."""
+    y = x - x.mean() if settings.is_centred else x.copy()
+    y *= np.float32(((y * y).mean() + settings.epsilon) ** -0.5)
+    y *= gain
+    if bias.size:
+        y += bias
     return y
 
 
 @compiled_sums
-def _float32(bits: np.uint16) -> np.float32:
-    return np.uint32(np.uint32(bits) << 16).view(np.float32)
+def _activate(h: Floats, activation: int) -> None:
+    """Change (4 C,) in place."""
+    for i in range(len(h)):
+        if activation == 0:
+            h[i] *= np.float32(0.5 * (1 + erf(h[i] * 0.5**0.5)))
+        else:
+            h[i] = max(h[i], np.float32(0))
+            if activation == 2:
+                h[i] *= h[i]
 
 
 @compiled_sums
-def _bf16(x: np.float32) -> np.uint16:
-    """The nearest number in bf16, of two the even one; infinities stay, and nan is one of many."""
-    bits = np.float32(x).view(np.uint32)
-    if x != x:
-        return np.uint16(0x7FC0)
-    return np.uint16((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)
-
-
-@compiled_sums
-def attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats, epsilon: float) -> Floats:
-    """(3 nh, hs) of the position `last`, (nh, size, hs) twice -> (nh, hs); its key and value are added to the others.
-
-    cos_sin: (2, hs), or (2, 0) if queries and keys are not rotated. epsilon: of their norm, or negative if they are not
-    normalised. Optional arguments would be compiled for each combination.
-    """
+def _attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats, epsilon: float) -> Floats:
+    """(3 nh, hs) of position `last`, (nh, size, hs) twice -> (nh, hs); its key and value are added to the others."""
     nh, _, hs = keys.shape
-    y, weights = np.zeros((nh, hs), keys.dtype), np.empty(last + 1, keys.dtype)
+    y, weights = np.zeros((nh, hs), np.float32), np.empty(last + 1, np.float32)
     for h in range(nh):
-        q = _placed(qkv[h], cos_sin, epsilon) * hs**-0.5
+        q = _placed(qkv[h], cos_sin, epsilon) * np.float32(hs**-0.5)
         keys[h, last] = _placed(qkv[nh + h], cos_sin, epsilon)
         values[h, last] = qkv[2 * nh + h]
         for s in range(last + 1):
-            score = keys.dtype.type(0)
+            score = np.float32(0)
             for i in range(hs):
                 score += q[i] * keys[h, s, i]
             weights[s] = score
@@ -84,10 +166,9 @@ def attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats
 def _placed(x: Floats, cos_sin: Floats, epsilon: float) -> Floats:
     """(hs,), a query or a key -> the same as the scores see it: normalised, then rotated."""
     hs = len(x)
-    factor = 1.0 if epsilon < 0 else ((x * x).sum() / hs + epsilon) ** -0.5
-    y = x.copy()
-    for i in range(hs):
-        y[i] = factor * x[i]
-        if cos_sin.size:
+    factor = np.float32(1.0 if epsilon < 0 else ((x * x).sum() / hs + epsilon) ** -0.5)
+    y = x * factor
+    if cos_sin.size:
+        for i in range(hs):
             y[i] = factor * (x[i] * cos_sin[0, i] + x[(i + hs // 2) % hs] * cos_sin[1, i])
     return y

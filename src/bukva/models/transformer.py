@@ -9,16 +9,19 @@ et al. 2021, "Primer" (the squared ReLU).
 import functools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.models.attention import Attention, Caches, LayerCache, rotary_cos_sin
+from bukva.models import position
+from bukva.models.attention import Attention, Caches, LayerCache, attend_fused, rotary_cos_sin
 from bukva.models.base import HiddenLayers, LanguageModel
 from bukva.models.dropout import Dropout
-from bukva.models.kernels import linear, relu_squared
+from bukva.models.kernels import relu_squared
 from bukva.models.shape import check_fields
 
 # The keys of these tables are the values of model.positions and so on; config reads them here.
@@ -30,6 +33,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu2": relu_squared,
 }
 NORMS: dict[str, type[nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RMSNorm}
+EPSILON = torch.finfo(torch.float32).eps  # of norms that name none
 CHOICES = {"positions": POSITIONS, "proj_init": PROJ_INITS, "activation": ACTIVATIONS, "norm": NORMS}
 
 
@@ -91,7 +95,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, C) -> (B, T, C)."""
-        return self.dropout(linear(self.activate(linear(x, self.fc)), self.proj))
+        return self.dropout(self.proj(self.activate(self.fc(x))))
 
 
 class Block(nn.Module):
@@ -113,6 +117,12 @@ class Block(nn.Module):
             self.cross = attention(causal=False)
         self.ln_2 = norm(C)
         self.mlp = MLP(config)
+        self.settings = position.Settings(
+            is_centred=config.norm == "layernorm",
+            epsilon=self.ln_1.eps or EPSILON,
+            qk_epsilon=EPSILON if config.qk_norm else -1.0,
+            activation=position.ACTIVATIONS.index(config.activation),
+        )
 
     def forward(
         self,
@@ -123,6 +133,8 @@ class Block(nn.Module):
         cache: LayerCache | None = None,
     ) -> Tensor:
         """(B, T, C), and (B, S, C) to read from -> (B, T, C)."""
+        if cache is not None and memory is None and self._is_compiled_for(x):
+            return self._at_one_position(x, cos_sin, cache)
         x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
         if memory is not None:
             x = x + self.cross(self.ln_cross(x), memory)
@@ -139,6 +151,30 @@ class Block(nn.Module):
 
     def _attentions(self) -> list[Attention]:
         return [self.attention, self.cross] if hasattr(self, "cross") else [self.attention]
+
+    def _is_compiled_for(self, x: Tensor) -> bool:
+        """Whether (B, T, C) is one position in float32 on a CPU, without gradient, dropout or a replaced kernel."""
+        plain = not (torch.is_grad_enabled() or self.training) and self.attention.attend is attend_fused
+        return plain and x.numel() == x.shape[-1] and x.device.type == "cpu" and x.dtype == torch.float32
+
+    def _at_one_position(self, x: Tensor, cos_sin: Tensor | None, cache: LayerCache) -> Tensor:
+        """(1, 1, C) -> (1, 1, C), by bukva.models.position."""
+        keys, values = cache.extend(x.view(1, self.attention.n_head, 1, -1))
+        cache.weights = cache.weights or self._arrays()
+        rotation = np.empty((2, 0), np.float32) if cos_sin is None else cos_sin[:, 0].contiguous().numpy()
+        y = x.clone()
+        position.block(
+            y.view(-1).numpy(), keys[0].numpy(), values[0].numpy(), cache.length - 1, rotation, cache.weights,
+            self.settings,
+        )  # fmt: skip
+        return y
+
+    def _arrays(self) -> position.Weights:
+        attention, mlp = self.attention, self.mlp
+        parts = (self.ln_1, attention.qkv, attention.proj, self.ln_2, mlp.fc, mlp.proj)
+        return position.Weights(
+            *(array for part in parts for array in (_array(part.weight), _array(getattr(part, "bias", None))))
+        )
 
 
 class Transformer(LanguageModel):
@@ -215,6 +251,15 @@ class Transformer(LanguageModel):
         for i, block in enumerate(self.blocks):
             x = block(x, memory, cos_sin=cos_sin, cache=caches.layers[i] if caches else None)
         return self.ln_f(x)
+
+
+def _array(parameter: Tensor | None) -> npt.NDArray[Any]:
+    """A matrix as bukva.models.position reads it; a gain or a bias in float32, empty for none."""
+    if parameter is None:
+        return np.empty(0, np.float32)
+    if parameter.dim() == 2 and parameter.dtype == torch.bfloat16:
+        return parameter.detach().view(torch.uint16).numpy()
+    return parameter.detach().float().numpy()
 
 
 def _initialise(module: nn.Module) -> None:
