@@ -76,9 +76,8 @@ def _levels(ids: Ids, vocab_size: int, max_length: int) -> Iterator[_Level]:
         level = _level(codes, ids[: max(len(ids) - length, 0)], shorter, V)
         shorter = level.codes
         if bound * V * (V + 1) > GREATEST and length < max_length:  # the next id, and one before when counting
-            sorting = codes.argsort()
-            codes[sorting] = np.searchsorted(shorter, codes[sorting])
-            bound = len(shorter)
+            sorting, bound = codes.argsort(), len(shorter)
+            codes[sorting] = np.repeat(np.arange(bound), level.counts)
             shorter = np.arange(bound)
         yield level._replace(codes=shorter[:0])  # the codes are needed here only, and are large
 
