@@ -166,6 +166,17 @@ def test_an_order_above_the_window_uses_what_the_window_holds():
     np.testing.assert_allclose(short.probabilities[0, 1, 0], expected, **NEAR)
 
 
+@pytest.mark.parametrize("n_windows", [0, 1, 2, 3, 5, 7])
+@pytest.mark.parametrize("n_threads", [2, 3, 11])
+def test_any_number_of_threads_recalls_the_same(n_windows, n_threads):
+    train = skewed(997, 7, 1)
+    model, ids = KneserNey(train, 7, 5), windows(train, range(0, 13 * n_windows, 13), 11)
+    ids = ids.reshape(n_windows, 11)
+    one, several = (model.recall(ids, [2, 5], 8, leave_out=True, n_threads=n) for n in (1, n_threads))
+    assert np.array_equal(one.probabilities, several.probabilities)
+    assert np.array_equal(one.seen, several.seen)
+
+
 @pytest.mark.parametrize("leave_out", [False, True])
 def test_the_last_positions_of_a_window_are_those_of_all_its_positions(leave_out):
     train = skewed(499, 7)

@@ -74,7 +74,9 @@ class NgramMemory:
             raise ValueError("the memory is empty; count train first")
         leave_out = following is not None
         windows = ids if following is None else torch.cat([ids, following[:, None]], dim=1)
-        recall = self._counts.recall(windows.cpu().numpy(), self.orders, n_positions, leave_out=leave_out)
+        recall = self._counts.recall(
+            windows.cpu().numpy(), self.orders, n_positions, leave_out=leave_out, n_threads=torch.get_num_threads()
+        )
         probabilities, seen = (torch.from_numpy(array).to(ids.device) for array in recall)
         return Recall(probabilities, seen.flatten(2).log1p_())
 

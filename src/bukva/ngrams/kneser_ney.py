@@ -17,6 +17,7 @@ character if all its occurrences have different ones. Discounts stay those of al
 """
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -69,7 +70,9 @@ class KneserNey:
         )
         return dict(zip(wanted, -np.log(found), strict=True))
 
-    def recall(self, ids: Ints, orders: Sequence[int], n_positions: int, *, leave_out: bool = False) -> LookUp:
+    def recall(
+        self, ids: Ints, orders: Sequence[int], n_positions: int, *, leave_out: bool = False, n_threads: int = 1
+    ) -> LookUp:
         """The distributions after the last positions of windows, given what the window holds before them.
 
         Args:
@@ -78,9 +81,21 @@ class KneserNey:
             orders: ascending.
             n_positions: at most S.
             leave_out: the windows are of train; take what follows each position out of the counts.
+            n_threads: at most as many look up windows at the same time.
         """
         ids, shape = np.ascontiguousarray(ids, np.int64), (len(ids), n_positions)
         probabilities = np.empty((*shape, len(orders), self.vocab_size), np.float32)
         seen = np.zeros((*shape, 2, self.max_order), np.float32)
-        recall(ids, np.asarray(orders), leave_out, self.trie, self.smoothing, probabilities, seen)
+
+        def fill(share: slice) -> None:
+            counts = (self.trie, self.smoothing)
+            recall(ids[share], np.asarray(orders), leave_out, *counts, probabilities[share], seen[share])
+
+        size = max(1, -(-len(ids) // n_threads))
+        shares = [slice(first, first + size) for first in range(0, len(ids), size)]
+        if len(shares) < 2:
+            fill(slice(None))
+        else:
+            with ThreadPoolExecutor(len(shares)) as threads:  # compiled loops let other threads run
+                list(threads.map(fill, shares))
         return LookUp(probabilities, seen)
