@@ -77,7 +77,7 @@ ROWS = (
         "generation",
         f"generating one sequence of {N_CHARS:,} characters with that model",
         "chars/s",
-        (Goal("ratio", "x", 10, 25),),
+        (Goal("ratio", "x", 15, 25),),
         generation,
         "recomputing the whole window for each character",
     ),

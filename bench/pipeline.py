@@ -42,8 +42,9 @@ def repro(scratch: Path) -> Measured:
     clone, outcome = _reproduced(scratch)
     measured = _seconds([outcome])
     metrics = read_json(clone / "reports/metrics.json")
-    gain = metrics["baselines"]["test"]["bigram_exact"] - metrics["gpt"]["test"]["bits_per_char"]
-    return Measured({**measured.scores, "better than bigram": gain}, measured.ours)
+    loss = metrics["gpt"]["test"]["bits_per_char"]
+    gain = metrics["baselines"]["test"]["bigram_exact"] - loss
+    return Measured({**measured.scores, "loss on test": loss, "better than bigram": gain}, measured.ours)
 
 
 def idle(scratch: Path) -> Measured:
@@ -137,7 +138,8 @@ ROWS = (
         "dvc repro -f on the embedded corpus, and by how much its GPT is better than the exact bigram on test",
         "s",
         (
-            Goal("seconds", "s", 180, 90, less_is_better=True),
+            Goal("seconds", "s", 100, 60, less_is_better=True),
+            Goal("loss on test", "bits", 2.36, 2.28, less_is_better=True),
             Goal("better than bigram", "bits", 0, 1.0),
         ),
         repro,

@@ -104,7 +104,7 @@ ROWS = (
         "training",
         "training 6 layers, 6 heads, 384 channels, block 256, batch 64, dropout 0.2",
         "chars/s",
-        (Goal("ratio", "x", 3.5, 5), Goal("share of peak", "%", 35, 50)),
+        (Goal("ratio", "x", 4, 6), Goal("share of peak", "%", 35, 50)),
         training,
         "a plain loop in float32",
     ),

@@ -5,7 +5,7 @@ the memory, and between the products most of the time goes into starting small o
 Everything between the matrices is float32. Letters as in bukva.models.attention.
 """
 
-from math import erf
+from math import erf, exp
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,14 +68,19 @@ def block(
         weights: of the block.
         settings: of the block.
     """
-    nh, _, hs = keys.shape
     h = _normalised(x, weights.ln_1, weights.ln_1_bias, settings)
-    qkv = _linear(h, weights.qkv, weights.qkv_bias).reshape(3 * nh, hs)
-    y = _attend(qkv, keys, values, last, cos_sin, settings.qk_epsilon)  # (nh, hs)
-    x += _linear(y.ravel(), weights.proj, weights.proj_bias)
+    y = _attend(_linear(h, weights.qkv, weights.qkv_bias), keys, values, last, cos_sin, settings.qk_epsilon)
+    _add(x, _linear(y, weights.proj, weights.proj_bias))
     h = _linear(_normalised(x, weights.ln_2, weights.ln_2_bias, settings), weights.fc, weights.fc_bias)  # (4 C,)
     _activate(h, settings.activation)
-    x += _linear(h, weights.mlp_proj, weights.mlp_proj_bias)
+    _add(x, _linear(h, weights.mlp_proj, weights.mlp_proj_bias))
+
+
+@compiled_sums
+def _add(x: Floats, y: Floats) -> None:
+    """Add (N,) to (N,) in place; nothing if y is empty."""
+    for i in range(len(y)):
+        x[i] += y[i]
 
 
 @compiled_sums
@@ -96,8 +101,7 @@ def _linear(x: Floats, weight: Matrix, bias: Floats) -> Floats:
             yc += _number(weight[c + i, j]) * x[j]
             yd += _number(weight[d + i, j]) * x[j]
         y[i], y[b + i], y[c + i], y[d + i] = ya, yb, yc, yd
-    if bias.size:
-        y += bias
+    _add(y, bias)
     return y
 
 
@@ -120,11 +124,20 @@ def _number_of(element: Any) -> Any:
 @compiled_sums
 def _normalised(x: Floats, gain: Floats, bias: Floats, settings: Settings) -> Floats:
     """(C,) -> (C,), LayerNorm or RMSNorm."""
-    y = x - x.mean() if settings.is_centred else x.copy()
-    y *= np.float32(((y * y).mean() + settings.epsilon) ** -0.5)
-    y *= gain
-    if bias.size:
-        y += bias
+    C = len(x)
+    mean = square = np.float32(0)
+    if settings.is_centred:
+        for i in range(C):
+            mean += x[i]
+        mean /= np.float32(C)
+    y = np.empty(C, np.float32)
+    for i in range(C):
+        y[i] = x[i] - mean
+        square += y[i] * y[i]
+    factor = np.float32((square / C + settings.epsilon) ** -0.5)
+    for i in range(C):
+        y[i] *= factor * gain[i]
+    _add(y, bias)
     return y
 
 
@@ -142,33 +155,41 @@ def _activate(h: Floats, activation: int) -> None:
 
 @compiled_sums
 def _attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats, epsilon: float) -> Floats:
-    """(3 nh, hs) of position `last`, (nh, size, hs) twice -> (nh, hs); its key and value are added to the others."""
+    """(3 C,) of position `last`, (nh, size, hs) twice -> (C,); its key and value are added to the others."""
     nh, _, hs = keys.shape
-    y, weights = np.zeros((nh, hs), np.float32), np.empty(last + 1, np.float32)
+    C = nh * hs
+    y, weights, q = np.zeros(C, np.float32), np.empty(last + 1, np.float32), np.empty(hs, np.float32)
     for h in range(nh):
-        q = _placed(qkv[h], cos_sin, epsilon) * np.float32(hs**-0.5)
-        keys[h, last] = _placed(qkv[nh + h], cos_sin, epsilon)
-        values[h, last] = qkv[2 * nh + h]
+        _place(qkv[h * hs : (h + 1) * hs], cos_sin, epsilon, q)
+        _place(qkv[C + h * hs : C + (h + 1) * hs], cos_sin, epsilon, keys[h, last])
+        for i in range(hs):
+            values[h, last, i] = qkv[2 * C + h * hs + i]
+        greatest = np.float32(-np.inf)
         for s in range(last + 1):
             score = np.float32(0)
             for i in range(hs):
                 score += q[i] * keys[h, s, i]
-            weights[s] = score
-        weights[:] = np.exp(weights - weights.max())
-        weights /= weights.sum()
+            weights[s] = score * np.float32(hs**-0.5)
+            greatest = max(greatest, weights[s])
+        total = np.float32(0)
         for s in range(last + 1):
+            weights[s] = exp(weights[s] - greatest)
+            total += weights[s]
+        for s in range(last + 1):
+            weight = weights[s] / total
             for i in range(hs):
-                y[h, i] += weights[s] * values[h, s, i]
+                y[h * hs + i] += weight * values[h, s, i]
     return y
 
 
 @compiled_sums
-def _placed(x: Floats, cos_sin: Floats, epsilon: float) -> Floats:
-    """(hs,), a query or a key -> the same as the scores see it: normalised, then rotated."""
-    hs = len(x)
-    factor = np.float32(1.0 if epsilon < 0 else ((x * x).sum() / hs + epsilon) ** -0.5)
-    y = x * factor
-    if cos_sin.size:
-        for i in range(hs):
+def _place(x: Floats, cos_sin: Floats, epsilon: float, y: Floats) -> None:
+    """Turn (hs,), a query or a key, into (hs,) as the scores see it: normalised, then rotated."""
+    hs, square = len(x), np.float32(0)
+    for i in range(hs):
+        square += x[i] * x[i]
+    factor = np.float32(1.0 if epsilon < 0 else (square / hs + epsilon) ** -0.5)
+    for i in range(hs):
+        y[i] = factor * x[i]
+        if cos_sin.size:
             y[i] = factor * (x[i] * cos_sin[0, i] + x[(i + hs // 2) % hs] * cos_sin[1, i])
-    return y

@@ -30,7 +30,8 @@ def probabilities_of(ids: Ints, orders: Ints, vocab_size: int, trie: Trie, smoot
                 found[r, i] = _refined(shorter, trie.counts, smoothing.by_count, order, context, gram)
                 r += 1
             shorter = _refined(shorter, trie.continuations, smoothing.by_continuation, order, context, gram)
-        contexts[:] = grams
+        for n in range(1, K + 1):
+            contexts[n] = grams[n]
     return found
 
 
@@ -53,7 +54,8 @@ def recall(
     for b in range(B):
         _find_ends(trie, ids[b], ends)
         for t in range(T):
-            p[:] = 1 / V
+            for v in range(V):
+                p[v] = 1 / V
             r = 0
             for order in range(1, K + 1):
                 context = ends[first + t, order - 1]
@@ -73,7 +75,8 @@ def recall(
                     n_followers = trie.firsts[context + 1] - trie.firsts[context]
                     seen[b, t, 1, order - 1] = n_followers - (gram != UNKNOWN and trie.counts[gram] == 1)
                 if order == orders[r]:
-                    probabilities[b, t, r] = p
+                    for v in range(V):
+                        probabilities[b, t, r, v] = p[v]
                     _refine(probabilities[b, t, r], trie, trie.counts, smoothing.by_count, order, context, gram)
                     r += 1
                 _refine(p, trie, trie.continuations, smoothing.by_continuation, order, context, rare)
@@ -82,8 +85,8 @@ def recall(
 @compiled
 def _find_ends(trie: Trie, ids: Ints, ends: Ints) -> None:
     """Fill (S, K + 1): for each of (S,) ids, the gram of each length that ends with it."""
-    ends[:, 0] = 0
     for i in range(len(ids)):
+        ends[i, 0] = 0
         for n in range(1, ends.shape[1]):
             shorter = 0 if n == 1 else ends[i - 1, n - 1] if i else UNKNOWN
             ends[i, n] = _child(trie, shorter, ids[i])
@@ -125,7 +128,8 @@ def _refine(p: Floats, trie: Trie, counts: Nodes, by: Smoothed, order: int, cont
     if less != UNKNOWN:
         n = counts[less]
         freed += by.discounts[order, min(n - 1, 3)] - by.discounts[order, min(n, 3)]
-    p *= freed / total
+    for v in range(len(p)):
+        p[v] *= freed / total
     for node in range(trie.firsts[context], trie.firsts[context + 1]):
         n = counts[node] - (node == less)
         p[trie.symbols[node]] += (n - by.discounts[order, min(n, 3)]) / total
