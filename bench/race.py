@@ -54,25 +54,17 @@ def counting(scratch: Path) -> Measured:
 def a100(scratch: Path) -> Measured:
     """Seconds to the loss that nanoGPT's recipe for a GPU reaches."""
     ours, _ = _ours(scratch, "a100")
-    return Measured(
-        {
-            "seconds": Side.of(ours).median,
-            "worst loss": max(outcome.values["nats_per_char"] for outcome in ours),
-            "worst loss, window rule": max(outcome.values["by_window_rule"] for outcome in ours),
-        },
-        Side.of(ours),
-        notes=(f"a100: {_losses(ours)}",),
-    )
+    side = Side.of(ours)
+    return Measured({"seconds": side.median, **_worst(ours)}, side, notes=(f"a100: {_losses(ours)}",))
 
 
 def budget(scratch: Path) -> Measured:
     """The loss after no more time than the plain recipe takes."""
-    (ours, raw) = _ours(scratch, "budget")
+    ours, raw = _ours(scratch, "budget")
     plain = _unstopped(job("race-plain", seed=SEEDS[0], raw=raw))
     our_side, plain_side = Side.of(ours), Side.of([plain])
-    worst = max(outcome.values["nats_per_char"] for outcome in ours)
     return Measured(
-        {"worst loss": worst, "share of the time": max(our_side.values) / plain_side.median},
+        {**_worst(ours), "share of the time": max(our_side.values) / plain_side.median},
         our_side,
         plain_side,
         notes=(f"budget: {_losses(ours)}",),
@@ -100,6 +92,14 @@ def _ours(scratch: Path, recipe: str) -> tuple[list[Outcome], Path]:
     raw = fetched(scratch, "tinyshakespeare")
     job("count", raw=raw)  # numba compiles once on a machine
     return [_unstopped(job("race", recipe=recipe, seed=seed, raw=raw)) for seed in SEEDS], raw
+
+
+def _worst(outcomes: list[Outcome]) -> dict[str, float]:
+    """The worst of several seeds, by both rules."""
+    return {
+        "worst loss": max(outcome.values["nats_per_char"] for outcome in outcomes),
+        "worst loss, window rule": max(outcome.values["by_window_rule"] for outcome in outcomes),
+    }
 
 
 def _losses(outcomes: list[Outcome]) -> str:
@@ -157,7 +157,8 @@ ROWS = (
         "loss on tinyshakespeare after no more time than nanoGPT's recipe for a CPU takes; five seeds",
         "s",
         (
-            Goal("worst loss", "nats", 1.42, 1.36, less_is_better=True),
+            Goal("worst loss, window rule", "nats", 1.42, 1.36, less_is_better=True),
+            Goal("worst loss", "nats", less_is_better=True),
             Goal("share of the time", "x", 1, less_is_better=True),
         ),
         budget,

@@ -27,8 +27,14 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
         "model": {"block_size": 64, "n_layer": 2, "ngrams": "none"},
         "train_gpt": {"n_steps": 180, "batch_size": 24, "learning_rate": 0.006, "warmup_steps": 10},
     },
-    "a100": {"model": _ALL, "train_gpt": {"n_steps": 500, "batch_size": 24, "warmup_steps": 10}},
-    "budget": {"model": _ALL, "train_gpt": {"n_steps": 1400, "batch_size": 24, "warmup_steps": 20}},
+    "a100": {
+        "model": {**_ALL, "n_layer": 2},
+        "train_gpt": {"n_steps": 850, "batch_size": 24, "warmup_steps": 10},
+    },
+    "budget": {
+        "model": {**_ALL, "n_layer": 2},
+        "train_gpt": {"n_steps": 1300, "batch_size": 24, "warmup_steps": 10},
+    },
 }
 
 
