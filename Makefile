@@ -43,7 +43,7 @@ experiments: $(MADE) ## the leaderboard: all experiments by val, verdicts agains
 clean-checkpoints: ## remove all checkpoints; interrupted trainings start from the beginning
 	@rm -rf .bukva/checkpoints
 
-bench: $(MADE) ## measure speed beside a plain implementation (15 min); some rows only: make bench ONLY="clean tokenize"
+bench: $(MADE) ## measure speed beside a plain implementation (an hour); some rows only: make bench ONLY="clean tokenize"
 	@python -m bench $(ONLY)
 
 chaos: $(MADE) ## break the pipeline and count what survives (20 min); some rows only: make chaos ONLY="dvc full-disk"
