@@ -53,7 +53,7 @@ class _UnitMeanSquare(torch.autograd.Function):
 def unit_mean_square(x: Tensor) -> Tensor:
     """(..., C) -> the same directions, each with mean square 1: F.rms_norm without a gain.
 
-    Without a gradient in float32 at least, which saves a single position two conversions.
+    Without a gradient in float32 at least.
     """
     return _UnitMeanSquare.apply(x) if torch.is_grad_enabled() else x * _to_unit(x)
 

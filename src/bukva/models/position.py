@@ -10,15 +10,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from numba import types
 from numba.extending import overload
+from torch import Tensor, nn
 
 from bukva.base.compiled import compiled_sums
 
 Matrix = npt.NDArray[Any]  # float32, or bf16 as the upper halves of its bits, uint16
 Floats = npt.NDArray[np.float32]
 
-ACTIVATIONS = ("gelu", "relu", "relu2")
+GELU, RELU, RELU2 = range(3)
+ACTIVATIONS = {"gelu": GELU, "relu": RELU, "relu2": RELU2}
+EPSILON = torch.finfo(torch.float32).eps  # of norms that name none
 
 
 class Weights(NamedTuple):
@@ -44,13 +48,47 @@ class Settings(NamedTuple):
     is_centred: its norms subtract the mean, as LayerNorm does.
     epsilon: of its norms.
     qk_epsilon: of the norm of queries and keys; negative if they are not normalised.
-    activation: its place in ACTIVATIONS.
+    activation: one of ACTIVATIONS.
     """
 
     is_centred: bool
     epsilon: float
     qk_epsilon: float
     activation: int
+
+
+def settings_of(norm: nn.LayerNorm | nn.RMSNorm, activation: str, *, qk_norm: bool) -> Settings:
+    """Of a block with such norms."""
+    return Settings(
+        is_centred=isinstance(norm, nn.LayerNorm),
+        epsilon=norm.eps or EPSILON,
+        qk_epsilon=EPSILON if qk_norm else -1.0,
+        activation=ACTIVATIONS[activation],
+    )
+
+
+def weights_of(*parts: Any) -> Weights:
+    """Of ln_1, qkv, proj, ln_2, fc and mlp_proj of a block; matrices share the memory of its parameters."""
+    return Weights(*(_array(parameter) for part in parts for parameter in (part.weight, getattr(part, "bias", None))))
+
+
+def _array(parameter: Tensor | None) -> npt.NDArray[Any]:
+    """A matrix as the loops read it; a gain or a bias in float32, empty for none."""
+    if parameter is None:
+        return np.empty(0, np.float32)
+    if parameter.dim() == 2 and parameter.dtype == torch.bfloat16:
+        return parameter.detach().view(torch.uint16).numpy()
+    return parameter.detach().float().numpy()
+
+
+def add_block(
+    x: Tensor, keys: Tensor, values: Tensor, last: int, cos_sin: Tensor | None, weights: Weights, settings: Settings
+) -> Tensor:
+    """`block` for tensors: (1, 1, C), (1, nh, size, hs) twice, (2, 1, hs) -> (1, 1, C)."""
+    rotation = np.empty((2, 0), np.float32) if cos_sin is None else cos_sin[:, 0].contiguous().numpy()
+    y = x.clone()
+    block(y.view(-1).numpy(), keys[0].numpy(), values[0].numpy(), last, rotation, weights, settings)
+    return y
 
 
 @compiled_sums
@@ -145,11 +183,11 @@ def _normalised(x: Floats, gain: Floats, bias: Floats, settings: Settings) -> Fl
 def _activate(h: Floats, activation: int) -> None:
     """Change (4 C,) in place."""
     for i in range(len(h)):
-        if activation == 0:
+        if activation == GELU:
             h[i] *= np.float32(0.5 * (1 + erf(h[i] * 0.5**0.5)))
         else:
             h[i] = max(h[i], np.float32(0))
-            if activation == 2:
+            if activation == RELU2:
                 h[i] *= h[i]
 
 

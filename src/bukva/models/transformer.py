@@ -9,10 +9,8 @@ et al. 2021, "Primer" (the squared ReLU).
 import functools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -33,7 +31,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu2": relu_squared,
 }
 NORMS: dict[str, type[nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RMSNorm}
-EPSILON = torch.finfo(torch.float32).eps  # of norms that name none
 CHOICES = {"positions": POSITIONS, "proj_init": PROJ_INITS, "activation": ACTIVATIONS, "norm": NORMS}
 
 
@@ -117,12 +114,7 @@ class Block(nn.Module):
             self.cross = attention(causal=False)
         self.ln_2 = norm(C)
         self.mlp = MLP(config)
-        self.settings = position.Settings(
-            is_centred=config.norm == "layernorm",
-            epsilon=self.ln_1.eps or EPSILON,
-            qk_epsilon=EPSILON if config.qk_norm else -1.0,
-            activation=position.ACTIVATIONS.index(config.activation),
-        )
+        self.settings = position.settings_of(self.ln_1, config.activation, qk_norm=config.qk_norm)
 
     def forward(
         self,
@@ -160,21 +152,10 @@ class Block(nn.Module):
     def _at_one_position(self, x: Tensor, cos_sin: Tensor | None, cache: LayerCache) -> Tensor:
         """(1, 1, C) -> (1, 1, C), by bukva.models.position."""
         keys, values = cache.extend(x.view(1, self.attention.n_head, 1, -1))
-        cache.weights = cache.weights or self._arrays()
-        rotation = np.empty((2, 0), np.float32) if cos_sin is None else cos_sin[:, 0].contiguous().numpy()
-        y = x.clone()
-        position.block(
-            y.view(-1).numpy(), keys[0].numpy(), values[0].numpy(), cache.length - 1, rotation, cache.weights,
-            self.settings,
-        )  # fmt: skip
-        return y
-
-    def _arrays(self) -> position.Weights:
-        attention, mlp = self.attention, self.mlp
-        parts = (self.ln_1, attention.qkv, attention.proj, self.ln_2, mlp.fc, mlp.proj)
-        return position.Weights(
-            *(array for part in parts for array in (_array(part.weight), _array(getattr(part, "bias", None))))
+        cache.weights = cache.weights or position.weights_of(
+            self.ln_1, self.attention.qkv, self.attention.proj, self.ln_2, self.mlp.fc, self.mlp.proj
         )
+        return position.add_block(x, keys, values, cache.length - 1, cos_sin, cache.weights, self.settings)
 
 
 class Transformer(LanguageModel):
@@ -251,15 +232,6 @@ class Transformer(LanguageModel):
         for i, block in enumerate(self.blocks):
             x = block(x, memory, cos_sin=cos_sin, cache=caches.layers[i] if caches else None)
         return self.ln_f(x)
-
-
-def _array(parameter: Tensor | None) -> npt.NDArray[Any]:
-    """A matrix as bukva.models.position reads it; a gain or a bias in float32, empty for none."""
-    if parameter is None:
-        return np.empty(0, np.float32)
-    if parameter.dim() == 2 and parameter.dtype == torch.bfloat16:
-        return parameter.detach().view(torch.uint16).numpy()
-    return parameter.detach().float().numpy()
 
 
 def _initialise(module: nn.Module) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.base.ids import Ids
-from bukva.ngrams.lookup import probabilities_of, recall
+from bukva.ngrams.lookup import probabilities_of, recall_into
 from bukva.ngrams.smoothing import Floats, Smoothed, Smoothing
 from bukva.ngrams.trie import Ints, count_ngrams
 
@@ -89,7 +89,7 @@ class KneserNey:
 
         def fill(share: slice) -> None:
             counts = (self.trie, self.smoothing)
-            recall(ids[share], np.asarray(orders), leave_out, *counts, probabilities[share], seen[share])
+            recall_into(ids[share], np.asarray(orders), leave_out, *counts, probabilities[share], seen[share])
 
         size = max(1, -(-len(ids) // n_threads))
         shares = [slice(first, first + size) for first in range(0, len(ids), size)]

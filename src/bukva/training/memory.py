@@ -16,7 +16,7 @@ from bukva.training.optimizers import weight_copies
 SAVED_COPIES = 2  # of the weights, in the memory of the machine: the best and the initial ones
 FLOAT_BYTES, HALF_BYTES = 4, 2
 LOGIT_BYTES = 8  # of each character and class: a float32 and its gradient
-COUNT_BYTES = 24  # of each id of train: its code twice while it is counted, and its share of the trie
+COUNT_BYTES = 24  # of each id of train: its code twice while it is counted, and a share of the trie (RusLit: 113)
 WINDOW_BYTES = 16  # of each character of a batch: its position in the text and its id
 
 
