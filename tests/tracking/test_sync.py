@@ -6,14 +6,15 @@ import shutil
 import sqlite3
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from filelock import FileLock, Timeout
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-from bukva.base.files import write_json, write_text
+from bukva.base.files import project_root, write_json, write_text
 from bukva.config.schema import Params
 from bukva.tracking.journal import journal
 from bukva.tracking.reading import read_journals
@@ -197,6 +198,31 @@ def test_a_journal_that_grows_is_followed(database: Path, params: Params) -> Non
     log.end("FINISHED")
     view.update(read_journals())
     assert {run.info.status for run in store.runs()} == {"FINISHED"}
+
+
+def test_only_one_process_at_a_time_writes_what_mlflow_must_not_have_twice(
+    database: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow looks which parameters and points are missing, then inserts them: a second writer would collide."""
+    from mlflow import MlflowClient
+
+    unlocked = []
+
+    def log_batch(client: "MlflowClient", run_id: str, metrics: Any = (), params: Any = (), tags: Any = ()) -> None:
+        if metrics or params:
+            with contextlib.suppress(Timeout), FileLock(project_root() / ".bukva" / "mlflow.lock", timeout=0):
+                unlocked.append([*metrics, *params])
+        send(client, run_id, metrics, params, tags)
+
+    send = MlflowClient.log_batch
+    monkeypatch.setattr(MlflowClient, "log_batch", log_batch)
+    with journal("train-gpt", params) as log:
+        log.metrics({"val_nats_per_char": 3.0}, 1)
+    sync()
+    (run,) = (run for run in connect().runs() if run.info.run_name == "train-gpt")
+    assert run.data.params
+    assert run.data.metrics["val_nats_per_char"] == 3.0
+    assert unlocked == []
 
 
 def test_what_the_store_has_is_not_sent_again(database: Path, params: Params) -> None:

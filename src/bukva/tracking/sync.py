@@ -96,8 +96,9 @@ class View:
         whole, run = self._runs_of(journal)
         records, offset = journal.read(run.synced)
         scores = entries.scores(journal, records)
-        self._client.log_batch(whole.run_id, scores, entries.all_params(records))
-        self._client.log_batch(run.run_id, entries.points(records) + scores, entries.own_params(records))
+        with lock():  # MLflow first looks what is missing and then inserts it: two processes at once would collide
+            self._client.log_batch(whole.run_id, scores, entries.all_params(records))
+            self._client.log_batch(run.run_id, entries.points(records) + scores, entries.own_params(records))
         for path in entries.artifacts(records):
             self._upload(run, journal.folder / "artifacts", Path(path))
         # last: a process that is stopped before this sends everything again, with the same result
