@@ -45,7 +45,7 @@ def load_tinyshakespeare(raw: str) -> tuple[Any, Any]:
     from bukva.corpus.collection import read_table, read_texts
     from bukva.tokenizers.char import CharTokenizer
 
-    ((_, text),) = read_texts(Path(raw), read_table(Path(raw)))
+    text = "".join(piece for _, pieces in read_texts(Path(raw), read_table(Path(raw))) for piece in pieces)
     ids = CharTokenizer.train([text]).encode(text)
     n_train = int(0.9 * len(ids))
     return ids[:n_train], ids[n_train:]

@@ -14,11 +14,11 @@ SHARE = 0.9  # of the text, as much as train is by default
 
 
 def _count_ruslit(clean: str) -> dict[str, Any]:
-    from bukva.corpus.collection import read_table, read_texts
+    from bukva.corpus.collection import TEXT
     from bukva.ngrams.kneser_ney import KneserNey
     from bukva.tokenizers.char import CharTokenizer
 
-    text = "".join(text for _, text in read_texts(Path(clean), read_table(Path(clean))))
+    text = (Path(clean) / TEXT).read_text(encoding="utf-8")
     tokenizer = CharTokenizer.train([text])
     ids = tokenizer.encode(text)[: int(SHARE * len(text))]
     del text

@@ -19,7 +19,8 @@ def _repeat(raw: str, target: str, times: int) -> dict[str, Any]:
     """Every sixteenth work of a collection, repeated under other names."""
     from bukva.corpus.collection import Document, read_table, read_texts, write_collection
 
-    chosen = [*read_texts(Path(raw), read_table(Path(raw)).iloc[:: GROWTH[-1]])]
+    table = read_table(Path(raw)).iloc[:: GROWTH[-1]]
+    chosen = [(document, list(pieces)) for document, pieces in read_texts(Path(raw), table)]
     copies = (
         (Document(document.category, document.author, f"{document.work}-{copy}"), text)
         for copy in range(times)

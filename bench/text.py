@@ -22,27 +22,30 @@ def _clean(raw: str, clean: str) -> dict[str, Any]:
     import pandas as pd  # noqa: F401 - so that its import is not timed
 
     from bukva.corpus.cleaning import clean_collection
-    from bukva.corpus.collection import read_table, read_texts
+    from bukva.corpus.collection import TEXT
 
     target = without_folder(clean)
     started_at = time.perf_counter()
     report = clean_collection(Path(raw), target, "notes")
     seconds = time.perf_counter() - started_at
-    digest = _digest(text.encode() for _, text in read_texts(target, read_table(target)))
+    digest = _digest([(target / TEXT).read_bytes()])
     return {"seconds": seconds, "chars": report["chars"], "digest": digest}
 
 
 def _clean_plain(raw: str, clean: str) -> dict[str, Any]:
+    import pandas as pd  # noqa: F401 - so that its import is not timed
+
     from bench.plain.text import clean_lines
+    from bukva.corpus.collection import TEXT, read_table, read_texts
 
     target = without_folder(clean)
+    target.mkdir()
     started_at = time.perf_counter()
-    for work in _works(raw):
-        copy = target / work.relative_to(raw)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(clean_lines(work.read_text(encoding="utf-8")), encoding="utf-8")
+    texts = ("".join(pieces) for _, pieces in read_texts(Path(raw), read_table(Path(raw))))
+    with (target / TEXT).open("w", encoding="utf-8") as file:
+        file.writelines(clean_lines(text) for text in texts)
     seconds = time.perf_counter() - started_at
-    return {"seconds": seconds, "digest": _digest(work.read_bytes() for work in _works(target))}
+    return {"seconds": seconds, "digest": _digest([(target / TEXT).read_bytes()])}
 
 
 def _tokenize(clean: str, tokens: str) -> dict[str, Any]:
@@ -65,9 +68,10 @@ def _tokenize_plain(clean: str) -> dict[str, Any]:
     import torch
 
     from bench.plain.text import encode
+    from bukva.corpus.collection import TEXT
 
     started_at = time.perf_counter()
-    text = "".join(work.read_text(encoding="utf-8") for work in _works(clean))
+    text = (Path(clean) / TEXT).read_text(encoding="utf-8")
     ids = encode(text, sorted(set(text)))
     seconds = time.perf_counter() - started_at
     return {"seconds": seconds, "digest": _digest([ids.to(torch.uint8).numpy().data])}
@@ -84,11 +88,6 @@ def without_folder(folder: str) -> Path:
     """The path of a folder that does not exist, as for a stage that DVC runs."""
     shutil.rmtree(folder, ignore_errors=True)
     return Path(folder)
-
-
-def _works(folder: str | Path) -> list[Path]:
-    """The texts of a collection in the order of its table."""
-    return sorted(Path(folder).rglob("*.txt"), key=lambda work: work.relative_to(folder).with_suffix("").parts)
 
 
 def _digest(pieces: Iterable[Any]) -> str:

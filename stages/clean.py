@@ -5,6 +5,7 @@ from pathlib import Path
 from bukva.base.files import write_json
 from bukva.config.load import read_params
 from bukva.corpus.cleaning import clean_collection
+from bukva.corpus.collection import TABLE
 from bukva.stage import cli
 from bukva.tracking.journal import journal
 
@@ -17,7 +18,7 @@ def main(raw: Path, clean: Path, cleaning: Path) -> None:
         write_json(cleaning, counts)
         log.metrics({key: value for key, value in counts.items() if isinstance(value, int)})
         log.artifact(cleaning)
-        log.artifact(clean / "documents.csv")
+        log.artifact(clean / TABLE)
         print(f"clean: kept {counts['chars']:,} of {counts['chars_before']:,} characters, {counts['symbols']} symbols")
 
 

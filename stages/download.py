@@ -5,6 +5,7 @@ from pathlib import Path
 
 from bukva.base.progress import transfer
 from bukva.config.load import read_params
+from bukva.corpus.collection import TABLE
 from bukva.corpus.sources import download
 from bukva.stage import cli
 from bukva.tracking.journal import journal
@@ -20,7 +21,7 @@ def main(raw: Path) -> None:
         with transfer(f"download {params.download.corpus}") as show:
             found = download(params.download, raw, show, note=print)
         log.metrics(dataclasses.asdict(found))
-        log.artifact(raw / "documents.csv")
+        log.artifact(raw / TABLE)
         print(f"download: {found.works} works by {found.authors} authors, {found.chars:,} characters")
 
 

@@ -10,13 +10,14 @@ import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from whole import texts_in
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import resolve
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Download
 from bukva.corpus.cleaning import RULES, Removed, clean, clean_collection
-from bukva.corpus.collection import Document, documents, read_table, read_texts, write_collection
+from bukva.corpus.collection import Document, documents, read_table, write_collection
 from bukva.corpus.sources import download
 
 ROOT = Path(__file__).parents[2]
@@ -262,14 +263,13 @@ def test_works_stay_separate_and_an_empty_one_stays_in_the_table(raw, tmp_path):
     clean_collection(raw, tmp_path / "clean", "notes")
     table = read_table(tmp_path / "clean")
     assert list(documents(table)) == list(documents(read_table(raw)))
-    assert [text for _, text in read_texts(tmp_path / "clean", table)] == ["Да.\n", "", "Ночь .\n"]
+    assert list(texts_in(tmp_path / "clean").values()) == ["Да.\n", "", "Ночь .\n"]
     assert table["chars"].tolist() == [4, 0, 7]
 
 
 def test_without_rules_a_collection_loses_carriage_returns_only(raw, tmp_path):
     report = clean_collection(raw, tmp_path / "clean", "none")
-    texts = [text for _, text in read_texts(tmp_path / "clean", read_table(tmp_path / "clean"))]
-    assert texts == ["— Да.\nNein.\n", "Bonjour", "Ночь 1."]
+    assert list(texts_in(tmp_path / "clean").values()) == ["— Да.\nNein.\n", "Bonjour", "Ночь 1."]
     assert report["removed"] == [{"rule": "line_ends", "chars": 1, "lines": 0}]
 
 
@@ -331,9 +331,8 @@ def test_cleaned_ruslit_has_the_87_symbols_of_the_lecture_notes(tmp_path, monkey
     report = clean_collection(tmp_path / "raw", tmp_path / "clean", "notes")
     assert (report["works"], report["chars"], report["symbols"]) == (373, 34_824_659, 87)
     symbols_found = set()
-    before = read_texts(tmp_path / "raw", read_table(tmp_path / "raw"))
-    after = read_texts(tmp_path / "clean", read_table(tmp_path / "clean"))
-    for (document, text), (_, cleaned) in zip(before, after, strict=True):
+    before, after = texts_in(tmp_path / "raw"), texts_in(tmp_path / "clean")
+    for document, text, cleaned in zip(before, before.values(), after.values(), strict=True):
         assert cleaned == by_the_rules(text), document
         symbols_found.update(cleaned)
     assert "".join(sorted(symbols_found)) == NOTES

@@ -1,32 +1,36 @@
 """A collection of documents is read as it was written."""
 
 import tempfile
-import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from whole import texts_in
 
 from bukva.base.errors import BukvaError
-from bukva.corpus.collection import TYPES, Document, documents, read_table, read_texts, write_collection
+from bukva.corpus.collection import (
+    PIECE_BYTES,
+    TABLE,
+    TEXT,
+    TYPES,
+    Document,
+    documents,
+    read_table,
+    read_texts,
+    write_collection,
+)
 
-# valid file names: no slash, no zero byte, and short enough in UTF-8
-names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=20)
-names = names.filter(lambda name: name not in {".", ".."})
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 odd = st.sampled_from(["NA", "007", "null", "1e5", "a\rb", "a\r\nb", '"', " ", "-", "\ufeff"])
 years = st.one_of(st.none(), st.sampled_from(["1863", "1863-1869", "NA", "-"]))
 
 
-def one_file(document: Document) -> str:
-    """Equal for documents that some file systems store in one file or folder."""
-    return unicodedata.normalize("NFC", f"{document.category}/{document.author}/{document.work}").casefold()
-
-
 collections = st.lists(
-    st.tuples(st.builds(Document, st.just("c"), st.sampled_from(["A", "Ю", "-"]), odd | names, years), st.text()),
-    unique_by=lambda entry: one_file(entry[0]),
+    st.tuples(st.builds(Document, odd | names, st.sampled_from(["A", "Ю", "-"]), odd | names, years), st.text()),
+    unique_by=lambda entry: entry[0].key,
     max_size=5,
 )
 
@@ -38,49 +42,93 @@ def test_any_names_and_texts_survive_a_round_trip(entries: list[tuple[Document, 
         folder = Path(temporary)
         written = write_collection(folder, entries)
         pd.testing.assert_frame_equal(read_table(folder), written)
-        by_name = sorted(entries, key=lambda entry: (entry[0].category, entry[0].author, entry[0].work))
-        assert list(read_texts(folder, written)) == by_name
+        by_name = sorted(entries, key=lambda entry: entry[0].key)
+        assert list(texts_in(folder).items()) == by_name
+        assert (folder / TEXT).read_bytes() == "".join(text for _, text in by_name).encode()
 
 
-def test_the_table_counts_characters_and_bytes_and_pins_the_bytes(tmp_path: Path) -> None:
-    table = write_collection(tmp_path, [(Document("c", "A", "w", "1863-1869"), "Ёж\r\n")])
+def test_the_table_says_where_each_work_is_and_pins_its_bytes(tmp_path: Path) -> None:
+    works = [(Document("c", "A", "w", "1863-1869"), "Ёж\r\n"), (Document("c", "A", "v"), "ж")]
+    table = write_collection(tmp_path, works)
+    assert list(table.columns) == list(TYPES)
     digest = "dae1001c770ea4c63e06334ad2aeb9d11c00839d586d1c6cef9f852970b364eb"  # printf 'Ёж\r\n' | sha256sum
-    assert table.to_dict("records") == [dict(zip(TYPES, ("c", "A", "w", "1863-1869", 4, 6, digest), strict=True))]
+    assert table.to_dict("records")[1] == dict(
+        zip(TYPES, ("c", "A", "w", "1863-1869", 1, 4, 2, 6, digest), strict=True)
+    )
+    assert table["start"].tolist() == [0, 1]
+    assert table["year"].isna().tolist() == [True, False]
 
 
 def test_rows_are_sorted_by_code_points_whatever_the_order_of_the_texts(tmp_path: Path) -> None:
     names = [("a", "Z", "1"), ("a", "a", "B"), ("a", "a", "b"), ("b", "-", "Ё")]
     order = [Document(*name) for name in names]
-    table = write_collection(tmp_path, [(document, "x") for document in reversed(order)])
+    table = write_collection(tmp_path, [(document, document.work) for document in reversed(order)])
     assert list(documents(table)) == order
+    assert (tmp_path / TEXT).read_text() == "1BbЁ"
+    assert sorted(file.name for file in tmp_path.iterdir()) == [TABLE, TEXT]
 
 
 def test_some_rows_of_the_table_read_only_their_texts(tmp_path: Path) -> None:
     table = write_collection(tmp_path, [(Document("c", "A", work), work) for work in "xyz"])
-    assert [text for _, text in read_texts(tmp_path, table[table["work"] != "y"])] == ["x", "z"]
+    read = read_texts(tmp_path, table[table["work"] != "y"])
+    assert [list(pieces) for _, pieces in read] == [["x"], ["z"]]
 
 
-def test_an_empty_table_has_the_columns(tmp_path: Path) -> None:
-    assert list(write_collection(tmp_path, []).columns) == list(TYPES)
+def test_an_empty_table_has_the_columns_and_their_types(tmp_path: Path) -> None:
+    table = write_collection(tmp_path, [])
+    full = write_collection(tmp_path, [(Document("c", "A", "w", "1863"), "x")])
+    pd.testing.assert_series_equal(table.dtypes, full.dtypes)
 
 
-def test_texts_are_written_one_at_a_time(tmp_path: Path) -> None:
-    def texts():
-        for work in "xyz":
-            yield Document("c", "A", work), work
-            assert (tmp_path / "c" / "A" / f"{work}.txt").read_text() == work  # before the next one is taken
+def test_the_pieces_of_a_work_are_written_as_they_come(tmp_path: Path) -> None:
+    def pieces() -> Iterator[str]:
+        for megabyte in range(7):
+            yield "ж" * 2**19
+            assert (tmp_path / TEXT).stat().st_size >= megabyte << 20
 
-    write_collection(tmp_path, texts())
+    table = write_collection(tmp_path, [(Document("c", "A", "w"), pieces())])
+    assert table["chars"].tolist() == [7 * 2**19]
 
 
-def test_slashes_in_the_name_of_a_work_make_subfolders(tmp_path: Path) -> None:
-    document = Document("c", "A", "cycle/part one/poem")
-    table = write_collection(tmp_path, [(document, "x")])
-    assert (tmp_path / "c" / "A" / "cycle" / "part one" / "poem.txt").read_text() == "x"
-    assert list(documents(table)) == [document]
+LONG = 3 * PIECE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("Слово за словом.\n" * (LONG // 17), "\n"),
+        ("Слово за словом, " * (LONG // 17), " "),
+        ("ж" * LONG, "ж"),
+        ("x" * (PIECE_BYTES - 1) + "\r\n" + "y" * PIECE_BYTES, "x\n"),
+        ("x" + "ж" * LONG, "жx"),  # no piece of bytes ends between two characters
+    ],
+    ids=["lines", "one line", "one word", "a line end at the cut", "characters across cuts"],
+)
+def test_a_piece_ends_with_a_line_else_with_a_word_and_is_bounded(text: str, ends: str, tmp_path: Path) -> None:
+    table = write_collection(tmp_path, [(Document("c", "A", "w"), [text])])
+    ((_, read),) = read_texts(tmp_path, table)
+    pieces = list(read)
+    assert "".join(pieces) == text
+    assert {piece[-1] for piece in pieces[:-1]} <= set(ends)
+    assert not any(piece.startswith("\n") for piece in pieces)
+    assert max(map(len, pieces)) <= 2 * PIECE_BYTES
+
+
+def test_a_work_whose_pieces_raise_is_left_out_and_reported_or_ends_all(tmp_path: Path) -> None:
+    def bad() -> Iterator[str]:
+        yield "half"
+        raise BukvaError("b: not text")
+
+    works = [(Document("c", "A", "a"), "one"), (Document("c", "A", "b"), bad()), (Document("c", "A", "c"), "two")]
+    reported: list[tuple[str, str]] = []
+    write_collection(tmp_path, works, lambda document, error: reported.append((document.name, str(error))))
+    assert reported == [("c/A/b", "b: not text")]
+    assert list(texts_in(tmp_path).values()) == ["one", "two"]
+    with pytest.raises(BukvaError, match="b: not text"):
+        write_collection(tmp_path, [(Document("c", "A", "b"), bad())])
 
 
 def test_two_works_with_one_name_are_rejected_and_named(tmp_path: Path) -> None:
-    with pytest.raises(BukvaError, match=r"c/A/w\.txt: two works"):
-        write_collection(tmp_path, [(Document("c", "A", "w"), "one"), (Document("c", "A", "w"), "two")])
-    assert (tmp_path / "c" / "A" / "w.txt").read_text() == "one"
+    works = [(Document("c", "A", "w", year), "x") for year in ("1863", "1869")]
+    with pytest.raises(BukvaError, match="c/A/w: two works have this name; rename one of them"):
+        write_collection(tmp_path, works)

@@ -91,7 +91,6 @@ def test_the_vocabulary_file_names_the_kind_and_is_read_by_it(collection):
 
 def test_where_every_id_is_a_character_no_lengths_are_written(collection):
     folder, _ = collection
-    for name in ("a", "b"):
-        (folder / "clean" / "-" / "-" / f"{name}.txt").write_text("x" * len(WORKS[name]))
+    write_collection(folder / "clean", ((Document("-", "-", name), "x" * len(text)) for name, text in WORKS.items()))
     tokenize(folder / "clean", folder / "tokens", kind_of_bytes("all"), SPLITS[0])
     assert {file.name for file in (folder / "tokens").iterdir()} == {"ids.npy", "vocab.json"}

@@ -179,7 +179,7 @@ def test_the_parameters_of_a_script_are_the_paths_of_its_command(stage):
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_output_of_a_stage_is_an_argument_and_every_argument_an_input_or_output(stage):
     spec = pipeline()["stages"][stage]
-    inputs = {dep.removesuffix("/documents.csv") for dep in names(spec["deps"])}
+    inputs = {dep.removesuffix("/documents.parquet") for dep in names(spec["deps"])}
     arguments = shlex.split(spec["cmd"])[4:]
     assert set(outputs(stage)) <= set(arguments)
     assert set(arguments) <= inputs | set(outputs(stage))

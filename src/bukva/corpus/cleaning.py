@@ -73,12 +73,12 @@ def clean_collection(raw: Path, target: Path, rules: str) -> dict[str, Any]:
     symbols = Alphabet()
     before = read_table(raw)
 
-    def cleaned() -> Iterator[tuple[Document, str]]:
+    def cleaned() -> Iterator[tuple[Document, list[str]]]:
         for document, text in read_texts(raw, before):
-            kept, removed_by_rule = clean(text, rules)
+            kept, removed_by_rule = clean("".join(text), rules)
             symbols.add(kept)
             removed.append(removed_by_rule)
-            yield document, kept
+            yield document, [kept]
 
     with atomic_folder(target) as folder:
         table = write_collection(folder, cleaned())

@@ -1,15 +1,17 @@
-"""A collection of documents: a folder of texts and a table of their authors and categories.
+"""A collection of documents: one text, and the table that says which part of it is which work.
 
-On disk it is `category/author/work.txt`, UTF-8, and documents.csv beside the categories: one row per work, sorted by
-(category, author, work) by code points. A category or author that the corpus does not give is `-`.
+On disk it is text.txt, UTF-8, all works one after the other with nothing between them, and documents.parquet: one row
+per work, sorted by (category, author, work) by code points. A category or author that the corpus does not give is `-`.
+Neither file is ever in memory as a whole: a work is a stream of pieces, and can be larger than the memory.
 """
 
-import csv
+import codecs
 import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from bukva.base.errors import BukvaError
 
@@ -17,16 +19,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = "-"
-TABLE = "documents.csv"
+TEXT = "text.txt"
+TABLE = "documents.parquet"
 TYPES = {
     "category": "str",
     "author": "str",
     "work": "str",
     "year": "str",
+    "start": "int64",  # position of the first character in text.txt
     "chars": "int64",
+    "start_byte": "int64",
     "bytes": "int64",
     "sha256": "str",
 }
+PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -39,26 +45,54 @@ class Document:
     year: str | None = None
 
     @property
-    def path(self) -> Path:
-        """The path of the text in a collection; slashes in the name of a work make subfolders."""
-        return Path(self.category, self.author, f"{self.work}.txt")
+    def key(self) -> tuple[str, str, str]:
+        """What works are sorted by, and no two works of a collection have in common."""
+        return self.category, self.author, self.work
+
+    @property
+    def name(self) -> str:
+        """The work as messages name it."""
+        return "/".join(self.key)
 
 
-def write_collection(folder: Path, documents_with_text: Iterable[tuple[Document, str]]) -> "pd.DataFrame":
-    """Write the texts, one at a time and in any order, and the table; returns it as read_table does.
+class _Row(NamedTuple):
+    """A text in the file that is being written."""
+
+    document: Document
+    chars: int
+    start_byte: int
+    bytes: int
+    sha256: str
+
+
+OnBad = Callable[[Document, BukvaError], None]
+
+
+def write_collection(
+    folder: Path, texts: Iterable[tuple[Document, Iterable[str]]], on_bad: OnBad | None = None
+) -> "pd.DataFrame":
+    """Write the text and the table; returns it as read_table does.
 
     The caller makes sure that the folder appears complete or not at all (bukva.base.files.atomic_folder).
 
-    Raises:
-        BukvaError: two works have the same file.
-    """
-    import pandas as pd
+    Args:
+        folder: made if it does not exist.
+        texts: the works in any order, each as pieces of its text.
+        on_bad: called with a work whose pieces raise a BukvaError; such a work is left out. Without it that is raised.
 
-    rows = sorted(_write(folder, document, text) for document, text in documents_with_text)
-    # all text is quoted: pandas writes a lone carriage return without quotes, and reads it as the end of the row
-    pd.DataFrame(rows, columns=list(TYPES)).to_csv(
-        folder / TABLE, index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
-    )
+    Raises:
+        BukvaError: two works have the same category, author and name.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / TEXT).open("wb") as file:
+        written = [row for document, pieces in texts if (row := _write(file, document, pieces, on_bad))]
+    rows = sorted(written, key=lambda row: row.document.key)
+    for first, second in itertools.pairwise(row.document for row in rows):
+        if first.key == second.key:
+            raise BukvaError(f"{first.name}: two works have this name; rename one of them.")
+    if rows != written:
+        _reorder(folder / TEXT, rows)
+    _table(rows).to_parquet(folder / TABLE, index=False)
     return read_table(folder)
 
 
@@ -66,8 +100,7 @@ def read_table(folder: Path) -> "pd.DataFrame":
     """The table of a collection: one row per work, sorted; only a year can be missing."""
     import pandas as pd
 
-    # an empty year is the only missing value: NA and 007 are valid names of works
-    return pd.read_csv(folder / TABLE, dtype=TYPES, keep_default_na=False, na_values={"year": [""]})
+    return pd.read_parquet(folder / TABLE)
 
 
 def documents(table: "pd.DataFrame") -> Iterator[Document]:
@@ -76,23 +109,70 @@ def documents(table: "pd.DataFrame") -> Iterator[Document]:
         yield Document(category, author, work, year if isinstance(year, str) else None)
 
 
-def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, str]]:
-    """The texts of the rows of a table, one at a time, every character as it was written."""
-    for document in documents(table):
-        # not read_text, which turns each carriage return into a line feed
-        yield document, (folder / document.path).read_bytes().decode()
+def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, Iterator[str]]]:
+    """The rows of a table, each with the pieces of its text, every character as it was written.
+
+    A piece ends where a line ends, unless the line is longer than PIECE_BYTES. Take the pieces of a work before the
+    next work.
+    """
+    with (folder / TEXT).open("rb") as file:
+        for document, start, n_bytes in zip(documents(table), table["start_byte"], table["bytes"], strict=True):
+            file.seek(start)
+            yield document, _pieces(file, int(n_bytes))
 
 
-def _write(folder: Path, document: Document, text: str) -> tuple[str, str, str, str, int, int, str]:
-    """Write one text; returns its row, with an empty year if it is unknown."""
-    raw = text.encode()
-    path = folder / document.path
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[str]:
+    decode, text = codecs.getincrementaldecoder("utf-8")().decode, ""
+    while n_bytes:
+        raw = file.read(min(PIECE_BYTES, n_bytes))
+        n_bytes -= len(raw)
+        text += decode(raw)
+        stop = _last_end(text) if n_bytes else len(text)
+        if stop:
+            yield text[:stop]
+        text = text[stop:]
+
+
+def _last_end(text: str) -> int:
+    """Where the last line of a piece ends; a line of more than a piece is cut at a space, or anywhere but in CR LF."""
+    return text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text) - text.endswith("\r")
+
+
+def _write(file: IO[bytes], document: Document, pieces: Iterable[str], on_bad: OnBad | None) -> "_Row | None":
+    """Append one text; returns its row, or None if its pieces raised and it was left out."""
+    start, chars, digest = file.tell(), 0, hashlib.sha256()
     try:
-        with path.open("xb") as file:
+        for piece in pieces:
+            raw = piece.encode()
             file.write(raw)
-    except FileExistsError:
-        # some file systems treat names as equal that differ in letter case or Unicode form only
-        raise BukvaError(f"{document.path}: two works have this file name; rename one of them.") from None
-    digest = hashlib.sha256(raw).hexdigest()
-    return document.category, document.author, document.work, document.year or "", len(text), len(raw), digest
+            digest.update(raw)
+            chars += len(piece)
+    except BukvaError as error:
+        if on_bad is None:
+            raise
+        file.seek(start)
+        file.truncate()
+        on_bad(document, error)
+        return None
+    return _Row(document, chars, start, file.tell() - start, digest.hexdigest())
+
+
+def _reorder(path: Path, rows: list["_Row"]) -> None:
+    """Write the texts again in the order of the rows, a piece at a time."""
+    unordered = path.rename(path.with_suffix(".unordered"))
+    with unordered.open("rb") as source, path.open("wb") as target:
+        for row in rows:
+            source.seek(row.start_byte)
+            for start in range(0, row.bytes, PIECE_BYTES):
+                target.write(source.read(min(PIECE_BYTES, row.bytes - start)))
+    unordered.unlink()
+
+
+def _table(rows: list["_Row"]) -> "pd.DataFrame":
+    import pandas as pd
+
+    described = [(*astuple(row.document), 0, row.chars, 0, row.bytes, row.sha256) for row in rows]
+    table = pd.DataFrame(described, columns=list(TYPES)).astype(TYPES)
+    for start, size in (("start", "chars"), ("start_byte", "bytes")):
+        table[start] = table[size].cumsum() - table[size]
+    return table

@@ -68,7 +68,7 @@ def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) ->
         # scratch is in the unfinished folder: on the same disk, and deleted with it after a kill
         with atomic_folder(target) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
             found = _find(params, Path(scratch), on_bytes, note)
-            table = write_collection(folder, ((work.document, work.read()) for work in found.works))
+            table = write_collection(folder, ((work.document, work.pieces()) for work in found.works))
     except BukvaError as error:
         raise BukvaError(f"{error}\n{WAY_BACK}") from None  # DVC has already removed the former corpus
     return DownloadSummary(

@@ -4,13 +4,15 @@ A text is taken as it is, line ends included; only a byte order mark is removed,
 not content.
 """
 
+import codecs
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+from typing import IO
 
 from bukva.base.errors import BukvaError
-from bukva.corpus.collection import MISSING, Document
+from bukva.corpus.collection import MISSING, PIECE_BYTES, Document
 from bukva.corpus.info import INFO, nfc, read_info
 
 
@@ -23,27 +25,27 @@ class Work:
     place: str
     encoding: str = "utf-8"
 
-    def read(self) -> str:
-        """The text of the work.
+    def pieces(self) -> Iterator[str]:
+        """The text of the work, a piece at a time.
 
         Raises:
             BukvaError: the file cannot be read, has another encoding, or contains no text.
         """
+        empty = True
         try:
-            raw = self.file.read_bytes()
+            with self.file.open("rb") as file:
+                for piece in _decoded(file, self.encoding):
+                    empty = empty and not piece.strip()
+                    yield piece
         except OSError as error:
             raise BukvaError(f"{self.place}: cannot be read ({error.strerror}); check the file.") from None
-        try:
-            # not utf-8-sig: its errors count bytes from the end of the mark
-            text = raw.decode(self.encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             raise BukvaError(
-                f"{self.place}: byte {error.start} (0x{raw[error.start]:02x}) is not {self.encoding.upper()};"
+                f"{self.place}: byte {error.start} (0x{error.object[0]:02x}) is not {self.encoding.upper()};"
                 " convert the file, for instance with iconv -f cp1251 -t utf-8."
             ) from None
-        if not text.strip():
+        if empty:
             raise BukvaError(f"{self.place}: contains no text; fill the file or remove it.")
-        return text
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,26 @@ def works_in_folder(
         ),
         info_rows_unreadable=sum(unreadable for _, unreadable in infos.values()),
     )
+
+
+def _decoded(file: IO[bytes], encoding: str) -> Iterator[str]:
+    """The text of a file in pieces, without a byte order mark; an error counts bytes from the start of the file."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    read, mark = 0, "\ufeff"
+    while True:
+        raw = file.read(PIECE_BYTES)
+        kept = len(decoder.getstate()[0])  # the first bytes of a character that ended the piece before
+        try:
+            piece = decoder.decode(raw, final=not raw)
+        except UnicodeDecodeError as error:
+            at, bad = read - kept + error.start, error.object[error.start : error.end]
+            raise UnicodeDecodeError(encoding, bad, at, at + len(bad), error.reason) from None
+        read += len(raw)
+        if text := piece.removeprefix(mark):
+            yield text
+        mark = "" if piece else mark
+        if not raw:
+            return
 
 
 def _files(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:

@@ -45,8 +45,9 @@ def tokenize(clean: Path, target: Path, tokenize: schema.Tokenize, split: schema
             n_ids = int(table["chars"].sum())
         else:
             shares = spans(table["chars"], split)
-            chosen = shares["train"] if tokenize.vocabulary == "train" else _whole(table)
-            tokenizer = tokenizer_class(tokenize.kind).train(_shares(clean, table, chosen))
+            chosen = {"train": shares["train"]} if tokenize.vocabulary == "train" else {"all": _whole(table)}
+            learned = (text for *_, text in _shares(clean, table, chosen))
+            tokenizer = tokenizer_class(tokenize.kind).train(learned)
             _check_symbols(len(tokenizer))
             lengths = _encode_shares(clean, table, shares, tokenizer, scratch)
             save_lengths(folder, shares, lengths)
@@ -65,14 +66,10 @@ def _encode_shares(
         (n_works, n_splits) the numbers of ids.
     """
     lengths = np.zeros((len(table), len(shares)), np.int64)
-    start = 0
-    for number, (document, text) in enumerate(read_texts(clean, table)):
-        for column, span in enumerate(shares.values()):
-            first, stop = span[number] - start
-            ids = _encoded(tokenizer, text[first:stop], document)
-            scratch.write(ids.data)  # tofile raises without the reason when a disk is full
-            lengths[number, column] = len(ids)
-        start += len(text)
+    for number, column, document, text in _shares(clean, table, shares):
+        ids = _encoded(tokenizer, text, document)
+        scratch.write(ids.data)  # tofile raises without the reason when a disk is full
+        lengths[number, column] += len(ids)
     return lengths
 
 
@@ -80,7 +77,7 @@ def _encoded(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
     try:
         return tokenizer.encode(text)
     except BukvaError as error:
-        raise BukvaError(f"{document.path}: {error}; use tokenize.vocabulary all.\n{WAY_BACK}") from None
+        raise BukvaError(f"{document.name}: {error}; use tokenize.vocabulary all.\n{WAY_BACK}") from None
 
 
 def _read_pieces(scratch: IO[bytes], dtype: np.dtype[np.unsignedinteger]) -> Iterator[Ids]:
@@ -113,7 +110,8 @@ def _encoded_by_all(clean: Path, table: "pd.DataFrame", scratch: IO[bytes]) -> t
 
 def _pieces(clean: Path, table: "pd.DataFrame") -> Iterator[str]:
     for _, text in read_texts(clean, table):
-        yield from pieces(text)
+        for piece in text:
+            yield from pieces(piece)
 
 
 def _renumbered(scratch: IO[bytes], ids: Ids) -> Iterator[Ids]:
@@ -135,9 +133,13 @@ def _whole(table: "pd.DataFrame") -> Spans:
     return np.stack([stops - table["chars"], stops], axis=1)
 
 
-def _shares(clean: Path, table: "pd.DataFrame", learned: Spans) -> Iterator[str]:
-    """The share of every work that `learned` gives it, counted in the joined corpus."""
+def _shares(clean: Path, table: "pd.DataFrame", shares: dict[str, Spans]) -> Iterator[tuple[int, int, Document, str]]:
+    """The shares of every work in pieces: the number of the work, that of the split, the work, and the text."""
     start = 0
-    for (_, text), (first, stop) in zip(read_texts(clean, table), learned, strict=True):
-        yield text[first - start : stop - start]
-        start += len(text)
+    for number, (document, text) in enumerate(read_texts(clean, table)):
+        for piece in text:
+            for column, span in enumerate(shares.values()):
+                first, stop = np.clip(span[number] - start, 0, len(piece))
+                if first < stop:
+                    yield number, column, document, piece[first:stop]
+            start += len(piece)

@@ -6,7 +6,7 @@ No stage depends on this module: editing a help text reruns nothing.
 from bukva.pipeline.stages import trained_models
 
 HELP = {
-    "raw": "Folder of works as they were found: category/author/work.txt, documents.csv.",
+    "raw": "Folder of works as they were found: text.txt, and documents.parquet, their table.",
     "clean": "Folder of cleaned works, laid out like raw.",
     "cleaning": "JSON: characters and lines that each rule removed.",
     "tokens": "Folder of vocab.json, and of ids.npy with all works in their order.",
