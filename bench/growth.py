@@ -35,12 +35,13 @@ def _split(clean: str, tokens: str, split: str) -> dict[str, Any]:
     import pandas as pd  # noqa: F401 - so that its import is not timed
 
     from bukva.corpus.collection import read_table
-    from bukva.corpus.splits import save_splits, spans, spans_in_ids, summary
+    from bukva.corpus.splits import save_splits, spans_in_ids, summary
+    from bukva.corpus.strategies import spans
 
     target = without_folder(split)
     started_at = time.perf_counter()
     table = read_table(Path(clean))
-    shares = spans(table["chars"], split_params())
+    shares = spans(table, split_params())
     summary(table, shares)
     ids = np.load(Path(tokens, "ids.npy"), mmap_mode="r")
     save_splits(target, ids, spans_in_ids(Path(tokens), shares))

@@ -7,7 +7,8 @@ import numpy as np
 from bukva.base.files import write_json
 from bukva.config.load import read_params
 from bukva.corpus.collection import read_table
-from bukva.corpus.splits import check_lengths, save_splits, sizes, spans, spans_in_ids, summary
+from bukva.corpus.splits import check_lengths, save_splits, sizes, spans_in_ids, summary
+from bukva.corpus.strategies import spans
 from bukva.stage import cli
 from bukva.tracking.journal import journal
 
@@ -17,7 +18,7 @@ def main(tokens: Path, clean: Path, split: Path, split_report: Path) -> None:
     params = read_params()
     with journal("split", params) as log:
         table = read_table(clean)
-        shares = spans(table["chars"], params.split)
+        shares = spans(table, params.split)
         sums = summary(table, shares)
         n_chars = {name: share["chars"] for name, share in sums.items()}
         in_ids = spans_in_ids(tokens, shares)

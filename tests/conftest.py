@@ -12,7 +12,8 @@ from bukva.config.schema import Download, Split, Tokenize
 from bukva.corpus.cleaning import clean_collection
 from bukva.corpus.collection import read_table
 from bukva.corpus.sources import download
-from bukva.corpus.splits import load_splits, save_splits, spans
+from bukva.corpus.splits import load_splits, save_splits
+from bukva.corpus.strategies import spans
 from bukva.encoding.works import tokenize
 
 ROOT = Path(__file__).parents[1]
@@ -40,5 +41,5 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Ids], 
     download(sample, root / "raw", lambda *_: None, pytest.fail)
     clean_collection(root / "raw", root / "clean", "notes")
     tokenizer, _ = tokenize(root / "clean", root / "tokens", Tokenize(kind="char", vocabulary="all"), TAIL)
-    save_splits(root / "split", np.load(root / "tokens" / "ids.npy"), spans(read_table(root / "clean")["chars"], TAIL))
+    save_splits(root / "split", np.load(root / "tokens" / "ids.npy"), spans(read_table(root / "clean"), TAIL))
     return load_splits(root / "split"), len(tokenizer)

@@ -85,7 +85,7 @@ NAMES = {
     "clean.rules": ["notes", "none"],
     "tokenize.kind": ["char"],
     "tokenize.vocabulary": ["all", "train"],
-    "split.strategy": ["tail", "contiguous"],
+    "split.strategy": ["tail", "contiguous", "by_work", "by_author"],
     "model.positions": ["learned", "rotary", "none"],
     "model.norm": ["layernorm", "rmsnorm"],
     "model.activation": ["gelu", "relu", "relu2"],

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from whole import texts_in
+from works import texts_in
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import resolve

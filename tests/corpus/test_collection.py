@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from whole import texts_in
+from works import texts_in
 
 from bukva.base.errors import BukvaError
 from bukva.corpus.collection import (
@@ -106,8 +106,7 @@ LONG = 3 * PIECE_BYTES
 )
 def test_a_piece_ends_with_a_line_else_with_a_word_and_is_bounded(text: str, ends: str, tmp_path: Path) -> None:
     table = write_collection(tmp_path, [(Document("c", "A", "w"), [text])])
-    ((_, read),) = read_texts(tmp_path, table)
-    pieces = list(read)
+    (pieces,) = [list(pieces) for _, pieces in read_texts(tmp_path, table)]
     assert "".join(pieces) == text
     assert {piece[-1] for piece in pieces[:-1]} <= set(ends)
     assert not any(piece.startswith("\n") for piece in pieces)

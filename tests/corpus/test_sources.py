@@ -14,7 +14,7 @@ from typing import get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from whole import texts_in
+from works import texts_in
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import resolve

@@ -16,7 +16,8 @@ from bukva.config.schema import Download, Split, Tokenize
 from bukva.corpus.cleaning import clean_collection
 from bukva.corpus.collection import read_table
 from bukva.corpus.sources import download
-from bukva.corpus.splits import load_splits, save_splits, spans
+from bukva.corpus.splits import load_splits, save_splits
+from bukva.corpus.strategies import spans
 from bukva.encoding.works import tokenize
 from bukva.tokenizers import load_tokenizer
 
@@ -33,7 +34,7 @@ def download_books(root: Path) -> None:
 
 def save_split(root: Path) -> None:
     ids = np.load(root / "tokens" / "ids.npy", mmap_mode="r")
-    save_splits(root / "split", ids, spans(read_table(root / "clean")["chars"], SPLIT))
+    save_splits(root / "split", ids, spans(read_table(root / "clean"), SPLIT))
 
 
 # the work of each stage in a folder with books, and its output

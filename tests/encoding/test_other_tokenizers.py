@@ -8,7 +8,8 @@ import pytest
 from bukva import tokenizers
 from bukva.config.schema import Split, Tokenize
 from bukva.corpus.collection import Document, write_collection
-from bukva.corpus.splits import load_splits, save_splits, sizes, spans, spans_in_ids
+from bukva.corpus.splits import load_splits, save_splits, sizes, spans_in_ids
+from bukva.corpus.strategies import spans
 from bukva.encoding.works import tokenize
 
 WORKS = {"a": "Мир\nи war, 1869.\n", "b": "日本語のテキスト", "c": "plain"}
@@ -72,7 +73,7 @@ def test_the_splits_in_ids_decode_to_the_splits_in_characters(collection, split,
     folder, table = collection
     tokenizer, n_ids = tokenize(folder / "clean", folder / "tokens", kind_of_bytes(vocabulary), split)
     assert n_ids == len("".join(WORKS.values()).encode())
-    shares, joined = spans(table["chars"], split), "".join(WORKS.values())
+    shares, joined = spans(table, split), "".join(WORKS.values())
     in_ids = spans_in_ids(folder / "tokens", shares)
     save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), in_ids)
     for name, ids in load_splits(folder / "split").items():

@@ -14,7 +14,8 @@ from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Split, Tokenize
 from bukva.corpus.collection import TEXT, Document, read_table, write_collection
-from bukva.corpus.splits import load_splits, save_splits, spans
+from bukva.corpus.splits import load_splits, save_splits
+from bukva.corpus.strategies import spans
 from bukva.encoding.works import MAX_SYMBOLS, tokenize
 from bukva.tokenizers import load_tokenizer
 
@@ -159,7 +160,7 @@ def test_the_vocabulary_of_train_matches_stage_split_and_covers_all_text_or_is_r
         collection(clean, *texts)
         everything, _ = tokenize(clean, tokens, ALL, chosen)
         assert joined(tokens) == "".join(texts)
-        save_splits(splits, np.load(tokens / "ids.npy"), spans(read_table(clean)["chars"], chosen))
+        save_splits(splits, np.load(tokens / "ids.npy"), spans(read_table(clean), chosen))
         seen = sorted(set(everything.decode(load_splits(splits)["train"])))
         if seen == everything.chars:
             tokenizer, _ = tokenize(clean, tokens, TRAIN, chosen)

@@ -79,7 +79,7 @@ class Tokenize(Section):
 class Split(Section):
     """Which characters are train, val and test."""
 
-    strategy: Literal["tail", "contiguous"]
+    strategy: Literal["tail", "contiguous", "by_work", "by_author"]
     train: Annotated[float, Field(gt=0, lt=1)]
     val: Annotated[float, Field(gt=0, lt=1)]
     test: Annotated[float, Field(ge=0, lt=1)]

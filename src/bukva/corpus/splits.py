@@ -1,10 +1,5 @@
-"""Which characters are train, val and test.
+"""The splits on disk, in characters and in ids."""
 
-One pure function of the works' lengths and the parameters decides; tokenize (whose vocabulary may be that of train)
-and split both call it.
-"""
-
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +10,6 @@ from bukva.base.errors import BukvaError
 from bukva.base.files import atomic_folder
 from bukva.base.ids import Ids, write_ids
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Split
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,25 +20,6 @@ LENGTHS = "lengths.npy"
 
 Lengths = npt.NDArray[np.int64]  # (n_works, n_splits) or (n_works,): how many ids each share of each work became
 Spans = npt.NDArray[np.int64]  # (n_works, 2): start and stop of each work's share, counted in the joined corpus
-
-
-def spans(chars: npt.ArrayLike, split: Split) -> dict[str, Spans]:
-    """The share of each split in works of so many characters each, in their order.
-
-    `tail`: the end of each work is test, the part before it val. `contiguous`: the works are joined, then cut, as in
-    the lecture notes. Splits are disjoint and complete; one whose fraction is 0 is absent.
-    """
-    chars = np.asarray(chars, np.int64)
-    stops = np.cumsum(chars)
-    starts = stops - chars
-    edges = [starts]  # the edges of the splits within each work
-    for share in _cumulated(split):
-        if split.strategy == "tail":
-            edges.append(starts + _cut(chars, share))
-        else:
-            edges.append(np.clip(_cut(stops[-1:], share), starts, stops))
-    named = zip(SPLITS, edges, edges[1:], strict=False)
-    return {name: np.stack([start, stop], axis=1) for name, start, stop in named if getattr(split, name) > 0}
 
 
 def sizes(spans: dict[str, Spans]) -> dict[str, int]:
@@ -124,14 +99,3 @@ def _summed(works: "pd.DataFrame", by: list[str]) -> list[dict[str, Any]]:
     """Rows of characters by these columns; a list, because that is what DVC can draw."""
     sums = works.groupby(by)["chars"].sum()
     return [dict(zip([*by, "chars"], row, strict=True)) for row in sums.reset_index().itertuples(index=False)]
-
-
-def _cumulated(split: Split) -> list[Fraction]:
-    """Where train, val and test end, as exact fractions: 0.9 + 0.05 in floating point is not 0.95."""
-    train, val = Fraction(str(split.train)), Fraction(str(split.val))
-    return [train, min(train + val, Fraction(1)), Fraction(1)] if split.test > 0 else [train, Fraction(1)]
-
-
-def _cut(chars: Spans, share: Fraction) -> Spans:
-    # Python's integers: numerator times characters exceeds 64 bits
-    return np.array([n * share.numerator // share.denominator for n in chars.tolist()], np.int64)

@@ -15,7 +15,8 @@ from bukva.base.text import PIECE_CHARS, code_points, from_code_points, pieces
 from bukva.config import schema
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.collection import Document, read_table, read_texts
-from bukva.corpus.splits import Lengths, Spans, save_lengths, spans
+from bukva.corpus.splits import Lengths, Spans, save_lengths
+from bukva.corpus.strategies import spans
 from bukva.tokenizers import save_tokenizer, tokenizer_class
 from bukva.tokenizers.base import Tokenizer
 from bukva.tokenizers.char import CharTokenizer
@@ -44,7 +45,7 @@ def tokenize(clean: Path, target: Path, tokenize: schema.Tokenize, split: schema
             tokenizer, pieces = _encoded_by_all(clean, table, scratch)
             n_ids = int(table["chars"].sum())
         else:
-            shares = spans(table["chars"], split)
+            shares = spans(table, split)
             chosen = {"train": shares["train"]} if tokenize.vocabulary == "train" else {"all": _whole(table)}
             learned = (text for *_, text in _shares(clean, table, chosen))
             tokenizer = tokenizer_class(tokenize.kind).train(learned)

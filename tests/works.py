@@ -1,0 +1,37 @@
+"""Works for tests: tables of them, whole texts, which the product only reads in pieces, and ways to divide them."""
+
+from collections.abc import Iterable
+from itertools import cycle
+from pathlib import Path
+
+import pandas as pd
+from hypothesis import strategies as st
+
+from bukva.config.schema import Split
+from bukva.corpus.collection import Document, read_table, read_texts
+
+
+def texts_in(folder: Path) -> dict[Document, str]:
+    """The text of every work of a collection, in the order of the table."""
+    return {document: "".join(pieces) for document, pieces in read_texts(folder, read_table(folder))}
+
+
+def works_of(chars: Iterable[int], authors: Iterable[str] = "-", categories: Iterable[str] = "-") -> pd.DataFrame:
+    """The table of works of so many characters; authors and categories repeat."""
+    named = zip(cycle(categories), cycle(authors), chars)
+    rows = [(category, author, f"{number:03}", n) for number, (category, author, n) in enumerate(named)]
+    return pd.DataFrame(rows, columns=["category", "author", "work", "chars"]).astype({"chars": "int64"})
+
+
+def split(train: float, val: float, test: float, strategy: str = "tail") -> Split:
+    """Section split of params.yaml."""
+    return Split.model_validate({"strategy": strategy, "train": train, "val": val, "test": test})
+
+
+@st.composite
+def splits(draw: st.DrawFn, *strategies: str) -> Split:
+    """Three fractions with up to 15 digits whose sum is as near to 1 as floating point allows."""
+    whole = 10 ** draw(st.integers(1, 15))
+    train = draw(st.integers(1, whole - 1))
+    val = draw(st.integers(1, whole - train))
+    return split(train / whole, val / whole, (whole - train - val) / whole, draw(st.sampled_from(strategies)))
