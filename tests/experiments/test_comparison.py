@@ -1,6 +1,7 @@
 """Comparisons of experiments: what is folded, what is refused, what is said."""
 
 import json
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -8,8 +9,9 @@ from experiments.scored import scored
 from rich.console import Console
 
 from bukva.base.errors import BukvaError
+from bukva.config.schema import Split
 from bukva.experiments import comparison
-from bukva.experiments.comparison import compare
+from bukva.experiments.comparison import REACH, compare
 from bukva.report.comparison import markdown, print_comparisons, sentences, table
 
 
@@ -144,6 +146,15 @@ def test_without_a_noise_floor_the_command_that_adds_seeds_is_named(known):
     known("b", {"model.n_head": 8}, effect=0.2)
     (found,) = compare(["a", "b"], "gpt", "test")
     assert sentences(found)[1] == "Settings b against a: cannot tell from one seed each. To add seeds: make seeds N=5"
+
+
+@pytest.mark.parametrize("strategy", get_args(Split.model_fields["strategy"].annotation))
+def test_the_verdicts_say_what_text_they_reach(known, strategy):
+    for name, changes, effect in (("a", {}, 0.0), ("b", {"model.n_head": 8}, 0.2)):
+        known(name, changes | {"split.strategy": strategy}, effect=effect)
+    (found,) = compare(["a", "b"], "gpt", "test")
+    (line,) = (line for line in sentences(found) if line.startswith("The test text is "))
+    assert line == f"The test text is {REACH[strategy]} (split.strategy {strategy}); the verdicts reach no further."
 
 
 def test_other_code_is_named(known):

@@ -26,6 +26,14 @@ from bukva.statistics.units import Units
 # what of about.json must be equal, and how an error names it
 NAMED = {"window": "window rule", "alphabet": "alphabet", "text": "text"}
 
+# what the text is that a strategy keeps from train
+REACH = {
+    "tail": "the ends of works whose beginnings are in train",
+    "contiguous": "the last works of the corpus, in the order of their names",
+    "by_work": "other works of the authors in train",
+    "by_author": "works of other authors than those in train",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Setting:
@@ -123,7 +131,8 @@ def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
     )
     changed = changed_params(a.result, b.result, a.model)
     code = _changed_code(a.result, b.result, a.model)
-    return Comparison(a, b, split, verdict, changed, code, _authors(a, b, split), _remarks(a, b, verdict, numerics))
+    remarks = [*_remarks(a, b, verdict, numerics), *_reach(a.result, split)]
+    return Comparison(a, b, split, verdict, changed, code, _authors(a, b, split), remarks)
 
 
 def _all() -> list[Revision]:
@@ -239,3 +248,11 @@ def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, numerics: set[str
             "The models have different shapes, so a seed gives them different initial weights: seeds are not paired."
         ]
     return []
+
+
+def _reach(result: Result, split: str) -> list[str]:
+    """What text the verdict is about, by the way the text was divided."""
+    strategy = flatten(result.params).get("split.strategy")
+    if strategy not in REACH:
+        return []
+    return [f"The {split} text is {REACH[strategy]} (split.strategy {strategy}); the verdicts reach no further."]
