@@ -16,7 +16,7 @@ from bukva.models.gpt import GPT
 from bukva.models.registry import build
 from bukva.scoring.passages import Passage, passages
 from bukva.scoring.window_rule import stride_of
-from bukva.tokenizers.base import Tokenizer
+from bukva.tokenizers.base import Tokenizer, first_char
 from bukva.training.callback import Callback
 from bukva.training.device import Machine
 from bukva.training.parallel import Group
@@ -65,7 +65,8 @@ class Counting:
         """The works of val, or a share of each."""
         T = self.gpt.block_size
         seen = {split: self.splits[split] for split in ("train", "val")}
-        return list(passages(seen, self.lengths, "val", T - stride_of(T) + 1, share))
+        n_first = first_char(self.tokenizer, seen["val"])
+        return list(passages(seen, self.lengths, "val", T - stride_of(T) + 1, share, n_first))
 
     def scores(self, texts: list[Passage], experts: Experts) -> dict[str, float]:
         """Bits of a character: the bigram that is counted, the n-grams, the network, and both together."""

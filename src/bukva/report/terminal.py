@@ -20,7 +20,7 @@ def table(metrics: dict[str, Any]) -> Table:
     result = Table(
         title="Bits per character (lower is better)",
         caption=(
-            f"windows of {window['length']} characters, stride {window['stride']}; each work after its own text\n"
+            f"windows of {window['length']} {window['unit']}s, stride {window['stride']}; each work after its own text\n"
             f"{ADAPTIVE}"
         ),
     )
@@ -64,5 +64,5 @@ def verdict(metrics: dict[str, Any]) -> str:
     return (
         f"On {split} the GPT is {abs(gain):.3f} bits per character {'better' if gain > 0 else 'worse'} than the exact "
         f"bigram; {context['gain_bits_per_char']:.3f} of that comes from context beyond {context['short_context']} "
-        "characters."
+        f"{metrics['window']['unit']}s."
     )

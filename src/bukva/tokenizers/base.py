@@ -9,6 +9,7 @@ import numpy.typing as npt
 from bukva.base.ids import Ids
 
 CHUNK = 2**20  # ids counted at a time, to bound the memory
+MOST_BYTES = 4  # of a character in UTF-8, and so ids of it at most
 
 
 class Tokenizer(Protocol):
@@ -99,6 +100,12 @@ def count_chars(tokenizer: Tokenizer, ids: Ids) -> int:
 def count_bytes(tokenizer: Tokenizer, ids: Ids) -> int:
     """How many bytes of UTF-8 (N,) ids stand for, which may be memory-mapped."""
     return sum(int(tokenizer.bytes_of(part).sum()) for part in _chunks(ids))
+
+
+def first_char(tokenizer: Tokenizer, ids: Ids) -> int:
+    """How many of (N,) ids, N > 0, are the first character, which shares no id with the second."""
+    others = np.flatnonzero(tokenizer.chars_of(ids[1 : MOST_BYTES + 1]))
+    return 1 + int(others[0]) if len(others) else len(ids)
 
 
 def _chunks(ids: Ids) -> Iterator[Ids]:
