@@ -17,12 +17,10 @@ def table(metrics: dict[str, Any]) -> Table:
     """Bits per character of the baselines and models on every split of reports/metrics.json."""
     splits = list(metrics["gpt"])
     window = metrics["window"]
+    rule = f"windows of {window['length']} {window['unit']}s, stride {window['stride']}"
     result = Table(
         title="Bits per character (lower is better)",
-        caption=(
-            f"windows of {window['length']} {window['unit']}s, stride {window['stride']}; each work after its own text\n"
-            f"{ADAPTIVE}"
-        ),
+        caption=f"{rule}; each work after its own text\n{ADAPTIVE}",
     )
     result.add_column("model")
     for split in splits:

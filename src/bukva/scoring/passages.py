@@ -49,8 +49,8 @@ def passages(
 ) -> Iterator[Passage]:
     """The works of a split, each with at most n_context ids of its own text before it; those without text are left out.
 
-    The first character of a split is not scored. The first id of a work, which has no text of its own before it, has the id
-    that stands before it in the split: the newline that ends another work.
+    The first character of a split is not scored. The first id of a work, which has no text of its own before it, has
+    the id that stands before it in the split: the newline that ends another work.
 
     Args:
         splits: split -> (N,) ids, in the order train, val, test.
