@@ -52,6 +52,7 @@ class Counting:
         texts = self.texts()
         experts = experts_on(self.gpt, texts)
         return {
+            "unit": self.tokenizer.unit,
             "orders": self.orders,
             "scores": self.scores(texts, experts),
             "val": experts.summary(),
@@ -83,11 +84,11 @@ class Counting:
         return {"uniform": bits(experts.uniform), **found, "chars": chars}
 
     def passage(self, texts: list[Passage], experts: Experts) -> dict[str, Any]:
-        """The beginning of the longest work of val, from its first new line, character by character."""
+        """The beginning of the longest work of val, from its first new line, id by id."""
         longest = max(range(len(texts)), key=lambda i: len(texts[i].scored))
         offset = sum(len(text.scored) for text in texts[:longest])
-        ids, pieces = texts[longest].scored, self.tokenizer.pieces
-        lines = [i + 1 for i, char in enumerate(ids[: len(ids) // 2]) if pieces[int(char)] == "\n"]
+        ids = texts[longest].scored
+        lines = [i + 1 for i, part in enumerate(self.tokenizer.parts(ids[: len(ids) // 2])) if part.endswith("\n")]
         first = lines[0] if lines else 0
         span = slice(offset + first, offset + min(first + PASSAGE, len(ids)))
         return {"work": texts[longest].work, "chars": self.describe(ids[first : first + PASSAGE], experts.at(span))}
@@ -95,9 +96,10 @@ class Counting:
     def describe(self, ids: Ids, experts: Experts) -> list[dict[str, Any]]:
         """For each of (n,) ids: the bits of each predictor, the share of counting, the order and the context."""
         counting, learning = experts.gains()
+        parts = self.tokenizer.parts(ids)
         return [
             {
-                "char": self.tokenizer.pieces[int(ids[i])],
+                "char": parts[i],
                 "counted": bits(experts.counted[i]),
                 "learned": bits(experts.learned[i]),
                 "together": bits(experts.together[i]),
@@ -112,9 +114,8 @@ class Counting:
 
     def by_position(self, texts: list[Passage], experts: Experts) -> list[dict[str, Any]]:
         """The summary of the first letters of words, the second and so on, and of what comes right after words."""
-        pieces = self.tokenizer.pieces
         positions = np.concatenate(
-            [positions_in_words("".join(pieces[int(i)][:1] for i in text.ids))[text.n_context :] for text in texts]
+            [positions_in_words(self.tokenizer.parts(text.ids))[text.n_context :] for text in texts]
         )
         positions = np.minimum(positions, LONGEST_WORD)
         found = [(str(n), positions == n) for n in range(1, LONGEST_WORD)]
