@@ -56,7 +56,8 @@ def _tokenize(clean: str, tokens: str) -> dict[str, Any]:
 
     target = without_folder(tokens)
     started_at = time.perf_counter()
-    _, n_ids = tokenize(Path(clean), target, Tokenize(kind="char", vocabulary="all"), split_params())
+    characters = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=257)
+    n_ids = tokenize(Path(clean), target, characters, split_params()).n_ids
     seconds = time.perf_counter() - started_at
     with (target / "ids.npy").open("rb") as file:  # in pieces, because all at once would count as our memory
         file.seek(-n_ids, os.SEEK_END)  # past the header; an id of RusLit is a byte

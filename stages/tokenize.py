@@ -13,11 +13,11 @@ def main(clean: Path, tokens: Path) -> None:
     """Find the vocabulary and encode every work."""
     params = read_params()
     with journal("tokenize", params) as log:
-        tokenizer, n_ids = tokenize(clean, tokens, params.tokenize, params.split)
-        check_prompts(tokenizer, params.sample, params.evaluate)
-        log.metrics({"vocab_size": len(tokenizer), "ids": n_ids})
+        found = tokenize(clean, tokens, params.tokenize, params.split)
+        check_prompts(found.tokenizer, params.sample, params.evaluate, params.model.block_size)
+        log.metrics({"vocab_size": len(found.tokenizer), "ids": found.n_ids, "unknown_chars": found.n_unknown})
         log.artifact(tokens / "vocab.json")
-        print(f"tokenize: {n_ids:,} ids, vocabulary of {len(tokenizer)}")
+        print(f"tokenize: {found}")
 
 
 if __name__ == "__main__":

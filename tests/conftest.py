@@ -40,6 +40,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Ids], 
     sample = Download(corpus="sample", path=str(SAMPLE), url="", sha256="")
     download(sample, root / "raw", lambda *_: None, pytest.fail)
     clean_collection(root / "raw", root / "clean", "notes")
-    tokenizer, _ = tokenize(root / "clean", root / "tokens", Tokenize(kind="char", vocabulary="all"), TAIL)
+    characters = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=257)
+    tokenizer = tokenize(root / "clean", root / "tokens", characters, TAIL).tokenizer
     save_splits(root / "split", np.load(root / "tokens" / "ids.npy"), spans(read_table(root / "clean"), TAIL))
     return load_splits(root / "split"), len(tokenizer)

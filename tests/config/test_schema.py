@@ -240,6 +240,8 @@ def test_a_section_is_keys(rejection):
         ("sample__top_p", "0"),
         ("sample__top_p", "1.1"),
         ("sample__seed", "-1"),
+        ("tokenize__vocab_size", "256"),
+        ("tokenize__vocab_size", "20001"),
     ],
 )
 def test_a_number_out_of_range_is_rejected(rejection, key, value):
@@ -254,8 +256,9 @@ def test_a_number_out_of_range_is_rejected(rejection, key, value):
     [
         ("download__corpus", "'sample', 'ruslit', 'tinyshakespeare', 'local' or 'url'"),
         ("clean__rules", "'notes' or 'none'"),
-        ("tokenize__kind", "'char'"),
+        ("tokenize__kind", "'char', 'byte' or 'bpe'"),
         ("tokenize__vocabulary", "'all' or 'train'"),
+        ("tokenize__unknown", "'error', 'drop' or 'replace'"),
         ("split__strategy", "'tail' or 'contiguous'"),
         ("model__positions", "'learned', 'rotary' or 'none'"),
         ("model__norm", "'layernorm' or 'rmsnorm'"),
@@ -293,7 +296,9 @@ def test_rotary_positions_need_heads_of_an_even_number_of_channels(file, rejecti
 
 def test_a_sentence_to_draw_must_fit_a_block(file, rejection):
     assert params_with(file, evaluate__attention_sentence="'" + "а" * 64 + "'").evaluate.attention_sentence == "а" * 64
-    sentence = rejection(with_values(evaluate__attention_sentence="'" + "а" * 65 + "'"))
+    longer = "'" + "а" * 65 + "'"
+    assert params_with(file, evaluate__attention_sentence=longer, tokenize__kind="bpe").tokenize.kind == "bpe"
+    sentence = rejection(with_values(evaluate__attention_sentence=longer))
     assert sentence.startswith("evaluate.attention_sentence: 'а")
     assert sentence.endswith(
         "has 65 characters, more than model.block_size 64; use a shorter one, or '' for a passage of the text."

@@ -48,6 +48,7 @@ ADDRESSES = [
 DIGESTS = ["", "a" * 64, "0" * 64, "A" * 64, "a" * 63, "a" * 65, "g" * 64, "a" * 64 + "\n", 0, "а" * 64, " " * 64]
 
 KINDS = [
+    ([*INTEGERS, 256, 257, 263, 1024, 20_000, 20_001], {"tokenize": ["vocab_size"]}),
     (INTEGERS, {
         "model": ["n_layer", "n_head", "n_embd", "block_size"], "compute": ["threads"],
         "train_bigram": ["block_size", "n_steps", "batch_size", "micro_batches", "warmup_steps", "eval_every",
@@ -68,7 +69,8 @@ KINDS = [
     (SEEDS, {"train_bigram": ["seed"], "train_gpt": ["seed"], "sample": ["seed"]}),
     (SWITCHES, {"model": ["qk_norm", "bias", "tie_weights"]}),
     (CHOICES, {
-        "download": ["corpus"], "clean": ["rules"], "tokenize": ["kind", "vocabulary"], "split": ["strategy"],
+        "download": ["corpus"], "clean": ["rules"], "tokenize": ["kind", "vocabulary", "unknown"],
+        "split": ["strategy"],
         "model": ["positions", "norm", "activation", "proj_init", "ngrams"], "compute": ["device", "precision"],
         "train_bigram": ["optimizer", "order"], "train_gpt": ["optimizer", "order"], "sample": ["unknown"],
     }),
@@ -83,8 +85,9 @@ KINDS = [
 NAMES = {
     "download.corpus": ["sample", "local", "url"],
     "clean.rules": ["notes", "none"],
-    "tokenize.kind": ["char"],
+    "tokenize.kind": ["char", "byte", "bpe"],
     "tokenize.vocabulary": ["all", "train"],
+    "tokenize.unknown": ["error", "drop", "replace"],
     "split.strategy": ["tail", "contiguous", "by_work", "by_author"],
     "model.positions": ["learned", "rotary", "none"],
     "model.norm": ["layernorm", "rmsnorm"],
@@ -116,6 +119,7 @@ LARGEST = {
 # Values that the schema accepts and a stage may reject: a diverging training, an unknown character, a missing file.
 MAY_BE_REJECTED = {
     "download.path": lambda value: value not in ("book.txt", "./book.txt", "book.txt/"),
+    "tokenize.kind": lambda value: value == "bpe",  # a split of so short a text has fewer ids than a window
     "tokenize.vocabulary": lambda value: value == "train",
     "model.dropout": lambda value: value > 0.99999,
     "compute.device": lambda value: value == "cuda",

@@ -22,7 +22,7 @@ from bukva.encoding.works import tokenize
 from bukva.tokenizers import load_tokenizer
 
 HERE = Path(__file__).parent
-CHAR = Tokenize(kind="char", vocabulary="all")
+CHAR = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=257)
 SPLIT = Split(strategy="contiguous", train=0.5, val=0.25, test=0.25)
 EMPTY = [b"", b" ", b"  \n \r\n\t\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf \n", "\u00a0\u3000\n".encode()]
 
@@ -53,7 +53,7 @@ def run_stages(tmp_path: Path, rules: str, *files: bytes) -> str:
         (tmp_path / "books" / f"{name}.txt").write_bytes(content)
     download_books(tmp_path)
     clean_collection(tmp_path / "raw", tmp_path / "clean", rules)
-    tokenizer, _ = tokenize(tmp_path / "clean", tmp_path / "tokens", CHAR, SPLIT)
+    tokenizer = tokenize(tmp_path / "clean", tmp_path / "tokens", CHAR, SPLIT).tokenizer
     save_split(tmp_path)
     text = "".join(tokenizer.decode(ids) for ids in load_splits(tmp_path / "split").values())
     assert load_tokenizer(tmp_path / "tokens" / "vocab.json").decode(np.load(tmp_path / "tokens" / "ids.npy")) == text

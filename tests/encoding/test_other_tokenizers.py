@@ -1,97 +1,105 @@
-"""The data stages with a tokenizer whose ids are not characters: UTF-8 bytes, written here as a stand-in."""
+"""The data stages with tokenizers whose ids are not characters."""
 
 import json
 
 import numpy as np
 import pytest
 
-from bukva import tokenizers
 from bukva.config.schema import Split, Tokenize
 from bukva.corpus.collection import Document, write_collection
 from bukva.corpus.splits import load_splits, save_splits, sizes, spans_in_ids
 from bukva.corpus.strategies import spans
 from bukva.encoding.works import tokenize
+from bukva.tokenizers import load_tokenizer
+from bukva.tokenizers.bpe import BPETokenizer
+from bukva.tokenizers.byte import ByteTokenizer
 
-WORKS = {"a": "Мир\nи war, 1869.\n", "b": "日本語のテキスト", "c": "plain"}
+WORKS = {"a": "Мир\nи war, 1869.\n", "b": "日本語のテキスト", "c": "plain мир, мир"}
 SPLITS = [
     Split(strategy="tail", train=0.5, val=0.25, test=0.25),
     Split(strategy="contiguous", train=0.5, val=0.3, test=0.2),
     Split(strategy="tail", train=0.6, val=0.4, test=0),
 ]
-
-
-class ByteTokenizer:
-    """One id per UTF-8 byte; a character is counted at its first byte."""
-
-    @classmethod
-    def train(cls, texts):
-        list(texts)
-        return cls()
-
-    @classmethod
-    def from_json(cls, _content):
-        return cls()
-
-    def to_json(self):
-        return {"kind": "byte"}
-
-    def __len__(self):
-        return 256
-
-    dtype = np.dtype(np.uint8)
-    pieces = tuple(map(chr, range(256)))
-
-    def knows(self, _char):
-        return True
-
-    def encode(self, text):
-        return np.frombuffer(text.encode(), np.uint8)
-
-    def decode(self, ids):
-        return np.asarray(ids, np.uint8).tobytes().decode()
-
-    def chars_of(self, ids):
-        return (np.asarray(ids) & 0xC0 != 0x80).astype(np.int64)
+KINDS = {"byte": ByteTokenizer, "bpe": BPETokenizer}
 
 
 @pytest.fixture
-def collection(tmp_path, monkeypatch):
-    monkeypatch.setitem(tokenizers.TOKENIZERS, "byte", f"{__name__}:ByteTokenizer")
-    monkeypatch.setattr(tokenizers, "tokenizer_class", lambda _kind: ByteTokenizer)
-    monkeypatch.setattr("bukva.encoding.works.tokenizer_class", lambda _kind: ByteTokenizer)
+def collection(tmp_path):
     (tmp_path / "clean").mkdir()
     return tmp_path, write_collection(tmp_path / "clean", ((Document("-", "-", n), t) for n, t in WORKS.items()))
 
 
-def kind_of_bytes(vocabulary):
-    return Tokenize.model_construct(kind="byte", vocabulary=vocabulary)
+def params(kind, vocabulary="all"):
+    return Tokenize(kind=kind, vocabulary=vocabulary, unknown="error", vocab_size=263)
+
+
+def split_up(folder, table, split):
+    """split -> its ids, and split -> the texts of its shares."""
+    shares, joined = spans(table, split), "".join(WORKS.values())
+    in_ids = spans_in_ids(folder / "tokens", shares)
+    save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), in_ids)
+    ids = load_splits(folder / "split")
+    assert sizes(in_ids) == {name: len(found) for name, found in ids.items()}
+    return ids, {name: [joined[start:stop] for start, stop in span] for name, span in shares.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("vocabulary", ["all", "train"])
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_splits_in_ids_decode_to_the_splits_in_characters(collection, split, vocabulary, kind):
+    folder, table = collection
+    found = tokenize(folder / "clean", folder / "tokens", params(kind, vocabulary), split)
+    ids, texts = split_up(folder, table, split)
+    assert found.n_ids == sum(map(len, ids.values()))
+    for name, parts in texts.items():
+        assert found.tokenizer.decode(ids[name]) == "".join(parts)
+        assert found.tokenizer.chars_of(ids[name]).sum() == len("".join(parts))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_ids_of_kind_byte_are_the_bytes_of_the_text(collection, split):
+    folder, table = collection
+    tokenize(folder / "clean", folder / "tokens", params("byte"), split)
+    ids, texts = split_up(folder, table, split)
+    assert {name: found.tobytes() for name, found in ids.items()} == {
+        name: "".join(parts).encode() for name, parts in texts.items()
+    }
 
 
 @pytest.mark.parametrize("vocabulary", ["all", "train"])
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_splits_in_ids_decode_to_the_splits_in_characters(collection, split, vocabulary):
+def test_bpe_learns_from_train_only(collection, split, vocabulary):
     folder, table = collection
-    tokenizer, n_ids = tokenize(folder / "clean", folder / "tokens", kind_of_bytes(vocabulary), split)
-    assert n_ids == len("".join(WORKS.values()).encode())
-    shares, joined = spans(table, split), "".join(WORKS.values())
-    in_ids = spans_in_ids(folder / "tokens", shares)
-    save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), in_ids)
-    for name, ids in load_splits(folder / "split").items():
-        text = "".join(joined[start:stop] for start, stop in shares[name])
-        assert tokenizer.decode(ids) == text
-        assert tokenizer.chars_of(ids).sum() == len(text)
-        assert sizes(in_ids)[name] == len(ids) == len(text.encode())
+    found = tokenize(folder / "clean", folder / "tokens", params("bpe", vocabulary), split)
+    _, texts = split_up(folder, table, split)
+    assert found.tokenizer.to_json() == BPETokenizer.train(texts["train"], 263).to_json()
+    assert found.tokenizer.to_json() != BPETokenizer.train(WORKS.values(), 263).to_json()
 
 
-def test_the_vocabulary_file_names_the_kind_and_is_read_by_it(collection):
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_first_character_of_a_split_has_ids_of_its_own(collection, split, kind):
+    folder, table = collection
+    works = WORKS | {"a": "мирмирмирмирмирмир"[: len(WORKS["a"])]}
+    write_collection(folder / "clean", ((Document("-", "-", name), text) for name, text in works.items()))
+    found = tokenize(folder / "clean", folder / "tokens", params(kind), split)
+    for ids in split_up(folder, table, split)[0].values():
+        text = found.tokenizer.decode(ids)
+        n = len(found.tokenizer.encode(text[0]))
+        assert found.tokenizer.decode(ids[:n]) == text[0]
+        assert found.tokenizer.decode(ids[n:]) == text[1:]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_vocabulary_file_names_the_kind_and_is_read_by_it(collection, kind):
     folder, _ = collection
-    tokenize(folder / "clean", folder / "tokens", kind_of_bytes("all"), SPLITS[0])
-    assert json.loads((folder / "tokens" / "vocab.json").read_text()) == {"kind": "byte"}
-    assert isinstance(tokenizers.load_tokenizer(folder / "tokens" / "vocab.json"), ByteTokenizer)
+    tokenize(folder / "clean", folder / "tokens", params(kind), SPLITS[0])
+    assert json.loads((folder / "tokens" / "vocab.json").read_text())["kind"] == kind
+    assert type(load_tokenizer(folder / "tokens" / "vocab.json")) is KINDS[kind]
 
 
 def test_where_every_id_is_a_character_no_lengths_are_written(collection):
     folder, _ = collection
     write_collection(folder / "clean", ((Document("-", "-", name), "x" * len(text)) for name, text in WORKS.items()))
-    tokenize(folder / "clean", folder / "tokens", kind_of_bytes("all"), SPLITS[0])
+    tokenize(folder / "clean", folder / "tokens", params("byte"), SPLITS[0])
     assert {file.name for file in (folder / "tokens").iterdir()} == {"ids.npy", "vocab.json"}

@@ -8,6 +8,7 @@ from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Evaluate, Sample
 from bukva.encoding.prompts import check_prompts, check_sentence, readable_prompt
+from bukva.tokenizers.byte import ByteTokenizer
 from bukva.tokenizers.char import CharTokenizer
 
 TOKENIZER = CharTokenizer(["\n", " ", "а", "б"])
@@ -98,14 +99,22 @@ def test_any_prompt_can_be_encoded_or_is_rejected(prompt, unknown, tokenizer):
 
 @pytest.mark.parametrize("sentence", ["", "абба", "а б\n"])
 def test_a_sentence_over_the_vocabulary_or_none_is_accepted(sentence):
-    check_sentence(TOKENIZER, sentence)
+    check_sentence(TOKENIZER, sentence, 4)
 
 
 def test_a_sentence_with_an_unknown_character_is_rejected():
-    assert rejection(check_sentence, TOKENIZER, "бат") == (
+    assert rejection(check_sentence, TOKENIZER, "бат", 4) == (
         "params.yaml, evaluate.attention_sentence: 'бат': not in the vocabulary of 4 characters: "
         "'т' (U+0442 CYRILLIC SMALL LETTER TE); the first is character 3 of 'бат'; "
         f"use another, or '' for a passage of the text.\n{WAY_BACK}"
+    )
+
+
+def test_a_sentence_of_more_ids_than_a_window_is_rejected():
+    check_sentence(ByteTokenizer(), "abб", 4)
+    assert rejection(check_sentence, ByteTokenizer(), "абв", 5) == (
+        "params.yaml, evaluate.attention_sentence: 'абв' has 6 bytes, more than model.block_size 5; "
+        f"use a shorter one, or '' for a passage of the text.\n{WAY_BACK}"
     )
 
 
@@ -113,20 +122,20 @@ def test_a_sentence_with_an_unknown_character_is_rejected():
 
 
 def test_texts_that_can_be_encoded_are_accepted():
-    check_prompts(TOKENIZER, sample("\n", "абба"), evaluate("а б"))
-    check_prompts(TOKENIZER, sample("аббат", unknown="drop"), evaluate(""))
-    check_prompts(TOKENIZER, sample("xyz", unknown="replace"), evaluate(""))
+    check_prompts(TOKENIZER, sample("\n", "абба"), evaluate("а б"), 7)
+    check_prompts(TOKENIZER, sample("аббат", unknown="drop"), evaluate(""), 7)
+    check_prompts(TOKENIZER, sample("xyz", unknown="replace"), evaluate(""), 7)
 
 
 @pytest.mark.parametrize("prompts", [("\n", "аббат"), ("аббат", "\n")])
 def test_one_prompt_that_cannot_be_encoded_is_rejected(prompts):
-    assert rejection(check_prompts, TOKENIZER, sample(*prompts), evaluate("")).startswith(
+    assert rejection(check_prompts, TOKENIZER, sample(*prompts), evaluate(""), 7).startswith(
         "params.yaml, sample.prompts: 'аббат': not in"
     )
 
 
 @pytest.mark.parametrize("unknown", UNKNOWN)
 def test_a_sentence_that_cannot_be_encoded_is_rejected_for_every_value_of_unknown(unknown):
-    assert rejection(check_prompts, TOKENIZER, sample("\n", unknown=unknown), evaluate("бат")).startswith(
+    assert rejection(check_prompts, TOKENIZER, sample("\n", unknown=unknown), evaluate("бат"), 7).startswith(
         "params.yaml, evaluate.attention_sentence: 'бат': not in"
     )

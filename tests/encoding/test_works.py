@@ -14,12 +14,17 @@ from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Split, Tokenize
 from bukva.corpus.collection import TEXT, Document, read_table, write_collection
-from bukva.corpus.splits import load_splits, save_splits
+from bukva.corpus.splits import load_splits, save_splits, spans_in_ids
 from bukva.corpus.strategies import spans
 from bukva.encoding.works import MAX_SYMBOLS, tokenize
 from bukva.tokenizers import load_tokenizer
 
-ALL, TRAIN = Tokenize(kind="char", vocabulary="all"), Tokenize(kind="char", vocabulary="train")
+
+def chars(vocabulary, unknown="error"):
+    return Tokenize(kind="char", vocabulary=vocabulary, unknown=unknown, vocab_size=257)
+
+
+ALL, TRAIN = chars("all"), chars("train")
 HALVES = Split(strategy="tail", train=0.5, val=0.5, test=0)
 
 
@@ -37,7 +42,8 @@ def joined(target):
 
 def test_the_ids_of_all_works_follow_the_order_of_the_table(tmp_path):
     clean = collection(tmp_path / "clean", "вба", "", "😀\n", "ба")
-    tokenizer, n_ids = tokenize(clean, tmp_path / "tokens", ALL, HALVES)
+    found = tokenize(clean, tmp_path / "tokens", ALL, HALVES)
+    tokenizer, n_ids = found.tokenizer, found.n_ids
     ids = np.load(tmp_path / "tokens" / "ids.npy")
     assert tokenizer.chars == ["\n", "а", "б", "в", "😀"]
     assert ids.tolist() == [3, 2, 1, 4, 0, 2, 1]
@@ -57,7 +63,8 @@ def test_new_characters_renumber_the_works_before_them(tmp_path):
     few, many = "яюэ", "".join(map(chr, range(0x400, 0x501)))
     more = "".join(map(chr, range(0x10000, 0x10000 + 10_000)))  # beyond the basic plane, in 4 bytes each
     works = [few, "", many, "😀\n", more, few]
-    tokenizer, n_ids = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", ALL, HALVES)
+    found = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", ALL, HALVES)
+    tokenizer, n_ids = found.tokenizer, found.n_ids
     ids = np.load(tmp_path / "tokens" / "ids.npy")
     assert tokenizer.chars == sorted(set("".join(works)))
     assert ids.dtype == np.dtype("uint16")
@@ -70,14 +77,15 @@ def test_new_characters_renumber_the_works_before_them(tmp_path):
 def test_a_vocabulary_of_one_character_or_none_is_enough(works, tmp_path):
     clean = collection(tmp_path / "clean", *works)
     for vocabulary in (ALL, TRAIN) if works == ["", "жж", ""] else (ALL,):
-        tokenizer, n_ids = tokenize(clean, tmp_path / "tokens", vocabulary, HALVES)
+        found = tokenize(clean, tmp_path / "tokens", vocabulary, HALVES)
+        tokenizer, n_ids = found.tokenizer, found.n_ids
         assert tokenizer.chars == sorted(set("".join(works)))
         assert np.load(tmp_path / "tokens" / "ids.npy").tolist() == [0] * n_ids == [0] * len("".join(works))
 
 
 def test_the_vocabulary_of_train_has_the_characters_of_train_only(tmp_path):
     clean = collection(tmp_path / "clean", "абаа", "вгвв")
-    tokenizer, _ = tokenize(clean, tmp_path / "tokens", TRAIN, HALVES)
+    tokenizer = tokenize(clean, tmp_path / "tokens", TRAIN, HALVES).tokenizer
     assert tokenizer.chars == ["а", "б", "в", "г"]
     front = Split(strategy="contiguous", train=0.5, val=0.5, test=0)
     with pytest.raises(BukvaError, match=r"c/A/b: not in the vocabulary of 2 characters: .*'в' \(U\+0432 "):
@@ -92,8 +100,41 @@ def test_a_character_that_train_lacks_is_rejected_with_its_work(tmp_path):
     message = str(error.value)
     assert message.startswith("c/A/b: not in the vocabulary of 4 characters: 'ё' (U+0451 ")
     assert "'ѣ' (U+0463 CYRILLIC SMALL LETTER YAT)" in message
-    assert message.endswith(f"; use tokenize.vocabulary all.\n{WAY_BACK}")
+    assert message.endswith(f"; use tokenize.vocabulary all, or tokenize.unknown drop or replace.\n{WAY_BACK}")
     assert joined(tmp_path / "tokens") == "абаавгвёѣ"  # the former outputs are complete
+
+
+# ---- characters that train lacks, dropped or replaced
+
+
+@pytest.mark.parametrize(("unknown", "instead"), [("drop", ""), ("replace", "\ufffd")])
+def test_characters_that_train_lacks_are_dropped_or_replaced_and_counted(unknown, instead, tmp_path):
+    works = ["абаёж", "вгѣвёё\n"]  # the first halves, аб and вгѣ, are train
+    found = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", chars("train", unknown), HALVES)
+    assert found.tokenizer.alphabet == "".join(sorted("абвгѣ" + instead))
+    assert found.n_unknown == len("ёж") + len("ёё\n")
+    assert str(found).endswith(f"; 5 characters that train lacks: {unknown}")
+    assert joined(tmp_path / "tokens") == "абаxxвгѣвxxx".replace("x", instead)
+    table = read_table(tmp_path / "clean")
+    shares = spans_in_ids(tmp_path / "tokens", spans(table, HALVES))
+    ids = np.load(tmp_path / "tokens" / "ids.npy")
+    val = [found.tokenizer.decode(ids[start:stop]) for start, stop in shares["val"]]
+    assert val == ["аxx".replace("x", instead), "вxxx".replace("x", instead)]
+
+
+@pytest.mark.parametrize("unknown", ["drop", "replace"])
+def test_a_text_without_unknown_characters_is_not_changed(unknown, tmp_path):
+    clean = collection(tmp_path / "clean", "абаб", "ёё")
+    found = tokenize(clean, tmp_path / "tokens", chars("train", unknown), HALVES)
+    assert found.n_unknown == 0
+    assert joined(tmp_path / "tokens") == "абабёё"
+
+
+@pytest.mark.parametrize("unknown", ["drop", "replace"])
+def test_with_the_vocabulary_of_all_nothing_is_unknown(unknown, tmp_path):
+    clean = collection(tmp_path / "clean", "абвг")
+    found = tokenize(clean, tmp_path / "tokens", chars("all", unknown), HALVES)
+    assert (found.tokenizer.alphabet, found.n_unknown) == ("абвг", 0)
 
 
 # ---- too many characters
@@ -118,7 +159,7 @@ def test_200_000_different_characters_are_rejected_with_advice(vocabulary, tmp_p
 
 def test_exactly_the_limit_of_characters_is_accepted(tmp_path):
     halves = symbols(0, MAX_SYMBOLS // 2), symbols(MAX_SYMBOLS // 2, MAX_SYMBOLS // 2)
-    tokenizer, _ = tokenize(collection(tmp_path / "clean", *halves), tmp_path / "tokens", ALL, HALVES)
+    tokenizer = tokenize(collection(tmp_path / "clean", *halves), tmp_path / "tokens", ALL, HALVES).tokenizer
     assert len(tokenizer) == MAX_SYMBOLS
     assert joined(tmp_path / "tokens") == "".join(halves)
 
@@ -158,12 +199,12 @@ def test_the_vocabulary_of_train_matches_stage_split_and_covers_all_text_or_is_r
     with tempfile.TemporaryDirectory() as temporary:
         clean, tokens, splits = (Path(temporary) / name for name in ("clean", "tokens", "split"))
         collection(clean, *texts)
-        everything, _ = tokenize(clean, tokens, ALL, chosen)
+        everything = tokenize(clean, tokens, ALL, chosen).tokenizer
         assert joined(tokens) == "".join(texts)
         save_splits(splits, np.load(tokens / "ids.npy"), spans(read_table(clean), chosen))
         seen = sorted(set(everything.decode(load_splits(splits)["train"])))
         if seen == everything.chars:
-            tokenizer, _ = tokenize(clean, tokens, TRAIN, chosen)
+            tokenizer = tokenize(clean, tokens, TRAIN, chosen).tokenizer
             assert tokenizer.chars == seen
         else:
             with pytest.raises(BukvaError, match=f"not in the vocabulary of {len(seen)} characters"):

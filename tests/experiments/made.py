@@ -15,6 +15,7 @@ ABOUT = {
     "text": {"val": "1", "test": "2"},
 }
 PARAMS = {
+    "tokenize": {"kind": "char", "vocab_size": 257},
     "split": {"test": 0.05},
     "model": {"n_head": 4},
     "train_bigram": {"seed": 1337, "optimizer": "adamw"},

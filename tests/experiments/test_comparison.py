@@ -109,6 +109,43 @@ def test_scores_that_measure_something_else_are_refused_with_the_reason(known, a
     assert "; use the same " in str(error.value)
 
 
+BYTES = {
+    "window": {"length": 128, "stride": 64, "context": "own work"},
+    "alphabet": None,
+}
+
+
+def test_tokenizers_are_compared_over_the_same_characters_and_the_output_says_so(known):
+    seeds_of(known, "a", 3)
+    seeds_of(known, "b", 3, {"tokenize.kind": "byte"}, effect=0.2, about=BYTES, parameters=11)
+    (found,) = compare(["a0", "b0"], "gpt", "test")
+    scores = [np.mean([member.result.metrics["gpt"]["test"]["bits_per_char"] for member in side.members])
+              for side in (found.a, found.b)]  # fmt: skip
+    assert found.verdict.difference == pytest.approx(scores[1] - scores[0], rel=1e-6)
+    assert found.changed == {"tokenize.kind": ("char", "byte")}
+    (line,) = [line for line in sentences(found) if line.startswith("The tokenizers differ.")]
+    assert line.endswith("the windows are of 64 characters in A and 128 bytes in B.")
+
+
+def test_tokenizers_on_other_texts_are_refused(known):
+    known("a")
+    known("b", {"tokenize.kind": "byte"}, about=BYTES | {"text": {"val": "1" * 64, "test": "3" * 64}})
+    with pytest.raises(BukvaError, match="the test text is not the same"):
+        compare(["a", "b"], "gpt", "test")
+
+
+def test_two_sizes_of_bpe_are_two_tokenizers_and_of_characters_are_not(known):
+    for name, heads, size in (("a", 2, 512), ("b", 4, 1024)):
+        changes = {"tokenize.kind": "bpe", "tokenize.vocab_size": size, "model.n_head": heads}
+        known(name, changes, effect=size / 1e4, about={"alphabet": None})
+    (found,) = compare(["a", "b"], "gpt", "test")
+    assert any("64 tokens in A and 64 tokens in B" in line for line in sentences(found))
+    known("c")
+    known("d", {"tokenize.vocab_size": 1024}, effect=0.1, about={"alphabet": "abcd"})
+    with pytest.raises(BukvaError, match="the alphabet is not the same"):
+        compare(["c", "d"], "gpt", "test")
+
+
 def test_another_val_text_does_not_matter_to_a_comparison_on_test(known):
     known("a")
     known("b", {"model.n_head": 8}, effect=0.1, about={"text": {"val": "3" * 64, "test": "2" * 64}})

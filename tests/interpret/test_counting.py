@@ -33,7 +33,7 @@ def found():
 
 def test_a_study_covers_everything_and_can_be_written_as_json(found):
     assert json.loads(json.dumps(found)) == found
-    assert list(found) == ["orders", "scores", "val", "passage", "by_position", "by_context", "training"]
+    assert list(found) == ["unit", "orders", "scores", "val", "passage", "by_position", "by_context", "training"]
     assert sum(row["n"] for row in found["by_context"]) == found["val"]["n"] == len(SPLITS["val"]) - 1
 
 

@@ -142,3 +142,12 @@ def test_the_recorded_experts_multiply_to_the_prediction():
 
 def test_positions_count_the_letters_of_words():
     assert positions_in_words("аб, в\nгаб!") == [1, 2, AFTER, BETWEEN, 1, AFTER, 1, 2, 3, AFTER]
+
+
+def test_positions_in_words_are_counted_in_what_a_tokenizer_makes_of_them():
+    bytes_ = ["а", "", "б", "", ",", " ", "—", "", "", "в", ""]
+    assert positions_in_words(bytes_) == [
+        1, 2, 3, 4, AFTER, BETWEEN, BETWEEN, BETWEEN, BETWEEN, 1, 2,
+    ]  # fmt: skip
+    tokens = ["Ми", "р", " и", " во", "йна", ".", "\n", "да"]
+    assert positions_in_words(tokens) == [1, 2, 1, 1, 2, AFTER, BETWEEN, 1]

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from interpret.small import CHARS, TOKENIZER, B, T, gpt, nh, random_ids, uniform_weights
+from interpret.small import TOKENIZER, B, T, gpt, nh, random_ids, uniform_weights
 
 from bukva.interpret.heads import (
-    BACK,
     DIFFUSE,
     Heads,
     breadth,
@@ -15,6 +14,7 @@ from bukva.interpret.heads import (
     relative_entropy,
     role_score,
     role_targets,
+    roles_back,
 )
 from bukva.interpret.hooks import record_attention
 
@@ -54,13 +54,13 @@ def role_by_loop(role, chars, t, s):
         "same character": chars[s] == chars[t] and s < t,
         "word start": bool(starts) and s == starts[-1] and s < t,
         "newline": chars[s] == "\n" and s < t,
-        **{name: s == t - n for name, n in BACK.items()},
+        **{name: s == t - n for name, n in roles_back("character").items()},
     }[role]
 
 
 @pytest.mark.parametrize("words", ["аб ваг\nб!аа", "а\n\n ббббб в", "!!! а аб аб"])
 def test_roles_are_what_their_names_say(words):
-    targets = role_targets(torch.from_numpy(TOKENIZER.encode(words).astype(np.int64))[None], CHARS)
+    targets = role_targets(torch.from_numpy(TOKENIZER.encode(words).astype(np.int64))[None], TOKENIZER)
     for role, target in targets.items():
         expected = [[role_by_loop(role, words, t, s) for s in range(T)] for t in range(T)]
         assert target[0].tolist() == expected, role
@@ -68,14 +68,14 @@ def test_roles_are_what_their_names_say(words):
 
 def test_a_head_that_plays_a_role_scores_one_and_the_plain_average_zero():
     x = torch.from_numpy(TOKENIZER.encode("аб ваг\nб!аа").astype(np.int64))[None]
-    for role, target in role_targets(x, CHARS).items():
+    for role, target in role_targets(x, TOKENIZER).items():
         played = target.float() / target.float().sum(-1, keepdim=True).clamp(min=1)
         torch.testing.assert_close(role_score(played[:, None].expand(1, nh, T, T), target), torch.ones(nh), msg=role)
         torch.testing.assert_close(role_score(uniform_weights(1), target), torch.zeros(nh), msg=role)
 
 
 def test_a_role_that_no_character_of_the_text_can_play_scores_zero():
-    no_newline = role_targets(torch.full((B, T), 3), CHARS)["newline"]
+    no_newline = role_targets(torch.full((B, T), 3), TOKENIZER)["newline"]
     assert role_score(uniform_weights(), no_newline).tolist() == [0, 0]
 
 
@@ -88,13 +88,13 @@ def test_the_role_is_the_best_fit_and_diffuse_is_scored_by_breadth():
 
 def test_statistics_cover_all_windows_and_do_not_depend_on_the_batches(monkeypatch):
     model, x = gpt(), random_ids(7, T)
-    whole = describe_heads(model, x, CHARS)
+    whole = describe_heads(model, x, TOKENIZER)
     assert whole.entropy.shape == (2, nh)
     q_k = torch.stack([layer.q @ layer.k.mT for layer in record_attention(model, x)])  # (n_layer, B, nh, T, T)
     pairs = [q_k[1, b, 0, t, s].item() for b in range(7) for t in range(T) for s in range(t + 1)]
     assert whole.raw_variance[1, 0] == pytest.approx(np.var(pairs, ddof=1), rel=1e-5)
     assert whole.variance[1, 0] == pytest.approx(np.var(pairs, ddof=1) / 5, rel=1e-5)
     monkeypatch.setattr("bukva.interpret.heads.BATCH_WEIGHTS", 3 * nh * T * T)
-    in_batches = describe_heads(model, x, CHARS)
+    in_batches = describe_heads(model, x, TOKENIZER)
     np.testing.assert_allclose(in_batches.entropy, whole.entropy, rtol=1e-6)
     np.testing.assert_allclose(in_batches.distance, whole.distance, rtol=1e-6)

@@ -24,7 +24,7 @@ def found() -> Study:
 def test_a_study_covers_everything_and_can_be_written_as_json(found):
     assert json.loads(json.dumps(found.numbers)) == found.numbers
     assert list(found.numbers) == [
-        "sentence", "windows", "heads", "scale", "worth", "context", "leak", "forecast",
+        "unit", "sentence", "parts", "windows", "heads", "scale", "worth", "context", "leak", "forecast",
     ]  # fmt: skip
     assert found.numbers["windows"] == {"n": 5, "length": T}
     assert found.weights["trained"].shape == (2, nh, T, T)

@@ -47,7 +47,7 @@ DATA_DEPS = {
 }
 
 OPTIMIZERS = {"adamw": ["bukva.training.optimizers.adamw"], "muon": ["bukva.training.optimizers.muon"]}
-TOKENIZER_MODULES = ["bukva.tokenizers.char"]
+TOKENIZER_MODULES = ["bukva.tokenizers.char", "bukva.tokenizers.byte", "bukva.tokenizers.bpe"]
 MODEL_MODULES = ["bukva.models.bigram", "bukva.models.gpt"]
 # Modules that a stage imports by a name from a registry, which its source does not show.
 CHOSEN = {
@@ -124,7 +124,7 @@ def test_deps_are_exactly_the_code_that_the_script_reaches(stage):
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_stage_that_computes_depends_on_the_pins_of_the_numeric_packages(stage):
-    computes = any("torch" in imported(name) for name in [script(stage), *code_of(stage)])
+    computes = any({"torch", "tokenizers"} & imported(name) for name in [script(stage), *code_of(stage)])
     assert ("numerics.lock" in names(pipeline()["stages"][stage]["deps"])) == computes
 
 
@@ -239,7 +239,7 @@ def test_uncached_outputs_keep_the_run_cache():
 
 def test_the_numeric_pins_are_those_of_the_lock_file():
     pins = dict(line.split("==") for line in (ROOT / "numerics.lock").read_text().splitlines() if "==" in line)
-    assert set(pins) == {"llvmlite", "numba", "numpy", "safetensors", "torch"}
+    assert set(pins) == {"llvmlite", "numba", "numpy", "safetensors", "tokenizers", "torch"}
     assert "+" not in (ROOT / "numerics.lock").read_text()
     lock = (ROOT / "requirements.lock").read_text()
     assert "-r numerics.lock" in lock

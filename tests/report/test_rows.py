@@ -14,6 +14,7 @@ METRICS = {
         "test": {"uniform": 6.0, "unigram": 4.5, "ngram_5": 2.6},
     },
     "mixture": {"of": ["gpt", "ngram_5"], "val": BITS, "test": BITS},
+    "window": {"length": 64, "stride": 32, "unit": "character"},
 }
 WITH_MEMORY = METRICS | {"network": SCORED, "mixture": METRICS["mixture"] | {"of": ["network", "ngram_5"]}}
 
@@ -47,3 +48,8 @@ def test_a_row_has_the_bits_of_each_split_that_was_scored():
     assert found["network"] == {"train": 2.5, "val": 2.5, "test": 2.5}
     assert found["uniform"] == {"val": 6.0, "test": 6.0}
     assert found["mixture"] == {"val": 2.5, "test": 2.5}
+
+
+def test_what_is_equally_likely_is_what_an_id_stands_for():
+    of_bytes = METRICS | {"window": {"length": 64, "stride": 32, "unit": "byte"}}
+    assert rows(of_bytes)[0] == ("uniform", "counted", "every byte equally likely")

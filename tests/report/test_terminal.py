@@ -20,7 +20,7 @@ METRICS = {
         "test": {"uniform": 6.0, "unigram": 4.5, "bigram_exact": 3.375, "ngram_6": 2.25, "ppmd": 2.375},
     },
     "mixture": {"of": ["gpt", "ngram_6"], "val": {"bits_per_char": 2.25}, "test": {"bits_per_char": 2.0}},
-    "window": {"length": 64, "stride": 32},
+    "window": {"length": 64, "stride": 32, "unit": "character"},
     "context": {"test": {"short_context": 8, "gain_bits_per_char": 0.031}},
 }
 

@@ -13,7 +13,7 @@ SCORES = {
     "gpt": {split: {"bits_per_char": 2.7} for split in ("train", "val", "test")},
     "baselines": {split: {"uniform": 6.2, "unigram": 4.8, "bigram_exact": 3.8} for split in ("train", "val", "test")},
     "mixture": {"of": ["gpt", "ngram_6"], **{split: {"bits_per_char": 2.6} for split in ("val", "test")}},
-    "window": {"length": 64, "stride": 32},
+    "window": {"length": 64, "stride": 32, "unit": "character"},
     "context": {"test": {"short_context": 8, "gain_bits_per_char": 0.123}},
 }
 
@@ -86,7 +86,9 @@ def test_check_prints_nothing_for_valid_parameters_and_a_sentence_for_invalid_on
     (tmp_path / "params.yaml").write_text(text.replace("kind: char", "kind: word"), encoding="utf-8")
     done = run("-m", "bukva", "check", cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith("params.yaml, tokenize.kind: 'word' is unknown; use 'char'.\nTo go back: ")
+    sentence, _, way_back = done.stderr.partition("\n")
+    assert sentence == "params.yaml, tokenize.kind: 'word' is unknown; use 'char', 'byte' or 'bpe'."
+    assert way_back.startswith("To go back: ")
 
 
 def test_scores_are_a_table_a_verdict_and_the_next_command(tmp_path):

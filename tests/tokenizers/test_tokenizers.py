@@ -17,7 +17,7 @@ pytestmark = pytest.mark.parametrize("kind", TOKENIZERS)
 
 
 def trained(kind, texts):
-    return tokenizer_class(kind).train(texts)
+    return tokenizer_class(kind).train(texts, 263)
 
 
 @given(texts)
@@ -49,6 +49,25 @@ def test_the_characters_of_the_ids_sum_to_those_of_the_text(kind, texts):
         assert chars.sum() == len(text)
 
 
+@given(texts)
+def test_the_bytes_of_the_ids_sum_to_those_of_the_text(kind, texts):
+    tokenizer = trained(kind, texts)
+    for text in ["", *texts]:
+        n_bytes = tokenizer.bytes_of(tokenizer.encode(text))
+        assert n_bytes.shape == tokenizer.encode(text).shape
+        assert n_bytes.sum() == len(text.encode())
+
+
+@given(texts)
+def test_the_parts_of_the_ids_are_the_text_as_its_characters_begin(kind, texts):
+    tokenizer = trained(kind, texts)
+    for text in ["", *texts]:
+        ids = tokenizer.encode(text)
+        parts = tokenizer.parts(ids)
+        assert "".join(parts) == text
+        assert list(map(len, parts)) == tokenizer.chars_of(ids).tolist()
+
+
 @given(texts, st.randoms(use_true_random=False))
 def test_the_order_of_the_texts_does_not_matter(kind, texts, random):
     before = trained(kind, texts).to_json()
@@ -78,6 +97,7 @@ def test_a_saved_tokenizer_is_loaded_with_its_kind(kind, tmp_path):
 def test_knows_agrees_with_encode(kind, texts, char):
     tokenizer = trained(kind, texts)
     assert all(tokenizer.knows(known) for known in "".join(texts))
+    assert tokenizer.knows(char) == (tokenizer.alphabet is None or char in tokenizer.alphabet)
     if tokenizer.knows(char):
         assert tokenizer.decode(tokenizer.encode(char)) == char
     else:
@@ -85,7 +105,7 @@ def test_knows_agrees_with_encode(kind, texts, char):
             tokenizer.encode(char)
 
 
-@pytest.mark.parametrize("content", [{}, {"chars": 1}, {"kind": None}])
+@pytest.mark.parametrize("content", [{}, {"chars": 1}, {"kind": None}, {"kind": "byte", "a": 1}, {"merges": "ab"}])
 def test_other_json_is_rejected(kind, content):
     with pytest.raises((ValueError, KeyError, TypeError)):
         tokenizer_class(kind).from_json(content)

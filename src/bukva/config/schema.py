@@ -74,6 +74,8 @@ class Tokenize(Section):
 
     kind: Annotated[str, one_of("tokenizers/__init__.py", "TOKENIZERS")]
     vocabulary: Literal["all", "train"]
+    unknown: Unknown
+    vocab_size: Annotated[int, Field(ge=257, le=20_000)]  # the 256 bytes and a merge; bukva.encoding.works.MAX_SYMBOLS
 
 
 class Split(Section):
@@ -237,7 +239,8 @@ class Params(Section):
                 self.evaluate.short_context,
                 f"is more than model.block_size; use {self.model.block_size} or less",
             )
-        if len(self.evaluate.attention_sentence) > self.model.block_size:
+        # a piece of bpe may have several characters: stage tokenize counts its ids
+        if self.tokenize.kind != "bpe" and len(self.evaluate.attention_sentence) > self.model.block_size:
             raise mistake(
                 "evaluate.attention_sentence",
                 self.evaluate.attention_sentence,

@@ -6,7 +6,7 @@ from bukva.config.schema import Evaluate, Sample, Unknown
 from bukva.tokenizers.base import Tokenizer
 
 
-def check_prompts(tokenizer: Tokenizer, sample: Sample, evaluate: Evaluate) -> None:
+def check_prompts(tokenizer: Tokenizer, sample: Sample, evaluate: Evaluate, block_size: int) -> None:
     """Raise for a text that the models cannot read; stage tokenize calls this, before anything is trained.
 
     Raises:
@@ -14,7 +14,7 @@ def check_prompts(tokenizer: Tokenizer, sample: Sample, evaluate: Evaluate) -> N
     """
     for prompt in sample.prompts:
         readable_prompt(tokenizer, prompt, sample.unknown)
-    check_sentence(tokenizer, evaluate.attention_sentence)
+    check_sentence(tokenizer, evaluate.attention_sentence, block_size)
 
 
 def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
@@ -33,13 +33,20 @@ def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
     return prompt
 
 
-def check_sentence(tokenizer: Tokenizer, sentence: str) -> None:
-    """Raise for a sentence with a character outside the vocabulary.
+def check_sentence(tokenizer: Tokenizer, sentence: str, block_size: int) -> None:
+    """Raise for a sentence with a character outside the vocabulary, or of more ids than the GPT sees at once.
 
     Raises:
-        BukvaError: names the sentence and the character.
+        BukvaError: names the sentence, and the character or the number of ids.
     """
-    _check_known(tokenizer, sentence, "evaluate.attention_sentence", "use another, or '' for a passage of the text")
+    key, advice = "evaluate.attention_sentence", "or '' for a passage of the text"
+    _check_known(tokenizer, sentence, key, f"use another, {advice}")
+    n_ids = len(tokenizer.encode(sentence))
+    if n_ids > block_size:
+        raise BukvaError(
+            f"params.yaml, {key}: {sentence!r} has {n_ids} {tokenizer.unit}s, more than model.block_size "
+            f"{block_size}; use a shorter one, {advice}.\n{WAY_BACK}"
+        )
 
 
 def _check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:

@@ -1,8 +1,10 @@
 """From a collection of works to one array of ids."""
 
+import itertools
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -11,7 +13,7 @@ import numpy as np
 from bukva.base.errors import BukvaError
 from bukva.base.files import atomic_folder
 from bukva.base.ids import Ids, write_ids
-from bukva.base.text import PIECE_CHARS, code_points, from_code_points, pieces
+from bukva.base.text import PIECE_CHARS, alphabet, code_points, from_code_points, pieces
 from bukva.config import schema
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.collection import Document, read_table, read_texts
@@ -26,59 +28,104 @@ if TYPE_CHECKING:
 
 # Chinese needs about 10,000. The bigram has a number for every pair: 1.6 GB here, 160 GB for ten times as many.
 MAX_SYMBOLS = 20_000
+REPLACEMENT = "\ufffd"  # Unicode's character for what could not be read
 
 
-def tokenize(clean: Path, target: Path, tokenize: schema.Tokenize, split: schema.Split) -> tuple[Tokenizer, int]:
+@dataclass(frozen=True)
+class Encoded:
+    """What stage tokenize made: the tokenizer, the number of ids, and of characters that train lacks.
+
+    unknown: what became of those.
+    """
+
+    tokenizer: Tokenizer
+    n_ids: int
+    n_unknown: int
+    unknown: schema.Unknown
+
+    def __str__(self) -> str:
+        lost = f"; {self.n_unknown:,} characters that train lacks: {self.unknown}" if self.n_unknown else ""
+        return f"{self.n_ids:,} ids, vocabulary of {len(self.tokenizer)}{lost}"
+
+
+def tokenize(clean: Path, target: Path, tokenize: schema.Tokenize, split: schema.Split) -> Encoded:
     """Write the vocabulary and the ids of all works, in the order of the table and without gaps.
 
-    Returns:
-        The tokenizer and the number of ids.
-
     Raises:
-        BukvaError: the vocabulary is that of train, and another split contains a character that train lacks; or the
-            vocabulary is too large.
+        BukvaError: the vocabulary is that of train, another split contains a character that train lacks, and
+            tokenize.unknown does not allow it; or the vocabulary is too large.
     """
     table = read_table(clean)
     with atomic_folder(target) as folder, tempfile.TemporaryFile(dir=folder) as scratch:
         tokenizer: Tokenizer
         if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
             tokenizer, pieces = _encoded_by_all(clean, table, scratch)
-            n_ids = int(table["chars"].sum())
+            n_ids, n_unknown = int(table["chars"].sum()), 0
         else:
             shares = spans(table, split)
-            chosen = {"train": shares["train"]} if tokenize.vocabulary == "train" else {"all": _whole(table)}
-            learned = (text for *_, text in _shares(clean, table, chosen))
-            tokenizer = tokenizer_class(tokenize.kind).train(learned)
+            train = (text for *_, text in _shares(clean, table, {"train": shares["train"]}))
+            tokenizer = _learned(train, tokenize)
             _check_symbols(len(tokenizer))
-            lengths = _encode_shares(clean, table, shares, tokenizer, scratch)
+            lengths, n_unknown = _encode_shares(clean, table, shares, tokenizer, tokenize.unknown, scratch)
             save_lengths(folder, shares, lengths)
             n_ids, pieces = int(lengths.sum()), _read_pieces(scratch, tokenizer.dtype)
         write_ids(folder / "ids.npy", tokenizer.dtype, n_ids, pieces)
         save_tokenizer(folder / "vocab.json", tokenizer)
-    return tokenizer, n_ids
+    return Encoded(tokenizer, n_ids, n_unknown, tokenize.unknown)
+
+
+def _learned(train: Iterable[str], tokenize: schema.Tokenize) -> Tokenizer:
+    """The tokenizer that is learned from the texts of train; with U+FFFD, where that replaces what train lacks."""
+    replaces = (tokenize.kind, tokenize.unknown) == ("char", "replace")
+    texts = itertools.chain(train, [REPLACEMENT] if replaces else [])
+    return tokenizer_class(tokenize.kind).train(texts, tokenize.vocab_size)
 
 
 def _encode_shares(
-    clean: Path, table: "pd.DataFrame", shares: dict[str, Spans], tokenizer: Tokenizer, scratch: IO[bytes]
-) -> Lengths:
+    clean: Path,
+    table: "pd.DataFrame",
+    shares: dict[str, Spans],
+    tokenizer: Tokenizer,
+    unknown: schema.Unknown,
+    scratch: IO[bytes],
+) -> tuple[Lengths, int]:
     """Write the ids of every share of every work, each encoded by itself so that no id crosses a split.
 
+    The first character of a split is not scored (bukva.scoring.passages), so it has ids of its own.
+
     Returns:
-        (n_works, n_splits) the numbers of ids.
+        (n_works, n_splits) the numbers of ids, and how many characters were dropped or replaced.
     """
     lengths = np.zeros((len(table), len(shares)), np.int64)
+    begun, n_unknown = set[int](), 0
     for number, column, document, text in _shares(clean, table, shares):
-        ids = _encoded(tokenizer, text, document)
-        scratch.write(ids.data)  # tofile raises without the reason when a disk is full
-        lengths[number, column] += len(ids)
-    return lengths
+        share, n = _readable(tokenizer, text, unknown)
+        alone = int(column not in begun)
+        for part in (share[:alone], share[alone:]):
+            ids = _encoded(tokenizer, part, document)
+            scratch.write(ids.data)  # tofile raises without the reason when a disk is full
+            lengths[number, column] += len(ids)
+        if share:
+            begun.add(column)
+        n_unknown += n
+    return lengths, n_unknown
 
 
 def _encoded(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
     try:
         return tokenizer.encode(text)
     except BukvaError as error:
-        raise BukvaError(f"{document.name}: {error}; use tokenize.vocabulary all.\n{WAY_BACK}") from None
+        advice = "use tokenize.vocabulary all, or tokenize.unknown drop or replace"
+        raise BukvaError(f"{document.name}: {error}; {advice}.\n{WAY_BACK}") from None
+
+
+def _readable(tokenizer: Tokenizer, text: str, unknown: schema.Unknown) -> tuple[str, int]:
+    """The text with the characters outside the alphabet dropped or replaced, and how many they are."""
+    if unknown == "error" or tokenizer.alphabet is None:
+        return text, 0
+    lacking = set(alphabet([text])) - set(tokenizer.alphabet)
+    instead = REPLACEMENT if unknown == "replace" else None
+    return text.translate(dict.fromkeys(map(ord, lacking), instead)), sum(map(text.count, lacking))
 
 
 def _read_pieces(scratch: IO[bytes], dtype: np.dtype[np.unsignedinteger]) -> Iterator[Ids]:
@@ -126,12 +173,6 @@ def _check_symbols(n_symbols: int) -> None:
             f"The text has at least {n_symbols:,} different characters, but a model takes {MAX_SYMBOLS:,} at most; use "
             f"a text in fewer scripts, or check its encoding.\n{WAY_BACK}"
         )
-
-
-def _whole(table: "pd.DataFrame") -> Spans:
-    """Every work from its start to its stop, counted in the joined corpus."""
-    stops = table["chars"].to_numpy(np.int64).cumsum()
-    return np.stack([stops - table["chars"], stops], axis=1)
 
 
 def _shares(clean: Path, table: "pd.DataFrame", shares: dict[str, Spans]) -> Iterator[tuple[int, int, Document, str]]:

@@ -12,7 +12,7 @@ from bukva.models.base import LanguageModel
 from bukva.scoring.characters import CharNats, nats_of_chars
 from bukva.scoring.passages import Passage, passages
 from bukva.scoring.window_rule import Score, nats_of_passages, stride_of
-from bukva.tokenizers.base import Tokenizer, count_chars
+from bukva.tokenizers.base import Tokenizer, count_bytes, count_chars, first_char
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,12 @@ class HeldOut:
 
     def passages(self, split: str, n_context: int, share: float = 1) -> list[Passage]:
         """The works of a split, each after n_context ids of its own text (bukva.scoring.passages)."""
-        return list(passages(self.splits, self.lengths, split, n_context, share))
+        n_first = first_char(self.tokenizer, self.splits[split])
+        return list(passages(self.splits, self.lengths, split, n_context, share, n_first))
+
+    def n_bytes(self, split: str) -> int:
+        """How many bytes of UTF-8 the scored characters are."""
+        return sum(count_bytes(self.tokenizer, text.scored) for text in self.passages(split, 1))
 
     def nats(self, scorer: Scorer, n_context: int) -> dict[str, Nats]:
         """split -> (n,) nats of the scored ids, under anything that scores ids."""
@@ -76,7 +81,7 @@ class HeldOut:
 
         `whole` is (N,), the nats of the split by whole windows.
         """
-        share = min(1.0, params.context_chars / len(self.splits[split]))
+        share = min(1.0, params.context_chars / count_chars(self.tokenizer, self.splits[split]))
         texts = self.passages(split, params.short_context, share)
         # stride 1 gives every id exactly short_context ids of context
         short = mean(self._of_chars(nats_of_passages(model, texts, params.short_context, 1), texts))

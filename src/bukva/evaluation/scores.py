@@ -18,7 +18,8 @@ from bukva.ngrams.kneser_ney import KneserNey
 from bukva.pipeline.stages import TrainedModel
 from bukva.scoring.characters import CONTEXT, CharNats, text_digest
 from bukva.scoring.window_rule import Score, evenly_spaced, nats_of
-from bukva.tokenizers.base import Tokenizer, count_chars
+from bukva.tokenizers.base import Tokenizer, count_bytes, count_chars
+from bukva.tokenizers.char import CharTokenizer
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) 
     metrics = {
         **{name: _model_scores(model, nats[name], text) for name, model in models.items()},
         "baselines": _baseline_scores({name: nats[name] for name in counted}, text),
-        "mixture": {"of": [alone, best], **{split: _fields(mean(scored)) for split, scored in nats["mixture"].items()}},
-        "window": {"length": text.block_size, "stride": text.stride},
+        "mixture": {"of": [alone, best], **_held_out_scores(nats["mixture"], text)},
+        "window": {"length": text.block_size, "stride": text.stride, "unit": text.tokenizer.unit},
         "context": {split: text.value_of_context(gpt, nats["gpt"][split], split, params) for split in text.names},
     }
     return Scores(metrics, nats)
@@ -61,7 +62,7 @@ def describe(text: HeldOut, models: dict[str, LanguageModel], trained: dict[str,
     """The content of about.json (bukva.scoring.characters)."""
     return {
         "window": {"length": text.block_size, "stride": text.stride, "context": CONTEXT},
-        "alphabet": "".join(sorted(set("".join(text.tokenizer.pieces)))),
+        "alphabet": text.tokenizer.alphabet,
         "text": {split: text_digest(text.splits[split], text.tokenizer) for split in text.names},
         "models": {
             name: {
@@ -109,13 +110,19 @@ def _model_scores(model: LanguageModel, held_out: dict[str, CharNats], text: Hel
     train = text.splits["train"]
     runs = [train] if kind_of(model.config.name).is_cheap else evenly_spaced(train, len(text.splits["val"]))
     on_train = score(model, runs, text.tokenizer, text.block_size, text.stride)
-    return {"train": _fields(on_train), **{split: _fields(mean(nats)) for split, nats in held_out.items()}}
+    n_bytes = sum(count_bytes(text.tokenizer, run[1:]) for run in runs)
+    return {"train": _fields(on_train, n_bytes), **_held_out_scores(held_out, text)}
+
+
+def _held_out_scores(held_out: dict[str, CharNats], text: HeldOut) -> dict[str, dict[str, float]]:
+    return {split: _fields(mean(nats), text.n_bytes(split)) for split, nats in held_out.items()}
 
 
 def _baseline_scores(counted: dict[str, dict[str, CharNats]], text: HeldOut) -> dict[str, dict[str, float]]:
     """split -> baseline -> bits per character."""
     train, V = text.splits["train"], len(text.tokenizer)
-    compressed = compressors.scores(train, {split: text.splits[split] for split in text.names}, V)
+    chars, n_symbols = _as_characters(text.splits, text.tokenizer)
+    compressed = compressors.scores(chars["train"], {split: chars[split] for split in text.names}, n_symbols)
     result = {
         "train": {
             name: value * ids_per_char(train[1:], text.tokenizer)
@@ -127,10 +134,24 @@ def _baseline_scores(counted: dict[str, dict[str, CharNats]], text: HeldOut) -> 
         result[split] = {
             "uniform": bits(np.log(V)) * per_char,
             **{name: mean(nats[split]).bits_per_char for name, nats in counted.items()},
-            **{name: value * per_char for name, value in compressed[split].items()},
+            **compressed[split],
         }
     return result
 
 
-def _fields(score: Score) -> dict[str, float]:
-    return {"nats_per_char": score.nats_per_char, "bits_per_char": score.bits_per_char, "chars": score.chars}
+def _as_characters(splits: dict[str, Ids], tokenizer: Tokenizer) -> tuple[dict[str, Ids], int]:
+    """The splits with an id for each character, whatever the tokenizer, and how many different ones they have."""
+    if tokenizer.alphabet is not None:
+        return splits, len(tokenizer)
+    texts = {split: tokenizer.decode(ids) for split, ids in splits.items()}
+    characters = CharTokenizer.train(texts.values())
+    return {split: characters.encode(text) for split, text in texts.items()}, len(characters)
+
+
+def _fields(score: Score, n_bytes: int) -> dict[str, float]:
+    return {
+        "nats_per_char": score.nats_per_char,
+        "bits_per_char": score.bits_per_char,
+        "bits_per_byte": score.bits_per_char * score.chars / n_bytes,
+        "chars": score.chars,
+    }

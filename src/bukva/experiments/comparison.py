@@ -22,6 +22,7 @@ from bukva.statistics.noise import Floor
 from bukva.statistics.settings import SettingsVerdict, Side, compare_settings
 from bukva.statistics.sweep import correct
 from bukva.statistics.units import Units
+from bukva.tokenizers import tokenizer_class
 
 # what of about.json must be equal, and how an error names it
 NAMED = {"window": "window rule", "alphabet": "alphabet", "text": "text"}
@@ -177,8 +178,12 @@ def check_has(result: Result, model: str, split: str) -> None:
 
 
 def check_comparable(a: Result, b: Result, split: str) -> None:
-    """Raise where two scores do not measure the same; the sentence says what differs."""
-    for part in COMPARABLE:
+    """Raise where two scores do not measure the same; the sentence says what differs.
+
+    Both are over the same characters of the same text. Where the tokenizers differ, windows and alphabets cannot be the
+    same: a window is counted in ids, and byte and bpe have no alphabet. Then a remark says so (`_remarks`).
+    """
+    for part in COMPARABLE if _tokenizer(a) == _tokenizer(b) else ("text",):
         ours, theirs = a.about[part], b.about[part]
         if part == "text":
             ours, theirs = ours[split][:12], theirs[split][:12]
@@ -187,6 +192,12 @@ def check_comparable(a: Result, b: Result, split: str) -> None:
                 f"{b.revision.name} and {a.revision.name} cannot be compared: the {_named(part, split)} is not the "
                 f"same ({_shown(part, theirs)} against {_shown(part, ours)}); {_remedy(part)}."
             )
+
+
+def _tokenizer(result: Result) -> tuple[str, int | None]:
+    """Its kind, and the size that was asked for where it can be chosen."""
+    params = result.params["tokenize"]
+    return params["kind"], params["vocab_size"] if params["kind"] == "bpe" else None
 
 
 def _named(part: str, split: str) -> str:
@@ -238,6 +249,22 @@ def _authors(a: Setting, b: Setting, split: str) -> Authors | None:
 
 
 def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, numerics: set[str]) -> list[str]:
+    return [*_about_tokenizers(a.result, b.result), *_about_seeds(a, b, verdict, numerics)]
+
+
+def _about_tokenizers(a: Result, b: Result) -> list[str]:
+    if _tokenizer(a) == _tokenizer(b):
+        return []
+    windows = [
+        f"{result.about['window']['length']} {tokenizer_class(_tokenizer(result)[0]).unit}s" for result in (a, b)
+    ]
+    return [
+        "The tokenizers differ. Both scores are over the same characters, of which those of one id have equal parts of "
+        f"its bits; the windows are of {windows[0]} in A and {windows[1]} in B."
+    ]
+
+
+def _about_seeds(a: Setting, b: Setting, verdict: SettingsVerdict, numerics: set[str]) -> list[str]:
     if verdict.method == "paired" and min(len(a.seeds), len(b.seeds)) < max(len(a.seeds), len(b.seeds)):
         seeds = ", ".join(map(str, verdict.seeds_a))
         return [f"Seeds are paired, so both lines are about those that both sides have: {seeds}."]

@@ -16,7 +16,7 @@ from bukva.models.gpt import GPT
 from bukva.models.registry import build
 from bukva.scoring.passages import Passage, passages
 from bukva.scoring.window_rule import stride_of
-from bukva.tokenizers.base import Tokenizer
+from bukva.tokenizers.base import Tokenizer, first_char
 from bukva.training.callback import Callback
 from bukva.training.device import Machine
 from bukva.training.parallel import Group
@@ -52,6 +52,7 @@ class Counting:
         texts = self.texts()
         experts = experts_on(self.gpt, texts)
         return {
+            "unit": self.tokenizer.unit,
             "orders": self.orders,
             "scores": self.scores(texts, experts),
             "val": experts.summary(),
@@ -65,7 +66,8 @@ class Counting:
         """The works of val, or a share of each."""
         T = self.gpt.block_size
         seen = {split: self.splits[split] for split in ("train", "val")}
-        return list(passages(seen, self.lengths, "val", T - stride_of(T) + 1, share))
+        n_first = first_char(self.tokenizer, seen["val"])
+        return list(passages(seen, self.lengths, "val", T - stride_of(T) + 1, share, n_first))
 
     def scores(self, texts: list[Passage], experts: Experts) -> dict[str, float]:
         """Bits of a character: the bigram that is counted, the n-grams, the network, and both together."""
@@ -82,11 +84,11 @@ class Counting:
         return {"uniform": bits(experts.uniform), **found, "chars": chars}
 
     def passage(self, texts: list[Passage], experts: Experts) -> dict[str, Any]:
-        """The beginning of the longest work of val, from its first new line, character by character."""
+        """The beginning of the longest work of val, from its first new line, id by id."""
         longest = max(range(len(texts)), key=lambda i: len(texts[i].scored))
         offset = sum(len(text.scored) for text in texts[:longest])
-        ids, pieces = texts[longest].scored, self.tokenizer.pieces
-        lines = [i + 1 for i, char in enumerate(ids[: len(ids) // 2]) if pieces[int(char)] == "\n"]
+        ids = texts[longest].scored
+        lines = [i + 1 for i, part in enumerate(self.tokenizer.parts(ids[: len(ids) // 2])) if part.endswith("\n")]
         first = lines[0] if lines else 0
         span = slice(offset + first, offset + min(first + PASSAGE, len(ids)))
         return {"work": texts[longest].work, "chars": self.describe(ids[first : first + PASSAGE], experts.at(span))}
@@ -94,9 +96,10 @@ class Counting:
     def describe(self, ids: Ids, experts: Experts) -> list[dict[str, Any]]:
         """For each of (n,) ids: the bits of each predictor, the share of counting, the order and the context."""
         counting, learning = experts.gains()
+        parts = self.tokenizer.parts(ids)
         return [
             {
-                "char": self.tokenizer.pieces[int(ids[i])],
+                "char": parts[i],
                 "counted": bits(experts.counted[i]),
                 "learned": bits(experts.learned[i]),
                 "together": bits(experts.together[i]),
@@ -111,9 +114,8 @@ class Counting:
 
     def by_position(self, texts: list[Passage], experts: Experts) -> list[dict[str, Any]]:
         """The summary of the first letters of words, the second and so on, and of what comes right after words."""
-        pieces = self.tokenizer.pieces
         positions = np.concatenate(
-            [positions_in_words("".join(pieces[int(i)][:1] for i in text.ids))[text.n_context :] for text in texts]
+            [positions_in_words(self.tokenizer.parts(text.ids))[text.n_context :] for text in texts]
         )
         positions = np.minimum(positions, LONGEST_WORD)
         found = [(str(n), positions == n) for n in range(1, LONGEST_WORD)]

@@ -18,7 +18,7 @@ Where the powers decide (which order contributed most to a character), it is the
 Letters as in bukva.models.ngram_memory; N scored ids.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -120,12 +120,18 @@ def experts_on(gpt: GPT, texts: Sequence[Passage]) -> Experts:
     return Experts(counted, learned, together, contributions, context.astype(np.int64), uniform)
 
 
-def positions_in_words(text: str) -> list[int]:
-    """For each character: 1 for the first letter of a word and so on, AFTER right after a word, otherwise BETWEEN."""
-    positions, letters = [], 0
-    for char in text:
-        before, letters = letters, letters + 1 if char.isalpha() else 0
-        positions.append(letters or (AFTER if before else BETWEEN))
+def positions_in_words(parts: Iterable[str]) -> list[int]:
+    """For each part of a text: 1 where a word begins, 2 for the next part of it and so on; AFTER right after a word.
+
+    BETWEEN otherwise. Parts are characters, or what a tokenizer makes of them (Tokenizer.parts): one that begins with a
+    space begins a word, and an empty one, a later byte of a character, belongs to the part before it.
+    """
+    positions, within = [], 0
+    for part in parts:
+        before = within
+        is_within = any(map(str.isalpha, part)) or (before > 0 and not part)
+        within = is_within * (1 if part[:1].isspace() else before + 1)
+        positions.append(within or (AFTER if before else BETWEEN))
     return positions
 
 

@@ -21,8 +21,8 @@ def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     """Continue a prompt as far as the block allows, and record the distribution before each character.
 
     Returns:
-        prompt, temperatures, and for each character written: char, top (the five likeliest and their probability), and
-        entropy in bits at each temperature.
+        unit, prompt, temperatures, and for each id written: char (its piece), top (the five likeliest and their
+        probability), and entropy in bits at each temperature.
     """
     n_ids = min(N_IDS, gpt.block_size - 1)
     read = tokenizer.encode(prompt)[: gpt.block_size - n_ids]
@@ -35,6 +35,7 @@ def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     entropies = torch.stack([_entropy(logits / temperature) for temperature in TEMPERATURES], dim=1)
     pieces = tokenizer.pieces
     return {
+        "unit": tokenizer.unit,
         "prompt": tokenizer.decode(read),
         "temperatures": list(TEMPERATURES),
         "chars": [

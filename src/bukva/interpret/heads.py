@@ -1,5 +1,7 @@
 """What each head attends to: how broadly, how far back, and to which kind of character.
 
+A "character" is here what an id stands for; the names of the roles say byte or token where it is one.
+
 Everything is averaged over positions and windows. Row 0 of a window, which sees only itself, is left out. The roles are
 those that others have found in trained transformers (Clark et al. 2019, "What Does BERT Look At?"; Olsson et al. 2022
 on heads that copy), for characters.
@@ -12,11 +14,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bukva.interpret.experts import positions_in_words
 from bukva.interpret.hooks import LayerAttention, record_attention
 from bukva.models.gpt import GPT
+from bukva.tokenizers.base import Tokenizer
 
 Grid = npt.NDArray[np.float64]  # (n_layer, nh)
-BACK = {"previous character": 1, "2 back": 2, "3 back": 3, "4 back": 4}
+MOST_BACK = 4  # of the roles that count back
 DIFFUSE = "diffuse"
 BATCH_WEIGHTS = 2**24  # attention weights of one layer and batch, to bound the memory
 
@@ -47,10 +51,10 @@ class Heads:
         return best, scores[best]
 
 
-def describe_heads(gpt: GPT, windows: Tensor, chars: list[str]) -> Heads:
-    """The heads of a model over (N, T) windows of ids; `chars` are the characters that the ids stand for."""
+def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> Heads:
+    """The heads of a model over (N, T) windows of ids."""
     per_batch = max(1, BATCH_WEIGHTS // (gpt.config.n_head * windows.shape[1] ** 2))
-    batches = [_describe(record_attention(gpt, batch), batch, chars) for batch in windows.split(per_batch)]
+    batches = [_describe(record_attention(gpt, batch), batch, tokenizer) for batch in windows.split(per_batch)]
     shares = [len(batch) / len(windows) for batch in windows.split(per_batch)]
     mean = {
         name: np.asarray(sum(share * batch[name] for share, batch in zip(shares, batches, strict=True)))
@@ -60,8 +64,8 @@ def describe_heads(gpt: GPT, windows: Tensor, chars: list[str]) -> Heads:
     return Heads(**named, roles=mean)
 
 
-def _describe(recorded: list[LayerAttention], ids: Tensor, chars: list[str]) -> dict[str, Grid]:
-    targets = role_targets(ids, chars)
+def _describe(recorded: list[LayerAttention], ids: Tensor, tokenizer: Tokenizer) -> dict[str, Grid]:
+    targets = role_targets(ids, tokenizer)
     layers = [
         {
             "entropy": relative_entropy(layer.weights),
@@ -132,21 +136,26 @@ def role_score(weights: Tensor, target: Tensor) -> Tensor:
     return (on_target - by_chance) / (1 - by_chance)
 
 
-def role_targets(ids: Tensor, chars: list[str]) -> dict[str, Tensor]:
+def roles_back(unit: str) -> dict[str, int]:
+    """The roles that count back, and how far."""
+    return {f"previous {unit}": 1, **{f"{n} back": n for n in range(2, MOST_BACK + 1)}}
+
+
+def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
     """(B, T) ids -> role -> (B, T, T), True where key s plays that role for query t; row 0 is left out."""
     B, T = ids.shape
     t = torch.arange(T, device=ids.device)
     query, key = t[:, None], t[None, :]
     earlier = key < query  # (T, T), without the query itself
-    letter = torch.tensor([char.isalpha() for char in chars], device=ids.device)[ids]  # (B, T)
-    before = torch.cat([letter.new_zeros(B, 1), letter[:, :-1]], dim=1)
-    starts = torch.where(letter & ~before, t, -1).cummax(dim=1).values  # (B, T), where the last word starts
-    newline = torch.tensor([char == "\n" for char in chars], device=ids.device)[ids]  # (B, T)
+    parts = [tokenizer.parts(window) for window in ids.cpu().numpy()]  # B lists of T texts
+    positions = torch.tensor([positions_in_words(texts) for texts in parts], device=ids.device)  # (B, T)
+    starts = torch.where(positions == 1, t, -1).cummax(dim=1).values  # (B, T), where the last word starts
+    newline = torch.tensor([[text.endswith("\n") for text in texts] for texts in parts], device=ids.device)  # (B, T)
     return {
-        **{role: (key == query - n).expand(B, T, T) for role, n in BACK.items()},
+        **{role: (key == query - n).expand(B, T, T) for role, n in roles_back(tokenizer.unit).items()},
         "itself": (key == query).expand(B, T, T) & (query > 0),
         "first position": (key == 0).expand(B, T, T) & earlier,
-        "same character": (ids[:, :, None] == ids[:, None, :]) & earlier,
+        f"same {tokenizer.unit}": (ids[:, :, None] == ids[:, None, :]) & earlier,
         "word start": (key == starts[:, :, None]) & earlier,
         "newline": newline[:, None, :] & earlier,
     }

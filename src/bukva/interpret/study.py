@@ -49,16 +49,19 @@ def study(
         machine: trains the model without the mask.
     """
     gpt, val = states["trained"], splits["val"]
-    T, chars = gpt.block_size, tokenizer.pieces
+    T = gpt.block_size
     sentence = params.attention_sentence or passage(tokenizer, val, min(PASSAGE, T))
-    drawn = torch.from_numpy(tokenizer.encode(sentence).astype(np.int64))[None].to(machine.device)  # (1, T)
+    ids = tokenizer.encode(sentence)[:T]  # a passage may have more ids than characters
+    drawn = torch.from_numpy(ids.astype(np.int64))[None].to(machine.device)  # (1, T)
     windows = spread_windows(val, params.attention_windows, T).to(machine.device)  # (N, T)
     runs = evenly_spaced(val, windows.numel())
     return Study(
         numbers={
+            "unit": tokenizer.unit,
             "sentence": sentence,
+            "parts": tokenizer.parts(ids),
             "windows": {"n": len(windows), "length": T},
-            "heads": {state: _as_json(describe_heads(model, windows, chars)) for state, model in states.items()},
+            "heads": {state: _as_json(describe_heads(model, windows, tokenizer)) for state, model in states.items()},
             "scale": scale_table(),
             "worth": ablate_heads(gpt, runs, tokenizer),
             "context": {

@@ -36,7 +36,8 @@ def attention_report(study: Study, folder: Path) -> None:
 
 def heat_maps(numbers: dict[str, Any], state: str, weights: AttentionWeights, path: Path) -> None:
     """Every head of every layer on the sentence: rows are queries, columns are keys, darker is more weight."""
-    text = [SHOWN.get(char, char) for char in numbers["sentence"]]
+    text = ["".join(SHOWN.get(char, char) for char in part) for part in numbers["parts"]]
+    slope = 90 if max(map(len, text)) > 1 else 0
     n_layer, n_head = weights.shape[:2]
     panel = max(WIDTH / n_head, CHAR * len(text))
     figure = canvas(height=panel * n_layer + 0.9, width=panel * n_head)
@@ -45,8 +46,10 @@ def heat_maps(numbers: dict[str, Any], state: str, weights: AttentionWeights, pa
         image = axes.imshow(weights[layer, head], cmap=WEIGHTS, vmin=0, vmax=1, interpolation="nearest")
         role = numbers["heads"][state]["role"][layer][head]
         axes.set_title(f"layer {layer + 1}, head {head + 1}: {role['name']} {role['score']:.2f}", fontsize=8)
-        # every panel has the same characters along its axes; only the outer ones are labelled
-        axes.set_xticks(range(len(text)), text if layer in (0, n_layer - 1) else [""] * len(text), fontsize=6.5)
+        # every panel has the same text along its axes; only the outer ones are labelled
+        axes.set_xticks(
+            range(len(text)), text if layer in (0, n_layer - 1) else [""] * len(text), fontsize=6.5, rotation=slope
+        )
         axes.set_yticks(range(len(text)), text if head in (0, n_head - 1) else [""] * len(text), fontsize=6.5)
         axes.tick_params(length=1.5, pad=1, width=0.4, top=layer == 0, labeltop=layer == 0, bottom=layer > 0)
         axes.tick_params(
@@ -74,7 +77,7 @@ def roles(numbers: dict[str, Any], path: Path) -> None:
     names = [[_role(heads, layer, head) for head in range(n_head)] for layer in range(n_layer)]
     panels = (
         (left, entropy, "entropy, 1 = the plain average", 1.0, [[f"{x:.2f}" for x in row] for row in entropy]),
-        (middle, distance, "mean distance, characters", None, [[f"{x:.1f}" for x in row] for row in distance]),
+        (middle, distance, f"mean distance, {numbers['unit']}s", None, [[f"{x:.1f}" for x in row] for row in distance]),
         (right, score, "best fitting role, and the second best in parentheses", 1.0, names),
     )
     for axes, values, title, top, labels in panels:
@@ -172,7 +175,7 @@ def context(numbers: dict[str, Any], path: Path) -> None:
     plain(
         axes,
         "Score of the GPT by length of context",
-        "characters of context (bars: standard error of the difference to the whole block)",
+        f"{numbers['unit']}s of context (bars: standard error of the difference to the whole block)",
         "bits per character, on val",
     )
     axes.errorbar(lengths, values, errors, fmt="o-", color=GPT_COLOUR, lw=2, capsize=3, label="GPT")
@@ -192,7 +195,7 @@ def leak(numbers: dict[str, Any], path: Path) -> None:
     curves, bars = figure.subplots(1, 2, width_ratios=[2, 1])
     plain(
         curves,
-        f"Targets inside the window ({found['n_layer']} blocks, windows of {found['block_size']} characters)",
+        f"Targets inside the window ({found['n_layer']} blocks, windows of {found['block_size']} {numbers['unit']}s)",
         "step (optimizer updates)",
         "bits per character, on val",
     )

@@ -53,16 +53,19 @@ def passage(numbers: dict[str, Any], path: Path) -> None:
     text, legend = figure.subplots(2, 1, height_ratios=[ROW * len(rows), 0.75])
     text.set(xlim=(0, COLUMNS), ylim=(len(rows), 0))
     for y, row in enumerate(rows):
-        for x, char in enumerate(row):
-            text.add_patch(Rectangle((x, y + 0.06), 1, 0.62, facecolor=colour(char["share"])))
+        x = 0
+        for char in row:
+            width = _width(char)
+            text.add_patch(Rectangle((x, y + 0.06), width, 0.62, facecolor=colour(char["share"])))
             height = _height(char["order"], numbers["orders"])
-            text.add_patch(Rectangle((x + 0.12, y + 0.74), 0.76, height, facecolor="0.25"))
+            text.add_patch(Rectangle((x + 0.12, y + 0.74), width - 0.24, height, facecolor="0.25"))
             shown = SHOWN.get(char["char"], char["char"])
             is_letter = shown == char["char"]
             text.text(
-                x + 0.5, y + 0.38, shown, ha="center", va="center", family="DejaVu Sans Mono",
+                x + width / 2, y + 0.38, shown, ha="center", va="center", family="DejaVu Sans Mono",
                 fontsize=11 if is_letter else 7, color="black" if is_letter else "0.55",
             )  # fmt: skip
+            x += width
     text.set_title("Who predicted each character, counting or learning?", loc="left", fontsize=11)
     _legend(legend, numbers["orders"])
     for axes in (text, legend):
@@ -73,7 +76,7 @@ def passage(numbers: dict[str, Any], path: Path) -> None:
 def passage_page(numbers: dict[str, Any], path: Path) -> None:
     """The same passage as a page that needs no other file; the numbers of a character are shown under the pointer."""
     orders = numbers["orders"]
-    spans = "".join(_span(char, orders) for char in numbers["passage"]["chars"])
+    spans = "".join(_span(char, orders, numbers["unit"]) for char in numbers["passage"]["chars"])
     scale = ", ".join((colour(LEAST), colour(0.5), colour(MOST)))
     bars = " ".join(f'<span style="{_underline(order, orders)}">order {order}</span>' for order in orders)
     with atomic_file(path) as unfinished:
@@ -90,7 +93,7 @@ h1 {{ font-size: 1.4em }}
 </style>
 <h1>Who predicted each character, counting or learning?</h1>
 <p>learned <span class="scale"></span> counted (white: both alike) &nbsp; <span class="neither">neither</span>: less
-likely than if all characters were equally likely.<br>
+likely than if every {numbers["unit"]} were equally likely.<br>
 The line below a character is the order of the n-grams that contributed most: {bars}.<br>
 Point at a character for its numbers.</p>
 <pre>{spans}</pre>
@@ -108,7 +111,8 @@ def share_by_position(numbers: dict[str, Any], path: Path) -> None:
     x = [*range(len(letters)), *(len(letters) + 0.6 for _ in others)]
     figure = canvas(height=4)
     scores, shares = figure.subplots(1, 2)
-    plain(scores, "Each by itself, and both together", "", "bits per character, on val")
+    unit = numbers["unit"]
+    plain(scores, "Each by itself, and both together", "", f"bits per {unit}, on val")
     _three(scores, x, letters, others, numbers["orders"])
     scores.set_ylim(bottom=0)
     plain(shares, SHARE_TITLE, "", "")
@@ -119,7 +123,7 @@ def share_by_position(numbers: dict[str, Any], path: Path) -> None:
     _percent(shares, learned)
     for axes in (scores, shares):
         axes.set_xticks(x, [row["position"] for row in rows], fontsize=9)
-        axes.set_xlabel("letter of the word (after: what follows the word)")
+        axes.set_xlabel(f"{'letter' if unit == 'character' else unit} of the word (after: what follows the word)")
     save(figure, path)
 
 
@@ -131,7 +135,7 @@ def share_over_training(numbers: dict[str, Any], path: Path) -> None:
     figure = canvas(height=4)
     scores, shares = figure.subplots(1, 2)
     label = "step (optimizer updates; diamonds: trained)"
-    plain(scores, "Each by itself, and both together", label, "bits per character, on part of val")
+    plain(scores, "Each by itself, and both together", label, f"bits per {numbers['unit']}, on part of val")
     _three(scores, [*steps, end], points, [trained], numbers["orders"])
     scores.set_ylim(bottom=0)
     plain(shares, SHARE_TITLE, label, "")
@@ -184,20 +188,25 @@ def colour(share: float | None) -> str:
 
 
 def _rows(chars: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Rows of at most COLUMNS characters, which end after a newline or a space."""
+    """Rows of at most COLUMNS columns, which end after a newline or a space."""
     row: list[dict[str, Any]] = []
     for char in chars:
-        if len(row) == COLUMNS:
+        if row and sum(map(_width, row)) + _width(char) > COLUMNS:
             spaces = [i for i, earlier in enumerate(row) if earlier["char"] == " "]
-            cut = spaces[-1] + 1 if spaces else COLUMNS
+            cut = spaces[-1] + 1 if spaces else len(row)
             yield row[:cut]
             row = row[cut:]
         row.append(char)
-        if char["char"] == "\n":
+        if char["char"].endswith("\n"):
             yield row
             row = []
     if row:
         yield row
+
+
+def _width(char: dict[str, Any]) -> int:
+    """Columns of an id: those of its text, or one for a later byte of a character, which has none."""
+    return max(1, len(char["char"]))
 
 
 def _height(order: int, orders: list[int]) -> float:
@@ -209,11 +218,11 @@ def _underline(order: int, orders: list[int]) -> str:
     return f"border-bottom:{1 + 2 * orders.index(order)}px solid #444"
 
 
-def _span(char: dict[str, Any], orders: list[int]) -> str:
+def _span(char: dict[str, Any], orders: list[int], unit: str) -> str:
     share = "" if char["share"] is None else f", {char['share']:.0%} counted"
     title = (
         f"bits: counts {char['counted']:.2f}, network {char['learned']:.2f}, together {char['together']:.2f}{share}; "
-        f"order {char['order']}; {char['context']} characters of context are in train"
+        f"order {char['order']}; {char['context']} {unit}s of context are in train"
     )
     shown = "⏎\n" if char["char"] == "\n" else html.escape(char["char"])
     style = f"background:{colour(char['share'])};{_underline(char['order'], orders)}"

@@ -13,14 +13,16 @@ def forecast(numbers: dict[str, Any], path: Path) -> None:
     found = numbers["forecast"]
     chars = found["chars"]
     top = len(chars[0]["top"])
-    figure = canvas(height=0.34 * (top + len(found["temperatures"])) + 1.9, width=max(WIDTH, 0.3 * len(chars)))
+    longest = max(len(text) for char in chars for text in (char["char"], *(text for text, _ in char["top"])))
+    column = 0.3 if longest == 1 else 0.1 + 0.1 * longest  # inches
+    figure = canvas(height=0.34 * (top + len(found["temperatures"])) + 1.9, width=max(WIDTH, column * len(chars)))
     upper, lower = figure.subplots(2, 1, height_ratios=[top, len(found["temperatures"])], sharex=True)
     chances = np.array([[share for _, share in char["top"]] for char in chars]).T  # (top, n)
     upper.imshow(chances, cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto")
     for (row, column), share in np.ndenumerate(chances):
         candidate = chars[column]["top"][row][0]
         upper.text(
-            column, row, SHOWN.get(candidate, candidate), ha="center", va="center", fontsize=9,
+            column, row, _visible(candidate), ha="center", va="center", fontsize=9,
             color="white" if share > 0.6 else "0.15",
             fontweight="bold" if candidate == chars[column]["char"] else "normal",
         )  # fmt: skip
@@ -28,7 +30,7 @@ def forecast(numbers: dict[str, Any], path: Path) -> None:
             upper.add_patch(_frame(column, row))
     upper.set_yticks(range(top), [f"{place}." for place in range(1, top + 1)], fontsize=8)
     upper.set_title(
-        f"After «{_visible(found['prompt'])}»: the likeliest next characters; framed: the one drawn (below)",
+        f"After «{_visible(found['prompt'])}»: the likeliest next {found['unit']}s; framed: the one drawn (below)",
         loc="left",
         fontsize=10,
     )
@@ -41,7 +43,7 @@ def forecast(numbers: dict[str, Any], path: Path) -> None:
     lower.set_ylabel("temperature", fontsize=9)
     lower.set_xticks(range(len(chars)), [_visible(char["char"]) for char in chars], fontsize=10)
     lower.set_xlabel(
-        "the character drawn; above it: entropy of its distribution in bits, at four temperatures", fontsize=9
+        f"the {found['unit']} drawn; above it: entropy of its distribution in bits, at four temperatures", fontsize=9
     )
     for axes in (upper, lower):
         axes.tick_params(length=0)

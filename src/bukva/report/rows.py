@@ -8,7 +8,6 @@ from bukva.pipeline.stages import TrainedModel
 
 Kind = Literal["counted", "compressor", "learned", "mixture", "together"]
 COUNTED = {
-    "uniform": "every character equally likely",
     "unigram": "by frequency",
     "bigram_exact": "bigram, counted",
 }
@@ -30,14 +29,14 @@ class Row:
 
 def rows_of(metrics: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row]:
     """All rows in the order of their kinds; a baseline that was not computed is absent."""
-    baselines, splits = metrics["baselines"], list(metrics["gpt"])
+    baselines, splits, unit = metrics["baselines"], list(metrics["gpt"]), metrics["window"]["unit"]
     rows = []
     for key in baselines["val"]:
         bits = {split: baselines[split][key] for split in splits if key in baselines[split]}
         if key in COMPRESSORS:
             rows.append(Row(key, "compressor", key, bits, COMPRESSORS[key].settings))
         else:
-            rows.append(Row(key, "counted", _counted(key), bits))
+            rows.append(Row(key, "counted", _counted(key, unit), bits))
     both = "network" in metrics  # the GPT has counted as well as learned
     for name, model in models.items():
         if name != "gpt" or not both:
@@ -47,7 +46,7 @@ def rows_of(metrics: dict[str, Any], models: dict[str, TrainedModel]) -> list[Ro
         rows.append(Row("network", "learned", f"{label} without its n-grams", _bits(metrics["network"])))
     mixture = dict(metrics["mixture"])
     _, counted = mixture.pop("of")
-    half = f"half {label}{' without its n-grams' if both else ''}, half {_counted(counted)}"
+    half = f"half {label}{' without its n-grams' if both else ''}, half {_counted(counted, unit)}"
     rows.append(Row("mixture", "mixture", half, _bits(mixture)))
     return [*rows, Row("gpt", "together", f"{label} with its n-grams", _bits(metrics["gpt"]))] if both else rows
 
@@ -56,5 +55,7 @@ def _bits(scores: dict[str, Any]) -> dict[str, float]:
     return {split: score["bits_per_char"] for split, score in scores.items()}
 
 
-def _counted(key: str) -> str:
+def _counted(key: str, unit: str) -> str:
+    if key == "uniform":
+        return f"every {unit} equally likely"
     return COUNTED.get(key) or f"n-grams of order {key.removeprefix('ngram_')}"

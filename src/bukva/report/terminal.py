@@ -17,12 +17,10 @@ def table(metrics: dict[str, Any]) -> Table:
     """Bits per character of the baselines and models on every split of reports/metrics.json."""
     splits = list(metrics["gpt"])
     window = metrics["window"]
+    rule = f"windows of {window['length']} {window['unit']}s, stride {window['stride']}"
     result = Table(
         title="Bits per character (lower is better)",
-        caption=(
-            f"windows of {window['length']} characters, stride {window['stride']}; each work after its own text\n"
-            f"{ADAPTIVE}"
-        ),
+        caption=f"{rule}; each work after its own text\n{ADAPTIVE}",
     )
     result.add_column("model")
     for split in splits:
@@ -64,5 +62,5 @@ def verdict(metrics: dict[str, Any]) -> str:
     return (
         f"On {split} the GPT is {abs(gain):.3f} bits per character {'better' if gain > 0 else 'worse'} than the exact "
         f"bigram; {context['gain_bits_per_char']:.3f} of that comes from context beyond {context['short_context']} "
-        "characters."
+        f"{metrics['window']['unit']}s."
     )

@@ -40,12 +40,17 @@ class Passage:
 
 
 def passages(
-    splits: dict[str, Ids], lengths: dict[str, npt.NDArray[np.int64]], split: str, n_context: int, share: float = 1
+    splits: dict[str, Ids],
+    lengths: dict[str, npt.NDArray[np.int64]],
+    split: str,
+    n_context: int,
+    share: float = 1,
+    n_first: int = 1,
 ) -> Iterator[Passage]:
     """The works of a split, each with at most n_context ids of its own text before it; those without text are left out.
 
-    The first id of a split is not scored. The first id of a work, which has no text of its own before it, has the id
-    that stands before it in the split: the newline that ends another work.
+    The first character of a split is not scored. The first id of a work, which has no text of its own before it, has
+    the id that stands before it in the split: the newline that ends another work.
 
     Args:
         splits: split -> (N,) ids, in the order train, val, test.
@@ -53,11 +58,12 @@ def passages(
         split: the one to score.
         n_context: at least 1.
         share: score only this share of each work, from its start in the split.
+        n_first: how many ids the first character of the split is.
     """
     edges = {name: np.concatenate([[0], np.cumsum(lengths[name])]) for name in splits}
     earlier = list(splits)[: list(splits).index(split)]
     for work, (start, stop) in enumerate(pairwise(edges[split].tolist())):
-        first = max(start, 1)
+        first = max(start, n_first)
         if first >= stop:
             continue
         before = [_last(splits[name], edges[name][work : work + 2], n_context) for name in earlier]

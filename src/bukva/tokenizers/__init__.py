@@ -15,6 +15,8 @@ from bukva.tokenizers.base import Tokenizer
 # name -> module and class, imported when chosen
 TOKENIZERS = {
     "char": "bukva.tokenizers.char:CharTokenizer",
+    "byte": "bukva.tokenizers.byte:ByteTokenizer",
+    "bpe": "bukva.tokenizers.bpe:BPETokenizer",
 }
 DEFAULT_KIND = "char"  # of a vocab.json without a kind
 

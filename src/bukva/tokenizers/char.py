@@ -1,6 +1,7 @@
 """The character tokenizer of the lecture notes: one id per character, numbered in the order of code points."""
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,8 @@ MAX_NAMED = 5  # unknown characters that an error names
 
 class CharTokenizer:
     """One id per character (see bukva.tokenizers.base.Tokenizer)."""
+
+    unit: ClassVar[str] = "character"
 
     def __init__(self, chars: Sequence[str]) -> None:
         """Take an alphabet: single characters, sorted, each once.
@@ -30,7 +33,7 @@ class CharTokenizer:
         self._ids[self._codes] = np.arange(len(self))
 
     @classmethod
-    def train(cls, texts: Iterable[str]) -> "CharTokenizer":
+    def train(cls, texts: Iterable[str], vocab_size: int = 0) -> "CharTokenizer":  # noqa: ARG003 (the texts decide)
         """The tokenizer over the characters of these texts, whose order does not matter."""
         return cls(alphabet(texts))
 
@@ -64,6 +67,11 @@ class CharTokenizer:
         """(V,) the characters."""
         return self.chars
 
+    @property
+    def alphabet(self) -> str:
+        """The characters."""
+        return "".join(self.chars)
+
     def knows(self, char: str) -> bool:
         """Whether a character is in the alphabet."""
         return int(self._ids.take(ord(char), mode="clip")) < len(self)
@@ -86,6 +94,15 @@ class CharTokenizer:
     def chars_of(self, ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """(n,) ids -> (n,) ones."""
         return np.ones(len(np.asarray(ids)), np.int64)
+
+    def bytes_of(self, ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """(n,) ids -> (n,), 1 to 4 for each character."""
+        codes = self._codes[np.asarray(ids, np.int64)]
+        return 1 + (codes > 0x7F) + (codes > 0x7FF) + (codes > 0xFFFF).astype(np.int64)
+
+    def parts(self, ids: npt.ArrayLike) -> list[str]:
+        """(n,) ids -> (n,) characters."""
+        return list(self.decode(ids))
 
     def _unknown(self, text: str, first: int) -> str:
         unknown = sorted(set(alphabet([text])) - set(self.chars))

@@ -17,7 +17,7 @@ from bukva.config.schema import Training
 from bukva.models.base import Config, LanguageModel
 from bukva.models.registry import build
 from bukva.scoring.window_rule import share_of_nats, stride_of
-from bukva.tokenizers.base import Tokenizer, count_chars
+from bukva.tokenizers.base import Tokenizer, count_chars, first_char
 from bukva.training.callback import Callback
 from bukva.training.device import Machine
 from bukva.training.optimizers import build_optimizer
@@ -63,7 +63,8 @@ class Task:
     ) -> Self:
         """Train a model of this shape on splits["train"], scoring all of splits["val"] by the window rule."""
         windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
-        val, val_chars = splits["val"], count_chars(tokenizer, splits["val"][1:])
+        val = splits["val"][first_char(tokenizer, splits["val"]) - 1 :]  # the first of its ids is not scored
+        val_chars = count_chars(tokenizer, val[1:])
         train_chars = count_chars(tokenizer, splits["train"])
 
         def score_val(model: LanguageModel, group: Group) -> float:
