@@ -54,7 +54,9 @@ def test_auto_counts_the_letters_of_all_works(raw):
 def test_an_own_file_is_taken_with_the_optional_rules_that_are_wanted(raw, tmp_path):
     file = tmp_path / "own.yaml"
     file.write_text(OWN)
-    assert clean("xyz\n", chosen_rules(params("file", file), raw("x")).rules)[0] == "yz\n"
+    chosen = chosen_rules(params("file", file), raw("x"))
+    assert (chosen.rules.name, chosen.why) == ("file", f"from {file}")
+    assert clean("xyz\n", chosen.rules)[0] == "yz\n"
     assert clean("xyz\n", chosen_rules(params("file", file, ["b"]), raw("x")).rules)[0] == "z\n"
 
 

@@ -56,7 +56,7 @@ def chosen_rules(params: Clean, raw: Path) -> Chosen:
         rules, entries = _load(params, name)
         why = f"because {why} (clean.rules auto)"
     else:
-        counts, why = None, "as clean.rules says"
+        counts, why = None, f"from {params.file}" if params.rules == "file" else "as clean.rules says"
         rules, entries = _load(params, params.rules)
     if passages := [entry for entry in entries if entry.drop_passages]:
         letters = (counts or _counts(raw)).letters()
