@@ -6,6 +6,7 @@ from bukva.base.files import write_json
 from bukva.config.load import read_params
 from bukva.corpus.cleaning import clean_collection
 from bukva.corpus.collection import TABLE
+from bukva.corpus.rule_sets import chosen_rules
 from bukva.stage import cli
 from bukva.tracking.journal import journal
 
@@ -14,7 +15,9 @@ def main(raw: Path, clean: Path, cleaning: Path) -> None:
     """Clean every work by the rules that params.yaml names."""
     params = read_params()
     with journal("clean", params) as log:
-        counts = clean_collection(raw, clean, params.clean.rules)
+        chosen = chosen_rules(params.clean, raw)
+        print(f"clean: rules {chosen.rules.name}, {chosen.why}", flush=True)
+        counts = clean_collection(raw, clean, chosen)
         write_json(cleaning, counts)
         log.metrics({key: value for key, value in counts.items() if isinstance(value, int)})
         log.artifact(cleaning)

@@ -2,24 +2,27 @@
 
 from pathlib import Path
 
-from bukva.base.files import write_text
+from bukva.base.files import read_json, write_text
 from bukva.config.load import read_params
 from bukva.durability.cleanup import forget
+from bukva.encoding.prompts import chosen_prompts
 from bukva.generation.samples import answer, page
 from bukva.pipeline.stages import trained_models
 from bukva.stage import cli
+from bukva.tokenizers import load_tokenizer
 from bukva.tracking.journal import journal
 from bukva.training.device import prepare
 
 
-def main(samples: Path) -> None:
+def main(vocab: Path, cleaning: Path, samples: Path) -> None:
     """Continue every prompt with every model, untrained and trained."""
     params = read_params()
     forget(params)
     with journal("sample", params) as log:
         folders = {model.label: model.folder for model in trained_models().values()}
-        answers = answer(folders, params.sample, prepare(params.compute))
-        write_text(samples, page(answers, params.sample))
+        prompts = chosen_prompts(load_tokenizer(vocab), params.sample, read_json(cleaning))
+        answers = answer(folders, prompts.texts, params.sample, prepare(params.compute))
+        write_text(samples, page(answers, params.sample, prompts.why))
         log.artifact(samples)
 
 

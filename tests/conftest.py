@@ -11,6 +11,7 @@ from bukva.base.ids import Ids
 from bukva.config.schema import Download, Split, Tokenize
 from bukva.corpus.cleaning import clean_collection
 from bukva.corpus.collection import read_table
+from bukva.corpus.rule_sets import Chosen, rule_set
 from bukva.corpus.sources import download
 from bukva.corpus.splits import load_splits, save_splits
 from bukva.corpus.strategies import spans
@@ -39,7 +40,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Ids], 
     root = tmp_path_factory.mktemp("embedded")
     sample = Download(corpus="sample", path=str(SAMPLE), url="", sha256="")
     download(sample, root / "raw", lambda *_: None, pytest.fail)
-    clean_collection(root / "raw", root / "clean", "notes")
+    clean_collection(root / "raw", root / "clean", Chosen(rule_set("notes"), ""))
     characters = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=257)
     tokenizer = tokenize(root / "clean", root / "tokens", characters, TAIL).tokenizer
     save_splits(root / "split", np.load(root / "tokens" / "ids.npy"), spans(read_table(root / "clean"), TAIL))

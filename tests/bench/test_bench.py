@@ -24,6 +24,7 @@ from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines, encode
 from bench.rows import Goal, Measured, Row, Side
 from bukva.base.errors import BukvaError
 from bukva.corpus.cleaning import clean
+from bukva.corpus.rule_sets import rule_set
 from bukva.corpus.sources import registry
 from bukva.tokenizers.char import CharTokenizer
 
@@ -58,13 +59,13 @@ def recorded(name, value):
 @example("- ")
 @example("--  /*/\r\r\n//*/ / \n- -- ж")
 def test_the_plain_cleaner_returns_our_text(text):
-    assert clean_lines(text) == clean(text, "notes")[0]
+    assert clean_lines(text) == clean(text, rule_set("notes"))[0]
 
 
 @pytest.mark.parametrize("work", SAMPLE, ids=lambda path: path.stem)
 def test_the_plain_cleaner_returns_our_text_of_the_embedded_corpus(work):
     text = work.read_bytes().decode()
-    assert clean_lines(text) == clean(text, "notes")[0]
+    assert clean_lines(text) == clean(text, rule_set("notes"))[0]
 
 
 def test_the_plain_encoder_returns_our_ids():

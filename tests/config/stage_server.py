@@ -59,7 +59,7 @@ class StageServer:
 
     def __init__(self, project):
         """Write a project with a text of 3,000 characters into an empty folder, and run all stages."""
-        for name in ("src", "stages", "dvc.yaml", "numerics.lock"):
+        for name in ("src", "stages", "rules", "dvc.yaml", "numerics.lock"):
             (project / name).symlink_to(ROOT / name)
         book = (ROOT / "data/sample/prose/skazki/sem_par_laptey.txt").read_text(encoding="utf-8")[:3000]
         (project / "book.txt").write_text(book, encoding="utf-8")

@@ -255,11 +255,11 @@ def test_a_number_out_of_range_is_rejected(rejection, key, value):
     ("key", "known"),
     [
         ("download__corpus", "'sample', 'ruslit', 'tinyshakespeare', 'local' or 'url'"),
-        ("clean__rules", "'notes' or 'none'"),
+        ("clean__rules", "'auto', 'literary', 'notes', 'none' or 'file'"),
         ("tokenize__kind", "'char', 'byte' or 'bpe'"),
         ("tokenize__vocabulary", "'all' or 'train'"),
         ("tokenize__unknown", "'error', 'drop' or 'replace'"),
-        ("split__strategy", "'tail' or 'contiguous'"),
+        ("split__strategy", "'tail', 'contiguous', 'by_work' or 'by_author'"),
         ("model__positions", "'learned', 'rotary' or 'none'"),
         ("model__norm", "'layernorm' or 'rmsnorm'"),
         ("model__activation", "'gelu', 'relu' or 'relu2'"),
@@ -395,7 +395,7 @@ def test_each_of_several_mistakes_is_reported(file):
     with pytest.raises(BukvaError) as error:
         read_params(file)
     rules, layers, way_back = str(error.value).split("\n")
-    assert rules == f"{file}, clean.rules: 'notse' is unknown; use 'notes' or 'none'."
+    assert rules == f"{file}, clean.rules: 'notse' is unknown; use 'auto', 'literary', 'notes', 'none' or 'file'."
     assert layers.startswith(f"{file}, model.n_layer: 0 is out of range")
     assert way_back == WAY_BACK
 
@@ -440,7 +440,7 @@ def test_a_file_without_sections_is_rejected(rejection, content, kind):
 
 @pytest.mark.parametrize("encoding", ["cp1251", "utf-16"])
 def test_a_file_that_is_not_utf_8_is_rejected(rejection, encoding):
-    assert re.fullmatch(r"byte \d+ is not UTF-8\.", rejection(TEXT.encode(encoding)))
+    assert re.fullmatch(r"byte \d+ is not UTF-8\.", rejection(f"{TEXT}# Мой дядя\n".encode(encoding)))
 
 
 def test_a_missing_file_is_rejected(tmp_path):

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from bukva.config import choices, schema
 from bukva.config.load import PARAMS
 from bukva.config.schema import Params
-from bukva.corpus.cleaning import RULES
+from bukva.corpus.rule_sets import RULES
 from bukva.models.transformer import ACTIVATIONS, NORMS, POSITIONS, PROJ_INITS
 from bukva.tokenizers import TOKENIZERS
 from bukva.training.optimizers import OPTIMIZERS
@@ -119,8 +119,8 @@ def test_the_choices_are_the_keys_of_the_imported_table(module, name, table):
     assert choices.keys_of(module, name) == tuple(table)
 
 
-def test_the_rule_sets_are_the_files_of_the_rules_folder_and_none():
-    assert set(choices.rule_sets()) == {file.stem for file in RULES.iterdir()} | {"none"}
+def test_the_rule_sets_are_the_files_of_the_rules_folder_and_three_words():
+    assert set(choices.rule_sets()) == {file.stem for file in RULES.iterdir()} | {"auto", "none", "file"}
 
 
 def test_these_tests_have_a_valid_value_of_every_key():

@@ -21,7 +21,7 @@ TEXTS = [
 ]
 LISTS = [
     *[["\n"], ["а", "б"], ["а"] * 20, ["а" * 5000], ["\0"], ["\U0001f600"], ["`|#\r\n"]],
-    *[[], [""], [None], [1], ["а", []], "а", ["\ud800"], [["а"]]],
+    *[[], [""], [None], [1], ["а", []], "а", ["\ud800"], [["а"]], "auto", "Auto", ["auto"]],
 ]
 ORDERS = [
     *[[3], [8], [3, 8], [8, 3], [3, 4, 5, 6, 7, 8], [3, 3], [2], [9], [], [3.0], ["3"], [True], [[3]], [None]],
@@ -30,6 +30,18 @@ ORDERS = [
 PATHS = [
     *["book.txt", ".", "./book.txt", "nowhere", "dvc.yaml", "book.txt/", "ё/ж.txt", "a" * 200, "a\0b", "empty.txt"],
     *["", "\ud800", 8, ["book.txt"], "latin.txt", "\n", "-"],
+]
+OPTIONS = [
+    *[
+        [],
+        ["stress_accents"],
+        ["latin_passages"],
+        ["stress_accents", "latin_passages"],
+        ["latin"],
+        ["\n"],
+        ["a" * 5000],
+    ],
+    *[["latin_passages"] * 2, [""], [1], [None], [[]], "latin_passages", ["\ud800"], {"latin_passages": True}],
 ]
 ADDRESSES = [
     *[
@@ -77,14 +89,15 @@ KINDS = [
     (TEXTS, {"evaluate": ["attention_sentence"]}),
     (LISTS, {"sample": ["prompts"]}),
     (ORDERS, {"evaluate": ["ngram_orders"], "model": ["ngram_orders"]}),
-    (PATHS, {"download": ["path"]}),
+    (PATHS, {"download": ["path"], "clean": ["file"]}),
+    (OPTIONS, {"clean": ["optional"]}),
     (ADDRESSES, {"download": ["url"]}),
     (DIGESTS, {"download": ["sha256"]}),
 ]  # fmt: skip
 # The names that a choice accepts; a corpus from the network is not tried.
 NAMES = {
     "download.corpus": ["sample", "local", "url"],
-    "clean.rules": ["notes", "none"],
+    "clean.rules": ["auto", "notes", "literary", "none", "file"],
     "tokenize.kind": ["char", "byte", "bpe"],
     "tokenize.vocabulary": ["all", "train"],
     "tokenize.unknown": ["error", "drop", "replace"],
@@ -119,6 +132,7 @@ LARGEST = {
 # Values that the schema accepts and a stage may reject: a diverging training, an unknown character, a missing file.
 MAY_BE_REJECTED = {
     "download.path": lambda value: value not in ("book.txt", "./book.txt", "book.txt/"),
+    "clean.optional": lambda value: value != [],
     "tokenize.kind": lambda value: value == "bpe",  # a split of so short a text has fewer ids than a window
     "tokenize.vocabulary": lambda value: value == "train",
     "model.dropout": lambda value: value > 0.99999,
@@ -130,7 +144,7 @@ MAY_BE_REJECTED = {
     "train_bigram.weight_decay": lambda value: value > 1e5,
     "train_gpt.weight_decay": lambda value: value > 1e5,
     "evaluate.attention_sentence": lambda value: not set(value) <= set("\n Было этаб"),
-    "sample.prompts": lambda value: not set("".join(value)) <= set("\nаб"),
+    "sample.prompts": lambda value: value != "auto" and not set("".join(value)) <= set("\nаб"),
 }
 # Keys that depend on each other, and combinations that once failed.
 COMBINATIONS = [
@@ -150,6 +164,9 @@ COMBINATIONS = [
     {"sample.temperature": 5e-324, "sample.top_p": 0.5},
     {"sample.prompts": ["Мой \U0001f600"], "sample.unknown": "replace"},
     {"sample.prompts": ["а\U0001f600"], "sample.unknown": "drop"},
+    {"clean.rules": "literary", "clean.optional": ["stress_accents"]},
+    {"clean.rules": "literary", "clean.optional": ["stress_accents", "latin_passages"], "sample.prompts": "auto"},
+    *[{"clean.rules": "file", "clean.file": file} for file in PATHS if isinstance(file, str)],
     {"download.corpus": "local"},
     *[
         {"download.corpus": "url", "download.url": url, "download.sha256": "a" * 64}

@@ -15,14 +15,26 @@ from works import texts_in
 from bukva.base.errors import BukvaError
 from bukva.base.files import resolve
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Download
-from bukva.corpus.cleaning import RULES, Removed, clean, clean_collection
-from bukva.corpus.collection import Document, documents, read_table, write_collection
+from bukva.config.schema import Clean, Download
+from bukva.corpus import cleaning
+from bukva.corpus.cleaning import clean_piece
+from bukva.corpus.collection import PIECE_BYTES, Document, documents, read_table, write_collection
+from bukva.corpus.removals import Removed
+from bukva.corpus.rule_sets import RULES, Chosen, chosen_rules, rule_set
 from bukva.corpus.sources import download
 
 ROOT = Path(__file__).parents[2]
 MIRROR = resolve(os.environ.get("BUKVA_MIRROR", "no mirror"))  # read before a fixture unsets it
 TABLE = yaml.safe_load((RULES / "notes.yaml").read_text(encoding="utf-8"))
+
+
+def clean(text, name):
+    return cleaning.clean(text, rule_set(name))
+
+
+def clean_collection(raw, target, name):
+    return cleaning.clean_collection(raw, target, Chosen(rule_set(name), "as the test says"))
+
 
 # ---- the oracle: the same rules in plain Python, line by line
 
@@ -181,7 +193,9 @@ def test_the_rules_are_not_idempotent():
     assert (once, twice) == ("  \n— Да.\n", "Да.\n")
 
 
-@pytest.mark.parametrize("path", [RULES / "notes.yaml", RULES.parent / "cleaning.py"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [*RULES.iterdir(), *RULES.parent.glob("*.py"), ROOT / "rules" / "example.yaml"], ids=lambda path: path.name
+)
 def test_every_symbol_of_the_sources_is_visible(path):
     """Invisible symbols such as no-break spaces are written as code points, so that a reader can tell them apart."""
     invisible = {
@@ -201,7 +215,7 @@ def test_every_symbol_of_the_sources_is_visible(path):
 def test_without_rules_only_line_ends_change(text):
     cleaned, removed = clean(text, "none")
     assert cleaned == unix(text)
-    assert removed == {"line_ends": Removed(len(text) - len(cleaned))}
+    assert removed == {"line_ends": Removed(len(text) - len(cleaned), 0, text.count("\r"))}
 
 
 # ---- counts
@@ -213,7 +227,7 @@ def test_without_rules_only_line_ends_change(text):
 def test_counts_add_up(text):
     cleaned, removed = clean(text, "notes")
     assert sum(counts.chars for counts in removed.values()) == len(text) - len(cleaned)
-    whole = unix(text) if unix(text).endswith("\n") else unix(text) + "\n"
+    whole = unix(text) if unix(text).endswith("\n") or not text else unix(text) + "\n"
     assert sum(counts.lines for counts in removed.values()) == whole.count("\n") - cleaned.count("\n")
     assert all(type(n) is int for counts in removed.values() for n in (counts.chars, counts.lines))
 
@@ -223,12 +237,12 @@ def test_the_counts_of_a_small_text():
     cleaned, removed = clean(text, "notes")
     assert cleaned == "Он сказал: да.\n  .  \nж\n"
     assert removed == {
-        "line_ends": Removed(2 - 1),  # two carriage returns removed, a line feed added
-        "leading_white_space": Removed(1 + 2 + 2, 2),
-        "prefixes": Removed(2),  # the prefix of the foreign line is counted with its line
-        "foreign": Removed(len("- Oui, oui!\n"), 1),
-        "delete": Removed(2 + 1 + 2 + 2 + 1),
-        "rewrite": Removed(1 + 0),
+        "line_ends": Removed(2 - 1, 0, 2),  # two carriage returns removed, a line feed added
+        "leading_white_space": Removed(1 + 2 + 2, 2, 3),
+        "prefixes": Removed(2, 0, 1),  # the prefix of the foreign line is counted with its line
+        "foreign": Removed(len("- Oui, oui!\n"), 1, 1),
+        "delete": Removed(2 + 1 + 2 + 2 + 1, 0, 8),
+        "rewrite": Removed(1 + 0, 0, 2),
     }
 
 
@@ -243,6 +257,60 @@ def test_the_size_of_a_piece_changes_nothing(text, size):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bukva.base.text.PIECE_CHARS", size)
         assert clean(text, "notes") == whole
+
+
+@pytest.mark.parametrize("name", ["notes", "literary", "none"])
+@settings(max_examples=100)
+@given(st.lists(texts, max_size=4))
+def test_a_work_may_be_cut_at_any_line_end(name, parts):
+    cut = [f"{part}\n" for part in parts]
+    whole, removed = clean("".join(cut), name)
+    cleaned = [clean_piece(piece, rule_set(name)) for piece in cut]
+    assert "".join(piece.text for piece in cleaned) == whole
+    for rule in removed:
+        assert sum((piece.removed[rule] for piece in cleaned), Removed()) == removed[rule]
+
+
+# ---- examples in context: found in another way, by comparing a line with what the oracle made of it
+
+
+def examples(text, name="notes"):
+    rules = rule_set(name)
+    return {rule: found for rule, found in clean_piece(text, rules, rules.rules).examples.items() if found}
+
+
+def test_an_example_of_each_rule_is_in_its_line():
+    found = examples("  — Он сказал: «да» и/или нет.\n \n- Oui, oui!\nстих//стих\n")
+    assert {
+        rule: [(one.line, one.before, one.removed, one.after, one.replacement) for one in ones]
+        for rule, ones in found.items()
+    } == {
+        "leading_white_space": [
+            (0, "", "  ", "\u2014 Он сказал: «да» и/или нет.", ""),
+            (1, "", " <U+000A>", "", ""),
+        ],
+        "prefixes": [(0, "  ", "\u2014 ", "Он сказал: «да» и/или нет.", "")],
+        "foreign": [(2, "", "- Oui, oui!", "", "")],
+        "delete": [
+            (0, "  \u2014 Он сказал: ", "«", "да» и/или нет.", ""),
+            (0, "  \u2014 Он сказал: «да", "»", " и/или нет.", ""),
+        ],
+        "rewrite": [(0, "Он сказал: да и", "/", "или нет.", ""), (3, "стих", "//", "стих", ". ")],
+    }
+
+
+@settings(max_examples=200)
+@given(texts, st.sampled_from(["notes", "literary"]))
+def test_the_first_examples_are_in_the_lines_they_name(text, name):
+    lines = (unix(text) + "\n").split("\n")
+    for rule, ones in examples(text, name).items():
+        assert 0 < len(ones) <= 5
+        for one in ones:
+            if rule not in ("rewrite", "canonical", "trailing_white_space"):  # they see what other rules left
+                shown = "".join(
+                    char if char.isprintable() else f"<U+{ord(char):04X}>" for char in lines[one.line] + "\n"
+                )
+                assert one.before + one.removed.removesuffix("…") in shown
 
 
 # ---- a collection
@@ -270,25 +338,44 @@ def test_works_stay_separate_and_an_empty_one_stays_in_the_table(raw, tmp_path):
 def test_without_rules_a_collection_loses_carriage_returns_only(raw, tmp_path):
     report = clean_collection(raw, tmp_path / "clean", "none")
     assert list(texts_in(tmp_path / "clean").values()) == ["— Да.\nNein.\n", "Bonjour", "Ночь 1."]
-    assert report["removed"] == [{"rule": "line_ends", "chars": 1, "lines": 0}]
+    assert report["removed"] == [{"rule": "line_ends", "chars": 1, "lines": 0, "places": 1}]
 
 
 def test_the_report_sums_the_counts_of_all_works(raw, tmp_path):
     report = clean_collection(raw, tmp_path / "clean", "notes")
     assert json.loads(json.dumps(report)) == {
         "rule_set": "notes",
+        "why": "as the test says",
         "works": 3,
         "chars_before": 13 + 7 + 7,
         "chars": 11,
         "symbols": len(set("Да.\nНочь ")),
         "removed": [
-            {"rule": "line_ends", "chars": 1 - 1 - 1, "lines": 0},
-            {"rule": "leading_white_space", "chars": 0, "lines": 0},
-            {"rule": "prefixes", "chars": 2, "lines": 0},
-            {"rule": "foreign", "chars": len("Nein.\nBonjour\n"), "lines": 2},
-            {"rule": "delete", "chars": 1, "lines": 0},
-            {"rule": "rewrite", "chars": 0, "lines": 0},
+            {"rule": "line_ends", "chars": 1 - 1 - 1, "lines": 0, "places": 1},
+            {"rule": "leading_white_space", "chars": 0, "lines": 0, "places": 0},
+            {"rule": "prefixes", "chars": 2, "lines": 0, "places": 1},
+            {"rule": "foreign", "chars": len("Nein.\nBonjour\n"), "lines": 2, "places": 2},
+            {"rule": "delete", "chars": 1, "lines": 0, "places": 1},
+            {"rule": "rewrite", "chars": 0, "lines": 0, "places": 0},
         ],
+        "examples": {
+            "prefixes": [
+                {"work": "poems/Blok/a", "line": 1, "before": "", "removed": "\u2014 ", "after": "Да."},
+            ],
+            "foreign": [
+                {"work": "poems/Blok/a", "line": 2, "before": "", "removed": "Nein.", "after": ""},
+                {"work": "poems/Blok/b", "line": 1, "before": "", "removed": "Bonjour", "after": ""},
+            ],
+            "delete": [
+                {"work": "prose/-/c", "line": 1, "before": "Ночь ", "removed": "1", "after": "."},
+            ],
+        },
+        "lost_most": [
+            {"work": "poems/Blok/a", "chars": 9, "share": 0.6923},
+            {"work": "poems/Blok/b", "chars": 7, "share": 1.0},
+        ],
+        "letters": {"Cyrillic": len("ДаНочь")},
+        "openings": ["Да.", "Ночь ."],
     }
     assert sum(rule["chars"] for rule in report["removed"]) == report["chars_before"] - report["chars"]
 
@@ -330,6 +417,9 @@ def test_cleaned_ruslit_has_the_87_symbols_of_the_lecture_notes(tmp_path, monkey
     download(ruslit, tmp_path / "raw", lambda *_: None, pytest.fail)
     report = clean_collection(tmp_path / "raw", tmp_path / "clean", "notes")
     assert (report["works"], report["chars"], report["symbols"]) == (373, 34_824_659, 87)
+    assert len(json.dumps(report, ensure_ascii=False, indent=2).encode()) < 50_000
+    auto = chosen_rules(Clean(rules="auto", file="-", optional=[]), tmp_path / "raw")
+    assert (auto.rules.name, auto.why) == ("notes", "because 99.4 % of the letters are Cyrillic (clean.rules auto)")
     symbols_found = set()
     before, after = texts_in(tmp_path / "raw"), texts_in(tmp_path / "clean")
     for document, text, cleaned in zip(before, before.values(), after.values(), strict=True):
@@ -337,3 +427,15 @@ def test_cleaned_ruslit_has_the_87_symbols_of_the_lecture_notes(tmp_path, monkey
         symbols_found.update(cleaned)
     assert "".join(sorted(symbols_found)) == NOTES
     assert clean_collection(tmp_path / "clean", tmp_path / "again", "notes")["chars"] == 34_814_956
+
+
+def test_a_line_longer_than_a_piece_stays_one_line_and_its_counts_add_up(tmp_path):
+    words = "слово " * (PIECE_BYTES // 4)
+    texts = {"a": f"— {words}1\n{words}latin\nЯ", "b": "ж" * PIECE_BYTES * 2}
+    write_collection(tmp_path / "raw", [(Document("-", "-", name), [text]) for name, text in texts.items()])
+    report = clean_collection(tmp_path / "raw", tmp_path / "clean", "notes")
+    first, second = texts_in(tmp_path / "clean").values()
+    assert first.startswith(words + "\n")  # the second line loses only the piece with Latin letters
+    assert set(first.removeprefix(words + "\n").removesuffix("Я\n")) <= set("слово ")
+    assert second == texts["b"] + "\n"
+    assert sum(rule["chars"] for rule in report["removed"]) == report["chars_before"] - report["chars"]

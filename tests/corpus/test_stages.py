@@ -15,6 +15,7 @@ from bukva.base.errors import BukvaError
 from bukva.config.schema import Download, Split, Tokenize
 from bukva.corpus.cleaning import clean_collection
 from bukva.corpus.collection import read_table
+from bukva.corpus.rule_sets import Chosen, rule_set
 from bukva.corpus.sources import download
 from bukva.corpus.splits import load_splits, save_splits
 from bukva.corpus.strategies import spans
@@ -40,7 +41,7 @@ def save_split(root: Path) -> None:
 # the work of each stage in a folder with books, and its output
 STAGES = {
     "download": (download_books, "raw"),
-    "clean": (lambda root: clean_collection(root / "raw", root / "clean", "notes"), "clean"),
+    "clean": (lambda root: clean_collection(root / "raw", root / "clean", Chosen(rule_set("notes"), "")), "clean"),
     "tokenize": (lambda root: tokenize(root / "clean", root / "tokens", CHAR, SPLIT), "tokens"),
     "split": (save_split, "split"),
 }
@@ -52,7 +53,7 @@ def run_stages(tmp_path: Path, rules: str, *files: bytes) -> str:
     for name, content in zip("abcdef", files, strict=False):
         (tmp_path / "books" / f"{name}.txt").write_bytes(content)
     download_books(tmp_path)
-    clean_collection(tmp_path / "raw", tmp_path / "clean", rules)
+    clean_collection(tmp_path / "raw", tmp_path / "clean", Chosen(rule_set(rules), ""))
     tokenizer = tokenize(tmp_path / "clean", tmp_path / "tokens", CHAR, SPLIT).tokenizer
     save_split(tmp_path)
     text = "".join(tokenizer.decode(ids) for ids in load_splits(tmp_path / "split").values())

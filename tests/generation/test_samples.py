@@ -18,7 +18,11 @@ CPU = Machine(torch.device("cpu"), torch.float32)
 
 
 def params(**changes):
-    return read_params().sample.model_copy(update={"prompts": ["\n", "аб"], "n_chars": 11} | changes)
+    return read_params().sample.model_copy(update={"n_chars": 11} | changes)
+
+
+def answers_of(folders, prompts=("\n", "аб"), **changes):
+    return answer(folders, list(prompts), params(**changes), CPU)
 
 
 @pytest.fixture
@@ -29,13 +33,13 @@ def folder(tmp_path):
     return tmp_path / "m"
 
 
-def continuations(folder, **changes):
+def continuations(folder, prompts=("\n", "аб"), **changes):
     """What one trained model wrote after each prompt."""
-    return [given[-1].text.split("│")[1] for _, given in answer({"bigram": folder}, params(**changes), CPU)]
+    return [given[-1].text.split("│")[1] for _, given in answers_of({"bigram": folder}, prompts, **changes)]
 
 
 def test_untrained_and_trained_models_answer_every_prompt(folder):
-    answers = answer({"bigram": folder, "GPT": folder, "third": folder}, params(), CPU)
+    answers = answers_of({"bigram": folder, "GPT": folder, "third": folder})
     assert [prompt for prompt, _ in answers] == ["\n", "аб"]
     for prompt, given in answers:
         assert [(one.model, one.state) for one in given] == [
@@ -57,7 +61,7 @@ def counting(tmp_path):
 
 
 def test_of_a_gpt_with_a_memory_the_network_alone_answers_before_the_whole(counting, folder):
-    for prompt, given in answer({"bigram": folder, "GPT": counting}, params(), CPU):
+    for prompt, given in answers_of({"bigram": folder, "GPT": counting}):
         assert [(one.model, one.state) for one in given] == [
             ("bigram", "untrained"),
             ("bigram", "trained"),
@@ -73,7 +77,7 @@ def test_of_a_gpt_with_a_memory_the_network_alone_answers_before_the_whole(count
 
 def test_what_a_gpt_with_a_memory_writes_is_drawn_from_its_own_predictions(counting):
     """At temperature 0: beyond the block as within it, each character is the likeliest after the last ones."""
-    _, given = answer({"GPT": counting}, params(temperature=0.0, prompts=["а"], n_chars=7), CPU)[0]
+    _, given = answers_of({"GPT": counting}, ["а"], temperature=0.0, n_chars=7)[0]
     model, tokenizer = load_model(counting)
     for writer, written in ((model.alone(), given[2]), (model, given[3])):
         ids = tokenizer.encode("а").tolist()
@@ -83,7 +87,7 @@ def test_what_a_gpt_with_a_memory_writes_is_drawn_from_its_own_predictions(count
 
 
 def test_all_models_continue_a_prompt_with_the_same_random_numbers(folder):
-    for _, given in answer({"bigram": folder, "GPT": folder}, params(), CPU):
+    for _, given in answers_of({"bigram": folder, "GPT": folder}):
         assert given[1].text == given[3].text
 
 
@@ -101,19 +105,20 @@ def test_the_random_numbers_are_derived_from_seed_and_number_of_the_prompt(folde
 
 def test_a_prompt_outside_the_vocabulary_is_named(folder):
     with pytest.raises(BukvaError, match=r"sample.prompts: 'аж'.*U\+0436"):
-        answer({"bigram": folder}, params(prompts=["аж"]), CPU)
+        answers_of({"bigram": folder}, ["аж"])
 
 
 def test_the_page_shows_line_feeds_and_ends_no_code_block():
-    text = page([("\n", [Answer("GPT", "trained", "\n│```\n# б")])], params(top_k=5, top_p=0.9))
+    text = page([("\n", [Answer("GPT", "trained", "\n│```\n# б")])], params(top_k=5, top_p=0.9), "")
     assert "## `\\n`" in text
     assert "    │```\n    # б" in text
     assert "from the 5 likeliest, of these the fewest that hold 0.9 of the probability." in text
 
 
 def test_the_page_begins_with_where_its_random_numbers_come_from():
-    text = page([], params(seed=17))
+    text = page([], params(seed=17), "The prompts are few.")
     assert text.startswith(
         "# Samples\n\nEach prompt has its own random numbers, derived from seed 17 and the number of the prompt; "
         "all models continue it with the same ones."
     )
+    assert "What a model wrote follows the bar │. The prompts are few.\n" in text

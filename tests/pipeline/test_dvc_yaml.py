@@ -42,8 +42,9 @@ NOT_DEPS = {
 DATA_DEPS = {
     "download": ["src/bukva/corpus/sources.yaml"],
     "clean": ["src/bukva/corpus/rules"],
+    "tokenize": ["src/bukva/encoding/prompts.yaml"],
     "evaluate": ["src/bukva/pipeline/labels.yaml"],
-    "sample": ["src/bukva/pipeline/labels.yaml"],
+    "sample": ["src/bukva/pipeline/labels.yaml", "src/bukva/encoding/prompts.yaml"],
 }
 
 OPTIMIZERS = {"adamw": ["bukva.training.optimizers.adamw"], "muon": ["bukva.training.optimizers.muon"]}
@@ -64,7 +65,8 @@ def pipeline():
     content = yaml.safe_load(text)
     paths = content["vars"][0]["path"]
     text = re.sub(r"\$\{path\.(\w+)\}", lambda match: paths[match[1]], text)
-    return yaml.safe_load(text.replace("${download.path}", "data/sample"))
+    text = text.replace("${download.path}", "data/sample").replace("${clean.file}", "rules/example.yaml")
+    return yaml.safe_load(text)
 
 
 def names(entries):
@@ -264,7 +266,13 @@ def test_the_lock_file_pins_every_package_of_the_project():
 def test_every_package_that_is_imported_is_a_dependency_of_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = {name.split("==")[0] for name in project["dependencies"]}
-    names = {"yaml": "pyyaml", "ruamel": "ruamel.yaml", "pydantic_core": "pydantic", "urllib3": "requests"}
+    names = {
+        "yaml": "pyyaml",
+        "fontTools": "fonttools",
+        "ruamel": "ruamel.yaml",
+        "pydantic_core": "pydantic",
+        "urllib3": "requests",
+    }
     ours = {"bukva", "stages", "__future__"}
     used = (
         {item for name in modules() for item in imported(name) if item not in modules()}

@@ -10,7 +10,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag
 from pydantic_core import PydanticCustomError
 
 PACKAGE = Path(__file__).parents[1]
@@ -39,8 +39,8 @@ def keys_of(module: str, table: str) -> tuple[str, ...]:
 
 
 def rule_sets() -> tuple[str, ...]:
-    """The cleaning rule sets: the files of corpus/rules, and none."""
-    return (*sorted(file.stem for file in RULE_SETS.glob("*.yaml")), "none")
+    """The values of clean.rules: auto, the rule sets in corpus/rules, none, and file (a file of the user)."""
+    return ("auto", *sorted(file.stem for file in RULE_SETS.glob("*.yaml")), "none", "file")
 
 
 def one_of(module: str, table: str) -> BeforeValidator:
@@ -49,7 +49,7 @@ def one_of(module: str, table: str) -> BeforeValidator:
 
 
 def one_rule_set() -> BeforeValidator:
-    """Accept the name of a cleaning rule set only."""
+    """Accept a value of clean.rules only."""
     return BeforeValidator(lambda value: _known(value, rule_sets()))
 
 
@@ -71,3 +71,18 @@ def _each_once(items: list[Any]) -> list[Any]:
 
 
 EACH_ONCE = AfterValidator(_each_once)
+
+# A key that takes `auto` or a list: Annotated[Annotated[Literal["auto"], *AUTO] | Annotated[list[...], LIST], EITHER].
+# So a mistake in the list gives one error about its item, not a second one about `auto`.
+
+
+def _auto(value: Any) -> Any:
+    if value != "auto":
+        raise PydanticCustomError("neither", "should be auto or a list")
+    return value
+
+
+TAGS = "is auto", "is a list"  # pydantic shows them in the location of an error; sentences leave them out
+AUTO = BeforeValidator(_auto), Tag(TAGS[0])
+LIST = Tag(TAGS[1])
+EITHER = Discriminator(lambda value: TAGS[isinstance(value, list)])

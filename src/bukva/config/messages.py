@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from bukva.base.redact import redact_text, redact_url
+from bukva.config.choices import TAGS
 
 LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also without a scheme
 WAY_BACK = "To go back: git checkout params.yaml reports && dvc checkout"
@@ -31,7 +32,7 @@ def one_or_another(names: list[str]) -> str:
 
 def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
     """One pydantic error as a sentence."""
-    location, value = [str(step) for step in details["loc"]], details["input"]
+    location, value = [str(step) for step in details["loc"] if step not in TAGS], details["input"]
     where = ".".join(location)
     context = details.get("ctx", {})
     what = details["msg"].removeprefix("Input ")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bukva.base.redact import redact_url
-from bukva.config.choices import EACH_ONCE, one_of, one_rule_set
+from bukva.config.choices import AUTO, EACH_ONCE, EITHER, LIST, one_of, one_rule_set
 from bukva.config.messages import mistake, one_or_another
 
 Count = Annotated[int, Field(ge=1, le=10**12)]  # a greater number is a mistake, and products of it exceed 64 bits
@@ -67,6 +67,8 @@ class Clean(Section):
     """Which cleaning rules are applied."""
 
     rules: Annotated[str, one_rule_set()]
+    file: Annotated[str, Field(min_length=1)]
+    optional: Annotated[list[Annotated[str, Field(min_length=1)]], EACH_ONCE]
 
 
 class Tokenize(Section):
@@ -208,7 +210,11 @@ class Evaluate(Section):
 class Sample(Section):
     """How the models continue the prompts."""
 
-    prompts: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+    prompts: Annotated[
+        Annotated[Literal["auto"], *AUTO]
+        | Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1), LIST],
+        EITHER,
+    ]
     n_chars: Annotated[int, Field(ge=1, le=10**8)]  # takes a day
     temperature: Annotated[float, Field(ge=0)]
     top_k: CountOrNone

@@ -1,20 +1,90 @@
-"""Texts of a user that the models must be able to encode: prompts, and the sentence whose attention is drawn."""
+"""Texts that the models must be able to encode: prompts, and the sentence whose attention is drawn.
+
+sample.prompts auto takes the newline and the prompts of prompts.yaml in the scripts of the text, as far as the
+vocabulary has their characters; if it has none of them, the beginnings of works.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Evaluate, Sample, Unknown
 from bukva.tokenizers.base import Tokenizer
 
+TABLE = Path(__file__).with_name("prompts.yaml")
+MAIN = 0.2  # of the letters: a script with a smaller share has no prompts
+KANA = ("Hiragana", "Katakana")
+KANA_SHARE = 0.1  # of the letters; with as much the text is Japanese, which Han is a part of
 
-def check_prompts(tokenizer: Tokenizer, sample: Sample, evaluate: Evaluate, block_size: int) -> None:
+
+@dataclass(frozen=True)
+class Prompts:
+    """The texts that the models continue, and a sentence that says why these."""
+
+    texts: list[str]
+    why: str
+
+
+def check_prompts(
+    tokenizer: Tokenizer, sample: Sample, evaluate: Evaluate, cleaning: Mapping[str, Any], block_size: int
+) -> None:
     """Raise for a text that the models cannot read; stage tokenize calls this, before anything is trained.
 
     Raises:
         BukvaError: names the parameter, the text and the character.
     """
-    for prompt in sample.prompts:
+    for prompt in chosen_prompts(tokenizer, sample, cleaning).texts:
         readable_prompt(tokenizer, prompt, sample.unknown)
     check_sentence(tokenizer, evaluate.attention_sentence, block_size)
+
+
+def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, Any]) -> Prompts:
+    """The prompts of params.yaml; for auto those that fit the text.
+
+    Args:
+        tokenizer: knows the characters of the text, or of train.
+        sample: section of params.yaml.
+        cleaning: reports/cleaning.json, with the letters of the text by script and the beginnings of works.
+
+    Raises:
+        BukvaError: no prompt can be made of known characters.
+    """
+    if sample.prompts != "auto":
+        return Prompts(sample.prompts, "The prompts are those of params.yaml.")
+    table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    newline = _known(tokenizer, ["\n"])
+    scripts = _main_scripts(cleaning["letters"])
+    if texts := _known(tokenizer, [prompt for script in scripts for prompt in table.get(script, ())]):
+        which = ", ".join(f"{script} ({100 * share:.0f} % of the letters)" for script, share in scripts.items())
+        return Prompts(newline + texts, f"The prompts are those for {which}, because sample.prompts is auto.")
+    openings = ["".join(_known(tokenizer, opening)) for opening in cleaning["openings"]]
+    if texts := newline + [opening for opening in openings if opening]:
+        return Prompts(
+            texts,
+            "The prompts are beginnings of works, because sample.prompts is auto and the text lacks characters of the "
+            f"prompts for {' and '.join(scripts) or 'letters'}, or bukva has none.",
+        )
+    raise BukvaError(f"params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list.\n{WAY_BACK}")
+
+
+def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
+    """The scripts with a large share of the letters, and this share; the largest first."""
+    total = sum(letters.values())
+    shares = {script: count / total for script, count in letters.items()}
+    if sum(shares.get(kana, 0) for kana in KANA) >= KANA_SHARE:
+        shares["Japanese"] = sum(shares.pop(script, 0) for script in (*KANA, "Han"))
+    largest_first = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+    return {script: share for script, share in largest_first if share >= MAIN}
+
+
+def _known(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
+    """Those of these texts that can be encoded."""
+    return [text for text in texts if all(map(tokenizer.knows, text))]
 
 
 def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:

@@ -26,7 +26,7 @@ Each prompt has its own random numbers, derived from seed {{ seed }} and the num
 continue it with the same ones. Characters are drawn at temperature {{ temperature }} from \
 {{ "all characters" if not top_k else "the " ~ top_k ~ " likeliest" }}\
 {{ "" if top_p == 1 else ", of these the fewest that hold " ~ top_p ~ " of the probability" }}. \
-What a model wrote follows the bar │.
+What a model wrote follows the bar │. {{ why }}
 {% for prompt, answers in prompts %}
 ## {{ prompt | shown }}
 {% for answer in answers %}
@@ -50,13 +50,13 @@ class Answer:
 Answers = list[tuple[str, list[Answer]]]  # prompt -> what each model wrote
 
 
-def answer(folders: dict[str, Path], params: Sample, machine: Machine) -> Answers:
+def answer(folders: dict[str, Path], prompts: list[str], params: Sample, machine: Machine) -> Answers:
     """Let each model, untrained and trained, continue each prompt, all with the same random numbers.
 
     Raises:
         BukvaError: a prompt holds a character that is not in the vocabulary, and sample.unknown does not allow it.
     """
-    answers: Answers = [(prompt, []) for prompt in params.prompts]
+    answers: Answers = [(prompt, []) for prompt in prompts]
     for name, folder in folders.items():
         model, tokenizer = load_model(folder, "initial", machine.device)
         for state, weights in STATES.items():
@@ -100,12 +100,13 @@ def _continue(
     return tokenizer.decode(written[0].cpu().numpy())
 
 
-def page(answers: Answers, params: Sample) -> str:
-    """reports/samples.md: for each prompt the answers of every model and state."""
+def page(answers: Answers, params: Sample, why: str) -> str:
+    """reports/samples.md: for each prompt the answers of every model and state; `why` says why these prompts."""
     # the page is Markdown, not HTML: nothing is escaped, and samples stand in code blocks
     environment = Environment(keep_trailing_newline=True, autoescape=False)
     environment.filters.update(shown=_shown, block=_block)
-    return environment.from_string(PAGE).render(prompts=answers, **params.model_dump(exclude={"prompts", "unknown"}))
+    numbers = params.model_dump(exclude={"prompts", "unknown"})
+    return environment.from_string(PAGE).render(prompts=answers, why=why, **numbers)
 
 
 def _shown(prompt: str) -> str:

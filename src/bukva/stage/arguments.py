@@ -8,7 +8,7 @@ from bukva.pipeline.stages import trained_models
 HELP = {
     "raw": "Folder of works as they were found: text.txt, and documents.parquet, their table.",
     "clean": "Folder of cleaned works, laid out like raw.",
-    "cleaning": "JSON: characters and lines that each rule removed.",
+    "cleaning": "JSON: the rules, what each of them removed, the scripts of the text.",
     "tokens": "Folder of vocab.json, and of ids.npy with all works in their order.",
     "vocab": "vocab.json: the vocabulary.",
     "split": "Folder of train.npy, val.npy and test.npy.",

@@ -1,0 +1,161 @@
+"""What cleaning removed: counts for each rule, examples in context, and the works that lost most."""
+
+import dataclasses
+import heapq
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+CONTEXT_CHARS = 30  # on each side of what an example removes
+LONGEST = 60  # characters of an example itself
+EXAMPLES = 5  # of one rule
+ALL_EXAMPLES = 60  # of all rules, so that the report stays below 50 kB
+WORKS = 10  # that lost most
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What one rule removed: characters (line ends included) and whole lines; negative where it added some.
+
+    `places` says how often the rule acted: on matches or symbols, or on lines if it is a rule about lines.
+    """
+
+    chars: int = 0
+    lines: int = 0
+    places: int = 0
+
+    def __add__(self, other: "Removed") -> "Removed":
+        return Removed(self.chars + other.chars, self.lines + other.lines, self.places + other.places)
+
+
+RemovedByRule = dict[str, Removed]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One place where a rule acted, with its neighbours in the line; the number of the line counts from 0."""
+
+    line: int
+    before: str
+    removed: str
+    after: str
+    replacement: str = ""
+
+
+def example(line: int, text: str, start: int, stop: int, replacement: str = "") -> Example:
+    """The example of a rule that replaces text[start:stop]; its context ends with the line."""
+    first = max(text.rfind("\n", 0, start) + 1, start - CONTEXT_CHARS)
+    after, _, _ = text[stop : stop + CONTEXT_CHARS].partition("\n")
+    whole = text[start:stop]
+    removed = whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}…"
+    shown = text[first:start], removed, "" if whole.endswith("\n") else after, replacement[:LONGEST]
+    return Example(line, *map(_shown, shown))
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """A text of complete lines after cleaning; `lines` is the number of its lines before."""
+
+    text: str
+    lines: int
+    removed: RemovedByRule
+    examples: Mapping[str, Sequence[Example]] = field(default_factory=dict)
+
+
+class RuleSet(Protocol):
+    """Rules that clean a text; `rules` are their names in the order of their counts."""
+
+    @property
+    def name(self) -> str:
+        """As in clean.rules."""
+        ...
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The names of the rules, in their order."""
+        ...
+
+    @property
+    def ends_works(self) -> bool:
+        """Whether each work is made to end in a line feed."""
+        ...
+
+    def apply(self, text: str, wanted: Collection[str]) -> Cleaned:
+        """Clean a text of complete lines, one or more, and give a few examples of the wanted rules.
+
+        The result is the same however a work is cut at line ends.
+        """
+        ...
+
+
+class Record:
+    """What was removed from a collection, work by work."""
+
+    def __init__(self, rules: Sequence[str]) -> None:
+        """Start with nothing removed.
+
+        Args:
+            rules: the names of the rules.
+        """
+        self.totals: RemovedByRule = dict.fromkeys(rules, Removed())
+        self._limit = max(1, min(EXAMPLES, ALL_EXAMPLES // max(1, len(rules))))
+        self._examples: dict[str, dict[str, list[Example]]] = {rule: {} for rule in rules}  # by rule and work
+        self._lost: dict[str, tuple[int, int]] = {}  # work -> characters lost, characters before
+        self._work, self._line = "", 0
+
+    def begin(self, work: str) -> None:
+        """What is added from here on is of this work."""
+        self._work, self._line = work, 0
+        self._lost[work] = (0, 0)
+
+    def wanted(self) -> list[str]:
+        """The rules of which this work can still give examples: the first works that have some give a few each."""
+        return [
+            rule
+            for rule, found in self._examples.items()
+            if len(found.get(self._work, ())) < self._limit and (self._work in found or len(found) < self._limit)
+        ]
+
+    def add(self, before: str, cleaned: Cleaned) -> None:
+        """Add the next piece of the work."""
+        for rule, removed in cleaned.removed.items():
+            self.totals[rule] += removed
+        for rule, examples in cleaned.examples.items():
+            if examples:
+                found = self._examples[rule].setdefault(self._work, [])
+                numbered = (dataclasses.replace(one, line=one.line + self._line + 1) for one in examples)
+                found.extend(itertools.islice(numbered, self._limit - len(found)))
+        lost, chars = self._lost[self._work]
+        self._lost[self._work] = (lost + len(before) - len(cleaned.text), chars + len(before))
+        self._line += cleaned.lines
+
+    def removed(self) -> list[dict[str, Any]]:
+        """The counts of each rule."""
+        return [{"rule": rule, **dataclasses.asdict(counts)} for rule, counts in self.totals.items()]
+
+    def examples(self) -> dict[str, list[dict[str, Any]]]:
+        """Examples of the rules that acted: one of each work, then a second one of each, and so on."""
+        chosen = {rule: list(itertools.islice(_in_turn(found), self._limit)) for rule, found in self._examples.items()}
+        return {rule: examples for rule, examples in chosen.items() if examples}
+
+    def lost_most(self) -> list[dict[str, Any]]:
+        """The works that lost most characters, with the share of their text."""
+        lost = [(-lost, work, chars) for work, (lost, chars) in self._lost.items() if lost > 0]
+        return [
+            {"work": work, "chars": -minus, "share": round(-minus / chars, 4)}
+            for minus, work, chars in heapq.nsmallest(WORKS, lost)
+        ]
+
+
+def _in_turn(found: Mapping[str, Sequence[Example]]) -> Iterator[dict[str, Any]]:
+    for row in itertools.zip_longest(*found.values()):
+        for work, one in zip(found, row, strict=True):
+            if one is not None:
+                values = {"work": work, **dataclasses.asdict(one)}
+                yield values if one.replacement else {key: values[key] for key in values if key != "replacement"}
+
+
+def _shown(text: str) -> str:
+    """Text whose invisible characters are written as code points."""
+    return "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text)
