@@ -96,6 +96,7 @@ def test_an_exponent_is_a_number_to_dvc_and_to_the_stages(project):
 
 
 def test_a_text_that_the_rules_remove_is_reported_before_anything_is_lost(project):
+    project.set({"clean": {"rules": "notes"}})  # auto would keep it
     for index in range(3):
         (project.folder / f"data/sample/prose/skazki/{index}.txt").write_text("only Latin letters here\n")
     printed = project.run("dvc", "repro", ok=False)
