@@ -101,7 +101,7 @@ def test_text_that_comes_together_by_a_cut_is_cut_too():
     )
     pieces = cut_from(codes, works[:1], works[1:], MIN)
     assert pieces[0].tolist() == [0, 0, 97 + 20]
-    assert pieces[1, 1] > 97 + 20 + 101
+    assert pieces[1, 1] == 97 + 20 + 101 + 20
     left, spans = remaining_texts(codes, pieces)
     assert not windows(left, spans, MIN).keys() & windows(codes, works[1:], MIN).keys()
 
@@ -110,6 +110,12 @@ def test_rows_of_dots_are_cut_too():
     codes, works = joined(*(np.concatenate([text_of(97, 29, seed) + 1, np.zeros(61, np.uint16)]) for seed in (1, 2)))
     pieces = cut_from(codes, works[:1], works[1:], MIN)
     assert pieces.tolist() == [[0, 0, 97]]
+
+
+def test_cuts_that_touch_at_the_border_of_two_works_are_cut_from_both():
+    texts = [text_of(101, 29, seed) for seed in range(4)]
+    codes, works = joined(np.concatenate(texts[:2]), np.concatenate(texts[2:]), texts[1], texts[2])
+    assert cut_from(codes, works[:2], works[2:], MIN).tolist() == [[0, 0, 101], [1, 303, 404]]
 
 
 def test_train_without_duplicates_stays_as_it_is():
@@ -132,11 +138,13 @@ def test_each_character_of_a_text_knows_the_longest_copy_around_it():
     train, text = text_of(499, 29, seed=1), text_of(211, 29, seed=2)
     text[50:90] = train[300:340]
     text[150:190] = train[100:140]
+    train[10:60] = text[80:130]  # 10 characters of the first copy are in this longer one too
+    train[400:431] = text[170:201]  # and 20 of the second copy in this shorter one
     lengths, places = longest_copies(train, np.array([[0, 499]]), text)
     expected = np.zeros(211, int)
     for _, b, n in maximal_runs(train, [(0, 499)], text, [(0, 211)], SEED):
         expected[b : b + n] = np.maximum(expected[b : b + n], n)
     assert lengths.tolist() == expected.tolist()
-    assert (places[50:90] == np.arange(300, 340)).all()
+    assert (places[50:80] == np.arange(300, 330)).all()
     assert (text[lengths > 0] == train[places[lengths > 0]]).all()
     assert (places[lengths == 0] == -1).all()
