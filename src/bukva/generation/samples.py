@@ -13,6 +13,7 @@ from bukva.encoding.prompts import readable_prompt
 from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
 from bukva.models.folder import load_model, load_weights
+from bukva.tokenizers import load_tokenizer
 from bukva.tokenizers.base import Tokenizer
 from bukva.training.device import Machine
 
@@ -23,8 +24,8 @@ PAGE = """\
 # Samples
 
 Each prompt has its own random numbers, derived from seed {{ seed }} and the number of the prompt; all models \
-continue it with the same ones. Characters are drawn at temperature {{ temperature }} from \
-{{ "all characters" if not top_k else "the " ~ top_k ~ " likeliest" }}\
+continue it with the same ones. {{ unit | capitalize }}s are drawn at temperature {{ temperature }} from \
+{{ "all " ~ unit ~ "s" if not top_k else "the " ~ top_k ~ " likeliest" }}\
 {{ "" if top_p == 1 else ", of these the fewest that hold " ~ top_p ~ " of the probability" }}. \
 What a model wrote follows the bar │.
 {% for prompt, answers in prompts %}
@@ -100,12 +101,19 @@ def _continue(
     return tokenizer.decode(written[0].cpu().numpy())
 
 
-def page(answers: Answers, params: Sample) -> str:
+def unit_of(folders: dict[str, Path]) -> str:
+    """What the models write: characters, bytes or tokens, in the singular."""
+    return load_tokenizer(next(iter(folders.values())) / "vocab.json").unit
+
+
+def page(answers: Answers, params: Sample, unit: str) -> str:
     """reports/samples.md: for each prompt the answers of every model and state."""
     # the page is Markdown, not HTML: nothing is escaped, and samples stand in code blocks
     environment = Environment(keep_trailing_newline=True, autoescape=False)
     environment.filters.update(shown=_shown, block=_block)
-    return environment.from_string(PAGE).render(prompts=answers, **params.model_dump(exclude={"prompts", "unknown"}))
+    return environment.from_string(PAGE).render(
+        prompts=answers, unit=unit, **params.model_dump(exclude={"prompts", "unknown"})
+    )
 
 
 def _shown(prompt: str) -> str:
