@@ -98,7 +98,8 @@ def nats_of_passages(
     ids = np.concatenate([*(passage.ids for passage in passages), np.zeros(block_size, passages[0].ids.dtype)])
     windows = _windows(passages, block_size, stride)  # (W, 3)
     nats, is_scored = np.empty(len(ids), np.float32), np.zeros(len(ids), np.bool_)
-    for batch in np.array_split(windows, -(-len(windows) * block_size // ids_per_batch(model))):
+    n_batches = min(len(windows), -(-len(windows) * block_size // ids_per_batch(model)))  # of one window at least
+    for batch in np.array_split(windows, n_batches):
         starts, firsts, stops = batch.T[..., None]  # each (B, 1)
         at = starts + np.arange(block_size + 1)  # (B, T + 1)
         targets, found = at[:, 1:], _window_nats(model, ids[at], device, of_train)  # (B, T), (B, T)
