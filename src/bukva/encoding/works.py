@@ -100,7 +100,8 @@ def _encode_shares(
         for column, span in enumerate(shares.values()):
             first, stop = span[number] - start
             share, n = _readable(tokenizer, text[first:stop], unknown)
-            alone = 0 if lengths[:number, column].any() else 1
+            # a character of an alphabet has an id of its own everywhere
+            alone = 0 if tokenizer.alphabet or lengths[:number, column].any() else 1
             for part in (share[:alone], share[alone:]):
                 ids = _encoded(tokenizer, part, document)
                 scratch.write(ids.data)  # tofile raises without the reason when a disk is full
