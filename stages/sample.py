@@ -20,9 +20,10 @@ def main(vocab: Path, cleaning: Path, samples: Path) -> None:
     forget(params)
     with journal("sample", params) as log:
         folders = {model.label: model.folder for model in trained_models().values()}
-        prompts = chosen_prompts(load_tokenizer(vocab), params.sample, read_json(cleaning))
+        tokenizer = load_tokenizer(vocab)
+        prompts = chosen_prompts(tokenizer, params.sample, read_json(cleaning))
         answers = answer(folders, prompts.texts, params.sample, prepare(params.compute))
-        write_text(samples, page(answers, params.sample, prompts.why))
+        write_text(samples, page(answers, params.sample, tokenizer.unit, prompts.why))
         log.artifact(samples)
 
 

@@ -11,6 +11,7 @@ from bukva.models.bigram import BigramConfig
 from bukva.models.folder import load_model, save_model
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import build
+from bukva.tokenizers.byte import ByteTokenizer
 from bukva.tokenizers.char import CharTokenizer
 from bukva.training.device import Machine
 
@@ -109,16 +110,28 @@ def test_a_prompt_outside_the_vocabulary_is_named(folder):
 
 
 def test_the_page_shows_line_feeds_and_ends_no_code_block():
-    text = page([("\n", [Answer("GPT", "trained", "\n│```\n# б")])], params(top_k=5, top_p=0.9), "")
+    text = page([("\n", [Answer("GPT", "trained", "\n│```\n# б")])], params(top_k=5, top_p=0.9), "character", "")
     assert "## `\\n`" in text
     assert "    │```\n    # б" in text
     assert "from the 5 likeliest, of these the fewest that hold 0.9 of the probability." in text
 
 
 def test_the_page_begins_with_where_its_random_numbers_come_from():
-    text = page([], params(seed=17), "The prompts are few.")
+    text = page([], params(seed=17), "character", "The prompts are few.")
     assert text.startswith(
         "# Samples\n\nEach prompt has its own random numbers, derived from seed 17 and the number of the prompt; "
         "all models continue it with the same ones."
     )
     assert "What a model wrote follows the bar │. The prompts are few.\n" in text
+
+
+def test_a_model_of_bytes_draws_bytes(tmp_path):
+    config = BigramConfig(256, 8)
+    torch.manual_seed(1)
+    weights = build(config).state_dict()
+    save_model(tmp_path / "bigram", config, ByteTokenizer(), {"best": weights, "initial": weights})
+    (prompt, given), *_ = answer({"bigram": tmp_path / "bigram"}, ["я"], params(n_chars=31), CPU)
+    assert prompt == "я"
+    assert all(one.text.startswith("я│") and len(one.text.encode()) > 31 for one in given)
+    text = page([], params(temperature=0.8), ByteTokenizer().unit, "")
+    assert "Bytes are drawn at temperature 0.8 from all bytes." in text

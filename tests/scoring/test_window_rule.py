@@ -53,6 +53,17 @@ def test_the_size_of_the_batches_does_not_matter(gpt, monkeypatch):
     np.testing.assert_allclose(nats_of(gpt, ids, T, stride_of(T)), whole, atol=1e-5)
 
 
+def test_a_large_vocabulary_has_smaller_batches_and_the_same_scores(gpt, monkeypatch):
+    ids = text(200)
+    whole = nats_of(gpt, ids, T, stride_of(T))
+    assert scoring.ids_per_batch(gpt) == scoring.BATCH_CHARS["cpu"]
+    monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", 3 * T * V + 1)
+    assert scoring.ids_per_batch(gpt) == 3 * T
+    np.testing.assert_allclose(nats_of(gpt, ids, T, stride_of(T)), whole, atol=1e-5)
+    monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", V - 1)  # a window is scored at once, whatever it takes
+    np.testing.assert_allclose(nats_of(gpt, ids[:20], T, stride_of(T)), whole[:19], atol=1e-5)
+
+
 def test_windows_do_not_matter_to_a_bigram():
     torch.manual_seed(1)
     bigram, ids = Bigram(BigramConfig(V, 8)), text(50)

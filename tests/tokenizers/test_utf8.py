@@ -75,7 +75,7 @@ def test_a_part_of_a_character_is_the_replacement_character(tokenizer):
     assert tokenizer.decode([lead]) == "\ufffd"
     assert tokenizer.decode([*others, ord("a")]) == "\ufffda"
     assert tokenizer.parts([lead, *others, ord("a")]) == ["я", "", "a"]
-    assert [tokenizer.pieces[id_] for id_ in (lead, ord("a"))] == ["\\xd1", "a"]
+    assert [tokenizer.pieces[id_] for id_ in (lead, ord("a"), 0, ord("\n"))] == ["\\xd1", "a", "\\x00", "\n"]
 
 
 @BOTH

@@ -100,7 +100,8 @@ def _encode_shares(
     begun, n_unknown = set[int](), 0
     for number, column, document, text in _shares(clean, table, shares):
         share, n = _readable(tokenizer, text, unknown)
-        alone = int(column not in begun)
+        # a character of an alphabet has an id of its own everywhere
+        alone = 0 if tokenizer.alphabet or column in begun else 1
         for part in (share[:alone], share[alone:]):
             ids = _encoded(tokenizer, part, document)
             scratch.write(ids.data)  # tofile raises without the reason when a disk is full

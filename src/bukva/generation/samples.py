@@ -23,8 +23,8 @@ PAGE = """\
 # Samples
 
 Each prompt has its own random numbers, derived from seed {{ seed }} and the number of the prompt; all models \
-continue it with the same ones. Characters are drawn at temperature {{ temperature }} from \
-{{ "all characters" if not top_k else "the " ~ top_k ~ " likeliest" }}\
+continue it with the same ones. {{ unit | capitalize }}s are drawn at temperature {{ temperature }} from \
+{{ "all " ~ unit ~ "s" if not top_k else "the " ~ top_k ~ " likeliest" }}\
 {{ "" if top_p == 1 else ", of these the fewest that hold " ~ top_p ~ " of the probability" }}. \
 What a model wrote follows the bar │. {{ why }}
 {% for prompt, answers in prompts %}
@@ -100,13 +100,16 @@ def _continue(
     return tokenizer.decode(written[0].cpu().numpy())
 
 
-def page(answers: Answers, params: Sample, why: str) -> str:
-    """reports/samples.md: for each prompt the answers of every model and state; `why` says why these prompts."""
+def page(answers: Answers, params: Sample, unit: str, why: str) -> str:
+    """reports/samples.md: for each prompt the answers of every model and state.
+
+    `unit` is what the models write, a character, byte or token, and `why` says why these are the prompts.
+    """
     # the page is Markdown, not HTML: nothing is escaped, and samples stand in code blocks
     environment = Environment(keep_trailing_newline=True, autoescape=False)
     environment.filters.update(shown=_shown, block=_block)
     numbers = params.model_dump(exclude={"prompts", "unknown"})
-    return environment.from_string(PAGE).render(prompts=answers, why=why, **numbers)
+    return environment.from_string(PAGE).render(prompts=answers, unit=unit, why=why, **numbers)
 
 
 def _shown(prompt: str) -> str:

@@ -8,7 +8,7 @@ from torch import Tensor
 from bukva.base.ids import Ids
 from bukva.base.units import bits
 from bukva.models.gpt import GPT
-from bukva.scoring.window_rule import BATCH_CHARS
+from bukva.scoring.window_rule import ids_per_batch
 from bukva.tokenizers.base import Tokenizer
 
 
@@ -31,9 +31,9 @@ def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> li
     ids_per_char = len(scored) / float(tokenizer.chars_of(ids[scored]).sum())
     windows = torch.from_numpy(ids[scored[:, None] + np.arange(-T, 1)].astype(np.int64)).to(device)  # (n, T + 1)
     lengths = [*(2**i for i in range(T.bit_length()) if 2**i < T), T]
-    batch_chars = BATCH_CHARS[device.type]
+    batch_ids = ids_per_batch(gpt)
     nats = {
-        n: torch.cat([_last_nats(gpt, batch[:, -n - 1 :]) for batch in windows.split(max(1, batch_chars // n))])
+        n: torch.cat([_last_nats(gpt, batch[:, -n - 1 :]) for batch in windows.split(max(1, batch_ids // n))])
         for n in lengths
     }
     return [

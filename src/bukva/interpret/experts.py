@@ -32,7 +32,7 @@ from bukva.base.units import bits
 from bukva.interpret.hooks import record_experts
 from bukva.models.gpt import GPT
 from bukva.scoring.passages import Passage
-from bukva.scoring.window_rule import BATCH_CHARS, stride_of
+from bukva.scoring.window_rule import ids_per_batch, stride_of
 
 Floats = npt.NDArray[np.float64]
 LONGEST_WORD = 10  # letters further into a word are counted with this one
@@ -108,7 +108,7 @@ def experts_on(gpt: GPT, texts: Sequence[Passage]) -> Experts:
     device, was_training = gpt.wte.weight.device, gpt.training
     gpt.eval()
     found = []
-    per_batch = max(1, BATCH_CHARS[device.type] // gpt.block_size)
+    per_batch = max(1, ids_per_batch(gpt) // gpt.block_size)
     for start in range(0, len(windows), per_batch):
         batch = windows[start : start + per_batch]
         ids = torch.from_numpy(np.stack([window.ids for window in batch])).to(device)  # (B, T + 1)

@@ -66,7 +66,7 @@ def passage(numbers: dict[str, Any], path: Path) -> None:
                 fontsize=11 if is_letter else 7, color="black" if is_letter else "0.55",
             )  # fmt: skip
             x += width
-    text.set_title("Who predicted each character, counting or learning?", loc="left", fontsize=11)
+    text.set_title(f"Who predicted each {numbers['unit']}, counting or learning?", loc="left", fontsize=11)
     _legend(legend, numbers["orders"])
     for axes in (text, legend):
         axes.axis("off")
@@ -91,7 +91,7 @@ pre {{ font: 18px/2 "DejaVu Sans Mono", Menlo, Consolas, monospace; white-space:
 h1 {{ font-size: 1.4em }}
 .neither {{ background: {NEITHER}; padding: 0 .4em }}
 </style>
-<h1>Who predicted each character, counting or learning?</h1>
+<h1>Who predicted each {numbers["unit"]}, counting or learning?</h1>
 <p>learned <span class="scale"></span> counted (white: both alike) &nbsp; <span class="neither">neither</span>: less
 likely than if every {numbers["unit"]} were equally likely.<br>
 The line below a character is the order of the n-grams that contributed most: {bars}.<br>

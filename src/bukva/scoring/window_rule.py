@@ -21,6 +21,8 @@ from bukva.scoring.passages import Passage
 
 # Characters of one forward pass: on a CPU activations then stay in the cache, and a GPU is busy.
 BATCH_CHARS = {"cpu": 2**12, "cuda": 2**16}
+# Of one forward pass, too: a GPT with n-grams has several probabilities of each id of a large vocabulary at each place.
+BATCH_LOGITS = {"cpu": 2**22, "cuda": 2**26}
 N_RUNS = 16  # places that text is taken from when scoring all of it takes too long
 
 
@@ -40,6 +42,12 @@ class Score:
     def bits_per_char(self) -> float:
         """The headline number."""
         return bits(self.nats_per_char)
+
+
+def ids_per_batch(model: nn.Module) -> int:
+    """How many ids a forward pass scores: fewer for a large vocabulary."""
+    device = next(model.parameters()).device.type
+    return max(1, min(BATCH_CHARS[device], BATCH_LOGITS[device] // int(model.config.vocab_size)))
 
 
 def stride_of(block_size: int) -> int:
@@ -90,7 +98,8 @@ def nats_of_passages(
     ids = np.concatenate([*(passage.ids for passage in passages), np.zeros(block_size, passages[0].ids.dtype)])
     windows = _windows(passages, block_size, stride)  # (W, 3)
     nats, is_scored = np.empty(len(ids), np.float32), np.zeros(len(ids), np.bool_)
-    for batch in np.array_split(windows, -(-len(windows) * block_size // BATCH_CHARS[device.type])):
+    n_batches = min(len(windows), -(-len(windows) * block_size // ids_per_batch(model)))  # of one window at least
+    for batch in np.array_split(windows, n_batches):
         starts, firsts, stops = batch.T[..., None]  # each (B, 1)
         at = starts + np.arange(block_size + 1)  # (B, T + 1)
         targets, found = at[:, 1:], _window_nats(model, ids[at], device, of_train)  # (B, T), (B, T)

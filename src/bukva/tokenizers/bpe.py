@@ -86,7 +86,7 @@ class BPETokenizer(Utf8Tokenizer):
 
     def encode(self, text: str) -> Ids:
         """Text -> (n,) ids."""
-        # in pieces, because the library takes some 200 bytes for each id; at ends of lines, where nothing is merged
+        # in pieces, because the library takes some 600 bytes for each id; at ends of lines, where nothing is merged
         encoded = (self._encoder.encode(piece).ids for piece in pieces(text, "\n"))
         return np.concatenate([np.empty(0, self.dtype), *(np.array(ids, self.dtype) for ids in encoded)])
 

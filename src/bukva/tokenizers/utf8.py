@@ -36,8 +36,9 @@ class Utf8Tokenizer:
 
     @property
     def pieces(self) -> list[str]:
-        r"""(V,) texts; a byte that is only a part of a character is written as \xd0."""
-        return [token.decode(errors="backslashreplace") for token in self.tokens]
+        r"""(V,) texts; a byte that is a part of a character, or a control character, is written as \xd0."""
+        texts = [token.decode(errors="backslashreplace") for token in self.tokens]
+        return [text if text.isprintable() or text in ("\n", "\t") else ascii(text)[1:-1] for text in texts]
 
     @property
     def alphabet(self) -> None:
