@@ -7,7 +7,7 @@ from typing import Any
 from bench.corpora import fetched
 from bench.measure import Outcome, job
 from bench.rows import Goal, Job, Measured, Row
-from bench.text import split_params, without_folder
+from bench.text import without_folder
 
 GROWTH = (1, 4, 16)  # times the text of every sixteenth work, so that the largest is about as long as RusLit
 STEPS = ("clean", "tokenize", "split", "pairs")
@@ -30,22 +30,17 @@ def _repeat(raw: str, target: str, times: int) -> dict[str, Any]:
     return {}
 
 
-def _split(clean: str, tokens: str, split: str) -> dict[str, Any]:
+def _split(tokens: str, split: str) -> dict[str, Any]:
     import numpy as np
     import pandas as pd  # noqa: F401 - so that its import is not timed
 
-    from bukva.corpus.collection import read_table
-    from bukva.corpus.splits import save_splits, spans_in_ids, summary
-    from bukva.corpus.strategies import spans
+    from bukva.corpus.splits import read_shares, save_splits
 
     target = without_folder(split)
     started_at = time.perf_counter()
-    table = read_table(Path(clean))
-    shares = spans(table, split_params())
-    summary(table, shares)
     ids = np.load(Path(tokens, "ids.npy"), mmap_mode="r")
-    save_splits(target, ids, spans_in_ids(Path(tokens), shares))
-    return {"seconds": time.perf_counter() - started_at, "chars": int(table["chars"].sum())}
+    save_splits(target, ids, read_shares(Path(tokens)))
+    return {"seconds": time.perf_counter() - started_at, "chars": len(ids)}
 
 
 def _pairs(split: str, tokens: str) -> dict[str, Any]:
@@ -87,7 +82,7 @@ def _steps(scratch: Path, times: int) -> dict[str, Outcome]:
     return {
         "clean": job("clean", raw=raw, clean=clean),
         "tokenize": job("tokenize", clean=clean, tokens=tokens),
-        "split": job("split", clean=clean, tokens=tokens, split=split),
+        "split": job("split", tokens=tokens, split=split),
         "pairs": job("pairs", split=split, tokens=tokens),
     }
 

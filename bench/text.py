@@ -83,7 +83,7 @@ def split_params() -> Any:
     """Section split of params.yaml, with its default values."""
     from bukva.config.schema import Split
 
-    return Split(strategy="tail", train=0.9, val=0.05, test=0.05)
+    return Split(strategy="tail", duplicates="keep", duplicate_chars=60, train=0.9, val=0.05, test=0.05)
 
 
 def without_folder(folder: str) -> Path:

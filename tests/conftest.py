@@ -6,20 +6,19 @@ from pathlib import Path
 import hypothesis
 import numpy as np
 import pytest
+from works import split
 
 from bukva.base.ids import Ids
-from bukva.config.schema import Download, Split, Tokenize
+from bukva.config.schema import Download, Tokenize
 from bukva.corpus.cleaning import clean_collection
-from bukva.corpus.collection import read_table
 from bukva.corpus.rule_sets import Chosen, rule_set
 from bukva.corpus.sources import download
-from bukva.corpus.splits import load_splits, save_splits
-from bukva.corpus.strategies import spans
+from bukva.corpus.splits import load_splits, read_shares, save_splits
 from bukva.encoding.works import tokenize
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "data" / "sample"
-TAIL = Split(strategy="tail", train=0.9, val=0.05, test=0.05)
+TAIL = split(0.9, 0.05, 0.05, "tail")
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".bukva" / "numba"))  # of every process, in any folder
 
@@ -43,5 +42,5 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Ids], 
     clean_collection(root / "raw", root / "clean", Chosen(rule_set("notes"), ""))
     characters = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=257)
     tokenizer = tokenize(root / "clean", root / "tokens", characters, TAIL).tokenizer
-    save_splits(root / "split", np.load(root / "tokens" / "ids.npy"), spans(read_table(root / "clean"), TAIL))
+    save_splits(root / "split", np.load(root / "tokens" / "ids.npy"), read_shares(root / "tokens"))
     return load_splits(root / "split"), len(tokenizer)

@@ -7,8 +7,11 @@ from pathlib import Path
 import pandas as pd
 from hypothesis import strategies as st
 
+from bukva.base.ids import Ids
 from bukva.config.schema import Split
 from bukva.corpus.collection import Document, read_table, read_texts
+from bukva.corpus.division import in_characters, rows_of
+from bukva.corpus.splits import Spans, save_splits
 
 
 def texts_in(folder: Path) -> dict[Document, str]:
@@ -23,9 +26,15 @@ def works_of(chars: Iterable[int], authors: Iterable[str] = "-", categories: Ite
     return pd.DataFrame(rows, columns=["category", "author", "work", "chars"]).astype({"chars": "int64"})
 
 
-def split(train: float, val: float, test: float, strategy: str = "tail") -> Split:
+def split(train: float, val: float, test: float, strategy: str = "tail", duplicates: str = "keep") -> Split:
     """Section split of params.yaml."""
-    return Split.model_validate({"strategy": strategy, "train": train, "val": val, "test": test})
+    fractions = {"train": train, "val": val, "test": test}
+    return Split.model_validate({"strategy": strategy, "duplicates": duplicates, "duplicate_chars": 31, **fractions})
+
+
+def save_in_characters(folder: Path, ids: Ids, shares: dict[str, Spans]) -> None:
+    """Save the splits of ids that stand for one character each."""
+    save_splits(folder, ids, in_characters(rows_of(shares)))
 
 
 @st.composite

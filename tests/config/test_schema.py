@@ -184,6 +184,13 @@ def test_a_prompt_is_text(rejection, value):
     assert re.match(r"sample\.prompts\.[01]: .* is invalid; it ", rejection(with_values(sample__prompts=value)))
 
 
+def test_works_that_a_strategy_cuts_are_not_grouped(rejection):
+    assert rejection(with_values(split__duplicates="group")) == (
+        "split.duplicates: 'group' needs whole works, but strategy tail cuts them; use remove or keep, or strategy "
+        "by_work."
+    )
+
+
 def test_a_section_is_keys(rejection):
     assert rejection(re.sub(r"(?ms)^clean:.*?(?=^\w)", "clean: notes\n", TEXT)).startswith(
         "clean: 'notes' (str) is invalid"
@@ -242,6 +249,8 @@ def test_a_section_is_keys(rejection):
         ("sample__seed", "-1"),
         ("tokenize__vocab_size", "256"),
         ("tokenize__vocab_size", "20001"),
+        ("split__duplicate_chars", "30"),
+        ("split__duplicate_chars", "10001"),
     ],
 )
 def test_a_number_out_of_range_is_rejected(rejection, key, value):
@@ -260,6 +269,7 @@ def test_a_number_out_of_range_is_rejected(rejection, key, value):
         ("tokenize__vocabulary", "'all' or 'train'"),
         ("tokenize__unknown", "'error', 'drop' or 'replace'"),
         ("split__strategy", "'tail', 'contiguous', 'by_work' or 'by_author'"),
+        ("split__duplicates", "'keep', 'group' or 'remove'"),
         ("model__positions", "'learned', 'rotary' or 'none'"),
         ("model__norm", "'layernorm' or 'rmsnorm'"),
         ("model__activation", "'gelu', 'relu' or 'relu2'"),

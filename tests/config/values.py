@@ -61,6 +61,7 @@ DIGESTS = ["", "a" * 64, "0" * 64, "A" * 64, "a" * 63, "a" * 65, "g" * 64, "a" *
 
 KINDS = [
     ([*INTEGERS, 256, 257, 263, 1024, 20_000, 20_001], {"tokenize": ["vocab_size"]}),
+    ([*INTEGERS, 30, 31, 60, 10_000, 10_001], {"split": ["duplicate_chars"]}),
     (INTEGERS, {
         "model": ["n_layer", "n_head", "n_embd", "block_size"], "compute": ["threads"],
         "train_bigram": ["block_size", "n_steps", "batch_size", "micro_batches", "warmup_steps", "eval_every",
@@ -82,7 +83,7 @@ KINDS = [
     (SWITCHES, {"model": ["qk_norm", "bias", "tie_weights"]}),
     (CHOICES, {
         "download": ["corpus"], "clean": ["rules"], "tokenize": ["kind", "vocabulary", "unknown"],
-        "split": ["strategy"],
+        "split": ["strategy", "duplicates"],
         "model": ["positions", "norm", "activation", "proj_init", "ngrams"], "compute": ["device", "precision"],
         "train_bigram": ["optimizer", "order"], "train_gpt": ["optimizer", "order"], "sample": ["unknown"],
     }),
@@ -102,6 +103,7 @@ NAMES = {
     "tokenize.vocabulary": ["all", "train"],
     "tokenize.unknown": ["error", "drop", "replace"],
     "split.strategy": ["tail", "contiguous", "by_work", "by_author"],
+    "split.duplicates": ["keep", "group", "remove"],
     "model.positions": ["learned", "rotary", "none"],
     "model.norm": ["layernorm", "rmsnorm"],
     "model.activation": ["gelu", "relu", "relu2"],
@@ -135,6 +137,7 @@ MAY_BE_REJECTED = {
     "clean.optional": lambda value: value != [],
     "tokenize.kind": lambda value: value == "bpe",  # a split of so short a text has fewer ids than a window
     "tokenize.vocabulary": lambda value: value == "train",
+    "split.strategy": lambda value: value in ("by_work", "by_author"),  # the text is one work
     "model.dropout": lambda value: value > 0.99999,
     "compute.device": lambda value: value == "cuda",
     "train_bigram.beta2": lambda value: value < 1e-6,

@@ -10,21 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from works import split
 
 from bukva.base.errors import BukvaError
-from bukva.config.schema import Download, Split, Tokenize
+from bukva.config.schema import Download, Tokenize
 from bukva.corpus.cleaning import clean_collection
-from bukva.corpus.collection import read_table
 from bukva.corpus.rule_sets import Chosen, rule_set
 from bukva.corpus.sources import download
-from bukva.corpus.splits import load_splits, save_splits
-from bukva.corpus.strategies import spans
+from bukva.corpus.splits import load_splits, read_shares, save_splits
 from bukva.encoding.works import tokenize
 from bukva.tokenizers import load_tokenizer
 
 HERE = Path(__file__).parent
 CHAR = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=257)
-SPLIT = Split(strategy="contiguous", train=0.5, val=0.25, test=0.25)
+SPLIT = split(0.5, 0.25, 0.25, "contiguous")
 EMPTY = [b"", b" ", b"  \n \r\n\t\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf \n", "\u00a0\u3000\n".encode()]
 
 
@@ -35,7 +34,7 @@ def download_books(root: Path) -> None:
 
 def save_split(root: Path) -> None:
     ids = np.load(root / "tokens" / "ids.npy", mmap_mode="r")
-    save_splits(root / "split", ids, spans(read_table(root / "clean"), SPLIT))
+    save_splits(root / "split", ids, read_shares(root / "tokens"))
 
 
 # the work of each stage in a folder with books, and its output

@@ -4,10 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from works import split
 
-from bukva.config.schema import Split, Tokenize
+from bukva.config.schema import Tokenize
 from bukva.corpus.collection import Document, write_collection
-from bukva.corpus.splits import load_splits, save_splits, sizes, spans_in_ids
+from bukva.corpus.splits import load_splits, read_shares, save_splits, sizes
 from bukva.corpus.strategies import spans
 from bukva.encoding.works import tokenize
 from bukva.tokenizers import load_tokenizer
@@ -16,9 +17,9 @@ from bukva.tokenizers.byte import ByteTokenizer
 
 WORKS = {"a": "Мир\nи war, 1869.\n", "b": "日本語のテキスト", "c": "plain мир, мир"}
 SPLITS = [
-    Split(strategy="tail", train=0.5, val=0.25, test=0.25),
-    Split(strategy="contiguous", train=0.5, val=0.3, test=0.2),
-    Split(strategy="tail", train=0.6, val=0.4, test=0),
+    split(0.5, 0.25, 0.25, "tail"),
+    split(0.5, 0.3, 0.2, "contiguous"),
+    split(0.6, 0.4, 0, "tail"),
 ]
 KINDS = {"byte": ByteTokenizer, "bpe": BPETokenizer}
 
@@ -36,7 +37,7 @@ def params(kind, vocabulary="all"):
 def split_up(folder, table, split):
     """split -> its ids, and split -> the texts of its shares."""
     shares, joined = spans(table, split), "".join(WORKS.values())
-    in_ids = spans_in_ids(folder / "tokens", shares)
+    in_ids = read_shares(folder / "tokens")
     save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), in_ids)
     ids = load_splits(folder / "split")
     assert sizes(in_ids) == {name: len(found) for name, found in ids.items()}

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from works import split
 
 from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Split, Tokenize
-from bukva.corpus.collection import TEXT, Document, read_table, write_collection
-from bukva.corpus.splits import load_splits, save_splits, spans_in_ids
-from bukva.corpus.strategies import spans
+from bukva.config.schema import Tokenize
+from bukva.corpus.collection import TEXT, Document, write_collection
+from bukva.corpus.splits import load_splits, read_shares, save_splits
 from bukva.encoding.works import MAX_SYMBOLS, tokenize
 from bukva.tokenizers import load_tokenizer
 
@@ -25,7 +25,7 @@ def chars(vocabulary, unknown="error"):
 
 
 ALL, TRAIN = chars("all"), chars("train")
-HALVES = Split(strategy="tail", train=0.5, val=0.5, test=0)
+HALVES = split(0.5, 0.5, 0, "tail")
 
 
 def collection(folder, *texts):
@@ -87,7 +87,7 @@ def test_the_vocabulary_of_train_has_the_characters_of_train_only(tmp_path):
     clean = collection(tmp_path / "clean", "абаа", "вгвв")
     tokenizer = tokenize(clean, tmp_path / "tokens", TRAIN, HALVES).tokenizer
     assert tokenizer.chars == ["а", "б", "в", "г"]
-    front = Split(strategy="contiguous", train=0.5, val=0.5, test=0)
+    front = split(0.5, 0.5, 0, "contiguous")
     with pytest.raises(BukvaError, match=r"c/A/b: not in the vocabulary of 2 characters: .*'в' \(U\+0432 "):
         tokenize(clean, tmp_path / "tokens", TRAIN, front)
 
@@ -115,10 +115,9 @@ def test_characters_that_train_lacks_are_dropped_or_replaced_and_counted(unknown
     assert found.n_unknown == len("ёж") + len("ёё\n")
     assert str(found).endswith(f"; 5 characters that train lacks: {unknown}")
     assert joined(tmp_path / "tokens") == "абаxxвгѣвxxx".replace("x", instead)
-    table = read_table(tmp_path / "clean")
-    shares = spans_in_ids(tmp_path / "tokens", spans(table, HALVES))
-    ids = np.load(tmp_path / "tokens" / "ids.npy")
-    val = [found.tokenizer.decode(ids[start:stop]) for start, stop in shares["val"]]
+    shares, ids = read_shares(tmp_path / "tokens"), np.load(tmp_path / "tokens" / "ids.npy")
+    rows = shares[shares["split"] == "val"]
+    val = [found.tokenizer.decode(ids[at : at + n]) for at, n in zip(rows["first_id"], rows["ids"], strict=True)]
     assert val == ["аxx".replace("x", instead), "вxxx".replace("x", instead)]
 
 
@@ -195,13 +194,13 @@ fractions = st.sampled_from([(0.5, 0.5, 0.0), (0.8, 0.1, 0.1), (0.3, 0.3, 0.4)])
 @given(texts, strategies, fractions)
 def test_the_vocabulary_of_train_matches_stage_split_and_covers_all_text_or_is_rejected(texts, strategy, fractions):
     train, val, test = fractions
-    chosen = Split(strategy=strategy, train=train, val=val, test=test)
+    chosen = split(train, val, test, strategy)
     with tempfile.TemporaryDirectory() as temporary:
         clean, tokens, splits = (Path(temporary) / name for name in ("clean", "tokens", "split"))
         collection(clean, *texts)
         everything = tokenize(clean, tokens, ALL, chosen).tokenizer
         assert joined(tokens) == "".join(texts)
-        save_splits(splits, np.load(tokens / "ids.npy"), spans(read_table(clean), chosen))
+        save_splits(splits, np.load(tokens / "ids.npy"), read_shares(tokens))
         seen = sorted(set(everything.decode(load_splits(splits)["train"])))
         if seen == everything.chars:
             tokenizer = tokenize(clean, tokens, TRAIN, chosen).tokenizer

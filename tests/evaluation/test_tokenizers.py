@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from works import split as section
 
 from bukva.baselines.compressors import COMPRESSORS
-from bukva.config.schema import Evaluate, Split, Tokenize
+from bukva.config.schema import Evaluate, Tokenize
 from bukva.corpus.collection import Document, write_collection
-from bukva.corpus.splits import load_lengths, load_splits, save_splits, spans_in_ids
-from bukva.corpus.strategies import spans
+from bukva.corpus.splits import load_lengths, load_splits, read_shares, save_splits
 from bukva.encoding.works import tokenize
 from bukva.evaluation.held_out import HeldOut
 from bukva.evaluation.scores import evaluate, score
@@ -24,8 +24,8 @@ WORKS = {
     "г": "и",
 }
 SPLITS = {
-    "tail": Split(strategy="tail", train=0.8, val=0.1, test=0.1),
-    "contiguous": Split(strategy="contiguous", train=0.7, val=0.15, test=0.15),
+    "tail": section(0.8, 0.1, 0.1, "tail"),
+    "contiguous": section(0.7, 0.15, 0.15, "contiguous"),
 }
 KINDS = ["char", "byte", "bpe"]
 PARAMS = Evaluate(
@@ -35,11 +35,10 @@ PARAMS = Evaluate(
 
 def held_out(folder, kind, split):
     """The works, encoded and split up by the stages' functions."""
-    table = write_collection(folder / "clean", ((Document("c", "A", name), text) for name, text in WORKS.items()))
+    write_collection(folder / "clean", ((Document("c", "A", name), text) for name, text in WORKS.items()))
     params = Tokenize(kind=kind, vocabulary="all", unknown="error", vocab_size=277)
     found = tokenize(folder / "clean", folder / "tokens", params, split)
-    in_ids = spans_in_ids(folder / "tokens", spans(table, split))
-    save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), in_ids)
+    save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), read_shares(folder / "tokens"))
     return HeldOut(load_splits(folder / "split"), load_lengths(folder / "split"), found.tokenizer, T)
 
 

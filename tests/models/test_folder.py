@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from works import save_in_characters
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import sha256
-from bukva.corpus.splits import load_splits, save_splits
+from bukva.corpus.splits import load_splits
 from bukva.models.bigram import BigramConfig
 from bukva.models.folder import load_model, load_models, load_weights, save_model
 from bukva.models.gpt import GPTConfig
@@ -370,7 +371,7 @@ def test_a_model_that_counts_counts_again_when_it_is_loaded(counting, name):
 def test_the_counted_text_has_the_bytes_of_the_split(tmp_path, dtype):
     ids = TRAIN.astype(dtype)
     shares = {"train": np.array([[0, 11]]), "val": np.array([[11, 16]])}
-    save_splits(tmp_path / "split", np.concatenate([ids, ids[:5]]), shares)
+    save_in_characters(tmp_path / "split", np.concatenate([ids, ids[:5]]), shares)
     train = load_splits(tmp_path / "split")["train"]
     save_model(tmp_path / "m", COUNTING, TOKENIZER, {"best": clones(build(COUNTING))}, counted=train)
     assert (tmp_path / "m/train.npy").read_bytes() == (tmp_path / "split/train.npy").read_bytes()

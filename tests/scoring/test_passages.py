@@ -4,20 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from works import works_of
+from works import save_in_characters, split, works_of
 
-from bukva.config.schema import Split
-from bukva.corpus.splits import load_lengths, load_splits, save_splits
+from bukva.corpus.splits import load_lengths, load_splits
 from bukva.corpus.strategies import spans
 from bukva.scoring.passages import passages
 
-TAIL = Split(train=0.6, val=0.2, test=0.2, strategy="tail")
-CONTIGUOUS = Split(train=0.6, val=0.2, test=0.2, strategy="contiguous")
+TAIL = split(0.6, 0.2, 0.2, "tail")
+CONTIGUOUS = split(0.6, 0.2, 0.2, "contiguous")
 
 
 def saved(folder, chars, split):
     """Works whose ids are their positions in the joined corpus, divided and saved."""
-    save_splits(folder, np.arange(sum(chars), dtype=np.uint16), spans(works_of(chars), split))
+    save_in_characters(folder, np.arange(sum(chars), dtype=np.uint16), spans(works_of(chars), split))
     return load_splits(folder), load_lengths(folder)
 
 

@@ -84,9 +84,18 @@ class Split(Section):
     """Which characters are train, val and test."""
 
     strategy: Literal["tail", "contiguous", "by_work", "by_author"]
+    duplicates: Literal["keep", "group", "remove"]
+    duplicate_chars: Annotated[int, Field(ge=31, le=10_000)]
     train: Annotated[float, Field(gt=0, lt=1)]
     val: Annotated[float, Field(gt=0, lt=1)]
     test: Annotated[float, Field(ge=0, lt=1)]
+
+    @model_validator(mode="after")
+    def _groups_are_of_whole_works(self) -> "Split":
+        if self.duplicates == "group" and self.strategy in ("tail", "contiguous"):
+            what = f"needs whole works, but strategy {self.strategy} cuts them; use remove or keep, or strategy by_work"
+            raise mistake("duplicates", self.duplicates, what)
+        return self
 
     @model_validator(mode="after")
     def _fractions_sum_to_one(self) -> "Split":

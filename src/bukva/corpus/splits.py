@@ -1,7 +1,7 @@
 """The splits on disk, in characters and in ids."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,21 @@ if TYPE_CHECKING:
 SPLITS = ("train", "val", "test")
 
 LENGTHS = "lengths.npy"
+SHARES = "shares.parquet"
 
 Lengths = npt.NDArray[np.int64]  # (n_works, n_splits) or (n_works,): how many ids each share of each work became
 Spans = npt.NDArray[np.int64]  # (n_works, 2): start and stop of each work's share, counted in the joined corpus
 
 
-def sizes(spans: dict[str, Spans]) -> dict[str, int]:
-    """The size of each split."""
-    return {name: int((span[:, 1] - span[:, 0]).sum()) for name, span in spans.items()}
+def sizes(shares: "pd.DataFrame") -> dict[str, int]:
+    """split -> its ids."""
+    return {name: int(shares["ids"][shares["split"] == name].sum()) for name in names_in(shares)}
+
+
+def names_in(shares: "pd.DataFrame") -> list[str]:
+    """The splits of a table of shares, in their order."""
+    found = set(shares["split"])
+    return [name for name in SPLITS if name in found]
 
 
 def check_lengths(n_chars: dict[str, int], block_size: int, key: str) -> None:
@@ -42,33 +49,24 @@ def check_lengths(n_chars: dict[str, int], block_size: int, key: str) -> None:
             )
 
 
-def save_lengths(tokens: Path, shares: dict[str, Spans], lengths: Lengths) -> None:
-    """Write how many ids the shares became, if that is not their number of characters."""
-    chars = np.stack([span[:, 1] - span[:, 0] for span in shares.values()], axis=1)
-    if not np.array_equal(lengths, chars):
-        np.save(tokens / LENGTHS, lengths)
+def read_shares(tokens: Path) -> "pd.DataFrame":
+    """The table of shares as stage tokenize writes it (bukva.corpus.division), with first_id and ids of each row."""
+    import pandas as pd
+
+    return pd.read_parquet(tokens / SHARES)
 
 
-def spans_in_ids(tokens: Path, shares: dict[str, Spans]) -> dict[str, Spans]:
-    """The shares of the splits counted in the ids that stage tokenize wrote; without lengths an id is a character."""
-    file = tokens / LENGTHS
-    if not file.exists():
-        return shares
-    lengths = np.load(file)  # (n_works, n_splits)
-    stops = lengths.ravel().cumsum().reshape(lengths.shape)
-    return {
-        name: np.stack([stops[:, column] - lengths[:, column], stops[:, column]], axis=1)
-        for column, name in enumerate(shares)
-    }
-
-
-def save_splits(folder: Path, ids: Ids, shares: dict[str, Spans]) -> None:
-    """Write each split's (N,) ids as folder/<split>.npy, the works' shares one after the other, and their lengths."""
+def save_splits(folder: Path, ids: Ids, shares: "pd.DataFrame") -> None:
+    """Write each split's (N,) ids as folder/<split>.npy, its shares one after the other, and the lengths of works."""
+    names, n_works = names_in(shares), int(shares["work"].max()) + 1
+    lengths = np.zeros((n_works, len(names)), np.int64)
     with atomic_folder(folder) as unfinished:
-        np.save(unfinished / LENGTHS, np.stack([span[:, 1] - span[:, 0] for span in shares.values()], axis=1))
-        for name, span in shares.items():
-            n = int((span[:, 1] - span[:, 0]).sum())
-            write_ids(unfinished / f"{name}.npy", ids.dtype, n, (ids[start:stop] for start, stop in span))
+        for column, name in enumerate(names):
+            rows = shares[shares["split"] == name]
+            np.add.at(lengths[:, column], rows["work"], rows["ids"])
+            parts = (ids[first : first + n] for first, n in zip(rows["first_id"], rows["ids"], strict=True))
+            write_ids(unfinished / f"{name}.npy", ids.dtype, int(rows["ids"].sum()), parts)
+        np.save(unfinished / LENGTHS, lengths)
 
 
 def load_splits(folder: Path) -> dict[str, Ids]:
@@ -80,22 +78,3 @@ def load_splits(folder: Path) -> dict[str, Ids]:
 def load_lengths(folder: Path) -> dict[str, Lengths]:
     """split -> (n_works,), how many of its ids each work has; the works are those of the document table."""
     return dict(zip(load_splits(folder), np.load(folder / LENGTHS).T, strict=True))
-
-
-def summary(table: "pd.DataFrame", shares: dict[str, Spans]) -> dict[str, Any]:
-    """reports/split.json: characters of each split, and of each category and author in it."""
-    result: dict[str, Any] = {}
-    for name, span in shares.items():
-        works = table[["category", "author"]].assign(chars=span[:, 1] - span[:, 0])
-        result[name] = {
-            "chars": int(works["chars"].sum()),
-            "categories": _summed(works, ["category"]),
-            "authors": _summed(works, ["category", "author"]),
-        }
-    return result
-
-
-def _summed(works: "pd.DataFrame", by: list[str]) -> list[dict[str, Any]]:
-    """Rows of characters by these columns; a list, because that is what DVC can draw."""
-    sums = works.groupby(by)["chars"].sum()
-    return [dict(zip([*by, "chars"], row, strict=True)) for row in sums.reset_index().itertuples(index=False)]

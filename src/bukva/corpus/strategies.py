@@ -20,13 +20,16 @@ from bukva.corpus.stratify import stratify
 if TYPE_CHECKING:
     import pandas as pd
 
+Numbers = npt.NDArray[np.int64]  # (n_works,)
 
-def spans(table: "pd.DataFrame", split: Split) -> dict[str, Spans]:
+
+def spans(table: "pd.DataFrame", split: Split, groups: Numbers | None = None) -> dict[str, Spans]:
     """The share of each split in the works of a table, in their order.
 
     `tail`: the end of each work is test, the part before it val. `contiguous`: the works are joined, then cut, as in
     the lecture notes. `by_work` and `by_author`: whole works, so that val and test are works, or works of authors, of
-    which nothing is in train. Splits are disjoint and complete; one whose fraction is 0 is absent.
+    which nothing is in train; works of one of the `groups`, (n_works,) numbers from 0, are then in the same split.
+    Splits are disjoint and complete; one whose fraction is 0 is absent.
 
     Raises:
         BukvaError: there are fewer works, or authors, than splits.
@@ -41,13 +44,13 @@ def spans(table: "pd.DataFrame", split: Split) -> dict[str, Spans]:
         case "contiguous":
             edges = [np.clip(_cut(stops[-1:], end), starts, stops) for end in ends]
         case _:
-            split_of = _whole_works(table, split.strategy, ends)
+            split_of = _whole_works(table, split.strategy, ends, groups)
             edges = [np.where(split_of <= number, stops, starts) for number in range(len(ends))]
     named = zip(SPLITS, [starts, *edges], edges, strict=False)
     return {name: np.stack([start, stop], axis=1) for name, start, stop in named if getattr(split, name) > 0}
 
 
-def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> npt.NDArray[np.int64]:
+def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction], groups: Numbers | None) -> Numbers:
     """(n_works,) the number of the split that has the work, or all works of its author."""
     # numbers in the order of the names, so that the order of the rows does not matter
     author, category, work = (
@@ -55,6 +58,8 @@ def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> 
         for names in (("author",), ("category",), ("category", "author", "work"))
     )
     units = author if strategy == "by_author" else work
+    if groups is not None:
+        units = _joined(units, groups)
     fractions = [end - start for start, end in itertools.pairwise([Fraction(0), *ends])]
     try:
         return stratify(table["chars"].to_numpy(np.int64), units, [author, category], fractions)
@@ -64,6 +69,17 @@ def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> 
             f"params.yaml, split.strategy: {strategy} needs one {what} for each of the {len(fractions)} splits, but "
             f"the corpus has {n}; use tail, or more text.\n{WAY_BACK}"
         ) from None
+
+
+def _joined(units: Numbers, groups: Numbers) -> Numbers:
+    """(n_works,) units, numbered by their first one: those that have works of the same group become one."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    n_units, n_groups = int(units.max()) + 1, int(groups.max()) + 1
+    links = coo_matrix((np.ones(len(units)), (units, groups + n_units)), shape=(n_units + n_groups,) * 2)
+    _, component = connected_components(links, directed=False)
+    return np.unique(component[units], return_inverse=True)[1].astype(np.int64)
 
 
 def _cumulated(split: Split) -> list[Fraction]:

@@ -17,8 +17,8 @@ from bukva.base.text import PIECE_CHARS, alphabet, code_points, from_code_points
 from bukva.config import schema
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.collection import Document, read_table, read_texts
-from bukva.corpus.splits import Lengths, Spans, save_lengths
-from bukva.corpus.strategies import spans
+from bukva.corpus.division import divide, in_characters
+from bukva.corpus.splits import SHARES, Lengths
 from bukva.tokenizers import save_tokenizer, tokenizer_class
 from bukva.tokenizers.base import Tokenizer
 from bukva.tokenizers.char import CharTokenizer
@@ -56,20 +56,22 @@ def tokenize(clean: Path, target: Path, tokenize: schema.Tokenize, split: schema
             tokenize.unknown does not allow it; or the vocabulary is too large.
     """
     table = read_table(clean)
+    shares = divide(clean, table, split)
     with atomic_folder(target) as folder, tempfile.TemporaryFile(dir=folder) as scratch:
         tokenizer: Tokenizer
         if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
             tokenizer, pieces = _encoded_by_all(clean, table, scratch)
             n_ids, n_unknown = int(table["chars"].sum()), 0
+            shares = in_characters(shares)
         else:
-            shares = spans(table, split)
-            train = (text for *_, text in _shares(clean, table, {"train": shares["train"]}))
+            train = (text for *_, text in _pieces_of(clean, table, shares[shares["split"] == "train"]))
             tokenizer = _learned(train, tokenize)
             _check_symbols(len(tokenizer))
             lengths, n_unknown = _encode_shares(clean, table, shares, tokenizer, tokenize.unknown, scratch)
-            save_lengths(folder, shares, lengths)
+            shares = shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths)
             n_ids, pieces = int(lengths.sum()), _read_pieces(scratch, tokenizer.dtype)
         write_ids(folder / "ids.npy", tokenizer.dtype, n_ids, pieces)
+        shares.to_parquet(folder / SHARES, index=False)
         save_tokenizer(folder / "vocab.json", tokenizer)
     return Encoded(tokenizer, n_ids, n_unknown, tokenize.unknown)
 
@@ -84,30 +86,30 @@ def _learned(train: Iterable[str], tokenize: schema.Tokenize) -> Tokenizer:
 def _encode_shares(
     clean: Path,
     table: "pd.DataFrame",
-    shares: dict[str, Spans],
+    shares: "pd.DataFrame",
     tokenizer: Tokenizer,
     unknown: schema.Unknown,
     scratch: IO[bytes],
 ) -> tuple[Lengths, int]:
-    """Write the ids of every share of every work, each encoded by itself so that no id crosses a split.
+    """Write the ids of every share, each encoded by itself so that no id crosses a split.
 
     The first character of a split is not scored (bukva.scoring.passages), so it has ids of its own.
 
     Returns:
-        (n_works, n_splits) the numbers of ids, and how many characters were dropped or replaced.
+        (n_shares,) the numbers of ids, and how many characters were dropped or replaced.
     """
-    lengths = np.zeros((len(table), len(shares)), np.int64)
-    begun, n_unknown = set[int](), 0
-    for number, column, document, text in _shares(clean, table, shares):
+    lengths, splits = np.zeros(len(shares), np.int64), shares["split"].to_numpy()
+    begun, n_unknown = set[str](), 0
+    for row, document, text in _pieces_of(clean, table, shares):
         share, n = _readable(tokenizer, text, unknown)
         # a character of an alphabet has an id of its own everywhere
-        alone = 0 if tokenizer.alphabet or column in begun else 1
+        alone = 0 if tokenizer.alphabet or splits[row] in begun else 1
         for part in (share[:alone], share[alone:]):
             ids = _encoded(tokenizer, part, document)
             scratch.write(ids.data)  # tofile raises without the reason when a disk is full
-            lengths[number, column] += len(ids)
+            lengths[row] += len(ids)
         if share:
-            begun.add(column)
+            begun.add(splits[row])
         n_unknown += n
     return lengths, n_unknown
 
@@ -176,13 +178,15 @@ def _check_symbols(n_symbols: int) -> None:
         )
 
 
-def _shares(clean: Path, table: "pd.DataFrame", shares: dict[str, Spans]) -> Iterator[tuple[int, int, Document, str]]:
-    """The shares of every work in pieces: the number of the work, that of the split, the work, and the text."""
-    start = 0
+def _pieces_of(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
+    """The shares in pieces, in the order of the text: the number of the share, its work, and the text."""
+    starts, stops = shares["start"].to_numpy(), shares["stop"].to_numpy()
+    first = np.searchsorted(shares["work"], np.arange(len(table) + 1))  # of each work
+    at = 0
     for number, (document, text) in enumerate(read_texts(clean, table)):
         for piece in text:
-            for column, span in enumerate(shares.values()):
-                first, stop = np.clip(span[number] - start, 0, len(piece))
-                if first < stop:
-                    yield number, column, document, piece[first:stop]
-            start += len(piece)
+            for row in range(first[number], first[number + 1]):
+                start, stop = np.clip([starts[row] - at, stops[row] - at], 0, len(piece))
+                if start < stop:
+                    yield row, document, piece[start:stop]
+            at += len(piece)
