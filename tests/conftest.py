@@ -6,9 +6,10 @@ from pathlib import Path
 import hypothesis
 import numpy as np
 import pytest
+from downloads import download_params
 
 from bukva.base.ids import Ids
-from bukva.config.schema import Download, Split, Tokenize
+from bukva.config.schema import Split, Tokenize
 from bukva.corpus.cleaning import clean_collection
 from bukva.corpus.collection import read_table
 from bukva.corpus.sources import download
@@ -37,8 +38,7 @@ def _one_thread():
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Ids], int]:
     """split -> ids, and the size of the vocabulary: rules notes, tail .9/.05/.05."""
     root = tmp_path_factory.mktemp("embedded")
-    sample = Download(corpus="sample", path=str(SAMPLE), url="", sha256="")
-    download(sample, root / "raw", lambda *_: None, pytest.fail)
+    download(download_params(corpus="sample", path=SAMPLE), root / "raw", lambda *_: None, pytest.fail)
     clean_collection(root / "raw", root / "clean", "notes")
     tokenizer, _ = tokenize(root / "clean", root / "tokens", Tokenize(kind="char", vocabulary="all"), TAIL)
     save_splits(root / "split", np.load(root / "tokens" / "ids.npy"), spans(read_table(root / "clean"), TAIL))

@@ -265,6 +265,8 @@ def test_every_package_that_is_imported_is_a_dependency_of_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = {name.split("==")[0] for name in project["dependencies"]}
     names = {"yaml": "pyyaml", "ruamel": "ruamel.yaml", "pydantic_core": "pydantic", "urllib3": "requests"}
+    names |= {"charset_normalizer": "charset-normalizer", "markdown_it": "markdown-it-py"}
+    names |= {"mdit_py_plugins": "mdit-py-plugins"}
     ours = {"bukva", "stages", "__future__"}
     used = (
         {item for name in modules() for item in imported(name) if item not in modules()}
