@@ -70,7 +70,8 @@ class Findings:
         if self.unreadable.count:
             yield f"{_files(self.unreadable.count)} left out, cannot be read: {self.unreadable}."
         if self.bad_rows.count:
-            yield f"{self.bad_rows.count} rows of tables left out: {self.bad_rows}."
+            rows = "row of a table" if self.bad_rows.count == 1 else "rows of tables"
+            yield f"{self.bad_rows.count} {rows} left out: {self.bad_rows}."
         for encoding, names in sorted(self.encodings.items()):
             yield f"{_files(names.count)} read as {encoding}, which was detected: {names}."
         if self.other_types:
