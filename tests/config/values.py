@@ -53,6 +53,9 @@ EXTENSIONS = [
     *[["py"], [".py", ".py"], [""], ["."], [".a/b"], [".tar.gz"], [".a b"], [". "], [8], [[".py"]], [None]],
     *[".py", ["." + "a" * 100], {".py": 1}, ["\ud800"]],
 ]
+DATASETS = ["", "owner/name", "o/n", "owner", "a/b/c", "/b", "a/", "../b", "a b/c", "ж/ж", "\ud800", "a" * 201, 8]
+REVISIONS = ["", "a" * 40, "main", "A" * 40, "v1.0", "../..", "ж", "\ud800", "a" * 201, 8]
+PATTERNS = ["*", "data/train-*", "*.parquet", "[", "[!", "**/*", "ж", "\0", "", "a" * 1001, 8]
 
 KINDS = [
     (INTEGERS, {
@@ -85,6 +88,9 @@ KINDS = [
     (PATHS, {"download": ["path"]}),
     (ADDRESSES, {"download": ["url"]}),
     (DIGESTS, {"download": ["sha256"]}),
+    (DATASETS, {"download": ["dataset"]}),
+    (REVISIONS, {"download": ["revision"]}),
+    (PATTERNS, {"download": ["files"]}),
     (ENCODINGS, {"download": ["encoding"]}),
     (COLUMNS, {"download": ["text_column"]}),
     (EXTENSIONS, {"download": ["extensions"]}),

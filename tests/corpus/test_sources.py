@@ -356,7 +356,7 @@ def test_mistakes_at_an_address_are_reported(server, fails) -> None:
 
 def test_the_registry_has_the_corpora_of_the_parameters() -> None:
     known = set(get_args(Download.model_fields["corpus"].annotation))
-    assert set(registry()) == known - {"sample", "local", "url"}
+    assert set(registry()) == known - {"sample", "local", "url", "huggingface"}
 
 
 def test_the_content_of_every_registered_corpus_is_pinned() -> None:

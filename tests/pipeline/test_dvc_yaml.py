@@ -266,7 +266,7 @@ def test_every_package_that_is_imported_is_a_dependency_of_the_project():
     asked = {name.split("==")[0] for name in project["dependencies"]}
     names = {"yaml": "pyyaml", "ruamel": "ruamel.yaml", "pydantic_core": "pydantic", "urllib3": "requests"}
     names |= {"charset_normalizer": "charset-normalizer", "markdown_it": "markdown-it-py"}
-    names |= {"mdit_py_plugins": "mdit-py-plugins"}
+    names |= {"mdit_py_plugins": "mdit-py-plugins", "huggingface_hub": "huggingface-hub", "httpx2": "huggingface-hub"}
     ours = {"bukva", "stages", "__future__"}
     used = (
         {item for name in modules() for item in imported(name) if item not in modules()}

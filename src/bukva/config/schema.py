@@ -23,6 +23,7 @@ Rate = Annotated[float, Field(gt=0)]
 Order = Literal["epoch", "random"]
 Optimizer = Annotated[str, one_of("training/optimizers/__init__.py", "OPTIMIZERS")]
 Unknown = Literal["error", "drop", "replace"]
+DATASET = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 EXTENSION = re.compile(r"\.[^\s./\\]+")
 
 
@@ -35,10 +36,13 @@ class Section(BaseModel):
 class Download(Section):
     """Which text to read, and where it is."""
 
-    corpus: Literal["sample", "ruslit", "tinyshakespeare", "local", "url"]
+    corpus: Literal["sample", "ruslit", "tinyshakespeare", "local", "url", "huggingface"]
     path: Annotated[str, Field(min_length=1)]
     url: Annotated[str, Field(max_length=2048)]  # the limit of sitemaps.org
     sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+    dataset: Annotated[str, Field(max_length=200)]
+    revision: Annotated[str, Field(max_length=200)]
+    files: Annotated[str, Field(min_length=1, max_length=1000)]
     encoding: Annotated[str, one_of("corpus/formats/encodings.py", "ENCODINGS")]
     text_column: Annotated[str, Field(min_length=1)]
     strict: bool
@@ -50,6 +54,12 @@ class Download(Section):
             if not EXTENSION.fullmatch(name):
                 what = "is not an extension; use a dot and what follows it at the end of a name, such as .py"
                 raise mistake("extensions", name, what)
+        return self
+
+    @model_validator(mode="after")
+    def _dataset_is_named(self) -> "Download":
+        if self.corpus == "huggingface" and not DATASET.fullmatch(self.dataset):
+            raise mistake("dataset", self.dataset, "is not a dataset of the Hugging Face hub; use OWNER/NAME")
         return self
 
     @model_validator(mode="after")

@@ -18,6 +18,7 @@ from bukva.corpus.fetching import OnBytes, fetch
 from bukva.corpus.findings import Findings
 from bukva.corpus.formats.epub import is_epub, read_epub
 from bukva.corpus.git_tree import git_tree_id
+from bukva.corpus.huggingface import fetch_dataset
 from bukva.corpus.mirror import OnNote, obtain
 from bukva.corpus.works import Reading, Works, types_read, work_in_file, works_in_folder
 
@@ -130,6 +131,8 @@ def _find(params: Download, reading: Reading, scratch: Path, on_bytes: OnBytes, 
             if is_epub(file):  # a zip, too
                 return work_in_file(file, file.name, reading, read_epub)
             return _in_archive(file, scratch, reading) if is_archive(file) else work_in_file(file, file.name, reading)
+        case "huggingface":
+            return _dataset(params, reading, scratch / "fetched", on_bytes)
         case name:
             return _registered(registry()[name], reading, scratch, on_bytes, note)
 
@@ -163,6 +166,15 @@ def _registered(source: Source, reading: Reading, scratch: Path, on_bytes: OnByt
                 f" use the archive that {source.url} provides."
             )
     return works_in_folder(root, file.name, reading, source.trees, source.encodings)
+
+
+def _dataset(params: Download, reading: Reading, folder: Path, on_bytes: OnBytes) -> Works:
+    def is_read(path: Path) -> bool:
+        return reading.reader(path) is not None
+
+    fetch_dataset(params.dataset, params.revision, params.files, is_read, folder, on_bytes)
+    # folders of datasets are their parts (data, train, en), so none is an author
+    return works_in_folder(folder, params.dataset, reading, levels=False)
 
 
 def _in_archive(archive: Path, scratch: Path, reading: Reading) -> Works:
