@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bench.measure import job
+from bench.measure import ROOT, job
 from bench.rows import Job
 from bukva.base.errors import BukvaError
 
@@ -52,10 +52,11 @@ def load_tinyshakespeare(raw: str) -> tuple[Any, Any]:
 
 
 def _download(corpus: str, raw: str) -> dict[str, Any]:
+    from bukva.config.load import PARAMS, read_yaml
     from bukva.config.schema import Download
     from bukva.corpus.sources import download
 
-    params = Download.model_validate({"corpus": corpus, "path": "data/sample", "url": "", "sha256": ""})
+    params = Download.model_validate(read_yaml(ROOT / PARAMS)["download"] | {"corpus": corpus})
     download(params, Path(raw), _ignore, _ignore)
     return {}
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import hypothesis
 import numpy as np
 import pytest
+from downloads import download_params
 from works import split
 
 from bukva.base.ids import Ids
-from bukva.config.schema import Download, Tokenize
+from bukva.config.schema import Tokenize
 from bukva.corpus.cleaning import clean_collection
 from bukva.corpus.rule_sets import Chosen, rule_set
 from bukva.corpus.sources import download
@@ -37,8 +38,7 @@ def _one_thread():
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Ids], int]:
     """split -> ids, and the size of the vocabulary: rules notes, tail .9/.05/.05."""
     root = tmp_path_factory.mktemp("embedded")
-    sample = Download(corpus="sample", path=str(SAMPLE), url="", sha256="")
-    download(sample, root / "raw", lambda *_: None, pytest.fail)
+    download(download_params(corpus="sample", path=SAMPLE), root / "raw", lambda *_: None, pytest.fail)
     clean_collection(root / "raw", root / "clean", Chosen(rule_set("notes"), ""))
     characters = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=257)
     tokenizer = tokenize(root / "clean", root / "tokens", characters, TAIL).tokenizer

@@ -263,7 +263,7 @@ def test_a_number_out_of_range_is_rejected(rejection, key, value):
 @pytest.mark.parametrize(
     ("key", "known"),
     [
-        ("download__corpus", "'sample', 'ruslit', 'tinyshakespeare', 'local' or 'url'"),
+        ("download__corpus", "'sample', 'ruslit', 'tinyshakespeare', 'local', 'url' or 'huggingface'"),
         ("clean__rules", "'auto', 'literary', 'notes', 'none' or 'file'"),
         ("tokenize__kind", "'char', 'byte' or 'bpe'"),
         ("tokenize__vocabulary", "'all' or 'train'"),

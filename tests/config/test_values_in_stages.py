@@ -28,7 +28,8 @@ REACHED = {
 }
 # the keys of a group of their own in training and sampling sections
 NUMERIC = {"learning_rate", "weight_decay", "beta2", "grad_clip", "decay_to", "temperature", "top_p"}
-UNREAD = {"download.url", "download.sha256"}  # without corpus url
+# without corpus url or huggingface
+UNREAD = {"download.url", "download.sha256", "download.dataset", "download.revision", "download.files"}
 
 
 def rejection(changes):

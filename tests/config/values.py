@@ -58,6 +58,16 @@ ADDRESSES = [
     *["https://me:secret@127.0.0.1:1/a", "https://me:se?cret/@127.0.0.1:1/a", "me:secret@host/a"],
 ]
 DIGESTS = ["", "a" * 64, "0" * 64, "A" * 64, "a" * 63, "a" * 65, "g" * 64, "a" * 64 + "\n", 0, "а" * 64, " " * 64]
+ENCODINGS = ["auto", "utf-8", "cp1251", "UTF-8", "utf8", "rot13", "idna", "", "no-such", "\ud800", 8, True, None]
+COLUMNS = ["text", "текст", " ", "a" * 10_000, "\0", "\ud800", "", 8, True]
+EXTENSIONS = [
+    *[[], [".py"], [".PY"], [".txt"], [".html", ".py"], [".ж"], ["." + "a" * 99], [".*"]],
+    *[["py"], [".py", ".py"], [""], ["."], [".a/b"], [".tar.gz"], [".a b"], [". "], [8], [[".py"]], [None]],
+    *[".py", ["." + "a" * 100], {".py": 1}, ["\ud800"]],
+]
+DATASETS = ["", "owner/name", "o/n", "owner", "a/b/c", "/b", "a/", "../b", "a b/c", "ж/ж", "\ud800", "a" * 201, 8]
+REVISIONS = ["", "a" * 40, "main", "A" * 40, "v1.0", "../..", "ж", "\ud800", "a" * 201, 8]
+PATTERNS = ["*", "data/train-*", "*.parquet", "[", "[!", "**/*", "ж", "\0", "", "a" * 1001, 8]
 
 KINDS = [
     ([*INTEGERS, 256, 257, 263, 1024, 20_000, 20_001], {"tokenize": ["vocab_size"]}),
@@ -80,7 +90,7 @@ KINDS = [
         "train_gpt": ["learning_rate", "weight_decay", "grad_clip"], "sample": ["temperature"],
     }),
     (SEEDS, {"train_bigram": ["seed"], "train_gpt": ["seed"], "sample": ["seed"]}),
-    (SWITCHES, {"model": ["qk_norm", "bias", "tie_weights"]}),
+    (SWITCHES, {"download": ["strict"], "model": ["qk_norm", "bias", "tie_weights"]}),
     (CHOICES, {
         "download": ["corpus"], "clean": ["rules"], "tokenize": ["kind", "vocabulary", "unknown"],
         "split": ["strategy", "duplicates"],
@@ -94,6 +104,12 @@ KINDS = [
     (OPTIONS, {"clean": ["optional"]}),
     (ADDRESSES, {"download": ["url"]}),
     (DIGESTS, {"download": ["sha256"]}),
+    (DATASETS, {"download": ["dataset"]}),
+    (REVISIONS, {"download": ["revision"]}),
+    (PATTERNS, {"download": ["files"]}),
+    (ENCODINGS, {"download": ["encoding"]}),
+    (COLUMNS, {"download": ["text_column"]}),
+    (EXTENSIONS, {"download": ["extensions"]}),
 ]  # fmt: skip
 # The names that a choice accepts; a corpus from the network is not tried.
 NAMES = {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from downloads import download_params
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from works import texts_in
@@ -15,7 +16,7 @@ from works import texts_in
 from bukva.base.errors import BukvaError
 from bukva.base.files import resolve
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Clean, Download
+from bukva.config.schema import Clean
 from bukva.corpus import cleaning
 from bukva.corpus.cleaning import clean_piece
 from bukva.corpus.collection import PIECE_BYTES, Document, documents, read_table, write_collection
@@ -413,8 +414,7 @@ def test_cleaned_ruslit_has_the_87_symbols_of_the_lecture_notes(tmp_path, monkey
     if not list(MIRROR.glob("RusLit-*.tar.gz")):
         pytest.skip("BUKVA_MIRROR is not a folder with the archive of RusLit")
     monkeypatch.setenv("BUKVA_MIRROR", str(MIRROR))
-    ruslit = Download(corpus="ruslit", path="-", url="", sha256="")
-    download(ruslit, tmp_path / "raw", lambda *_: None, pytest.fail)
+    download(download_params(corpus="ruslit"), tmp_path / "raw", lambda *_: None, pytest.fail)
     report = clean_collection(tmp_path / "raw", tmp_path / "clean", "notes")
     assert (report["works"], report["chars"], report["symbols"]) == (373, 34_824_659, 87)
     assert len(json.dumps(report, ensure_ascii=False, indent=2).encode()) < 50_000

@@ -5,13 +5,14 @@ import os
 import tarfile
 import unicodedata
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from hashlib import sha256
+from hashlib import sha256 as digest_of
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from downloads import download_params
 from hypothesis import given
 from hypothesis import strategies as st
 from works import texts_in
@@ -35,11 +36,10 @@ def silent(*_: object) -> None:
 
 
 def get(
-    target: Path, corpus: str = "local", path: Path = Path("-"), url: str = "", digest: str = ""
+    target: Path, corpus: str = "local", note: Callable[[str], object] = pytest.fail, **changes: object
 ) -> DownloadSummary:
-    """Download into `target`; fails if a note is reported."""
-    params = Download(corpus=corpus, path=str(path), url=url, sha256=digest)
-    return download(params, target, silent, pytest.fail)
+    """Download into `target`; a note fails the test unless it takes notes."""
+    return download(download_params(corpus=corpus, **changes), target, silent, note)
 
 
 def write(folder: Path, files: Mapping[str, str | bytes]) -> Path:
@@ -118,8 +118,13 @@ def test_text_is_unchanged_except_for_the_byte_order_mark(source, target) -> Non
 
 def test_hidden_files_and_files_of_other_types_are_skipped(source, target) -> None:
     write(source, {"a.txt": "x", ".b.txt": b"\xff", ".git/c.txt": b"\xff", "d.jpg": b"\xff", ".txt": b"\xff"})
-    write(source, {"documents.csv": "x", "B.TXT": "y"})
-    assert get(target, path=source).works == 2
+    write(source, {"documents.csv": "x", "B.TXT": "y", "e.jpg": "", "Makefile": "", "info.csv": ""})
+    notes: list[str] = []
+    summary = get(target, path=source, note=notes.append)
+    assert (summary.works, summary.files_of_other_types) == (2, 4)
+    types = "2 .jpg, 1 without extension, 1 .csv"
+    advice = "download.extensions names types to be read as plain text"
+    assert notes == [f"download: 4 files of other types not read: {types}; {advice}."]
     assert [document.work for document in texts_in(target)] == ["B", "a"]
 
 
@@ -167,6 +172,11 @@ def test_the_summary_counts(source, target) -> None:
         works_without_year=3,
         info_rows_without_file=0,
         info_rows_unreadable=0,
+        files_without_text=0,
+        files_unreadable=0,
+        files_of_other_types=0,
+        files_in_detected_encoding=0,
+        bad_rows=0,
     )
     assert all(type(count) is int for count in asdict(get(target, path=source)).values())
 
@@ -182,38 +192,44 @@ def test_a_second_download_replaces_the_first(source, target) -> None:
 
 
 def test_a_missing_path_is_reported(source, fails) -> None:
-    fails(rf"^params\.yaml, download\.path: '{source}' does not exist; use a folder of \.txt files", path=source)
+    fails(rf"^params\.yaml, download\.path: '{source}' does not exist; use a folder of texts, or one text", path=source)
 
 
-def test_a_file_that_is_not_a_txt_file_is_rejected(source, fails) -> None:
-    fails(r"book\.pdf' is not a \.txt file", path=write(source, {"book.pdf": "x"}) / "book.pdf")
+def test_a_file_of_another_type_is_rejected_with_the_types_that_are_read(source, fails) -> None:
+    words = (
+        r"book\.pdf' is not a \.txt, \.md, .*, \.ndjson or \.parquet file, nor in download\.extensions; use a folder"
+    )
+    fails(words, path=write(source, {"book.pdf": "x"}) / "book.pdf")
 
 
-def test_a_folder_without_texts_is_rejected(source, fails) -> None:
-    fails(rf"^{source}: contains no \.txt file", path=write(source, {"a/info.csv": "name,year", ".b.txt": "x"}))
+def test_a_folder_without_texts_is_rejected_with_what_it_has_instead(source, fails) -> None:
+    write(source, {"a/info.csv": "name,year", ".b.txt": "x"})
+    fails(rf"^{source}: contains no \.txt, \.md, .* or \.parquet file\.\n", path=source)
+    write(source, {"a.py": "x", "b.py": "x"})
+    fails(r"2 files of other types not read: 2 \.py; download\.extensions names types to be read", path=source)
 
 
 def test_a_text_that_is_not_utf8_is_reported_with_the_byte(source, fails) -> None:
     write(source, {"a/b/good.txt": "x", "a/b/c/bad.txt": b"\xef\xbb\xbf" + "ёж".encode() + b"\xe0abc"})
-    fails(rf"^{source}/a/b/c/bad\.txt: byte 7 \(0xe0\) is not UTF-8; convert", path=source)
+    fails(rf"^{source}/a/b/c/bad\.txt: byte 7 \(0xe0\) is not UTF-8; convert", path=source, strict=True)
 
 
 @pytest.mark.parametrize("content", ["", " \r\n\t", "\ufeff"])
 def test_an_empty_text_is_rejected(content, source, fails) -> None:
-    fails(r"books/a\.txt: contains no text; fill", path=write(source, {"a.txt": content}))
+    fails(r"books/a\.txt: contains no text; fill", path=write(source, {"a.txt": content}), strict=True)
 
 
 def test_a_text_that_cannot_be_read_is_reported(source, fails) -> None:
     source.mkdir()
     (source / "a.txt").symlink_to("nowhere")
-    fails(r"books/a\.txt: cannot be read \(No such file", path=source)
+    fails(r"books/a\.txt: cannot be read \(No such file", path=source, strict=True)
 
 
 def test_a_cycle_of_links_is_rejected(source, fails) -> None:
     write(source, {"a/x.txt": "x", "b/y.txt": "y"})
     (source / "a" / "link").symlink_to(source / "b")
     (source / "b" / "link").symlink_to(source / "a")
-    fails("books/a/link/link: this link leads back", path=source)
+    fails("books/a/link/link: this link leads back", path=source, strict=True)
 
 
 def test_two_works_with_one_name_are_rejected(source, fails) -> None:
@@ -227,7 +243,7 @@ def test_a_file_name_that_is_not_utf8_is_rejected(source, fails) -> None:
         Path(os.fsdecode(os.fsencode(source) + b"/\xe0.txt")).write_text("x")
     except OSError:
         pytest.skip("this file system accepts UTF-8 names only")
-    fails(r"books/\\udce0.txt': this file name is not UTF-8", path=source)
+    fails(r"books/\\udce0.txt': this file name is not UTF-8", path=source, strict=True)
 
 
 # ---- info.csv
@@ -281,7 +297,7 @@ def test_nothing_in_info_is_an_error(raw: bytes) -> None:
 
 def test_a_text_at_an_address_is_one_work(server, target) -> None:
     url = server.has("/books/Vojna%20i%20mir.txt", b"x\r\n")
-    get(target, "url", url=url + "?raw=1", digest=sha256(b"x\r\n").hexdigest())
+    get(target, "url", url=url + "?raw=1", sha256=digest_of(b"x\r\n").hexdigest())
     assert texts_in(target) == {Document("-", "-", "Vojna_i_mir"): "x\r\n"}
 
 
@@ -303,13 +319,13 @@ def test_the_name_of_a_work_from_an_address_is_a_valid_file_name(path, work) -> 
 @pytest.mark.parametrize("top", ["", "books-main/"])
 def test_an_archive_at_an_address_is_unpacked_without_its_top_folder(top, server, target) -> None:
     body = tar_gz({f"{top}poems/Blok/1.txt": "1", f"{top}prose/Gogol/2.txt": "2"})
-    get(target, "url", url=server.has("/books", body), digest=sha256(body).hexdigest())
+    get(target, "url", url=server.has("/books", body), sha256=digest_of(body).hexdigest())
     assert texts_in(target) == {Document("poems", "Blok", "1"): "1", Document("prose", "Gogol", "2"): "2"}
 
 
 def test_an_archive_of_one_file_is_one_work(server, target) -> None:
     body = tar_gz({"book.txt": "x"})
-    get(target, "url", url=server.has("/a.tgz", body), digest=sha256(body).hexdigest())
+    get(target, "url", url=server.has("/a.tgz", body), sha256=digest_of(body).hexdigest())
     assert texts_in(target) == {Document("-", "-", "book"): "x"}
 
 
@@ -318,20 +334,21 @@ def test_the_extra_entries_of_macos_archives_are_skipped(server, target, tmp_pat
         for name in ("books/Blok/1.txt", "__MACOSX/books/Blok/._1.txt", ".DS_Store"):
             file.writestr(name, "x")
     body = (tmp_path / "a.zip").read_bytes()
-    get(target, "url", url=server.has("/a.zip", body), digest=sha256(body).hexdigest())
+    get(target, "url", url=server.has("/a.zip", body), sha256=digest_of(body).hexdigest())
     assert list(texts_in(target)) == [Document("-", "Blok", "1")]
 
 
 def test_mistakes_at_an_address_are_reported(server, fails) -> None:
-    fails("status 404", corpus="url", url=server.address + "/none", digest="0" * 64)
-    fails("SHA-256 is", corpus="url", url=server.has("/a", b"x"), digest="0" * 64)
+    fails("status 404", corpus="url", url=server.address + "/none", sha256="0" * 64)
+    fails("SHA-256 is", corpus="url", url=server.has("/a", b"x"), sha256="0" * 64)
     for body, words in (
-        (b"\xff\xfex", r"^a\.txt: byte 0 \(0xff\) is not UTF-8"),
+        (b"\xff\xffx", r"^a\.txt: byte 0 \(0xff\) is not UTF-8"),
         (tar_gz({"../x.txt": "x"}), r"^a\.txt, entry '\.\./x\.txt': its name leads outside the folder"),
         (tar_gz({"x/a/bad.txt": b"\xe0"}), r"^a\.txt/a/bad\.txt: byte 0 "),
-        (tar_gz({}), r"^a\.txt: contains no \.txt file"),
+        (tar_gz({}), r"^a\.txt: contains no \.txt, \.md, "),
     ):
-        fails(words, corpus="url", url=server.has("/a.txt", body), digest=sha256(body).hexdigest())
+        url = server.has("/a.txt", body)
+        fails(words, corpus="url", url=url, sha256=digest_of(body).hexdigest(), strict=True, encoding="utf-8")
 
 
 # ---- the registry
@@ -339,7 +356,7 @@ def test_mistakes_at_an_address_are_reported(server, fails) -> None:
 
 def test_the_registry_has_the_corpora_of_the_parameters() -> None:
     known = set(get_args(Download.model_fields["corpus"].annotation))
-    assert set(registry()) == known - {"sample", "local", "url"}
+    assert set(registry()) == known - {"sample", "local", "url", "huggingface"}
 
 
 def test_the_content_of_every_registered_corpus_is_pinned() -> None:
@@ -405,7 +422,7 @@ def test_a_web_page_instead_of_an_archive_is_rejected(pinned, fails, tmp_path) -
 
 
 def test_a_registered_text_is_one_work(target, tmp_path, monkeypatch) -> None:
-    digest = sha256(b"x").hexdigest()
+    digest = digest_of(b"x").hexdigest()
     entry = Source("", "", "", "https://nowhere.invalid/input.txt", "tiny.txt", "text", digest)
     monkeypatch.setattr(sources, "registry", lambda: {"tinyshakespeare": entry})
     monkeypatch.setenv("BUKVA_MIRROR", str(write(tmp_path / "mirror", {"tiny.txt": "x", "other.txt": "y"})))
@@ -446,4 +463,9 @@ def test_ruslit_has_its_works_and_characters(target, monkeypatch) -> None:
         works_without_year=29,
         info_rows_without_file=3,
         info_rows_unreadable=1,
+        files_without_text=0,
+        files_unreadable=0,
+        files_of_other_types=0,
+        files_in_detected_encoding=0,
+        bad_rows=0,
     )

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from downloads import download_params
 from works import split
 
 from bukva.base.errors import BukvaError
-from bukva.config.schema import Download, Tokenize
+from bukva.config.schema import Tokenize
 from bukva.corpus.cleaning import clean_collection
 from bukva.corpus.rule_sets import Chosen, rule_set
 from bukva.corpus.sources import download
@@ -28,8 +29,7 @@ EMPTY = [b"", b" ", b"  \n \r\n\t\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf \n", "\u00
 
 
 def download_books(root: Path) -> None:
-    local = Download(corpus="local", path=str(root / "books"), url="", sha256="")
-    download(local, root / "raw", lambda *_: None, pytest.fail)
+    download(download_params(path=root / "books", strict=True), root / "raw", lambda *_: None, pytest.fail)
 
 
 def save_split(root: Path) -> None:
@@ -114,9 +114,8 @@ def test_two_names_that_differ_in_unicode_form_only_are_rejected(tmp_path) -> No
         (folder / unicodedata.normalize(form, "Чайка й.txt")).write_text(form)
     if len(list(folder.iterdir())) == 1:
         pytest.skip("this file system treats them as one name")
-    local = Download(corpus="local", path=str(tmp_path / "books"), url="", sha256="")
     with pytest.raises(BukvaError, match=r"-/Чехов/Чайка й: two works have this name"):
-        download(local, tmp_path / "raw", lambda *_: None, pytest.fail)
+        download(download_params(path=tmp_path / "books"), tmp_path / "raw", lambda *_: None, pytest.fail)
     assert not (tmp_path / "raw").exists()
 
 
@@ -157,7 +156,7 @@ cli.call(app)
 
 def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    path = {"PYTHONPATH": f"{HERE.parents[1] / 'src'}:{HERE}"}
+    path = {"PYTHONPATH": f"{HERE.parents[1] / 'src'}:{HERE.parent}:{HERE}"}
     return subprocess.run(command, env=path, capture_output=True, text=True)
 
 
@@ -196,15 +195,15 @@ import resource, sys
 from pathlib import Path
 import typer
 from bukva.stage import cli
-from bukva.config.schema import Download
 from bukva.corpus.sources import download
+from downloads import download_params
 
 app = typer.Typer(**cli.STYLE)
 
 @app.command()
 def main(raw: Path, url: str, sha256: str, size: int):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-    download(Download(corpus="url", path="-", url=url, sha256=sha256), raw, lambda *_: None, print)
+    download(download_params(corpus="url", url=url, sha256=sha256), raw, lambda *_: None, print)
 
 cli.call(app)
 """

@@ -4,6 +4,7 @@ Numbers live in params.yaml, and no key has a default. A section accepts values 
 so no stage depends on this module; the values themselves are dependencies (`params` in dvc.yaml).
 """
 
+import re
 from decimal import Decimal
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -22,6 +23,8 @@ Rate = Annotated[float, Field(gt=0)]
 Order = Literal["epoch", "random"]
 Optimizer = Annotated[str, one_of("training/optimizers/__init__.py", "OPTIMIZERS")]
 Unknown = Literal["error", "drop", "replace"]
+DATASET = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+EXTENSION = re.compile(r"\.[^\s./\\]+")
 
 
 class Section(BaseModel):
@@ -33,10 +36,31 @@ class Section(BaseModel):
 class Download(Section):
     """Which text to read, and where it is."""
 
-    corpus: Literal["sample", "ruslit", "tinyshakespeare", "local", "url"]
+    corpus: Literal["sample", "ruslit", "tinyshakespeare", "local", "url", "huggingface"]
     path: Annotated[str, Field(min_length=1)]
     url: Annotated[str, Field(max_length=2048)]  # the limit of sitemaps.org
     sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+    dataset: Annotated[str, Field(max_length=200)]
+    revision: Annotated[str, Field(max_length=200)]
+    files: Annotated[str, Field(min_length=1, max_length=1000)]
+    encoding: Annotated[str, one_of("corpus/formats/encodings.py", "ENCODINGS")]
+    text_column: Annotated[str, Field(min_length=1)]
+    strict: bool
+    extensions: Annotated[list[Annotated[str, Field(max_length=100)]], EACH_ONCE]
+
+    @model_validator(mode="after")
+    def _extensions_are_the_ends_of_names(self) -> "Download":
+        for name in self.extensions:
+            if not EXTENSION.fullmatch(name):
+                what = "is not an extension; use a dot and what follows it at the end of a name, such as .py"
+                raise mistake("extensions", name, what)
+        return self
+
+    @model_validator(mode="after")
+    def _dataset_is_named(self) -> "Download":
+        if self.corpus == "huggingface" and not DATASET.fullmatch(self.dataset):
+            raise mistake("dataset", self.dataset, "is not a dataset of the Hugging Face hub; use OWNER/NAME")
+        return self
 
     @model_validator(mode="after")
     def _address_is_no_secret(self) -> "Download":

@@ -1,5 +1,6 @@
 """Unpack archives from untrusted sources: only files and folders, only inside the target, within fixed bounds."""
 
+import contextlib
 import gzip
 import io
 import os
@@ -9,7 +10,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -126,6 +127,20 @@ def unpack(archive: Path, folder: Path) -> None:
         raise BukvaError(
             f"{archive.name}: damaged, or not an archive ({error}); use a complete .zip, .tar or .tar.gz file."
         ) from None
+
+
+@contextlib.contextmanager
+def opened_zip(archive: Path) -> Iterator[Mapping[str, Callable[[], IO[bytes]]]]:
+    """The files in a .zip by name, to be opened without unpacking; within the same bounds.
+
+    Raises:
+        BukvaError: as for unpack, except that damage raises one of DAMAGED, for the caller to name the file.
+    """
+    with archive.open("rb", buffering=0) as file:
+        reader = _BoundedReader(file, archive.name)
+        entries = list(_checked(archive, _zip_entries(reader)))
+        reader.reads_headers = False
+        yield {entry.name: entry.open_content for entry in entries if entry.open_content}
 
 
 def _zip_entries(file: _BoundedReader) -> Iterator[_Entry]:

@@ -15,9 +15,12 @@ from bukva.config.schema import Download
 from bukva.corpus.archives import is_archive, unpack
 from bukva.corpus.collection import MISSING, write_collection
 from bukva.corpus.fetching import OnBytes, fetch
+from bukva.corpus.findings import Findings
+from bukva.corpus.formats.epub import is_epub, read_epub
 from bukva.corpus.git_tree import git_tree_id
+from bukva.corpus.huggingface import fetch_dataset
 from bukva.corpus.mirror import OnNote, obtain
-from bukva.corpus.works import Works, work_in_file, works_in_folder
+from bukva.corpus.works import Reading, Works, types_read, work_in_file, works_in_folder
 
 REGISTRY = Path(__file__).with_name("sources.yaml")
 
@@ -45,7 +48,11 @@ class Source:
 
 @dataclass(frozen=True)
 class DownloadSummary:
-    """What a download contains. The rows are those of info.csv files, which give years of works and may be wrong."""
+    """What a download contains, and what it leaves out.
+
+    Info rows are those of info.csv files, which give years of works and may be wrong; bad rows are those of tables that
+    have no text.
+    """
 
     works: int
     authors: int
@@ -55,6 +62,11 @@ class DownloadSummary:
     works_without_year: int
     info_rows_without_file: int
     info_rows_unreadable: int
+    files_without_text: int
+    files_unreadable: int
+    files_of_other_types: int
+    files_in_detected_encoding: int
+    bad_rows: int
 
 
 def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) -> DownloadSummary:
@@ -64,13 +76,20 @@ def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) ->
         BukvaError: the corpus is missing or unreachable, differs from its digest, or contains something that is not
             text.
     """
+    reading = _reading(params)
+    findings = reading.findings
     try:
         # scratch is in the unfinished folder: on the same disk, and deleted with it after a kill
         with atomic_folder(target) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
-            found = _find(params, Path(scratch), on_bytes, note)
-            table = write_collection(folder, ((work.document, work.pieces()) for work in found.works))
+            found = _find(params, reading, Path(scratch), on_bytes, note)
+            texts = found.texts(findings)
+            table = write_collection(folder, texts, lambda _, error: findings.leave_out(error))
+            if table.empty:
+                raise BukvaError(" ".join([f"{found.place}: no file has readable text.", *findings.sentences()]))
     except BukvaError as error:
         raise BukvaError(f"{error}\n{WAY_BACK}") from None  # DVC has already removed the former corpus
+    for sentence in findings.sentences():
+        note(f"download: {sentence}")
     return DownloadSummary(
         works=len(table),
         authors=len(set(table["author"]) - {MISSING}),
@@ -80,6 +99,11 @@ def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) ->
         works_without_year=int(table["year"].isna().sum()),
         info_rows_without_file=found.info_rows_without_file,
         info_rows_unreadable=found.info_rows_unreadable,
+        files_without_text=findings.without_text.count,
+        files_unreadable=findings.unreadable.count,
+        files_of_other_types=findings.other_types.total(),
+        files_in_detected_encoding=sum(names.count for names in findings.encodings.values()),
+        bad_rows=findings.bad_rows.count,
     )
 
 
@@ -90,19 +114,30 @@ def registry() -> dict[str, Source]:
     return {name: Source(**keys) for name, keys in yaml.safe_load(REGISTRY.read_text(encoding="utf-8")).items()}
 
 
-def _find(params: Download, scratch: Path, on_bytes: OnBytes, note: OnNote) -> Works:
+def _reading(params: Download) -> Reading:
+    """How the files of a corpus are read. The corpora that come with bukva are always read strictly and as UTF-8."""
+    if params.corpus not in ("local", "url", "huggingface"):
+        return Reading(Findings(strict=True))
+    return Reading(Findings(params.strict), params.encoding, params.text_column, tuple(params.extensions))
+
+
+def _find(params: Download, reading: Reading, scratch: Path, on_bytes: OnBytes, note: OnNote) -> Works:
     match params.corpus:
         case "sample" | "local":
-            return _local(params.path)
+            return _local(params.path, reading)
         case "url":
             file = scratch / "fetched" / _file_name(params.url)
             fetch(params.url, file, on_bytes, params.sha256)
-            return _in_archive(file, scratch) if is_archive(file) else work_in_file(file, file.name)
+            if is_epub(file):  # a zip, too
+                return work_in_file(file, file.name, reading, read_epub)
+            return _in_archive(file, scratch, reading) if is_archive(file) else work_in_file(file, file.name, reading)
+        case "huggingface":
+            return _dataset(params, reading, scratch / "fetched", on_bytes)
         case name:
-            return _registered(registry()[name], scratch, on_bytes, note)
+            return _registered(registry()[name], reading, scratch, on_bytes, note)
 
 
-def _local(path: str) -> Works:
+def _local(path: str, reading: Reading) -> Works:
     try:
         place = resolve(path)
         exists = place.exists()
@@ -110,20 +145,17 @@ def _local(path: str) -> Works:
         why = f"cannot be looked up ({getattr(error, 'strerror', None) or error})"
         raise BukvaError(f"params.yaml, download.path: {path[:80]!r} {why}; use another path.") from None
     if place.is_dir():
-        return works_in_folder(place, path)
-    if not exists:
-        why = "does not exist"
-    elif place.suffix.lower() != ".txt":
-        why = "is not a .txt file"
-    else:
-        return work_in_file(place, path)
-    raise BukvaError(f"params.yaml, download.path: {path!r} {why}; use a folder of .txt files, or one .txt file.")
+        return works_in_folder(place, path, reading)
+    why = f"is not a {types_read()} file, nor in download.extensions" if exists else "does not exist"
+    if not exists or not reading.reader(place):
+        raise BukvaError(f"params.yaml, download.path: {path!r} {why}; use a folder of texts, or one text.")
+    return work_in_file(place, path, reading)
 
 
-def _registered(source: Source, scratch: Path, on_bytes: OnBytes, note: OnNote) -> Works:
+def _registered(source: Source, reading: Reading, scratch: Path, on_bytes: OnBytes, note: OnNote) -> Works:
     file = obtain(source.url, source.file, scratch / "fetched", on_bytes, note, source.sha256)
     if source.format == "text":
-        return work_in_file(file, file.name)
+        return work_in_file(file, file.name, reading)
     unpack(file, scratch / "unpacked")
     root = scratch / "unpacked" / source.root
     for name, expected in source.trees.items():
@@ -133,15 +165,25 @@ def _registered(source: Source, scratch: Path, on_bytes: OnBytes, note: OnNote) 
                 f"{file.name}, folder {name}: its git tree is {actual}, not {expected};"
                 f" use the archive that {source.url} provides."
             )
-    return works_in_folder(root, file.name, source.trees, source.encodings)
+    return works_in_folder(root, file.name, reading, source.trees, source.encodings)
 
 
-def _in_archive(archive: Path, scratch: Path) -> Works:
+def _dataset(params: Download, reading: Reading, folder: Path, on_bytes: OnBytes) -> Works:
+    def is_read(path: Path) -> bool:
+        return reading.reader(path) is not None
+
+    fetch_dataset(params.dataset, params.revision, params.files, is_read, folder, on_bytes)
+    # folders of datasets are their parts (data, train, en), so none is an author
+    return works_in_folder(folder, params.dataset, reading, levels=False)
+
+
+def _in_archive(archive: Path, scratch: Path, reading: Reading) -> Works:
     folder = scratch / "unpacked"
     unpack(archive, folder)
     # most archives contain one folder with their own name; macOS adds another
     top = [entry for entry in folder.iterdir() if not entry.name.startswith((".", "__MACOSX"))]
-    return works_in_folder(top[0] if len(top) == 1 and top[0].is_dir() else folder, archive.name)
+    root = top[0] if len(top) == 1 and top[0].is_dir() else folder
+    return works_in_folder(root, archive.name, reading)
 
 
 def _file_name(url: str) -> str:

@@ -1,97 +1,152 @@
-"""The works in a folder or a file: where each text is, and what its path and info.csv say about it.
+"""The works in a folder or a file: where each text is, and what its path, its table and info.csv say about it.
 
-A text is taken as it is, line ends included; only a byte order mark is removed, because it marks the encoding and is
-not content.
+Plain text is taken as it is, line ends included; only a byte order mark is removed, because it marks the encoding and
+is not content.
 """
 
-import codecs
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import IO
 
 from bukva.base.errors import BukvaError
-from bukva.corpus.collection import MISSING, PIECE_BYTES, Document
+from bukva.corpus.collection import MISSING, Document
+from bukva.corpus.findings import Findings
+from bukva.corpus.formats import READERS, reader_of
+from bukva.corpus.formats.base import BadTextError, NoTextError, Reader, Text, TextFile, UnreadableError
+from bukva.corpus.formats.plain import read_plain
 from bukva.corpus.info import INFO, nfc, read_info
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How files are read: their encoding (or auto), the text column of tables, and what else is plain text."""
+
+    findings: Findings
+    encoding: str = "utf-8"
+    column: str = "text"
+    extensions: Collection[str] = ()
+
+    def file(self, path: Path, place: str, encoding: str = "") -> TextFile:
+        """A file that is to be read in this way, or in an encoding of its own."""
+        return TextFile(path, place, encoding or self.encoding, self.column, self.findings.add_encoding)
+
+    def reader(self, path: Path) -> Reader | None:
+        """The reader of a file by its extension; None if its type is not read."""
+        return reader_of(path.suffix, self.extensions)
+
+
+@dataclass(frozen=True)
 class Work:
-    """A text that is not read yet; `place` is its path as an error names it."""
+    """A file that is not read yet. If it is a table, it has many texts, and `document` is what they have in common."""
 
     document: Document
-    file: Path
-    place: str
-    encoding: str = "utf-8"
+    file: TextFile
+    read: Reader
+    path: str
 
-    def pieces(self) -> Iterator[str]:
-        """The text of the work, a piece at a time.
+    def texts(self) -> Iterator[tuple[Document, Iterator[str]]]:
+        """The works in the file, each with the pieces of its text.
 
         Raises:
-            BukvaError: the file cannot be read, has another encoding, or contains no text.
+            BadTextError: the file cannot be read, from here on. The pieces raise one, too.
         """
+        for text in self.read(self.file):
+            yield self._named(text), self._not_empty(text.pieces)
+
+    def _named(self, text: Text) -> Document:
+        if not text.row:
+            return self.document
+        # what the row says hides folders of the path, which may be needed to tell two works apart
+        work = self.path if text.author or text.category else self.document.work
+        return Document(
+            text.category or self.document.category,
+            text.author or self.document.author,
+            f"{work}#{text.row:09} {text.title}".rstrip(),  # nine digits, so that works are sorted as the rows are
+            text.year or self.document.year,
+        )
+
+    def _not_empty(self, pieces: Iterable[str]) -> Iterator[str]:
         empty = True
-        try:
-            with self.file.open("rb") as file:
-                for piece in _decoded(file, self.encoding):
-                    empty = empty and not piece.strip()
-                    yield piece
-        except OSError as error:
-            raise BukvaError(f"{self.place}: cannot be read ({error.strerror}); check the file.") from None
-        except UnicodeDecodeError as error:
-            raise BukvaError(
-                f"{self.place}: byte {error.start} (0x{error.object[0]:02x}) is not {self.encoding.upper()};"
-                " convert the file, for instance with iconv -f cp1251 -t utf-8."
-            ) from None
+        for piece in pieces:
+            empty = empty and not piece.strip()
+            yield piece
         if empty:
-            raise BukvaError(f"{self.place}: contains no text; fill the file or remove it.")
+            raise NoTextError(self.file.place)
 
 
 @dataclass(frozen=True)
 class Works:
-    """The works of a corpus, and the number of rows of its info.csv files that describe no work."""
+    """The works of a corpus, and the number of rows of its info.csv files that describe no work.
 
+    `place` is the name of the corpus in errors.
+    """
+
+    place: str
     works: list[Work]
     info_rows_without_file: int = 0
     info_rows_unreadable: int = 0
 
+    def texts(self, findings: Findings) -> Iterator[tuple[Document, Iterator[str]]]:
+        """The texts of all works, for write_collection; a file that ends early is a finding."""
+        for work in self.works:
+            try:
+                yield from work.texts()
+            except BadTextError as error:
+                findings.leave_out(error)
 
-def work_in_file(file: Path, place: str) -> Works:
-    """One file as a corpus of one work."""
-    return Works([Work(_document(file.name, place), file, place)])
+
+def work_in_file(file: Path, place: str, reading: Reading, read: Reader | None = None) -> Works:
+    """One file as a corpus, of one work unless it is a table; plain text unless its extension or `read` says more."""
+    document = _document(file.name, place)
+    read = read or reading.reader(file) or read_plain
+    return Works(place, [Work(document, reading.file(file, place), read, document.work)])
 
 
 def works_in_folder(
     root: Path,
     place: str,
+    reading: Reading,
     folders: Iterable[str] = ("",),
     encodings: Mapping[str, str] = MappingProxyType({}),
+    levels: bool = True,
 ) -> Works:
     """The works in some folders of `root`.
 
     Args:
         root: the folder whose levels are category/author/work.txt, or fewer.
         place: the name of `root` in errors.
+        reading: how its files are read; files of other types are added to the findings.
         folders: the folders below `root` to read; all by default.
-        encodings: those that are not UTF-8, by the path of the work below `root`.
+        encodings: those of single works, by the path of the work below `root`.
+        levels: whether folders are categories and authors; else they are a part of the name of a work.
 
     Raises:
-        BukvaError: the folders contain no .txt file, or a link leads back to a folder that contains it.
+        BukvaError: the folders contain no file of a type that is read. If the findings are strict: a folder cannot be
+            read, or a link leads back to a folder that contains it.
     """
-    files = [file for folder in folders for file in _files(root / folder)]
-    texts = [file for file in files if file.suffix.lower() == ".txt"]
-    if not texts:
-        raise BukvaError(f"{place}: contains no .txt file; add files as category/author/work.txt, or fewer levels.")
-    infos = {file.parent: read_info(file.read_bytes()) for file in files if file.name == INFO}
-    works = []
-    for file in texts:
+    files = [file for folder in folders for file in _files(root / folder, reading.findings)]
+    infos = {file.parent: _info(file) for file in files if file.name == INFO}
+    works, present = [], set()
+    for file in files:
+        reader = reading.reader(file)
+        if not reader:
+            reading.findings.other_types.update([file.suffix.lower()] if file.name != INFO else [])
+            continue
         path = nfc(file.relative_to(root).as_posix())
-        years, _ = infos.get(file.parent, ({}, 0))
-        document = _document(path, f"{place}/{path}", years.get(nfc(file.stem)))
-        works.append(Work(document, file, f"{place}/{path}", encodings.get(path, "utf-8")))
-    present = {(file.parent, nfc(file.stem)) for file in texts}
+        where = f"{place}/{path}"
+        present.add((file.parent, nfc(file.stem)))
+        year = infos.get(file.parent, ({}, 0))[0].get(nfc(file.stem))
+        try:
+            document = _document(path, where, year, levels)
+        except BadTextError as error:
+            reading.findings.leave_out(error)
+            continue
+        works.append(Work(document, reading.file(file, where, encodings.get(path, "")), reader, path))
+    if not works:
+        raise BukvaError(" ".join([f"{place}: contains no {types_read()} file.", *reading.findings.sentences()]))
     return Works(
+        place,
         works,
         info_rows_without_file=sum(
             (folder, name) not in present for folder, (years, _) in infos.items() for name in years
@@ -100,46 +155,54 @@ def works_in_folder(
     )
 
 
-def _decoded(file: IO[bytes], encoding: str) -> Iterator[str]:
-    """The text of a file in pieces, without a byte order mark; an error counts bytes from the start of the file."""
-    decoder = codecs.getincrementaldecoder(encoding)()
-    read, mark = 0, "\ufeff"
-    while True:
-        raw = file.read(PIECE_BYTES)
-        kept = len(decoder.getstate()[0])  # the first bytes of a character that ended the piece before
-        try:
-            piece = decoder.decode(raw, final=not raw)
-        except UnicodeDecodeError as error:
-            at, bad = read - kept + error.start, error.object[error.start : error.end]
-            raise UnicodeDecodeError(encoding, bad, at, at + len(bad), error.reason) from None
-        read += len(raw)
-        if text := piece.removeprefix(mark):
-            yield text
-        mark = "" if piece else mark
-        if not raw:
-            return
+def types_read() -> str:
+    """The extensions that are read, for errors."""
+    *most, last = READERS
+    return f"{', '.join(most)} or {last}"
 
 
-def _files(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
+def _info(file: Path) -> tuple[dict[str, str | None], int]:
+    try:
+        return read_info(file.read_bytes())
+    except OSError:
+        return {}, 1
+
+
+def _files(folder: Path, findings: Findings, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
     """All files below a folder except hidden ones. Links are followed: nobody would notice a missing book."""
     here = folder.resolve()
-    if here in above:
-        raise BukvaError(f"{folder}: this link leads back to a folder that contains it; remove the link.")
-    for entry in sorted(folder.iterdir()):
+    try:
+        if here in above:
+            why = "this link leads back to a folder that contains it"
+            raise UnreadableError(str(folder), why, "remove the link")
+        entries = [(entry, entry.is_dir()) for entry in sorted(folder.iterdir())]
+    except OSError as error:
+        findings.leave_out(UnreadableError(str(folder), f"cannot be read ({error.strerror})", "check the folder"))
+        return
+    except UnreadableError as error:
+        findings.leave_out(error)
+        return
+    for entry, is_folder in entries:
         if entry.name.startswith("."):
             continue
-        if entry.is_dir():
-            yield from _files(entry, above | {here})
+        if is_folder:
+            yield from _files(entry, findings, above | {here})
         else:
             yield entry
 
 
-def _document(path: str, place: str, year: str | None = None) -> Document:
-    """The document at category/author/work, author/work or work; deeper folders belong to the work's name."""
+def _document(path: str, place: str, year: str | None = None, levels: bool = True) -> Document:
+    """The document at category/author/work, author/work or work; deeper folders belong to the work's name.
+
+    Only .txt is left out of the name, so that notes.md and notes.html are two works.
+    """
     try:
         path.encode()
     except UnicodeEncodeError:
-        raise BukvaError(f"{place!r}: this file name is not UTF-8; rename the file.") from None
-    levels = PurePosixPath(path).with_suffix("").parts
-    category, author, *work = (MISSING,) * (3 - len(levels)) + levels
+        raise UnreadableError(repr(place), "this file name is not UTF-8", "rename the file") from None
+    parts = PurePosixPath(path).parts
+    name = parts[-1][: -len(".txt")] if parts[-1].lower().endswith(".txt") else parts[-1]
+    if not levels:
+        return Document(MISSING, MISSING, "/".join((*parts[:-1], name)), year)
+    category, author, *work = (MISSING,) * (3 - len(parts)) + (*parts[:-1], name)
     return Document(category, author, "/".join(work), year)

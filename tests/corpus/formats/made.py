@@ -1,0 +1,62 @@
+"""Files of each type, made by tests."""
+
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+CONTAINER = (
+    '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+    '<rootfile full-path="{}" media-type="application/oebps-package+xml"/></rootfiles></container>'
+)
+XHTML = (
+    '<?xml version="1.0" encoding="utf-8"?>\n<html xmlns="http://www.w3.org/1999/xhtml"><head><title>нет</title>'
+    '<script src="x.js"/></head><body>{}</body></html>'
+)
+
+
+def epub(
+    path: Path,
+    chapters: Mapping[str, str],
+    order: Sequence[str] = (),
+    others: Mapping[str, bytes] | None = None,
+    package: str = "OPS/book.opf",
+) -> Path:
+    """An epub: chapters by name below the package's folder, the order of the spine, and other entries of the zip."""
+    names = list(chapters)
+    items = "".join(
+        f'<item id="c{number}" href="{name.replace(" ", "%20")}" media-type="application/xhtml+xml"'
+        + (' properties="nav"/>' if name.startswith("nav") else "/>")
+        for number, name in enumerate(names)
+    )
+    spine = "".join(f'<itemref idref="c{names.index(name)}"/>' for name in (order or names))
+    opf = (
+        '<?xml version="1.0"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0"><manifest>'
+        f'<item id="p" href="p.png" media-type="image/png"/>{items}</manifest><spine>{spine}</spine></package>'
+    )
+    folder = package.rpartition("/")[0]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)
+        file.writestr("META-INF/container.xml", CONTAINER.format(package))
+        file.writestr(package, opf)
+        for name, body in chapters.items():
+            file.writestr(f"{folder}/{name}".lstrip("/"), XHTML.format(body))
+        for name, content in (others or {}).items():
+            file.writestr(name, content)
+    return path
+
+
+def jsonl(path: Path, rows: Sequence[object]) -> Path:
+    """A row on each line; text is written as it is."""
+    lines = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def parquet(path: Path, columns: Mapping[str, object], row_group_size: int = 7) -> Path:
+    """A table in groups of rows."""
+    pq.write_table(pa.table(dict(columns)), path, row_group_size=row_group_size)
+    return path
