@@ -24,6 +24,7 @@ from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines, encode
 from bench.rows import Goal, Measured, Row, Side
 from bukva.base.errors import BukvaError
 from bukva.corpus.cleaning import clean
+from bukva.corpus.collection import TEXT, Document, write_collection
 from bukva.corpus.rule_sets import rule_set
 from bukva.corpus.sources import registry
 from bukva.tokenizers.char import CharTokenizer
@@ -78,17 +79,16 @@ def test_the_plain_encoder_returns_our_ids():
 
 
 def test_a_job_returns_its_values_with_seconds_and_memory(tmp_path):
-    for folder, name in (("prose/Толстой", "б.txt"), ("poems/Пушкин", "а.txt")):
-        (tmp_path / "clean" / folder).mkdir(parents=True)
-        (tmp_path / "clean" / folder / name).write_text("да и нет\n", encoding="utf-8")
-    outcome = run_job("clean-plain", raw=tmp_path / "clean", clean=tmp_path / "again")
+    works = [(Document("prose", "Толстой", "б"), "да и нет\n"), (Document("poems", "Пушкин", "а"), "— Ни да,\n")]
+    write_collection(tmp_path / "raw", works)
+    outcome = run_job("clean-plain", raw=tmp_path / "raw", clean=tmp_path / "again")
     assert 0 < outcome.values["seconds"] < outcome.seconds
     assert outcome.peak_bytes > 1e6
-    assert (tmp_path / "again/prose/Толстой/б.txt").read_text(encoding="utf-8") == "да и нет\n"
+    assert (tmp_path / "again" / TEXT).read_text(encoding="utf-8") == "Ни да,\nда и нет\n"
 
 
 def test_a_job_that_fails_is_reported_by_the_last_line_of_its_traceback(tmp_path):
-    with pytest.raises(BukvaError, match=r"bench\.job clean .*: FileNotFoundError: .*documents\.csv"):
+    with pytest.raises(BukvaError, match=r"bench\.job clean .*: FileNotFoundError: .*documents\.parquet"):
         run_job("clean", raw=tmp_path, clean=tmp_path / "clean")
 
 

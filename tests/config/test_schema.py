@@ -171,7 +171,6 @@ def test_a_missing_section_is_named(section):
         ("download__path", "''", "'' (str)"),
         ("download__url", "", "None (NoneType)"),
         ("sample__prompts", "'Мой дядя'", "'Мой дядя' (str)"),
-        ("sample__prompts", "[]", "[] (list)"),
     ],
 )
 def test_a_value_of_another_type_is_rejected(rejection, key, value, shown):
@@ -189,6 +188,19 @@ def test_works_that_a_strategy_cuts_are_not_grouped(rejection):
         "split.duplicates: 'group' needs whole works, but strategy tail cuts them; use remove or keep, or strategy "
         "by_work."
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "items"),
+    [
+        ("model.ngram_orders", "is empty; use one item or more."),
+        ("sample.prompts", "is empty; use one item or more."),
+        ("model.ngram_orders", "names an item twice; use each of them once."),
+    ],
+)
+def test_a_list_has_items_and_each_once(rejection, key, items):
+    value = "[]" if "empty" in items else "[5, 5]"
+    assert rejection(with_values(**{key.replace(".", "__"): value})) == f"{key}: {value} {items}"
 
 
 def test_a_section_is_keys(rejection):

@@ -50,6 +50,8 @@ def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
             return f"{where}: {shorten(value)} is unknown; use {known}."
         case "repeated":
             return f"{where}: {shorten(value)} names an item twice; use each of them once."
+        case "too_short":
+            return f"{where}: {shorten(value)} is empty; use one item or more."
         case "greater_than_equal" | "greater_than" | "less_than_equal" | "less_than":
             return f"{where}: {shorten(value)} is out of range; it {what}."
         case "string_pattern_mismatch":
