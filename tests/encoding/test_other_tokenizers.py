@@ -99,8 +99,7 @@ def test_the_vocabulary_file_names_the_kind_and_is_read_by_it(collection, kind):
     assert type(load_tokenizer(folder / "tokens" / "vocab.json")) is KINDS[kind]
 
 
-def test_where_every_id_is_a_character_no_lengths_are_written(collection):
+def test_stage_tokenize_writes_the_ids_the_shares_and_the_vocabulary(collection):
     folder, _ = collection
-    write_collection(folder / "clean", ((Document("-", "-", name), "x" * len(text)) for name, text in WORKS.items()))
     tokenize(folder / "clean", folder / "tokens", params("byte"), SPLITS[0])
-    assert {file.name for file in (folder / "tokens").iterdir()} == {"ids.npy", "vocab.json"}
+    assert {file.name for file in (folder / "tokens").iterdir()} == {"ids.npy", "shares.parquet", "vocab.json"}

@@ -49,7 +49,7 @@ def test_the_ids_of_all_works_follow_the_order_of_the_table(tmp_path):
     assert ids.tolist() == [3, 2, 1, 4, 0, 2, 1]
     assert (ids.dtype, n_ids) == (np.dtype("uint8"), 7)
     assert json.loads((tmp_path / "tokens" / "vocab.json").read_text()) == {"chars": tokenizer.chars}
-    assert sorted(path.name for path in (tmp_path / "tokens").iterdir()) == ["ids.npy", "vocab.json"]
+    assert sorted(path.name for path in (tmp_path / "tokens").iterdir()) == ["ids.npy", "shares.parquet", "vocab.json"]
 
 
 def test_more_than_256_characters_take_two_bytes_each(tmp_path):
@@ -70,7 +70,7 @@ def test_new_characters_renumber_the_works_before_them(tmp_path):
     assert ids.dtype == np.dtype("uint16")
     assert n_ids == len(ids) == len("".join(works))
     assert joined(tmp_path / "tokens") == "".join(works)
-    assert sorted(path.name for path in (tmp_path / "tokens").iterdir()) == ["ids.npy", "vocab.json"]
+    assert sorted(path.name for path in (tmp_path / "tokens").iterdir()) == ["ids.npy", "shares.parquet", "vocab.json"]
 
 
 @pytest.mark.parametrize("works", [["ж"], ["", "жж", ""], [""], ["", ""]])
