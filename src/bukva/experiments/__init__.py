@@ -17,6 +17,7 @@ may (results.py has the times).
     seeds.py       queue the missing seeds
     looks.py       how often test scores were shown
     cost.py        parameters, characters and seconds of a training
+    comparable.py  do two scores measure the same
     comparison.py  is B better than A
     leaderboard.py all experiments by val
 """

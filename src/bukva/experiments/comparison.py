@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from bukva.base.dotted import flatten
-from bukva.base.errors import BukvaError
 from bukva.experiments import noise
+from bukva.experiments.comparable import check_comparable, check_has, tokenizer_of
 from bukva.experiments.cost import Cost, cost_of
-from bukva.experiments.groups import COMPARABLE, Group, Member, check_model, groups, seed_name
+from bukva.experiments.groups import Group, Member, check_model, groups, seed_name
 from bukva.experiments.lock import sources, upstream
 from bukva.experiments.results import STAGE, Result, read_results, results_of
 from bukva.experiments.revisions import Revision, experiments, head
@@ -23,9 +23,6 @@ from bukva.statistics.settings import SettingsVerdict, Side, compare_settings
 from bukva.statistics.sweep import correct
 from bukva.statistics.units import Units
 from bukva.tokenizers import tokenizer_class
-
-# what of about.json must be equal, and how an error names it
-NAMED = {"window": "window rule", "alphabet": "alphabet", "text": "text"}
 
 # what the text is that a strategy keeps from train
 REACH = {
@@ -166,62 +163,6 @@ def _parameters(setting: Setting) -> int:
     return int(setting.result.about["models"][setting.model]["parameters"])
 
 
-def check_has(result: Result, model: str, split: str) -> None:
-    """Raise where an experiment has no scores of this model on this split."""
-    known = result.about["models"]
-    if model not in known:
-        raise BukvaError(f"{result.revision.name}: has no model {model}; use {' or '.join(known)}.")
-    if split not in result.about["text"]:
-        raise BukvaError(
-            f"{result.revision.name}: has no split {split}; use --split {' or '.join(result.about['text'])}."
-        )
-
-
-def check_comparable(a: Result, b: Result, split: str) -> None:
-    """Raise where two scores do not measure the same; the sentence says what differs.
-
-    Both are over the same characters of the same text. Where the tokenizers differ, windows and alphabets cannot be the
-    same: a window is counted in ids, and byte and bpe have no alphabet. Then a remark says so (`_remarks`).
-    """
-    for part in COMPARABLE if _tokenizer(a) == _tokenizer(b) else ("text",):
-        ours, theirs = a.about[part], b.about[part]
-        if part == "text":
-            ours, theirs = ours[split][:12], theirs[split][:12]
-        if ours != theirs:
-            raise BukvaError(
-                f"{b.revision.name} and {a.revision.name} cannot be compared: the {_named(part, split)} is not the "
-                f"same ({_shown(part, theirs)} against {_shown(part, ours)}); {_remedy(part)}."
-            )
-
-
-def _tokenizer(result: Result) -> tuple[str, int | None]:
-    """Its kind, and the size that was asked for where it can be chosen."""
-    params = result.params["tokenize"]
-    return params["kind"], params["vocab_size"] if params["kind"] == "bpe" else None
-
-
-def _named(part: str, split: str) -> str:
-    return f"{split} text" if part == "text" else NAMED[part]
-
-
-def _shown(part: str, value: Any) -> str:
-    match part:
-        case "window":
-            return f"windows of {value['length']} characters with stride {value['stride']}, context: {value['context']}"
-        case "alphabet":
-            return f"{len(value)} characters"
-        case _:
-            return f"SHA-256 {value}"
-
-
-def _remedy(part: str) -> str:
-    return {
-        "window": "use the same model.block_size",
-        "alphabet": "use the same vocabulary",
-        "text": "use the same corpus, cleaning rules and split",
-    }[part]
-
-
 def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any]]:
     """Dotted parameter -> its values in A and B, where they differ; the seed of the model is left out."""
     ours, theirs = flatten(a.params), flatten(b.params)
@@ -253,10 +194,10 @@ def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, numerics: set[str
 
 
 def _about_tokenizers(a: Result, b: Result) -> list[str]:
-    if _tokenizer(a) == _tokenizer(b):
+    if tokenizer_of(a) == tokenizer_of(b):
         return []
     windows = [
-        f"{result.about['window']['length']} {tokenizer_class(_tokenizer(result)[0]).unit}s" for result in (a, b)
+        f"{result.about['window']['length']} {tokenizer_class(tokenizer_of(result)[0]).unit}s" for result in (a, b)
     ]
     return [
         "The tokenizers differ. Both scores are over the same characters, of which those of one id have equal parts of "

@@ -11,7 +11,8 @@ from typing import Any
 
 from bukva.base.errors import BukvaError
 from bukva.experiments import noise
-from bukva.experiments.comparison import Comparison, Setting, changed_params, check_comparable, check_has, compare_two
+from bukva.experiments.comparable import check_comparable, check_has
+from bukva.experiments.comparison import Comparison, Setting, changed_params, compare_two
 from bukva.experiments.cost import cost_of
 from bukva.experiments.groups import Group, check_model, groups
 from bukva.experiments.results import Result, read_results

@@ -1,0 +1,66 @@
+"""Whether the scores of two experiments measure the same, and what differs if they do not."""
+
+from typing import Any
+
+from bukva.base.errors import BukvaError
+from bukva.experiments.groups import COMPARABLE
+from bukva.experiments.results import Result
+
+# what of about.json must be equal, and how an error names it
+NAMED = {"window": "window rule", "alphabet": "alphabet", "text": "text"}
+
+
+def check_has(result: Result, model: str, split: str) -> None:
+    """Raise where an experiment has no scores of this model on this split."""
+    known = result.about["models"]
+    if model not in known:
+        raise BukvaError(f"{result.revision.name}: has no model {model}; use {' or '.join(known)}.")
+    if split not in result.about["text"]:
+        raise BukvaError(
+            f"{result.revision.name}: has no split {split}; use --split {' or '.join(result.about['text'])}."
+        )
+
+
+def check_comparable(a: Result, b: Result, split: str) -> None:
+    """Raise where two scores do not measure the same; the sentence says what differs.
+
+    Both are over the same characters of the same text. Where the tokenizers differ, windows and alphabets cannot be the
+    same: a window is counted in ids, and byte and bpe have no alphabet. Then a remark says so.
+    """
+    for part in COMPARABLE if tokenizer_of(a) == tokenizer_of(b) else ("text",):
+        ours, theirs = a.about[part], b.about[part]
+        if part == "text":
+            ours, theirs = ours[split][:12], theirs[split][:12]
+        if ours != theirs:
+            raise BukvaError(
+                f"{b.revision.name} and {a.revision.name} cannot be compared: the {_named(part, split)} is not the "
+                f"same ({_shown(part, theirs)} against {_shown(part, ours)}); {_remedy(part)}."
+            )
+
+
+def tokenizer_of(result: Result) -> tuple[str, int | None]:
+    """Its kind, and the size that was asked for where it can be chosen."""
+    params = result.params["tokenize"]
+    return params["kind"], params["vocab_size"] if params["kind"] == "bpe" else None
+
+
+def _named(part: str, split: str) -> str:
+    return f"{split} text" if part == "text" else NAMED[part]
+
+
+def _shown(part: str, value: Any) -> str:
+    match part:
+        case "window":
+            return f"windows of {value['length']} characters with stride {value['stride']}, context: {value['context']}"
+        case "alphabet":
+            return f"{len(value)} characters"
+        case _:
+            return f"SHA-256 {value}"
+
+
+def _remedy(part: str) -> str:
+    return {
+        "window": "use the same model.block_size",
+        "alphabet": "use the same vocabulary",
+        "text": "use the same corpus, cleaning rules and split",
+    }[part]
