@@ -5,7 +5,6 @@ given folder. HF_ENDPOINT names another hub. Its errors quote whole answers, so 
 """
 
 import fnmatch
-import hashlib
 import os
 import re
 import time
@@ -15,8 +14,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from bukva.base.errors import BukvaError
+from bukva.base.files import sha256
 from bukva.base.redact import redact_url
 from bukva.corpus.fetching import BACKOFF_SECONDS, RETRIES, OnBytes, UnreachableError
+from bukva.corpus.git_tree import git_blob_id
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 COMMIT = re.compile(r"[0-9a-f]{40}")
 CARD = "README.md"  # of every dataset; it describes the texts and is none of them
 TIMEOUT_SECONDS = 60.0
-PIECE_BYTES = 1 << 20
 SHOWN = 5  # names of files in an error
 
 # Read when huggingface_hub is imported. Xet, another protocol for large files, keeps a cache in the user's home.
@@ -134,20 +134,11 @@ def _download(api: "HfApi", dataset: str, revision: str, file: "RepoSibling", fo
             cache_dir=folder / ".cache",
             etag_timeout=TIMEOUT_SECONDS,
         )
-    expected = file.lfs.sha256 if file.lfs else file.blob_id
-    actual = _digest(folder / file.rfilename, in_git=not file.lfs)
+    path = folder / file.rfilename
+    expected, actual = (file.lfs.sha256, sha256(path)) if file.lfs else (file.blob_id, git_blob_id(path))
     if actual != expected:
         why = f"its digest is {actual}, not {expected}, which the commit records; give the same command again"
         raise BukvaError(f"{dataset}, {file.rfilename}: {why}.")
-
-
-def _digest(path: Path, in_git: bool) -> str:
-    """The SHA-256 of a file, or the id that git gives to it."""
-    digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode()) if in_git else hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(PIECE_BYTES):
-            digest.update(piece)
-    return digest.hexdigest()
 
 
 @contextmanager
