@@ -16,8 +16,6 @@ import numpy.typing as npt
 from bukva.base.text import code_points
 from bukva.config.schema import Split
 from bukva.corpus.collection import read_texts
-from bukva.corpus.duplicates import groups, shared_passages
-from bukva.corpus.leaks import cut_from
 from bukva.corpus.splits import Spans
 from bukva.corpus.strategies import spans
 
@@ -42,6 +40,10 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
     """
     if split.duplicates == "keep":
         return rows_of(spans(table, split))
+    # here, because numba takes 0.3 s to import
+    from bukva.corpus.duplicates import groups, shared_passages
+    from bukva.corpus.leaks import cut_from
+
     with mapped_codes(clean, table) as codes:
         if split.duplicates == "group":
             works = _works(table)
