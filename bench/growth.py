@@ -34,7 +34,7 @@ def _split(tokens: str, split: str) -> dict[str, Any]:
     import numpy as np
     import pandas as pd  # noqa: F401 - so that its import is not timed
 
-    from bukva.corpus.splits import read_shares, save_splits
+    from bukva.corpus.splits.folder import read_shares, save_splits
 
     target = without_folder(split)
     started_at = time.perf_counter()
@@ -45,7 +45,7 @@ def _split(tokens: str, split: str) -> dict[str, Any]:
 
 def _pairs(split: str, tokens: str) -> dict[str, Any]:
     from bukva.baselines.counts import count_pairs
-    from bukva.corpus.splits import load_splits
+    from bukva.corpus.splits.folder import load_splits
     from bukva.tokenizers import load_tokenizer
 
     vocab_size = len(load_tokenizer(Path(tokens, "vocab.json")))

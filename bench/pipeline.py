@@ -67,7 +67,7 @@ def _seconds(outcomes: list[Outcome]) -> Measured:
 
 def _archive() -> str:
     """The file name of RusLit in a mirror."""
-    return str(read_yaml(ROOT / "src/bukva/corpus/sources.yaml")["ruslit"]["file"])
+    return str(read_yaml(ROOT / "src/bukva/corpus/sources/sources.yaml")["ruslit"]["file"])
 
 
 def _data(scratch: Path, run: int) -> Outcome:

@@ -21,9 +21,9 @@ RUNS = 3
 def _clean(raw: str, clean: str) -> dict[str, Any]:
     import pandas as pd  # noqa: F401 - so that its import is not timed
 
-    from bukva.corpus.cleaning import clean_collection
+    from bukva.corpus.cleaning.clean import clean_collection
+    from bukva.corpus.cleaning.rule_sets import Chosen, rule_set
     from bukva.corpus.collection import TEXT
-    from bukva.corpus.rule_sets import Chosen, rule_set
 
     target = without_folder(clean)
     started_at = time.perf_counter()

@@ -182,14 +182,14 @@ ROWS = (
     Row(
         "downloads",
         "downloads and archives: cut, slow, redirected, wrong, with links, zip bombs",
-        "tests/corpus/test_fetching.py and test_archives.py, against a server on loopback",
-        run_tests("tests/corpus/test_fetching.py", "tests/corpus/test_archives.py"),
+        "tests/corpus/sources/test_fetching.py and test_archives.py, against a server on loopback",
+        run_tests("tests/corpus/sources/test_fetching.py", "tests/corpus/sources/test_archives.py"),
     ),
     Row(
         "texts",
         "texts: empty, 100 MB in a line, NUL, invalid UTF-8, 200,000 symbols, one symbol, ...",
         "tests/corpus/test_stages.py and test_sources.py, through the functions of the four light stages",
-        run_tests("tests/corpus/test_stages.py", "tests/corpus/test_sources.py"),
+        run_tests("tests/corpus/test_stages.py", "tests/corpus/sources/test_download.py"),
     ),
     Row(
         "untrusted-files",

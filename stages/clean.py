@@ -4,9 +4,9 @@ from pathlib import Path
 
 from bukva.base.files import write_json
 from bukva.config.load import read_params
-from bukva.corpus.cleaning import clean_collection
+from bukva.corpus.cleaning.clean import clean_collection
+from bukva.corpus.cleaning.rule_sets import chosen_rules
 from bukva.corpus.collection import TABLE
-from bukva.corpus.rule_sets import chosen_rules
 from bukva.stage import cli
 from bukva.tracking.journal import journal
 

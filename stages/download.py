@@ -6,7 +6,7 @@ from pathlib import Path
 from bukva.base.progress import transfer
 from bukva.config.load import read_params
 from bukva.corpus.collection import TABLE
-from bukva.corpus.sources import download
+from bukva.corpus.sources.download import download
 from bukva.stage import cli
 from bukva.tracking.journal import journal
 

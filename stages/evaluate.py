@@ -5,7 +5,7 @@ from pathlib import Path
 from bukva.base.files import write_json
 from bukva.config.load import read_params
 from bukva.corpus.collection import documents, read_table
-from bukva.corpus.splits import check_lengths, load_lengths, load_splits
+from bukva.corpus.splits.folder import check_lengths, load_lengths, load_splits
 from bukva.durability.cleanup import forget
 from bukva.evaluation.held_out import HeldOut
 from bukva.evaluation.scores import describe, evaluate

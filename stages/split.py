@@ -7,8 +7,8 @@ import numpy as np
 from bukva.base.files import write_json
 from bukva.config.load import read_params
 from bukva.corpus.collection import read_table
-from bukva.corpus.split_report import report
-from bukva.corpus.splits import check_lengths, read_shares, save_splits, sizes
+from bukva.corpus.splits.folder import check_lengths, read_shares, save_splits, sizes
+from bukva.corpus.splits.report import report
 from bukva.stage import cli
 from bukva.tracking.journal import journal
 

@@ -11,10 +11,10 @@ from works import split
 
 from bukva.base.ids import Ids
 from bukva.config.schema import Tokenize
-from bukva.corpus.cleaning import clean_collection
-from bukva.corpus.rule_sets import Chosen, rule_set
-from bukva.corpus.sources import download
-from bukva.corpus.splits import load_splits, read_shares, save_splits
+from bukva.corpus.cleaning.clean import clean_collection
+from bukva.corpus.cleaning.rule_sets import Chosen, rule_set
+from bukva.corpus.sources.download import download
+from bukva.corpus.splits.folder import load_splits, read_shares, save_splits
 from bukva.encoding.works import tokenize
 
 ROOT = Path(__file__).parents[1]

@@ -73,7 +73,7 @@ def test_a_stage_imports_no_other_stage():
              "bukva.generation", "bukva.interpret", "bukva.planning", "stages.train_bigram"],
         ),
         ("matplotlib", ["bukva.report"]),
-        ("scipy", ["bukva.statistics", "bukva.corpus.duplicates", "bukva.corpus.strategies"]),
+        ("scipy", ["bukva.statistics", "bukva.corpus.repeats.duplicates", "bukva.corpus.splits.strategies"]),
         ("typer", ["bukva.stage.cli", "bukva.__main__", "bukva.tracking.__main__"]),
     ],
 )  # fmt: skip

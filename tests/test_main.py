@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from bukva.__main__ import app
 from bukva.base.errors import BukvaError
 from bukva.config.load import PARAMS, read_params
-from bukva.corpus.splits import LENGTHS, load_splits
+from bukva.corpus.splits.folder import LENGTHS, load_splits
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.pipeline.stages import paths, trained_models

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from bukva.base.ids import Ids
 from bukva.config.schema import Split
 from bukva.corpus.collection import Document, read_table, read_texts
-from bukva.corpus.division import in_characters, rows_of
-from bukva.corpus.splits import Spans, save_splits
+from bukva.corpus.splits.division import in_characters, rows_of
+from bukva.corpus.splits.folder import Spans, save_splits
 
 
 def texts_in(folder: Path) -> dict[Document, str]:

@@ -51,7 +51,7 @@ def scores(metrics: Annotated[Path, typer.Argument(help="metrics.json of stage e
 def attention(folder: Annotated[Path, typer.Argument(help="Folder to write: figures, and attention.json.")]) -> None:
     """Study the attention of the trained GPT, and draw it."""
     limit_spinning()
-    from bukva.corpus.splits import load_splits
+    from bukva.corpus.splits.folder import load_splits
     from bukva.interpret.study import study
     from bukva.models.folder import load_model
     from bukva.pipeline.stages import paths, trained_models
@@ -75,7 +75,7 @@ def attention(folder: Annotated[Path, typer.Argument(help="Folder to write: figu
 def counting(folder: Annotated[Path, typer.Argument(help="Folder to write: figures, and counting.json.")]) -> None:
     """Show which characters the trained GPT predicts by counting, and which by learning."""
     limit_spinning()
-    from bukva.corpus.splits import load_lengths, load_splits
+    from bukva.corpus.splits.folder import load_lengths, load_splits
     from bukva.interpret.counting import Counting
     from bukva.models.folder import load_model
     from bukva.pipeline.stages import paths, trained_models

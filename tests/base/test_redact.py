@@ -17,7 +17,7 @@ from bukva.base.errors import BukvaError
 from bukva.base.redact import redact_text, redact_url
 from bukva.config.load import PARAMS, parse_params, read_params
 from bukva.config.messages import WAY_BACK
-from bukva.corpus.fetching import fetch
+from bukva.corpus.sources.fetching import fetch
 from bukva.tracking.experiment import this_experiment
 
 TEXT = (Path(__file__).parents[2] / PARAMS).read_text(encoding="utf-8")

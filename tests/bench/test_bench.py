@@ -23,10 +23,10 @@ from bench.measure import job as run_job
 from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines, encode
 from bench.rows import Goal, Measured, Row, Side
 from bukva.base.errors import BukvaError
-from bukva.corpus.cleaning import clean
+from bukva.corpus.cleaning.clean import clean
+from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.corpus.collection import TEXT, Document, write_collection
-from bukva.corpus.rule_sets import rule_set
-from bukva.corpus.sources import registry
+from bukva.corpus.sources.download import registry
 from bukva.tokenizers.char import CharTokenizer
 
 SAMPLE = sorted((ROOT / "data" / "sample").rglob("*.txt"))
@@ -188,7 +188,7 @@ def empty_mirror(monkeypatch):
         monkeypatch.setenv("BUKVA_MIRROR", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("https_proxy", refused)
         monkeypatch.setenv("no_proxy", "127.0.0.1")
-        monkeypatch.setattr("bukva.corpus.fetching.BACKOFF_SECONDS", 0)
+        monkeypatch.setattr("bukva.corpus.sources.fetching.BACKOFF_SECONDS", 0)
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield

@@ -165,7 +165,7 @@ def serve(project):
     """Read cases from stdin and write outcomes to stdout, one line of JSON each."""
     import torch
 
-    from bukva.corpus import fetching
+    from bukva.corpus.sources import fetching
 
     torch.set_num_threads(1)
     fetching.BACKOFF_SECONDS = 0

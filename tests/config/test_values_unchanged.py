@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from bukva.config import choices, schema
 from bukva.config.load import PARAMS
 from bukva.config.schema import Params
-from bukva.corpus.rule_sets import RULES
+from bukva.corpus.cleaning.rule_sets import RULES
 from bukva.models.transformer import ACTIVATIONS, NORMS, POSITIONS, PROJ_INITS
 from bukva.tokenizers import TOKENIZERS
 from bukva.training.optimizers import OPTIMIZERS

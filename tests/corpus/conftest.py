@@ -69,4 +69,4 @@ def peak_memory() -> Iterator[Callable[[], int]]:
 def no_mirror_and_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("BUKVA_MIRROR", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr("bukva.corpus.fetching.BACKOFF_SECONDS", 0)
+    monkeypatch.setattr("bukva.corpus.sources.fetching.BACKOFF_SECONDS", 0)

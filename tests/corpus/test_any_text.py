@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from corpus.formats.made import epub, jsonl, parquet
-from corpus.test_sources import get, tar_gz, write
+from corpus.sources.formats.made import epub, jsonl, parquet
+from corpus.sources.test_download import get, tar_gz, write
 from works import texts_in
 
 from bukva.base.errors import BukvaError

@@ -15,10 +15,10 @@ from works import split
 
 from bukva.base.errors import BukvaError
 from bukva.config.schema import Tokenize
-from bukva.corpus.cleaning import clean_collection
-from bukva.corpus.rule_sets import Chosen, rule_set
-from bukva.corpus.sources import download
-from bukva.corpus.splits import load_splits, read_shares, save_splits
+from bukva.corpus.cleaning.clean import clean_collection
+from bukva.corpus.cleaning.rule_sets import Chosen, rule_set
+from bukva.corpus.sources.download import download
+from bukva.corpus.splits.folder import load_splits, read_shares, save_splits
 from bukva.encoding.works import tokenize
 from bukva.tokenizers import load_tokenizer
 
@@ -195,7 +195,7 @@ import resource, sys
 from pathlib import Path
 import typer
 from bukva.stage import cli
-from bukva.corpus.sources import download
+from bukva.corpus.sources.download import download
 from downloads import download_params
 
 app = typer.Typer(**cli.STYLE)

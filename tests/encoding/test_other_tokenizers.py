@@ -8,8 +8,8 @@ from works import split
 
 from bukva.config.schema import Tokenize
 from bukva.corpus.collection import Document, write_collection
-from bukva.corpus.splits import load_splits, read_shares, save_splits, sizes
-from bukva.corpus.strategies import spans
+from bukva.corpus.splits.folder import load_splits, read_shares, save_splits, sizes
+from bukva.corpus.splits.strategies import spans
 from bukva.encoding.works import tokenize
 from bukva.tokenizers import load_tokenizer
 from bukva.tokenizers.bpe import BPETokenizer

@@ -179,7 +179,7 @@ def test_chosen_prompts_can_be_encoded_whatever_the_text(chars, script):
 
 
 def test_the_prompts_are_composed_and_in_their_scripts():
-    from bukva.corpus.scripts import script_of
+    from bukva.corpus.cleaning.scripts import script_of
 
     for name, prompts in SCRIPTS.items():
         assert len(prompts) == 2

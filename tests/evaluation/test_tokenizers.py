@@ -8,7 +8,7 @@ from works import split as section
 from bukva.baselines.compressors import COMPRESSORS
 from bukva.config.schema import Evaluate, Tokenize
 from bukva.corpus.collection import Document, write_collection
-from bukva.corpus.splits import load_lengths, load_splits, read_shares, save_splits
+from bukva.corpus.splits.folder import load_lengths, load_splits, read_shares, save_splits
 from bukva.encoding.works import tokenize
 from bukva.evaluation.held_out import HeldOut
 from bukva.evaluation.scores import evaluate, score

@@ -13,7 +13,7 @@ from works import save_in_characters
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import sha256
-from bukva.corpus.splits import load_splits
+from bukva.corpus.splits.folder import load_splits
 from bukva.models.bigram import BigramConfig
 from bukva.models.folder import load_model, load_models, load_weights, save_model
 from bukva.models.gpt import GPTConfig

@@ -40,8 +40,8 @@ NOT_DEPS = {
 }
 # Data files that code reads, which an import does not show.
 DATA_DEPS = {
-    "download": ["src/bukva/corpus/sources.yaml"],
-    "clean": ["src/bukva/corpus/rules"],
+    "download": ["src/bukva/corpus/sources/sources.yaml"],
+    "clean": [f"src/bukva/corpus/cleaning/rules/{name}.yaml" for name in ("literary", "notes")],
     "tokenize": ["src/bukva/encoding/prompts.yaml"],
     "evaluate": ["src/bukva/pipeline/labels.yaml"],
     "sample": ["src/bukva/pipeline/labels.yaml", "src/bukva/encoding/prompts.yaml"],
@@ -92,9 +92,10 @@ def code_of(stage):
     return reached(script(stage), except_for=NOT_DEPS, also=CHOSEN.get(stage, ()))
 
 
-def python_files(folder):
-    """The files of a folder that a stage depends on as a whole."""
-    return [str(file.relative_to(ROOT)) for file in (ROOT / folder).rglob("*.py")] or [folder]
+def files_in(folder):
+    """The files with code or data in a folder that a stage depends on as a whole."""
+    found = [file for file in (ROOT / folder).rglob("*.*") if file.suffix in {".py", ".yaml"}]
+    return [str(file.relative_to(ROOT)) for file in found if file.suffix == ".yaml" or has_code(file)]
 
 
 def has_code(file):
@@ -120,7 +121,7 @@ def test_deps_are_exactly_the_code_that_the_script_reaches(stage):
     used = [script(stage), *code_of(stage)]
     files = {modules()[name] for name in used}
     needed = {str(file.relative_to(ROOT)) for file in files if has_code(file)} | set(DATA_DEPS.get(stage, []))
-    listed = [file for dep in deps for file in ([dep] if dep in needed else python_files(dep))]
+    listed = [file for dep in deps for file in ([dep] if dep in needed else files_in(dep))]
     assert sorted(listed) == sorted(needed)
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from works import save_in_characters, split, works_of
 
-from bukva.corpus.splits import load_lengths, load_splits
-from bukva.corpus.strategies import spans
+from bukva.corpus.splits.folder import load_lengths, load_splits
+from bukva.corpus.splits.strategies import spans
 from bukva.scoring.passages import passages
 
 TAIL = split(0.6, 0.2, 0.2, "tail")

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+PIECE_BYTES = 1 << 20  # of a file or a response in memory, where it is read in pieces
 WRITERS = 8  # files that are flushed to the disk at the same time
 
 

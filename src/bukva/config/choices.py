@@ -39,7 +39,7 @@ def keys_of(module: str, table: str) -> tuple[str, ...]:
 
 
 def rule_sets() -> tuple[str, ...]:
-    """The values of clean.rules: auto, the rule sets in corpus/rules, none, and file (a file of the user)."""
+    """The values of clean.rules: auto, the rule sets in corpus/cleaning/rules, none, and file (a file of the user)."""
     return ("auto", *sorted(file.stem for file in RULE_SETS.glob("*.yaml")), "none", "file")
 
 

@@ -43,7 +43,7 @@ class Download(Section):
     dataset: Annotated[str, Field(max_length=200)]
     revision: Annotated[str, Field(max_length=200)]
     files: Annotated[str, Field(min_length=1, max_length=1000)]
-    encoding: Annotated[str, one_of("corpus/formats/encodings.py", "ENCODINGS")]
+    encoding: Annotated[str, one_of("corpus/sources/formats/encodings.py", "ENCODINGS")]
     text_column: Annotated[str, Field(min_length=1)]
     strict: bool
     extensions: Annotated[list[Annotated[str, Field(max_length=100)]], EACH_ONCE]

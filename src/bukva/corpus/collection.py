@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from bukva.base.errors import BukvaError
+from bukva.base.files import PIECE_BYTES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,6 @@ TYPES = {
     "bytes": "int64",
     "sha256": "str",
 }
-PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from bukva.base.text import PIECE_CHARS, alphabet, code_points, from_code_points
 from bukva.config import schema
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.collection import Document, read_table, read_texts
-from bukva.corpus.division import divide, in_characters
-from bukva.corpus.splits import SHARES, Lengths
+from bukva.corpus.splits.division import divide, in_characters
+from bukva.corpus.splits.folder import SHARES, Lengths
 from bukva.tokenizers import save_tokenizer, tokenizer_class
 from bukva.tokenizers.base import Tokenizer
 from bukva.tokenizers.char import CharTokenizer

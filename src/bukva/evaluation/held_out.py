@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from bukva.base.ids import Ids, Nats, Scorer
 from bukva.config.schema import Evaluate
-from bukva.corpus.splits import Lengths
+from bukva.corpus.splits.folder import Lengths
 from bukva.models.base import LanguageModel
 from bukva.scoring.characters import CharNats, nats_of_chars
 from bukva.scoring.passages import Passage, passages

@@ -9,7 +9,7 @@ from bukva.base.ids import Ids
 from bukva.base.units import bits
 from bukva.baselines.counts import scorers
 from bukva.config.schema import Evaluate, Training
-from bukva.corpus.splits import Lengths
+from bukva.corpus.splits.folder import Lengths
 from bukva.interpret.experts import AFTER, LONGEST_WORD, Experts, experts_on, positions_in_words
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT

@@ -11,7 +11,7 @@ from bukva.base.errors import BukvaError
 from bukva.base.ids import Ids
 from bukva.config.load import PARAMS, parse_params
 from bukva.config.schema import Params
-from bukva.corpus.splits import check_lengths, load_splits
+from bukva.corpus.splits.folder import check_lengths, load_splits
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
 from bukva.pipeline.stages import paths

@@ -8,7 +8,7 @@ from typing import Any
 from bukva.base.errors import BukvaError
 from bukva.base.ids import Ids
 from bukva.config.schema import Params, Training
-from bukva.corpus.splits import check_lengths, load_splits
+from bukva.corpus.splits.folder import check_lengths, load_splits
 from bukva.durability import cleanup
 from bukva.durability.checkpoints import Checkpoints
 from bukva.durability.signals import StopSignal

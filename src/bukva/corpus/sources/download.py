@@ -1,0 +1,192 @@
+"""Where a corpus comes from, how its content is verified, and how it becomes a collection."""
+
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from bukva.base.errors import BukvaError
+from bukva.base.files import atomic_folder, resolve
+from bukva.config.messages import WAY_BACK
+from bukva.config.schema import Download
+from bukva.corpus.collection import MISSING, write_collection
+from bukva.corpus.sources.archives import is_archive, unpack
+from bukva.corpus.sources.fetching import OnBytes, fetch
+from bukva.corpus.sources.findings import Findings
+from bukva.corpus.sources.formats.epub import is_epub, read_epub
+from bukva.corpus.sources.git_tree import git_tree_id
+from bukva.corpus.sources.huggingface import fetch_dataset
+from bukva.corpus.sources.mirror import OnNote, obtain
+from bukva.corpus.sources.works import Reading, Works, types_read, work_in_file, works_in_folder
+
+REGISTRY = Path(__file__).with_name("sources.yaml")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A corpus of sources.yaml: its address, where its works are, and the digests of its content.
+
+    The content is verified by `sha256`, the digest of the file, or by `trees`, the ids that git gives to folders below
+    `root` in an archive; only these folders are read. `file` is the name in a mirror, and `encodings` are those of
+    works that are not UTF-8, by their path below `root`.
+    """
+
+    title: str
+    page: str
+    licence: str
+    url: str
+    file: str
+    format: Literal["archive", "text"]
+    sha256: str = ""
+    root: str = ""
+    trees: Mapping[str, str] = field(default_factory=dict)
+    encodings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DownloadSummary:
+    """What a download contains, and what it leaves out.
+
+    Info rows are those of info.csv files, which give years of works and may be wrong; bad rows are those of tables that
+    have no text.
+    """
+
+    works: int
+    authors: int
+    categories: int
+    chars: int
+    bytes: int
+    works_without_year: int
+    info_rows_without_file: int
+    info_rows_unreadable: int
+    files_without_text: int
+    files_unreadable: int
+    files_of_other_types: int
+    files_in_detected_encoding: int
+    bad_rows: int
+
+
+def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) -> DownloadSummary:
+    """Make `target` the collection of the chosen corpus: complete, or unchanged if this raises.
+
+    Raises:
+        BukvaError: the corpus is missing or unreachable, differs from its digest, or contains something that is not
+            text.
+    """
+    reading = _reading(params)
+    findings = reading.findings
+    try:
+        # scratch is in the unfinished folder: on the same disk, and deleted with it after a kill
+        with atomic_folder(target) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
+            found = _find(params, reading, Path(scratch), on_bytes, note)
+            texts = found.texts(findings)
+            table = write_collection(folder, texts, lambda _, error: findings.leave_out(error))
+            if table.empty:
+                raise BukvaError(" ".join([f"{found.place}: no file has readable text.", *findings.sentences()]))
+    except BukvaError as error:
+        raise BukvaError(f"{error}\n{WAY_BACK}") from None  # DVC has already removed the former corpus
+    for sentence in findings.sentences():
+        note(f"download: {sentence}")
+    return DownloadSummary(
+        works=len(table),
+        authors=len(set(table["author"]) - {MISSING}),
+        categories=len(set(table["category"]) - {MISSING}),
+        chars=int(table["chars"].sum()),
+        bytes=int(table["bytes"].sum()),
+        works_without_year=int(table["year"].isna().sum()),
+        info_rows_without_file=found.info_rows_without_file,
+        info_rows_unreadable=found.info_rows_unreadable,
+        files_without_text=findings.without_text.count,
+        files_unreadable=findings.unreadable.count,
+        files_of_other_types=findings.other_types.total(),
+        files_in_detected_encoding=sum(names.count for names in findings.encodings.values()),
+        bad_rows=findings.bad_rows.count,
+    )
+
+
+def registry() -> dict[str, Source]:
+    """The corpora of sources.yaml by name."""
+    import yaml
+
+    return {name: Source(**keys) for name, keys in yaml.safe_load(REGISTRY.read_text(encoding="utf-8")).items()}
+
+
+def _reading(params: Download) -> Reading:
+    """How the files of a corpus are read. The corpora that come with bukva are always read strictly and as UTF-8."""
+    if params.corpus not in ("local", "url", "huggingface"):
+        return Reading(Findings(strict=True))
+    return Reading(Findings(params.strict), params.encoding, params.text_column, tuple(params.extensions))
+
+
+def _find(params: Download, reading: Reading, scratch: Path, on_bytes: OnBytes, note: OnNote) -> Works:
+    match params.corpus:
+        case "sample" | "local":
+            return _local(params.path, reading)
+        case "url":
+            file = scratch / "fetched" / _file_name(params.url)
+            fetch(params.url, file, on_bytes, params.sha256)
+            if is_epub(file):  # a zip, too
+                return work_in_file(file, file.name, reading, read_epub)
+            return _in_archive(file, scratch, reading) if is_archive(file) else work_in_file(file, file.name, reading)
+        case "huggingface":
+            return _dataset(params, reading, scratch / "fetched", on_bytes)
+        case name:
+            return _registered(registry()[name], reading, scratch, on_bytes, note)
+
+
+def _local(path: str, reading: Reading) -> Works:
+    try:
+        place = resolve(path)
+        exists = place.exists()
+    except (OSError, RuntimeError) as error:  # the name is too long, or the home of an unknown user
+        why = f"cannot be looked up ({getattr(error, 'strerror', None) or error})"
+        raise BukvaError(f"params.yaml, download.path: {path[:80]!r} {why}; use another path.") from None
+    if place.is_dir():
+        return works_in_folder(place, path, reading)
+    why = f"is not a {types_read()} file, nor in download.extensions" if exists else "does not exist"
+    if not exists or not reading.reader(place):
+        raise BukvaError(f"params.yaml, download.path: {path!r} {why}; use a folder of texts, or one text.")
+    return work_in_file(place, path, reading)
+
+
+def _registered(source: Source, reading: Reading, scratch: Path, on_bytes: OnBytes, note: OnNote) -> Works:
+    file = obtain(source.url, source.file, scratch / "fetched", on_bytes, note, source.sha256)
+    if source.format == "text":
+        return work_in_file(file, file.name, reading)
+    unpack(file, scratch / "unpacked")
+    root = scratch / "unpacked" / source.root
+    for name, expected in source.trees.items():
+        actual = git_tree_id(root / name) if (root / name).is_dir() else "missing"
+        if actual != expected:
+            raise BukvaError(
+                f"{file.name}, folder {name}: its git tree is {actual}, not {expected};"
+                f" use the archive that {source.url} provides."
+            )
+    return works_in_folder(root, file.name, reading, source.trees, source.encodings)
+
+
+def _dataset(params: Download, reading: Reading, folder: Path, on_bytes: OnBytes) -> Works:
+    def is_read(path: Path) -> bool:
+        return reading.reader(path) is not None
+
+    fetch_dataset(params.dataset, params.revision, params.files, is_read, folder, on_bytes)
+    # folders of datasets are their parts (data, train, en), so none is an author
+    return works_in_folder(folder, params.dataset, reading, levels=False)
+
+
+def _in_archive(archive: Path, scratch: Path, reading: Reading) -> Works:
+    folder = scratch / "unpacked"
+    unpack(archive, folder)
+    # most archives contain one folder with their own name; macOS adds another
+    top = [entry for entry in folder.iterdir() if not entry.name.startswith((".", "__MACOSX"))]
+    root = top[0] if len(top) == 1 and top[0].is_dir() else folder
+    return works_in_folder(root, archive.name, reading)
+
+
+def _file_name(url: str) -> str:
+    """The last part of an address as the name of a file; letters, digits and `( ) , . -` stay as they are."""
+    name = PurePosixPath(unquote(urlsplit(url).path)).name
+    return re.sub(r"[^\w(),.-]+", "_", name)[-80:].strip("._") or "text"

@@ -1,0 +1,123 @@
+"""What a reader of a file type takes and gives, and the errors of a file that has no readable text.
+
+A reader is a function from a file that is not read yet to the texts in it. A text is read only while its pieces are
+taken, so a text can be larger than the memory where the type allows it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bukva.base.errors import BukvaError
+from bukva.corpus.sources.formats.encodings import UnknownEncodingError, decoded, detected
+
+# A file that is parsed as a whole: HTML, Markdown, a chapter of an epub. The longest novels have 4 MB.
+MAX_WHOLE_BYTES = 16 << 20
+
+
+class BadTextError(BukvaError):
+    """A file or a row without readable text. A download leaves it out, unless download.strict is true."""
+
+    def __init__(self, place: str, why: str, advice: str) -> None:
+        super().__init__(f"{place}: {why}; {advice}.")
+        self.place, self.why = place, why
+
+
+class NoTextError(BadTextError):
+    """A file has nothing but white space."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(place, "contains no text", "fill the file or remove it")
+
+
+class UnreadableError(BadTextError):
+    """A file cannot be read: it is damaged, its bytes are not text, or it exceeds a bound."""
+
+
+class BadRowError(BadTextError):
+    """A row of a table has no text."""
+
+    def __init__(self, place: str, row: int, why: str) -> None:
+        super().__init__(f"{place}, row {row}", why, "correct the row or remove it")
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file that is not read yet.
+
+    `place` is its path as errors name it; `encoding` is a codec of Python, or auto; `column` is the text column of a
+    table. `on_encoding` is called with place and encoding when another one than UTF-8 is detected.
+    """
+
+    path: Path
+    place: str
+    encoding: str = "utf-8"
+    column: str = "text"
+    on_encoding: Callable[[str, str], None] = lambda _place, _encoding: None
+
+    def pieces(self) -> Iterator[str]:
+        """The characters of the file, a piece at a time, without a byte order mark.
+
+        Raises:
+            UnreadableError: the file cannot be read or has another encoding.
+        """
+        encoding = self._encoding()
+        try:
+            with self.path.open("rb") as file:
+                yield from decoded(file, encoding)
+        except OSError as error:
+            raise self.unreadable(error) from None
+        except UnicodeDecodeError as error:
+            raise UnreadableError(
+                self.place,
+                f"byte {error.start} (0x{error.object[0]:02x}) is not {encoding.upper()}",
+                "convert the file, for instance with iconv -f cp1251 -t utf-8, or set download.encoding",
+            ) from None
+
+    def whole(self) -> str:
+        """All characters of a small file.
+
+        Raises:
+            UnreadableError: as for pieces; or the file exceeds MAX_WHOLE_BYTES.
+        """
+        try:
+            n_bytes = self.path.stat().st_size
+        except OSError as error:
+            raise self.unreadable(error) from None
+        if n_bytes > MAX_WHOLE_BYTES:
+            why = f"has {n_bytes} bytes, and a file of this type may have {MAX_WHOLE_BYTES}"
+            raise UnreadableError(self.place, why, "divide it, or save it as .txt")
+        return "".join(self.pieces())
+
+    def unreadable(self, error: OSError) -> UnreadableError:
+        """The error of a file that the operating system does not let us read."""
+        return UnreadableError(self.place, f"cannot be read ({error.strerror or error})", "check the file")
+
+    def _encoding(self) -> str:
+        if self.encoding != "auto":
+            return self.encoding
+        try:
+            found = detected(lambda: self.path.open("rb"))
+        except OSError as error:
+            raise self.unreadable(error) from None
+        except UnknownEncodingError as error:
+            raise UnreadableError(self.place, str(error), "set download.encoding, or remove the file") from None
+        if found != "utf-8":
+            self.on_encoding(self.place, found)
+        return found
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text of a file, in pieces; and what a table says about the text in its `row`, counted from 1."""
+
+    pieces: Iterable[str]
+    row: int = 0
+    title: str = ""
+    author: str = ""
+    category: str = ""
+    year: str = ""
+
+
+Reader = Callable[[TextFile], Iterator[Text]]
+"""The texts of a file. A table gives any number of them, every other file one."""

@@ -1,0 +1,1 @@
+"""Which characters are train, val and test, and what each of them has."""

@@ -1,0 +1,95 @@
+"""The shares of train, val and test as one table, with what repeats between works kept out of train, or together.
+
+A row is a run of characters of one work in one split. Stage tokenize makes the table, because a vocabulary may be that
+of train, and counts every row in ids, too; stage split reads it.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from bukva.base.text import code_points
+from bukva.config.schema import Split
+from bukva.corpus.collection import read_texts
+from bukva.corpus.splits.folder import Spans
+from bukva.corpus.splits.strategies import spans
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Works that share so much come into the same split. With 1,000 characters quotations join a quarter of RusLit
+# (docs/log.md).
+GROUP_CHARS = 5_000
+GROUP_SHARE = 0.2  # of the shorter work
+
+
+def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
+    """The table of shares: split, work (its row in the table of works), and start and stop in the joined text.
+
+    Its rows are in the order of the text; every work has a row of every split, which may be empty. Under
+    split.duplicates `remove`, what val and test have in common with train is cut out of train, and under `group` works
+    that have much in common come into the same split.
+
+    Raises:
+        BukvaError: there are fewer works, or authors, than splits.
+    """
+    if split.duplicates == "keep":
+        return rows_of(spans(table, split))
+    # here, because numba takes 0.3 s to import
+    from bukva.corpus.repeats.duplicates import groups, shared_passages
+    from bukva.corpus.repeats.leaks import cut_from
+
+    with mapped_codes(clean, table) as codes:
+        if split.duplicates == "group":
+            works = _works(table)
+            passages = shared_passages(codes, works, split.duplicate_chars)
+            return rows_of(spans(table, split, groups(passages, works, GROUP_CHARS, GROUP_SHARE)))
+        whole = spans(table, split)
+        return rows_of(whole, cut_from(codes, whole["train"], held_out(whole), split.duplicate_chars))
+
+
+def in_characters(shares: "pd.DataFrame") -> "pd.DataFrame":
+    """The shares with first_id and ids, for ids that stand for one character each."""
+    return shares.assign(first_id=shares["start"], ids=shares["stop"] - shares["start"])
+
+
+def held_out(shares: dict[str, Spans]) -> Spans:
+    """(n, 2) the spans of val and test together, ascending."""
+    both = np.concatenate([span for name, span in shares.items() if name != "train"])
+    return both[np.argsort(both[:, 0], kind="stable")]
+
+
+@contextmanager
+def mapped_codes(clean: Path, table: "pd.DataFrame") -> Iterator[npt.NDArray[np.uint32]]:
+    """(N,) the code points of the joined text, mapped from a file that is deleted afterwards."""
+    with tempfile.TemporaryFile(dir=clean.parent) as file:
+        for _, text in read_texts(clean, table):
+            for piece in text:
+                file.write(code_points(piece).astype(np.uint32).data)
+        file.flush()
+        yield np.memmap(file, np.uint32, "r") if file.tell() else np.empty(0, np.uint32)
+
+
+def _works(table: "pd.DataFrame") -> Spans:
+    stops = table["chars"].to_numpy(np.int64).cumsum()
+    return np.stack([stops - table["chars"], stops], axis=1)
+
+
+def rows_of(shares: dict[str, Spans], train: npt.NDArray[np.int64] | None = None) -> "pd.DataFrame":
+    """The table of the shares; `train` is (m, 3) work, start and stop of what remains of train."""
+    import pandas as pd
+
+    parts = []
+    for number, span in enumerate(shares.values()):
+        rows = np.column_stack([np.arange(len(span)), span])
+        if number == 0 and train is not None:
+            rows = np.concatenate([rows[:, [0, 1, 1]], train])  # an empty row of each work, and what remains
+        parts.append(np.column_stack([np.full(len(rows), number), rows]))
+    joined = np.concatenate(parts)
+    split, work, start, stop = joined[np.lexsort((joined[:, 0], joined[:, 2], joined[:, 1]))].T
+    return pd.DataFrame({"split": np.array(list(shares))[split], "work": work, "start": start, "stop": stop})

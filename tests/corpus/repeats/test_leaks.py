@@ -1,0 +1,131 @@
+"""What val and test share with train is counted, and nothing of it is left after cutting."""
+
+import numpy as np
+import pytest
+from corpus.repeats.texts import changed, joined, maximal_runs, text_of, windows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bukva.corpus.repeats import grams
+from bukva.corpus.repeats.duplicates import SEED, passages_between
+from bukva.corpus.repeats.leaks import Run, cut_from, longest_run, seen_in_train
+
+MIN = 31  # the least that cut_from takes
+
+
+@st.composite
+def divided(draw):
+    """Works of lines that often repeat, each line up to 40 characters, the end of each work held out."""
+    lines = [text_of(draw(st.integers(1, 40)), 29, seed) for seed in range(5)]
+    order = st.lists(st.sampled_from(range(5)), min_size=1, max_size=5)
+    works = draw(st.lists(order, min_size=1, max_size=4))
+    codes, spans = joined(*(np.concatenate([lines[i] for i in work]) for work in works))
+    cuts = np.array([draw(st.integers(start, stop)) for start, stop in spans.tolist()])
+    return codes, np.stack([spans[:, 0], cuts], axis=1), np.stack([cuts, spans[:, 1]], axis=1)
+
+
+def remaining_texts(codes, pieces):
+    """The text of each work that is left, joined across cuts, and its span."""
+    works = [
+        np.concatenate([codes[a:b] for w, a, b in pieces.tolist() if w == work]) for work in np.unique(pieces[:, 0])
+    ]
+    return joined(*works) if works else (codes[:0], np.empty((0, 2), int))
+
+
+# ---- counting
+
+
+@given(divided(), st.sampled_from([2, 8, 16, 33]), st.sampled_from([7, 1 << 20]))
+@settings(max_examples=40, deadline=None)
+def test_windows_seen_in_train_are_those_of_a_dictionary(text, n, entries):
+    codes, train, held_out = text
+    theirs, ours = windows(codes, held_out, n), windows(codes, train, n)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grams, "ENTRIES", entries)
+        seen = seen_in_train(codes, held_out, train, n)
+    assert seen.windows == sum(map(len, theirs.values()))
+    assert seen.in_train == sum(len(places) for gram, places in theirs.items() if gram in ours)
+
+
+def test_the_longest_run_names_both_works_and_places():
+    texts = [text_of(n, 29, seed) for seed, n in enumerate((211, 307, 101, 401))]
+    texts[3][101:151] = texts[1][53:103]  # 50 characters of train
+    texts[2][11:34] = texts[0][7:30]
+    codes, spans = joined(*texts)
+    train, held_out = spans[:2], spans[2:]
+    expected = max(maximal_runs(codes, held_out, codes, train, SEED), key=lambda run: run[2])
+    found = longest_run(codes, held_out, train)
+    assert found == Run(1, 1, expected[0], expected[1], expected[2])
+    assert found.chars >= 50
+    assert longest_run(codes, held_out, train[:0]) is None
+
+
+# ---- cutting
+
+
+@given(divided())
+@settings(max_examples=80, deadline=None)
+def test_after_cutting_no_window_of_val_and_test_stands_in_train_not_even_across_cuts(text):
+    codes, train, held_out = text
+    pieces = cut_from(codes, train, held_out, MIN)
+    left, spans = remaining_texts(codes, pieces)
+    assert not windows(left, spans, MIN).keys() & windows(codes, held_out, MIN).keys()
+    for work, start, stop in pieces.tolist():  # of its work's train, in order
+        assert train[work, 0] <= start < stop <= train[work, 1]
+    assert (pieces[1:, 1] >= pieces[:-1, 2]).all()
+
+
+@pytest.mark.parametrize("share", [0, 0.02])
+def test_a_planted_passage_is_cut_and_little_else(share):
+    rng = np.random.default_rng(1)
+    book, other = text_of(2003, 29, seed=1), text_of(997, 29, seed=2)
+    copy = changed(book[1607:1907], share, rng)
+    codes, works = joined(book, np.concatenate([other[:401], copy, other[401:]]))
+    train, held_out = np.array([[0, 1501], works[1]]), np.array([[1501, 2003], [works[1, 1]] * 2])
+    pieces = cut_from(codes, train, held_out, MIN)
+    at = works[1, 0] + 401
+    assert pieces[:, 0].tolist() == [0, 1, 1]
+    assert pieces[0].tolist() == [0, 0, 1501]
+    assert abs(pieces[1, 2] - at) <= 25 * (share > 0) + 2
+    assert abs(pieces[2, 1] - (at + len(copy))) <= 25 * (share > 0) + 2
+    left, spans = remaining_texts(codes, pieces)
+    assert passages_between(codes, held_out, spans, MIN, text=left).empty
+
+
+def test_text_that_comes_together_by_a_cut_is_cut_too():
+    line = text_of(40, 29, seed=1)  # a line of val; train has it with a passage of val in its middle
+    passage = text_of(101, 29, seed=2)
+    codes, works = joined(
+        np.concatenate([text_of(97, 29, seed=3), line[:20], passage, line[20:], text_of(83, 29, seed=4)]),
+        np.concatenate([line, text_of(53, 29, seed=5), passage]),
+    )
+    pieces = cut_from(codes, works[:1], works[1:], MIN)
+    assert pieces[0].tolist() == [0, 0, 97 + 20]
+    assert pieces[1, 1] == 97 + 20 + 101 + 20
+    left, spans = remaining_texts(codes, pieces)
+    assert not windows(left, spans, MIN).keys() & windows(codes, works[1:], MIN).keys()
+
+
+def test_rows_of_dots_are_cut_too():
+    codes, works = joined(*(np.concatenate([text_of(97, 29, seed) + 1, np.zeros(61, np.uint16)]) for seed in (1, 2)))
+    pieces = cut_from(codes, works[:1], works[1:], MIN)
+    assert pieces.tolist() == [[0, 0, 97]]
+
+
+def test_cuts_that_touch_at_the_border_of_two_works_are_cut_from_both():
+    texts = [text_of(101, 29, seed) for seed in range(4)]
+    codes, works = joined(np.concatenate(texts[:2]), np.concatenate(texts[2:]), texts[1], texts[2])
+    assert cut_from(codes, works[:2], works[2:], MIN).tolist() == [[0, 0, 101], [1, 303, 404]]
+
+
+def test_train_without_duplicates_stays_as_it_is():
+    codes, works = joined(*(text_of(n, 29, seed=n) for n in (7, 211, 499, 101)))
+    train = np.array([[0, 7], [7, 7], [218, 717]])
+    assert cut_from(codes, train, works[3:], MIN).tolist() == [[0, 0, 7], [2, 218, 717]]
+
+
+def test_pieces_too_short_for_a_window_go_with_the_cuts_beside_them():
+    val = text_of(211, 29, seed=1)
+    own = text_of(23, 29, seed=2)
+    codes, works = joined(np.concatenate([own, val[:101], own, val[101:], text_of(97, 29, seed=3)]), val)
+    assert cut_from(codes, works[:1], works[1:], MIN)[:, :2].tolist() == [[0, 23 + 101 + 23 + 110]]

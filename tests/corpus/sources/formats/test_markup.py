@@ -1,0 +1,107 @@
+"""HTML and Markdown give the text that a reader of the page sees."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bukva.corpus.sources.formats.base import MAX_WHOLE_BYTES, TextFile, UnreadableError
+from bukva.corpus.sources.formats.markup import html_text, read_html, read_markdown
+
+
+def markdown_text(tmp_path, markdown: str) -> str:
+    path = tmp_path / "a.md"
+    path.write_bytes(markdown.encode())
+    (text,) = read_markdown(TextFile(path, "a.md"))
+    return "".join(text.pieces)
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("", ""),
+        (" \n ", ""),
+        ("Просто текст", "Просто текст\n"),
+        ("<p>раз<p>два", "раз\nдва\n"),
+        ("<p>раз</p>\n\n<p>два</p>", "раз\nдва\n"),
+        ("<div><div><p>раз</p></div></div><h1>два</h1>три", "раз\nдва\nтри\n"),
+        ("раз<br>два<br/>три", "раз\nдва\nтри\n"),
+        ("<p>раз\n  два\t<b> три</b> <i>четыре</i>", "раз два три четыре\n"),
+        ("<p>раз<b>два</b>", "раздва\n"),
+        ("<p>1&nbsp;&mdash;&lt;b&gt; &#1078; &#x436;", "1\u00a0—<b> ж ж\n"),
+        ("<ul><li>раз<li>два</ul>", "раз\nдва\n"),
+        ("<table><tr><th>a<th>b<tr><td>1</td><td>2</td></table>", "a b\n1 2\n"),
+        ("<pre>\n a\n\n  b</pre>после", " a\n\n  b\nпосле\n"),
+        ("<pre>a\n</pre>b", "a\nb\n"),
+        ("<a href='http://x/'>имя</a> <img src=x alt=y>", "имя\n"),
+        ("<head><title>нет</title><meta charset=cp1251></head><p>да", "да\n"),
+        ("да<script>if (a < b) '<p>нет</p>'</script><style>p {}</style>", "да\n"),
+        ("<script src='x'/><p>after", "after\n"),
+        ("<?xml version='1.0'?><html><head><script src='x'/></head><body><p>да</p></body></html>", "да\n"),
+        ("<!-- нет --><!DOCTYPE html>да<noscript>нет</noscript><svg><title>нет</title></svg>", "да\n"),
+        ("<template><p>нет</template>да<iframe>нет</iframe>", "да\n"),
+        ("<p>не закрыто <b>и <i>вложено", "не закрыто и вложено\n"),
+        ("a\0b", "a\ufffdb\n"),
+    ],
+    ids=ascii,
+)
+def test_the_text_of_a_page(html, text) -> None:
+    assert html_text(html) == text
+
+
+@given(st.text(st.sampled_from("<>/pbre&;#x='\" \nжscript!-")))
+def test_any_page_has_a_text_of_lines_that_end(html) -> None:
+    text = html_text(html)
+    assert text == "" or text.endswith("\n")
+
+
+@given(st.lists(st.text("абв", min_size=1), min_size=1))
+def test_paragraphs_become_lines(paragraphs) -> None:
+    assert html_text("".join(f"<p>{text}</p>" for text in paragraphs)) == "".join(f"{text}\n" for text in paragraphs)
+
+
+def test_a_hundred_thousand_nested_elements_lose_no_text() -> None:
+    n = 100_003
+    assert html_text("<div>" * n + "раз" + "</div>" * n + "два") == "раз\nдва\n"
+
+
+@pytest.mark.parametrize(
+    ("markdown", "text"),
+    [
+        ("# Заголовок\n\nПервая строка\nвторая строка.\n\nАбзац.", "Заголовок\nПервая строка вторая строка.\nАбзац.\n"),
+        ("**жирный** *курсив* ~~нет~~ `код`", "жирный курсив нет код\n"),
+        ("[имя](http://x/ 'y') ![alt](pic.png) <http://y/>", "имя http://y/\n"),
+        ("- раз\n- два\n  - три\n\n1. четыре", "раз\nдва\nтри\nчетыре\n"),
+        ("> цитата\n\n---\n\nпосле", "цитата\nпосле\n"),
+        ("```python\ndef f():\n    return 1\n```\nпосле", "def f():\n    return 1\nпосле\n"),
+        ("    код\n      ещё", "код\n  ещё\n"),
+        ("| a | b |\n|---|---|\n| 1 | 2 |", "a b\n1 2\n"),
+        ("---\ntitle: нет\ndate: 2020\n---\n\nда", "да\n"),
+        ("да <span class='x'>и это</span><script>нет</script>\n\n<!-- нет -->", "да и это\n"),
+        ("a < b &amp; \\*c\\*", "a < b & *c*\n"),
+        ("", ""),
+    ],
+    ids=ascii,
+)
+def test_the_text_of_markdown(markdown, text, tmp_path) -> None:
+    assert markdown_text(tmp_path, markdown) == text
+
+
+@pytest.mark.parametrize("markdown", ["[" * 5003, "> " * 5003 + "x", "*" * 5003 + "x", "- " * 1009 + "x"])
+def test_markdown_that_is_very_deep_takes_no_time(markdown, tmp_path) -> None:
+    markdown_text(tmp_path, markdown)
+
+
+def test_markdown_of_thirty_levels_loses_no_text(tmp_path) -> None:
+    assert markdown_text(tmp_path, "> " * 31 + "x") == "x\n"
+
+
+@pytest.mark.parametrize("read", [read_html, read_markdown])
+def test_a_page_above_the_bound_is_an_error_before_it_is_read(read, tmp_path) -> None:
+    path = tmp_path / "a"
+    with path.open("wb") as file:
+        file.truncate(MAX_WHOLE_BYTES + 1)
+    (text,) = read(TextFile(path, "books/a"))
+    with pytest.raises(
+        UnreadableError, match=r"^books/a: has 16777217 bytes, and a file of this type may have 16777216"
+    ):
+        list(text.pieces)
