@@ -1,6 +1,7 @@
 """A small project in which DVC runs for real: a copy of this one with a corpus of 10 kB."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -136,14 +137,15 @@ class Project:
         (self.folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
 
     def outputs(self) -> dict[str, str]:
-        """path -> digest of every file that DVC makes, and of dvc.lock."""
-        places = [self.folder / "dvc.lock", self.folder / "data", self.folder / "reports"]
-        files = [file for place in places for file in ([place] if place.is_file() else place.rglob("*"))]
-        return {
+        """path -> digest of every file that DVC makes, and of what dvc.lock says of each stage."""
+        files = [file for place in ("data", "reports") for file in (self.folder / place).rglob("*")]
+        digests = {
             path: hashlib.sha256(file.read_bytes()).hexdigest()
             for file in files
             if file.is_file() and not (path := file.relative_to(self.folder).as_posix()).startswith("data/sample")
         }
+        lock = self.folder / "dvc.lock"
+        return digests | ({"dvc.lock": _digest_of_lock(lock)} if lock.exists() else {})
 
     def leftovers(self) -> list[str]:
         """Files and folders that have a temporary name, and checkpoints."""
@@ -202,3 +204,9 @@ def _words(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.Error:
         return []
+
+
+def _digest_of_lock(file: Path) -> str:
+    """DVC writes stages in the order in which they first ended; a stage that was killed comes later."""
+    stages = YAML(typ="safe").load(file)["stages"]
+    return hashlib.sha256(json.dumps(stages, sort_keys=True).encode()).hexdigest()
