@@ -1,6 +1,7 @@
 """Windows of text and the order they are learned in.
 
-Which windows make up a batch is a function of seed and step, so a checkpoint needs no position in the data.
+Which windows make up a batch is a function of seed and step, so a checkpoint needs no position in the data, and nothing
+here grows with the text.
 """
 
 import functools
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from bukva.base.ids import Ids
 from bukva.config.schema import Order
+from bukva.training.permutation import Keys, draw_keys, permuted
 
 Batch = tuple[Tensor, Tensor]  # inputs and targets, (B, T) each
 
@@ -40,7 +42,7 @@ class Windows:
         )
         # as many as fit after any offset; a text shorter than two windows still has one
         self.n_windows = max(1, (len(ids) - block_size) // block_size)
-        self._epoch_starts = functools.lru_cache(maxsize=2)(self._draw_epoch)
+        self._epoch = functools.lru_cache(maxsize=2)(self._draw_epoch)
 
     @property
     def ids_per_step(self) -> int:
@@ -66,14 +68,16 @@ class Windows:
         epoch, index = np.divmod(drawn, self.n_windows)
         starts = np.empty(self.batch_size, np.int64)
         for number in np.unique(epoch):
-            starts[epoch == number] = self._epoch_starts(int(number))[index[epoch == number]]
+            offset, keys = self._epoch(int(number))
+            window = permuted(index[epoch == number], self.n_windows, keys)
+            starts[epoch == number] = offset + self.block_size * window
         return starts
 
-    def _draw_epoch(self, number: int) -> npt.NDArray[np.int64]:
-        """(n_windows,) the starts of one epoch in their order."""
+    def _draw_epoch(self, number: int) -> tuple[int, Keys]:
+        """Where the first window of an epoch starts, and the key of its order."""
         rng = self._rng(number)
         room = min(self.block_size, len(self.ids) - self.n_windows * self.block_size)
-        return rng.integers(room) + self.block_size * rng.permutation(self.n_windows)
+        return int(rng.integers(room)), draw_keys(rng)
 
     def _rng(self, number: int) -> np.random.Generator:
         """The randomness of one epoch or step: independent of all others, and of dropout's, by its key."""
