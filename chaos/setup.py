@@ -12,7 +12,7 @@ from chaos.running import Running, wait_until, wait_until_empty
 STAGES = "download", "clean", "tokenize", "split", "train-bigram", "train-gpt", "evaluate", "sample", "publish"
 SHORT = list(range(0, 401, 100))  # the steps at which a training scores val
 LONG = list(range(0, 2001, 500))  # for a training that is killed after its first checkpoint
-LONGEST = list(range(0, 15_001, 300))  # for one that is killed after MLflow, which takes seconds to start, has a point
+LONGEST = list(range(0, 5001, 100))  # for one that is killed after MLflow, which takes seconds to start, has a point
 SAVE_OFTEN = {"BUKVA_CHECKPOINT_SECONDS": "0.2"}
 SEED = 20  # of the moments at which processes are killed
 
