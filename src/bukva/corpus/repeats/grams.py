@@ -74,16 +74,20 @@ def index_parts(codes: Codes, spans: Spans, n: int, step: int = 1, min_kinds: in
         yield Index(hashes, positions[order], firsts, _filters(hashes, shift), shift, n, step, min_kinds)
 
 
-def scan_grams(codes: Codes, index: Index, text: Codes, spans: Spans, found: Bools) -> Iterator[Spans]:
-    """Look up all grams of the spans of a text in an index of `codes`, which may be the same array.
+def scan_grams(
+    codes: Codes, index: Index, text: Codes, spans: Spans, found: Bools, own: Spans | None = None
+) -> Iterator[Spans]:
+    """Look up all grams of the (m, 2) spans of a text in an index of `codes`, which may be the same array.
 
-    (M,) `found` marks the entries met; of entries with equal hashes the first one (`spread` marks the others). Yields
-    (m, 2) starts and stops of what the grams met cover, ascending, a piece of the text at a time; pieces overlap.
+    (M,) `found` marks the entries met; of entries with equal hashes one (`spread` marks the others). Entries within the
+    (m, 2) spans `own` of codes are not looked at from the text's span of the same row. Yields (k, 2) starts and stops
+    of what the grams met cover, ascending, a piece of the text at a time; pieces overlap.
     """
-    for start, stop in spans.tolist():
+    own = np.zeros_like(spans) if own is None else own
+    for (start, stop), (first_own, after_own) in zip(spans.tolist(), own.tolist(), strict=True):
         for at in range(start, stop - index.n + 1, PIECE_CHARS):
             met = np.zeros(min(PIECE_CHARS, stop - index.n + 1 - at) + 2, np.bool_)  # and one position on both sides
-            _scan_grams(codes, index, text, at, found, met[1:-1])
+            _scan_grams(codes, index, text, at, found, met[1:-1], first_own, after_own)
             first, after = np.flatnonzero(met[1:] != met[:-1]).reshape(-1, 2).T  # of each run of positions
             if len(first):
                 yield np.stack([at + first, at + after - 1 + index.n], axis=1)
@@ -195,6 +199,13 @@ def _entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: n
 
 
 @compiled
+def _last_entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: np.uint64) -> int:
+    """The last entry with this hash, which has one."""
+    slot = np.int64(h >> shift)
+    return firsts[slot] + np.searchsorted(hashes[firsts[slot] : firsts[slot + 1]], h, side="right") - 1
+
+
+@compiled
 def _is_equal(codes: Codes, a: int, text: Codes, b: int, n: int) -> bool:
     i = 0
     while i < n and codes[a + i] == text[b + i]:
@@ -225,7 +236,9 @@ def _is_varied(codes: Codes, positions: Ints, n: int, min_kinds: int) -> Bools:
 
 
 @compiled
-def _scan_grams(codes: Codes, index: Index, text: Codes, start: int, found: Bools, met: Bools) -> None:
+def _scan_grams(
+    codes: Codes, index: Index, text: Codes, start: int, found: Bools, met: Bools, first_own: int, after_own: int
+) -> None:
     # a tuple that is passed on costs more than the look-up: its arrays are counted in and out
     hashes, positions, firsts, filters, shift, n, _, _ = index
     power, h = _power(n), _hash(text, start, n)
@@ -235,6 +248,10 @@ def _scan_grams(codes: Codes, index: Index, text: Codes, start: int, found: Bool
         mixed = _mixed(h)
         if filters[mixed >> shift] & _flag(mixed, shift):
             entry = _entry(hashes, firsts, shift, mixed)
+            if entry < len(hashes) and first_own <= positions[entry] < after_own:
+                entry = _last_entry(hashes, firsts, shift, mixed)  # equal ones are in the order of their positions
+                if positions[entry] < after_own:
+                    continue
             if entry < len(hashes) and _is_equal(codes, positions[entry], text, start + i, n):
                 found[entry] = met[i] = True
 

@@ -1,12 +1,15 @@
 """What of val and test also stands in train, and how train is cut so that it does not."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bukva.corpus.repeats.duplicates import MIN_CHARS, passages_between, runs_between
 from bukva.corpus.repeats.grams import Codes, Ints, Spans, index_parts, scan_grams, spread
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LENGTHS = (8, 16, 32, 64)  # a word and a half, half a line, a line, a sentence
 
@@ -55,31 +58,39 @@ def longest_run(codes: Codes, held_out: Spans, train: Spans) -> Run | None:
     return longest
 
 
-def cut_from(codes: Codes, train: Spans, held_out: Spans, min_chars: int = MIN_CHARS) -> Ints:
-    """What remains of train: (m, 3) rows of work (a row of train), start and stop in the joined corpus, ascending.
+def cut_from(codes: Codes, train: Spans, held_out: Spans, works: Spans, min_chars: int = MIN_CHARS) -> Ints:
+    """What remains of train: (m, 3) rows of work (a row of train and of works), start and stop in the joined corpus.
 
-    Passages of train that stand in held_out, exactly or nearly (duplicates.py), are cut out. Afterwards no min_chars
-    characters of held_out stand in the remaining text of a work, not even across a cut. Between two cuts, or a cut and
-    the end of the share, pieces shorter than min_chars go too. A share in which nothing is cut stays as it is.
+    Passages of train that stand in held-out text of another work, exactly or nearly (duplicates.py), are cut out.
+    Afterwards no min_chars characters of that text stand in the remaining text of a work, not even across a cut. What a
+    work repeats of itself stays: its refrains belong to it. Between two cuts, or a cut and the end of the share, pieces
+    shorter than min_chars go too. A share in which nothing is cut stays as it is.
     """
     codes = np.asarray(codes)
-    near = passages_between(codes, held_out, train, min_chars)[["start_b", "stop_b"]].to_numpy()
-    cuts = _union([near, *_equal_windows(codes, held_out, train, min_chars)])
+    near = _of_other_works(passages_between(codes, held_out, train, min_chars), works)
+    cuts = _union([near, *_equal_windows(codes, held_out, codes, train, works, min_chars)])
     while True:
         pieces = _remaining(train, cuts, min_chars)
-        across = _across_cuts(codes, pieces, held_out, min_chars)
+        across = _across_cuts(codes, pieces, held_out, works, min_chars)
         if not len(across):
             return pieces
         cuts = _union([cuts, across])
 
 
-def _equal_windows(codes: Codes, held_out: Spans, train: Spans, n: int) -> Iterator[Spans]:
-    """What windows of n characters cover in train that stand in held_out: of any text, and any number of times."""
+def _of_other_works(passages: "pd.DataFrame", works: Spans) -> Spans:
+    """(m, 2) the spans of train of passages between two works."""
+    a, b = (np.searchsorted(works[:, 1], passages[start], side="right") for start in ("start_a", "start_b"))
+    return passages.loc[a != b, ["start_b", "stop_b"]].to_numpy()
+
+
+def _equal_windows(codes: Codes, held_out: Spans, text: Codes, spans: Spans, own: Spans, n: int) -> Iterator[Spans]:
+    """What windows of n characters cover in the (m, 2) spans of a text that stand in held_out, but not in the row's own
+    work: of any text, and any number of times."""
     for index in index_parts(codes, held_out, n):
-        yield from scan_grams(codes, index, codes, train, np.zeros(len(index.hashes), np.bool_))
+        yield from scan_grams(codes, index, text, spans, np.zeros(len(index.hashes), np.bool_), own)
 
 
-def _across_cuts(codes: Codes, pieces: Ints, held_out: Spans, n: int) -> Spans:
+def _across_cuts(codes: Codes, pieces: Ints, held_out: Spans, works: Spans, n: int) -> Spans:
     """What to cut after a cut, because n characters from before and after it stand together in held_out."""
     left, right = pieces[:-1], pieces[1:]
     is_cut = left[:, 0] == right[:, 0]
@@ -89,14 +100,11 @@ def _across_cuts(codes: Codes, pieces: Ints, held_out: Spans, n: int) -> Spans:
     around = np.arange(n - 1)
     places = np.concatenate([stops[:, None] - (n - 1) + around, starts[:, None] + around], axis=1)  # (c, 2n - 2)
     lines = np.arange(len(stops) + 1) * (2 * n - 2)
-    found = []
-    for index in index_parts(codes[places.ravel()], np.stack([lines[:-1], lines[1:]], axis=1), n):
-        is_found = np.zeros(len(index.hashes), np.bool_)
-        for _ in scan_grams(codes[places.ravel()], index, codes, held_out, is_found):
-            pass
-        found.append(index.positions[spread(index, is_found)])
-    cut, at = np.divmod(np.concatenate(found), 2 * n - 2)
-    return np.stack([starts[cut], starts[cut] + at + 1], axis=1)  # window at..at + n has at + 1 characters after
+    spans = np.stack([lines[:-1], lines[1:]], axis=1)
+    own = works[left[is_cut, 0]]
+    found = [np.empty((0, 2), np.int64), *_equal_windows(codes, held_out, codes[places.ravel()], spans, own, n)]
+    cut, at = np.divmod(np.concatenate(found)[:, 1] - n, 2 * n - 2)  # where the last of equal windows starts
+    return np.stack([starts[cut], starts[cut] + at + 1], axis=1)  # it has at + 1 characters after the cut
 
 
 def _union(spans: list[Spans]) -> Spans:

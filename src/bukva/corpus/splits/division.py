@@ -32,8 +32,8 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
     """The table of shares: split, work (its row in the table of works), and start and stop in the joined text.
 
     Its rows are in the order of the text; every work has a row of every split, which may be empty. Under
-    split.duplicates `remove`, what val and test have in common with train is cut out of train, and under `group` works
-    that have much in common come into the same split.
+    split.duplicates `remove`, what val and test have in common with other works' train is cut out of train, and under
+    `group` works that have much in common come into the same split.
 
     Raises:
         BukvaError: there are fewer works, or authors, than splits.
@@ -50,7 +50,7 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
             passages = shared_passages(codes, works, split.duplicate_chars)
             return rows_of(spans(table, split, groups(passages, works, GROUP_CHARS, GROUP_SHARE)))
         whole = spans(table, split)
-        return rows_of(whole, cut_from(codes, whole["train"], held_out(whole), split.duplicate_chars))
+        return rows_of(whole, cut_from(codes, whole["train"], held_out(whole), _works(table), split.duplicate_chars))
 
 
 def in_characters(shares: "pd.DataFrame") -> "pd.DataFrame":
@@ -81,14 +81,15 @@ def _works(table: "pd.DataFrame") -> Spans:
 
 
 def rows_of(shares: dict[str, Spans], train: npt.NDArray[np.int64] | None = None) -> "pd.DataFrame":
-    """The table of the shares; `train` is (m, 3) work, start and stop of what remains of train."""
+    """The table of the shares; `train` is (m, 3) work, start and stop of what remains of train. A work of which nothing
+    remains has an empty row."""
     import pandas as pd
 
     parts = []
     for number, span in enumerate(shares.values()):
         rows = np.column_stack([np.arange(len(span)), span])
         if number == 0 and train is not None:
-            rows = np.concatenate([rows[:, [0, 1, 1]], train])  # an empty row of each work, and what remains
+            rows = np.concatenate([np.delete(rows[:, [0, 1, 1]], train[:, 0], axis=0), train])
         parts.append(np.column_stack([np.full(len(rows), number), rows]))
     joined = np.concatenate(parts)
     split, work, start, stop = joined[np.lexsort((joined[:, 0], joined[:, 2], joined[:, 1]))].T

@@ -42,10 +42,10 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame", split: Sp
     with mapped_codes(clean, table) as codes:
         plain = spans(table, split)
         after = {name: _spans(shares, name) for name in chars}
+        is_same = all(np.array_equal(_filled(plain[name]), _filled(after[name])) for name in chars)
         for name in list(chars)[1:]:
             found = {"before": _leaks(codes, table, plain[name], plain["train"])}
-            same = split.duplicates == "keep"
-            found["after"] = found["before"] if same else _leaks(codes, table, after[name], after["train"])
+            found["after"] = found["before"] if is_same else _leaks(codes, table, after[name], after["train"])
             for key in ("in_train", "longest"):
                 result[name][key] = {when: leaks[key] for when, leaks in found.items()}
     return result
@@ -81,6 +81,10 @@ def _chars(shares: "pd.DataFrame", name: str, n_works: int) -> npt.NDArray[np.in
 
 def _spans(shares: "pd.DataFrame", name: str) -> Spans:
     return shares.loc[shares["split"] == name, ["start", "stop"]].to_numpy(np.int64)
+
+
+def _filled(spans: Spans) -> Spans:
+    return spans[spans[:, 1] > spans[:, 0]]
 
 
 def _leaks(codes: Codes, table: "pd.DataFrame", held_out: Spans, train: Spans) -> dict[str, Any]:
