@@ -78,7 +78,7 @@ def test_the_scored_ids_are_the_text_without_its_first_character(texts):
         for kind in KINDS:
             ids = np.concatenate([passage.scored for passage in texts[kind].passages(split, 3)])
             assert texts[kind].tokenizer.decode(ids) == text[1:]
-            assert texts[kind].n_bytes(split) == len(text[1:].encode())
+            assert texts[kind].n_bytes[split] == len(text[1:].encode())
 
 
 def test_the_digest_of_the_text_is_the_same(texts):

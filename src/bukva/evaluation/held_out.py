@@ -1,6 +1,7 @@
 """The text that no model has learned from, and the nats of its characters under any model."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -53,9 +54,13 @@ class HeldOut:
         n_first = first_char(self.tokenizer, self.splits[split])
         return list(passages(self.splits, self.lengths, split, n_context, share, n_first))
 
-    def n_bytes(self, split: str) -> int:
-        """How many bytes of UTF-8 the scored characters are."""
-        return sum(count_bytes(self.tokenizer, text.scored) for text in self.passages(split, 1))
+    @cached_property
+    def n_bytes(self) -> dict[str, int]:
+        """split -> how many bytes of UTF-8 the scored characters are."""
+        return {
+            split: sum(count_bytes(self.tokenizer, text.scored) for text in self.passages(split, 1))
+            for split in self.names
+        }
 
     def nats(self, scorer: Scorer, n_context: int) -> dict[str, Nats]:
         """split -> (n,) nats of the scored ids, under anything that scores ids."""

@@ -115,7 +115,7 @@ def _model_scores(model: LanguageModel, held_out: dict[str, CharNats], text: Hel
 
 
 def _held_out_scores(held_out: dict[str, CharNats], text: HeldOut) -> dict[str, dict[str, float]]:
-    return {split: _fields(mean(nats), text.n_bytes(split)) for split, nats in held_out.items()}
+    return {split: _fields(mean(nats), text.n_bytes[split]) for split, nats in held_out.items()}
 
 
 def _baseline_scores(counted: dict[str, dict[str, CharNats]], text: HeldOut) -> dict[str, dict[str, float]]:

@@ -5,6 +5,7 @@ from typing import Any
 from bukva.base.errors import BukvaError
 from bukva.experiments.groups import COMPARABLE
 from bukva.experiments.results import Result
+from bukva.tokenizers import tokenizer_class
 
 # what of about.json must be equal, and how an error names it
 NAMED = {"window": "window rule", "alphabet": "alphabet", "text": "text"}
@@ -32,9 +33,10 @@ def check_comparable(a: Result, b: Result, split: str) -> None:
         if part == "text":
             ours, theirs = ours[split][:12], theirs[split][:12]
         if ours != theirs:
+            unit = unit_of(a)
             raise BukvaError(
                 f"{b.revision.name} and {a.revision.name} cannot be compared: the {_named(part, split)} is not the "
-                f"same ({_shown(part, theirs)} against {_shown(part, ours)}); {_remedy(part)}."
+                f"same ({_shown(part, theirs, unit)} against {_shown(part, ours, unit)}); {_remedy(part)}."
             )
 
 
@@ -44,14 +46,19 @@ def tokenizer_of(result: Result) -> tuple[str, int | None]:
     return params["kind"], params["vocab_size"] if params["kind"] == "bpe" else None
 
 
+def unit_of(result: Result) -> str:
+    """What one of its ids stands for, in a word."""
+    return tokenizer_class(tokenizer_of(result)[0]).unit
+
+
 def _named(part: str, split: str) -> str:
     return f"{split} text" if part == "text" else NAMED[part]
 
 
-def _shown(part: str, value: Any) -> str:
+def _shown(part: str, value: Any, unit: str) -> str:
     match part:
         case "window":
-            return f"windows of {value['length']} characters with stride {value['stride']}, context: {value['context']}"
+            return f"windows of {value['length']} {unit}s with stride {value['stride']}, context: {value['context']}"
         case "alphabet":
             return f"{len(value)} characters"
         case _:

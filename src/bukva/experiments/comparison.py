@@ -9,7 +9,7 @@ import numpy as np
 
 from bukva.base.dotted import flatten
 from bukva.experiments import noise
-from bukva.experiments.comparable import check_comparable, check_has, tokenizer_of
+from bukva.experiments.comparable import check_comparable, check_has, tokenizer_of, unit_of
 from bukva.experiments.cost import Cost, cost_of
 from bukva.experiments.groups import Group, Member, check_model, groups, seed_name
 from bukva.experiments.lock import sources, upstream
@@ -22,7 +22,6 @@ from bukva.statistics.noise import Floor
 from bukva.statistics.settings import SettingsVerdict, Side, compare_settings
 from bukva.statistics.sweep import correct
 from bukva.statistics.units import Units
-from bukva.tokenizers import tokenizer_class
 
 # what the text is that a strategy keeps from train
 REACH = {
@@ -196,9 +195,7 @@ def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, numerics: set[str
 def _about_tokenizers(a: Result, b: Result) -> list[str]:
     if tokenizer_of(a) == tokenizer_of(b):
         return []
-    windows = [
-        f"{result.about['window']['length']} {tokenizer_class(tokenizer_of(result)[0]).unit}s" for result in (a, b)
-    ]
+    windows = [f"{result.about['window']['length']} {unit_of(result)}s" for result in (a, b)]
     return [
         "The tokenizers differ. Both scores are over the same characters, of which those of one id have equal parts of "
         f"its bits; the windows are of {windows[0]} in A and {windows[1]} in B."
