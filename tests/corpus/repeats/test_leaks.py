@@ -60,6 +60,17 @@ def test_windows_seen_in_train_are_those_of_a_dictionary(text, n, entries):
     assert seen.in_train == sum(len(places) for gram, places in theirs.items() if gram in ours)
 
 
+def test_of_many_windows_as_many_as_allowed_are_looked_up(monkeypatch):
+    monkeypatch.setattr(leaks, "MOST_WINDOWS", 199)
+    train, held_out = text_of(997, 29, seed=1), text_of(1009, 29, seed=2)
+    held_out[307:808] = train[101:602]
+    codes, spans = joined(train, held_out)
+    seen = seen_in_train(codes, spans[1:], spans[:1], 8)
+    assert 150 < seen.windows <= 199
+    assert seen.in_train / seen.windows == pytest.approx((501 - 7) / (1009 - 7), abs=0.02)
+    assert longest_run(codes, spans[1:], spans[:1]) == Run(0, 0, 997 + 307, 101, 501)
+
+
 def test_the_longest_run_names_both_works_and_places():
     texts = [text_of(n, 29, seed) for seed, n in enumerate((211, 307, 101, 401))]
     texts[3][101:151] = texts[1][53:103]  # 50 characters of train
