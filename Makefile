@@ -46,6 +46,9 @@ clean-checkpoints: ## remove all checkpoints; interrupted trainings start from t
 bench: $(MADE) ## measure speed beside a plain implementation (an hour); some rows only: make bench ONLY="clean tokenize"
 	@python -m bench $(ONLY)
 
+scale: $(MADE) ## time and memory of the stages of the text, by its length: make scale CORPUS=data/sample MB="40 400 4000"
+	@PYTHONPATH=src python -m bench.scale --corpus $(CORPUS) $(MB)
+
 chaos: $(MADE) ## break the pipeline and count what survives (20 min); some rows only: make chaos ONLY="dvc full-disk"
 	@python -m chaos $(if $(filter 1,$(WRITE)),--write) $(ONLY)
 
