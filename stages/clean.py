@@ -2,25 +2,32 @@
 
 from pathlib import Path
 
-from bukva.base.files import write_json
+from bukva.base.files import write_json, write_text
 from bukva.config.load import read_params
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import chosen_rules
-from bukva.corpus.collection import TABLE
+from bukva.corpus.collection import TABLE, read_table
+from bukva.report.corpus import page
+from bukva.report.corpus_figure import draw_corpus
 from bukva.stage import cli
 from bukva.tracking.journal import journal
 
 
-def main(raw: Path, clean: Path, cleaning: Path) -> None:
-    """Clean every work by the rules that params.yaml names."""
+def main(raw: Path, clean: Path, cleaning: Path, corpus: Path, corpus_figure: Path) -> None:
+    """Clean every work by the rules that params.yaml names, and describe the result."""
     params = read_params()
     with journal("clean", params) as log:
         chosen = chosen_rules(params.clean, raw)
         print(f"clean: rules {chosen.rules.name}, {chosen.why}", flush=True)
         counts = clean_collection(raw, clean, chosen)
         write_json(cleaning, counts)
+        table = read_table(clean)
+        write_text(corpus, page(counts, table))
+        draw_corpus(counts, table, corpus_figure)
         log.metrics({key: value for key, value in counts.items() if isinstance(value, int)})
         log.artifact(cleaning)
+        log.artifact(corpus)
+        log.artifact(corpus_figure)
         log.artifact(clean / TABLE)
         print(f"clean: kept {counts['chars']:,} of {counts['chars_before']:,} characters, {counts['symbols']} symbols")
 

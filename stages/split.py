@@ -9,11 +9,12 @@ from bukva.config.load import read_params
 from bukva.corpus.collection import read_table
 from bukva.corpus.splits.folder import check_lengths, read_shares, save_splits, sizes
 from bukva.corpus.splits.report import report
+from bukva.report.split_figure import draw_split
 from bukva.stage import cli
 from bukva.tracking.journal import journal
 
 
-def main(tokens: Path, clean: Path, split: Path, split_report: Path) -> None:
+def main(tokens: Path, clean: Path, split: Path, split_report: Path, split_figure: Path) -> None:
     """Divide the characters as params.yaml says."""
     params = read_params()
     with journal("split", params) as log:
@@ -21,12 +22,15 @@ def main(tokens: Path, clean: Path, split: Path, split_report: Path) -> None:
         check_lengths(sizes(shares), params.model.block_size, "model.block_size")
         check_lengths(sizes(shares), params.train_bigram.block_size, "train_bigram.block_size")
         print("split: looking for text of val and test in train", flush=True)
-        found = report(clean, read_table(clean), shares, params.split)
+        works = read_table(clean)
+        found = report(clean, works, shares, params.split)
         n_chars = {name: part["chars"] for name, part in found.items()}
         save_splits(split, np.load(tokens / "ids.npy", mmap_mode="r"), shares)
         write_json(split_report, found)
+        draw_split(found, works, split_figure)
         log.metrics({f"{name}_chars": n for name, n in n_chars.items()})
         log.artifact(split_report)
+        log.artifact(split_figure)
         print("split: " + ", ".join(f"{name} {n:,}" for name, n in n_chars.items()) + " characters")
 
 

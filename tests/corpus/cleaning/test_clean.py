@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from downloads import download_params
+from dvc.render.converter.vega import get_datapoints
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from works import texts_in
@@ -371,11 +372,9 @@ def test_the_report_sums_the_counts_of_all_works(raw, tmp_path):
                 {"work": "prose/-/c", "line": 1, "before": "Ночь ", "removed": "1", "after": "."},
             ],
         },
-        "lost_most": [
-            {"work": "poems/Blok/a", "chars": 9, "share": 0.6923},
-            {"work": "poems/Blok/b", "chars": 7, "share": 1.0},
-        ],
+        "lost_most": {"poems/Blok/a": {"chars": 9, "share": 0.6923}, "poems/Blok/b": {"chars": 7, "share": 1.0}},
         "letters": {"Cyrillic": len("ДаНочь")},
+        "alphabet": dict.fromkeys("\n.", 2) | dict.fromkeys(" ДНаочь", 1),
         "openings": ["Да.", "Ночь ."],
     }
     assert sum(rule["chars"] for rule in report["removed"]) == report["chars_before"] - report["chars"]
@@ -390,6 +389,17 @@ def test_the_symbols_are_counted_after_rewriting_on_all_planes(tmp_path):
     write_collection(tmp_path / "raw", texts)
     report = clean_collection(tmp_path / "raw", tmp_path / "clean", "notes")
     assert report["symbols"] == len(set("ж. 😀\U0010ffff\n"))
+
+
+@pytest.mark.parametrize(("n_works", "rules"), [(3, "notes"), (13, "literary")])
+def test_dvc_draws_what_each_rule_removed(n_works, rules, tmp_path):
+    """DVC joins all lists of objects in a file, row by row; no other list may overwrite or follow these rows."""
+    texts = [(Document("-", "-", f"{number:02}"), "\u2014 Да\u00ad 1. \r\nNein. \n") for number in range(n_works)]
+    write_collection(tmp_path / "raw", texts)
+    report = clean_collection(tmp_path / "raw", tmp_path / "clean", rules)
+    drawn = get_datapoints(report)
+    assert [(row["rule"], row["chars"]) for row in drawn] == [(of["rule"], of["chars"]) for of in report["removed"]]
+    assert len(report["lost_most"]) == min(10, n_works)
 
 
 def test_an_empty_result_names_the_rules_and_writes_nothing(tmp_path):

@@ -127,6 +127,6 @@ def test_the_report_of_an_own_file_has_counts_and_examples_of_each_rule(raw, tmp
         ],
         "b": [{"work": f"-/-/{i}", "line": 4, "before": "", "removed": "yes", "after": ""} for i in range(5)],
     }
-    assert report["lost_most"] == [{"work": f"-/-/{i}", "chars": 5, "share": 0.2174} for i in range(7)]
+    assert report["lost_most"] == {f"-/-/{i}": {"chars": 5, "share": 0.2174} for i in range(7)}
     assert report["letters"] == {"Cyrillic": 7 * 10, "Latin": 14}
     assert report["openings"] == ["Строка 0", "Строка 1", "Строка 2"]

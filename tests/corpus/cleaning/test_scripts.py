@@ -33,6 +33,12 @@ def test_characters_are_counted_as_a_counter_does_for_any_size_of_a_piece(parts,
     assert sum(counts.letters().values()) == sum(n for char, n in expected.items() if char.isalpha())
 
 
+@given(st.lists(texts, max_size=3), st.integers(0, 7))
+def test_the_most_frequent_characters_come_first_and_equally_frequent_ones_by_code_point(parts, most):
+    expected = sorted(Counter("".join(parts)).items(), key=lambda item: (-item[1], ord(item[0])))[:most]
+    assert list(counted(*parts).most_frequent(most).items()) == expected
+
+
 def test_letters_are_counted_by_script_and_the_most_frequent_comes_first():
     text = "Слово и word; α 文字 かな カナー 12 ٣ \u0301 ʼ 😀\U00010400"
     assert list(counted(text).letters().items()) == [

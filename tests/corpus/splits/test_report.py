@@ -4,6 +4,7 @@ import json
 
 import pandas as pd
 import pytest
+from dvc.render.converter.vega import get_datapoints
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from works import split, splits
@@ -54,6 +55,16 @@ def test_the_longest_passage_of_test_in_train_is_named_with_both_works_before_an
     assert json.loads(json.dumps(found)) == found
 
 
+def test_the_decades_are_counted_and_dvc_draws_the_authors_of_the_last_split(tmp_path):
+    """DVC joins all lists of objects in a file, row by row: a list of decades would be longer than that of authors."""
+    works = [(Document("prose", "A", f"w{year}", year), "x" * 70) for year in ("1799-1803", "1850", "1857", None)]
+    table, chosen = write_collection(tmp_path, works), split(0.8, 0.1, 0.1)
+    found = report(tmp_path, table, rows_of(spans(table, chosen)), chosen)
+    assert found["test"]["decades"] == {"-": 7, "1790s": 7, "1850s": 14}
+    assert sum(part["decades"]["1850s"] for part in found.values()) == 140
+    assert [(row["author"], row["chars"]) for row in get_datapoints(found)] == [("A", 28)]
+
+
 def test_where_nothing_is_kept_apart_before_and_after_are_equal(corpus):
     folder, table = corpus
     chosen = split(0.8, 0.1, 0.1)
@@ -94,6 +105,7 @@ def test_the_summary_counts_splits_categories_and_authors():
         name: {
             "chars": 2 * n,
             "categories": [{"category": "poems", "chars": 2 * n}, {"category": "prose", "chars": 0}],
+            "decades": {"1890s": 2 * n},
             "authors": [
                 {"category": "poems", "author": "Blok", "chars": n},
                 {"category": "poems", "author": "NA", "chars": n},

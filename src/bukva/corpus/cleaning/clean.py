@@ -19,6 +19,7 @@ from bukva.corpus.collection import Document, read_table, read_texts, write_coll
 LINE_ENDS = "line_ends"  # what happens under every rule set
 OPENINGS = 3  # beginnings of works that can serve as prompts
 OPENING_CHARS = 30
+ALPHABET = 300  # symbols that are counted in the report
 
 
 def clean(text: str, rules: RuleSet) -> tuple[str, RemovedByRule]:
@@ -48,8 +49,8 @@ def clean_collection(raw: Path, target: Path, chosen: Chosen) -> dict[str, Any]:
 
     Returns:
         reports/cleaning.json: the rule set and why it was used; characters and symbols before and after; what each rule
-        removed, with examples; the works that lost most; of the cleaned text the letters by script, and the beginnings
-        of a few works.
+        removed, with examples; the works that lost most; of the cleaned text the letters by script, the most frequent
+        symbols, and the beginnings of a few works.
 
     Raises:
         BukvaError: nothing is left of the whole corpus; names the rules that removed it.
@@ -89,6 +90,7 @@ def clean_collection(raw: Path, target: Path, chosen: Chosen) -> dict[str, Any]:
         "examples": record.examples(),
         "lost_most": record.lost_most(),
         "letters": counts.letters(),
+        "alphabet": counts.most_frequent(ALPHABET),
         "openings": openings,
     }
 

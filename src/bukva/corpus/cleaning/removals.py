@@ -50,7 +50,7 @@ def example(line: int, text: str, start: int, stop: int, replacement: str = "") 
     whole = text[start:stop]
     removed = whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}…"
     shown = text[first:start], removed, "" if whole.endswith("\n") else after, replacement[:LONGEST]
-    return Example(line, *map(_shown, shown))
+    return Example(line, *map(visible, shown))
 
 
 @dataclass(frozen=True)
@@ -139,13 +139,11 @@ class Record:
         chosen = {rule: list(itertools.islice(_in_turn(found), self._limit)) for rule, found in self._examples.items()}
         return {rule: examples for rule, examples in chosen.items() if examples}
 
-    def lost_most(self) -> list[dict[str, Any]]:
-        """The works that lost most characters, with the share of their text."""
+    def lost_most(self) -> dict[str, dict[str, Any]]:
+        """The works that lost most characters, with the share of their text; no list, because DVC joins lists."""
         lost = [(-lost, work, chars) for work, (lost, chars) in self._lost.items() if lost > 0]
-        return [
-            {"work": work, "chars": -minus, "share": round(-minus / chars, 4)}
-            for minus, work, chars in heapq.nsmallest(WORKS, lost)
-        ]
+        most = heapq.nsmallest(WORKS, lost)
+        return {work: {"chars": -minus, "share": round(-minus / chars, 4)} for minus, work, chars in most}
 
 
 def _in_turn(found: Mapping[str, Sequence[Example]]) -> Iterator[dict[str, Any]]:
@@ -156,6 +154,6 @@ def _in_turn(found: Mapping[str, Sequence[Example]]) -> Iterator[dict[str, Any]]
                 yield values if one.replacement else {key: values[key] for key in values if key != "replacement"}
 
 
-def _shown(text: str) -> str:
-    """Text whose invisible characters are written as code points."""
+def visible(text: str) -> str:
+    """Text whose invisible characters are written as code points: <U+00AD>."""
     return "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text)

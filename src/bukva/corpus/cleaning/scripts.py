@@ -45,6 +45,10 @@ class CharCounts:
         for code in np.flatnonzero(self._counts).tolist():
             yield chr(code), int(self._counts[code])
 
+    def most_frequent(self, most: int) -> dict[str, int]:
+        """The characters that occur most often, at most so many; in the order of code points where equally often."""
+        return dict(sorted(self.items(), key=lambda item: -item[1])[:most])
+
     def letters(self) -> Letters:
         """The letters by script."""
         found: Counter[str] = Counter()

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def labels(table: "pd.DataFrame") -> dict[str, "pd.Series[str]"]:
+    """What is balanced: the author, category and decade of each work."""
+    return {"author": table["author"], "category": table["category"], "decade": decades(table["year"])}
+
+
 def shares(labels: "pd.Series[str]", chars: npt.NDArray[np.int64]) -> "pd.Series[float]":
     """(n_works,) labels and characters -> the share of each label, the sum being 1; a split has characters."""
     sums = labels.astype(str).to_frame("label").assign(chars=chars).groupby("label")["chars"].sum()

@@ -1,4 +1,4 @@
-"""What each split has: characters by author and category, its distance from the whole, and what of it train knows."""
+"""What each split has: characters by author, category and decade, its distance from the whole, and what train knows."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,9 +33,9 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame", split: Sp
 
     Returns:
         For each split: `chars`; `distance` of its authors, categories and decades from those of the whole, 0 to 1;
-        characters by category and author. For val and test also `in_train`, the share of their windows of n characters
-        that stand in train, too, and `longest`, the longest run of such characters with both works; each before what
-        repeats was kept apart (split.duplicates), and after.
+        characters by category, decade and author. For val and test also `in_train`, the share of their windows of n
+        characters that stand in train, too, and `longest`, the longest run of such characters with both works; each
+        before what repeats was kept apart (split.duplicates), and after.
     """
     chars = {name: _chars(shares, name, len(table)) for name in names_in(shares)}
     result = {name: _contents(table, of_works) for name, of_works in chars.items()}
@@ -52,12 +52,13 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame", split: Sp
 
 
 def _contents(table: "pd.DataFrame", chars: npt.NDArray[np.int64]) -> dict[str, Any]:
-    labels = {"author": table["author"], "category": table["category"], "decade": balance.decades(table["year"])}
+    labels = balance.labels(table)
     works = table[["category", "author"]].assign(chars=chars)
     return {
         "chars": int(chars.sum()),
         "distance": {name: _distance(of_works, chars, table["chars"].to_numpy()) for name, of_works in labels.items()},
         "categories": _summed(works, ["category"]),
+        "decades": works.groupby(labels["decade"])["chars"].sum().to_dict(),  # DVC would join a list with authors
         "authors": _summed(works, ["category", "author"]),
     }
 

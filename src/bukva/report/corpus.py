@@ -1,0 +1,141 @@
+"""The page of the corpus: what it is, whose text it is, and what cleaning removed from it."""
+
+import unicodedata
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from bukva.corpus.collection import MISSING
+from bukva.corpus.splits import balance
+from bukva.report.labels import NOT_GIVEN, largest, works_and_chars
+from bukva.report.markdown import code, plain, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_LABELS = 30  # authors, categories or decades of a table
+MOST_SYMBOLS = 200
+SCRIPTS = 5
+CARRIER = "\u25cc"  # the dotted circle that carries a mark
+CONTROLS = {"\t": "TABULATOR", "\n": "LINE FEED", "\r": "CARRIAGE RETURN"}  # Unicode has no names for them
+KINDS = {"Cc": "control character", "Co": "private use", "Cn": "not assigned"}
+COUNTS = ("chars", "lines", "places")  # of what a rule removed
+
+
+def page(cleaning: dict[str, Any], works: "pd.DataFrame") -> str:
+    """reports/corpus.md.
+
+    Args:
+        cleaning: reports/cleaning.json.
+        works: the table of the cleaned collection.
+    """
+    parts = _corpus(cleaning, works), _by_label(works), _removed(cleaning), _lost_most(cleaning), _symbols(cleaning)
+    return "\n\n".join(block for part in parts for block in part) + "\n"
+
+
+def _corpus(cleaning: dict[str, Any], works: "pd.DataFrame") -> Iterator[str]:
+    yield "# Corpus"
+    chars, before = cleaning["chars"], cleaning["chars_before"]
+    rows = [
+        ("works", f"{len(works):,}"),
+        ("authors", _distinct(works["author"])),
+        ("categories", _distinct(works["category"])),
+        ("years", _years(works["year"])),
+        ("characters", f"{chars:,} ({_share(chars, before)} of the {before:,} before cleaning)"),
+        ("symbols", f"{cleaning['symbols']:,} different characters"),
+        ("letters", _letters(cleaning["letters"])),
+        ("cleaning rules", f"{cleaning['rule_set']}, {plain(cleaning['why'])}"),
+    ]
+    yield table(("", ""), rows)
+    yield "All numbers but those of removed text are of the cleaned text. The figure corpus.png shows them."
+
+
+def _distinct(labels: "pd.Series[str]") -> str:
+    known = labels[labels != MISSING]
+    return _with_missing(f"{known.nunique():,}", len(labels) - len(known), len(labels))
+
+
+def _years(years: "pd.Series[str]") -> str:
+    known = sorted(decade for decade in balance.decades(years) if decade != MISSING)
+    span = " to ".join(dict.fromkeys((known[0], known[-1]))) if known else ""
+    return _with_missing(span, len(years) - len(known), len(years))
+
+
+def _with_missing(found: str, missing: int, n: int) -> str:
+    """What is known of n works, of some of which it is not given."""
+    if missing == n:
+        return NOT_GIVEN
+    return f"{found}; {NOT_GIVEN} for {missing:,} of the {n:,} works" if missing else found
+
+
+def _letters(letters: dict[str, int]) -> str:
+    total = sum(letters.values())
+    rows = largest({script: [n] for script, n in letters.items()}, SCRIPTS)
+    return ", ".join(f"{script} {_share(n, total)}" for script, (n,) in rows) or "none"
+
+
+def _by_label(works: "pd.DataFrame") -> Iterator[str]:
+    chars = works["chars"].tolist()
+    for kind, labels in balance.labels(works).items():
+        rows = largest(works_and_chars(labels, chars), MOST_LABELS, by_name=kind == "decade")
+        cells = ((plain(name), f"{n_works:,}", f"{n:,}", _share(n, sum(chars))) for name, (n, n_works) in rows)
+        yield f"## Characters by {kind}"
+        yield table((kind, "#works", "#characters", "#share"), cells)
+
+
+def _removed(cleaning: dict[str, Any]) -> Iterator[str]:
+    rules = cleaning["removed"]
+    rows = [(code(rule["rule"]), *(f"{rule[key]:,}" for key in COUNTS)) for rule in rules]
+    yield "## Removed by cleaning"
+    yield "Characters include line ends, and are negative where a rule added some; places are how often a rule acted."
+    sums = (f"{sum(rule[key] for rule in rules):,}" for key in COUNTS)
+    yield table(("rule", "#characters", "#lines", "#places"), [*rows, ("all", *sums)])
+    if cleaning["examples"]:
+        yield "Examples, with the text before and after them in their line. `<U+000A>` is the end of a line."
+    for rule, examples in cleaning["examples"].items():
+        yield f"### {code(rule)}"
+        yield _examples(examples)
+
+
+def _examples(examples: list[dict[str, Any]]) -> str:
+    keys = {"before": "before", "removed": "removed", "after": "after"}
+    if any("replacement" in one for one in examples):
+        keys = {"before": "before", "removed": "removed", "replacement": "put there", "after": "after"}
+    rows = ([code(one["work"]), f"{one['line']:,}", *(code(one.get(key, "")) for key in keys)] for one in examples)
+    return table(("work", "#line", *keys.values()), rows)
+
+
+def _lost_most(cleaning: dict[str, Any]) -> Iterator[str]:
+    if cleaning["lost_most"]:
+        yield "## Works that lost most"
+        works = cleaning["lost_most"].items()
+        rows = ((code(work), f"{lost['chars']:,}", f"{100 * lost['share']:.1f} %") for work, lost in works)
+        yield table(("work", "#characters", "#share of the work"), rows)
+
+
+def _symbols(cleaning: dict[str, Any]) -> Iterator[str]:
+    chars = cleaning["chars"]
+    counted = list(cleaning["alphabet"].items())[:MOST_SYMBOLS]
+    rows = [(code(_on_carrier(char)), _name(char), f"{n:,}", _share(n, chars, 3)) for char, n in counted]
+    if rest := cleaning["symbols"] - len(counted):
+        others = chars - sum(n for _, n in counted)
+        rows.append((f"others ({rest:,})", "", f"{others:,}", _share(others, chars, 3)))
+    yield "## Symbols"
+    yield table(("symbol", "name", "#count", "#share"), rows)
+
+
+def _on_carrier(char: str) -> str:
+    """A character that can be seen alone: a mark stands on a dotted circle."""
+    return CARRIER + char if unicodedata.category(char).startswith("M") else char
+
+
+def _name(char: str) -> str:
+    name = unicodedata.name(char, "") or CONTROLS.get(char) or KINDS.get(unicodedata.category(char), "without a name")
+    return f"U+{ord(char):04X} {name}"
+
+
+def _share(part: int, whole: int, digits: int = 1) -> str:
+    """A share in per cent, rounded; a part is shown neither as nothing nor as all."""
+    share, least = round(100 * part / max(1, whole), digits), 10**-digits
+    if part and not share:
+        return f"< {least:.{digits}f} %"
+    return f"> {100 - least:.{digits}f} %" if share == 100 and part < whole else f"{share:.{digits}f} %"

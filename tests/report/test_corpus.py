@@ -1,0 +1,217 @@
+"""The page and the figure of the corpus, for any text and any names."""
+
+import unicodedata
+from collections import Counter
+
+import pytest
+from report.strange import MANY, ONE, STRANGE, TEXTS, works_of
+from report.test_markdown import read
+
+from bukva.corpus.cleaning.removals import visible
+from bukva.report.corpus import _share, page
+from bukva.report.corpus_figure import corpus_figure, draw_corpus
+
+TEXT = "Ёлка,\nёлка и ель. " * 7
+HAN = "".join(chr(0x4E00 + number) * (1 + number % 13) for number in range(307))
+CORPORA = {"one": (ONE, TEXT), "strange": (STRANGE, "".join(TEXTS)), "many": (MANY, HAN)}
+
+
+def cleaning_of(works, text, **changes):
+    """reports/cleaning.json of works with this text, over and over."""
+    chars, counts = int(works["chars"].sum()), Counter(text)
+    alphabet = {char: n * chars // len(text) or 1 for char, n in counts.most_common(300)}
+    return {
+        "rule_set": "literary",
+        "why": "because the test says so",
+        "works": len(works),
+        "chars_before": chars + 3,
+        "chars": chars,
+        "symbols": len(counts),
+        "removed": [{"rule": "invisible", "chars": 3, "lines": 0, "places": 3}],
+        "examples": {},
+        "lost_most": {},
+        "letters": {"Cyrillic": 90, "Latin": 10},
+        "alphabet": alphabet,
+        "openings": [],
+        **changes,
+    }
+
+
+def section(text, heading):
+    """The part of a page below a heading."""
+    _, _, after = text.partition(f"## {heading}\n")
+    return after.partition("\n## ")[0]
+
+
+@pytest.fixture(params=CORPORA)
+def corpus(request):
+    works, text = CORPORA[request.param]
+    return cleaning_of(works, text), works
+
+
+def test_a_small_corpus_is_described_like_this():
+    rows = [("poems", "Blok", "a", "1908", 60), ("poems", "-", "b_c", None, 30), ("prose", "Blok", "d", "1911", 9)]
+    works = works_of(rows)
+    one = {"work": "poems/-/b_c", "line": 1234, "before": "и", "removed": "|", "after": " "}
+    cleaning = cleaning_of(
+        works,
+        TEXT,
+        why="from my_rules.yaml",
+        removed=[
+            {"rule": "line_ends", "chars": -2, "lines": 0, "places": 1},
+            {"rule": "strokes", "chars": 5, "lines": 1, "places": 3},
+        ],
+        examples={"strokes": [one, {**one, "replacement": "`"}]},
+        lost_most={"poems/-/b_c": {"chars": 4, "share": 0.1176}},
+        symbols=3,
+        alphabet={" ": 70, "\u0301": 28},
+    )
+    assert (
+        page(cleaning, works)
+        == """\
+# Corpus
+
+|  |  |
+| --- | --- |
+| works | 3 |
+| authors | 1; not given for 1 of the 3 works |
+| categories | 2 |
+| years | 1900s to 1910s; not given for 1 of the 3 works |
+| characters | 99 (97.1 % of the 102 before cleaning) |
+| symbols | 3 different characters |
+| letters | Cyrillic 90.0 %, Latin 10.0 % |
+| cleaning rules | literary, from my\\_rules.yaml |
+
+All numbers but those of removed text are of the cleaned text. The figure corpus.png shows them.
+
+## Characters by author
+
+| author | works | characters | share |
+| --- | ---: | ---: | ---: |
+| Blok | 2 | 69 | 69.7 % |
+| not given | 1 | 30 | 30.3 % |
+
+## Characters by category
+
+| category | works | characters | share |
+| --- | ---: | ---: | ---: |
+| poems | 2 | 90 | 90.9 % |
+| prose | 1 | 9 | 9.1 % |
+
+## Characters by decade
+
+| decade | works | characters | share |
+| --- | ---: | ---: | ---: |
+| 1900s | 1 | 60 | 60.6 % |
+| 1910s | 1 | 9 | 9.1 % |
+| not given | 1 | 30 | 30.3 % |
+
+## Removed by cleaning
+
+Characters include line ends, and are negative where a rule added some; places are how often a rule acted.
+
+| rule | characters | lines | places |
+| --- | ---: | ---: | ---: |
+| `line_ends` | -2 | 0 | 1 |
+| `strokes` | 5 | 1 | 3 |
+| all | 3 | 1 | 4 |
+
+Examples, with the text before and after them in their line. `<U+000A>` is the end of a line.
+
+### `strokes`
+
+| work | line | before | removed | put there | after |
+| --- | ---: | --- | --- | --- | --- |
+| `poems/-/b_c` | 1,234 | `и` | `\\|` |  | ` ` |
+| `poems/-/b_c` | 1,234 | `и` | `\\|` | `` ` `` | ` ` |
+
+## Works that lost most
+
+| work | characters | share of the work |
+| --- | ---: | ---: |
+| `poems/-/b_c` | 4 | 11.8 % |
+
+## Symbols
+
+| symbol | name | count | share |
+| --- | --- | ---: | ---: |
+| ` ` | U+0020 SPACE | 70 | 70.707 % |
+| `◌\u0301` | U+0301 COMBINING ACUTE ACCENT | 28 | 28.283 % |
+| others (1) |  | 1 | 1.010 % |
+"""
+    )
+
+
+@pytest.mark.parametrize("kind", ["author", "category", "decade", "symbol"])
+def test_each_table_adds_up_to_the_corpus_and_has_few_rows(corpus, kind):
+    heading, column, most = ("Symbols", 2, 200) if kind == "symbol" else (f"Characters by {kind}", 2, 30)
+    header, *rows = read(section(page(*corpus), heading))
+    assert header[0] == kind
+    if kind != "symbol" or len(rows) > most:
+        assert sum(int(row[column].replace(",", "")) for row in rows) == corpus[0]["chars"]
+    assert len(rows) <= most + 1
+    assert (len(rows) == most + 1) == rows[-1][0].startswith("others (")
+
+
+def test_strange_names_are_shown_as_they_are():
+    rows = read(section(page(cleaning_of(STRANGE, TEXT), STRANGE), "Characters by category"))[1:]
+    assert Counter(row[0] for row in rows) == Counter(visible(text).strip(" ") for text in STRANGE["category"])
+
+
+def test_strange_examples_are_shown_as_they_are():
+    keys = "work", "before", "removed", "after", "replacement"
+    examples = [{"line": 7, **dict.fromkeys(keys, text)} for text in TEXTS]
+    found = page(cleaning_of(ONE, TEXT, examples={"strange": examples}), ONE)
+    assert read(section(found, "Removed by cleaning").partition("### ")[2])[1:] == [
+        [visible(text), "7", *[visible(text)] * 4] for text in TEXTS
+    ]
+
+
+def test_every_symbol_has_its_code_point_and_the_name_that_unicode_gives_it():
+    symbols = "aё \n\t\u00a0\u00ad\u0301|`中\0\ue000\U0010fffd\u0378"
+    rows = read(section(page(cleaning_of(ONE, symbols), ONE), "Symbols"))[1:]
+    for char, row in zip(symbols, rows, strict=True):
+        assert row[0] == ("◌\u0301" if char == "\u0301" else visible(char))
+        code, _, name = row[1].partition(" ")
+        assert code == f"U+{ord(char):04X}"
+        assert name == unicodedata.name(char, name)
+        assert name
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "digits", "share"),
+    [
+        (0, 7, 1, "0.0 %"), (1, 7, 1, "14.3 %"), (7, 7, 1, "100.0 %"), (1, 10**6, 1, "< 0.1 %"), (8, 7, 1, "114.3 %"),
+        (10**6 - 1, 10**6, 1, "> 99.9 %"), (1, 10**6, 3, "< 0.001 %"), (1, 10**5, 3, "0.001 %"), (0, 0, 1, "0.0 %"),
+    ],
+)  # fmt: skip
+def test_a_part_is_shown_neither_as_nothing_nor_as_all(part, whole, digits, share):
+    assert _share(part, whole, digits) == share
+
+
+# ---- the figure
+
+
+def test_page_and_figure_have_the_same_bytes_each_time(corpus, tmp_path):
+    assert page(*corpus) == page(*corpus)
+    for name in ("a.png", "b.png"):
+        draw_corpus(*corpus, tmp_path / name)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def bars(axes):
+    """The length of each bar of a panel with its label."""
+    return [max(bar.get_width(), bar.get_height()) for bar in axes.patches]
+
+
+def test_the_bars_are_the_numbers_of_the_page(corpus):
+    panels = corpus_figure(*corpus).axes
+    for kind, axes in zip(("author", "category", "decade"), panels, strict=False):
+        assert axes.get_title("left") == f"Characters by {kind}"
+        assert sum(bars(axes)) == corpus[0]["chars"]
+        assert len(axes.get_yticks()) == len(axes.patches) <= 21
+        assert not any(label.get_parse_math() for label in axes.get_yticklabels())
+    drawn = [bar.get_height() for axes in panels[3:] for bar in axes.patches]
+    assert drawn == list(corpus[0]["alphabet"].values())[:100]
+    assert all(axes.get_yscale() == "log" and axes.get_ylim()[0] < 1 for axes in panels[3:])
