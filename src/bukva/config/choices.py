@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag
 from pydantic_core import PydanticCustomError
 
 PACKAGE = Path(__file__).parents[1]
-RULE_SETS = PACKAGE / "corpus" / "rules"
+RULE_SETS = PACKAGE / "corpus" / "cleaning" / "rules"
 
 
 @functools.cache
