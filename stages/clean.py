@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from bukva.base.files import write_json, write_text
+from bukva.base.workers import n_cores
 from bukva.config.load import read_params
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import chosen_rules
@@ -19,7 +20,7 @@ def main(raw: Path, clean: Path, cleaning: Path, corpus: Path, corpus_figure: Pa
     with journal("clean", params) as log:
         chosen = chosen_rules(params.clean, raw)
         print(f"clean: rules {chosen.rules.name}, {chosen.why}", flush=True)
-        counts = clean_collection(raw, clean, chosen)
+        counts = clean_collection(raw, clean, chosen, n_cores(params.compute.threads))
         write_json(cleaning, counts)
         table = read_table(clean)
         write_text(corpus, page(counts, table))

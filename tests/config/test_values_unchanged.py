@@ -18,7 +18,7 @@ from bukva.models.transformer import ACTIVATIONS, NORMS, POSITIONS, PROJ_INITS
 from bukva.tokenizers import TOKENIZERS
 from bukva.training.optimizers import OPTIMIZERS
 
-ROOT = RULES.parents[3]
+ROOT = RULES.parents[4]
 SHIPPED = YAML(typ="safe").load((ROOT / PARAMS).read_text(encoding="utf-8"))
 SECTIONS = [value for value in vars(schema).values() if isinstance(value, type) and issubclass(value, schema.Section)]
 

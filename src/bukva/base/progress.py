@@ -2,11 +2,12 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 LOG_SECONDS = 10.0  # between lines without a terminal
 SCREEN_SECONDS = 0.2
+QUIET_SECONDS = 2.0  # before the first line about work that is mostly short
 
 
 def quantity(n: float) -> str:
@@ -69,3 +70,32 @@ def transfer(what: str) -> Iterator[Callable[[int, int | None], None]]:
     yield report
     if done:
         line.show(lambda: text(None), now=True)
+
+
+@contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function that adds to the characters done, and shows their share and speed; short work shows nothing."""
+    line, started_at = Line(), time.monotonic()
+    line.shown_at = quiet_until = started_at + QUIET_SECONDS
+    done = 0
+
+    def add(n_chars: int) -> None:
+        nonlocal done
+        done += n_chars
+        line.show(lambda: text(f" of {quantity(total)} ({done / total:.0%})"))
+
+    def text(share: str) -> str:
+        speed = done / max(time.monotonic() - started_at, 1e-3)
+        return f"{what}: {quantity(done)}{share} characters, {quantity(speed)}/s"
+
+    yield add
+    if line.shown_at > quiet_until:
+        line.show(lambda: text(""), now=True)
+
+
+def watched(texts: Iterable[str], what: str, total: int) -> Iterator[str]:
+    """The same texts, with the progress of who takes them."""
+    with counting(what, total) as add:
+        for text in texts:
+            yield text
+            add(len(text))

@@ -65,11 +65,18 @@ class _Row(NamedTuple):
     sha256: str
 
 
+class Utf8(NamedTuple):
+    """A piece of text as it is on the disk, and how many characters it has."""
+
+    raw: bytes
+    chars: int
+
+
 OnBad = Callable[[Document, BukvaError], None]
 
 
 def write_collection(
-    folder: Path, texts: Iterable[tuple[Document, Iterable[str]]], on_bad: OnBad | None = None
+    folder: Path, texts: Iterable[tuple[Document, Iterable[str | Utf8]]], on_bad: OnBad | None = None
 ) -> "pd.DataFrame":
     """Write the text and the table; returns it as read_table does.
 
@@ -115,38 +122,52 @@ def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, 
     A piece ends where a line ends, unless the line is longer than PIECE_BYTES. Take the pieces of a work before the
     next work.
     """
+    for document, pieces in read_encoded(folder, table):
+        yield document, map(bytes.decode, pieces)
+
+
+def read_encoded(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, Iterator[bytes]]]:
+    """The same in UTF-8."""
     with (folder / TEXT).open("rb") as file:
         for document, start, n_bytes in zip(documents(table), table["start_byte"], table["bytes"], strict=True):
             file.seek(start)
             yield document, _pieces(file, int(n_bytes))
 
 
-def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[str]:
-    decode, text = codecs.getincrementaldecoder("utf-8")().decode, ""
+def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
+    text = b""
     while n_bytes:
         raw = file.read(min(PIECE_BYTES, n_bytes))
         n_bytes -= len(raw)
-        text += decode(raw)
+        text += raw
         stop = _last_end(text) if n_bytes else len(text)
         if stop:
             yield text[:stop]
         text = text[stop:]
 
 
-def _last_end(text: str) -> int:
-    """Where the last line of a piece ends; a line of more than a piece is cut at a space, or anywhere but in CR LF."""
-    return text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text) - text.endswith("\r")
+def _last_end(text: bytes) -> int:
+    """Where the last line of a piece ends; a line of more than a piece is cut at a space, or else at any character."""
+    return text.rfind(b"\n") + 1 or text.rfind(b" ") + 1 or _last_char_end(text)
 
 
-def _write(file: IO[bytes], document: Document, pieces: Iterable[str], on_bad: OnBad | None) -> "_Row | None":
+def _last_char_end(text: bytes) -> int:
+    """Where the last whole character ends that is not the first of CR LF."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    chars = decoder.decode(text)
+    begun, _ = decoder.getstate()
+    return len(text) - len(begun) - chars.endswith("\r")
+
+
+def _write(file: IO[bytes], document: Document, pieces: Iterable[str | Utf8], on_bad: OnBad | None) -> "_Row | None":
     """Append one text; returns its row, or None if its pieces raised and it was left out."""
     start, chars, digest = file.tell(), 0, hashlib.sha256()
     try:
         for piece in pieces:
-            raw = piece.encode()
+            raw, n_chars = piece if isinstance(piece, Utf8) else (piece.encode(), len(piece))
             file.write(raw)
             digest.update(raw)
-            chars += len(piece)
+            chars += n_chars
     except BukvaError as error:
         if on_bad is None:
             raise

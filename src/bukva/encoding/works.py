@@ -13,6 +13,7 @@ import numpy as np
 from bukva.base.errors import BukvaError
 from bukva.base.files import atomic_folder
 from bukva.base.ids import Ids, write_ids
+from bukva.base.progress import counting, watched
 from bukva.base.text import PIECE_CHARS, alphabet, code_points, from_code_points, pieces
 from bukva.config import schema
 from bukva.config.messages import WAY_BACK
@@ -64,8 +65,9 @@ def tokenize(clean: Path, target: Path, tokenize: schema.Tokenize, split: schema
             n_ids, n_unknown = int(table["chars"].sum()), 0
             shares = in_characters(shares)
         else:
-            train = (text for *_, text in _pieces_of(clean, table, shares[shares["split"] == "train"]))
-            tokenizer = _learned(train, tokenize)
+            of_train = shares[shares["split"] == "train"]
+            train = (text for *_, text in _pieces_of(clean, table, of_train))
+            tokenizer = _learned(watched(train, "tokenize: reading train", _chars(of_train)), tokenize)
             _check_symbols(len(tokenizer))
             lengths, n_unknown = _encode_shares(clean, table, shares, tokenizer, tokenize.unknown, scratch)
             shares = shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths)
@@ -100,18 +102,24 @@ def _encode_shares(
     """
     lengths, splits = np.zeros(len(shares), np.int64), shares["split"].to_numpy()
     begun, n_unknown = set[str](), 0
-    for row, document, text in _pieces_of(clean, table, shares):
-        share, n = _readable(tokenizer, text, unknown)
-        # a character of an alphabet has an id of its own everywhere
-        alone = 0 if tokenizer.alphabet or splits[row] in begun else 1
-        for part in (share[:alone], share[alone:]):
-            ids = _encoded(tokenizer, part, document)
-            scratch.write(ids.data)  # tofile raises without the reason when a disk is full
-            lengths[row] += len(ids)
-        if share:
-            begun.add(splits[row])
-        n_unknown += n
+    with counting("tokenize", _chars(shares)) as show:
+        for row, document, text in _pieces_of(clean, table, shares):
+            share, n = _readable(tokenizer, text, unknown)
+            # a character of an alphabet has an id of its own everywhere
+            alone = 0 if tokenizer.alphabet or splits[row] in begun else 1
+            for part in (share[:alone], share[alone:]):
+                ids = _encoded(tokenizer, part, document)
+                scratch.write(ids.data)  # tofile raises without the reason when a disk is full
+                lengths[row] += len(ids)
+            if share:
+                begun.add(splits[row])
+            n_unknown += n
+            show(len(text))
     return lengths, n_unknown
+
+
+def _chars(shares: "pd.DataFrame") -> int:
+    return int((shares["stop"] - shares["start"]).sum())
 
 
 def _encoded(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
@@ -145,7 +153,7 @@ def _encoded_by_all(clean: Path, table: "pd.DataFrame", scratch: IO[bytes]) -> t
     """
     numbers = np.zeros(sys.maxunicode + 1, np.uint16)  # of code points; 0: not seen yet
     seen = ""
-    for piece in _pieces(clean, table):
+    for piece in watched(_pieces(clean, table), "tokenize", int(table["chars"].sum())):
         codes = code_points(piece)
         numbered = numbers.take(codes)
         if numbered.min() == 0:

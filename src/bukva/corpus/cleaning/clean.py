@@ -1,25 +1,67 @@
 """Cleaning: from the text of a corpus to the text that the models read, with every removal counted.
 
-A rule set (bukva.corpus.cleaning.rule_sets) is applied to a piece of a work at a time; pieces end at a line end.
+A rule set (bukva.corpus.cleaning.rule_sets) is applied to a piece of a work at a time; pieces end at a line end. Pieces
+do not depend on each other, so several processes clean a large corpus.
 """
 
+import itertools
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import atomic_folder
+from bukva.base.progress import counting
 from bukva.base.text import pieces
+from bukva.base.workers import applied
 from bukva.config.messages import WAY_BACK
-from bukva.corpus.cleaning.removals import Cleaned, Record, Removed, RemovedByRule, RuleSet
+from bukva.corpus.cleaning.removals import Account, Cleaned, Record, Removed, RemovedByRule, RuleSet
 from bukva.corpus.cleaning.rule_sets import Chosen
-from bukva.corpus.cleaning.scripts import CharCounts
-from bukva.corpus.collection import Document, read_table, read_texts, write_collection
+from bukva.corpus.cleaning.scripts import CharCounts, Counted, counted
+from bukva.corpus.collection import Document, Utf8, read_encoded, read_table, write_collection
 
 LINE_ENDS = "line_ends"  # what happens under every rule set
 OPENINGS = 3  # beginnings of works that can serve as prompts
 OPENING_CHARS = 30
 ALPHABET = 300  # symbols that are counted in the report
+SHARED_BYTES = 1 << 26  # of a corpus that is worth the start of other processes (docs/log.md)
+
+
+class Piece(NamedTuple):
+    """A piece of a work as it is on the disk; whether the work goes on after it; the rules to give examples of."""
+
+    document: Document
+    text: bytes
+    goes_on: bool
+    wanted: Collection[str]
+
+
+class CleanPiece(NamedTuple):
+    """What became of it. The opening is the beginning of its first line with a word."""
+
+    document: Document
+    text: Utf8
+    accounts: list[Account]
+    symbols: Counted
+    opening: str
+
+
+@dataclass(frozen=True)
+class Cleaner:
+    """Cleans pieces, in any process."""
+
+    rules: RuleSet
+
+    def __call__(self, piece: Piece) -> CleanPiece:
+        """Clean one piece."""
+        parts, accounts, opening = [], list[Account](), ""
+        for before, cleaned in _cleaned(piece.text.decode(), self.rules, piece.wanted, goes_on=piece.goes_on):
+            parts.append(cleaned.text)
+            accounts.append(Account.of(before, cleaned))
+            opening = opening or _opening(cleaned.text)
+        text = "".join(parts)
+        return CleanPiece(piece.document, Utf8(text.encode(), len(text)), accounts, counted(text), opening)
 
 
 def clean(text: str, rules: RuleSet) -> tuple[str, RemovedByRule]:
@@ -29,7 +71,11 @@ def clean(text: str, rules: RuleSet) -> tuple[str, RemovedByRule]:
     """
     record = Record([LINE_ENDS, *rules.rules])
     record.begin("")
-    return "".join(_cleaned(iter([text]), rules, record)), record.totals
+    cleaned = []
+    for before, part in _cleaned(text, rules, record.wanted(""), goes_on=False):
+        record.add(Account.of(before, part))
+        cleaned.append(part.text)
+    return "".join(cleaned), record.totals
 
 
 def clean_piece(text: str, rules: RuleSet, wanted: Collection[str] = ()) -> Cleaned:
@@ -44,8 +90,14 @@ def clean_piece(text: str, rules: RuleSet, wanted: Collection[str] = ()) -> Clea
     return Cleaned(cleaned.text, cleaned.lines, {LINE_ENDS: line_ends} | cleaned.removed, cleaned.examples)
 
 
-def clean_collection(raw: Path, target: Path, chosen: Chosen) -> dict[str, Any]:
+def clean_collection(raw: Path, target: Path, chosen: Chosen, processes: int = 1) -> dict[str, Any]:
     """Clean every work of a collection into another one with the same layout; a work that becomes empty stays in it.
+
+    Args:
+        raw: the folder of the collection.
+        target: the folder of the cleaned one.
+        chosen: the rules.
+        processes: that share a large corpus; their number changes no byte.
 
     Returns:
         reports/cleaning.json: the rule set and why it was used; characters and symbols before and after; what each rule
@@ -60,22 +112,32 @@ def clean_collection(raw: Path, target: Path, chosen: Chosen) -> dict[str, Any]:
     openings: list[str] = []
     before = read_table(raw)
 
-    def cleaned() -> Iterator[tuple[Document, Iterator[str]]]:
-        for document, text in read_texts(raw, before):
-            record.begin(document.name)
-            yield document, kept(text)
+    def found() -> Iterator[Piece]:
+        for document, texts in read_encoded(raw, before):
+            for text, goes_on in _with_whether_more_follow(texts):
+                yield Piece(document, text, goes_on, record.wanted(document.name))
 
-    def kept(text: Iterator[str]) -> Iterator[str]:
+    def kept(document: Document, cleaned: Iterator[CleanPiece]) -> Iterator[Utf8]:
+        record.begin(document.name)
         opening = ""
-        for piece in _cleaned(text, rules, record):
-            counts.add(piece)
-            opening = opening or _opening(piece)
-            yield piece
+        for piece in cleaned:
+            for account in piece.accounts:
+                record.add(account)
+                show(account.chars)
+            counts.add_counted(piece.symbols)
+            opening = opening or piece.opening
+            yield piece.text
         if opening and len(openings) < OPENINGS and opening not in openings:
             openings.append(opening)
 
-    with atomic_folder(target) as folder:
-        table = write_collection(folder, cleaned())
+    n_chars, is_shared = int(before["chars"].sum()), int(before["bytes"].sum()) >= SHARED_BYTES
+    with (
+        atomic_folder(target) as folder,
+        counting("clean", n_chars) as show,
+        applied(Cleaner(rules), processes if is_shared else 1) as cleaned,
+    ):
+        works = itertools.groupby(cleaned(found()), lambda piece: piece.document)
+        table = write_collection(folder, ((document, kept(document, own)) for document, own in works))
         chars = int(table["chars"].sum())
         if chars == 0:
             raise BukvaError(_nothing_left(rules.name, record.totals))
@@ -83,7 +145,7 @@ def clean_collection(raw: Path, target: Path, chosen: Chosen) -> dict[str, Any]:
         "rule_set": rules.name,
         "why": chosen.why,
         "works": len(table),
-        "chars_before": int(before["chars"].sum()),
+        "chars_before": n_chars,
         "chars": chars,
         "symbols": len(counts),
         "removed": record.removed(),
@@ -95,17 +157,20 @@ def clean_collection(raw: Path, target: Path, chosen: Chosen) -> dict[str, Any]:
     }
 
 
-def _cleaned(text: Iterator[str], rules: RuleSet, record: Record) -> Iterator[str]:
-    """The cleaned pieces of a work, recorded."""
-    piece = next(text, "")
-    while piece:
-        following = next(text, "")
-        clean_part = _clean_cut if following else clean_piece
-        for part in pieces(piece, "\n"):
-            cleaned = clean_part(part, rules, record.wanted())
-            record.add(part, cleaned)
-            yield cleaned.text
-        piece = following
+def _with_whether_more_follow(texts: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """The pieces of a work, one at least, which is empty if the work is."""
+    text = next(texts, b"")
+    for following in texts:
+        yield text, True
+        text = following
+    yield text, False
+
+
+def _cleaned(text: str, rules: RuleSet, wanted: Collection[str], *, goes_on: bool) -> Iterator[tuple[str, Cleaned]]:
+    """A piece of a work in parts that stay in a processor's cache, each as it was and cleaned."""
+    clean_part = _clean_cut if goes_on else clean_piece
+    for part in pieces(text, "\n"):
+        yield part, clean_part(part, rules, wanted)
 
 
 def _clean_cut(text: str, rules: RuleSet, wanted: Collection[str]) -> Cleaned:

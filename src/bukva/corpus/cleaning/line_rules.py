@@ -93,15 +93,17 @@ def _same(one: str, other: str) -> int:
     return next(differ, min(len(one), len(other)))
 
 
-def passage_in(script: str) -> Callable[[str], bool]:
+class PassageIn:
     """Whether more than half of the letters of a line are of this script, and are not only a Roman number."""
-    table = LettersOf(script)
 
-    def is_passage(line: str) -> bool:
-        letters = line.translate(table)
+    def __init__(self, script: str) -> None:
+        """Start with no letter looked up."""
+        self._table = LettersOf(script)
+
+    def __call__(self, line: str) -> bool:
+        """Whether this line is such a passage."""
+        letters = line.translate(self._table)
         return 2 * letters.count("L") > len(letters) and not set(filter(str.isalpha, line)) <= ROMAN
-
-    return is_passage
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,23 @@ class Cleaned:
     examples: Mapping[str, Sequence[Example]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Account:
+    """What cleaning did to a piece of a work: its characters and lines before, and what was removed from them."""
+
+    chars: int
+    lost: int
+    lines: int
+    removed: RemovedByRule
+    examples: Mapping[str, Sequence[Example]]
+
+    @staticmethod
+    def of(text: str, cleaned: Cleaned) -> "Account":
+        """The account of a text that was cleaned."""
+        lost = len(text) - len(cleaned.text)
+        return Account(len(text), lost, cleaned.lines, cleaned.removed, cleaned.examples)
+
+
 class RuleSet(Protocol):
     """Rules that clean a text; `rules` are their names in the order of their counts."""
 
@@ -109,26 +126,31 @@ class Record:
         self._work, self._line = work, 0
         self._lost[work] = (0, 0)
 
-    def wanted(self) -> list[str]:
-        """The rules of which this work can still give examples: the first works that have some give a few each."""
-        return [
-            rule
-            for rule, found in self._examples.items()
-            if len(found.get(self._work, ())) < self._limit and (self._work in found or len(found) < self._limit)
-        ]
+    def wanted(self, work: str) -> list[str]:
+        """The rules of which a work can still give examples, by what has been added so far.
 
-    def add(self, before: str, cleaned: Cleaned) -> None:
-        """Add the next piece of the work."""
-        for rule, removed in cleaned.removed.items():
+        The first works that have some give a few each. Pieces that are added later may already have what is wanted.
+        """
+        return [rule for rule in self._examples if self._room(rule, work)]
+
+    def add(self, piece: Account) -> None:
+        """Add the next piece of the work; examples beyond what is wanted are left out."""
+        for rule, removed in piece.removed.items():
             self.totals[rule] += removed
-        for rule, examples in cleaned.examples.items():
-            if examples:
-                found = self._examples[rule].setdefault(self._work, [])
+        for rule, examples in piece.examples.items():
+            room = self._room(rule, self._work)
+            if examples and room:
                 numbered = (dataclasses.replace(one, line=one.line + self._line + 1) for one in examples)
-                found.extend(itertools.islice(numbered, self._limit - len(found)))
+                self._examples[rule].setdefault(self._work, []).extend(itertools.islice(numbered, room))
         lost, chars = self._lost[self._work]
-        self._lost[self._work] = (lost + len(before) - len(cleaned.text), chars + len(before))
-        self._line += cleaned.lines
+        self._lost[self._work] = (lost + piece.lost, chars + piece.chars)
+        self._line += piece.lines
+
+    def _room(self, rule: str, work: str) -> int:
+        """How many more examples of a rule a work can give."""
+        found = self._examples[rule]
+        is_one_of_the_first = work in found or len(found) < self._limit
+        return self._limit - len(found.get(work, ())) if is_one_of_the_first else 0
 
     def removed(self) -> list[dict[str, Any]]:
         """The counts of each rule."""

@@ -16,7 +16,7 @@ from bukva.base.errors import BukvaError
 from bukva.config.load import read_yaml
 from bukva.config.messages import WAY_BACK, mistake, one_or_another, sentence, shorten
 from bukva.config.schema import Section
-from bukva.corpus.cleaning.line_rules import DropLines, LineRule, LineRules, Normalise, Substitute, passage_in
+from bukva.corpus.cleaning.line_rules import DropLines, LineRule, LineRules, Normalise, PassageIn, Substitute
 from bukva.corpus.cleaning.scripts import is_script
 
 MOST_RULES = 60  # the report has an example of each
@@ -83,7 +83,7 @@ class Entry(Section):
         if self.normalise is not None:
             return Normalise(self.name, self.normalise)
         if self.drop_passages is not None:
-            return DropLines(self.name, passage_in(self.drop_passages))
+            return DropLines(self.name, PassageIn(self.drop_passages))
         return Substitute(self.name, _compiled(self.delete or self.replace or ""), self.by or "")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import resolve
+from bukva.base.progress import watched
 from bukva.config.messages import WAY_BACK, one_or_another, shorten
 from bukva.config.schema import Clean
 from bukva.corpus.cleaning.notes import NotesRules
@@ -108,10 +109,10 @@ def _own_file(path: str) -> Path:
 
 
 def _counts(raw: Path) -> CharCounts:
-    counts = CharCounts()
-    for _, text in read_texts(raw, read_table(raw)):
-        for piece in text:
-            counts.add(piece)
+    counts, table = CharCounts(), read_table(raw)
+    pieces = (piece for _, text in read_texts(raw, table) for piece in text)
+    for piece in watched(pieces, "clean: counting letters", int(table["chars"].sum())):
+        counts.add(piece)
     return counts
 
 

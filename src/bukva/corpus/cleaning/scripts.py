@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import numpy.typing as npt
 from fontTools.unicodedata import script, script_code, script_name
 
 from bukva.base.text import code_points, pieces
@@ -23,6 +24,16 @@ MOSTLY_RUSSIAN = (
 Letters = Mapping[str, int]  # script -> letters, the most frequent script first
 
 
+Counted = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # (n,) code points, and how often each occurs
+
+
+def counted(text: str) -> Counted:
+    """The characters of a piece of text."""
+    counts = np.bincount(code_points(text))
+    codes = np.flatnonzero(counts)
+    return codes, counts[codes]
+
+
 class CharCounts:
     """How often each character occurs in the texts added so far."""
 
@@ -33,8 +44,12 @@ class CharCounts:
     def add(self, text: str) -> None:
         """Add the characters of a text."""
         for piece in pieces(text):
-            counts = np.bincount(code_points(piece))
-            self._counts[: len(counts)] += counts
+            self.add_counted(counted(piece))
+
+    def add_counted(self, piece: Counted) -> None:
+        """Add characters that were counted elsewhere."""
+        codes, counts = piece
+        self._counts[codes] += counts
 
     def __len__(self) -> int:
         """How many different characters."""

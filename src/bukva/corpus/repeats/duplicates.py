@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bukva.corpus.repeats.chains import chain
-from bukva.corpus.repeats.grams import ANYWHERE, Codes, Ints, Spans, equal_runs, index_parts
+from bukva.corpus.repeats.grams import ANYWHERE, Codes, Ints, Read, Spans, equal_runs, index_parts, n_parts, unread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,26 +26,39 @@ LOOK_BACK = 64  # runs that may be the one before in a passage
 COLUMNS = ["work_a", "start_a", "stop_a", "work_b", "start_b", "stop_b", "chars"]
 
 
-def shared_passages(codes: Codes, works: Spans, min_chars: int = MIN_CHARS) -> "pd.DataFrame":
+def shared_passages(codes: Codes, works: Spans, min_chars: int = MIN_CHARS, read: Read = unread) -> "pd.DataFrame":
     """Passages that stand in two works, with at least min_chars >= SEED + STEP - 1 equal characters.
 
     codes: (N,) characters of the joined corpus; works: (n_works, 2) spans. Each row has two rows of `works`, the
     passage's spans in the joined corpus, and how many characters are equal; work_a < work_b.
     """
-    return _table(_passages(codes, works, codes, works, min_chars, is_one_text=True))
+    return _table(_passages(codes, works, codes, works, min_chars, read, is_one_text=True))
 
 
 def passages_between(
-    codes: Codes, spans_a: Spans, spans_b: Spans, min_chars: int = MIN_CHARS, *, text: Codes | None = None
+    codes: Codes,
+    spans_a: Spans,
+    spans_b: Spans,
+    min_chars: int = MIN_CHARS,
+    read: Read = unread,
+    *,
+    text: Codes | None = None,
 ) -> "pd.DataFrame":
     """The same for passages of spans_a that stand in spans_b, of `text` if it is given; work_a and work_b are rows of
     each, and may be equal."""
     text = codes if text is None else text
-    return _table(_passages(codes, spans_a, text, spans_b, min_chars, is_one_text=False))
+    return _table(_passages(codes, spans_a, text, spans_b, min_chars, read, is_one_text=False))
 
 
 def runs_between(
-    codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, step: int, *, is_one_text: bool = False
+    codes: Codes,
+    spans_a: Spans,
+    text: Codes,
+    spans_b: Spans,
+    step: int,
+    read: Read = unread,
+    *,
+    is_one_text: bool = False,
 ) -> Iterator[Ints]:
     """Equal runs of SEED + step - 1 characters or more, and some shorter ones: (m, 5) rows of work_a, work_b, start_a,
     start_b, length, each array of one work_b. In one text, work_a is before work_b."""
@@ -57,6 +70,12 @@ def runs_between(
             for runs in equal_runs(codes, index, spans, text, start, stop, start if is_one_text else ANYWHERE):
                 owners = filled[np.searchsorted(spans[:, 0], runs[:, 0], side="right") - 1]
                 yield np.column_stack([owners, np.full(len(runs), work), runs])
+            read(stop - start)
+
+
+def chars_read(spans_a: Spans, spans_b: Spans, step: int = STEP) -> int:
+    """How many characters runs_between reads: spans_b once for each index of spans_a."""
+    return n_parts(spans_a, SEED, step) * int(np.diff(spans_b).sum())
 
 
 def groups(passages: "pd.DataFrame", works: Spans, min_chars: int, min_share: float) -> Ints:
@@ -101,12 +120,12 @@ def covered_chars(groups: Ints, starts: Ints, stops: Ints) -> Ints:
 
 
 def _passages(
-    codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_chars: int, *, is_one_text: bool
+    codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_chars: int, read: Read, *, is_one_text: bool
 ) -> Iterator[Ints]:
     """(m, 7) rows of COLUMNS. A passage that crosses the border of two indices or of CAPACITY runs becomes two."""
     if min_chars < SEED + STEP - 1:
         raise ValueError(f"min_chars is {min_chars}; passages shorter than {SEED + STEP - 1} may be missed")
-    for runs in runs_between(codes, spans_a, text, spans_b, STEP, is_one_text=is_one_text):
+    for runs in runs_between(codes, spans_a, text, spans_b, STEP, read, is_one_text=is_one_text):
         runs = runs[np.lexsort((runs[:, 3], runs[:, 0]))]
         chains = chain(runs[:, 2:], runs[:, 0], MAX_GAP, LOOK_BACK)  # (c, 6)
         longer = np.maximum(chains[:, 2] - chains[:, 1], chains[:, 4] - chains[:, 3])

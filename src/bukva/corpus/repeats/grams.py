@@ -11,7 +11,7 @@ Hashes are polynomials modulo 2^64. Equal hashes only say where to look: every m
 All compiled functions about hashes are here, because their machine code is kept by the content of their module.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 Spans = Ints  # (n_spans, 2) starts and stops in the joined corpus, ascending, not overlapping
+Read = Callable[[int], None]  # is told of each so many characters that were scanned
 
 ENTRIES = 1 << 22  # of an index: 16 bytes each and as much while it is sorted; a longer text has several indices
 BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying loses nothing
@@ -74,8 +75,24 @@ def index_parts(codes: Codes, spans: Spans, n: int, step: int = 1, min_kinds: in
         yield Index(hashes, positions[order], firsts, _filters(hashes, shift), shift, n, step, min_kinds)
 
 
+def n_parts(spans: Spans, n: int, step: int = 1) -> int:
+    """In how many indices index_parts puts the grams."""
+    first, last = -(-spans[:, 0] // step), (spans[:, 1] - n) // step
+    return -(-int(np.maximum(last - first + 1, 0).sum()) // ENTRIES)
+
+
+def unread(n_chars: int) -> None:
+    """A Read that nobody looks at."""
+
+
 def scan_grams(
-    codes: Codes, index: Index, text: Codes, spans: Spans, found: Bools, own: Spans | None = None
+    codes: Codes,
+    index: Index,
+    text: Codes,
+    spans: Spans,
+    found: Bools,
+    own: Spans | None = None,
+    read: Read = unread,
 ) -> Iterator[Spans]:
     """Look up all grams of the (m, 2) spans of a text in an index of `codes`, which may be the same array.
 
@@ -88,6 +105,7 @@ def scan_grams(
         for at in range(start, stop - index.n + 1, PIECE_CHARS):
             met = np.zeros(min(PIECE_CHARS, stop - index.n + 1 - at) + 2, np.bool_)  # and one position on both sides
             _scan_grams(codes, index, text, at, found, met[1:-1], first_own, after_own)
+            read(len(met) - 2)
             first, after = np.flatnonzero(met[1:] != met[:-1]).reshape(-1, 2).T  # of each run of positions
             if len(first):
                 yield np.stack([at + first, at + after - 1 + index.n], axis=1)

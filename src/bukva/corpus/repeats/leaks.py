@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bukva.corpus.repeats.duplicates import MIN_CHARS, passages_between, runs_between
-from bukva.corpus.repeats.grams import Codes, Ints, Spans, index_parts, scan_grams, spread
+from bukva.corpus.repeats.duplicates import MIN_CHARS, chars_read, passages_between, runs_between
+from bukva.corpus.repeats.grams import Codes, Ints, Read, Spans, index_parts, n_parts, scan_grams, spread, unread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +32,7 @@ class Run(NamedTuple):
     chars: int
 
 
-def seen_in_train(codes: Codes, held_out: Spans, train: Spans, n: int) -> Seen:
+def seen_in_train(codes: Codes, held_out: Spans, train: Spans, n: int, read: Read = unread) -> Seen:
     """Windows of n characters in the held-out spans that also stand within a span of train.
 
     Every position is one. If there are more than MOST_WINDOWS, so many of them are looked up, evenly spaced: then train
@@ -42,20 +42,20 @@ def seen_in_train(codes: Codes, held_out: Spans, train: Spans, n: int) -> Seen:
     codes = np.asarray(codes)
     for index in index_parts(codes, held_out, n, _step(held_out)):
         found = np.zeros(len(index.hashes), np.bool_)
-        for _ in scan_grams(codes, index, codes, train, found):
+        for _ in scan_grams(codes, index, codes, train, found, read=read):
             pass
         windows += len(found)
         in_train += int(spread(index, found).sum())
     return Seen(windows, in_train)
 
 
-def longest_run(codes: Codes, held_out: Spans, train: Spans) -> Run | None:
+def longest_run(codes: Codes, held_out: Spans, train: Spans, read: Read = unread) -> Run | None:
     """The longest run of characters in a held-out span (work_a) and a span of train (work_b); the first one of equal
     length. None if none has SEED characters; runs without text (rows of dots) do not count. If there are more than
     MOST_WINDOWS positions, a run may be missed that has fewer than SEED characters more than lie between two of them.
     """
     longest = None
-    for runs in runs_between(codes, held_out, codes, train, _step(held_out)):
+    for runs in runs_between(codes, held_out, codes, train, _step(held_out), read):
         best = runs[:, 4].argmax()
         if longest is None or runs[best, 4] > longest.chars:
             longest = Run(*runs[best].tolist())
@@ -67,7 +67,21 @@ def _step(spans: Spans) -> int:
     return max(1, -(-int((spans[:, 1] - spans[:, 0]).sum()) // MOST_WINDOWS))
 
 
-def cut_from(codes: Codes, train: Spans, held_out: Spans, works: Spans, min_chars: int = MIN_CHARS) -> Ints:
+def chars_to_search(held_out: Spans, train: Spans) -> int:
+    """How many characters seen_in_train with all LENGTHS and longest_run read together, about."""
+    step = _step(held_out)
+    parts = sum(n_parts(held_out, n, step) for n in LENGTHS)
+    return parts * int(np.diff(train).sum()) + chars_read(held_out, train, step)
+
+
+def chars_to_cut(held_out: Spans, train: Spans, min_chars: int) -> int:
+    """How many characters cut_from reads, about."""
+    return n_parts(held_out, min_chars) * int(np.diff(train).sum()) + chars_read(held_out, train)
+
+
+def cut_from(
+    codes: Codes, train: Spans, held_out: Spans, works: Spans, min_chars: int = MIN_CHARS, read: Read = unread
+) -> Ints:
     """What remains of train: (m, 3) rows of work (a row of train and of works), start and stop in the joined corpus.
 
     Passages of train that stand in held-out text of another work, exactly or nearly (duplicates.py), are cut out.
@@ -76,8 +90,8 @@ def cut_from(codes: Codes, train: Spans, held_out: Spans, works: Spans, min_char
     shorter than min_chars go too. A share in which nothing is cut stays as it is.
     """
     codes = np.asarray(codes)
-    near = _of_other_works(passages_between(codes, held_out, train, min_chars), works)
-    cuts = _union([near, *_equal_windows(codes, held_out, codes, train, works, min_chars)])
+    near = _of_other_works(passages_between(codes, held_out, train, min_chars, read), works)
+    cuts = _union([near, *_equal_windows(codes, held_out, codes, train, works, min_chars, read)])
     while True:
         pieces = _remaining(train, cuts, min_chars)
         across = _across_cuts(codes, pieces, held_out, works, min_chars)
@@ -92,11 +106,13 @@ def _of_other_works(passages: "pd.DataFrame", works: Spans) -> Spans:
     return passages.loc[a != b, ["start_b", "stop_b"]].to_numpy()
 
 
-def _equal_windows(codes: Codes, held_out: Spans, text: Codes, spans: Spans, own: Spans, n: int) -> Iterator[Spans]:
+def _equal_windows(
+    codes: Codes, held_out: Spans, text: Codes, spans: Spans, own: Spans, n: int, read: Read = unread
+) -> Iterator[Spans]:
     """What windows of n characters cover in the (m, 2) spans of a text that stand in held_out, but not in the row's own
     work: of any text, and any number of times."""
     for index in index_parts(codes, held_out, n):
-        yield from scan_grams(codes, index, text, spans, np.zeros(len(index.hashes), np.bool_), own)
+        yield from scan_grams(codes, index, text, spans, np.zeros(len(index.hashes), np.bool_), own, read)
 
 
 def _across_cuts(codes: Codes, pieces: Ints, held_out: Spans, works: Spans, n: int) -> Spans:

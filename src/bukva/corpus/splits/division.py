@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from bukva.base.progress import counting
 from bukva.base.text import code_points
 from bukva.config.schema import Split
 from bukva.corpus.collection import read_texts
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 # (docs/log.md).
 GROUP_CHARS = 5_000
 GROUP_SHARE = 0.2  # of the shorter work
+SEARCH = "tokenize: looking for text that stands in two works"
 
 
 def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
@@ -41,16 +43,19 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
     if split.duplicates == "keep":
         return rows_of(spans(table, split))
     # here, because numba takes 0.3 s to import
-    from bukva.corpus.repeats.duplicates import groups, shared_passages
-    from bukva.corpus.repeats.leaks import cut_from
+    from bukva.corpus.repeats.duplicates import chars_read, groups, shared_passages
+    from bukva.corpus.repeats.leaks import chars_to_cut, cut_from
 
     with mapped_codes(clean, table) as codes:
+        works, n = _works(table), split.duplicate_chars
         if split.duplicates == "group":
-            works = _works(table)
-            passages = shared_passages(codes, works, split.duplicate_chars)
+            with counting(SEARCH, chars_read(works, works)) as read:
+                passages = shared_passages(codes, works, n, read)
             return rows_of(spans(table, split, groups(passages, works, GROUP_CHARS, GROUP_SHARE)))
         whole = spans(table, split)
-        return rows_of(whole, cut_from(codes, whole["train"], held_out(whole), _works(table), split.duplicate_chars))
+        train, apart = whole["train"], held_out(whole)
+        with counting(SEARCH, chars_to_cut(apart, train, n)) as read:
+            return rows_of(whole, cut_from(codes, train, apart, works, n, read))
 
 
 def in_characters(shares: "pd.DataFrame") -> "pd.DataFrame":

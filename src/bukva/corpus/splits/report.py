@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bukva.base.progress import counting
 from bukva.base.text import from_code_points
 from bukva.config.schema import Split
 from bukva.corpus.collection import documents
-from bukva.corpus.repeats.grams import Codes
-from bukva.corpus.repeats.leaks import LENGTHS, longest_run, seen_in_train
+from bukva.corpus.repeats.grams import Codes, Read
+from bukva.corpus.repeats.leaks import LENGTHS, chars_to_search, longest_run, seen_in_train
 from bukva.corpus.splits import balance
 from bukva.corpus.splits.division import mapped_codes
 from bukva.corpus.splits.folder import Spans, names_in
@@ -44,8 +45,8 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame", split: Sp
         after = {name: _spans(shares, name) for name in chars}
         is_same = all(np.array_equal(_filled(plain[name]), _filled(after[name])) for name in chars)
         for name in list(chars)[1:]:
-            found = {"before": _leaks(codes, table, plain[name], plain["train"])}
-            found["after"] = found["before"] if is_same else _leaks(codes, table, after[name], after["train"])
+            found = {"before": _leaks(codes, table, name, plain)}
+            found["after"] = found["before"] if is_same else _leaks(codes, table, name, after)
             for key in ("in_train", "longest"):
                 result[name][key] = {when: leaks[key] for when, leaks in found.items()}
     return result
@@ -88,16 +89,17 @@ def _filled(spans: Spans) -> Spans:
     return spans[spans[:, 1] > spans[:, 0]]
 
 
-def _leaks(codes: Codes, table: "pd.DataFrame", held_out: Spans, train: Spans) -> dict[str, Any]:
-    in_train = {}
-    for n in LENGTHS:
-        seen = seen_in_train(codes, held_out, train, n)
-        in_train[str(n)] = round(seen.in_train / seen.windows, 6) if seen.windows else 0.0
-    return {"in_train": in_train, "longest": _longest(codes, table, held_out, train)}
+def _leaks(codes: Codes, table: "pd.DataFrame", name: str, shares: dict[str, Spans]) -> dict[str, Any]:
+    held_out, train, in_train = shares[name], shares["train"], {}
+    with counting(f"split: looking for text of {name} in train", chars_to_search(held_out, train)) as read:
+        for n in LENGTHS:
+            seen = seen_in_train(codes, held_out, train, n, read)
+            in_train[str(n)] = round(seen.in_train / seen.windows, 6) if seen.windows else 0.0
+        return {"in_train": in_train, "longest": _longest(codes, table, held_out, train, read)}
 
 
-def _longest(codes: Codes, table: "pd.DataFrame", held_out: Spans, train: Spans) -> dict[str, Any] | None:
-    run = longest_run(codes, held_out, train)
+def _longest(codes: Codes, table: "pd.DataFrame", held_out: Spans, train: Spans, read: Read) -> dict[str, Any] | None:
+    run = longest_run(codes, held_out, train, read)
     if run is None:
         return None
     works, ends = list(documents(table)), table["chars"].to_numpy(np.int64).cumsum()

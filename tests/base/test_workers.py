@@ -1,0 +1,130 @@
+"""Several processes give what one gives, in the same order, with the same errors, and none outlives its parent."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bukva.base.errors import BukvaError
+from bukva.base.workers import IN_FLIGHT, applied, n_cores
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+def squared(n):
+    """The first items take longest, so that the last ones are ready first."""
+    time.sleep(0.02 * max(0, 3 - n))
+    return n * n, os.getpid()
+
+
+def divided(n):
+    if n == 7:
+        raise BukvaError("seven is refused.")
+    return 1 / (n - 11)
+
+
+def ended(n):
+    os.kill(os.getpid(), signal.SIGKILL if n else 0)
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_results_come_in_the_order_of_the_items(processes):
+    with applied(squared, processes) as apply:
+        results, pids = zip(*apply(range(37)), strict=True)
+    assert list(results) == [n * n for n in range(37)]
+    assert (os.getpid() in pids) == (processes == 1)
+    assert len(set(pids)) <= processes
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_an_error_comes_in_its_turn_and_keeps_its_sentence(processes):
+    with applied(divided, processes) as apply:
+        results = apply([13, 12, 7, 11])
+        assert [next(results), next(results)] == [1 / 2, 1.0]
+        with pytest.raises(BukvaError, match=r"^seven is refused\.$"):
+            next(results)
+
+
+def test_the_traceback_of_a_bug_in_a_worker_is_shown_with_it():
+    with applied(divided, 2) as apply, pytest.raises(ZeroDivisionError) as error:
+        list(apply([11]))
+    assert "return 1 / (n - 11)" in "".join(error.value.__notes__)
+
+
+@pytest.mark.parametrize("processes", [2, 5])
+def test_items_in_flight_are_as_many_for_any_number_of_processes(processes):
+    taken = []
+    with applied(str, processes) as apply:
+        for number, _ in enumerate(apply(n for n in range(3 * IN_FLIGHT) if not taken.append(n))):
+            assert len(taken) == min(number + IN_FLIGHT, 3 * IN_FLIGHT)
+
+
+def test_a_worker_that_is_ended_from_outside_is_a_sentence_and_not_for_ever():
+    with applied(ended, 2) as apply, pytest.raises(BukvaError, match=r"was ended by SIGKILL; .* the same command"):
+        list(apply([0, 1, 0]))
+
+
+def test_after_the_block_no_worker_is_left_even_in_an_expression_that_never_ends():
+    children = psutil.Process().children
+    before = set(children())
+    with applied(re.compile("(x+)+$").match, 3) as apply:
+        next(apply(["y", "x" * 60 + "y"]))
+        started = set(children()) - before
+        assert len([process for process in started if "spawn_main" in "".join(process.cmdline())]) == 3
+    assert not [process for process in started if process.is_running() and "spawn_main" in "".join(process.cmdline())]
+
+
+def test_the_cores_are_those_that_are_asked_for_or_all():
+    assert n_cores(7) == 7
+    assert 1 <= n_cores() <= os.cpu_count()
+
+
+PARENT = """
+import os, re, signal, sys
+from bukva.base.workers import applied
+if __name__ == "__main__":
+    with applied(re.compile("(x+)+$").match, 3) as apply:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as a stage does
+        results = apply(["y", *["x" * 60 + "y"] * 2])
+        next(results)
+        print("one", flush=True)
+        next(results)  # never
+"""
+
+
+@pytest.fixture
+def parent(tmp_path):
+    """A process with three workers, one idle and two in an expression that never ends; and the workers."""
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    process = subprocess.Popen(
+        [sys.executable, str(script)], env={"PYTHONPATH": str(SRC)}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout.readline() == "one\n"
+    children = psutil.Process(process.pid).children()
+    while len(busy := [child for child in children if child.cpu_times().user > 0.7]) < 2:
+        time.sleep(0.1)
+    yield process, children
+    for child in children:
+        if child.is_running():
+            child.kill()
+    process.communicate()
+    assert len(busy) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to_all", [False, True], ids=["the process", "its group"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_parent_that_is_ended_leaves_no_worker_and_no_traceback_of_one(parent, number, to_all):
+    process, children = parent
+    (os.killpg if to_all else os.kill)(process.pid, number)
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive
+    assert process.communicate()[1].count("Traceback") == (number == signal.SIGINT)
