@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bukva.base.files import write_json, write_text
-from bukva.base.workers import n_cores
+from bukva.base.threads import n_cores
 from bukva.config.load import read_params
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import chosen_rules

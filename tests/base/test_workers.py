@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from bukva.base.errors import BukvaError
-from bukva.base.workers import IN_FLIGHT, applied, n_cores
+from bukva.base.threads import n_cores
+from bukva.base.workers import IN_FLIGHT, applied
 
 SRC = Path(__file__).parents[2] / "src"
 

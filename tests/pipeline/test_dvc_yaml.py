@@ -27,7 +27,7 @@ NOT_DEPS = {
     "bukva.base.dotted": "names of parameters in MLflow",
     "bukva.base.progress": "shows progress in the terminal",
     "bukva.base.redact": "removes secrets from messages and logs",
-    "bukva.base.threads": "how idle threads wait",
+    "bukva.base.threads": "how many cores there are, and how idle threads wait",
     "bukva.config": "accepts or rejects values and never changes one (tests/config); the values are `params`",
     "bukva.durability": "a resumed training ends in the same bytes (tests/dvc/test_resume.py)",
     "bukva.pipeline": "reads dvc.yaml and dvc.lock; the command and the paths are in dvc.lock",

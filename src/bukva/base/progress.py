@@ -1,6 +1,7 @@
 """Progress of a long task: one line that is rewritten on a terminal, or a new line every few seconds in a log file."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -74,15 +75,19 @@ def transfer(what: str) -> Iterator[Callable[[int, int | None], None]]:
 
 @contextmanager
 def counting(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that adds to the characters done, and shows their share and speed; short work shows nothing."""
+    """Yield a function that adds to the characters done, in any thread, and shows their share and speed.
+
+    Short work shows nothing.
+    """
     line, started_at = Line(), time.monotonic()
     line.shown_at = quiet_until = started_at + QUIET_SECONDS
-    done = 0
+    done, adding = 0, threading.Lock()
 
     def add(n_chars: int) -> None:
         nonlocal done
-        done += n_chars
-        line.show(lambda: text(f" of {quantity(total)} ({done / total:.0%})"))
+        with adding:
+            done += n_chars
+            line.show(lambda: text(f" of {quantity(total)} ({done / total:.0%})"))
 
     def text(share: str) -> str:
         speed = done / max(time.monotonic() - started_at, 1e-3)

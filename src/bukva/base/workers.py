@@ -10,7 +10,6 @@ import itertools
 import multiprocessing
 import os
 import signal
-import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -27,13 +26,6 @@ CONTEXT = multiprocessing.get_context("spawn")  # a fork copies the locks that t
 OURS = signal.SIGINT, signal.SIGTERM  # Ctrl-C reaches all processes of a terminal; this one ends the workers
 
 Apply = Callable[[Iterable[Any]], Iterator[Any]]
-
-
-def n_cores(wanted: int = 0) -> int:
-    """So many cores as are wanted; for 0 all that this process may use."""
-    if wanted:
-        return wanted
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 @contextlib.contextmanager

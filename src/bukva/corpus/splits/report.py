@@ -1,5 +1,6 @@
 """What each split has: characters by author, category and decade, its distance from the whole, and what train knows."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ import numpy.typing as npt
 
 from bukva.base.progress import counting
 from bukva.base.text import from_code_points
+from bukva.base.threads import n_cores
 from bukva.config.schema import Split
 from bukva.corpus.collection import documents
 from bukva.corpus.repeats.grams import Codes, Read
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN_CHARS = 100  # of the longest passage
+MOST_THREADS = 5  # one for each search; each holds an index
 
 
 def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -> dict[str, Any]:
@@ -90,12 +93,16 @@ def _filled(spans: Spans) -> Spans:
 
 
 def _leaks(codes: Codes, table: "pd.DataFrame", name: str, shares: dict[str, Spans]) -> dict[str, Any]:
-    held_out, train, in_train = shares[name], shares["train"], {}
-    with counting(f"split: looking for text of {name} in train", chars_to_search(held_out, train)) as read:
-        for n in LENGTHS:
-            seen = seen_in_train(codes, held_out, train, n, read)
-            in_train[str(n)] = round(seen.in_train / seen.windows, 6) if seen.windows else 0.0
-        return {"in_train": in_train, "longest": _longest(codes, table, held_out, train, read)}
+    held_out, train = shares[name], shares["train"]
+    with (
+        counting(f"split: looking for text of {name} in train", chars_to_search(held_out, train)) as read,
+        ThreadPoolExecutor(min(n_cores(), MOST_THREADS)) as threads,  # compiled functions release the GIL
+    ):
+        longest = threads.submit(_longest, codes, table, held_out, train, read)
+        seen = list(threads.map(lambda n: seen_in_train(codes, held_out, train, n, read), LENGTHS))
+        shares_seen = [round(each.in_train / each.windows, 6) if each.windows else 0.0 for each in seen]
+        in_train = dict(zip(map(str, LENGTHS), shares_seen, strict=True))
+        return {"in_train": in_train, "longest": longest.result()}
 
 
 def _longest(codes: Codes, table: "pd.DataFrame", held_out: Spans, train: Spans, read: Read) -> dict[str, Any] | None:
