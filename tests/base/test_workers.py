@@ -34,6 +34,10 @@ def ended(n):
     os.kill(os.getpid(), signal.SIGKILL if n else 0)
 
 
+def blocked(_):
+    return signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_results_come_in_the_order_of_the_items(processes):
     with applied(squared, processes) as apply:
@@ -69,6 +73,13 @@ def test_items_in_flight_are_as_many_for_any_number_of_processes(processes):
 def test_a_worker_that_is_ended_from_outside_is_a_sentence_and_not_for_ever():
     with applied(ended, 2) as apply, pytest.raises(BukvaError, match=r"was ended by SIGKILL; .* the same command"):
         list(apply([0, 1, 0]))
+
+
+def test_the_signals_that_end_this_process_are_blocked_in_every_worker_and_not_here():
+    here = blocked(None)
+    with applied(blocked, 3) as apply:
+        assert all(signals >= {signal.SIGINT, signal.SIGTERM} for signals in apply(range(7)))
+    assert blocked(None) == here
 
 
 def test_after_the_block_no_worker_is_left_even_in_an_expression_that_never_ends():
