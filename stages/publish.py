@@ -1,7 +1,7 @@
 """Stage publish: completes MLflow from the files, also for stages that DVC restored from its cache."""
 
 from bukva.config.load import read_params
-from bukva.durability.cleanup import forget
+from bukva.durability.cleanup import forget, remove_unfinished
 from bukva.experiments.groups import seed_group_tags
 from bukva.stage import cli
 from bukva.tracking.publish import publish
@@ -11,6 +11,7 @@ def main() -> None:
     """Bring MLflow up to date with this experiment; what is missing there is reported, and never an error."""
     params = read_params()
     forget(params)
+    remove_unfinished()
     publish(params, seed_group_tags("gpt"))
 
 

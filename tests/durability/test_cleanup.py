@@ -1,4 +1,4 @@
-"""Checkpoints are removed when dvc.lock has what the training made, and not before."""
+"""Checkpoints and what killed stages left are removed when dvc.lock has what the stage made, and not before."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
 from bukva.durability import cleanup
-from bukva.durability.cleanup import DONE, finish, folder_of, forget, remove_if_recorded, wait
+from bukva.durability.cleanup import DONE, finish, folder_of, forget, remove_if_recorded, remove_unfinished, wait
 
 SRC = Path(__file__).parents[2] / "src"
 CURVE = Path("reports/curves/train_gpt.csv")
@@ -145,3 +145,16 @@ def test_a_file_that_only_a_training_needs_does_not_fail_the_stages_after_it(pro
 def test_without_checkpoints_no_fingerprint_is_computed(project, monkeypatch):
     monkeypatch.setattr(cleanup, "fingerprint", lambda *_: pytest.fail("read"))
     forget(read_params(SRC.parent / "params.yaml"))
+
+
+def test_what_killed_stages_left_beside_the_outputs_is_removed_and_nothing_else(project):
+    left = [
+        Path(name) for name in ("data/.raw.part/text.txt", "data/.split.old/train.npy", "reports/.metrics.json.part")
+    ]
+    kept = [Path(name) for name in ("data/raw/text.txt", "data/.mine.part", "reports/metrics.json")]
+    for file in (*left, *kept):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+    remove_unfinished()
+    assert all(file.exists() for file in kept)
+    assert not any(file.exists() for file in (*left, Path("data/.raw.part"), Path("data/.split.old")))

@@ -1,4 +1,4 @@
-"""Where checkpoints are, and when they are removed: as soon as dvc.lock has what the training made.
+"""When checkpoints, and what killed stages left, are removed: as soon as dvc.lock has what the stage makes.
 
 If the stage is killed before that, DVC deletes the outputs and runs it again. So a finished training leaves its last
 checkpoint to a process that waits for DVC (python -m bukva.durability.cleanup), and the stages after a training remove
@@ -16,12 +16,12 @@ from pathlib import Path
 import psutil
 
 from bukva.base.errors import BukvaError
-from bukva.base.files import project_root, read_json, write_json
+from bukva.base.files import project_root, read_json, temporary_names, write_json
 from bukva.config.schema import Params
 from bukva.durability.parent import dvc
 from bukva.pipeline.fingerprints import Fingerprint, digest, fingerprint
 from bukva.pipeline.lock import LOCK, has_output
-from bukva.pipeline.stages import stages
+from bukva.pipeline.stages import paths, stages
 
 DIGITS = 16  # of a fingerprint's digest, in the name of a folder
 DONE = "done.json"  # the curve of a finished training, beside its checkpoints
@@ -47,6 +47,17 @@ def forget(params: Params) -> None:
         if any(checkpoints_root().glob(f"{stage}-*")):  # computing a fingerprint reads many files
             with contextlib.suppress(BukvaError):  # a file that a training needs and this stage does not
                 shutil.rmtree(folder_of(stage, fingerprint(stage, params)), ignore_errors=True)
+
+
+def remove_unfinished() -> None:
+    """Remove what killed stages left beside the outputs, all of which DVC has: it may have restored one instead of
+    running its stage again, which would have cleaned up."""
+    for path in map(Path, paths().values()):
+        for name in temporary_names(path):
+            if name.is_dir():
+                shutil.rmtree(name, ignore_errors=True)
+            else:
+                name.unlink(missing_ok=True)
 
 
 def finish(stage: str, curve: Path, folder: Path) -> None:
