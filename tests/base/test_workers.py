@@ -101,6 +101,7 @@ PARENT = """
 import os, re, signal, sys
 from bukva.base.workers import applied
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
     with applied(re.compile("(x+)+$").match, 3) as apply:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as a stage does
         results = apply(["y", *["x" * 60 + "y"] * 2])
