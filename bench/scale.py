@@ -10,6 +10,7 @@ import itertools
 import math
 import os
 import random
+import re
 import sys
 import tempfile
 import time
@@ -24,13 +25,9 @@ from rich.table import Table
 from ruamel.yaml import YAML
 
 from bench.measure import ROOT
+from bukva.pipeline.stages import paths
 
-STAGES = {
-    "download": ["data/raw"],
-    "clean": ["data/raw", "data/clean", "reports/cleaning.json"],
-    "tokenize": ["data/clean", "reports/cleaning.json", "data/tokens"],
-    "split": ["data/tokens", "data/clean", "data/split", "reports/split.json"],
-}
+STAGES = "download", "clean", "tokenize", "split"
 MEGABYTE = 10**6
 LARGEST = 0.6  # of the text is one file
 FILE_BYTES = 4 * MEGABYTE  # of each of the others
@@ -51,8 +48,8 @@ def main(
             folder = Path(name)
             _make_text(folder / "books", corpus, size * MEGABYTE)
             _write_params(folder, size * MEGABYTE)
-            for stage, arguments in STAGES.items():
-                table.add_row(str(size), stage, *_run(folder, stage, arguments))
+            for stage in STAGES:
+                table.add_row(str(size), stage, *_run(folder, stage))
     Console().print(table)
 
 
@@ -87,11 +84,11 @@ def _write_params(folder: Path, n_bytes: int) -> None:
     YAML().dump(params, folder / "params.yaml")
 
 
-def _run(folder: Path, stage: str, arguments: list[str]) -> list[str]:
+def _run(folder: Path, stage: str) -> list[str]:
     """Run a stage; its seconds, CPU seconds, and peak memory: its own, and with the pages of files that it maps."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     before, started_at, peaks = os.times(), time.perf_counter(), [0, 0]
-    process = psutil.Popen([sys.executable, "-m", f"stages.{stage}", *arguments], cwd=folder, env=environment)
+    process = psutil.Popen(_command(stage), cwd=folder, env=environment)
     while process.poll() is None:
         peaks = [max(pair) for pair in zip(peaks, _memory(process), strict=True)]
         time.sleep(SAMPLE_SECONDS)
@@ -100,6 +97,13 @@ def _run(folder: Path, stage: str, arguments: list[str]) -> list[str]:
     seconds, after = time.perf_counter() - started_at, os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return [f"{seconds:.1f}", f"{cpu:.1f}", *(f"{peak / MEGABYTE:.0f}" for peak in peaks)]
+
+
+def _command(stage: str) -> list[str]:
+    """The command of a stage as dvc.yaml has it, for this Python."""
+    command = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"][stage]["cmd"]
+    named = re.sub(r"\$\{path\.(\w+)\}", lambda found: paths()[found[1]], command)
+    return [sys.executable, *named.split()[2:]]
 
 
 def _memory(process: psutil.Process) -> tuple[int, int]:
