@@ -188,7 +188,8 @@ ROWS = (
     Row(
         "texts",
         "texts: empty, 100 MB in a line, NUL, invalid UTF-8, 200,000 symbols, one symbol, ...",
-        "tests/corpus/test_stages.py and sources/test_download.py, through the functions of the four light stages",
+        "tests/corpus/test_stages.py and tests/corpus/sources/test_download.py, through the functions of the four "
+        "light stages",
         run_tests("tests/corpus/test_stages.py", "tests/corpus/sources/test_download.py"),
     ),
     Row(
