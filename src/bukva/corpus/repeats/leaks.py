@@ -6,13 +6,24 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bukva.corpus.repeats.duplicates import MIN_CHARS, chars_read, passages_between, runs_between
-from bukva.corpus.repeats.grams import Codes, Ints, Read, Spans, index_parts, n_parts, scan_grams, spread, unread
+from bukva.corpus.repeats.grams import (
+    ENTRIES,
+    Codes,
+    Ints,
+    Read,
+    Spans,
+    index_parts,
+    n_parts,
+    scan_grams,
+    spread,
+    unread,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LENGTHS = (8, 16, 32, 64)  # a word and a half, half a line, a line, a sentence
-MOST_WINDOWS = 1 << 22  # 0.02 points is the standard error of a share of 25 % of them
+MOST_WINDOWS = ENTRIES  # one index; 0.02 points is the standard error of a share of 25 % of them
 
 
 class Seen(NamedTuple):
