@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bukva.corpus.splits import balance
+from bukva.report.halves import LEAST_ROWS, halves
 from bukva.report.labels import Rows, drawn, drawn_symbol, largest, works_and_chars
-from bukva.report.style import PALETTE, canvas, plain, save
+from bukva.report.style import PALETTE, plain, save
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,10 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_BARS = 20  # authors, categories or decades
-LEAST_ROWS = 4  # for which there is room, so that a single bar is not a square
 MOST_SYMBOLS = 100
 IN_ROW = 50  # symbols
-ROW, TITLE, SYMBOLS, MARGIN = 0.2, 0.75, 1.7, 0.4  # inches: a bar, a title and its axis, a row of symbols
+TITLE, SYMBOLS, MARGIN = 0.75, 1.7, 0.4  # inches: a title and its axis, a row of symbols
 COLOUR = PALETTE[2]
 
 
@@ -36,11 +36,7 @@ def corpus_figure(cleaning: dict[str, Any], works: "pd.DataFrame") -> "Figure":
     }
     counted = list(islice(cleaning["alphabet"].items(), MOST_SYMBOLS))
     rows = [counted[start : start + IN_ROW] for start in range(0, len(counted), IN_ROW)]
-    category, decade = (ROW * len(bars[kind]) + TITLE for kind in ("category", "decade"))
-    upper, lower = max(ROW * len(bars["author"]) + TITLE, category + decade), SYMBOLS * len(rows) + MARGIN
-    figure = canvas(height=upper + lower)
-    top, bottom = figure.subfigures(2, 1, squeeze=False, height_ratios=[upper, lower])[:, 0]
-    panels = top.subplot_mosaic([["author", "category"], ["author", "decade"]], height_ratios=[category, decade])
+    figure, _, panels, bottom = halves(bars, TITLE, SYMBOLS * len(rows) + MARGIN)
     for kind, axes in panels.items():
         _bars(axes, f"Characters by {kind}", bars[kind])
     for axes, row in zip(bottom.subplots(len(rows), 1, squeeze=False)[:, 0], rows, strict=True):

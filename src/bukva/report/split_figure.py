@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bukva.corpus.splits import balance
+from bukva.report.halves import LEAST_ROWS, halves
 from bukva.report.labels import Rows, drawn, largest
-from bukva.report.style import PALETTE, canvas, plain, save
+from bukva.report.style import PALETTE, plain, save
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_ROWS = 15  # authors, categories or decades
-LEAST_ROWS = 4  # for which there is room
-ROW, TITLE, LEAKS = 0.2, 0.95, 2.9  # inches: a label, a title of two lines with its axis, the panel of windows
+TITLE, LEAKS, LEGEND = 0.95, 2.9, 0.3  # inches: a title of two lines with its axis, the panel of windows, the legend
 COLOURS = {"train": "0.25", "val": PALETTE[0], "test": PALETTE[1]}
 MARKS = {"train": ("s", -0.25), "val": ("o", 0), "test": ("D", 0.25)}  # and their places beside a label
 FAINT = 0.4  # bars of what was before
@@ -34,11 +34,7 @@ def split_figure(found: dict[str, Any], works: "pd.DataFrame") -> "Figure":
         kind: largest(_sums(found, kind, labels, works["chars"].tolist()), MOST_ROWS, by_name=kind == "decade")
         for kind, labels in balance.labels(works).items()
     }
-    category, decade = (ROW * len(rows[kind]) + TITLE for kind in ("category", "decade"))
-    upper = max(ROW * len(rows["author"]) + TITLE, category + decade)
-    figure = canvas(height=upper + LEAKS + 0.3)
-    top, bottom = figure.subfigures(2, 1, squeeze=False, height_ratios=[upper, LEAKS])[:, 0]
-    panels = top.subplot_mosaic([["author", "category"], ["author", "decade"]], height_ratios=[category, decade])
+    figure, top, panels, bottom = halves(rows, TITLE, LEAKS, LEGEND)
     for kind, axes in panels.items():
         _shares(axes, list(found), rows[kind])
         distances = ", ".join(f"{name} {_distance(part['distance'][kind])}" for name, part in found.items())
