@@ -41,7 +41,7 @@ def test_threads_are_as_given():
 
 
 def test_processes_share_the_cores(monkeypatch):
-    monkeypatch.setattr(module.os, "cpu_count", lambda: 6)
+    monkeypatch.setattr(module, "n_cores", lambda: 6)
     for local_size, threads in ((1, 6), (3, 2), (7, 1)):
         prepare(compute(threads=0), local_rank=0, local_size=local_size)
         assert torch.get_num_threads() == threads

@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bukva.base.errors import BukvaError
+from bukva.base.threads import n_cores
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
@@ -104,10 +105,10 @@ def check_processes(n_processes: int) -> None:
     Raises:
         BukvaError: names the number and the greatest that is valid.
     """
-    most = PER_CORE * (os.cpu_count() or 1)
+    most = PER_CORE * n_cores()
     if n_processes > most:
         raise BukvaError(
-            f"params.yaml, train_gpt.processes: {n_processes} on this machine, which has {os.cpu_count()} cores; "
+            f"params.yaml, train_gpt.processes: {n_processes} on this machine, where it may use {n_cores()} cores; "
             f"use {most} or fewer."
         )
 
