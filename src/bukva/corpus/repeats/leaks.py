@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from bukva.corpus.repeats.duplicates import MIN_CHARS, chars_read, passages_between, runs_between
 from bukva.corpus.repeats.grams import (
@@ -34,43 +35,73 @@ class Seen(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The same characters in two works: rows of the spans, and where in the joined corpus."""
+    """The same characters in two places of the joined corpus."""
 
-    work_a: int
-    work_b: int
     start_a: int
     start_b: int
     chars: int
 
 
-def seen_in_train(codes: Codes, held_out: Spans, train: Spans, n: int, read: Read = unread) -> Seen:
-    """Windows of n characters in the held-out spans that also stand within a span of train.
+def seen_in_train(
+    codes: Codes, held_out: list[Spans], trains: list[Spans], n: int, read: Read = unread
+) -> list[list[Seen]]:
+    """Windows of n characters in the spans of each held-out text that also stand within a span of train.
 
-    Every position is one. If there are more than MOST_WINDOWS, so many of them are looked up, evenly spaced: then train
-    is read a few times, however much is held out.
+    One row for each of `trains`: what stands in it or in those before it. So train before and after a cut are read
+    once, as what is left and what lost text. Every position is a window. If the held-out texts have more than
+    MOST_WINDOWS together, so many of them are looked up, evenly spaced: train is read once for each n, however much is
+    held out.
     """
-    windows = in_train = 0
     codes = np.asarray(codes)
-    for index in index_parts(codes, held_out, n, _step(held_out)):
+    spans, texts = _joined(held_out)
+    windows, in_train = np.zeros(len(held_out), np.int64), np.zeros((len(trains), len(held_out)), np.int64)
+    for index in index_parts(codes, spans, n, _step(spans)):
+        text_of = texts[np.searchsorted(spans[:, 0], index.positions, side="right") - 1]  # (M,)
+        windows += np.bincount(text_of, minlength=len(held_out))
         found = np.zeros(len(index.hashes), np.bool_)
-        for _ in scan_grams(codes, index, codes, train, found, read=read):
-            pass
-        windows += len(found)
-        in_train += int(spread(index, found).sum())
-    return Seen(windows, in_train)
+        for train, counted in zip(trains, in_train, strict=True):
+            for _ in scan_grams(codes, index, codes, train, found, read=read):
+                pass
+            counted += np.bincount(text_of[spread(index, found)], minlength=len(held_out))
+    return [[Seen(*pair) for pair in zip(windows.tolist(), row, strict=True)] for row in in_train.tolist()]
 
 
-def longest_run(codes: Codes, held_out: Spans, train: Spans, read: Read = unread) -> Run | None:
-    """The longest run of characters in a held-out span (work_a) and a span of train (work_b); the first one of equal
-    length. None if none has SEED characters; runs without text (rows of dots) do not count. If there are more than
-    MOST_WINDOWS positions, a run may be missed that has fewer than SEED characters more than lie between two of them.
+def longest_runs(
+    codes: Codes, held_out: list[Spans], trains: list[Spans], read: Read = unread
+) -> list[list[Run | None]]:
+    """The longest run of characters in a span of each held-out text (a) and a span of train (b).
+
+    One row for each of `trains`, as in seen_in_train. None where no run has SEED characters; runs without text (rows of
+    dots) do not count. If there are more than MOST_WINDOWS positions, a run may be missed that has fewer than SEED
+    characters more than lie between two of them.
     """
-    longest = None
-    for runs in runs_between(codes, held_out, codes, train, _step(held_out), read):
-        best = runs[:, 4].argmax()
-        if longest is None or runs[best, 4] > longest.chars:
-            longest = Run(*runs[best].tolist())
-    return longest
+    spans, texts = _joined(held_out)
+    longest: list[Run | None] = [None] * len(held_out)
+    rows = []
+    for train in trains:
+        for runs in runs_between(codes, spans, codes, train, _step(spans), read):
+            text_of = texts[runs[:, 0]]
+            for text in np.unique(text_of):
+                longest[text] = max(longest[text], _longest(runs[text_of == text, 2:]), key=_chars)
+        rows.append(longest.copy())
+    return rows
+
+
+def _joined(texts: list[Spans]) -> tuple[Spans, npt.NDArray[np.int8]]:
+    """The spans of several texts, ascending, without empty ones, and which text each is of."""
+    spans, numbers = np.concatenate(texts), np.repeat(np.arange(len(texts), dtype=np.int8), list(map(len, texts)))
+    filled = np.flatnonzero(spans[:, 1] > spans[:, 0])
+    order = filled[np.argsort(spans[filled, 0], kind="stable")]
+    return spans[order], numbers[order]
+
+
+def _longest(runs: Ints) -> Run:
+    """The first of the longest of (m, 3) runs."""
+    return Run(*runs[runs[:, 2].argmax()].tolist())
+
+
+def _chars(run: Run | None) -> int:
+    return run.chars if run else 0
 
 
 def _step(spans: Spans) -> int:
@@ -78,11 +109,12 @@ def _step(spans: Spans) -> int:
     return max(1, -(-int((spans[:, 1] - spans[:, 0]).sum()) // MOST_WINDOWS))
 
 
-def chars_to_search(held_out: Spans, train: Spans) -> int:
-    """How many characters seen_in_train with all LENGTHS and longest_run read together, about."""
-    step = _step(held_out)
-    parts = sum(n_parts(held_out, n, step) for n in LENGTHS)
-    return parts * int(np.diff(train).sum()) + chars_read(held_out, train, step)
+def chars_to_search(held_out: list[Spans], trains: list[Spans]) -> int:
+    """How many characters seen_in_train with all LENGTHS and longest_runs read together, about."""
+    spans, train = _joined(held_out)[0], np.concatenate(trains)
+    step = _step(spans)
+    parts = sum(n_parts(spans, n, step) for n in LENGTHS)
+    return parts * int(np.diff(train).sum()) + chars_read(spans, train, step)
 
 
 def chars_to_cut(held_out: Spans, train: Spans, min_chars: int) -> int:

@@ -12,8 +12,8 @@ from bukva.base.text import from_code_points
 from bukva.base.threads import n_cores
 from bukva.config.schema import Split
 from bukva.corpus.collection import documents
-from bukva.corpus.repeats.grams import Codes, Read
-from bukva.corpus.repeats.leaks import LENGTHS, chars_to_search, longest_run, seen_in_train
+from bukva.corpus.repeats.grams import Codes
+from bukva.corpus.repeats.leaks import LENGTHS, Run, Seen, chars_to_search, longest_runs, seen_in_train
 from bukva.corpus.splits import balance
 from bukva.corpus.splits.division import mapped_codes
 from bukva.corpus.splits.folder import Spans, names_in
@@ -44,15 +44,38 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame", split: Sp
     chars = {name: _chars(shares, name, len(table)) for name in names_in(shares)}
     result = {name: _contents(table, of_works) for name, of_works in chars.items()}
     with mapped_codes(clean, table) as codes:
-        plain = spans(table, split)
-        after = {name: _spans(shares, name) for name in chars}
-        is_same = all(np.array_equal(_filled(plain[name]), _filled(after[name])) for name in chars)
-        for name in list(chars)[1:]:
-            found = {"before": _leaks(codes, table, name, plain)}
-            found["after"] = found["before"] if is_same else _leaks(codes, table, name, after)
-            for key in ("in_train", "longest"):
-                result[name][key] = {when: leaks[key] for when, leaks in found.items()}
+        plain, after = spans(table, split), {name: _spans(shares, name) for name in chars}
+        for name, leaks in _before_and_after(codes, table, plain, after).items():
+            result[name] |= leaks
     return result
+
+
+def _before_and_after(
+    codes: Codes, table: "pd.DataFrame", plain: dict[str, Spans], after: dict[str, Spans]
+) -> dict[str, dict[str, Any]]:
+    """split -> key -> `before` and `after`: what train knows of val and test."""
+    names = list(after)[1:]
+    if all(np.array_equal(_filled(plain[name]), _filled(after[name])) for name in names):  # so train only lost text
+        texts = [after[name] for name in names]
+        found_after, found_before = _leaks(codes, table, texts, [after["train"], _lost(plain["train"], after["train"])])
+    else:
+        found_before, found_after = (
+            _leaks(codes, table, [shares[name] for name in names], [shares["train"]])[0] for shares in (plain, after)
+        )
+    return {
+        name: {key: {"before": before[key], "after": of_name[key]} for key in of_name}
+        for name, before, of_name in zip(names, found_before, found_after, strict=True)
+    }
+
+
+def _lost(plain: Spans, after: Spans) -> Spans:
+    """The spans of which something was cut out, whole."""
+    left = set(map(tuple, after.tolist()))
+    return np.array([span for span in plain.tolist() if tuple(span) not in left], np.int64).reshape(-1, 2)
+
+
+def _filled(spans: Spans) -> Spans:
+    return spans[spans[:, 1] > spans[:, 0]]
 
 
 def _contents(table: "pd.DataFrame", chars: npt.NDArray[np.int64]) -> dict[str, Any]:
@@ -88,25 +111,32 @@ def _spans(shares: "pd.DataFrame", name: str) -> Spans:
     return shares.loc[shares["split"] == name, ["start", "stop"]].to_numpy(np.int64)
 
 
-def _filled(spans: Spans) -> Spans:
-    return spans[spans[:, 1] > spans[:, 0]]
-
-
-def _leaks(codes: Codes, table: "pd.DataFrame", name: str, shares: dict[str, Spans]) -> dict[str, Any]:
-    held_out, train = shares[name], shares["train"]
+def _leaks(
+    codes: Codes, table: "pd.DataFrame", held_out: list[Spans], trains: list[Spans]
+) -> list[list[dict[str, Any]]]:
+    """For each train with those before it, and each held-out text: `in_train` and `longest`."""
     with (
-        counting(f"split: looking for text of {name} in train", chars_to_search(held_out, train)) as read,
+        counting("split: looking for text of val and test in train", chars_to_search(held_out, trains)) as read,
         ThreadPoolExecutor(min(n_cores(), MOST_THREADS)) as threads,  # compiled functions release the GIL
     ):
-        longest = threads.submit(_longest, codes, table, held_out, train, read)
-        seen = list(threads.map(lambda n: seen_in_train(codes, held_out, train, n, read), LENGTHS))
-        shares_seen = [round(each.in_train / each.windows, 6) if each.windows else 0.0 for each in seen]
-        in_train = dict(zip(map(str, LENGTHS), shares_seen, strict=True))
-        return {"in_train": in_train, "longest": longest.result()}
+        longest = threads.submit(longest_runs, codes, held_out, trains, read)
+        seen = list(threads.map(lambda n: seen_in_train(codes, held_out, trains, n, read), LENGTHS))
+    return [
+        [
+            {"in_train": _shares(of_text), "longest": _described(run, codes, table)}
+            for run, *of_text in zip(runs, *of_train, strict=True)
+        ]
+        for runs, *of_train in zip(longest.result(), *seen, strict=True)
+    ]
 
 
-def _longest(codes: Codes, table: "pd.DataFrame", held_out: Spans, train: Spans, read: Read) -> dict[str, Any] | None:
-    run = longest_run(codes, held_out, train, read)
+def _shares(seen: list[Seen]) -> dict[str, float]:
+    """n -> the share of windows of n characters that stand in train."""
+    shares = (round(each.in_train / each.windows, 6) if each.windows else 0.0 for each in seen)
+    return dict(zip(map(str, LENGTHS), shares, strict=True))
+
+
+def _described(run: Run | None, codes: Codes, table: "pd.DataFrame") -> dict[str, Any] | None:
     if run is None:
         return None
     works, ends = list(documents(table)), table["chars"].to_numpy(np.int64).cumsum()
