@@ -14,13 +14,13 @@ from bukva.tracking.journal import journal
 from bukva.training.device import prepare
 
 
-def main(vocab: Path, cleaning: Path, samples: Path) -> None:
+def main(tokens: Path, cleaning: Path, samples: Path) -> None:
     """Continue every prompt with every model, untrained and trained."""
     params = read_params()
     forget(params)
     with journal("sample", params) as log:
         folders = {model.label: model.folder for model in trained_models().values()}
-        tokenizer = load_tokenizer(vocab)
+        tokenizer = load_tokenizer(tokens / "vocab.json")
         prompts = chosen_prompts(tokenizer, params.sample, read_json(cleaning))
         answers = answer(folders, prompts.texts, params.sample, prepare(params.compute))
         write_text(samples, page(answers, params.sample, tokenizer.unit, prompts.why))

@@ -10,7 +10,7 @@ from bukva.stage import cli
 from bukva.stage.training import Files, TrainingStage, train
 
 
-def main(vocab: Path, split: Path, bigram: Path, bigram_curve: Path) -> None:
+def main(tokens: Path, split: Path, bigram: Path, bigram_curve: Path) -> None:
     """Train the bigram and keep the table with the best val score."""
     params = read_params()
     stage = TrainingStage(
@@ -21,7 +21,7 @@ def main(vocab: Path, split: Path, bigram: Path, bigram_curve: Path) -> None:
         block_size_key="train_bigram.block_size",
         extra=lambda ids, vocab_size: {"exact": {"counts": torch.from_numpy(count_pairs(ids, vocab_size))}},
     )
-    train(stage, params, Files(vocab, split, bigram, bigram_curve))
+    train(stage, params, Files(tokens, split, bigram, bigram_curve))
 
 
 if __name__ == "__main__":

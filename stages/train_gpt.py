@@ -7,7 +7,7 @@ from bukva.stage import cli
 from bukva.stage.training import Files, TrainingStage, train
 
 
-def main(vocab: Path, split: Path, gpt: Path, gpt_curve: Path) -> None:
+def main(tokens: Path, split: Path, gpt: Path, gpt_curve: Path) -> None:
     """Train the GPT and keep the weights with the best val score."""
     params = read_params()
     stage = TrainingStage(
@@ -17,7 +17,7 @@ def main(vocab: Path, split: Path, gpt: Path, gpt_curve: Path) -> None:
         shape=params.model.model_dump(),
         block_size_key="model.block_size",
     )
-    train(stage, params, Files(vocab, split, gpt, gpt_curve))
+    train(stage, params, Files(tokens, split, gpt, gpt_curve))
 
 
 if __name__ == "__main__":

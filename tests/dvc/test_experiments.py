@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from chaos.project import Project
+
 pytestmark = pytest.mark.slow
 
 TRAINED = ["train-gpt", "evaluate", "sample", "publish"]
@@ -118,6 +120,18 @@ def test_a_queued_experiment_reports_to_the_store_of_the_project(project, done, 
     assert run["status"] == "FINISHED"
     assert any(artifact.endswith("samples.md") for artifact in run["artifacts"])
     assert run["where"] == (project.folder / "mlruns").as_uri()
+
+
+def test_what_a_clone_has_computed_of_another_text_is_restored(project, tmp_path):
+    """The clone lacks the text of the committed dvc.lock, to which DVC goes back before every queued experiment."""
+    project.run("git", "clone", "-q", ".", str(tmp_path / "clone"))
+    clone, settings = Project(tmp_path / "clone"), ("-S", "clean.rules=none")
+    first = clone.run("dvc", "exp", "run", *settings, "train-bigram")
+    assert clone.stages_run(first) == [*DATA, "train-bigram"]
+    clone.run("git", "checkout", "-q", ".")
+    again = clone.run("dvc", "exp", "run", *settings, "-S", "train_gpt.seed=7", "train-bigram")
+    assert clone.stages_run(again) == []
+    assert "'train-bigram' is cached" in again
 
 
 def test_a_stage_that_fails_is_failed_in_mlflow(project):

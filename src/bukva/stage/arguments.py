@@ -12,7 +12,6 @@ HELP = {
     "corpus": "Markdown: works, characters and symbols of the cleaned corpus, and what was removed.",
     "corpus_figure": "PNG: characters by author, category and decade, and the counts of symbols.",
     "tokens": "Folder of vocab.json, and of ids.npy with all works in their order.",
-    "vocab": "vocab.json: the vocabulary.",
     "split": "Folder of train.npy, val.npy and test.npy.",
     "split_report": "JSON: characters per split, category, decade and author.",
     "split_figure": "PNG: how alike the splits are, and what of val and test stands in train.",
