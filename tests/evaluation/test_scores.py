@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from bukva.base import progress
 from bukva.base.errors import BukvaError
 from bukva.baselines.compressors import COMPRESSORS
 from bukva.baselines.counts import fitted_to_train, scorers
@@ -16,6 +17,7 @@ from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.folder import load_models, save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.report.terminal import verdict
+from bukva.scoring import window_rule
 from bukva.scoring.window_rule import evenly_spaced, nats_of
 from bukva.tokenizers.char import CharTokenizer
 
@@ -176,6 +178,21 @@ def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
         np.testing.assert_allclose(scores.nats[name]["test"], nats, rtol=1e-4, err_msg=name)
 
 
+def test_what_takes_long_is_counted_for_each_model_and_split(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 0)
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0)
+    monkeypatch.setattr(window_rule, "BATCH_CHARS", {"cpu": 60})
+    evaluate(models(), text(*THREE), PARAMS)
+    lines = [line.partition(" characters, ")[0] for line in capsys.readouterr().err.splitlines()]
+    for name in ("bigram", "gpt"):
+        for split, n in (("val", "210"), ("test", "96")):
+            shown = [line for line in lines if line.startswith(f"evaluate: {name}, {split}: ")]
+            assert shown[-1] == f"evaluate: {name}, {split}: {n}"
+            assert shown[-2].endswith(f" {n} of {n} (100%)")
+            assert len(shown) > 3
+        assert any(line.startswith(f"evaluate: {name}, train: ") for line in lines)
+
+
 def test_the_mixture_is_that_of_the_gpt_and_the_n_grams_that_are_best_on_val(scores):
     best = min(("ngram_3", "ngram_4"), key=lambda name: scores.metrics["baselines"]["val"][name])
     assert scores.metrics["mixture"]["of"] == ["gpt", best]
@@ -194,9 +211,8 @@ def test_short_context_is_scored_over_the_same_characters(metrics):
 
 def test_a_limit_of_characters_takes_a_share_of_every_work():
     gpt, limited = models()["gpt"], PARAMS.model_copy(update={"context_chars": 50})
-    whole = text(*THREE).of_chars(text(*THREE).nats_of_model(gpt))[
-        "val"
-    ]  # works of 101, 109 and 1 characters, the first one less
+    held_out = text(*THREE)
+    whole = held_out.of_chars(held_out.nats_of_model("gpt", gpt))["val"]  # works of 100, 109 and 1 characters
     found = text(*THREE).value_of_context(gpt, whole, "val", limited)
     assert found["chars"] == 24 + 26 + 1
     expected = np.concatenate([whole[:24], whole[100:126], whole[209:]]).mean(dtype=float) / np.log(2)
@@ -223,7 +239,7 @@ def test_short_context_means_exactly_that_many_characters_of_the_same_work():
         for i in range(len(own[0]) + (work == 0), len(joined)):
             window = torch.from_numpy(joined[i - 2 : i].astype(np.int64))[None]
             nats.append(-gpt(window)[0, -1].log_softmax(-1)[int(joined[i])].item())
-    value = held_out.value_of_context(gpt, held_out.of_chars(held_out.nats_of_model(gpt))["val"], "val", PARAMS)
+    value = held_out.value_of_context(gpt, held_out.of_chars(held_out.nats_of_model("gpt", gpt))["val"], "val", PARAMS)
     assert value["short_bits_per_char"] == pytest.approx(np.mean(nats) / np.log(2), abs=1e-5)
 
 

@@ -9,6 +9,11 @@ from contextlib import contextmanager
 LOG_SECONDS = 10.0  # between lines without a terminal
 SCREEN_SECONDS = 0.2
 QUIET_SECONDS = 2.0  # before the first line about work that is mostly short
+Read = Callable[[int], None]  # is told how many characters more were read
+
+
+def unread(n_chars: int) -> None:
+    """A Read that nobody looks at."""
 
 
 def quantity(n: float) -> str:
@@ -74,10 +79,10 @@ def transfer(what: str) -> Iterator[Callable[[int, int | None], None]]:
 
 
 @contextmanager
-def counting(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that adds to the characters done, in any thread, and shows their share and speed.
+def counting(what: str, total: int, unit: str = "character") -> Iterator[Read]:
+    """Yield a function that adds to the characters done, or to other units, and shows their share and speed.
 
-    Short work shows nothing.
+    It may be called from any thread. Short work shows nothing.
     """
     line, started_at = Line(), time.monotonic()
     line.shown_at = quiet_until = started_at + QUIET_SECONDS
@@ -91,7 +96,7 @@ def counting(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
     def text(share: str) -> str:
         speed = done / max(time.monotonic() - started_at, 1e-3)
-        return f"{what}: {quantity(done)}{share} characters, {quantity(speed)}/s"
+        return f"{what}: {quantity(done)}{share} {unit}s, {quantity(speed)}/s"
 
     yield add
     if line.shown_at > quiet_until:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.base.ids import Ids, Nats, Scorer
+from bukva.base.progress import counting
 from bukva.config.schema import Evaluate
 from bukva.corpus.splits.folder import Lengths
 from bukva.models.base import LanguageModel
@@ -69,13 +70,11 @@ class HeldOut:
             for split in self.names
         }
 
-    def nats_of_model(self, model: LanguageModel) -> dict[str, Nats]:
-        """split -> (n,) nats of the scored ids by the window rule."""
+    def nats_of_model(self, name: str, model: LanguageModel) -> dict[str, Nats]:
+        """split -> (n,) nats of the scored ids by the window rule; the progress has the name of the model."""
         n_context = self.block_size - self.stride + 1
-        return {
-            split: nats_of_passages(model, self.passages(split, n_context), self.block_size, self.stride)
-            for split in self.names
-        }
+        texts = {split: self.passages(split, n_context) for split in self.names}
+        return {split: self._nats_of(f"{name}, {split}", model, texts[split]) for split in self.names}
 
     def of_chars(self, nats: dict[str, Nats]) -> dict[str, CharNats]:
         """split -> (n,) nats of the scored ids to (N,) nats of their characters."""
@@ -100,6 +99,11 @@ class HeldOut:
             "gain_bits_per_char": short.bits_per_char - full.bits_per_char,
             "chars": full.chars,
         }
+
+    def _nats_of(self, what: str, model: LanguageModel, texts: list[Passage]) -> Nats:
+        n_ids = sum(len(text.scored) for text in texts)
+        with counting(f"evaluate: {what}", n_ids, self.tokenizer.unit) as read:
+            return nats_of_passages(model, texts, self.block_size, self.stride, read=read)
 
     def _of_chars(self, nats: Nats, texts: list[Passage]) -> CharNats:
         """(n,) nats of the scored ids of passages -> (N,) nats of their characters."""

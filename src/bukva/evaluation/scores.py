@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from bukva.base.ids import Ids, Nats
+from bukva.base.progress import Read, counting, unread
 from bukva.base.units import bits
 from bukva.baselines import compressors, counts
 from bukva.baselines.mixture import mixture
@@ -40,7 +41,7 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) 
     gpt = models["gpt"]
     alone = "network" if gpt.counts else "gpt"  # the GPT without what is counted
     models = models | {alone: gpt.alone()}
-    learned = {name: text.nats_of_model(model) for name, model in models.items()}
+    learned = {name: text.nats_of_model(name, model) for name, model in models.items()}
     counted = _counted(text, params.ngram_orders)
     best = min(
         (name for name in counted if name.startswith("ngram_")), key=lambda name: float(counted[name]["val"].sum())
@@ -49,7 +50,7 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) 
     mixed = {split: mixture(learned[alone][split], counted[best][split]) for split in text.names}
     nats = {name: text.of_chars(scored) for name, scored in (learned | counted | {"mixture": mixed}).items()}
     metrics = {
-        **{name: _model_scores(model, nats[name], text) for name, model in models.items()},
+        **{name: _model_scores(name, model, nats[name], text) for name, model in models.items()},
         "baselines": _baseline_scores({name: nats[name] for name in counted}, text),
         "mixture": {"of": [alone, best], **_held_out_scores(nats["mixture"], text)},
         "window": {"length": text.block_size, "stride": text.stride, "unit": text.tokenizer.unit},
@@ -74,9 +75,11 @@ def describe(text: HeldOut, models: dict[str, LanguageModel], trained: dict[str,
     }
 
 
-def score(model: LanguageModel, runs: list[Ids], tokenizer: Tokenizer, block_size: int, stride: int) -> Score:
+def score(
+    model: LanguageModel, runs: list[Ids], tokenizer: Tokenizer, block_size: int, stride: int, read: Read = unread
+) -> Score:
     """The score over several runs of train together."""
-    nats = np.concatenate([nats_of(model, run, block_size, stride, of_train=model.counts) for run in runs])
+    nats = np.concatenate([nats_of(model, run, block_size, stride, of_train=model.counts, read=read) for run in runs])
     return Score.of(nats, sum(count_chars(tokenizer, run[1:]) for run in runs))
 
 
@@ -106,10 +109,13 @@ def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[int,
     return found
 
 
-def _model_scores(model: LanguageModel, held_out: dict[str, CharNats], text: HeldOut) -> dict[str, dict[str, float]]:
+def _model_scores(
+    name: str, model: LanguageModel, held_out: dict[str, CharNats], text: HeldOut
+) -> dict[str, dict[str, float]]:
     train = text.splits["train"]
     runs = [train] if kind_of(model.config.name).is_cheap else evenly_spaced(train, len(text.splits["val"]))
-    on_train = score(model, runs, text.tokenizer, text.block_size, text.stride)
+    with counting(f"evaluate: {name}, train", sum(map(len, runs)), text.tokenizer.unit) as read:
+        on_train = score(model, runs, text.tokenizer, text.block_size, text.stride, read)
     n_bytes = sum(count_bytes(text.tokenizer, run[1:]) for run in runs)
     return {"train": _fields(on_train, n_bytes), **_held_out_scores(held_out, text)}
 

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bukva.base.ids import Ids
+from bukva.base.progress import Read, unread
 from bukva.base.units import bits
 from bukva.scoring.passages import Passage
 
@@ -70,15 +71,21 @@ def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
 
 
 def nats_of(
-    model: nn.Module, ids: Ids, block_size: int, stride: int, *, of_train: bool = False
+    model: nn.Module, ids: Ids, block_size: int, stride: int, *, of_train: bool = False, read: Read = unread
 ) -> npt.NDArray[np.float32]:
     """(N,) ids -> (N - 1,) nats of ids[1:], each given the characters before it in its window; N >= 2."""
-    return nats_of_passages(model, [Passage(0, ids, 1)], block_size, stride, of_train=of_train)
+    return nats_of_passages(model, [Passage(0, ids, 1)], block_size, stride, of_train=of_train, read=read)
 
 
 @torch.inference_mode()
 def nats_of_passages(
-    model: nn.Module, passages: Sequence[Passage], block_size: int, stride: int, *, of_train: bool = False
+    model: nn.Module,
+    passages: Sequence[Passage],
+    block_size: int,
+    stride: int,
+    *,
+    of_train: bool = False,
+    read: Read = unread,
 ) -> npt.NDArray[np.float32]:
     """The nats of all scored ids, (N,) one passage after the other, each given the characters before it in its window.
 
@@ -86,6 +93,7 @@ def nats_of_passages(
     products. A window may reach beyond its passage: a causal model does not see what follows.
 
     of_train: the passages are of train, so a model that has counted it leaves out each scored occurrence.
+    read: is told of the ids that are scored.
 
     Scores are computed in float32 whatever the model was trained in, and with dropout off; the model's mode is
     restored. 1 <= stride <= block_size.
@@ -106,6 +114,7 @@ def nats_of_passages(
         wanted = (firsts <= targets) & (targets < stops)
         nats[targets[wanted]] = found[wanted]
         is_scored[targets[wanted]] = True
+        read(int(wanted.sum()))
     model.train(was_training)
     return nats[is_scored]
 

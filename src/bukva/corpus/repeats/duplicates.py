@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bukva.base.progress import Read, unread
 from bukva.corpus.repeats.chains import chain
-from bukva.corpus.repeats.grams import ANYWHERE, Codes, Ints, Read, Spans, equal_runs, index_parts, n_parts, unread
+from bukva.corpus.repeats.grams import ANYWHERE, Codes, Ints, Spans, equal_runs, index_parts, n_parts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,13 +11,14 @@ Hashes are polynomials modulo 2^64. Equal hashes only say where to look: every m
 All compiled functions about hashes are here, because their machine code is kept by the content of their module.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bukva.base.compiled import compiled
+from bukva.base.progress import Read, unread
 from bukva.base.text import PIECE_CHARS
 
 Codes = npt.NDArray[np.unsignedinteger]  # (N,) code points or ids of the joined corpus; may be mapped from a file
@@ -25,7 +26,6 @@ Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 Spans = Ints  # (n_spans, 2) starts and stops in the joined corpus, ascending, not overlapping
-Read = Callable[[int], None]  # is told of each so many characters that were scanned
 
 ENTRIES = 1 << 22  # of an index: 16 bytes each and as much while it is sorted; a longer text has several indices
 BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying loses nothing
@@ -79,10 +79,6 @@ def n_parts(spans: Spans, n: int, step: int = 1) -> int:
     """In how many indices index_parts puts the grams."""
     first, last = -(-spans[:, 0] // step), (spans[:, 1] - n) // step
     return -(-int(np.maximum(last - first + 1, 0).sum()) // ENTRIES)
-
-
-def unread(n_chars: int) -> None:
-    """A Read that nobody looks at."""
 
 
 def scan_grams(

@@ -6,19 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bukva.base.progress import Read, unread
 from bukva.corpus.repeats.duplicates import MIN_CHARS, chars_read, passages_between, runs_between
-from bukva.corpus.repeats.grams import (
-    ENTRIES,
-    Codes,
-    Ints,
-    Read,
-    Spans,
-    index_parts,
-    n_parts,
-    scan_grams,
-    spread,
-    unread,
-)
+from bukva.corpus.repeats.grams import ENTRIES, Codes, Ints, Spans, index_parts, n_parts, scan_grams, spread
 
 if TYPE_CHECKING:
     import pandas as pd
