@@ -48,7 +48,7 @@ def _pairs(split: str, tokens: str) -> dict[str, Any]:
     from bukva.corpus.splits.folder import load_splits
     from bukva.tokenizers import load_tokenizer
 
-    vocab_size = len(load_tokenizer(Path(tokens, "vocab.json")))
+    vocab_size = len(load_tokenizer(Path(tokens)))
     started_at = time.perf_counter()
     pairs = [count_pairs(ids, vocab_size) for ids in load_splits(Path(split)).values()]
     return {"seconds": time.perf_counter() - started_at, "chars": sum(int(counts.sum()) + 1 for counts in pairs)}

@@ -20,7 +20,7 @@ def main(tokens: Path, cleaning: Path, samples: Path) -> None:
     forget(params)
     with journal("sample", params) as log:
         folders = {model.label: model.folder for model in trained_models().values()}
-        tokenizer = load_tokenizer(tokens / "vocab.json")
+        tokenizer = load_tokenizer(tokens)
         prompts = chosen_prompts(tokenizer, params.sample, read_json(cleaning))
         answers = answer(folders, prompts.texts, params.sample, prepare(params.compute))
         write_text(samples, page(answers, params.sample, tokenizer.unit, prompts.why))

@@ -7,6 +7,7 @@ from bukva.config.load import read_params
 from bukva.encoding.prompts import check_prompts
 from bukva.encoding.works import tokenize
 from bukva.stage import cli
+from bukva.tokenizers import VOCAB
 from bukva.tracking.journal import journal
 
 
@@ -17,7 +18,7 @@ def main(clean: Path, cleaning: Path, tokens: Path) -> None:
         found = tokenize(clean, tokens, params.tokenize, params.split)
         check_prompts(found.tokenizer, params.sample, params.evaluate, read_json(cleaning), params.model.block_size)
         log.metrics({"vocab_size": len(found.tokenizer), "ids": found.n_ids, "unknown_chars": found.n_unknown})
-        log.artifact(tokens / "vocab.json")
+        log.artifact(tokens / VOCAB)
         print(f"tokenize: {found}")
 
 

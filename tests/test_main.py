@@ -32,8 +32,8 @@ def project(tmp_path, monkeypatch):
     )
     (tmp_path / PARAMS).write_text(text, encoding="utf-8")
     (tmp_path / paths()["split"]).mkdir(parents=True)
-    (tmp_path / paths()["vocab"]).parent.mkdir(parents=True)
-    save_tokenizer(tmp_path / paths()["vocab"], CharTokenizer.train(["абвгдеё"]))
+    (tmp_path / paths()["tokens"]).mkdir(parents=True)
+    save_tokenizer(tmp_path / paths()["tokens"], CharTokenizer.train(["абвгдеё"]))
     for split, n in (("train", 307), ("val", 101)):
         np.save(tmp_path / paths()["split"] / f"{split}.npy", (np.arange(n) % 7).astype(np.uint8))
     monkeypatch.chdir(tmp_path)
@@ -73,7 +73,7 @@ def save_gpt(memory):
     """A trained GPT where the pipeline puts it."""
     splits = load_splits(Path(paths()["split"]))
     np.save(Path(paths()["split"]) / LENGTHS, [[len(ids) for ids in splits.values()]])
-    tokenizer = load_tokenizer(Path(paths()["vocab"]))
+    tokenizer = load_tokenizer(Path(paths()["tokens"]))
     config = GPTConfig(len(tokenizer), 1, 1, 4, 11, 0.0, ngrams=memory, ngram_orders=(2, 3))
     weights = dict(GPT(config).state_dict())
     counted = None if memory == "none" else splits["train"]

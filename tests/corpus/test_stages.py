@@ -56,7 +56,7 @@ def run_stages(tmp_path: Path, rules: str, *files: bytes) -> str:
     tokenizer = tokenize(tmp_path / "clean", tmp_path / "tokens", CHAR, SPLIT).tokenizer
     save_split(tmp_path)
     text = "".join(tokenizer.decode(ids) for ids in load_splits(tmp_path / "split").values())
-    assert load_tokenizer(tmp_path / "tokens" / "vocab.json").decode(np.load(tmp_path / "tokens" / "ids.npy")) == text
+    assert load_tokenizer(tmp_path / "tokens").decode(np.load(tmp_path / "tokens" / "ids.npy")) == text
     return text
 
 

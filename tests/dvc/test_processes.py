@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 CURVE = "reports/curves/train_gpt.csv"
-TRAIN = "-m", "stages.train_gpt", "data/tokens/vocab.json", "data/split", "data/models/gpt", CURVE
+TRAIN = "-m", "stages.train_gpt", "data/tokens", "data/split", "data/models/gpt", CURVE
 
 
 def numbers(text):

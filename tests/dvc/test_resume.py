@@ -52,7 +52,7 @@ def test_a_changed_parameter_and_changed_code_start_from_the_start_and_are_named
 def test_a_training_without_dvc_leaves_no_checkpoint(project):
     project.run("make", "clean-checkpoints")
     project.run(
-        "python", "-m", "stages.train_gpt", "data/tokens/vocab.json", "data/split", "data/models/gpt",
+        "python", "-m", "stages.train_gpt", "data/tokens", "data/split", "data/models/gpt",
         "reports/curves/train_gpt.csv", PYTHONPATH="src", **SAVE_OFTEN,
     )  # fmt: skip
     assert not project.checkpoints()

@@ -96,7 +96,7 @@ def test_the_vocabulary_file_names_the_kind_and_is_read_by_it(collection, kind):
     folder, _ = collection
     tokenize(folder / "clean", folder / "tokens", params(kind), SPLITS[0])
     assert json.loads((folder / "tokens" / "vocab.json").read_text())["kind"] == kind
-    assert type(load_tokenizer(folder / "tokens" / "vocab.json")) is KINDS[kind]
+    assert type(load_tokenizer(folder / "tokens")) is KINDS[kind]
 
 
 def test_stage_tokenize_writes_the_ids_the_shares_and_the_vocabulary(collection):

@@ -37,7 +37,7 @@ def collection(folder, *texts):
 
 def joined(target):
     """The text of the ids in a folder."""
-    return load_tokenizer(target / "vocab.json").decode(np.load(target / "ids.npy"))
+    return load_tokenizer(target).decode(np.load(target / "ids.npy"))
 
 
 def test_the_ids_of_all_works_follow_the_order_of_the_table(tmp_path):

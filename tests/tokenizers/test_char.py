@@ -154,13 +154,13 @@ def test_ids_written_in_pieces_are_the_file_that_numpy_writes(tmp_path, dtype, l
 @settings(max_examples=30)
 @given(chars=alphabets)
 def test_a_vocabulary_survives_a_round_trip(tmp_path_factory, chars):
-    path = tmp_path_factory.getbasetemp() / "vocab.json"
-    save_tokenizer(path, CharTokenizer(chars))
-    assert load_tokenizer(path).pieces == chars
+    folder = tmp_path_factory.getbasetemp()
+    save_tokenizer(folder, CharTokenizer(chars))
+    assert load_tokenizer(folder).pieces == chars
 
 
 def test_the_file_is_readable_json(tmp_path):
-    save_tokenizer(tmp_path / "vocab.json", CharTokenizer(["\n", "а", "😀"]))
+    save_tokenizer(tmp_path, CharTokenizer(["\n", "а", "😀"]))
     text = (tmp_path / "vocab.json").read_text(encoding="utf-8")
     assert json.loads(text) == {"chars": ["\n", "а", "😀"]}
     assert '"а"' in text
@@ -191,7 +191,7 @@ def test_a_file_that_is_not_a_vocabulary_is_rejected_in_one_sentence(tmp_path, c
     path = tmp_path / "vocab.json"
     path.write_bytes(content)
     with pytest.raises(BukvaError) as error:
-        load_tokenizer(path)
+        load_tokenizer(tmp_path)
     message = str(error.value)
     assert message.startswith(f"{path}: not a vocabulary (")
     assert message.endswith("); rerun stage tokenize.")

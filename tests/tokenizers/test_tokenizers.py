@@ -87,8 +87,8 @@ def test_json_restores_the_same_tokenizer(kind, texts):
 
 def test_a_saved_tokenizer_is_loaded_with_its_kind(kind, tmp_path):
     tokenizer = trained(kind, ["Ёж и 😀\n"])
-    save_tokenizer(tmp_path / "vocab.json", tokenizer)
-    loaded = load_tokenizer(tmp_path / "vocab.json")
+    save_tokenizer(tmp_path, tokenizer)
+    loaded = load_tokenizer(tmp_path)
     assert type(loaded) is tokenizer_class(kind)
     assert loaded.to_json() == tokenizer.to_json()
 

@@ -200,7 +200,7 @@ def test_a_file_that_is_not_a_tokenizer_is_rejected_in_one_sentence(content, tmp
     path = tmp_path / "vocab.json"
     path.write_text(json.dumps(content))
     with pytest.raises(BukvaError) as error:
-        load_tokenizer(path)
+        load_tokenizer(tmp_path)
     assert str(error.value).startswith(f"{path}: not a vocabulary (")
     assert "\n" not in str(error.value)
 

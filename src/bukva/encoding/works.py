@@ -74,7 +74,7 @@ def tokenize(clean: Path, target: Path, tokenize: schema.Tokenize, split: schema
             n_ids, pieces = int(lengths.sum()), _read_pieces(scratch, tokenizer.dtype)
         write_ids(folder / "ids.npy", tokenizer.dtype, n_ids, pieces)
         shares.to_parquet(folder / SHARES, index=False)
-        save_tokenizer(folder / "vocab.json", tokenizer)
+        save_tokenizer(folder, tokenizer)
     return Encoded(tokenizer, n_ids, n_unknown, tokenize.unknown)
 
 

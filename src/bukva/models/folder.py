@@ -25,7 +25,7 @@ from bukva.base.ids import Ids
 from bukva.models.base import Config, LanguageModel
 from bukva.models.registry import build, build_empty, kind_of
 from bukva.models.tensors import Tensors, first_mismatch
-from bukva.tokenizers import load_tokenizer, save_tokenizer
+from bukva.tokenizers import VOCAB, load_tokenizer, save_tokenizer
 from bukva.tokenizers.base import Tokenizer
 
 CPU = torch.device("cpu")
@@ -52,8 +52,8 @@ def save_model(
         counted: (N,) ids of train, for a model that counts.
     """
     with atomic_folder(folder) as unfinished:
-        save_tokenizer(unfinished / "vocab.json", tokenizer)
-        digest = sha256(unfinished / "vocab.json")
+        save_tokenizer(unfinished, tokenizer)
+        digest = sha256(unfinished / VOCAB)
         write_json(unfinished / NUMERICS, dict(numerics or {}))
         shape = {"model": config.name, **dataclasses.asdict(config), "vocab_sha256": digest}
         if counted is not None:
@@ -75,14 +75,14 @@ def load_model(
     Raises:
         BukvaError: config, vocabulary and tensors do not fit each other; names which.
     """
-    tokenizer = load_tokenizer(folder / "vocab.json")
+    tokenizer = load_tokenizer(folder)
     config, digest, counted = _load_config(folder / "config.json")
     if len(tokenizer) != config.vocab_size:
         raise BukvaError(
-            f"{folder}: vocab.json has {len(tokenizer)} characters, but config.json has {config.vocab_size}; {REMEDY}"
+            f"{folder}: {VOCAB} has {len(tokenizer)} characters, but config.json has {config.vocab_size}; {REMEDY}"
         )
-    if digest != sha256(folder / "vocab.json"):
-        raise BukvaError(f"{folder}: vocab.json holds other characters than those the model was trained on; {REMEDY}")
+    if digest != sha256(folder / VOCAB):
+        raise BukvaError(f"{folder}: {VOCAB} holds other characters than those the model was trained on; {REMEDY}")
     tensors = _load_tensors(folder / f"{weights}.safetensors", config, sha256(folder / "config.json"))
     model = build(config)  # after the check: a config may claim any size
     model.load_state_dict(tensors)

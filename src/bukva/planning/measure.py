@@ -97,7 +97,7 @@ class Measuring:
             raise BukvaError(f"{named['split']}: the text is not split yet; run `dvc repro split`.")
         n_chars = {split: len(ids) for split, ids in splits.items()}
         check_lengths(n_chars, params.model.block_size, "model.block_size")
-        return cls(raw, params, splits, load_tokenizer(Path(named["tokens"], "vocab.json")), prepare(params.compute))
+        return cls(raw, params, splits, load_tokenizer(Path(named["tokens"])), prepare(params.compute))
 
     def budget(self, seconds: float, started_at: float) -> Budget:
         """The limits of a budget; the start-up ends here, with a scoring and an update of a small model.

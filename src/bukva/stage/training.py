@@ -92,7 +92,7 @@ def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> 
         ) as log,
         stop.caught(),
     ):
-        splits, tokenizer = load_splits(files.split), load_tokenizer(files.tokens / "vocab.json")
+        splits, tokenizer = load_splits(files.split), load_tokenizer(files.tokens)
         config = kind_of(stage.model).config(vocab_size=len(tokenizer), **stage.shape)
         check_lengths({name: len(ids) for name, ids in splits.items()}, config.block_size, stage.block_size_key)
         machine = prepare(params.compute, group.local_rank, group.local_size)

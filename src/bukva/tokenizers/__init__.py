@@ -18,6 +18,7 @@ TOKENIZERS = {
     "byte": "bukva.tokenizers.byte:ByteTokenizer",
     "bpe": "bukva.tokenizers.bpe:BPETokenizer",
 }
+VOCAB = "vocab.json"  # in the folder of the ids, and in that of each model
 DEFAULT_KIND = "char"  # of a vocab.json without a kind
 
 
@@ -27,21 +28,21 @@ def tokenizer_class(kind: str) -> type[Tokenizer]:
     return cast("type[Tokenizer]", getattr(importlib.import_module(module), name))
 
 
-def save_tokenizer(path: Path, tokenizer: Tokenizer) -> None:
-    """Write vocab.json."""
-    write_json(path, tokenizer.to_json())
+def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
+    """Write vocab.json of a folder."""
+    write_json(folder / VOCAB, tokenizer.to_json())
 
 
-def load_tokenizer(path: Path) -> Tokenizer:
-    """Read vocab.json.
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Read vocab.json of a folder.
 
     Raises:
         BukvaError: the file is not a vocabulary.
     """
     try:
-        content = read_json(path)
+        content = read_json(folder / VOCAB)
         if not isinstance(content, dict):
             raise TypeError("it is not a JSON object")
         return tokenizer_class(content.get("kind", DEFAULT_KIND)).from_json(content)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BukvaError(f"{path}: not a vocabulary ({error}); rerun stage tokenize.") from None
+        raise BukvaError(f"{folder / VOCAB}: not a vocabulary ({error}); rerun stage tokenize.") from None
