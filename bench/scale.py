@@ -10,7 +10,6 @@ import itertools
 import math
 import os
 import random
-import re
 import sys
 import tempfile
 import time
@@ -25,7 +24,7 @@ from rich.table import Table
 from ruamel.yaml import YAML
 
 from bench.measure import ROOT
-from bukva.pipeline.stages import paths
+from bukva.pipeline.stages import stages
 
 STAGES = "download", "clean", "tokenize", "split"
 MEGABYTE = 10**6
@@ -88,7 +87,8 @@ def _run(folder: Path, stage: str) -> list[str]:
     """Run a stage; its seconds, CPU seconds, and peak memory: its own, and with the pages of files that it maps."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     before, started_at, peaks = os.times(), time.perf_counter(), [0, 0]
-    process = psutil.Popen(_command(stage), cwd=folder, env=environment)
+    command = [sys.executable, *stages()[stage].command.split()[2:]]  # after the PYTHONPATH and the name of Python
+    process = psutil.Popen(command, cwd=folder, env=environment)
     while process.poll() is None:
         peaks = [max(pair) for pair in zip(peaks, _memory(process), strict=True)]
         time.sleep(SAMPLE_SECONDS)
@@ -97,13 +97,6 @@ def _run(folder: Path, stage: str) -> list[str]:
     seconds, after = time.perf_counter() - started_at, os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return [f"{seconds:.1f}", f"{cpu:.1f}", *(f"{peak / MEGABYTE:.0f}" for peak in peaks)]
-
-
-def _command(stage: str) -> list[str]:
-    """The command of a stage as dvc.yaml has it, for this Python."""
-    command = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"][stage]["cmd"]
-    named = re.sub(r"\$\{path\.(\w+)\}", lambda found: paths()[found[1]], command)
-    return [sys.executable, *named.split()[2:]]
 
 
 def _memory(process: psutil.Process) -> tuple[int, int]:

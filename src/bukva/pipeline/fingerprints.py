@@ -6,7 +6,6 @@ makes DVC rerun a stage also makes another fingerprint.
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from bukva.base.errors import BukvaError
 from bukva.base.files import sha256
 from bukva.config.schema import Params
-from bukva.pipeline.stages import PIPELINE, paths, stages
+from bukva.pipeline.stages import PIPELINE, stages
 
 Fingerprint = Mapping[str, Any]  # dotted parameter -> value, path -> digest
 
@@ -27,11 +26,10 @@ def fingerprint(stage: str, params: Params, pipeline: Path = PIPELINE) -> Finger
     Raises:
         BukvaError: a file cannot be read.
     """
-    named, spec = paths(pipeline), stages(pipeline)[stage]
+    spec = stages(pipeline)[stage]
     known = {f"{section}.{key}": value for section in spec.sections for key, value in getattr(params, section)}
     for dep in spec.deps:
-        path = Path(re.sub(r"\$\{path\.(\w+)\}", lambda match: named[match[1]], dep))
-        known |= {file.as_posix(): sha256(file) for file in _files(path)}
+        known |= {file.as_posix(): sha256(file) for file in _files(Path(dep))}
     return known
 
 

@@ -5,6 +5,7 @@ and so are the paths.
 """
 
 import functools
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -24,8 +25,9 @@ class Stage:
 
     name: str
     kind: Kind
+    command: str
     sections: tuple[str, ...]  # of params.yaml that it reads
-    deps: tuple[str, ...]  # files and folders; paths are not substituted
+    deps: tuple[str, ...]  # files and folders
 
     @property
     def module(self) -> str:
@@ -40,12 +42,14 @@ def stages(pipeline: Path = PIPELINE) -> dict[str, Stage]:
     Raises:
         BukvaError: dvc.yaml cannot be read.
     """
+    named = paths(pipeline)
     return {
         name: Stage(
             name,
             cast("Kind", spec["meta"]["kind"]),
+            _with_paths(spec["cmd"], named),
             tuple(dict.fromkeys(key.partition(".")[0] for key in spec.get("params", ()))),
-            tuple(dep if isinstance(dep, str) else next(iter(dep)) for dep in spec.get("deps", ())),
+            tuple(_with_paths(dep, named) for dep in spec.get("deps", ())),
         )
         for name, spec in _read(pipeline)["stages"].items()
     }
@@ -87,6 +91,11 @@ def paths(pipeline: Path = PIPELINE) -> dict[str, str]:
         BukvaError: dvc.yaml cannot be read.
     """
     return dict(_read(pipeline)["vars"][0]["path"])
+
+
+def _with_paths(text: str, named: dict[str, str]) -> str:
+    """A command or a dependency of dvc.yaml with the paths in it."""
+    return re.sub(r"\$\{path\.(\w+)\}", lambda found: named[found[1]], text)
 
 
 @functools.cache
