@@ -1,6 +1,6 @@
 """Section download of params.yaml for tests: your own texts from no place yet, and what a test changes."""
 
-from bukva.config.schema import Download
+from bukva.config.data import Download
 
 LOCAL = {
     "corpus": "local",

@@ -8,7 +8,7 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from bukva.base.ids import Ids
-from bukva.config.schema import Split
+from bukva.config.data import Split
 from bukva.corpus.collection import Document, read_table, read_texts
 from bukva.corpus.splits.division import in_characters, rows_of
 from bukva.corpus.splits.folder import Spans, save_splits

@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from bukva.config import choices, schema
 from bukva.config.load import PARAMS
 from bukva.config.schema import Params
+from bukva.config.section import Section
 from bukva.corpus.cleaning.rule_sets import RULES
 from bukva.models.transformer import ACTIVATIONS, NORMS, POSITIONS, PROJ_INITS
 from bukva.tokenizers import TOKENIZERS
@@ -20,7 +21,7 @@ from bukva.training.optimizers import OPTIMIZERS
 
 ROOT = RULES.parents[4]
 SHIPPED = YAML(typ="safe").load((ROOT / PARAMS).read_text(encoding="utf-8"))
-SECTIONS = [value for value in vars(schema).values() if isinstance(value, type) and issubclass(value, schema.Section)]
+SECTIONS = [value for value in vars(schema).values() if isinstance(value, type) and issubclass(value, Section)]
 
 
 def is_valid(raw):

@@ -14,7 +14,7 @@ from downloads import download_params
 from works import split
 
 from bukva.base.errors import BukvaError
-from bukva.config.schema import Tokenize
+from bukva.config.data import Tokenize
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import Chosen, rule_set
 from bukva.corpus.sources.download import download

@@ -15,7 +15,7 @@ HARMLESS = [
     ("src/bukva/tracking/journal.py", '"""', '"""In short: '),
     ("src/bukva/stage/cli.py", '"""', '"""In short: '),
     ("src/bukva/stage/arguments.py", "Folder of", "The folder of"),  # a help text
-    ("src/bukva/config/schema.py", "10**12", "10**13"),  # a limit
+    ("src/bukva/config/section.py", "10**12", "10**13"),  # a limit
 ]
 
 

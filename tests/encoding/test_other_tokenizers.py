@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from works import split
 
-from bukva.config.schema import Tokenize
+from bukva.config.data import Tokenize
 from bukva.corpus.collection import Document, write_collection
 from bukva.corpus.splits.folder import load_splits, read_shares, save_splits, sizes
 from bukva.corpus.splits.strategies import spans

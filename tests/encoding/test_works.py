@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from works import split
 
 from bukva.base.errors import BukvaError
+from bukva.config.data import Tokenize
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Tokenize
 from bukva.corpus.collection import TEXT, Document, write_collection
 from bukva.corpus.splits.folder import load_splits, read_shares, save_splits
 from bukva.encoding.works import MAX_SYMBOLS, tokenize

@@ -6,7 +6,8 @@ import torch
 from works import split as section
 
 from bukva.baselines.compressors import COMPRESSORS
-from bukva.config.schema import Evaluate, Tokenize
+from bukva.config.data import Tokenize
+from bukva.config.schema import Evaluate
 from bukva.corpus.collection import Document, write_collection
 from bukva.corpus.splits.folder import load_lengths, load_splits, read_shares, save_splits
 from bukva.encoding.works import tokenize

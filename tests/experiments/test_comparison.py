@@ -9,7 +9,7 @@ from experiments.scored import scored
 from rich.console import Console
 
 from bukva.base.errors import BukvaError
-from bukva.config.schema import Split
+from bukva.config.data import Split
 from bukva.experiments import comparison
 from bukva.experiments.comparison import REACH, compare
 from bukva.report.comparison import markdown, print_comparisons, sentences, table

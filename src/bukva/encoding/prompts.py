@@ -13,7 +13,8 @@ import yaml
 
 from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Evaluate, Sample, Unknown
+from bukva.config.schema import Evaluate, Sample
+from bukva.config.section import Unknown
 from bukva.tokenizers.base import Tokenizer
 
 TABLE = Path(__file__).with_name("prompts.yaml")

@@ -15,8 +15,9 @@ from bukva.base.files import atomic_folder
 from bukva.base.ids import Ids, write_ids
 from bukva.base.progress import counting, watched
 from bukva.base.text import PIECE_CHARS, alphabet, code_points, from_code_points, pieces
-from bukva.config import schema
+from bukva.config.data import Split, Tokenize
 from bukva.config.messages import WAY_BACK
+from bukva.config.section import Unknown
 from bukva.corpus.collection import Document, read_table, read_texts
 from bukva.corpus.splits.division import divide, in_characters
 from bukva.corpus.splits.folder import SHARES, Lengths
@@ -42,14 +43,14 @@ class Encoded:
     tokenizer: Tokenizer
     n_ids: int
     n_unknown: int
-    unknown: schema.Unknown
+    unknown: Unknown
 
     def __str__(self) -> str:
         lost = f"; {self.n_unknown:,} characters that train lacks: {self.unknown}" if self.n_unknown else ""
         return f"{self.n_ids:,} ids, vocabulary of {len(self.tokenizer)}{lost}"
 
 
-def tokenize(clean: Path, target: Path, tokenize: schema.Tokenize, split: schema.Split) -> Encoded:
+def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Encoded:
     """Write the vocabulary and the ids of all works, in the order of the table and without gaps.
 
     Raises:
@@ -78,7 +79,7 @@ def tokenize(clean: Path, target: Path, tokenize: schema.Tokenize, split: schema
     return Encoded(tokenizer, n_ids, n_unknown, tokenize.unknown)
 
 
-def _learned(train: Iterable[str], tokenize: schema.Tokenize) -> Tokenizer:
+def _learned(train: Iterable[str], tokenize: Tokenize) -> Tokenizer:
     """The tokenizer that is learned from the texts of train; with U+FFFD, where that replaces what train lacks."""
     replaces = (tokenize.kind, tokenize.unknown) == ("char", "replace")
     texts = itertools.chain(train, [REPLACEMENT] if replaces else [])
@@ -90,7 +91,7 @@ def _encode_shares(
     table: "pd.DataFrame",
     shares: "pd.DataFrame",
     tokenizer: Tokenizer,
-    unknown: schema.Unknown,
+    unknown: Unknown,
     scratch: IO[bytes],
 ) -> tuple[Lengths, int]:
     """Write the ids of every share, each encoded by itself so that no id crosses a split.
@@ -130,7 +131,7 @@ def _encoded(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
         raise BukvaError(f"{document.name}: {error}; {advice}.\n{WAY_BACK}") from None
 
 
-def _readable(tokenizer: Tokenizer, text: str, unknown: schema.Unknown) -> tuple[str, int]:
+def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, int]:
     """The text with the characters outside the alphabet dropped or replaced, and how many they are."""
     if unknown == "error" or tokenizer.alphabet is None:
         return text, 0

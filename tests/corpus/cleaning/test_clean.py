@@ -16,8 +16,8 @@ from works import texts_in
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import resolve
+from bukva.config.data import Clean
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Clean
 from bukva.corpus.cleaning import clean as cleaning
 from bukva.corpus.cleaning.clean import clean_piece
 from bukva.corpus.cleaning.removals import Removed

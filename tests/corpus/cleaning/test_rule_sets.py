@@ -3,8 +3,8 @@
 import pytest
 
 from bukva.base.errors import BukvaError
+from bukva.config.data import Clean
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Clean
 from bukva.corpus.cleaning.clean import clean, clean_collection
 from bukva.corpus.cleaning.rule_sets import chosen_rules
 from bukva.corpus.collection import Document, write_collection

@@ -19,8 +19,8 @@ from works import texts_in
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import resolve
+from bukva.config.data import Download
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Download
 from bukva.corpus.collection import Document, documents, read_table
 from bukva.corpus.sources import download as sources
 from bukva.corpus.sources.download import DownloadSummary, Source, download, registry

@@ -7,8 +7,8 @@ from pathlib import Path
 from bukva.base.errors import BukvaError
 from bukva.base.files import resolve
 from bukva.base.progress import watched
+from bukva.config.data import Clean
 from bukva.config.messages import WAY_BACK, one_or_another, shorten
-from bukva.config.schema import Clean
 from bukva.corpus.cleaning.notes import NotesRules
 from bukva.corpus.cleaning.removals import Cleaned, RuleSet
 from bukva.corpus.cleaning.rule_files import Entry, line_rules, read_entries

@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import atomic_folder, resolve
+from bukva.config.data import Download
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Download
 from bukva.corpus.collection import MISSING, write_collection
 from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.fetching import OnBytes, fetch

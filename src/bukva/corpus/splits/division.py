@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from bukva.base.progress import counting
 from bukva.base.text import code_points
-from bukva.config.schema import Split
+from bukva.config.data import Split
 from bukva.corpus.collection import read_texts
 from bukva.corpus.splits.folder import Spans
 from bukva.corpus.splits.strategies import spans

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.base.errors import BukvaError
+from bukva.config.data import Split
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Split
 from bukva.corpus.splits.folder import SPLITS, Spans
 from bukva.corpus.splits.stratify import stratify
 
