@@ -6,7 +6,7 @@
 import numpy as np
 
 from bukva.base.compiled import compiled
-from bukva.corpus.repeats.grams import Ints
+from bukva.corpus.repeats.lookup import Ints
 
 
 @compiled

@@ -11,7 +11,8 @@ import numpy as np
 
 from bukva.base.progress import Read, unread
 from bukva.corpus.repeats.chains import chain
-from bukva.corpus.repeats.grams import ANYWHERE, Codes, Ints, Spans, equal_runs, index_parts, n_parts
+from bukva.corpus.repeats.grams import ANYWHERE, equal_runs, index_parts, n_parts
+from bukva.corpus.repeats.lookup import Codes, Ints, Spans
 
 if TYPE_CHECKING:
     import pandas as pd

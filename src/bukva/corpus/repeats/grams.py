@@ -5,56 +5,21 @@ scanned at every position. A repeat of n + step - 1 characters or more holds an 
 and the index is smaller than the text. (Manber, "Finding similar files in a large file system", 1994, samples both
 sides by hash, which promises nothing; winnowing, Schleimer et al. 2003, gives the same promise with twice as many
 entries.)
-
-Hashes are polynomials modulo 2^64. Equal hashes only say where to look: every match has been read.
-
-All compiled functions about hashes are here, because their machine code is kept by the content of their module.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from bukva.base.compiled import compiled
 from bukva.base.progress import Read, unread
 from bukva.base.text import PIECE_CHARS
-
-Codes = npt.NDArray[np.unsignedinteger]  # (N,) code points or ids of the joined corpus; may be mapped from a file
-Ints = npt.NDArray[np.int64]
-Hashes = npt.NDArray[np.uint64]
-Bools = npt.NDArray[np.bool_]
-Spans = Ints  # (n_spans, 2) starts and stops in the joined corpus, ascending, not overlapping
+from bukva.corpus.repeats import lookup
+from bukva.corpus.repeats.lookup import Bools, Codes, Index, Ints, Spans
 
 ENTRIES = 1 << 22  # of an index: 16 bytes each and as much while it is sorted; a longer text has several indices
-BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying loses nothing
-MIX = np.uint64(0xBF58476D1CE4E5B9)
-HALF = np.uint64(32)
 ANYWHERE = np.iinfo(np.int64).max
 CAPACITY = 1 << 18  # equal runs in memory, 24 bytes each
 MAX_COPIES = 64  # places of one gram that are compared: a notice in every work costs no more than other text
-
-
-class Index(NamedTuple):
-    """M grams, sorted by hash, equal ones by position.
-
-    hashes: (M,).
-    positions: (M,) where each gram starts.
-    firsts: (2^bits + 1,) the first entry whose hash starts with these bits or higher ones.
-    filters: (2^bits,) 64 flags for each start: which next six bits there are. It answers most look-ups that find
-        nothing, without a second miss of the processor's cache.
-    shift: 64 - bits.
-    """
-
-    hashes: Hashes
-    positions: Ints
-    firsts: npt.NDArray[np.int32]
-    filters: Hashes
-    shift: np.uint64
-    n: int
-    step: int
-    min_kinds: int
 
 
 def index_parts(codes: Codes, spans: Spans, n: int, step: int = 1, min_kinds: int = 1) -> Iterator[Index]:
@@ -64,15 +29,15 @@ def index_parts(codes: Codes, spans: Spans, n: int, step: int = 1, min_kinds: in
     """
     for positions in _position_parts(spans, n, step, ENTRIES):
         if min_kinds > 1:
-            positions = positions[_is_varied(codes, positions, n, min_kinds)]
-        hashes = _hashes(codes, positions, n)
+            positions = positions[lookup.are_varied(codes, positions, n, min_kinds)]
+        hashes = lookup.hashes_of(codes, positions, n)
         order = np.argsort(hashes, kind="stable")
         hashes = hashes[order]
         bits = max(len(hashes).bit_length() - 1, 1)
         shift = np.uint64(64 - bits)
         starts = np.arange(1, 1 << bits, dtype=np.uint64) << shift
         firsts = np.concatenate([[0], np.searchsorted(hashes, starts), [len(hashes)]]).astype(np.int32)
-        yield Index(hashes, positions[order], firsts, _filters(hashes, shift), shift, n, step, min_kinds)
+        yield Index(hashes, positions[order], firsts, lookup.filters_of(hashes, shift), shift, n, step, min_kinds)
 
 
 def n_parts(spans: Spans, n: int, step: int = 1) -> int:
@@ -100,7 +65,7 @@ def scan_grams(
     for (start, stop), (first_own, after_own) in zip(spans.tolist(), own.tolist(), strict=True):
         for at in range(start, stop - index.n + 1, PIECE_CHARS):
             met = np.zeros(min(PIECE_CHARS, stop - index.n + 1 - at) + 2, np.bool_)  # and one position on both sides
-            _scan_grams(codes, index, text, at, found, met[1:-1], first_own, after_own)
+            lookup.mark_grams(codes, index, text, at, found, met[1:-1], first_own, after_own)
             read(len(met) - 2)
             first, after = np.flatnonzero(met[1:] != met[:-1]).reshape(-1, 2).T  # of each run of positions
             if len(first):
@@ -128,7 +93,7 @@ def equal_runs(
     starts, stops = np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])
     at = start
     while at <= stop - index.n:
-        n_rows, at = _equal_runs(codes, index, starts, stops, text, start, stop, at, before, MAX_COPIES, rows)
+        n_rows, at = lookup.fill_runs(codes, index, starts, stops, text, start, stop, at, before, MAX_COPIES, rows)
         if n_rows:
             yield rows[:n_rows].copy()
 
@@ -149,169 +114,3 @@ def _position_parts(spans: Spans, n: int, step: int, entries: int) -> Iterator[I
                 part, room = [], entries
     if part:
         yield np.concatenate(part)
-
-
-@compiled
-def _hash(codes: Codes, position: int, n: int) -> np.uint64:
-    h = np.uint64(0)
-    for i in range(position, position + n):
-        h = h * BASE + np.uint64(codes[i])
-    return h
-
-
-@compiled
-def _mixed(h: np.uint64) -> np.uint64:
-    """The low bits of a polynomial depend on the low bits of characters only; the index sorts by the high ones."""
-    h = (h ^ (h >> HALF)) * MIX
-    return h ^ (h >> HALF)
-
-
-@compiled
-def _hashes(codes: Codes, positions: Ints, n: int) -> Hashes:
-    hashes = np.empty(len(positions), np.uint64)
-    for i in range(len(positions)):
-        hashes[i] = _mixed(_hash(codes, positions[i], n))
-    return hashes
-
-
-@compiled
-def _power(n: int) -> np.uint64:
-    """What the first character of a gram was multiplied by when the n-th after it is added."""
-    power = np.uint64(1)
-    for _ in range(n):
-        power *= BASE
-    return power
-
-
-@compiled
-def _rolled(codes: Codes, h: np.uint64, position: int, n: int, power: np.uint64) -> np.uint64:
-    """The hash of the gram at `position` from that of the gram one before."""
-    return h * BASE + np.uint64(codes[position + n - 1]) - np.uint64(codes[position - 1]) * power
-
-
-@compiled
-def _filters(hashes: Hashes, shift: np.uint64) -> Hashes:
-    filters = np.zeros(1 << (64 - np.int64(shift)), np.uint64)
-    for h in hashes:
-        filters[h >> shift] |= _flag(h, shift)
-    return filters
-
-
-@compiled
-def _flag(h: np.uint64, shift: np.uint64) -> np.uint64:
-    return np.uint64(1) << ((h >> (shift - np.uint64(6))) & np.uint64(63))
-
-
-@compiled
-def _entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: np.uint64) -> int:
-    """The first entry with this hash; M if there is none."""
-    slot = np.int64(h >> shift)
-    for entry in range(firsts[slot], firsts[slot + 1]):
-        if hashes[entry] >= h:
-            return entry if hashes[entry] == h else len(hashes)
-    return len(hashes)
-
-
-@compiled
-def _last_entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: np.uint64) -> int:
-    """The last entry with this hash, which has one."""
-    slot = np.int64(h >> shift)
-    return firsts[slot] + np.searchsorted(hashes[firsts[slot] : firsts[slot + 1]], h, side="right") - 1
-
-
-@compiled
-def _is_equal(codes: Codes, a: int, text: Codes, b: int, n: int) -> bool:
-    i = 0
-    while i < n and codes[a + i] == text[b + i]:
-        i += 1
-    return i == n
-
-
-@compiled
-def _has_kinds(codes: Codes, position: int, n: int, min_kinds: int) -> bool:
-    """Whether a gram has so many different characters."""
-    n_kinds = 0
-    for i in range(position, position + n):
-        is_new = True
-        for k in range(position, i):
-            is_new &= codes[k] != codes[i]
-        n_kinds += is_new
-        if n_kinds >= min_kinds:
-            return True
-    return False
-
-
-@compiled
-def _is_varied(codes: Codes, positions: Ints, n: int, min_kinds: int) -> Bools:
-    is_varied = np.empty(len(positions), np.bool_)
-    for i in range(len(positions)):
-        is_varied[i] = _has_kinds(codes, positions[i], n, min_kinds)
-    return is_varied
-
-
-@compiled
-def _scan_grams(
-    codes: Codes, index: Index, text: Codes, start: int, found: Bools, met: Bools, first_own: int, after_own: int
-) -> None:
-    # a tuple that is passed on costs more than the look-up: its arrays are counted in and out
-    hashes, positions, firsts, filters, shift, n, _, _ = index
-    power, h = _power(n), _hash(text, start, n)
-    for i in range(len(met)):
-        if i > 0:
-            h = _rolled(text, h, start + i, n, power)
-        mixed = _mixed(h)
-        if filters[mixed >> shift] & _flag(mixed, shift):
-            entry = _entry(hashes, firsts, shift, mixed)
-            if entry < len(hashes) and first_own <= positions[entry] < after_own:
-                entry = _last_entry(hashes, firsts, shift, mixed)  # equal ones are in the order of their positions
-                if positions[entry] < after_own:
-                    continue
-            if entry < len(hashes) and _is_equal(codes, positions[entry], text, start + i, n):
-                found[entry] = met[i] = True
-
-
-@compiled
-def _equal_runs(
-    codes: Codes,
-    index: Index,
-    starts: Ints,
-    stops: Ints,
-    text: Codes,
-    start: int,
-    stop: int,
-    at: int,
-    before: int,
-    max_copies: int,
-    rows: Ints,
-) -> tuple[int, int]:
-    """Fill rows, scanning from `at` until they are full; returns how many and where to go on."""
-    hashes, positions, firsts, filters, shift, n, step, min_kinds = index
-    power, h, n_rows = _power(n), _hash(text, at, n), 0
-    for b in range(at, stop - n + 1):
-        if b > at:
-            h = _rolled(text, h, b, n, power)
-        mixed = _mixed(h)
-        if not filters[mixed >> shift] & _flag(mixed, shift):
-            continue
-        if n_rows + max_copies > len(rows):
-            return n_rows, b
-        first = _entry(hashes, firsts, shift, mixed)
-        for entry in range(first, min(first + max_copies, len(hashes))):
-            a = positions[entry]
-            if hashes[entry] != mixed or a >= before:
-                break
-            if not _is_equal(codes, a, text, b, n):
-                continue
-            span = np.searchsorted(starts, a, side="right") - 1
-            left, most, is_reported = 0, min(a - starts[span], b - start), False
-            while left < most and not is_reported and codes[a - left - 1] == text[b - left - 1]:
-                left += 1
-                is_reported = left % step == 0 and _has_kinds(codes, a - left, n, min_kinds)
-            if is_reported:  # by an indexed gram before this one, which is equal too
-                continue
-            length, most = n, min(stops[span] - a, stop - b)
-            while length < most and codes[a + length] == text[b + length]:
-                length += 1
-            rows[n_rows, 0], rows[n_rows, 1], rows[n_rows, 2] = a - left, b - left, left + length
-            n_rows += 1
-    return n_rows, stop

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from bukva.base.progress import counting
 from bukva.base.text import from_code_points
 from bukva.base.threads import n_cores
-from bukva.config.schema import Split
+from bukva.config.data import Split
 from bukva.corpus.collection import documents
-from bukva.corpus.repeats.grams import Codes
 from bukva.corpus.repeats.leaks import LENGTHS, Run, Seen, chars_to_search, longest_runs, seen_in_train
+from bukva.corpus.repeats.lookup import Codes
 from bukva.corpus.splits import balance
 from bukva.corpus.splits.division import mapped_codes
 from bukva.corpus.splits.folder import Spans, names_in
