@@ -15,12 +15,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bukva.base.errors import BukvaError
 from bukva.base.ids import Ids
 
 Ints = npt.NDArray[np.int64]
 Nodes = npt.NDArray[np.int32]
 
 GREATEST = np.iinfo(np.int64).max
+MOST_NODES = np.iinfo(np.int32).max
 
 
 class Trie(NamedTuple):
@@ -51,8 +53,21 @@ class _Level(NamedTuple):
 
 
 def count_ngrams(ids: Ids, vocab_size: int, max_length: int) -> Trie:
-    """The trie of all grams of (N,) ids, N < 2^31, up to a length."""
-    levels = list(_levels(ids, vocab_size, max_length))
+    """The trie of all grams of (N,) ids up to a length.
+
+    Raises:
+        BukvaError: there are more grams than int32 can number; raised before longer ones are counted.
+    """
+    levels, n_nodes = [], 1
+    for level in _levels(ids, vocab_size, max_length):
+        levels.append(level)
+        n_nodes += len(level.symbols)
+        if max(n_nodes, len(ids)) > MOST_NODES:
+            raise BukvaError(
+                f"n-grams: train has {len(ids):,} ids and {n_nodes:,} different n-grams of up to {len(levels)} ids, "
+                f"but at most {MOST_NODES:,} can be counted; use a shorter text, or shorter n-grams "
+                "(model.ngram_orders, evaluate.ngram_orders)."
+            )
     last = np.zeros(len(levels[-1].symbols), np.int32)  # the longest grams have no children
     n_children = np.concatenate([*(level.n_siblings for level in levels), last])
     return Trie(
