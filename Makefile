@@ -58,7 +58,7 @@ check: $(MADE) ## run formatting, lint, types and the fast tests (1 min)
 	mypy
 	pytest -m "not slow" -n 2 --dist loadfile
 
-test: $(MADE) ## run check and the slow tests, which run DVC, train and kill (15 min)
+test: $(MADE) ## run check and the slow tests, which run DVC, train and kill (20 min)
 	ruff format --check .
 	ruff check .
 	mypy

@@ -156,7 +156,8 @@ def run_in_fork(changes, stages, template):
 
 
 def draw_without_pixels(figure, path, **_):
-    """Lay out and draw every artist of a figure without a picture, which takes half of the time of stage evaluate."""
+    """Draw every artist of a figure without a picture, and where it is: both take half of the time of all stages."""
+    figure.set_layout_engine("none")
     figure.draw_without_rendering()
     path.touch()
 
