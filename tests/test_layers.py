@@ -87,7 +87,7 @@ def test_a_library_is_imported_in_its_own_places_only(library, homes):
 def test_the_architecture_of_models_imports_nothing_else_of_ours(module):
     allowed = {f"bukva.models.{name}" for name in ARCHITECTURE} | {"bukva", "bukva.models", "bukva.base.ids"}
     allowed |= {"bukva.base.compiled", "bukva.base.files"}
-    counting = {name for name in modules() if belongs(name, ["bukva.ngrams"])}
+    counting = {name for name in modules() if belongs(name, ["bukva.ngrams"])} | {"bukva.base.errors"}  # of a long text
     assert reached(f"bukva.models.{module}") <= allowed | (counting if module in ("gpt", "ngram_memory") else set())
 
 

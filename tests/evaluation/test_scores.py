@@ -73,7 +73,7 @@ def metrics(scores):
     return scores.metrics
 
 
-def test_a_cheap_model_is_scored_on_all_of_train_and_another_on_as_much_as_val_has(metrics):
+def test_the_bigram_is_scored_on_all_of_train_and_another_model_on_as_much_as_val_has(metrics):
     assert {split: score["chars"] for split, score in metrics["bigram"].items()} == {
         "train": 3999,
         "val": 210,
@@ -82,6 +82,16 @@ def test_a_cheap_model_is_scored_on_all_of_train_and_another_on_as_much_as_val_h
     gpt = {split: score["chars"] for split, score in metrics["gpt"].items()}
     assert (gpt["val"], gpt["test"]) == (210, 96)
     assert 211 <= gpt["train"] < 300
+
+
+def test_the_score_of_the_bigram_on_train_is_that_of_all_its_characters(monkeypatch, metrics):
+    train = text(*THREE).splits["train"]
+    expected = nats_of(models()["bigram"], train, 6, 3).mean(dtype=np.float64)
+    assert metrics["bigram"]["train"]["nats_per_char"] == pytest.approx(expected, rel=1e-6)
+    monkeypatch.setattr(window_rule, "BATCH_LOGITS", {"cpu": 2 * V})  # a few rows of the table at a time
+    assert evaluate(models(), text(*THREE), PARAMS).metrics["bigram"]["train"]["nats_per_char"] == pytest.approx(
+        expected
+    )
 
 
 def test_bits_per_byte_are_the_same_bits_over_the_bytes_of_the_characters(metrics):
@@ -190,7 +200,7 @@ def test_what_takes_long_is_counted_for_each_model_and_split(monkeypatch, capsys
             assert shown[-1] == f"evaluate: {name}, {split}: {n}"
             assert shown[-2].endswith(f" {n} of {n} (100%)")
             assert len(shown) > 3
-        assert any(line.startswith(f"evaluate: {name}, train: ") for line in lines)
+    assert any(line.startswith("evaluate: gpt, train: ") for line in lines)
 
 
 def test_the_mixture_is_that_of_the_gpt_and_the_n_grams_that_are_best_on_val(scores):

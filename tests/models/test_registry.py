@@ -36,8 +36,8 @@ def test_a_model_is_built_by_the_kind_of_its_name(name):
     assert model(torch.zeros(2, 3, dtype=torch.int64)).shape == (2, 3, V)
 
 
-def test_only_the_bigram_is_cheap():
-    assert {name for name in MODELS if kind_of(name).is_cheap} == {"bigram"}
+def test_only_the_bigram_sees_one_id():
+    assert {name for name in MODELS if kind_of(name).sees_one_id} == {"bigram"}
 
 
 @pytest.mark.parametrize("name", ["lstm", "GPT", "", "bukva.models.gpt"])

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from bukva.base.ids import Ids, Nats
 from bukva.base.progress import Read, counting, unread
@@ -18,7 +19,7 @@ from bukva.models.registry import count_parameters, kind_of
 from bukva.ngrams.kneser_ney import KneserNey
 from bukva.pipeline.stages import TrainedModel
 from bukva.scoring.characters import CONTEXT, CharNats, text_digest
-from bukva.scoring.window_rule import Score, evenly_spaced, nats_of
+from bukva.scoring.window_rule import Score, evenly_spaced, ids_per_batch, nats_of
 from bukva.tokenizers.base import Tokenizer, count_bytes, count_chars
 from bukva.tokenizers.char import CharTokenizer
 
@@ -34,7 +35,7 @@ class Scores:
 def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) -> Scores:
     """Score every model and baseline, with the GPT's block size and stride, on all of val and test.
 
-    On train, a cheap model is scored on everything; any other on as much as val has, in runs spread evenly over train.
+    On train, a model that sees one id is scored on everything; any other on as much as val has, in runs spread evenly.
     Train is scored as models see it, as one stream; what the GPT has counted there is left out where it is predicted.
     The network of a GPT with n-grams is scored by itself, too.
     """
@@ -83,6 +84,22 @@ def score(
     return Score.of(nats, sum(count_chars(tokenizer, run[1:]) for run in runs))
 
 
+@torch.inference_mode()
+def score_pairs(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Score:
+    """The score over (N,) ids of a model that sees the last id alone: the nats of each pair, times its count."""
+    V, nats = len(tokenizer), 0.0
+    seen = counts.count_pairs(ids, V)  # (V, V)
+    n_rows = ids_per_batch(model)
+    for start in range(0, V, n_rows):
+        lasts = torch.arange(start, min(start + n_rows, V), device=next(model.parameters()).device)
+        log_probs = model(lasts[:, None])[:, 0].float().log_softmax(dim=1).cpu().numpy()  # (R, V)
+        pairs = seen[start : start + n_rows]
+        is_seen = pairs > 0
+        nats -= float((pairs[is_seen] * log_probs[is_seen]).sum(dtype=np.float64))
+    chars = count_chars(tokenizer, ids[1:])
+    return Score(nats / chars, chars)
+
+
 def ids_per_char(ids: Ids, tokenizer: Tokenizer) -> float:
     """What turns bits per id into bits per character: 1 where every id is a character."""
     return len(ids) / count_chars(tokenizer, ids)
@@ -113,9 +130,12 @@ def _model_scores(
     name: str, model: LanguageModel, held_out: dict[str, CharNats], text: HeldOut
 ) -> dict[str, dict[str, float]]:
     train = text.splits["train"]
-    runs = [train] if kind_of(model.config.name).is_cheap else evenly_spaced(train, len(text.splits["val"]))
-    with counting(f"evaluate: {name}, train", sum(map(len, runs)), text.tokenizer.unit) as read:
-        on_train = score(model, runs, text.tokenizer, text.block_size, text.stride, read)
+    if kind_of(model.config.name).sees_one_id:
+        runs, on_train = [train], score_pairs(model, train, text.tokenizer)
+    else:
+        runs = evenly_spaced(train, len(text.splits["val"]))
+        with counting(f"evaluate: {name}, train", sum(map(len, runs)), text.tokenizer.unit) as read:
+            on_train = score(model, runs, text.tokenizer, text.block_size, text.stride, read)
     n_bytes = sum(count_bytes(text.tokenizer, run[1:]) for run in runs)
     return {"train": _fields(on_train, n_bytes), **_held_out_scores(held_out, text)}
 

@@ -100,8 +100,8 @@ class LanguageModel(nn.Module):
 
 @dataclass(frozen=True)
 class Kind:
-    """How a model is configured and built; a cheap one is scored on all of train."""
+    """How a model is configured and built, and whether its predictions depend on the last id alone."""
 
     config: Callable[..., Config]
     build: Callable[..., LanguageModel]
-    is_cheap: bool = False
+    sees_one_id: bool = False

@@ -58,4 +58,4 @@ class Bigram(LanguageModel):
         return self.table(ids)
 
 
-KIND = Kind(BigramConfig, Bigram, is_cheap=True)
+KIND = Kind(BigramConfig, Bigram, sees_one_id=True)
