@@ -30,7 +30,8 @@ def main(raw: Path, clean: Path, cleaning: Path, corpus: Path, corpus_figure: Pa
         log.artifact(corpus)
         log.artifact(corpus_figure)
         log.artifact(clean / TABLE)
-        print(f"clean: kept {counts['chars']:,} of {counts['chars_before']:,} characters, {counts['symbols']} symbols")
+        before, after = counts["chars_before"], counts["chars"]  # more after, where works lack their last line end
+        print(f"clean: {before:,} characters before, {after:,} after; {counts['symbols']:,} symbols")
 
 
 if __name__ == "__main__":
