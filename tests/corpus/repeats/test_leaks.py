@@ -62,6 +62,19 @@ def test_windows_seen_in_train_are_those_of_a_dictionary(text, n, entries):
             assert found.in_train == sum(len(places) for gram, places in theirs.items() if gram in ours)
 
 
+@given(divided())
+@settings(max_examples=40, deadline=None)
+def test_held_out_text_is_read_in_one_array_and_train_in_the_other(text):
+    codes, train, held_out, _ = text
+    both = {"held_out": [held_out], "trains": [train]}
+    of_held_out, of_train = np.full_like(codes, 251), np.full_like(codes, 252)
+    for array, spans in ((of_held_out, held_out), (of_train, train)):
+        for start, stop in spans.tolist():
+            array[start:stop] = codes[start:stop]
+    assert seen_in_train(of_held_out, **both, n=8, text=of_train) == seen_in_train(codes, **both, n=8)
+    assert longest_runs(of_held_out, **both, text=of_train) == longest_runs(codes, **both)
+
+
 def test_of_many_windows_as_many_as_allowed_are_looked_up(monkeypatch):
     monkeypatch.setattr(leaks, "MOST_WINDOWS", 199)
     train, held_out = text_of(997, 29, seed=1), text_of(1009, 29, seed=2)

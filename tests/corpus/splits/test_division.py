@@ -65,7 +65,7 @@ def test_works_that_share_much_are_in_one_split(strategy, tmp_path, monkeypatch)
 
 def test_the_code_points_are_those_of_the_text(tmp_path):
     works = [(Document("-", "-", name), [text]) for name, text in (("a", "ж😀\n"), ("b", ""), ("c", "x"))]
-    with mapped_codes(tmp_path, write_collection(tmp_path, works)) as codes:
-        assert codes.tolist() == list(map(ord, "ж😀\nx"))
-    with mapped_codes(tmp_path, write_collection(tmp_path, works[1:2])) as codes:
-        assert codes.tolist() == []
+    with mapped_codes(tmp_path, write_collection(tmp_path, works)) as arrays:
+        assert [codes.tolist() for codes in arrays] == [list(map(ord, "ж😀\nx"))] * 2
+    with mapped_codes(tmp_path, write_collection(tmp_path, works[1:2])) as arrays:
+        assert [codes.tolist() for codes in arrays] == [[], []]

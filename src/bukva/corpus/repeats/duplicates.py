@@ -28,13 +28,17 @@ LOOK_BACK = 64  # runs that may be the one before in a passage
 COLUMNS = ["work_a", "start_a", "stop_a", "work_b", "start_b", "stop_b", "chars"]
 
 
-def shared_passages(codes: Codes, works: Spans, min_chars: int = MIN_CHARS, read: Read = unread) -> "pd.DataFrame":
+def shared_passages(
+    codes: Codes, works: Spans, min_chars: int = MIN_CHARS, read: Read = unread, *, text: Codes | None = None
+) -> "pd.DataFrame":
     """Passages that stand in two works, with at least min_chars >= SEED + STEP - 1 equal characters.
 
     codes: (N,) characters of the joined corpus; works: (n_works, 2) spans. Each row has two rows of `works`, the
-    passage's spans in the joined corpus, and how many characters are equal; work_a < work_b.
+    passage's spans in the joined corpus, and how many characters are equal; work_a < work_b. `text` is codes again, if
+    another array is better read from start to end.
     """
-    return _table(_passages(codes, works, codes, works, min_chars, read, is_one_text=True))
+    text = codes if text is None else text
+    return _table(_passages(codes, works, text, works, min_chars, read, is_one_text=True))
 
 
 def passages_between(
@@ -64,7 +68,6 @@ def runs_between(
 ) -> Iterator[Ints]:
     """Equal runs of SEED + step - 1 characters or more, and some shorter ones: (m, 5) rows of work_a, work_b, start_a,
     start_b, length, each array of one work_b. In one text, work_a is before work_b."""
-    codes, text = np.asarray(codes), np.asarray(text)  # compiled functions take no memory-mapped subclass
     filled = np.flatnonzero(spans_a[:, 1] > spans_a[:, 0])  # of spans with one start, the one that has text
     spans = spans_a[filled].astype(np.int64)
     for index in index_parts(codes, spans, SEED, step, KINDS):

@@ -4,17 +4,18 @@ A row is a run of characters of one work in one split. Stage tokenize makes the 
 of train, and counts every row in ids, too; stage split reads it.
 """
 
+import mmap
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from bukva.base.progress import counting
-from bukva.base.text import code_points
+from bukva.base.text import Codes, code_points
 from bukva.config.data import Split
 from bukva.corpus.collection import read_texts
 from bukva.corpus.splits.folder import Spans
@@ -46,16 +47,16 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
     from bukva.corpus.repeats.duplicates import chars_read, groups, shared_passages
     from bukva.corpus.repeats.leaks import chars_to_cut, cut_from
 
-    with mapped_codes(clean, table) as codes:
+    with mapped_codes(clean, table) as (codes, text):
         works, n = _works(table), split.duplicate_chars
         if split.duplicates == "group":
             with counting(SEARCH, chars_read(works, works)) as read:
-                passages = shared_passages(codes, works, n, read)
+                passages = shared_passages(codes, works, n, read, text=text)
             return rows_of(spans(table, split, groups(passages, works, GROUP_CHARS, GROUP_SHARE)))
         whole = spans(table, split)
         train, apart = whole["train"], held_out(whole)
         with counting(SEARCH, chars_to_cut(apart, train, n)) as read:
-            return rows_of(whole, cut_from(codes, train, apart, works, n, read))
+            return rows_of(whole, cut_from(codes, train, apart, works, n, read, text=text))
 
 
 def in_characters(shares: "pd.DataFrame") -> "pd.DataFrame":
@@ -70,14 +71,27 @@ def held_out(shares: dict[str, Spans]) -> Spans:
 
 
 @contextmanager
-def mapped_codes(clean: Path, table: "pd.DataFrame") -> Iterator[npt.NDArray[np.uint32]]:
-    """(N,) the code points of the joined text, mapped from a file that is deleted afterwards."""
+def mapped_codes(clean: Path, table: "pd.DataFrame") -> Iterator[tuple[Codes, Codes]]:
+    """(N,) the code points of the joined text, mapped from a file that is deleted afterwards: to read anywhere, and to
+    read from start to end.
+
+    The system reads ahead in the second only. Where the file does not fit the memory, reading ahead at every place that
+    an index names reads the file a hundred times (docs/log.md).
+    """
     with tempfile.TemporaryFile(dir=clean.parent) as file:
         for _, text in read_texts(clean, table):
             for piece in text:
                 file.write(code_points(piece).astype(np.uint32).data)
         file.flush()
-        yield np.memmap(file, np.uint32, "r") if file.tell() else np.empty(0, np.uint32)
+        yield _mapped(file, mmap.MADV_RANDOM), _mapped(file, mmap.MADV_SEQUENTIAL)
+
+
+def _mapped(file: IO[bytes], advice: int) -> Codes:
+    if not file.tell():
+        return np.empty(0, np.uint32)  # an empty file cannot be mapped
+    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    mapped.madvise(advice)
+    return np.frombuffer(mapped, np.uint32)
 
 
 def _works(table: "pd.DataFrame") -> Spans:

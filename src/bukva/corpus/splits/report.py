@@ -43,24 +43,27 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame", split: Sp
     """
     chars = {name: _chars(shares, name, len(table)) for name in names_in(shares)}
     result = {name: _contents(table, of_works) for name, of_works in chars.items()}
-    with mapped_codes(clean, table) as codes:
+    with mapped_codes(clean, table) as (codes, text):
         plain, after = spans(table, split), {name: _spans(shares, name) for name in chars}
-        for name, leaks in _before_and_after(codes, table, plain, after).items():
+        for name, leaks in _before_and_after(codes, text, table, plain, after).items():
             result[name] |= leaks
     return result
 
 
 def _before_and_after(
-    codes: Codes, table: "pd.DataFrame", plain: dict[str, Spans], after: dict[str, Spans]
+    codes: Codes, text: Codes, table: "pd.DataFrame", plain: dict[str, Spans], after: dict[str, Spans]
 ) -> dict[str, dict[str, Any]]:
     """split -> key -> `before` and `after`: what train knows of val and test."""
     names = list(after)[1:]
     if all(np.array_equal(_filled(plain[name]), _filled(after[name])) for name in names):  # so train only lost text
         texts = [after[name] for name in names]
-        found_after, found_before = _leaks(codes, table, texts, [after["train"], _lost(plain["train"], after["train"])])
+        found_after, found_before = _leaks(
+            codes, text, table, texts, [after["train"], _lost(plain["train"], after["train"])]
+        )
     else:
         found_before, found_after = (
-            _leaks(codes, table, [shares[name] for name in names], [shares["train"]])[0] for shares in (plain, after)
+            _leaks(codes, text, table, [shares[name] for name in names], [shares["train"]])[0]
+            for shares in (plain, after)
         )
     return {
         name: {key: {"before": before[key], "after": of_name[key]} for key in of_name}
@@ -112,15 +115,15 @@ def _spans(shares: "pd.DataFrame", name: str) -> Spans:
 
 
 def _leaks(
-    codes: Codes, table: "pd.DataFrame", held_out: list[Spans], trains: list[Spans]
+    codes: Codes, text: Codes, table: "pd.DataFrame", held_out: list[Spans], trains: list[Spans]
 ) -> list[list[dict[str, Any]]]:
     """For each train with those before it, and each held-out text: `in_train` and `longest`."""
     with (
         counting("split: looking for text of val and test in train", chars_to_search(held_out, trains)) as read,
         ThreadPoolExecutor(min(n_cores(), MOST_THREADS)) as threads,  # compiled functions release the GIL
     ):
-        longest = threads.submit(longest_runs, codes, held_out, trains, read)
-        seen = list(threads.map(lambda n: seen_in_train(codes, held_out, trains, n, read), LENGTHS))
+        longest = threads.submit(longest_runs, codes, held_out, trains, read, text=text)
+        seen = list(threads.map(lambda n: seen_in_train(codes, held_out, trains, n, read, text=text), LENGTHS))
     return [
         [
             {"in_train": _shares(of_text), "longest": _described(run, codes, table)}
