@@ -37,7 +37,7 @@ def test_a_passage_that_stands_in_two_works_is_found_with_both(length):
         a_stop, b_stop = a_stop + 1, b_stop + 1
     while codes[a - 1] == codes[b - 1]:
         a, b = a - 1, b - 1
-    assert rows(shared_passages(codes, works)) == [(0, a, a_stop, 2, b, b_stop, a_stop - a)]
+    assert rows(shared_passages(codes, codes, works)) == [(0, a, a_stop, 2, b, b_stop, a_stop - a)]
 
 
 @given(st.integers(0, 400), st.integers(0, 1200), st.integers(MIN, 90))
@@ -46,7 +46,7 @@ def test_no_repeat_of_min_chars_is_missed_wherever_it_stands(a, b, length):
     first, second = text_of(499, 29, seed=1), text_of(1297, 29, seed=2)
     codes, works = joined(first, np.concatenate([second[:b], first[a : a + length], second[b:]]))
     found = set()
-    for row in shared_passages(codes, works).itertuples():
+    for row in shared_passages(codes, codes, works).itertuples():
         found |= set(range(row.start_b, row.stop_b))
     here = windows(codes, works[:1], MIN)
     for gram, places in windows(codes, works[1:], MIN).items():
@@ -56,31 +56,34 @@ def test_no_repeat_of_min_chars_is_missed_wherever_it_stands(a, b, length):
 
 def test_a_shorter_repeat_is_no_passage():
     codes, works, *_ = planted(MIN - 13)
-    assert shared_passages(codes, works).empty
+    assert shared_passages(codes, codes, works).empty
 
 
 def test_a_repeat_within_one_work_is_no_passage():
     text = text_of(499, 29, seed=1)
     codes, works = joined(np.concatenate([text, text]), text_of(499, 29, seed=2))
-    assert shared_passages(codes, works).empty
+    assert shared_passages(codes, codes, works).empty
 
 
 def test_a_passage_ends_where_its_work_ends():
     text = text_of(601, 29, seed=1)
     codes, works = joined(text[:201], text[201:401], text[401:], text[:401], text[401:])  # neighbours in both
-    assert rows(shared_passages(codes, works)) == [(0, 0, 201, 3, 601, 802, 201), (1, 201, 401, 3, 802, 1002, 200),
-                                                   (2, 401, 601, 4, 1002, 1202, 200)]  # fmt: skip
+    assert rows(shared_passages(codes, codes, works)) == [
+        (0, 0, 201, 3, 601, 802, 201),
+        (1, 201, 401, 3, 802, 1002, 200),
+        (2, 401, 601, 4, 1002, 1202, 200),
+    ]
 
 
 def test_too_small_a_minimum_is_refused():
     codes, works = joined(text_of(499, 29, seed=1))
     with pytest.raises(ValueError, match="min_chars is 30; passages shorter than 31 may be missed"):
-        shared_passages(codes, works, min_chars=30)
+        shared_passages(codes, codes, works, min_chars=30)
 
 
 @pytest.mark.parametrize("codes", [np.empty(0, np.uint16), text_of(7, 29, seed=1)])
 def test_a_corpus_without_text_has_no_passages(codes):
-    table = shared_passages(codes, np.array([[0, 0], [0, len(codes)]]))
+    table = shared_passages(codes, codes, np.array([[0, 0], [0, len(codes)]]))
     assert table.empty
     assert list(table.columns) == COLUMNS
     assert groups(table, np.array([[0, 0], [0, len(codes)]]), 100, 0.2).tolist() == [0, 1]
@@ -88,9 +91,9 @@ def test_a_corpus_without_text_has_no_passages(codes):
 
 def test_works_without_text_between_others_change_no_names():
     codes, works, *_ = planted(101)
-    expected = shared_passages(codes, works)
+    expected = shared_passages(codes, codes, works)
     with_empty = np.insert(works, 2, works[1, 1], axis=0)
-    table = shared_passages(codes, with_empty)
+    table = shared_passages(codes, codes, with_empty)
     assert table["work_b"].tolist() == [3]
     assert table.drop(columns="work_b").equals(expected.drop(columns="work_b"))
 
@@ -103,7 +106,7 @@ def test_passages_with_changed_characters_are_found(share, least):
     found = []
     for seed in range(20):
         codes, works, (start, stop), (start_b, stop_b) = planted(997, share, seed)
-        table = shared_passages(codes, works)
+        table = shared_passages(codes, codes, works)
         assert (table["start_b"] >= start_b - 2).all()
         assert (table["stop_b"] <= stop_b + 2).all()
         is_found = np.zeros(len(codes), np.bool_)
@@ -117,7 +120,7 @@ def test_passages_with_changed_characters_are_found(share, least):
 def test_bounded_memory_cuts_passages_but_loses_none(monkeypatch, setting):
     codes, works, _, (start, stop) = planted(997)
     monkeypatch.setattr(*setting)
-    table = shared_passages(codes, works)
+    table = shared_passages(codes, codes, works)
     assert sorted(table["start_b"])[0] <= start
     assert covered_chars(np.zeros(len(table), int), table["start_b"].to_numpy(), table["stop_b"].to_numpy()).sum() >= (
         stop - start
@@ -129,7 +132,8 @@ def test_a_form_of_address_that_returns_is_no_passage():
     first, second = (
         np.concatenate([np.concatenate([text_of(80, 29, seed + i), address]) for i in range(9)]) for seed in (20, 40)
     )
-    assert shared_passages(*joined(first, second)).empty
+    codes, works = joined(first, second)
+    assert shared_passages(codes, codes, works).empty
 
 
 # ---- between texts
@@ -137,9 +141,9 @@ def test_a_form_of_address_that_returns_is_no_passage():
 
 def test_a_query_that_is_another_array_gives_the_same_passages():
     codes, works, *_ = planted(101)
-    own = passages_between(codes, works[:1], works[2:])
+    own = passages_between(codes, works[:1], codes, works[2:])
     start = works[2, 0]
-    other = passages_between(codes, works[:1], works[2:] - start, text=codes[start:].astype(np.uint32))
+    other = passages_between(codes, works[:1], codes[start:].astype(np.uint32), works[2:] - start)
     assert own["chars"].tolist() == other["chars"].tolist() == [101]
     assert (own["start_b"] - start).tolist() == other["start_b"].tolist()
 

@@ -42,7 +42,7 @@ def shared_windows(codes, pieces, held_out, works):
 def cut_from(codes, train, held_out, works):
     """What is left of train, whose rows are the first works; the others are held out as a whole."""
     rest = works[len(train) :, [0, 0]]
-    return leaks.cut_from(codes, np.concatenate([train, rest]), held_out, works, MIN)
+    return leaks.cut_from(codes, held_out, codes, np.concatenate([train, rest]), works, MIN)
 
 
 # ---- counting
@@ -55,7 +55,7 @@ def test_windows_seen_in_train_are_those_of_a_dictionary(text, n, entries):
     texts, trains = [held_out[::2], held_out[1::2]], [train[::2], train[1::2]]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grams, "ENTRIES", entries)
-        seen = seen_in_train(codes, texts, trains, n)
+        seen = seen_in_train(codes, texts, codes, trains, n)
     for row, ours in zip(seen, (windows(codes, train[::2], n), windows(codes, train, n)), strict=True):
         for found, theirs in zip(row, (windows(codes, spans, n) for spans in texts), strict=True):
             assert found.windows == sum(map(len, theirs.values()))
@@ -66,13 +66,13 @@ def test_windows_seen_in_train_are_those_of_a_dictionary(text, n, entries):
 @settings(max_examples=40, deadline=None)
 def test_held_out_text_is_read_in_one_array_and_train_in_the_other(text):
     codes, train, held_out, _ = text
-    both = {"held_out": [held_out], "trains": [train]}
     of_held_out, of_train = np.full_like(codes, 251), np.full_like(codes, 252)
     for array, spans in ((of_held_out, held_out), (of_train, train)):
         for start, stop in spans.tolist():
             array[start:stop] = codes[start:stop]
-    assert seen_in_train(of_held_out, **both, n=8, text=of_train) == seen_in_train(codes, **both, n=8)
-    assert longest_runs(of_held_out, **both, text=of_train) == longest_runs(codes, **both)
+    expected = seen_in_train(codes, [held_out], codes, [train], 8)
+    assert seen_in_train(of_held_out, [held_out], of_train, [train], 8) == expected
+    assert longest_runs(of_held_out, [held_out], of_train, [train]) == longest_runs(codes, [held_out], codes, [train])
 
 
 def test_of_many_windows_as_many_as_allowed_are_looked_up(monkeypatch):
@@ -80,10 +80,10 @@ def test_of_many_windows_as_many_as_allowed_are_looked_up(monkeypatch):
     train, held_out = text_of(997, 29, seed=1), text_of(1009, 29, seed=2)
     held_out[307:808] = train[101:602]
     codes, spans = joined(train, held_out)
-    [[seen]] = seen_in_train(codes, [spans[1:]], [spans[:1]], 8)
+    [[seen]] = seen_in_train(codes, [spans[1:]], codes, [spans[:1]], 8)
     assert 150 < seen.windows <= 199
     assert seen.in_train / seen.windows == pytest.approx((501 - 7) / (1009 - 7), abs=0.02)
-    assert longest_runs(codes, [spans[1:]], [spans[:1]]) == [[Run(997 + 307, 101, 501)]]
+    assert longest_runs(codes, [spans[1:]], codes, [spans[:1]]) == [[Run(997 + 307, 101, 501)]]
 
 
 def test_the_longest_run_of_each_text_is_that_in_the_train_read_so_far():
@@ -97,11 +97,11 @@ def test_the_longest_run_of_each_text_is_that_in_the_train_read_so_far():
         row = max(maximal_runs(codes, spans[text], codes, spans[trains], SEED), key=lambda run: run[2], default=None)
         return row and Run(*row)
 
-    found = longest_runs(codes, [spans[[3]], spans[[4, 2]]], [spans[[0]], spans[[1]]])
+    found = longest_runs(codes, [spans[[3]], spans[[4, 2]]], codes, [spans[[0]], spans[[1]]])
     assert found[0] == [longest([3], [0]), longest([2], [0])]
     assert found[1] == [longest([3], [0, 1]), longest([2], [0])]
     assert [run.chars >= 50 for run in found[1]] == [True, False]
-    assert longest_runs(codes, [spans[[4]]], [spans[[0, 1]]]) == [[None]]
+    assert longest_runs(codes, [spans[[4]]], codes, [spans[[0, 1]]]) == [[None]]
 
 
 # ---- cutting
@@ -132,7 +132,7 @@ def test_a_planted_passage_is_cut_and_little_else(share):
     assert abs(pieces[1, 2] - at) <= 25 * (share > 0) + 2
     assert abs(pieces[2, 1] - (at + len(copy))) <= 25 * (share > 0) + 2
     left, spans = joined(*(text_left(codes, pieces, work) for work in (0, 1)))
-    assert passages_between(codes, held_out, spans, MIN, text=left).empty
+    assert passages_between(codes, held_out, left, spans, MIN).empty
 
 
 def test_text_that_comes_together_by_a_cut_is_cut_too():

@@ -2,6 +2,9 @@
 
 Equal runs of SEED characters or more are found first (grams.py). Runs that follow each other in both works with small
 gaps are one passage (chains.py): what stands in a gap was changed.
+
+The spans of `codes` are looked up at any place, those of `text` are read from start to end. Both may be one array; of a
+text that the memory does not hold they are two mappings of one file (splits/division.py).
 """
 
 from collections.abc import Iterator
@@ -29,30 +32,26 @@ COLUMNS = ["work_a", "start_a", "stop_a", "work_b", "start_b", "stop_b", "chars"
 
 
 def shared_passages(
-    codes: Codes, works: Spans, min_chars: int = MIN_CHARS, read: Read = unread, *, text: Codes | None = None
+    codes: Codes, text: Codes, works: Spans, min_chars: int = MIN_CHARS, read: Read = unread
 ) -> "pd.DataFrame":
     """Passages that stand in two works, with at least min_chars >= SEED + STEP - 1 equal characters.
 
-    codes: (N,) characters of the joined corpus; works: (n_works, 2) spans. Each row has two rows of `works`, the
-    passage's spans in the joined corpus, and how many characters are equal; work_a < work_b. `text` is codes again, if
-    another array is better read from start to end.
+    codes and text: (N,) characters of the joined corpus; works: (n_works, 2) spans. Each row has two rows of `works`,
+    the passage's spans in the joined corpus, and how many characters are equal; work_a < work_b.
     """
-    text = codes if text is None else text
     return _table(_passages(codes, works, text, works, min_chars, read, is_one_text=True))
 
 
 def passages_between(
     codes: Codes,
     spans_a: Spans,
+    text: Codes,
     spans_b: Spans,
     min_chars: int = MIN_CHARS,
     read: Read = unread,
-    *,
-    text: Codes | None = None,
 ) -> "pd.DataFrame":
-    """The same for passages of spans_a that stand in spans_b, of `text` if it is given; work_a and work_b are rows of
-    each, and may be equal."""
-    text = codes if text is None else text
+    """The same for passages of spans_a of codes that stand in spans_b of a text; work_a and work_b are rows of each,
+    and may be equal."""
     return _table(_passages(codes, spans_a, text, spans_b, min_chars, read, is_one_text=False))
 
 

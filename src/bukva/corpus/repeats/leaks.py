@@ -1,4 +1,7 @@
-"""What of val and test also stands in train, and how train is cut so that it does not."""
+"""What of val and test also stands in train, and how train is cut so that it does not.
+
+Held-out spans are those of `codes`, train's those of `text`, as in duplicates.py.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,16 +37,15 @@ class Run(NamedTuple):
 
 
 def seen_in_train(
-    codes: Codes, held_out: list[Spans], trains: list[Spans], n: int, read: Read = unread, *, text: Codes | None = None
+    codes: Codes, held_out: list[Spans], text: Codes, trains: list[Spans], n: int, read: Read = unread
 ) -> list[list[Seen]]:
     """Windows of n characters in the spans of each held-out text that also stand within a span of train.
 
     One row for each of `trains`: what stands in it or in those before it. So train before and after a cut are read
     once, as what is left and what lost text. Every position is a window. If the held-out texts have more than
     MOST_WINDOWS together, so many of them are looked up, evenly spaced: train is read once for each n, however much is
-    held out. `text` is codes again, if another array is better read from start to end.
+    held out.
     """
-    text = codes if text is None else text
     spans, texts = _joined(held_out)
     windows, in_train = np.zeros(len(held_out), np.int64), np.zeros((len(trains), len(held_out)), np.int64)
     for index in index_parts(codes, spans, n, _step(spans)):
@@ -58,15 +60,14 @@ def seen_in_train(
 
 
 def longest_runs(
-    codes: Codes, held_out: list[Spans], trains: list[Spans], read: Read = unread, *, text: Codes | None = None
+    codes: Codes, held_out: list[Spans], text: Codes, trains: list[Spans], read: Read = unread
 ) -> list[list[Run | None]]:
     """The longest run of characters in a span of each held-out text (a) and a span of train (b).
 
-    One row for each of `trains`, and `text`, as in seen_in_train. None where no run has SEED characters; runs without
-    text (rows of dots) do not count. If there are more than MOST_WINDOWS positions, a run may be missed that has fewer
-    than SEED characters more than lie between two of them.
+    One row for each of `trains`, as in seen_in_train. None where no run has SEED characters; runs without text (rows of
+    dots) do not count. If there are more than MOST_WINDOWS positions, a run may be missed that has fewer than SEED
+    characters more than lie between two of them.
     """
-    text = codes if text is None else text
     spans, texts = _joined(held_out)
     longest: list[Run | None] = [None] * len(held_out)
     rows = []
@@ -116,24 +117,21 @@ def chars_to_cut(held_out: Spans, train: Spans, min_chars: int) -> int:
 
 def cut_from(
     codes: Codes,
-    train: Spans,
     held_out: Spans,
+    text: Codes,
+    train: Spans,
     works: Spans,
     min_chars: int = MIN_CHARS,
     read: Read = unread,
-    *,
-    text: Codes | None = None,
 ) -> Ints:
     """What remains of train: (m, 3) rows of work (a row of train and of works), start and stop in the joined corpus.
 
     Passages of train that stand in held-out text of another work, exactly or nearly (duplicates.py), are cut out.
     Afterwards no min_chars characters of that text stand in the remaining text of a work, not even across a cut. What a
     work repeats of itself stays: its refrains belong to it. Between two cuts, or a cut and the end of the share, pieces
-    shorter than min_chars go too. A share in which nothing is cut stays as it is. `text` is codes again, if another
-    array is better read from start to end.
+    shorter than min_chars go too. A share in which nothing is cut stays as it is.
     """
-    text = codes if text is None else text
-    near = _of_other_works(passages_between(codes, held_out, train, min_chars, read, text=text), works)
+    near = _of_other_works(passages_between(codes, held_out, text, train, min_chars, read), works)
     cuts = _union([near, *_equal_windows(codes, held_out, text, train, works, min_chars, read)])
     while True:
         pieces = _remaining(train, cuts, min_chars)

@@ -51,12 +51,12 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
         works, n = _works(table), split.duplicate_chars
         if split.duplicates == "group":
             with counting(SEARCH, chars_read(works, works)) as read:
-                passages = shared_passages(codes, works, n, read, text=text)
+                passages = shared_passages(codes, text, works, n, read)
             return rows_of(spans(table, split, groups(passages, works, GROUP_CHARS, GROUP_SHARE)))
         whole = spans(table, split)
         train, apart = whole["train"], held_out(whole)
         with counting(SEARCH, chars_to_cut(apart, train, n)) as read:
-            return rows_of(whole, cut_from(codes, train, apart, works, n, read, text=text))
+            return rows_of(whole, cut_from(codes, apart, text, train, works, n, read))
 
 
 def in_characters(shares: "pd.DataFrame") -> "pd.DataFrame":
@@ -72,8 +72,8 @@ def held_out(shares: dict[str, Spans]) -> Spans:
 
 @contextmanager
 def mapped_codes(clean: Path, table: "pd.DataFrame") -> Iterator[tuple[Codes, Codes]]:
-    """(N,) the code points of the joined text, mapped from a file that is deleted afterwards: to read anywhere, and to
-    read from start to end.
+    """(N,) the code points of the joined text, mapped twice from a file that is deleted afterwards: to look up at any
+    place, and to read from start to end.
 
     The system reads ahead in the second only. Where the file does not fit the memory, reading ahead at every place that
     an index names reads the file a hundred times (docs/log.md).

@@ -122,8 +122,8 @@ def _leaks(
         counting("split: looking for text of val and test in train", chars_to_search(held_out, trains)) as read,
         ThreadPoolExecutor(min(n_cores(), MOST_THREADS)) as threads,  # compiled functions release the GIL
     ):
-        longest = threads.submit(longest_runs, codes, held_out, trains, read, text=text)
-        seen = list(threads.map(lambda n: seen_in_train(codes, held_out, trains, n, read, text=text), LENGTHS))
+        longest = threads.submit(longest_runs, codes, held_out, text, trains, read)
+        seen = list(threads.map(lambda n: seen_in_train(codes, held_out, text, trains, n, read), LENGTHS))
     return [
         [
             {"in_train": _shares(of_text), "longest": _described(run, codes, table)}
