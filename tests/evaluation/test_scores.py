@@ -20,6 +20,7 @@ from bukva.report.terminal import verdict
 from bukva.scoring import window_rule
 from bukva.scoring.window_rule import evenly_spaced, nats_of
 from bukva.tokenizers.char import CharTokenizer
+from bukva.training import memory
 
 V, T = 5, 6
 TOKENIZER = CharTokenizer(list("абвгд"))
@@ -53,6 +54,7 @@ def text(*names, tokenizer=TOKENIZER):
 
 
 THREE = ("train", "val", "test")
+COUNTED = ["unigram", "bigram_exact", "ngram_3", "ngram_4"]
 
 
 def models():
@@ -158,7 +160,7 @@ def test_the_nats_of_the_characters_are_those_of_the_metrics(scores):
     for name, split in ((name, split) for name in ("bigram", "gpt") for split in ("val", "test")):
         mean = scores.nats[name][split].mean(dtype=np.float64)
         assert scores.metrics[name][split]["nats_per_char"] == mean
-    for name in ("unigram", "bigram_exact", "ngram_3", "ngram_4"):
+    for name in COUNTED:
         mean = scores.nats[name]["test"].mean(dtype=np.float64) / math.log(2)
         assert scores.metrics["baselines"]["test"][name] == pytest.approx(mean)
 
@@ -203,13 +205,30 @@ def test_what_takes_long_is_counted_for_each_model_and_split(monkeypatch, capsys
     assert any(line.startswith("evaluate: gpt, train: ") for line in lines)
 
 
-def test_the_mixture_is_that_of_the_gpt_and_the_n_grams_that_are_best_on_val(scores):
-    best = min(("ngram_3", "ngram_4"), key=lambda name: scores.metrics["baselines"]["val"][name])
+def test_the_mixture_is_that_of_the_gpt_and_the_counted_table_that_is_best_on_val(scores):
+    best = min(COUNTED, key=lambda name: scores.metrics["baselines"]["val"][name])
     assert scores.metrics["mixture"]["of"] == ["gpt", best]
     p = np.exp(-scores.nats["gpt"]["test"].astype(float)), np.exp(-scores.nats[best]["test"].astype(float))
     expected = -np.log(sum(p) / 2).mean()
     assert scores.metrics["mixture"]["test"]["nats_per_char"] == pytest.approx(expected, rel=1e-6)
     assert scores.nats["mixture"]["test"].mean() == pytest.approx(expected, rel=1e-6)
+
+
+def test_without_orders_no_n_grams_are_counted_and_other_scores_stay(metrics, monkeypatch):
+    monkeypatch.setattr(memory, "memory_bytes", lambda _: 0)
+    found = evaluate(models(), text(*THREE), PARAMS.model_copy(update={"ngram_orders": []})).metrics
+    assert found["mixture"]["of"][1] in COUNTED[:2]
+    for split, theirs in metrics["baselines"].items():
+        assert found["baselines"][split] == {key: theirs[key] for key in theirs if not key.startswith("ngram")}
+    same = ["bigram", "gpt", "window", "context"]
+    assert {key: found[key] for key in same} == {key: metrics[key] for key in same}
+
+
+def test_n_grams_that_exceed_the_memory_are_rejected_before_anything_is_scored(monkeypatch):
+    monkeypatch.setattr(memory, "memory_bytes", lambda _: 24 * 3999)
+    monkeypatch.setattr(HeldOut, "nats_of_model", lambda *_: pytest.fail("scored"))
+    with pytest.raises(BukvaError, match=r"4,000 characters needs at least .* use evaluate.ngram_orders \[\], or"):
+        evaluate(models(), text(*THREE), PARAMS)
 
 
 def test_short_context_is_scored_over_the_same_characters(metrics):

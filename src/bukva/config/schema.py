@@ -123,7 +123,7 @@ class Evaluate(Section):
     attention_sentence: Annotated[str, Field(max_length=2**24)]
     attention_windows: Count
     leak_steps: Count
-    ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=8)]], Field(min_length=1), EACH_ONCE]
+    ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=8)]], EACH_ONCE]
 
 
 class Sample(Section):

@@ -22,6 +22,7 @@ from bukva.scoring.characters import CONTEXT, CharNats, text_digest
 from bukva.scoring.window_rule import Score, evenly_spaced, ids_per_batch, nats_of
 from bukva.tokenizers.base import Tokenizer, count_bytes, count_chars
 from bukva.tokenizers.char import CharTokenizer
+from bukva.training.memory import check_counting
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,18 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) 
     On train, a model that sees one id is scored on everything; any other on as much as val has, in runs spread evenly.
     Train is scored as models see it, as one stream; what the GPT has counted there is left out where it is predicted.
     The network of a GPT with n-grams is scored by itself, too.
+
+    Raises:
+        BukvaError: the n-grams of train do not fit the memory; raised before anything is scored.
     """
+    if params.ngram_orders:
+        check_counting(len(text.splits["train"]), "evaluate.ngram_orders []")
     gpt = models["gpt"]
     alone = "network" if gpt.counts else "gpt"  # the GPT without what is counted
     models = models | {alone: gpt.alone()}
     learned = {name: text.nats_of_model(name, model) for name, model in models.items()}
     counted = _counted(text, params.ngram_orders)
-    best = min(
-        (name for name in counted if name.startswith("ngram_")), key=lambda name: float(counted[name]["val"].sum())
-    )
+    best = min(counted, key=lambda name: float(counted[name]["val"].sum()))
     # of ids: the mean of two probabilities is one, and that of their roots, which characters have, is not
     mixed = {split: mixture(learned[alone][split], counted[best][split]) for split in text.names}
     nats = {name: text.of_chars(scored) for name, scored in (learned | counted | {"mixture": mixed}).items()}
@@ -109,8 +113,9 @@ def _counted(text: HeldOut, orders: list[int]) -> dict[str, dict[str, Nats]]:
     """split -> (n,) nats of the held-out ids, for each table that is counted on train."""
     train, V = text.splits["train"], len(text.tokenizer)
     found = {name: text.nats(scorer, 1) for name, scorer in counts.scorers(train, V).items()}
-    for order, nats in _ngram_nats(KneserNey(train, V, max(orders)), text, sorted(orders)).items():
-        found[f"ngram_{order}"] = nats
+    if orders:
+        for order, nats in _ngram_nats(KneserNey(train, V, max(orders)), text, sorted(orders)).items():
+            found[f"ngram_{order}"] = nats
     return found
 
 

@@ -36,7 +36,7 @@ def table(metrics: dict[str, Any]) -> Table:
 
 
 def against_counting(metrics: dict[str, Any], scores: CharScores) -> list[str]:
-    """Whether the GPT is better than the best n-grams, and how it compares with half of each.
+    """Whether the GPT is better than the best of what is counted, and how it compares with half of each.
 
     Nothing about a text that is too short for an interval.
     """

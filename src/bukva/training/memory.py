@@ -1,4 +1,4 @@
-"""The least memory that a training takes, checked before it starts."""
+"""The least memory that training and counting take, checked before they start."""
 
 import os
 
@@ -36,13 +36,8 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
     on_gpu = machine.device.type == "cuda"
     weights, batch = least_bytes(config, recipe, on_gpu=on_gpu)
     needed, available = (weights + batch) * (1 if on_gpu else local_size), memory_bytes(machine.device)
-    counting = COUNT_BYTES * n_train * local_size if config.counts else 0
-    if counting > memory_bytes(torch.device("cpu")):
-        raise BukvaError(
-            f"params.yaml: counting the n-grams of {n_train:,} characters needs at least {counting / 2**30:,.1f} GB of "
-            f"memory; this machine has {memory_bytes(torch.device('cpu')) / 2**30:,.1f}; use model.ngrams none, or a "
-            f"shorter text.\n{WAY_BACK}"
-        )
+    if config.counts:
+        check_counting(n_train, "model.ngrams none", local_size)
     if needed > available:
         advice = (
             "use a smaller model, or a text with fewer characters" if weights > batch
@@ -52,6 +47,25 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
             f"params.yaml: training {count_parameters(config):,} parameters with batches of {recipe.batch_size:,} "
             f"windows of {config.block_size:,} characters needs at least {needed / 2**30:,.1f} GB of memory; this "
             f"machine has {available / 2**30:,.1f}; {advice}.\n{WAY_BACK}"
+        )
+
+
+def check_counting(n_ids: int, advice: str, local_size: int = 1) -> None:
+    """Raise if the n-grams of so many ids of train do not fit this machine.
+
+    Args:
+        n_ids: ids of train.
+        advice: the setting that counts none.
+        local_size: how many processes of this machine count them.
+
+    Raises:
+        BukvaError: names the least memory that is needed, the memory of the machine, and the advice.
+    """
+    needed, available = COUNT_BYTES * n_ids * local_size, memory_bytes(torch.device("cpu"))
+    if needed > available:
+        raise BukvaError(
+            f"params.yaml: counting the n-grams of {n_ids:,} characters needs at least {needed / 2**30:,.1f} GB of "
+            f"memory; this machine has {available / 2**30:,.1f}; use {advice}, or a shorter text.\n{WAY_BACK}"
         )
 
 
