@@ -17,7 +17,7 @@ LAYERS = [
     ["bukva.models"],
     ["bukva.scoring"],
     ["bukva.training"],
-    ["bukva.evaluation", "bukva.experiments", "bukva.generation", "bukva.planning"],
+    ["bukva.anatomy", "bukva.evaluation", "bukva.experiments", "bukva.generation", "bukva.planning"],
     ["bukva.interpret"],
     ["bukva.report"],
     ["bukva.stage"],

@@ -35,9 +35,10 @@ def total_variation(part: "pd.Series[float]", whole: "pd.Series[float]") -> floa
 
 def decades(years: "pd.Series[str]") -> "pd.Series[str]":
     """1863 -> 1860s; a range (1863-1869) counts by its first year; `-` where there is no year of four digits."""
-    return years.map(_decade)
+    return years.map(decade)
 
 
-def _decade(year: object) -> str:
+def decade(year: object) -> str:
+    """The decade of one work; its year is no text if it is missing."""
     found = re.search(r"\d{4}", year) if isinstance(year, str) else None  # a missing year is a float
     return f"{found.group()[:3]}0s" if found else MISSING
