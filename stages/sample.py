@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from bukva.base.files import read_json, write_text
+from bukva.base.files import read_json, write_json, write_text
 from bukva.config.load import read_params
 from bukva.durability.cleanup import forget
 from bukva.encoding.prompts import chosen_prompts
-from bukva.generation.samples import answer, page
+from bukva.generation.samples import answer, page, to_json
 from bukva.pipeline.stages import trained_models
 from bukva.stage import cli
 from bukva.tokenizers import load_tokenizer
@@ -14,7 +14,7 @@ from bukva.tracking.journal import journal
 from bukva.training.device import prepare
 
 
-def main(tokens: Path, cleaning: Path, samples: Path) -> None:
+def main(tokens: Path, cleaning: Path, samples: Path, answers: Path) -> None:
     """Continue every prompt with every model, untrained and trained."""
     params = read_params()
     forget(params)
@@ -22,8 +22,9 @@ def main(tokens: Path, cleaning: Path, samples: Path) -> None:
         folders = {model.label: model.folder for model in trained_models().values()}
         tokenizer = load_tokenizer(tokens)
         prompts = chosen_prompts(tokenizer, params.sample, read_json(cleaning))
-        answers = answer(folders, prompts.texts, params.sample, prepare(params.compute))
-        write_text(samples, page(answers, params.sample, tokenizer.unit, prompts.why))
+        given = answer(folders, prompts.texts, params.sample, prepare(params.compute))
+        write_text(samples, page(given, params.sample, tokenizer.unit, prompts.why))
+        write_json(answers, to_json(given, params.sample))
         log.artifact(samples)
 
 

@@ -6,7 +6,7 @@ import torch
 
 from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
-from bukva.generation.samples import Answer, answer, page
+from bukva.generation.samples import Answer, answer, page, to_json
 from bukva.models.bigram import BigramConfig
 from bukva.models.folder import load_model, save_model
 from bukva.models.gpt import GPTConfig
@@ -23,7 +23,9 @@ def params(**changes):
 
 
 def answers_of(folders, prompts=("\n", "аб"), **changes):
-    return answer(folders, list(prompts), params(**changes), CPU)
+    """prompt -> what models wrote at the temperature of params.yaml."""
+    found, temperature = answer(folders, list(prompts), params(**changes), CPU), params(**changes).temperature
+    return [(prompt, [one for one in given if one.temperature == temperature]) for prompt, given in found]
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def folder(tmp_path):
 
 def continuations(folder, prompts=("\n", "аб"), **changes):
     """What one trained model wrote after each prompt."""
-    return [given[-1].text.split("│")[1] for _, given in answers_of({"bigram": folder}, prompts, **changes)]
+    return [given[-1].written for _, given in answers_of({"bigram": folder}, prompts, **changes)]
 
 
 def test_untrained_and_trained_models_answer_every_prompt(folder):
@@ -92,6 +94,24 @@ def test_all_models_continue_a_prompt_with_the_same_random_numbers(folder):
         assert given[1].text == given[3].text
 
 
+def test_trained_models_write_at_other_temperatures_too_and_the_page_shows_that_of_params_yaml(folder):
+    settings = params(temperature=0.8)
+    answers = answer({"bigram": folder}, ["\n", "аб"], settings, CPU)
+    for _, given in answers:
+        assert [(one.state, one.temperature) for one in given] == [
+            ("untrained", 0.8), ("trained", 0.5), ("trained", 0.8), ("trained", 1.0)
+        ]  # fmt: skip
+        at_one = answers_of({"bigram": folder}, temperature=1.0)
+        assert given[3].text in [one.text for _, others in at_one for one in others]
+    assert page(answers, settings, "character", "").count("**bigram, trained**") == 2
+    found = to_json(answers, settings)
+    assert found["prompts"] == ["\n", "аб"]
+    assert found["answers"][-1] == {
+        "prompt": 1, "model": "bigram", "state": "trained", "temperature": 1.0, "read": "аб",
+        "written": answers[1][1][3].written,
+    }  # fmt: skip
+
+
 def test_each_prompt_has_random_numbers_of_its_own(folder):
     first, second = continuations(folder, prompts=["б", "аб"])  # a bigram sees only the last character
     assert first != second
@@ -110,7 +130,9 @@ def test_a_prompt_outside_the_vocabulary_is_named(folder):
 
 
 def test_the_page_shows_line_feeds_and_ends_no_code_block():
-    text = page([("\n", [Answer("GPT", "trained", "\n│```\n# б")])], params(top_k=5, top_p=0.9), "character", "")
+    text = page(
+        [("\n", [Answer("GPT", "trained", 0.8, "\n", "```\n# б")])], params(top_k=5, top_p=0.9), "character", ""
+    )
     assert "## `\\n`" in text
     assert "    │```\n    # б" in text
     assert "from the 5 likeliest, of these the fewest that hold 0.9 of the probability." in text
@@ -130,7 +152,7 @@ def test_a_model_of_bytes_draws_bytes(tmp_path):
     torch.manual_seed(1)
     weights = build(config).state_dict()
     save_model(tmp_path / "bigram", config, ByteTokenizer(), {"best": weights, "initial": weights})
-    (prompt, given), *_ = answer({"bigram": tmp_path / "bigram"}, ["я"], params(n_chars=31), CPU)
+    (prompt, given), *_ = answers_of({"bigram": tmp_path / "bigram"}, ["я"], n_chars=31)
     assert prompt == "я"
     assert all(one.text.startswith("я│") and len(one.text.encode()) > 31 for one in given)
     text = page([], params(temperature=0.8), ByteTokenizer().unit, "")

@@ -1,8 +1,8 @@
-"""The page of samples: each model, untrained and trained, continues the same prompts, as in the lecture notes."""
+"""Samples: each model, untrained and trained, continues the same prompts, as in the lecture notes."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from bukva.training.device import Machine
 
 STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}
 ALONE = ", without its n-grams"  # of a GPT that has both
+OTHER_TEMPERATURES = (0.5, 1.0)  # at which trained models write, too: careful, and as they predict
 
 PAGE = """\
 # Samples
@@ -40,11 +41,18 @@ What a model wrote follows the bar │. {{ why }}
 
 @dataclass(frozen=True)
 class Answer:
-    """What one model wrote after one prompt; `text` is prompt, bar, continuation."""
+    """What one model wrote after one prompt, as it read it: without characters that it does not know."""
 
     model: str
     state: str
-    text: str
+    temperature: float
+    read: str
+    written: str
+
+    @property
+    def text(self) -> str:
+        """Prompt, bar, continuation."""
+        return f"{self.read}│{self.written}"
 
 
 Answers = list[tuple[str, list[Answer]]]  # prompt -> what each model wrote
@@ -52,6 +60,8 @@ Answers = list[tuple[str, list[Answer]]]  # prompt -> what each model wrote
 
 def answer(folders: dict[str, Path], prompts: list[str], params: Sample, machine: Machine) -> Answers:
     """Let each model, untrained and trained, continue each prompt, all with the same random numbers.
+
+    Trained models write at OTHER_TEMPERATURES, too.
 
     Raises:
         BukvaError: a prompt holds a character that is not in the vocabulary, and sample.unknown does not allow it.
@@ -63,12 +73,18 @@ def answer(folders: dict[str, Path], prompts: list[str], params: Sample, machine
             load_weights(model, folder, weights)
             machine.cast_blocks(model)
             for part, writer in _parts(model).items():
-                for number, (prompt, given) in enumerate(answers, start=1):
-                    read = readable_prompt(tokenizer, prompt, params.unknown)
-                    rng = prompt_generator(params.seed, number)
-                    text = _continue(writer, tokenizer, read, params, machine, rng)
-                    given.append(Answer(name, f"{state}{part}", f"{read}│{text}"))
+                for temperature in _temperatures(params, state):
+                    drawn = params.model_copy(update={"temperature": temperature})
+                    for number, (prompt, given) in enumerate(answers, start=1):
+                        read = readable_prompt(tokenizer, prompt, params.unknown)
+                        rng = prompt_generator(params.seed, number)
+                        written = _continue(writer, tokenizer, read, drawn, machine, rng)
+                        given.append(Answer(name, f"{state}{part}", temperature, read, written))
     return answers
+
+
+def _temperatures(params: Sample, state: str) -> list[float]:
+    return [params.temperature] if state == "untrained" else sorted({params.temperature, *OTHER_TEMPERATURES})
 
 
 def _parts(model: LanguageModel) -> dict[str, LanguageModel]:
@@ -101,7 +117,7 @@ def _continue(
 
 
 def page(answers: Answers, params: Sample, unit: str, why: str) -> str:
-    """reports/samples.md: for each prompt the answers of every model and state.
+    """reports/samples.md: for each prompt the answers of every model and state, at sample.temperature.
 
     `unit` is what the models write, a character, byte or token, and `why` says why these are the prompts.
     """
@@ -109,7 +125,17 @@ def page(answers: Answers, params: Sample, unit: str, why: str) -> str:
     environment = Environment(keep_trailing_newline=True, autoescape=False)
     environment.filters.update(shown=_shown, block=_block)
     numbers = params.model_dump(exclude={"prompts", "unknown"})
-    return environment.from_string(PAGE).render(prompts=answers, unit=unit, why=why, **numbers)
+    shown = [(prompt, [one for one in given if one.temperature == params.temperature]) for prompt, given in answers]
+    return environment.from_string(PAGE).render(prompts=shown, unit=unit, why=why, **numbers)
+
+
+def to_json(answers: Answers, params: Sample) -> dict[str, Any]:
+    """data/samples.json: the answers at all temperatures, and the settings that they have in common."""
+    return {
+        **params.model_dump(include={"seed", "temperature", "top_k", "top_p"}),
+        "prompts": [prompt for prompt, _ in answers],
+        "answers": [{"prompt": number, **asdict(one)} for number, (_, given) in enumerate(answers) for one in given],
+    }
 
 
 def _shown(prompt: str) -> str:

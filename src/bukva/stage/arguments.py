@@ -20,6 +20,7 @@ HELP = {
     "comparison": "PNG: models and baselines on one axis.",
     "losses": "PNG: the losses of the models by step.",
     "samples": "Markdown: what the models write after each prompt.",
+    "answers": "JSON: the same, and at other temperatures, for the report page.",
 }
 
 
