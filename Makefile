@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH := src
 
 .DEFAULT_GOAL := help
-.PHONY: help repro attention counting plan ui sync compare seeds experiments clean-checkpoints bench chaos check test
+.PHONY: help repro attention counting report plan ui sync compare seeds experiments clean-checkpoints bench chaos check test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ attention: $(MADE) ## study the attention of the trained GPT; figures in reports
 
 counting: $(MADE) ## show which characters the trained GPT predicts by counting, which by learning; in reports/counting
 	@python -m bukva counting reports/counting
+
+report: $(MADE) ## write the report page of the last run, one file to look at or send: reports/index.html
+	@python -m bukva report reports/index.html
 
 plan: $(MADE) ## convert a time budget (BUDGET=10min) into training steps; WRITE=1 writes them to params.yaml
 	@python -m bukva plan $(if $(filter 1,$(WRITE)),--write) -- '$(BUDGET)'

@@ -98,6 +98,16 @@ def counting(folder: Annotated[Path, typer.Argument(help="Folder to write: figur
 
 
 @app.command()
+def report(path: Annotated[Path, typer.Argument(help="The page to write, one HTML file.")]) -> None:
+    """Write the report page of the last run: open it in a browser, or send it to a colleague."""
+    limit_spinning()
+    from bukva.report.page.build import build
+
+    build(path)
+    print(f"report: {path} ({path.stat().st_size / 1e6:.1f} MB)")
+
+
+@app.command()
 def plan(
     budget: Annotated[str, typer.Argument(help="How long stage train-gpt may take: 90s, 10min, 1h30min.")],
     write: Annotated[bool, typer.Option("--write", help="Put the proposal into params.yaml.")] = False,

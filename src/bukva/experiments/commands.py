@@ -20,10 +20,14 @@ def rerun(name: str, params: Mapping[str, Any]) -> str:
     and the same files come back under their digests, so that the former name has its files again, too.
     """
     safe = re.sub(r"[^\w.-]+", "-", name).strip("-.")
-    known, wanted = flatten(read_yaml(project_root() / PARAMS)), flatten(params)
-    changed = [key for key in known if key in wanted and wanted[key] != known[key]]
-    settings = (f"-S {shlex.quote(f'{key}={_literal(wanted[key])}')}" for key in changed)
-    return " ".join([f"dvc exp run --temp -n {safe}-again", *settings])
+    return " ".join([f"dvc exp run --temp -n {safe}-again", *settings(read_yaml(project_root() / PARAMS), params)])
+
+
+def settings(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """The options of `dvc exp run` that turn the known parameters into the wanted ones."""
+    before, after = flatten(known), flatten(wanted)
+    changed = [key for key in before if key in after and after[key] != before[key]]
+    return [f"-S {shlex.quote(f'{key}={_literal(after[key])}')}" for key in changed]
 
 
 def _literal(value: Any) -> str:

@@ -7,8 +7,11 @@ from typing import Any
 
 from bukva.base.dotted import flatten
 from bukva.experiments.groups import Member
+from bukva.experiments.results import Result
 from bukva.pipeline.stages import stages, trained_models
 from bukva.tracking.reading import Journal, read_journals
+
+SCORED = "val_nats_per_char"  # what a journal has of each step at which val was scored
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,23 @@ def cost_of(members: Sequence[Member], model: str) -> Cost:
     )
 
 
+def seconds_by_step(result: Result, model: str) -> dict[int, float]:
+    """Scored step -> seconds since the training stage began, by the newest journal of a run with these parameters.
+
+    Nothing if no journal of this project has it, or if the training was resumed.
+    """
+    for journal in reversed(_journals(trained_models()[model].stage)):
+        if _is_of(journal, result, model):
+            records = [each for each in journal.read()[0] if each["record"] == "metrics"]
+            at = {each["step"]: each["at"] for each in records if SCORED in each["values"]}
+            return {step: (when - journal.start["at"]) / 1000 for step, when in at.items()} if 0 in at else {}
+    return {}
+
+
 def _seconds(member: Member, model: str, journals: Sequence[Journal]) -> float | None:
     """How long the training stage ran, by the newest journal of a run with these parameters."""
     for journal in reversed(journals):
-        if _is_of(journal, member, model) and (seconds := _logged(journal)) is not None:
+        if _is_of(journal, member.result, model) and (seconds := _logged(journal)) is not None:
             return seconds
     return None
 
@@ -48,9 +64,9 @@ def _journals(stage: str) -> list[Journal]:
     return [journal for journal in read_journals() if journal.start["stage"] == stage and not journal.start["restored"]]
 
 
-def _is_of(journal: Journal, member: Member, model: str) -> bool:
+def _is_of(journal: Journal, result: Result, model: str) -> bool:
     sections = ("download", "clean", "tokenize", "split", *stages()[trained_models()[model].stage].sections)
-    ours, theirs = flatten(member.result.params), journal.start["params"]
+    ours, theirs = flatten(result.params), journal.start["params"]
     return all(theirs.get(key) == value for key, value in ours.items() if key.partition(".")[0] in sections)
 
 

@@ -1,0 +1,138 @@
+"""The charts of the report page as Vega-Lite specifications; a browser draws them.
+
+Texts and lines have the colour of the page (currentColor), so that a chart fits a light and a dark page. Every chart is
+as wide as its place, and has a description for screen readers.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import altair as alt
+    import pandas as pd
+
+Spec = dict[str, Any]
+
+# legible on white and on black
+COLOURS = {
+    "counted": "#8c8c8c",
+    "compressor": "#a8843f",
+    "learned": "#3f8fd2",
+    "mixture": "#9a70c8",
+    "together": "#e0566f",
+}
+SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c")
+FAINT = "#80808040"
+ROW = 22  # pixels
+BITS = "bits per character"
+
+
+def scores(rows: "pd.DataFrame", split: str) -> Spec:
+    """Models and baselines on one axis; columns label, kind, bits, low and high, which may be missing."""
+    import altair as alt
+
+    base = alt.Chart(rows).encode(
+        y=alt.Y("label:N", sort=rows.sort_values("bits")["label"].tolist(), title=None),
+        color=alt.Color("kind:N", scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())), legend=None),
+        tooltip=["label:N", alt.Tooltip("bits:Q", format=".3f"), *_formatted("low", "high")],
+    )
+    x = alt.X(
+        "bits:Q", scale=alt.Scale(zero=False, nice=False, padding=12), title=f"{BITS} on {split} (left is better)"
+    )
+    interval = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=3, opacity=0.5)
+    numbers = base.mark_text(align="left", dx=8, fontSize=11).transform_calculate(end="max(datum.high, datum.bits)")
+    chart = alt.layer(
+        interval.encode(x=alt.X("low:Q", title=""), x2="high:Q"),
+        base.mark_point(filled=True, size=70, opacity=1).encode(x=x),
+        numbers.encode(x=alt.X("end:Q", title=""), text=alt.Text("bits:Q", format=".3f")),
+    )
+    return _spec(chart.properties(height=ROW * len(rows)), f"Scores of {len(rows)} models and baselines on {split}.")
+
+
+def curves(points: "pd.DataFrame", x: str, label: str, *, log: bool) -> Spec:
+    """Losses of all models; columns model, split, bits, and x. On a logarithmic scale, points at 0 are left out."""
+    import altair as alt
+
+    shown = points[points[x] > 0] if log else points
+    scale = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False)
+    chart = (
+        alt.Chart(shown)
+        .mark_line(point=alt.OverlayMarkDef(size=25))
+        .encode(
+            x=alt.X(f"{x}:Q", scale=scale, title=label, axis=alt.Axis(format="~s")),
+            y=alt.Y("bits:Q", scale=alt.Scale(type="log" if log else "linear", zero=False), title=BITS),
+            color=_series(points, "model"),
+            strokeDash=alt.StrokeDash(
+                "split:N",
+                sort=["val", "train"],
+                legend=alt.Legend(title=None, orient="top", symbolType="stroke", symbolStrokeColor="currentColor"),
+            ),
+            tooltip=["model:N", "split:N", alt.Tooltip(f"{x}:Q", format=",.0f"), alt.Tooltip("bits:Q", format=".3f")],
+        )
+    )
+    return _spec(chart.properties(height=300), f"Losses by {label}.")
+
+
+def groups(rows: "pd.DataFrame", by: str, *, sort: bool) -> Spec:
+    """Bits per character of groups; columns label, chars, model and bits. Sorted by the first model if asked."""
+    import altair as alt
+
+    labels = list(dict.fromkeys(rows["label"]))
+    if sort:
+        first = rows[rows["model"] == rows["model"].iloc[0]].sort_values("bits")
+        labels = first["label"].tolist()
+    base = alt.Chart(rows).encode(y=alt.Y("label:N", sort=labels, title=None))
+    x = alt.X("bits:Q", scale=alt.Scale(zero=False, padding=8), title=f"{BITS} (left is better)")
+    lines = base.mark_rule(color=FAINT).encode(x=alt.X("min(bits):Q", title=""), x2="max(bits):Q")
+    points = base.mark_point(filled=True, size=70, opacity=1).encode(
+        x=x,
+        color=_series(rows, "model"),
+        tooltip=["label:N", "model:N", alt.Tooltip("bits:Q", format=".3f"), alt.Tooltip("chars:Q", format=",")],
+    )
+    return _spec((lines + points).properties(height=ROW * len(labels)), f"Bits per character by {by}.")
+
+
+def seen(rows: "pd.DataFrame") -> Spec:
+    """Share of n-grams that train has, by n; columns text, n and share."""
+    import altair as alt
+
+    chart = (
+        alt.Chart(rows)
+        .mark_line(point=alt.OverlayMarkDef(size=40))
+        .encode(
+            x=alt.X("n:O", title="characters in a row", axis=alt.Axis(labelAngle=0)),
+            y=alt.Y("share:Q", title="stand in train", axis=alt.Axis(format="%")),
+            color=_series(rows, "text"),
+            tooltip=["text:N", "n:O", alt.Tooltip("share:Q", format=".2%")],
+        )
+    )
+    return _spec(chart.properties(height=260), "Share of n-grams of each text that stand in train, by their length.")
+
+
+def _series(rows: "pd.DataFrame", name: str) -> "alt.Color":
+    """A colour for each value of a column, in the order of the rows."""
+    import altair as alt
+
+    values = rows[name].unique().tolist()
+    scale = alt.Scale(domain=values, range=[SERIES[i % len(SERIES)] for i in range(len(values))])
+    return alt.Color(f"{name}:N", scale=scale, legend=alt.Legend(title=None, orient="top", labelLimit=0, columns=2))
+
+
+def _formatted(*names: str) -> "list[alt.Tooltip]":
+    import altair as alt
+
+    return [alt.Tooltip(f"{name}:Q", format=".3f") for name in names]
+
+
+def _spec(chart: Any, description: str) -> Spec:
+    """A chart as a specification that fits the page."""
+    text = {"labelColor": "currentColor", "titleColor": "currentColor", "titleFontWeight": "normal"}
+    axis = {**text, "gridColor": FAINT, "domainColor": FAINT, "tickColor": FAINT, "labelLimit": 240}
+    styled = (
+        chart.properties(width="container", description=description)
+        .configure(background="transparent", font="sans-serif", autosize={"type": "fit-x", "contains": "padding"})
+        .configure_axis(**axis)
+        .configure_legend(**text)
+        .configure_view(stroke=None)
+    )
+    spec: Spec = styled.to_dict()
+    return spec

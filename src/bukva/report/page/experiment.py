@@ -1,0 +1,93 @@
+"""What the report page is made of: the files of the last run in the checkout."""
+
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bukva.anatomy.characters import Characters, read_characters
+from bukva.base.errors import BukvaError
+from bukva.base.files import read_json
+from bukva.config.load import read_params
+from bukva.config.schema import Params
+from bukva.experiments.results import Result, read_results
+from bukva.experiments.revisions import WORKSPACE, resolve
+from bukva.pipeline.stages import paths, trained_models
+from bukva.report.rows import Row, rows_of
+from bukva.scoring.characters import CharScores, files_of
+
+NEEDED = ("metrics", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """The last run of the pipeline in this checkout.
+
+    metrics, cleaning, split, answers: the JSON files of these stages.
+    scores: of every held-out character.
+    result: what git and DVC know of it.
+    """
+
+    params: Params
+    metrics: dict[str, Any]
+    cleaning: dict[str, Any]
+    split: dict[str, Any]
+    answers: dict[str, Any]
+    scores: CharScores
+    result: Result
+
+    @classmethod
+    def read(cls) -> "Experiment":
+        """The files of the checkout.
+
+        Raises:
+            BukvaError: a file is missing; names it and the command that makes it.
+        """
+        named = {name: Path(paths()[name]) for name in NEEDED}
+        for path in named.values():
+            if not path.exists():
+                raise BukvaError(f"{path}: is missing, so there is nothing to report; run `make repro`.")
+        return cls(
+            params=read_params(),
+            metrics=read_json(named["metrics"]),
+            cleaning=read_json(named["cleaning"]),
+            split=read_json(named["split_report"]),
+            answers=read_json(named["answers"]),
+            scores=CharScores.read(files_of(named["scores"])),
+            result=read_results(resolve([WORKSPACE]))[0],
+        )
+
+    @property
+    def held_out(self) -> str:
+        """The split of the headline: test, or val if there is no test."""
+        return list(self.metrics["gpt"])[-1]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Models and baselines, the best on the held-out split first."""
+        return sorted(rows_of(self.metrics, trained_models()), key=lambda row: row.bits[self.held_out])
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """key in metrics.json -> what the page calls it."""
+        return {row.key: row.label for row in self.rows} | {"gpt": next(r.label for r in self.rows if r.key == "gpt")}
+
+    def characters(self, split: str) -> Characters:
+        """The scored characters of val or test."""
+        window = self.metrics["window"]
+        return read_characters(
+            Path(paths()["split"]), Path(paths()["tokens"]), split, window["length"], window["stride"]
+        )
+
+    @cached_property
+    def curves(self) -> dict[str, pd.DataFrame]:
+        """model -> its losses by step."""
+        return {name: pd.read_csv(model.curve) for name, model in trained_models().items()}
+
+
+def git(*words: str) -> str:
+    """What git prints, or nothing."""
+    return subprocess.run(["git", *words], capture_output=True, text=True).stdout.strip()

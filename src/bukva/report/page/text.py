@@ -1,0 +1,220 @@
+"""The sections of the report page about text: samples and what of them is new, anatomy, corpus and split."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bukva.anatomy.characters import Characters, read_train
+from bukva.anatomy.extremes import Extreme, extremes
+from bukva.anatomy.groups import anatomy
+from bukva.generation.novelty import COPIED, Copy, Novelty, novelty, open_train
+from bukva.pipeline.stages import paths
+from bukva.report.page import charts
+from bukva.report.page.experiment import Experiment
+
+HUMAN = "people (val)"
+MOST_HUMAN = 200_000  # characters of val that are compared with samples
+N_EXTREMES = 20
+LEVELS = (1, 2, 4, 6, 8, 11)  # bits from which a character has the next colour
+BY = {
+    "place": "place in the word",
+    "class": "class of character",
+    "category": "category",
+    "author": "author",
+    "decade": "decade",
+    "work": "work",
+    "context": "position in the block",
+    "frequency": "frequency of the context",
+}
+IN_ORDER = {"context", "frequency", "decade"}
+MOST_GROUPS = 40
+
+Part = tuple[str, Any]
+Writer = tuple[str, str, float]  # model, state and temperature
+
+
+def samples(experiment: Experiment, human: Characters) -> tuple[dict[str, Any], dict[str, Any], charts.Spec]:
+    """Samples with what is copied in them, the table of what is new, and its chart."""
+    answers, prompts = experiment.answers["answers"], experiment.answers["prompts"]
+    writers = list(dict.fromkeys((one["model"], one["state"], one["temperature"]) for one in answers))
+    of_writer = {
+        writer: [one for one in answers if (one["model"], one["state"], one["temperature"]) == writer]
+        for writer in writers
+    }
+    continuations = [[one["written"] for one in of_writer[writer]] for writer in writers]
+    with open_train(Path(paths()["clean"]), Path(paths()["tokens"])) as train:
+        *found, of_people = novelty([*continuations, _pieces(human.text())], train)
+    by_writer = dict(zip(writers, found, strict=True))
+    texts = [
+        _sample(one, copies)
+        for writer in reversed(writers)  # the whole GPT first
+        for one, copies in zip(of_writer[writer], by_writer[writer].copies, strict=True)
+    ]
+    temperatures = sorted(
+        {one["temperature"] for one in answers}, key=lambda t: (t != experiment.answers["temperature"], t)
+    )
+    page = {
+        "intro": f"All models continue a prompt with the same random numbers. Marked: {COPIED} or more characters that "
+        "stand in train, too; point at them for the work.",
+        "lang": "ru" if experiment.cleaning["rule_set"] == "notes" else "und",
+        "choices": [
+            ("prompt", "Prompt", [(i, _shown(prompt)) for i, prompt in enumerate(prompts)]),
+            ("temperature", "Temperature", [(t, t) for t in temperatures]),
+        ],
+        "texts": texts,
+    }
+    compared = [writer for writer in reversed(writers) if _is_compared(writer, writers[-1], experiment)]
+    named = {_name(writer): by_writer[writer] for writer in compared}
+    return page, _novelty(named, of_people), _seen_chart(named | {HUMAN: of_people})
+
+
+def _novelty(by_name: dict[str, Novelty], of_people: Novelty) -> dict[str, Any]:
+    rows = [
+        [
+            name,
+            f"{found.longest.chars} ({found.longest.work})" if found.longest else f"under {COPIED}",
+            _percent(found.new_words),
+            *(_percent(found.seen[n]) for n in (8, 16, 32)),
+        ]
+        for name, found in [*by_name.items(), (HUMAN, of_people)]
+    ]
+    return {
+        "intro": "What a model writes is compared with held-out text that people wrote. More in train than theirs is "
+        "copying; far more new words than theirs is noise.",
+        "caption": "The share of all n-grams of a text that stand somewhere in train.",
+        "header": ["text", "longest copy, characters", "new words", "8 in train", "16 in train", "32 in train"],
+        "rows": rows,
+    }
+
+
+def _is_compared(writer: Writer, whole: Writer, experiment: Experiment) -> bool:
+    """The whole GPT at every temperature; other trained models at that of the page."""
+    _, state, temperature = writer
+    return writer[:2] == whole[:2] or (state.startswith("trained") and temperature == experiment.answers["temperature"])
+
+
+def _name(writer: Writer) -> str:
+    model, state, temperature = writer
+    return f"{model}, {state}, temperature {temperature}"
+
+
+def _sample(one: dict[str, Any], copies: list[Copy]) -> dict[str, Any]:
+    longest = max((copy.chars for copy in copies), default=0)
+    return {
+        "key": f"{one['prompt']} {one['temperature']}",
+        "title": f"{one['model']}, {one['state']}",
+        "prompt": one["read"],
+        "parts": list(_marked(one["written"], copies)),
+        "note": f"longest copy: {longest} characters" if longest else "",
+    }
+
+
+def _marked(text: str, copies: list[Copy]) -> Iterator[Part]:
+    at = 0
+    for copy in copies:
+        yield text[at : copy.start], None
+        yield text[copy.start : copy.stop], copy.work
+        at = copy.stop
+    yield text[at:], None
+
+
+def _pieces(text: str) -> list[str]:
+    """The text, or evenly spaced pieces of it with MOST_HUMAN characters together."""
+    if len(text) <= MOST_HUMAN:
+        return [text]
+    n, length = 20, MOST_HUMAN // 20
+    return [text[start : start + length] for start in np.linspace(0, len(text) - length, n).astype(int).tolist()]
+
+
+def _seen_chart(by_name: dict[str, Novelty]) -> charts.Spec:
+    rows = [
+        {"text": name, "n": n, "share": share}
+        for name, found in by_name.items()
+        for n, share in found.seen.items()
+        if share is not None
+    ]
+    return charts.seen(pd.DataFrame(rows))
+
+
+def anatomy_of(experiment: Experiment, characters: Characters) -> tuple[dict[str, Any], dict[str, charts.Spec]]:
+    """Bits per character of groups of characters, and the easiest and hardest passages."""
+    split, scores = experiment.held_out, experiment.scores
+    models = _models(experiment)
+    nats = {model: scores.nats(model, split) for model in models}
+    found = anatomy(characters, scores.works, read_train(Path(paths()["split"]), Path(paths()["tokens"])), nats)
+    specs = {}
+    for by, label in BY.items():
+        if len(found[by]) > 1:
+            kept = sorted(found[by], key=lambda group: -group.chars)[:MOST_GROUPS]
+            rows = [
+                {"label": group.label, "chars": group.chars, "model": experiment.labels[model], "bits": value}
+                for group in found[by]
+                if group in kept
+                for model, value in group.bits.items()
+            ]
+            specs[by] = charts.groups(pd.DataFrame(rows), label, sort=by not in IN_ORDER)
+    easiest, hardest = extremes(characters, nats["gpt"], N_EXTREMES)
+    names = [work.name for work in scores.works]
+    page = {
+        "intro": f"Which characters of {split} cost how many bits.",
+        "choices": [("by", "By", [(by, BY[by]) for by in specs])],
+        "caption": f"Point at a dot for the number of characters. Of more than {MOST_GROUPS} groups, the largest are "
+        "shown. Position: characters of context in the window. Frequency: how often the 4 characters before stand in "
+        "train.",
+        "extremes": [
+            (f"The {len(hardest)} passages that the GPT finds hardest", [_passage(each, names) for each in hardest]),
+            (f"The {len(easiest)} that it finds easiest", [_passage(each, names) for each in easiest]),
+        ],
+    }
+    return page, specs
+
+
+def _models(experiment: Experiment) -> list[str]:
+    """The GPT, its network alone, and what is best of what is counted."""
+    best = experiment.metrics["mixture"]["of"][1]
+    return ["gpt", *(["network"] if "network" in experiment.metrics else []), best]
+
+
+def _passage(found: Extreme, names: list[str]) -> dict[str, Any]:
+    levels = np.searchsorted(LEVELS, found.bits, side="right").tolist()
+    runs = itertools.groupby(zip(found.text, levels, strict=True), key=lambda pair: pair[1])
+    parts = [("".join(char for char, _ in run), level) for level, run in runs]
+    return {"bits": f"{found.mean:.2f}", "work": names[found.work], "parts": parts}
+
+
+def corpus(experiment: Experiment) -> dict[str, Any]:
+    """What the text is and how it was divided."""
+    cleaning, split, params = experiment.cleaning, experiment.split, experiment.params
+    held_out = [name for name in split if name != "train"]
+    rows = [["characters", *(f"{split[name]['chars']:,}" for name in split)]]
+    for label in ("author", "category", "decade"):
+        rows.append([f"distance of {label}s", *(f"{split[name]['distance'][label]:.3f}" for name in split)])
+    for n in split[held_out[0]]["in_train"]["after"] if held_out else ():
+        shares = (_percent(split[name]["in_train"]["after"][n]) if name in held_out else "" for name in split)
+        rows.append([f"windows of {n} that stand in train", *shares])
+    sentences = [
+        f"The longest passage of {name} that stands in train has {run['chars']} characters: {run['work']}, and "
+        f"{run['of_train']} of train."
+        for name in held_out
+        if (run := split[name]["longest"]["after"])
+    ]
+    return {
+        "intro": f"{cleaning['works']:,} works, {cleaning['chars']:,} characters and {cleaning['symbols']:,} symbols "
+        f"after cleaning by the rules {cleaning['rule_set']}. Strategy {params.split.strategy}, duplicates "
+        f"{params.split.duplicates}. Distances from the whole are between 0 and 1.",
+        "header": ["", *split],
+        "rows": rows,
+        "sentences": sentences,
+    }
+
+
+def _shown(prompt: str) -> str:
+    return prompt.replace("\n", "\\n")
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"
