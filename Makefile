@@ -22,7 +22,7 @@ attention: $(MADE) ## study the attention of the trained GPT; figures in reports
 counting: $(MADE) ## show which characters the trained GPT predicts by counting, which by learning; in reports/counting
 	@python -m bukva counting reports/counting
 
-report: $(MADE) ## write the report page of the last run, one file to look at or send: reports/index.html
+report: $(MADE) ## write reports/index.html about the last run, and experiments.html about all; each is one file
 	@python -m bukva report reports/index.html
 
 plan: $(MADE) ## convert a time budget (BUDGET=10min) into training steps; WRITE=1 writes them to params.yaml

@@ -99,12 +99,12 @@ def counting(folder: Annotated[Path, typer.Argument(help="Folder to write: figur
 
 @app.command()
 def report(path: Annotated[Path, typer.Argument(help="The page to write, one HTML file.")]) -> None:
-    """Write the report page of the last run: open it in a browser, or send it to a colleague."""
+    """Write the report pages of the last run and of all experiments: look at them in a browser, or send them."""
     limit_spinning()
     from bukva.report.page.build import build
 
-    build(path)
-    print(f"report: {path} ({path.stat().st_size / 1e6:.1f} MB)")
+    for page in build(path):
+        print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
 
 
 @app.command()

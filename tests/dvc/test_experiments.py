@@ -1,9 +1,11 @@
 """dvc exp run, its temporary copies and its queue; and MLflow over all of them."""
 
+import json
 import re
 from dataclasses import dataclass
 
 import pytest
+from lxml import html
 
 from chaos.project import Project
 
@@ -120,6 +122,23 @@ def test_a_queued_experiment_reports_to_the_store_of_the_project(project, done, 
     assert run["status"] == "FINISHED"
     assert any(artifact.endswith("samples.md") for artifact in run["artifacts"])
     assert run["where"] == (project.folder / "mlruns").as_uri()
+
+
+def test_the_page_of_all_experiments_shows_their_scores_and_what_they_changed(project, done):
+    project.run("python", "-m", "bukva", "report", "reports/index.html", PYTHONPATH="src")
+    page = html.parse(str(project.folder / "reports/experiments.html")).getroot()
+    header, *rows = [[cell.text_content() for cell in row.xpath("th|td")] for row in page.xpath("//table//tr")]
+    assert header[:4] == ["experiment", "changed", "val", "against the baseline"]
+    board = json.loads(project.run("python", "-m", "bukva", "experiments", "--json", PYTHONPATH="src"))
+    assert [row[0] for row in rows] == [row["experiments"][0] for row in board["rows"]]
+    assert [row[2] for row in rows] == [f"{row['val'][0]:.3f}" for row in board["rows"]]
+    assert any(row[1].startswith("model.n_head=2") for row in rows)
+    specs = json.loads(page.get_element_by_id("specs").text)
+    assert set(specs) == {"scores", "curves", "coordinates"}
+    assert {row["axis"] for rows in specs["coordinates"][""]["datasets"].values() for row in rows} >= {"model.n_head"}
+    assert page.xpath("//nav//a[@href='index.html']")
+    first = html.parse(str(project.folder / "reports/index.html")).getroot()
+    assert first.xpath("//nav//a[@href='experiments.html']")
 
 
 def test_what_a_clone_has_computed_of_another_text_is_restored(project, tmp_path):

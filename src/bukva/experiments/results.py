@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bukva.base.dotted import flatten
 from bukva.base.errors import BukvaError
 from bukva.base.files import project_root
 from bukva.experiments.cache import cached_files, fetch, has_remote
@@ -29,10 +30,14 @@ STAGE = "evaluate"  # makes the scores
 
 @dataclass(frozen=True)
 class Training:
-    """How long a model was trained."""
+    """How long a model was trained, and how that went.
+
+    val: step, characters seen and nats per character of every scoring of val.
+    """
 
     steps: int
     chars_seen: int
+    val: tuple[tuple[int, int, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,11 @@ class Result:
     def is_complete(self) -> bool:
         """Whether it can be compared at once."""
         return bool(self.scores) and not self.problem
+
+    @functools.cached_property
+    def flat_params(self) -> Mapping[str, Any]:
+        """Values by section.key."""
+        return flatten(self.params)
 
     @functools.cached_property
     def about(self) -> Mapping[str, Any]:
@@ -183,5 +193,7 @@ def _lock(content: bytes) -> Entries:
 
 
 def _training(curve: bytes) -> Training:
-    last = list(csv.DictReader(curve.decode().splitlines()))[-1]
-    return Training(int(last["step"]), int(last["chars_seen"]))
+    rows = list(csv.DictReader(curve.decode().splitlines()))
+    scored = [row for row in rows if row.get("val_nats_per_char")]
+    val = tuple((int(row["step"]), int(row["chars_seen"]), float(row["val_nats_per_char"])) for row in scored)
+    return Training(int(rows[-1]["step"]), int(rows[-1]["chars_seen"]), val)

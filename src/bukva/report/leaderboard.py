@@ -47,10 +47,10 @@ def table(board: Leaderboard, *, with_test: bool) -> "Table":
     for row in board.rows:
         setting = row.setting
         result.add_row(
-            _name(row),
-            "baseline" if setting is board.baseline else _changed(row),
+            name(row),
+            "baseline" if setting is board.baseline else changed(row),
             score_of(setting, SPLIT),
-            _verdict(row),
+            verdict(row),
             *([score_of(setting, "test")] if with_test else []),
             _cost(setting.cost),
         )
@@ -130,23 +130,26 @@ def _choice_json(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _name(row: Row) -> str:
+def name(row: Row) -> str:
+    """Of one of its experiments, and how many seeds there are."""
     k = len(row.names)
     return f"{row.names[0]} ({k} seeds)" if k > 1 else row.names[0]
 
 
-def _changed(row: Row) -> str:
+def changed(row: Row) -> str:
+    """The parameters that differ from those of the baseline, the first MAX_CHANGED."""
     items = list(row.changed.items())
     shown = ", ".join(f"{key}={value}" for key, value in items[:MAX_CHANGED])
     more = len(items) - MAX_CHANGED
     return (f"{shown} and {more} more" if more > 0 else shown) or "code"
 
 
-def _verdict(row: Row) -> str:
+def verdict(row: Row) -> str:
+    """The difference from the baseline, and what it is worth."""
     if row.comparison is None:
         return "not compared" if row.refusal else ""
-    verdict = row.comparison.verdict
-    return f"{verdict.difference:+.3f} {verdict.verdict}"
+    found = row.comparison.verdict
+    return f"{found.difference:+.3f} {found.verdict}"
 
 
 def _cost(cost: Cost) -> str:

@@ -1,16 +1,12 @@
-"""Writes the report page."""
+"""Writes the report pages: that of the last run, and that of all experiments."""
 
-import json
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from jinja2 import Environment, StrictUndefined
-
-from bukva.base.files import write_text
 from bukva.pipeline.stages import trained_models
 from bukva.report.page import results, text
 from bukva.report.page.experiment import Experiment
+from bukva.report.page.experiments import Experiments
+from bukva.report.page.render import write_page
 
 SECTIONS = {
     "verdict": "Verdict",
@@ -21,44 +17,54 @@ SECTIONS = {
     "cost": "Cost",
     "lineage": "Lineage",
 }
-EXPOSE = "window.vegaEmbed = vegaEmbed;\n"
+ALL_EXPERIMENTS = "experiments.html"  # beside the page of the last run
 
 
-def build(path: Path) -> None:
-    """Write the page of the last run in this checkout; it needs no other file and no network.
+def build(path: Path) -> list[Path]:
+    """Write the page of the last run in this checkout, and beside it one of all experiments, if there are any.
+
+    Returns:
+        The pages. Each needs no other file and no network.
 
     Raises:
         BukvaError: the pipeline has not run; names what is missing.
     """
-    experiment = Experiment.read()
+    experiment, experiments = Experiment.read(), Experiments.read()
+    beside = path.with_name(ALL_EXPERIMENTS)
+    _write_experiment(path, experiment, [(beside.name, "All experiments")] if experiments else [])
+    if experiments:
+        experiments.write(beside, [(path.name, "The last run")])
+    else:
+        beside.unlink(missing_ok=True)
+    return [path, beside] if experiments else [path]
+
+
+def _write_experiment(path: Path, experiment: Experiment, others: list[tuple[str, str]]) -> None:
     characters = {split: experiment.characters(split) for split in {"val", experiment.held_out}}
     losses, loss_specs = results.curves(experiment)
     samples, novelty, seen = text.samples(experiment, characters["val"])
     anatomy, group_specs = text.anatomy_of(experiment, characters[experiment.held_out])
-    specs = {
-        "scores": {"": results.scores_chart(experiment)},
-        "curves": loss_specs,
-        "seen": {"": seen},
-        "groups": group_specs,
-    }
-    write_text(
+    write_page(
         path,
-        _template().render(
-            title=_title(experiment),
-            subtitle=_subtitle(experiment),
-            sections=list(SECTIONS.items()),
-            verdict=results.verdict(experiment),
-            curves=losses,
-            samples=samples,
-            novelty=novelty,
-            anatomy=anatomy,
-            corpus=text.corpus(experiment),
-            cost=results.cost(experiment),
-            lineage=results.lineage(experiment),
-            style=_read("page.css"),
-            script=_script(),
-            specs=_embedded(specs),
-        ),
+        "experiment.html.j2",
+        {
+            "scores": {"": results.scores_chart(experiment)},
+            "curves": loss_specs,
+            "seen": {"": seen},
+            "groups": group_specs,
+        },
+        title=_title(experiment),
+        subtitle=_subtitle(experiment),
+        sections=list(SECTIONS.items()),
+        others=others,
+        verdict=results.verdict(experiment),
+        curves=losses,
+        samples=samples,
+        novelty=novelty,
+        anatomy=anatomy,
+        corpus=text.corpus(experiment),
+        cost=results.cost(experiment),
+        lineage=results.lineage(experiment),
     )
 
 
@@ -73,24 +79,3 @@ def _subtitle(experiment: Experiment) -> str:
         f"{experiment.params.download.corpus}, {experiment.cleaning['chars']:,} characters; {model.n_layer} layers, "
         f"{model.n_head} heads, {model.n_embd} channels, block of {model.block_size} {unit}s, n-grams: {model.ngrams}"
     )
-
-
-def _template() -> Any:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.from_string(_read("page.html.j2"))
-
-
-def _script() -> str:
-    """Vega-Lite and what draws the charts of the page with it, as one module."""
-    import vl_convert
-
-    return str(vl_convert.javascript_bundle(EXPOSE)) + "\n" + _read("page.js")
-
-
-def _embedded(value: object) -> str:
-    """JSON inside an element of a page, which no text in it can end."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _read(name: str) -> str:
-    return (files("bukva.report.page") / name).read_text(encoding="utf-8")

@@ -108,6 +108,51 @@ def seen(rows: "pd.DataFrame") -> Spec:
     return _spec(chart.properties(height=260), "Share of n-grams of each text that stand in train, by their length.")
 
 
+def seeds(rows: "pd.DataFrame", split: str) -> Spec:
+    """The trainings of each setting as dots; columns label, seed, bits and is_baseline."""
+    import altair as alt
+
+    labels = rows["label"].unique().tolist()
+    x = alt.X("bits:Q", scale=alt.Scale(zero=False, padding=12), title=f"{BITS} on {split} (left is better)")
+    base = alt.Chart(rows).encode(y=alt.Y("label:N", sort=labels, title=None))
+    chart = alt.layer(
+        base.mark_rule(color=FAINT, strokeWidth=3).encode(x=alt.X("min(bits):Q", title=""), x2="max(bits):Q"),
+        base.mark_point(filled=True, size=60, opacity=0.9).encode(
+            x=x,
+            color=alt.condition("datum.is_baseline", alt.value(COLOURS["counted"]), alt.value(COLOURS["together"])),
+            tooltip=["label:N", "seed:N", alt.Tooltip("bits:Q", format=".3f")],
+        ),
+    )
+    return _spec(chart.properties(height=ROW * len(labels)), f"Scores of {len(labels)} settings on {split}, by seed.")
+
+
+def coordinates(rows: "pd.DataFrame") -> Spec:
+    """Parallel coordinates; columns label, axis, value, place (0 to 1) and bits."""
+    import altair as alt
+
+    axes = rows["axis"].unique().tolist()
+    x = alt.X("axis:N", sort=axes, title=None, axis=alt.Axis(labelAngle=-20, domain=False, ticks=False))
+    y = alt.Y("place:Q", axis=None)
+    base = alt.Chart(rows)
+    chart = alt.layer(
+        base.mark_line(strokeWidth=2, opacity=0.8, point=alt.OverlayMarkDef(size=40)).encode(
+            x=x,
+            y=y,
+            detail="label:N",
+            color=alt.Color(
+                "bits:Q",
+                scale=alt.Scale(scheme="viridis"),
+                legend=alt.Legend(title=BITS, orient="top", gradientLength=160),
+            ),
+            tooltip=["label:N", "axis:N", "value:N", alt.Tooltip("bits:Q", format=".3f")],
+        ),
+        base.transform_aggregate(groupby=["axis", "value", "place"])
+        .mark_text(align="left", dx=7, fontSize=11, color="currentColor")
+        .encode(x=x, y=y, text="value:N"),
+    )
+    return _spec(chart.properties(height=260), f"What {rows['label'].nunique()} settings changed: {', '.join(axes)}.")
+
+
 def _series(rows: "pd.DataFrame", name: str) -> "alt.Color":
     """A colour for each value of a column, in the order of the rows."""
     import altair as alt

@@ -1,6 +1,5 @@
 """What the report page is made of: the files of the last run in the checkout."""
 
-import subprocess
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -86,8 +85,3 @@ class Experiment:
     def curves(self) -> dict[str, pd.DataFrame]:
         """model -> its losses by step."""
         return {name: pd.read_csv(model.curve) for name, model in trained_models().items()}
-
-
-def git(*words: str) -> str:
-    """What git prints, or nothing."""
-    return subprocess.run(["git", *words], capture_output=True, text=True).stdout.strip()

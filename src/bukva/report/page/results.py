@@ -18,9 +18,10 @@ from bukva.pipeline.stages import trained_models
 from bukva.report import comparison, terminal
 from bukva.report.figures import MEANINGS
 from bukva.report.page import charts
-from bukva.report.page.experiment import Experiment, git
+from bukva.report.page.experiment import Experiment
 from bukva.statistics.text import over_text
 from bukva.statistics.units import N_SEGMENTS, Units
+from bukva.tracking.experiment import git
 
 BASELINE = "HEAD"
 NUMBER = "{:,.0f}".format
@@ -37,7 +38,7 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
         ],
         "caption": f"Bits per character on {split}; lines are 95 % intervals over the text. "
         + " ".join(f"{kind.capitalize()}: {meaning}." for kind, meaning in MEANINGS.items()),
-        "header": ["", *splits],
+        "header": ["model", *splits],
         "rows": [
             [row.label, *(f"{row.bits[name]:.3f}" if name in row.bits else "" for name in splits)]
             for row in experiment.rows
@@ -53,7 +54,7 @@ def against_baseline() -> dict[str, Any] | None:
     except BukvaError:
         return None
     return {
-        "name": f"the last commit ({git('rev-parse', '--short', BASELINE)})",
+        "name": f"the last commit ({_commit()[:7]})",
         "sentences": comparison.sentences(found),
     }
 
@@ -128,8 +129,8 @@ def cost(experiment: Experiment) -> dict[str, Any]:
 
 def lineage(experiment: Experiment) -> dict[str, Any]:
     """The commit, what differs from it, and how to make the same again."""
-    commit, params = git("rev-parse", "HEAD"), experiment.result.params
-    committed = parse_params(git("show", "HEAD:params.yaml"))
+    commit, params = _commit(), experiment.result.params
+    committed = parse_params(git("show", f"{BASELINE}:./params.yaml") or "")
     ours, theirs = flatten(params), flatten(committed)
     edited = git("status", "--porcelain", "--", "src", "stages", "dvc.yaml", "numerics.lock")
     run = " ".join(["dvc exp run", *settings(committed, params)]) if ours != theirs else "make repro"
@@ -138,3 +139,8 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
         "commands": f"git checkout {commit}\n{run}",
         "changed": [[key, value, theirs.get(key)] for key, value in ours.items() if value != theirs.get(key)],
     }
+
+
+def _commit() -> str:
+    """The commit of the checkout; "unknown" without one."""
+    return (git("rev-parse", BASELINE) or "unknown").strip()

@@ -206,7 +206,7 @@ def corpus(experiment: Experiment) -> dict[str, Any]:
         "intro": f"{cleaning['works']:,} works, {cleaning['chars']:,} characters and {cleaning['symbols']:,} symbols "
         f"after cleaning by the rules {cleaning['rule_set']}. Strategy {params.split.strategy}, duplicates "
         f"{params.split.duplicates}. Distances from the whole are between 0 and 1.",
-        "header": ["", *split],
+        "header": ["of the text", *split],
         "rows": rows,
         "sentences": sentences,
     }

@@ -1,0 +1,131 @@
+"""The page of all experiments: the leaderboard, what each changed, and their losses."""
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bukva.base.errors import BukvaError
+from bukva.base.units import bits
+from bukva.experiments.leaderboard import SPLIT, Leaderboard, leaderboard
+from bukva.report import leaderboard as shown
+from bukva.report.comparison import score_of, seconds_of
+from bukva.report.page import charts
+from bukva.report.page.render import Specs, write_page
+
+BASELINE, MODEL = "HEAD", "gpt"
+MOST_CURVES = 12
+COORDINATES = "A line is a setting, its colour the score; axes are what differs. Point at a line for its name."
+
+
+@dataclass(frozen=True, eq=False)
+class Experiments:
+    """All experiments beside the last commit."""
+
+    board: Leaderboard
+
+    @classmethod
+    def read(cls) -> "Experiments | None":
+        """What git and DVC's cache have; None if there is nothing to compare."""
+        try:
+            board = leaderboard(BASELINE, MODEL)
+        except BukvaError:  # the last commit has no result yet
+            return None
+        return cls(board) if len(board.rows) > 1 else None
+
+    def write(self, path: Path, others: list[tuple[str, str]]) -> None:
+        """Write the page; `others` are pages beside it and what they are."""
+        curves, curve_specs = self._curves()
+        axes = self._coordinates()
+        specs: Specs = {"scores": {"": charts.seeds(self._scores(), SPLIT)}, "curves": curve_specs}
+        if axes is not None:
+            specs["coordinates"] = {"": charts.coordinates(axes)}
+        best = self.board.rows[0].setting
+        sections = {"leaderboard": "Leaderboard", "parameters": "Parameters", "losses": "Losses"}
+        write_page(
+            path,
+            "experiments.html.j2",
+            specs,
+            title=f"{len(self.board.rows)} settings, best {score_of(best, SPLIT)} bits per character on {SPLIT}",
+            subtitle=f"The best on {SPLIT} is {best.name}; verdicts are against {self.board.baseline.name}.",
+            sections=[pair for pair in sections.items() if pair[0] != "parameters" or axes is not None],
+            others=others,
+            board=self._board(),
+            coordinates="" if axes is None else COORDINATES,
+            curves=curves,
+        )
+
+    def _board(self) -> dict[str, Any]:
+        rows = [
+            [
+                shown.name(row),
+                "baseline" if row.setting is self.board.baseline else shown.changed(row),
+                score_of(row.setting, SPLIT),
+                shown.verdict(row),
+                f"{row.setting.cost.parameters:,}",
+                f"{row.setting.cost.chars_seen:,}",
+                seconds_of(row.setting.cost),
+            ]
+            for row in self.board.rows
+        ]
+        header = ["experiment", "changed", SPLIT, "against the baseline", "parameters", "characters seen", "seconds"]
+        return {
+            "caption": f"Settings by {SPLIT}, bits per character (lower is better)",
+            "header": header,
+            "rows": rows,
+            "sentences": shown.sentences(self.board),
+            "chart": f"Every dot is a training, one for each seed; bits per character on {SPLIT}. make ui shows all of "
+            "them in MLflow, also while they train.",
+        }
+
+    def _scores(self) -> pd.DataFrame:
+        """One row for each training."""
+        return pd.DataFrame(
+            {"label": row.setting.name, "seed": seed, "bits": score, "is_baseline": row.setting is self.board.baseline}
+            for row in self.board.rows
+            for seed, score in zip(row.setting.seeds, row.setting.scores(SPLIT), strict=True)
+        )
+
+    def _coordinates(self) -> pd.DataFrame | None:
+        """One row for each setting and axis, with its place on the axis, 0 to 1; None if no parameter differs."""
+        keys = list(dict.fromkeys(key for row in self.board.rows for key in row.changed))
+        if not keys:
+            return None
+        params = [row.setting.result.flat_params for row in self.board.rows]
+        rows = []
+        for key, (row, own) in itertools.product(keys, zip(self.board.rows, params, strict=True)):
+            values = sorted({str(other.get(key)) for other in params}, key=_order)
+            value = str(own.get(key))
+            place = values.index(value) / max(1, len(values) - 1)
+            score = sum(row.setting.scores(SPLIT)) / len(row.setting.seeds)
+            rows.append({"label": row.setting.name, "axis": key, "value": value, "place": place, "bits": score})
+        return pd.DataFrame(rows)
+
+    def _curves(self) -> tuple[dict[str, Any], dict[str, charts.Spec]]:
+        rows = self.board.rows[:MOST_CURVES]
+        points = pd.DataFrame(
+            {"model": row.setting.name, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
+            for row in rows
+            for step, chars, nats in row.setting.result.trainings[MODEL].val
+        )
+        axes, scales = {"step": "updates", "chars": "characters seen"}, {"linear": False, "log": True}
+        specs = {
+            f"{x} {scale}": charts.curves(points, x, label, log=log)
+            for (x, label), (scale, log) in itertools.product(axes.items(), scales.items())
+        }
+        choices = [
+            ("x", "Against", list(axes.items())),
+            ("scale", "Scale", [("linear", "linear"), ("log", "logarithmic")]),
+        ]
+        which = f"the best {MOST_CURVES}" if len(self.board.rows) > MOST_CURVES else "all"
+        return {"choices": choices, "caption": f"Loss on {SPLIT} as one stream, of {which}; of the first seed."}, specs
+
+
+def _order(value: str) -> tuple[bool, float, str]:
+    """Numbers by size, then names."""
+    try:
+        return False, float(value), value
+    except ValueError:
+        return True, 0.0, value
