@@ -61,11 +61,7 @@ def curves(points: "pd.DataFrame", x: str, label: str, *, log: bool) -> Spec:
             x=alt.X(f"{x}:Q", scale=scale, title=label, axis=alt.Axis(format="~s")),
             y=alt.Y("bits:Q", scale=alt.Scale(type="log" if log else "linear", zero=False), title=BITS),
             color=_series(points, "model"),
-            strokeDash=alt.StrokeDash(
-                "split:N",
-                sort=["val", "train"],
-                legend=alt.Legend(title=None, orient="top", symbolType="stroke", symbolStrokeColor="currentColor"),
-            ),
+            strokeDash=alt.StrokeDash("split:N", sort=["val", "train"], legend=None),  # solid, dashed
             tooltip=["model:N", "split:N", alt.Tooltip(f"{x}:Q", format=",.0f"), alt.Tooltip("bits:Q", format=".3f")],
         )
     )

@@ -88,8 +88,8 @@ def curves(experiment: Experiment) -> tuple[dict[str, Any], dict[str, charts.Spe
         ("scale", "Scale", [("linear", "linear"), ("log", "logarithmic")]),
     ]
     caption = (
-        "Loss on val as one stream, and on the batches of train, by training. The score above is by the window rule "
-        "and with the best weights. Seconds are those of the training stage on the machine that ran it."
+        "Solid: val as one stream; dashed: the batches of train. The score above is by the window rule and with the "
+        "best weights. Seconds are those of the training stage on the machine that ran it."
     )
     return {"choices": choices, "caption": caption}, specs
 
