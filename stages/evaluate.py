@@ -33,7 +33,7 @@ def main(split: Path, clean: Path, scores: Path, metrics: Path, losses: Path, co
         text = HeldOut(splits, load_lengths(split), tokenizer, models["gpt"].block_size)
         result = evaluate(models, text, params.evaluate)
         works, chars = list(documents(read_table(clean))), text.chars()
-        save_scores(scores, describe(text, models, trained), works, chars, result.nats)
+        save_scores(scores, describe(text, models, trained, result.calibration), works, chars, result.nats)
         write_json(metrics, result.metrics)
         draw_losses(trained.values(), result.metrics, losses)
         draw_comparison(rows_of(result.metrics, trained), result.nats, list(chars.values())[-1], comparison)

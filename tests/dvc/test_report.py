@@ -11,7 +11,7 @@ from lxml import html
 pytestmark = pytest.mark.slow
 
 BROWSER = shutil.which("chromium")
-CHARTS = 4
+CHARTS = 5
 
 
 def report(project, **kwargs):

@@ -124,6 +124,23 @@ def test_models_with_different_vocabularies_are_rejected(tmp_path):
         load_models(folders | {"third": tmp_path / "third"})
 
 
+def test_the_calibration_is_that_of_the_gpt_over_every_scored_character(scores):
+    for split, n in (("val", 210), ("test", 96)):
+        found = scores.calibration[split]
+        assert found.counts.sum() == n
+        assert scores.metrics["calibration"][split] == {"error": found.error}
+    gpt = models()["gpt"]
+    passages = text(*THREE).passages("test", T - 2)
+    right = 0
+    for passage in passages:
+        ids = torch.from_numpy(passage.ids.astype(np.int64))
+        at, n = passage.n_context, len(ids)
+        for i in range(at, n):  # the window that scores each (bukva.scoring.window_rule)
+            start = 0 if i <= T else -(-(i - T) // 3) * 3
+            right += int(gpt(ids[None, start:i])[0, -1].argmax() == ids[i])
+    assert scores.calibration["test"].right.sum() == right
+
+
 def test_a_split_of_fraction_zero_is_absent():
     found = evaluate(models(), text("train", "val"), PARAMS)
     assert all("test" not in found.metrics[key] for key in ("bigram", "gpt", "baselines", "mixture", "context"))
@@ -133,7 +150,7 @@ def test_a_split_of_fraction_zero_is_absent():
 
 def test_a_further_model_is_scored_like_the_others_and_changes_no_score(metrics):
     scored = evaluate({"copy": models()["gpt"], **models()}, text(*THREE), PARAMS).metrics
-    assert list(scored) == ["copy", "bigram", "gpt", "baselines", "mixture", "window", "context"]
+    assert list(scored) == ["copy", "bigram", "gpt", "baselines", "mixture", "window", "calibration", "context"]
     assert scored.pop("copy") == scored["gpt"]
     assert scored == metrics
 
@@ -220,7 +237,7 @@ def test_without_orders_no_n_grams_are_counted_and_other_scores_stay(metrics, mo
     assert found["mixture"]["of"][1] in COUNTED[:2]
     for split, theirs in metrics["baselines"].items():
         assert found["baselines"][split] == {key: theirs[key] for key in theirs if not key.startswith("ngram")}
-    same = ["bigram", "gpt", "window", "context"]
+    same = ["bigram", "gpt", "window", "calibration", "context"]
     assert {key: found[key] for key in same} == {key: metrics[key] for key in same}
 
 
@@ -291,7 +308,16 @@ def remembered(held_out):
 def test_the_network_of_a_gpt_with_a_memory_is_scored_by_itself_as_a_plain_gpt_is():
     held_out = text(*THREE)
     gpt, found = with_memory(held_out.splits["train"])["gpt"], remembered(held_out)
-    assert list(found.metrics) == ["bigram", "gpt", "network", "baselines", "mixture", "window", "context"]
+    assert list(found.metrics) == [
+        "bigram",
+        "gpt",
+        "network",
+        "baselines",
+        "mixture",
+        "window",
+        "calibration",
+        "context",
+    ]
     assert found.metrics["mixture"]["of"][0] == "network"
     plain = GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).eval()
     plain.load_state_dict({name: gpt.state_dict()[name] for name in plain.state_dict()})

@@ -1,5 +1,6 @@
 """The text that no model has learned from, and the nats of its characters under any model."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +14,7 @@ from bukva.corpus.splits.folder import Lengths
 from bukva.models.base import LanguageModel
 from bukva.scoring.characters import CharNats, nats_of_chars
 from bukva.scoring.passages import Passage, passages
-from bukva.scoring.window_rule import Score, nats_of_passages, stride_of
+from bukva.scoring.window_rule import Score, Watch, nats_of_passages, stride_of
 from bukva.tokenizers.base import Tokenizer, count_bytes, count_chars, first_char
 
 
@@ -70,11 +71,17 @@ class HeldOut:
             for split in self.names
         }
 
-    def nats_of_model(self, name: str, model: LanguageModel) -> dict[str, Nats]:
-        """split -> (n,) nats of the scored ids by the window rule; the progress has the name of the model."""
+    def nats_of_model(
+        self, name: str, model: LanguageModel, watch: Mapping[str, Watch] | None = None
+    ) -> dict[str, Nats]:
+        """split -> (n,) nats of the scored ids by the window rule; the progress has the name of the model.
+
+        watch: split -> what sees its predictions.
+        """
         n_context = self.block_size - self.stride + 1
         texts = {split: self.passages(split, n_context) for split in self.names}
-        return {split: self._nats_of(f"{name}, {split}", model, texts[split]) for split in self.names}
+        watch = watch or {}
+        return {split: self._nats_of(f"{name}, {split}", model, texts[split], watch.get(split)) for split in self.names}
 
     def of_chars(self, nats: dict[str, Nats]) -> dict[str, CharNats]:
         """split -> (n,) nats of the scored ids to (N,) nats of their characters."""
@@ -100,10 +107,10 @@ class HeldOut:
             "chars": full.chars,
         }
 
-    def _nats_of(self, what: str, model: LanguageModel, texts: list[Passage]) -> Nats:
+    def _nats_of(self, what: str, model: LanguageModel, texts: list[Passage], watch: Watch | None) -> Nats:
         n_ids = sum(len(text.scored) for text in texts)
         with counting(f"evaluate: {what}", n_ids, self.tokenizer.unit) as read:
-            return nats_of_passages(model, texts, self.block_size, self.stride, read=read)
+            return nats_of_passages(model, texts, self.block_size, self.stride, read=read, watch=watch)
 
     def _of_chars(self, nats: Nats, texts: list[Passage]) -> CharNats:
         """(n,) nats of the scored ids of passages -> (N,) nats of their characters."""

@@ -18,6 +18,7 @@ from bukva.models.folder import read_numerics
 from bukva.models.registry import count_parameters, kind_of
 from bukva.ngrams.kneser_ney import KneserNey
 from bukva.pipeline.stages import TrainedModel
+from bukva.scoring.calibration import Calibration
 from bukva.scoring.characters import CONTEXT, CharNats, text_digest
 from bukva.scoring.window_rule import Score, evenly_spaced, ids_per_batch, nats_of
 from bukva.tokenizers.base import Tokenizer, count_bytes, count_chars
@@ -27,10 +28,16 @@ from bukva.training.memory import check_counting
 
 @dataclass(frozen=True)
 class Scores:
-    """The content of metrics.json; and model, baseline or mixture -> split -> (N,) nats of the held-out characters."""
+    """What stage evaluate finds.
+
+    metrics: the content of metrics.json.
+    nats: model, baseline or mixture -> split -> (N,) of the held-out characters.
+    calibration: split -> how sure and how right the GPT is.
+    """
 
     metrics: dict[str, Any]
     nats: dict[str, dict[str, CharNats]]
+    calibration: dict[str, Calibration]
 
 
 def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) -> Scores:
@@ -48,7 +55,9 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) 
     gpt = models["gpt"]
     alone = "network" if gpt.counts else "gpt"  # the GPT without what is counted
     models = models | {alone: gpt.alone()}
-    learned = {name: text.nats_of_model(name, model) for name, model in models.items()}
+    calibration = {split: Calibration() for split in text.names}
+    watched = {"gpt": calibration}
+    learned = {name: text.nats_of_model(name, model, watched.get(name)) for name, model in models.items()}
     counted = _counted(text, params.ngram_orders)
     best = min(counted, key=lambda name: float(counted[name]["val"].sum()))
     # of ids: the mean of two probabilities is one, and that of their roots, which characters have, is not
@@ -59,14 +68,21 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) 
         "baselines": _baseline_scores({name: nats[name] for name in counted}, text),
         "mixture": {"of": [alone, best], **_held_out_scores(nats["mixture"], text)},
         "window": {"length": text.block_size, "stride": text.stride, "unit": text.tokenizer.unit},
+        "calibration": {split: {"error": found.error} for split, found in calibration.items()},
         "context": {split: text.value_of_context(gpt, nats["gpt"][split], split, params) for split in text.names},
     }
-    return Scores(metrics, nats)
+    return Scores(metrics, nats, calibration)
 
 
-def describe(text: HeldOut, models: dict[str, LanguageModel], trained: dict[str, TrainedModel]) -> dict[str, Any]:
+def describe(
+    text: HeldOut,
+    models: dict[str, LanguageModel],
+    trained: dict[str, TrainedModel],
+    calibration: dict[str, Calibration],
+) -> dict[str, Any]:
     """The content of about.json (bukva.scoring.characters)."""
     return {
+        "calibration": {split: found.to_json() for split, found in calibration.items()},
         "window": {"length": text.block_size, "stride": text.stride, "context": CONTEXT},
         "alphabet": text.tokenizer.alphabet,
         "text": {split: text_digest(text.splits[split], text.tokenizer) for split in text.names},

@@ -3,8 +3,8 @@
 A folder, which is one output of stage evaluate. Whoever compares experiments reads these files, and needs neither the
 models nor torch.
 
-about.json            window rule, alphabet, digests of the texts, and for each trained model its number of parameters
-                      and the arithmetic that it was trained with
+about.json            window rule, alphabet, digests of the texts, calibration of the GPT, and for each trained model
+                      its number of parameters and the arithmetic that it was trained with
 works.csv             category, author, work, year, and for each split how many characters of the work are scored
 <model>/<split>.npy   float32 (N,), the nats of each scored character, works in the order of works.csv
 """

@@ -6,7 +6,7 @@ earlier window has scored, so each has at least block_size - stride characters o
 rules cannot be compared.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from bukva.scoring.passages import Passage
 BATCH_CHARS = {"cpu": 2**12, "cuda": 2**16}
 # Of one forward pass, too: a GPT with n-grams has several probabilities of each id of a large vocabulary at each place.
 BATCH_LOGITS = {"cpu": 2**22, "cuda": 2**26}
+Watch = Callable[[Tensor, Tensor], None]  # gets (n, V) logits and (n,) ids that followed, once for each scored id
 N_RUNS = 16  # places that text is taken from when scoring all of it takes too long
 
 
@@ -86,6 +87,7 @@ def nats_of_passages(
     *,
     of_train: bool = False,
     read: Read = unread,
+    watch: Watch | None = None,
 ) -> npt.NDArray[np.float32]:
     """The nats of all scored ids, (N,) one passage after the other, each given the characters before it in its window.
 
@@ -94,6 +96,7 @@ def nats_of_passages(
 
     of_train: the passages are of train, so a model that has counted it leaves out each scored occurrence.
     read: is told of the ids that are scored.
+    watch: sees what the model predicted for them.
 
     Scores are computed in float32 whatever the model was trained in, and with dropout off; the model's mode is
     restored. 1 <= stride <= block_size.
@@ -110,9 +113,13 @@ def nats_of_passages(
     for batch in np.array_split(windows, n_batches):
         starts, firsts, stops = batch.T[..., None]  # each (B, 1)
         at = starts + np.arange(block_size + 1)  # (B, T + 1)
-        targets, found = at[:, 1:], _window_nats(model, ids[at], device, of_train)  # (B, T), (B, T)
+        targets, logits = at[:, 1:], _logits(model, ids[at], device, of_train)  # (B, T), (B, T, V)
+        followed = torch.from_numpy(ids[targets].astype(np.int64)).to(device)  # (B, T)
         wanted = (firsts <= targets) & (targets < stops)
-        nats[targets[wanted]] = found[wanted]
+        nats[targets[wanted]] = _nats(logits, followed)[wanted]
+        if watch:
+            chosen = torch.from_numpy(wanted).to(device)
+            watch(logits[chosen], followed[chosen])
         is_scored[targets[wanted]] = True
         read(int(wanted.sum()))
     model.train(was_training)
@@ -148,9 +155,14 @@ def share_of_nats(
     return nats_of(model, ids[first * stride : end], block_size, stride)[others:]
 
 
-def _window_nats(model: nn.Module, ids: Ids, device: torch.device, of_train: bool) -> npt.NDArray[np.float32]:
-    """(B, T + 1) ids -> (B, T) nats of all but the first."""
+def _logits(model: nn.Module, ids: Ids, device: torch.device, of_train: bool) -> Tensor:
+    """(B, T + 1) ids -> (B, T, V) logits of all but the first."""
     window = torch.from_numpy(ids.astype(np.int64)).to(device)
-    logits: Tensor = model(window[:, :-1], following=window[:, -1]) if of_train else model(window[:, :-1])  # (B, T, V)
-    nats = F.cross_entropy(logits.flatten(0, 1).float(), window[:, 1:].flatten(), reduction="none")
-    return nats.view(len(ids), -1).cpu().numpy()
+    logits: Tensor = model(window[:, :-1], following=window[:, -1]) if of_train else model(window[:, :-1])
+    return logits.float()
+
+
+def _nats(logits: Tensor, ids: Tensor) -> npt.NDArray[np.float32]:
+    """(B, T, V) logits, (B, T) ids -> (B, T) nats."""
+    nats = F.cross_entropy(logits.flatten(0, 1), ids.flatten(), reduction="none")
+    return nats.view(ids.shape).cpu().numpy()

@@ -43,6 +43,7 @@ def _write_experiment(path: Path, experiment: Experiment, others: list[tuple[str
     characters = {split: experiment.characters(split) for split in {"val", experiment.held_out}}
     losses, loss_specs = results.curves(experiment)
     samples, novelty, seen = text.samples(experiment, characters["val"])
+    calibration, reliability = text.calibration(experiment)
     anatomy, group_specs = text.anatomy_of(experiment, characters[experiment.held_out])
     write_page(
         path,
@@ -52,6 +53,7 @@ def _write_experiment(path: Path, experiment: Experiment, others: list[tuple[str
             "curves": loss_specs,
             "seen": {"": seen},
             "groups": group_specs,
+            "reliability": {"": reliability},
         },
         title=_title(experiment),
         subtitle=_subtitle(experiment),
@@ -62,6 +64,7 @@ def _write_experiment(path: Path, experiment: Experiment, others: list[tuple[str
         samples=samples,
         novelty=novelty,
         anatomy=anatomy,
+        calibration=calibration,
         corpus=text.corpus(experiment),
         cost=results.cost(experiment),
         lineage=results.lineage(experiment),

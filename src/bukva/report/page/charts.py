@@ -87,6 +87,31 @@ def groups(rows: "pd.DataFrame", by: str, *, sort: bool) -> Spec:
     return _spec((lines + points).properties(height=ROW * len(labels)), f"Bits per character by {by}.")
 
 
+def reliability(rows: "pd.DataFrame") -> Spec:
+    """How often the likeliest character follows, by how sure the model is; columns confidence, right, predictions."""
+    import altair as alt
+    import pandas as pd
+
+    share = alt.Axis(format="%")
+    x = alt.X("confidence:Q", scale=alt.Scale(domain=[0, 1]), axis=share, title="how sure the GPT is")
+    y = alt.Y("right:Q", scale=alt.Scale(domain=[0, 1]), axis=share, title="how often it is right")
+    ideal = alt.Chart(pd.DataFrame({"confidence": [0, 1], "right": [0, 1]}))
+    base = alt.Chart(rows).encode(x=x, y=y)
+    chart = alt.layer(
+        ideal.mark_line(strokeDash=[4, 4], color=COLOURS["counted"]).encode(x=x, y=y),
+        base.mark_line(color=COLOURS["together"]),
+        base.mark_point(filled=True, opacity=1, color=COLOURS["together"]).encode(
+            size=alt.Size("predictions:Q", legend=None),
+            tooltip=[
+                alt.Tooltip("confidence:Q", format=".1%"),
+                alt.Tooltip("right:Q", format=".1%"),
+                alt.Tooltip("predictions:Q", format=","),
+            ],
+        ),
+    )
+    return _spec(chart.properties(height=260), "Share of right predictions by confidence.")
+
+
 def seen(rows: "pd.DataFrame") -> Spec:
     """Share of n-grams that train has, by n; columns text, n and share."""
     import altair as alt

@@ -12,6 +12,8 @@ from bukva.base.units import bits
 from bukva.experiments.commands import settings
 from bukva.experiments.comparison import compare
 from bukva.experiments.cost import seconds_by_step
+from bukva.experiments.git import commits_of, git, read_blobs
+from bukva.experiments.lock import PARAMS
 from bukva.experiments.results import parse_params
 from bukva.experiments.revisions import WORKSPACE
 from bukva.pipeline.stages import trained_models
@@ -21,7 +23,6 @@ from bukva.report.page import charts
 from bukva.report.page.experiment import Experiment
 from bukva.statistics.text import over_text
 from bukva.statistics.units import N_SEGMENTS, Units
-from bukva.tracking.experiment import git
 
 BASELINE = "HEAD"
 NUMBER = "{:,.0f}".format
@@ -130,7 +131,7 @@ def cost(experiment: Experiment) -> dict[str, Any]:
 def lineage(experiment: Experiment) -> dict[str, Any]:
     """The commit, what differs from it, and how to make the same again."""
     commit, params = _commit(), experiment.result.params
-    committed = parse_params(git("show", f"{BASELINE}:./params.yaml") or "")
+    committed = parse_params(read_blobs([(commit, PARAMS)]).get((commit, PARAMS), b"").decode())
     ours, theirs = flatten(params), flatten(committed)
     edited = git("status", "--porcelain", "--", "src", "stages", "dvc.yaml", "numerics.lock")
     run = " ".join(["dvc exp run", *settings(committed, params)]) if ours != theirs else "make repro"
@@ -142,5 +143,5 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """The commit of the checkout; "unknown" without one."""
-    return (git("rev-parse", BASELINE) or "unknown").strip()
+    """The commit of the checkout; "unknown" before the first one."""
+    return commits_of([BASELINE])[BASELINE] or "unknown"

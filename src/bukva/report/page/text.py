@@ -173,6 +173,24 @@ def anatomy_of(experiment: Experiment, characters: Characters) -> tuple[dict[str
     return page, specs
 
 
+def calibration(experiment: Experiment) -> tuple[dict[str, Any], charts.Spec]:
+    """Whether the GPT is as often right as it is sure."""
+    split = experiment.held_out
+    found = experiment.scores.about["calibration"][split]
+    bins = found["bins"]
+    sure, right = (
+        sum(each[key] * each["predictions"] for each in bins) / sum(each["predictions"] for each in bins)
+        for key in ("confidence", "right")
+    )
+    unit = experiment.metrics["window"]["unit"]
+    intro = (
+        f"Its likeliest {unit} follows in {_percent(right)} of all places of {split}; it gives it {_percent(sure)} on "
+        f"average. The expected calibration error is {_percent(found['error'])}."
+    )
+    caption = "On the dashed line a model is as often right as it is sure. A larger dot stands for more predictions."
+    return {"intro": intro, "caption": caption}, charts.reliability(pd.DataFrame(bins))
+
+
 def _models(experiment: Experiment) -> list[str]:
     """The GPT, its network alone, and what is best of what is counted."""
     best = experiment.metrics["mixture"]["of"][1]
