@@ -217,7 +217,7 @@ EVALUATE_COMBINATIONS = [
     {"model.n_layer": 1, "evaluate.ngram_orders": [3, 8]},
     {"evaluate.attention_sentence": "б" * 16},
     {"model.ngrams": "logits", "model.ngram_orders": [1], "model.ngram_dropout": 0.9999999999999999},
-    {"model.ngrams": "none", "model.network_loss": 0.5},
+    {"model.ngrams": "none", "model.network_loss": 0.5, "evaluate.ngram_orders": []},
     {"model.block_size": 3, "evaluate.short_context": 3, "model.ngram_orders": [12, 2]},
 ]  # fmt: skip
 # What failed once, and how.
