@@ -26,8 +26,11 @@ REACHED = {
     "evaluate": ["tokenize", "evaluate", "attention"],
     "sample": ["tokenize", "sample"],
 }
-# the keys of a group of their own in training and sampling sections
-NUMERIC = {"learning_rate", "weight_decay", "beta2", "grad_clip", "decay_to", "temperature", "top_p"}
+# the keys of a group of their own in model, training and sampling sections
+NUMERIC = {
+    *("learning_rate", "weight_decay", "beta2", "grad_clip", "decay_to", "temperature", "top_p"),
+    *("dropout", "ngram_dropout", "network_loss"),
+}
 # without corpus url or huggingface
 UNREAD = {"download.url", "download.sha256", "download.dataset", "download.revision", "download.files"}
 
@@ -65,9 +68,9 @@ TOGETHER = [(key, value) for key, value in ACCEPTED if not may_be_rejected(key, 
 def one_value_per_group():
     """Cases that together contain every value of TOGETHER except evaluate's, each with at most one per group of keys.
 
-    A section is read by a stage of its own, and its numbers of the optimizer or the sampler do not depend on its other
-    keys, so one run of all stages tests one value of each. Values that a stage may reject are not here: what follows a
-    rejection is not tested.
+    A section is read by a stage of its own, and its numbers of the optimizer, the loss or the sampler do not depend on
+    its other keys, so one run of all stages tests one value of each. Values that a stage may reject are not here: what
+    follows a rejection is not tested.
     """
     groups = {}
     for key, value in TOGETHER:
