@@ -55,13 +55,13 @@ scale: $(MADE) ## time and memory of the stages of the text, by its length: make
 chaos: $(MADE) ## break the pipeline and count what survives (20 min); some rows only: make chaos ONLY="dvc full-disk"
 	@python -m chaos $(if $(filter 1,$(WRITE)),--write) $(ONLY)
 
-check: $(MADE) ## run formatting, lint, types and the fast tests (1 min)
+check: $(MADE) ## run formatting, lint, types and the fast tests (2 min)
 	ruff format --check .
 	ruff check .
 	mypy
 	pytest -m "not slow" -n 2 --dist loadfile
 
-test: $(MADE) ## run check and the slow tests, which run DVC, train and kill (20 min)
+test: $(MADE) ## run check and the slow tests, which run DVC, train and kill (12 min)
 	ruff format --check .
 	ruff check .
 	mypy
