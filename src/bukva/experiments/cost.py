@@ -31,7 +31,7 @@ class Cost:
 def cost_of(members: Sequence[Member], model: str) -> Cost:
     """The cost of one of these trainings, which differ in the seed only."""
     first, journals = members[0].result, _journals(trained_models()[model].stage)
-    found = [seconds for member in members if (seconds := _seconds(member, model, journals)) is not None]
+    found = [seconds for member in members if (seconds := _seconds(member.result, model, journals)) is not None]
     return Cost(
         parameters=int(first.about["models"][model]["parameters"]),
         chars_seen=first.trainings[model].chars_seen,
@@ -52,10 +52,15 @@ def seconds_by_step(result: Result, model: str) -> dict[int, float]:
     return {}
 
 
-def _seconds(member: Member, model: str, journals: Sequence[Journal]) -> float | None:
+def stage_seconds(result: Result, model: str) -> float | None:
+    """How long the training stage ran; None if no journal of this project has it."""
+    return _seconds(result, model, _journals(trained_models()[model].stage))
+
+
+def _seconds(result: Result, model: str, journals: Sequence[Journal]) -> float | None:
     """How long the training stage ran, by the newest journal of a run with these parameters."""
     for journal in reversed(journals):
-        if _is_of(journal, member.result, model) and (seconds := _logged(journal)) is not None:
+        if _is_of(journal, result, model) and (seconds := _logged(journal)) is not None:
             return seconds
     return None
 

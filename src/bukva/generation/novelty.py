@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from bukva.base.text import code_points, from_code_points
 from bukva.corpus.collection import documents, read_table
 from bukva.corpus.repeats.grams import equal_runs, index_parts
 from bukva.corpus.repeats.leaks import seen_in_train
-from bukva.corpus.repeats.lookup import Codes, Spans
+from bukva.corpus.repeats.lookup import Codes, Ints, Spans
 from bukva.corpus.splits.division import mapped_codes
 from bukva.corpus.splits.folder import read_shares
 
@@ -80,8 +81,13 @@ class Train:
 
     def work_at(self, place: int) -> str:
         """The work that has a place of the joined corpus."""
-        row = int(np.searchsorted(self.table["chars"].cumsum(), place, side="right"))
-        return list(documents(self.table))[row].name
+        row = int(np.searchsorted(self.ends, place, side="right"))
+        return next(documents(self.table.iloc[[row]])).name
+
+    @cached_property
+    def ends(self) -> Ints:
+        """(n_works,) where each work ends in the joined corpus."""
+        return self.table["chars"].to_numpy(np.int64).cumsum()
 
 
 @contextmanager

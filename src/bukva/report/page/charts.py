@@ -4,6 +4,7 @@ Texts and lines have the colour of the page (currentColor), so that a chart fits
 as wide as its place, and has a description for screen readers.
 """
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Spec = dict[str, Any]
+Choice = tuple[str, str, list[tuple[str, str]]]  # name of a group of radio buttons, its legend, values with labels
 
 # legible on white and on black
 COLOURS = {
@@ -66,6 +68,17 @@ def curves(points: "pd.DataFrame", x: str, label: str, *, log: bool) -> Spec:
         )
     )
     return _spec(chart.properties(height=300), f"Losses by {label}.")
+
+
+def curve_choices(points: "pd.DataFrame", axes: dict[str, str]) -> tuple[list[Choice], dict[str, Spec]]:
+    """The curves against each of the axes, column -> label, linear and logarithmic: the choices, and choice -> spec."""
+    scales = {"linear": ("linear", False), "log": ("logarithmic", True)}
+    specs = {
+        f"{x} {scale}": curves(points.dropna(subset=x), x, label, log=log)
+        for (x, label), (scale, (_, log)) in itertools.product(axes.items(), scales.items())
+    }
+    named = [(scale, label) for scale, (label, _) in scales.items()]
+    return [("x", "Against", list(axes.items())), ("scale", "Scale", named)], specs
 
 
 def groups(rows: "pd.DataFrame", by: str, *, sort: bool) -> Spec:

@@ -72,7 +72,7 @@ class Experiment:
     @cached_property
     def labels(self) -> dict[str, str]:
         """key in metrics.json -> what the page calls it."""
-        return {row.key: row.label for row in self.rows} | {"gpt": next(r.label for r in self.rows if r.key == "gpt")}
+        return {row.key: row.label for row in self.rows}
 
     def characters(self, split: str) -> Characters:
         """The scored characters of val or test."""

@@ -110,15 +110,7 @@ class Experiments:
             for row in rows
             for step, chars, nats in row.setting.result.trainings[MODEL].val
         )
-        axes, scales = {"step": "updates", "chars": "characters seen"}, {"linear": False, "log": True}
-        specs = {
-            f"{x} {scale}": charts.curves(points, x, label, log=log)
-            for (x, label), (scale, log) in itertools.product(axes.items(), scales.items())
-        }
-        choices = [
-            ("x", "Against", list(axes.items())),
-            ("scale", "Scale", [("linear", "linear"), ("log", "logarithmic")]),
-        ]
+        choices, specs = charts.curve_choices(points, {"step": "updates", "chars": "characters seen"})
         which = f"the best {MOST_CURVES}" if len(self.board.rows) > MOST_CURVES else "all"
         return {"choices": choices, "caption": f"Loss on {SPLIT} as one stream, of {which}; of the first seed."}, specs
 

@@ -1,6 +1,5 @@
 """The sections of the report page about results: verdict, losses, cost, lineage."""
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from bukva.base.errors import BukvaError
 from bukva.base.units import bits
 from bukva.experiments.commands import settings
 from bukva.experiments.comparison import compare
-from bukva.experiments.cost import seconds_by_step
+from bukva.experiments.cost import seconds_by_step, stage_seconds
 from bukva.experiments.git import commits_of, git, read_blobs
 from bukva.experiments.lock import PARAMS
 from bukva.experiments.results import parse_params
@@ -48,16 +47,14 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def against_baseline() -> dict[str, Any] | None:
-    """The verdict on val against the last commit, so that test is not looked at again; None if there is none."""
+def against_baseline() -> dict[str, Any]:
+    """The verdict on val against the last commit, so that test is not looked at again; or why there is none."""
+    name = f"the last commit ({_commit()[:7]})"
     try:
         [found] = compare([BASELINE, WORKSPACE], "gpt", "val")
-    except BukvaError:
-        return None
-    return {
-        "name": f"the last commit ({_commit()[:7]})",
-        "sentences": comparison.sentences(found),
-    }
+    except BukvaError as error:
+        return {"name": name, "sentences": [f"Not compared. {error}"]}
+    return {"name": name, "sentences": comparison.sentences(found)}
 
 
 def scores_chart(experiment: Experiment) -> charts.Spec:
@@ -79,15 +76,7 @@ def curves(experiment: Experiment) -> tuple[dict[str, Any], dict[str, charts.Spe
     axes = {"step": "updates", "chars": "characters seen"}
     if points["seconds"].notna().any():
         axes["seconds"] = "seconds"
-    scales = {"linear": False, "log": True}
-    specs = {
-        f"{x} {scale}": charts.curves(points.dropna(subset=x), x, label, log=log)
-        for (x, label), (scale, log) in itertools.product(axes.items(), scales.items())
-    }
-    choices = [
-        ("x", "Against", list(axes.items())),
-        ("scale", "Scale", [("linear", "linear"), ("log", "logarithmic")]),
-    ]
+    choices, specs = charts.curve_choices(points, axes)
     caption = (
         "Solid: val as one stream; dashed: the batches of train. The score above is by the window rule and with the "
         "best weights. Seconds are those of the training stage on the machine that ran it."
@@ -121,8 +110,8 @@ def cost(experiment: Experiment) -> dict[str, Any]:
     """What each model took."""
     rows = []
     for name, model in trained_models().items():
-        last, seconds = experiment.curves[name].iloc[-1], seconds_by_step(experiment.result, name)
-        took = f"{max(seconds.values()):,.0f}" if seconds else "unknown"
+        last, seconds = experiment.curves[name].iloc[-1], stage_seconds(experiment.result, name)
+        took = "unknown" if seconds is None else NUMBER(seconds)
         parameters = experiment.scores.about["models"][name]["parameters"]
         rows.append([model.label, NUMBER(parameters), NUMBER(last["step"]), NUMBER(last["chars_seen"]), took])
     return {"header": ["model", "parameters", "updates", "characters seen", "seconds of training"], "rows": rows}
