@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH := src
 
 .DEFAULT_GOAL := help
-.PHONY: help repro attention counting report plan ui sync compare seeds experiments clean-checkpoints bench chaos check test
+.PHONY: help repro attention counting report play plan ui sync compare seeds experiments clean-checkpoints bench chaos check test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ counting: $(MADE) ## show which characters the trained GPT predicts by counting,
 
 report: $(MADE) ## write reports/index.html about the last run, and experiments.html about all; each is one file
 	@python -m bukva report reports/index.html
+
+play: $(MADE) ## write with the trained models on a page of this machine, two of them side by side
+	@python -m bukva play
 
 plan: $(MADE) ## convert a time budget (BUDGET=10min) into training steps; WRITE=1 writes them to params.yaml
 	@python -m bukva plan $(if $(filter 1,$(WRITE)),--write) -- '$(BUDGET)'

@@ -20,6 +20,7 @@ LAYERS = [
     ["bukva.anatomy", "bukva.evaluation", "bukva.experiments", "bukva.generation", "bukva.planning"],
     ["bukva.interpret"],
     ["bukva.report"],
+    ["bukva.serving"],
     ["bukva.stage"],
     ["bukva.__main__", "stages"],
 ]
@@ -70,9 +71,10 @@ def test_a_stage_imports_no_other_stage():
         (
             "torch",
             ["bukva.models", "bukva.scoring", "bukva.training", "bukva.durability.packing", "bukva.evaluation",
-             "bukva.generation", "bukva.interpret", "bukva.planning", "stages.train_bigram"],
+             "bukva.generation", "bukva.interpret", "bukva.planning", "bukva.serving.writer", "stages.train_bigram"],
         ),
         ("matplotlib", ["bukva.report"]),
+        ("fastapi", ["bukva.serving.playground"]),
         ("scipy", ["bukva.statistics", "bukva.corpus.repeats.duplicates", "bukva.corpus.splits.strategies"]),
         ("typer", ["bukva.stage.cli", "bukva.__main__", "bukva.tracking.__main__"]),
     ],

@@ -108,6 +108,15 @@ def report(path: Annotated[Path, typer.Argument(help="The page to write, one HTM
 
 
 @app.command()
+def play(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 5050) -> None:
+    """Serve a page on this machine on which to write with trained models, two side by side."""
+    limit_spinning()
+    from bukva.serving.playground.server import serve
+
+    serve(read_params(), port)
+
+
+@app.command()
 def plan(
     budget: Annotated[str, typer.Argument(help="How long stage train-gpt may take: 90s, 10min, 1h30min.")],
     write: Annotated[bool, typer.Option("--write", help="Put the proposal into params.yaml.")] = False,

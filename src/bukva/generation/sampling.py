@@ -11,6 +11,8 @@ same characters are written, more slowly. A cache cannot slide: learned position
 ones the keys of the upper layers depend on the characters that were dropped.
 """
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -18,7 +20,6 @@ from bukva.models.base import LanguageModel
 from bukva.scoring.window_rule import stride_of
 
 
-@torch.inference_mode()
 def generate(
     model: LanguageModel,
     ids: Tensor,
@@ -35,6 +36,24 @@ def generate(
     Temperature 0 takes the likeliest character; top_k = 0 and top_p = 1 keep all characters. A model without caches
     recomputes its window for each character.
     """
+    how = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "rng": rng, "cached": cached}
+    drawn = [following for following, _ in generate_each(model, ids, n_chars, **how)]
+    return torch.stack(drawn, dim=1) if drawn else ids[:, :0]
+
+
+@torch.inference_mode()
+def generate_each(
+    model: LanguageModel,
+    ids: Tensor,
+    n_chars: int,
+    *,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    rng: torch.Generator,
+    cached: bool = True,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """As generate, one after the other: the (B,) ids that follow, and the (B, V) logits that they were drawn from."""
     T = ids.shape[1]
     written = torch.cat([ids, ids.new_empty(len(ids), n_chars)], dim=1)
     caches, seen = model.new_caches() if cached else None, 0
@@ -47,8 +66,9 @@ def generate(
             seen = stop
         else:
             logits = model(written[:, start:stop])
-        written[:, stop] = draw(logits[:, -1].float(), temperature, top_k, top_p, rng)
-    return written[:, T:]
+        predicted = logits[:, -1].float()
+        written[:, stop] = draw(predicted, temperature, top_k, top_p, rng)
+        yield written[:, stop], predicted
 
 
 def first_seen(stop: int, block_size: int) -> int:

@@ -89,7 +89,7 @@ def attend_fused(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: floa
     square = causal and T == S
     mask = causal_mask(T, S, q.device) if causal and 1 < T < S else None
     with torch.autocast(q.device.type, enabled=False):
-        y = F.scaled_dot_product_attention(q.to(k.dtype), k, v, mask, dropout_p=dropout, is_causal=square)
+        y = F.scaled_dot_product_attention(q.to(v.dtype), k.to(v.dtype), v, mask, dropout_p=dropout, is_causal=square)
     return y.to(q.dtype)
 
 

@@ -2,16 +2,15 @@
 
 import json
 import os
-import socket
 import sys
 from typing import Any, NoReturn
 from urllib.parse import urlencode, urlsplit
 
 from bukva.base.files import project_root
+from bukva.base.loopback import HOST, free_port
 from bukva.tracking.address import is_server, tracking_uri
 from bukva.tracking.sync import open_store
 
-HOST = "127.0.0.1"
 PORT = 5000
 VIEW = "bukva"
 
@@ -76,7 +75,7 @@ def address(port: int = PORT) -> str:
 
 def serve(port: int = PORT) -> None:
     """Print the address, and replace this process by its server unless MLFLOW_TRACKING_URI names a running one."""
-    port = _free_port(port)
+    port = free_port(port)
     if is_server():
         print(address(port))
     else:
@@ -88,14 +87,6 @@ def _remote_server() -> str:
     parts = urlsplit(tracking_uri())
     host = parts.netloc.rpartition("@")[2]  # without user and password
     return f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
-
-
-def _free_port(port: int) -> int:
-    while True:
-        with socket.socket() as probe:
-            if probe.connect_ex((HOST, port)):  # no process listens there
-                return port
-        port += 1
 
 
 def _exec_server(port: int) -> NoReturn:

@@ -24,6 +24,7 @@ COLOURS = {
 }
 SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c")
 FAINT = "#80808040"
+LEVELS = (1, 2, 4, 6, 8, 11)  # bits from which a character has the next colour, b1 to b6 in page.css
 ROW = 22  # pixels
 BITS = "bits per character"
 

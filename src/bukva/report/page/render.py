@@ -22,7 +22,7 @@ def write_page(path: Path, template: str, specs: Specs, **contents: Any) -> None
         loader=PackageLoader("bukva.report.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     page = environment.get_template(template).render(
-        style=_read("page.css"), script=_script(), specs=_embedded(specs), **contents
+        style=read_asset("page.css"), script=_script(), specs=_embedded(specs), **contents
     )
     write_text(path, page)
 
@@ -32,7 +32,7 @@ def _script() -> str:
     """Vega-Lite and what draws the charts of the page with it, as one module."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle(EXPOSE)) + "\n" + _read("page.js")
+    return str(vl_convert.javascript_bundle(EXPOSE)) + "\n" + read_asset("page.js")
 
 
 def _embedded(value: object) -> str:
@@ -40,5 +40,6 @@ def _embedded(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _read(name: str) -> str:
+def read_asset(name: str) -> str:
+    """A file beside the templates: page.css, page.js."""
     return (files("bukva.report.page") / "templates" / name).read_text(encoding="utf-8")

@@ -19,7 +19,6 @@ from bukva.report.page.experiment import Experiment
 HUMAN = "people (val)"
 MOST_HUMAN = 200_000  # characters of val that are compared with samples
 N_EXTREMES = 20
-LEVELS = (1, 2, 4, 6, 8, 11)  # bits from which a character has the next colour
 BY = {
     "place": "place in the word",
     "class": "class of character",
@@ -198,7 +197,7 @@ def _models(experiment: Experiment) -> list[str]:
 
 
 def _passage(found: Extreme, names: list[str]) -> dict[str, Any]:
-    levels = np.searchsorted(LEVELS, found.bits, side="right").tolist()
+    levels = np.searchsorted(charts.LEVELS, found.bits, side="right").tolist()
     runs = itertools.groupby(zip(found.text, levels, strict=True), key=lambda pair: pair[1])
     parts = [("".join(char for char, _ in run), level) for level, run in runs]
     return {"bits": f"{found.mean:.2f}", "work": names[found.work], "parts": parts}

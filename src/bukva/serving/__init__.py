@@ -1,0 +1,1 @@
+"""Trained models for people who write with them."""

@@ -1,0 +1,137 @@
+"""The playground as a web application: its page, and what the page asks for while somebody writes.
+
+GET  /        the page; its style and its script are served beside it
+POST /score   the bits of each character of a text, and the likeliest next characters
+POST /write   the characters that follow a text, one JSON object a line, each sent as it is drawn
+
+Requests that make no sense get status 400 and {"error": a sentence}.
+"""
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.trustedhost import TrustedHostMiddleware
+from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
+from fastapi.staticfiles import StaticFiles
+from pydantic import Field, ValidationError
+
+from bukva.base.errors import BukvaError
+from bukva.config.messages import sentence
+from bukva.config.schema import Sample
+from bukva.config.section import Section
+from bukva.report.page.render import read_asset
+from bukva.serving.library import Library
+from bukva.serving.playground.page import page
+from bukva.serving.writer import Scored, Writer
+
+MOST_CHARS = 100_000  # of a text that a request may have
+N_LIKELIEST = 5
+FLUSH_SECONDS = 0.02  # sending each character by itself takes as long as drawing it, and nobody sees the difference
+# a browser then loads nothing from elsewhere, and runs no script that stands in a text
+POLICY = "default-src 'self'; img-src data:"
+
+Text = Annotated[str, Field(max_length=MOST_CHARS)]
+
+
+class ScoreRequest(Section):
+    """A model's key (library.py) and a text."""
+
+    model: str
+    text: Text
+
+
+class WriteRequest(ScoreRequest):
+    """The same, and keys of section sample of params.yaml with values that replace those there."""
+
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+def playground(library: Library, sample: Sample) -> FastAPI:
+    """The application.
+
+    sample: section of params.yaml, with the settings that a request does not replace.
+    """
+    app = FastAPI(openapi_url=None)  # no page of FastAPI's own, which would load its scripts from elsewhere
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])  # no other site's name
+
+    @app.middleware("http")
+    async def with_policy(request: Request, respond: Callable[[Request], Awaitable[Response]]) -> Response:
+        response = await respond(request)
+        response.headers["Content-Security-Policy"] = POLICY
+        return response
+
+    @app.get("/", response_class=HTMLResponse)
+    def show_page() -> str:
+        return page(library.choices(), sample)
+
+    @app.get("/page.css")
+    def show_style() -> Response:
+        return Response(read_asset("page.css"), media_type="text/css")  # that of the report
+
+    app.mount("/static", StaticFiles(packages=[("bukva.serving.playground", "static")]))
+
+    @app.post("/score")
+    def score(request: ScoreRequest) -> dict[str, Any]:
+        writer = library.writer(request.model)
+        text, scored = _scored(writer, request.text)
+        return {"scored": scored, "likeliest": writer.likeliest(text, N_LIKELIEST)}
+
+    @app.post("/write")
+    def write(request: WriteRequest) -> StreamingResponse:
+        settings = Sample.model_validate(sample.model_dump() | request.settings)
+        writer = library.writer(request.model)
+        text, scored = _scored(writer, request.text)
+        return StreamingResponse(_lines(writer, text, scored, settings), media_type="application/x-ndjson")
+
+    @app.exception_handler(BukvaError)
+    async def refuse(_: Request, error: BukvaError) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, status_code=400)
+
+    @app.exception_handler(RequestValidationError)
+    async def refuse_request(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        what = first["msg"].removeprefix("Input ")
+        where = ".".join(str(step) for step in first["loc"][1:]) or "the request"
+        return JSONResponse({"error": f"{where}: {what}."}, status_code=400)
+
+    @app.exception_handler(ValidationError)
+    async def refuse_settings(_: Request, error: ValidationError) -> JSONResponse:
+        return JSONResponse({"error": sentence(error.errors()[0], Sample)}, status_code=400)
+
+    return app
+
+
+def _scored(writer: Writer, text: str) -> tuple[str, list[tuple[str, float | None]]]:
+    """What of a text the model can read, and its pieces with their bits."""
+    readable = writer.readable(text)
+    return readable, list(map(_pair, writer.score(readable)))
+
+
+def _lines(writer: Writer, text: str, scored: list[tuple[str, float | None]], settings: Sample) -> Iterator[str]:
+    """What the page reads: first the text that the model continues, then each piece that it writes."""
+    yield _line({"scored": scored})
+    yield from _joined((_line(_pair(piece)) for piece in writer.write(text, settings)), FLUSH_SECONDS)
+
+
+def _joined(lines: Iterator[str], seconds: float) -> Iterator[str]:
+    """The first line at once, and then all that there are, after so many seconds each time."""
+    waiting, sent_at = "", float("-inf")
+    for line in lines:
+        waiting += line
+        if time.monotonic() - sent_at >= seconds:
+            yield waiting
+            waiting, sent_at = "", time.monotonic()
+    if waiting:
+        yield waiting
+
+
+def _line(content: object) -> str:
+    return json.dumps(content, ensure_ascii=False) + "\n"
+
+
+def _pair(piece: Scored) -> tuple[str, float | None]:
+    return piece.text, None if piece.bits is None else round(piece.bits, 3)

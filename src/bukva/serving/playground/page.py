@@ -1,0 +1,45 @@
+"""The page of the playground."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from bukva.base.files import read_json
+from bukva.config.schema import Sample
+from bukva.pipeline.stages import paths
+from bukva.report.page.charts import LEVELS
+from bukva.serving.library import Choice
+
+SIDES = ("A", "B")
+
+
+def page(choices: Sequence[Choice], sample: Sample) -> str:
+    """The page with these models to choose from, and the settings of params.yaml as its first ones."""
+    environment = Environment(
+        loader=PackageLoader("bukva.serving.playground"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    prompts = _prompts()
+    return environment.get_template("playground.html.j2").render(
+        groups=[(name, list(group)) for name, group in groupby(choices, key=lambda choice: choice.experiment)],
+        chosen=dict(zip(SIDES, _first(choices), strict=True)),
+        sample=sample,
+        prompts=prompts,
+        text=next((prompt for prompt in prompts if prompt.strip()), ""),
+        levels=LEVELS,
+    )
+
+
+def _first(choices: Sequence[Choice]) -> tuple[str, str]:
+    """The keys that are chosen at first: the last run beside the best other GPT, or beside its own next model."""
+    others = [choice for choice in choices[1:] if (choice.model.name, choice.alone) == ("gpt", False)]
+    return choices[0].key, (others or list(choices[1:]) or list(choices))[0].key
+
+
+def _prompts() -> list[str]:
+    """Those of the samples of the last run."""
+    path = Path(paths()["answers"])
+    content: dict[str, Any] = read_json(path) if path.exists() else {}
+    return list(content.get("prompts", []))

@@ -1,0 +1,26 @@
+"""Serves the playground to this machine."""
+
+from bukva.base.errors import BukvaError
+from bukva.base.loopback import HOST, free_port
+from bukva.config.schema import Params
+from bukva.serving.library import Library
+from bukva.serving.playground.app import playground
+
+GRACE_SECONDS = 1  # for texts that are being written when Ctrl-C is pressed
+
+
+def serve(params: Params, port: int) -> None:
+    """Print the address, and serve the page until Ctrl-C, from this port or the next free one.
+
+    Raises:
+        BukvaError: no model is here.
+    """
+    import uvicorn
+
+    library = Library(params.compute)
+    if not library.choices():
+        raise BukvaError("play: no trained model is here; run `make repro`, or `dvc pull` to fetch one.")
+    port = free_port(port)
+    print(f"Open (Ctrl-C ends it): http://{HOST}:{port}", flush=True)
+    app = playground(library, params.sample)
+    uvicorn.run(app, host=HOST, port=port, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS)

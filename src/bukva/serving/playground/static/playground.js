@@ -1,0 +1,158 @@
+// Two columns, each with a model: it scores the text while somebody types, and continues it. What a column asks for
+// replaces what it asked for before.
+const form = document.getElementById("form");
+const text = document.getElementById("text");
+const stop = document.getElementById("stop");
+const levels = document.body.dataset.levels.split(" ").map(Number); // bits from which a character has the next colour
+const PAUSE = 150; // milliseconds without a key after which the text is scored
+
+const settings = () =>
+  Object.fromEntries([...form.querySelectorAll(".settings input")].map((input) => [input.name, input.valueAsNumber]));
+const sum = (pieces) => pieces.reduce((total, [, bits]) => total + (bits ?? 0), 0);
+const length = (pieces) => pieces.reduce((total, [piece, bits]) => total + (bits === null ? 0 : [...piece].length), 0);
+const mean = (pieces) => (length(pieces) ? (sum(pieces) / length(pieces)).toFixed(2) : "no");
+
+function coloured([piece, bits]) {
+  const span = document.createElement("span");
+  span.textContent = piece;
+  if (bits !== null) {
+    const level = levels.filter((level) => bits >= level).length;
+    if (level) span.className = `b${level}`;
+    span.title = `${bits.toFixed(2)} bits`;
+  }
+  return span;
+}
+
+async function ask(path, body, signal) {
+  const response = await fetch(path, {
+    method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  });
+  if (!response.ok) throw new Error((await response.json()).error);
+  return response;
+}
+
+// The JSON objects of a response, one a line, as they arrive.
+async function* lines(response) {
+  let rest = "";
+  for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
+    const complete = (rest + part).split("\n");
+    rest = complete.pop();
+    for (const line of complete) yield JSON.parse(line);
+  }
+}
+
+class Column {
+  constructor(section) {
+    [this.select, this.pre, this.next, this.status, this.keep] = ["select", "pre", ".next", ".status", ".keep"].map(
+      (name) => section.querySelector(name),
+    );
+    this.select.addEventListener("change", () => this.score());
+    this.keep.addEventListener("click", () => {
+      text.value = this.pre.textContent;
+      text.focus();
+      changed();
+    });
+  }
+
+  get isWriting() {
+    return Boolean(this.writing);
+  }
+
+  stop() {
+    this.asked?.abort();
+    this.writing = false;
+  }
+
+  // Run a task that may be replaced; show why it failed.
+  async run(task) {
+    this.stop();
+    const asked = (this.asked = new AbortController());
+    this.status.classList.remove("error");
+    try {
+      await task(asked.signal);
+    } catch (error) {
+      if (asked.signal.aborted) return;
+      this.status.textContent = error instanceof TypeError ? "The playground has ended; start it again: make play" : error.message;
+      this.status.classList.add("error");
+    } finally {
+      if (this.asked === asked) this.writing = false;
+      update();
+    }
+  }
+
+  score() {
+    return this.run(async (signal) => {
+      const body = { model: this.select.value, text: text.value };
+      const { scored, likeliest } = await (await ask("score", body, signal)).json();
+      this.pre.replaceChildren(...scored.map(coloured));
+      const named = likeliest.map(([piece, p]) => `${JSON.stringify(piece)} ${(100 * p).toFixed(0)} %`);
+      this.next.textContent = `Likeliest next: ${named.join(", ")}`;
+      this.status.textContent = `Text: ${mean(scored)} bits per character.`;
+    });
+  }
+
+  write() {
+    return this.run(async (signal) => {
+      this.writing = true;
+      update();
+      this.next.textContent = "";
+      this.status.textContent = "Writing ...";
+      const startedAt = performance.now();
+      const body = { model: this.select.value, text: text.value, settings: settings() };
+      const received = lines(await ask("write", body, signal));
+      const { scored } = (await received.next()).value;
+      const written = Object.assign(document.createElement("span"), { className: "written" });
+      this.pre.replaceChildren(...scored.map(coloured), written);
+      const pieces = [];
+      let firstAt = null;
+      for await (const piece of received) {
+        firstAt ??= performance.now();
+        pieces.push(piece);
+        written.append(coloured(piece));
+      }
+      const perSecond = (1000 * (pieces.length - 1)) / (performance.now() - firstAt);
+      this.status.textContent =
+        `Text: ${mean(scored)} bits per character; written: ${mean(pieces)}. First character after ` +
+        `${(firstAt - startedAt).toFixed(0)} ms, then ${perSecond.toFixed(0)} a second.`;
+    });
+  }
+}
+
+const columns = [...document.querySelectorAll(".column")].map((section) => new Column(section));
+const update = () => (stop.disabled = !columns.some((column) => column.isWriting));
+
+let pause;
+function changed() {
+  clearTimeout(pause);
+  pause = setTimeout(() => columns.forEach((column) => column.score()), PAUSE);
+}
+
+function write() {
+  if (!form.reportValidity()) return;
+  clearTimeout(pause);
+  columns.forEach((column) => column.write());
+}
+
+text.addEventListener("input", changed);
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  write();
+});
+form.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && event.ctrlKey) write();
+});
+document.getElementById("another").addEventListener("click", () => {
+  form.elements.seed.valueAsNumber += 1;
+  write();
+});
+stop.addEventListener("click", () => {
+  columns.filter((column) => column.isWriting).forEach((column) => column.stop());
+  update();
+});
+for (const button of document.querySelectorAll("button.prompt")) {
+  button.addEventListener("click", () => {
+    text.value = button.value;
+    changed();
+  });
+}
+changed();

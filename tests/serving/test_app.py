@@ -1,0 +1,147 @@
+"""The playground as its page asks it, with small models in place of those of experiments."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fastapi.testclient import TestClient
+from lxml import html
+
+from bukva.base.errors import BukvaError
+from bukva.config.load import read_params
+from bukva.models.gpt import GPT, GPTConfig
+from bukva.pipeline.stages import trained_models
+from bukva.serving.library import Choice
+from bukva.serving.playground.app import playground
+from bukva.serving.writer import Writer
+from bukva.tokenizers.char import CharTokenizer
+from bukva.training.device import Machine
+
+CHARS = sorted("\n !<абвг")
+SAMPLE = read_params().sample
+
+
+class FewModels:
+    """A library of two models of one experiment, whose weights differ."""
+
+    def __init__(self):
+        machine = Machine(torch.device("cpu"), torch.float32)
+        self.writers = {}
+        for seed, key in enumerate(("workspace/gpt", "<b>/gpt")):
+            torch.manual_seed(seed)
+            self.writers[key] = Writer(
+                GPT(GPTConfig(len(CHARS), 1, 2, 8, 13, 0.0)).eval(), CharTokenizer(CHARS), machine
+            )
+
+    def choices(self):
+        return [
+            Choice(key, "GPT", 2.345, SimpleNamespace(revision=SimpleNamespace(name=key[:-4])), trained_models()["gpt"])
+            for key in self.writers
+        ]
+
+    def writer(self, key):
+        if key not in self.writers:
+            raise BukvaError(f"{key}: no such model.")
+        return self.writers[key]
+
+
+@pytest.fixture(scope="module")
+def library():
+    return FewModels()
+
+
+@pytest.fixture(scope="module")
+def client(library):
+    return TestClient(playground(library, SAMPLE), base_url="http://127.0.0.1")
+
+
+def written(client, **request):
+    answer = client.post("/write", json={"model": "workspace/gpt", "text": "аб"} | request)
+    assert answer.status_code == 200, answer.text
+    first, *others = map(json.loads, answer.text.splitlines())
+    return first["scored"], others
+
+
+def test_the_page_offers_every_model_and_the_settings_of_params_yaml(client):
+    page = html.fromstring(client.get("/").text)
+    for select, chosen in zip(page.xpath("//select"), ("workspace/gpt", "<b>/gpt"), strict=True):
+        assert select.xpath(".//option/@value") == ["workspace/gpt", "<b>/gpt"]
+        assert select.xpath(".//option[@selected]/@value") == [chosen]
+        assert select.xpath("optgroup/@label") == ["the last run", "<b>"]
+    values = {field.get("name"): float(field.get("value")) for field in page.xpath("//input")}
+    assert values == {name: getattr(SAMPLE, name) for name in ("temperature", "top_k", "top_p", "n_chars", "seed")}
+
+
+def test_everything_that_the_page_loads_comes_from_the_same_place(client):
+    page = html.fromstring(client.get("/").text)
+    addresses = [address for address in page.xpath("//@src|//link/@href") if not address.startswith("data:")]
+    assert len(addresses) == 3
+    for address in addresses:
+        assert not address.startswith(("http", "/"))
+        assert client.get(f"/{address}").status_code == 200
+    assert client.get("/").headers["Content-Security-Policy"].startswith("default-src 'self'")
+    assert [client.get(path).status_code for path in ("/docs", "/redoc", "/openapi.json")] == [404] * 3
+
+
+def test_a_text_is_scored_by_the_model_that_is_named(client, library):
+    for key, writer in library.writers.items():
+        answer = client.post("/score", json={"model": key, "text": "аб é<"}).json()
+        assert answer["scored"] == [[piece.text, piece.bits and round(piece.bits, 3)] for piece in writer.score("аб <")]
+        assert answer["likeliest"] == [list(pair) for pair in writer.likeliest("аб <", 5)]
+
+
+def test_what_is_written_arrives_piece_by_piece_after_the_scored_text(client, library):
+    scored, pieces = written(client, settings={"n_chars": 23, "seed": 5})
+    assert "".join(text for text, _ in scored) == "аб"
+    how = SAMPLE.model_copy(update={"n_chars": 23, "seed": 5})
+    assert [text for text, _ in pieces] == [one.text for one in library.writer("workspace/gpt").write("аб", how)]
+
+
+def test_equal_requests_get_equal_texts_and_another_seed_gets_another(client):
+    first, again, other = (written(client, settings={"n_chars": 40, "seed": seed})[1] for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_an_empty_text_is_continued_after_a_newline(client):
+    scored, pieces = written(client, text="", settings={"n_chars": 3})
+    assert scored == [["\n", None]]
+    assert len(pieces) == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "request_", "sentence"),
+    [
+        ("/score", {"model": "other/gpt", "text": "а"}, "other/gpt: no such model."),
+        ("/score", {"model": "workspace/gpt"}, "text: Field required."),
+        ("/score", {"model": "workspace/gpt", "text": 7}, "text: should be a valid string."),
+        ("/score", {"model": "workspace/gpt", "text": "а" * 100_001},
+         "text: String should have at most 100000 characters."),
+        ("/score", {"model": "workspace/gpt", "text": "а", "more": 1}, "more: Extra inputs are not permitted."),
+        ("/score", [], "the request: should be a valid dictionary or object to extract fields from."),
+        ("/write", {"settings": {"temperature": -1}},
+         "temperature: -1 is out of range; it should be greater than or equal to 0."),
+        ("/write", {"settings": {"top_p": 0.0}}, "top_p: 0.0 is out of range; it should be greater than 0."),
+        ("/write", {"settings": {"temprature": 1}},
+         "temprature: unknown key with value 1; did you mean temperature?"),
+        ("/write", {"settings": {"n_chars": None}},
+         "n_chars: None (NoneType) is invalid; it should be a valid integer."),
+        ("/write", {"model": "other/gpt"}, "other/gpt: no such model."),
+    ],
+)  # fmt: skip
+def test_a_request_that_makes_no_sense_gets_400_and_a_sentence(client, path, request_, sentence):
+    if path == "/write":
+        request_ = {"model": "workspace/gpt", "text": "а"} | request_
+    answer = client.post(path, json=request_)
+    assert (answer.status_code, answer.json()) == (400, {"error": sentence})
+
+
+def test_text_that_is_not_json_gets_400(client):
+    answer = client.post("/score", content=b"{", headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert "JSON" in answer.json()["error"]
+
+
+def test_another_name_of_this_machine_is_refused(client):
+    # a page of another site could otherwise read answers through a name that leads here
+    assert client.get("/", headers={"Host": "bukva.example"}).status_code == 400

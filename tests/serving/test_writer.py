@@ -1,0 +1,123 @@
+"""A writer: the text and the bits of a model, as generation and scoring have them."""
+
+import numpy as np
+import pytest
+import torch
+
+from bukva.base.units import bits
+from bukva.config.load import read_params
+from bukva.generation.samples import prompt_generator
+from bukva.generation.sampling import generate
+from bukva.models.gpt import GPT, GPTConfig
+from bukva.scoring.window_rule import nats_of, stride_of
+from bukva.serving.writer import Writer
+from bukva.tokenizers.bpe import BPETokenizer
+from bukva.tokenizers.byte import ByteTokenizer
+from bukva.tokenizers.char import CharTokenizer
+from bukva.training.device import Machine
+
+FP32, BF16 = (Machine(torch.device("cpu"), dtype) for dtype in (torch.float32, torch.bfloat16))
+TEXT = "аб вг, аб!\n" * 3  # longer than two windows
+T = 11
+TOKENIZERS = {
+    "char": CharTokenizer(sorted("\n !,абвг")),
+    "byte": ByteTokenizer(),
+    "bpe": BPETokenizer.train([TEXT * 20], 263),
+}
+
+
+def sharp_gpt(vocab_size, **shape):
+    """One that is far from equally likely characters."""
+    torch.manual_seed(5)
+    model = GPT(GPTConfig(vocab_size, 2, 2, 20, T, 0.0, **shape)).eval()
+    for parameter in model.parameters():
+        parameter.data.mul_(6)
+    return model
+
+
+@pytest.fixture(params=TOKENIZERS)
+def writer(request):
+    tokenizer = TOKENIZERS[request.param]
+    return Writer(sharp_gpt(len(tokenizer)), tokenizer, FP32)
+
+
+def how(**changes):
+    return read_params().sample.model_copy(update={"n_chars": 37, "temperature": 0.9, "seed": 3} | changes)
+
+
+def test_it_writes_what_stage_sample_would(writer):
+    ids = torch.from_numpy(writer.tokenizer.encode("аб").astype(np.int64))[None]
+    wanted = generate(writer.model, ids, 37, temperature=0.9, top_k=5, top_p=0.9, rng=prompt_generator(3, 1))
+    pieces = [piece.text for piece in writer.write("аб", how(top_k=5, top_p=0.9))]
+    assert "".join(pieces) == writer.tokenizer.decode(wanted[0].numpy())
+    assert all(pieces)
+
+
+def test_written_characters_have_the_bits_that_scoring_them_gives():
+    writer = Writer(sharp_gpt(len(TOKENIZERS["char"])), TOKENIZERS["char"], FP32)
+    written = list(writer.write("аб ", how()))
+    scored = writer.score("аб " + "".join(piece.text for piece in written))
+    assert [piece.text for piece in scored[3:]] == [piece.text for piece in written]
+    np.testing.assert_allclose([piece.bits for piece in scored[3:]], [piece.bits for piece in written], atol=1e-4)
+
+
+def test_bits_are_those_of_the_window_rule_and_the_first_piece_has_none(writer):
+    ids = writer.tokenizer.encode(TEXT)
+    first, *others = writer.score(TEXT)
+    assert first.bits is None
+    wanted = bits(1) * nats_of(writer.model, ids, T, stride_of(T))
+    np.testing.assert_allclose([piece.bits for piece in others], wanted, rtol=1e-6)
+    assert "".join([first.text, *(piece.text for piece in others)]) == TEXT
+
+
+def test_a_character_of_several_bytes_is_written_whole():
+    writer = Writer(sharp_gpt(256), ByteTokenizer(), FP32)
+    with torch.no_grad():
+        writer.model.lm_head.weight.zero_()
+    bias = torch.full((256,), -50.0)
+    bias[list("д".encode())] = 0.0  # two bytes, in any order
+    writer.model.lm_head = torch.nn.Linear(20, 256)
+    writer.model.lm_head.weight.data.zero_()
+    writer.model.lm_head.bias.data = bias
+    pieces = list(writer.write("а", how(n_chars=40, temperature=1.0)))
+    whole = [piece for piece in pieces if piece.text == "д"]
+    assert whole
+    assert [round(piece.bits, 3) for piece in whole] == [2.0] * len(whole)  # one bit a byte
+    assert "".join(piece.text for piece in pieces).replace("\ufffd", "д").strip("д") == ""
+
+
+def test_the_likeliest_pieces_are_those_of_the_model_after_the_last_window(writer):
+    ids = torch.from_numpy(writer.tokenizer.encode(TEXT).astype(np.int64))
+    stride = stride_of(T)
+    start = next(start for start in range(0, len(ids), stride) if len(ids) - start <= T)
+    with torch.no_grad():
+        wanted = writer.model(ids[start:][None])[0, -1].softmax(-1).sort(descending=True)
+    found = writer.likeliest(TEXT, 3)
+    assert [piece for piece, _ in found] == [writer.tokenizer.pieces[i] for i in wanted.indices[:3]]
+    np.testing.assert_allclose([p for _, p in found], wanted.values[:3], rtol=1e-5)
+    assert len(writer.likeliest(TEXT, 1000)) == len(writer.tokenizer)
+
+
+def test_what_a_model_cannot_read_is_left_out():
+    writer = Writer(sharp_gpt(8), TOKENIZERS["char"], FP32)
+    assert writer.readable("aбéв") == "бв"
+    assert writer.readable("é") == "\n" == writer.readable("")
+    without = Writer(sharp_gpt(2), CharTokenizer(["а", "б"]), FP32)
+    assert without.readable("") == "а"
+    assert [(piece.text, piece.bits) for piece in without.score("а")] == [("а", None)]
+
+
+def test_one_in_bf16_writes_and_scores_nearly_the_same():
+    torch.manual_seed(1)
+    config = GPTConfig(8, 2, 2, 32, T, 0.0, positions="rotary", qk_norm=True)
+    states = GPT(config).state_dict()
+    found = []
+    for machine in (FP32, BF16):
+        model = GPT(config).eval()
+        model.load_state_dict(states)
+        torch.nn.init.normal_(model.lm_head.weight, std=0.2, generator=torch.Generator().manual_seed(2))
+        writer = Writer(model, TOKENIZERS["char"], machine)
+        assert len("".join(piece.text for piece in writer.write("аб", how()))) == 37
+        found.append([piece.bits for piece in writer.score(TEXT)[1:]])
+    difference = np.abs(np.subtract(*found))
+    assert 0 < difference.mean() < 0.15  # of 4.6 bits; small weights make rounding matter more than in a trained model
