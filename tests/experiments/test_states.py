@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from dataclasses import dataclass
 
@@ -113,3 +114,25 @@ def test_a_failed_experiment_that_was_repaired_is_no_failure(project):
     project.run("dvc", "exp", "run", "--temp", "-n", "bad", "-S", "model.n_layer=13")
     assert states() == []
     assert resolve(["bad"])[0].commit
+
+
+@pytest.mark.parametrize(
+    ("name", "pid", "expected"),
+    [
+        ("workspace", os.getpid(), "running"),
+        ("workspace", 2**22 + 1, "interrupted"),  # more than the highest number of a process
+        ("workspace", None, "interrupted"),
+        ("0" * 40, None, None),  # DVC leaves it behind when the experiment has ended
+    ],
+)
+def test_an_experiment_in_the_checkout_runs_as_long_as_its_process(project, monkeypatch, name, pid, expected):
+    monkeypatch.chdir(project.folder)  # as a user's shell
+    enter(project, monkeypatch)
+    folder = project.folder / ".dvc/tmp/exps/run" / name
+    folder.mkdir(parents=True)
+    info = {"root_dir": str(project.folder), "location": "workspace", "name": "here", "baseline_rev": "1", "status": 2}
+    (folder / f"{name}.run").write_text(json.dumps(info), encoding="utf-8")
+    if pid:
+        (folder / f"{name}.json").write_text(json.dumps({"pid": pid}), encoding="utf-8")
+    assert kinds(states()).get("here") == expected
+    shutil.rmtree(folder)

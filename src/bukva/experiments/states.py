@@ -16,7 +16,7 @@ from typing import Literal
 from bukva.base.files import project_root
 from bukva.experiments.git import git
 from bukva.experiments.lock import LOCK
-from bukva.experiments.revisions import experiments
+from bukva.experiments.revisions import WORKSPACE, experiments
 
 ENTRY = re.compile(
     r"([0-9a-f]{40}) refs/exps/celery/(stash|failed)@.* dvc-exp:[0-9a-f]+:([0-9a-f]{40}):([^:]*)(?::.*)?"
@@ -77,13 +77,25 @@ def _executions() -> Iterator[State]:
         with contextlib.suppress(OSError, ValueError):  # it is being written
             info = json.loads(file.read_bytes())
             folder = Path(info["root_dir"])
+            if info["location"] == WORKSPACE and file.stem != WORKSPACE:
+                continue  # DVC leaves it behind, whatever became of an experiment that ran in the checkout
             if info["status"] <= SUCCESS and folder.is_dir():
                 known = (int(info["status"]), file, info["name"] or file.stem[:7], str(info["baseline_rev"]))
                 latest[folder] = max(known, latest.get(folder, known))
     used = _folders_of_processes() if latest else set()
     for folder, (_, file, name, baseline) in latest.items():
-        lives = _is_fresh(file, folder) or any(Path(current).is_relative_to(folder) for current in used)
+        in_it = any(Path(current).is_relative_to(folder) for current in used)
+        lives = _has_process(file) if file.stem == WORKSPACE else in_it or _is_fresh(file, folder)
         yield State(name, "running" if lives else "interrupted", file.stem, baseline)
+
+
+def _has_process(file: Path) -> bool:
+    """Whether the process of an experiment in the checkout lives; a user's shell is in its folder, too."""
+    import psutil
+
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        return bool(psutil.pid_exists(json.loads(file.with_suffix(".json").read_bytes())["pid"]))
+    return False
 
 
 def _is_fresh(file: Path, folder: Path) -> bool:
