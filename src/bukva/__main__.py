@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bukva.base.errors import BukvaError
-from bukva.base.files import read_json
+from bukva.base.files import read_json, sha256
 from bukva.base.threads import limit_spinning
 from bukva.config.load import read_params, read_yaml
 from bukva.stage import cli
@@ -67,7 +67,8 @@ def attention(folder: Annotated[Path, typer.Argument(help="Folder to write: figu
     untrained, _ = load_model(gpt, "initial", machine.device)
     print("attention: studying the GPT before and after training, which takes a while", flush=True)
     states = {"untrained": untrained, "trained": trained}
-    attention_report(study(states, tokenizer, splits, params.evaluate, machine), folder)
+    found = study(states, tokenizer, splits, params.evaluate, machine)
+    attention_report(found, folder, sha256(gpt / "best.safetensors"))
     print(f"attention: {folder} has the figures and attention.json")
 
 
@@ -102,9 +103,16 @@ def report(path: Annotated[Path, typer.Argument(help="The page to write, one HTM
     """Write the report pages of the last run and of all experiments: look at them in a browser, or send them."""
     limit_spinning()
     from bukva.report.page.build import build
+    from bukva.tracking.background import start_sync
+    from bukva.tracking.checkout import experiment_of_checkout
+    from bukva.tracking.notes import attach
 
-    for page in build(path):
+    for page in build(path, _link_to_mlflow):
         print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
+    experiment = experiment_of_checkout()
+    if experiment and attach(*experiment, path):
+        start_sync([experiment[0]])
+        print(f"report: {path} becomes an artifact of the run {experiment[0]} in MLflow")
 
 
 @app.command()
@@ -209,6 +217,18 @@ def seeds(
 
     for line in queue_seeds(n, model):
         print(line, flush=True)
+
+
+def _link_to_mlflow() -> str:
+    """The address of the runs of an experiment in MLflow, with {} for its name; "" without MLflow, with a sentence."""
+    from bukva.tracking.address import explain
+    from bukva.tracking.ui import link_to_experiment
+
+    try:
+        return link_to_experiment()
+    except Exception as error:  # the page is complete without links
+        print(f"report: the page has no links to MLflow: {explain(error)}", file=sys.stderr)
+        return ""
 
 
 def _lock_is_new() -> bool:

@@ -5,7 +5,9 @@ import re
 from dataclasses import dataclass
 
 import pytest
+from browser import SCHEMES, WIDTHS, check, chromium, needs_chromium, opened
 from lxml import html
+from playwright.sync_api import expect
 
 from chaos.project import Project
 
@@ -135,10 +137,27 @@ def test_the_page_of_all_experiments_shows_their_scores_and_what_they_changed(pr
     assert any(row[1].startswith("model.n_head=2") for row in rows)
     specs = json.loads(page.get_element_by_id("specs").text)
     assert set(specs) == {"scores", "curves", "coordinates"}
-    assert {row["axis"] for rows in specs["coordinates"][""]["datasets"].values() for row in rows} >= {"model.n_head"}
+    axes = {row["axis"] for rows in specs["coordinates"][""]["datasets"].values() for row in rows}
+    assert axes >= {"model.n_head", "val"}
+    links = {link.text_content(): link.get("href") for link in page.xpath("//table//a")}
+    assert set(links) == {row[0] for row in rows} - {"HEAD"}
+    for name, link in links.items():
+        assert re.match(r"http://127\.0\.0\.1:5000/#/experiments/\d+/runs\?", link)
+        assert link.endswith(f"%27{name}%27")
     assert page.xpath("//nav//a[@href='index.html']")
     first = html.parse(str(project.folder / "reports/index.html")).getroot()
     assert first.xpath("//nav//a[@href='experiments.html']")
+
+
+@needs_chromium
+def test_that_page_is_for_everybody_on_every_screen(project, done):
+    project.run("python", "-m", "bukva", "report", "reports/index.html", PYTHONPATH="src")
+    with chromium() as browser:
+        for width in WIDTHS:
+            for scheme in SCHEMES:
+                with opened(browser, f"file://{project.folder / 'reports/experiments.html'}", width, scheme) as page:
+                    expect(page.locator("[data-chart] svg")).to_have_count(3)
+                    check(page)
 
 
 def test_what_a_clone_has_computed_of_another_text_is_restored(project, tmp_path):

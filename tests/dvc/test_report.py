@@ -1,17 +1,24 @@
 """make report: the page that is made of the last run, read as a program and, where Chromium is, drawn by a browser."""
 
 import json
+import math
 import re
-import shutil
-import subprocess
 
+import numpy as np
 import pytest
+from browser import SCHEMES, WIDTHS, check, chromium, needs_chromium, opened
 from lxml import html
+from playwright.sync_api import expect
+
+from bukva.scoring.characters import CharScores, files_of
 
 pytestmark = pytest.mark.slow
 
-BROWSER = shutil.which("chromium")
-CHARTS = 5
+CHARTS = 8
+
+
+def address(project):
+    return f"file://{project.folder / 'reports/index.html'}"
 
 
 def report(project, **kwargs):
@@ -20,10 +27,15 @@ def report(project, **kwargs):
 
 @pytest.fixture(scope="module")
 def page(copied):
-    """The page of the template, parsed."""
+    """The page of the template after a study of its attention, parsed."""
     copied.reset()
+    copied.run("python", "-m", "bukva", "attention", "reports/attention", PYTHONPATH="src")
     report(copied)
-    return html.parse(str(copied.folder / "reports/index.html")).getroot()
+    return parsed(copied)
+
+
+def parsed(project):
+    return html.parse(str(project.folder / "reports/index.html")).getroot()
 
 
 def cells(table):
@@ -70,6 +82,51 @@ def test_every_sample_is_there_at_every_temperature(project, page):
     assert set(page.xpath("//article/@data-sample")) == keys
 
 
+def test_each_character_has_the_colour_of_its_better_predictor(project, page):
+    metrics = json.loads(project.read("reports/metrics.json"))
+    scores = CharScores.read(files_of(project.folder / "data/scores"))
+    best = min(
+        (name for name in metrics["baselines"]["val"] if name.startswith("ngram_")), key=metrics["baselines"]["val"].get
+    )
+    counted, learned, whole = (scores.nats(name, "test") / math.log(2) for name in (best, "network", "gpt"))
+    section = page.xpath("//section[@id='predictors']")[0]
+    spans = section.xpath("pre/span")
+    text = "".join(span.text_content() for span in spans)
+    at = (project.folder / "data/clean/text.txt").read_text(encoding="utf-8").index(text)
+    assert at > 0
+    numbers = [[float(part.split()[-1]) for part in span.get("title").split(", ")] for span in spans]
+    start = next(
+        i
+        for i in range(len(counted) - len(spans) + 1)
+        if np.allclose(learned[i : i + len(spans)], np.array(numbers)[:, 1], atol=0.006)
+    )
+    for i, (span, shown) in enumerate(zip(spans, numbers, strict=True), start=start):
+        assert shown == pytest.approx([counted[i], learned[i], whole[i]], abs=0.006)
+        chance = math.log2(json.loads(project.read("reports/cleaning.json"))["symbols"])
+        margin = counted[i] - learned[i]
+        level = sum(bool(abs(margin) >= bits) for bits in (1, 3))
+        named = f"{'learned' if margin > 0 else 'counted'}{level}" if level else None
+        assert span.get("class") == ("neither" if min(counted[i], learned[i]) > chance else named)
+    shares = [float(word) for word in re.findall(r"([\d.]+) %", section.xpath("p")[0].text)]
+    assert sum(shares) == pytest.approx(100, abs=1.1)
+
+
+def test_attention_is_shown_as_the_study_of_this_model_has_it(project, page):
+    numbers = json.loads(project.read("reports/attention/attention.json"))
+    specs = json.loads(page.get_element_by_id("specs").text)
+    assert set(specs["weights"]) == {"0 0"}  # one layer, one head
+    drawn = [row for rows in specs["weights"]["0 0"]["datasets"].values() for row in rows]
+    for row in drawn:
+        t, s = int(row["query"][:3]), int(row["key"][:3])
+        assert s <= t
+        assert row["weight"] == numbers["weights"][0][0][t][s]
+    assert sum(row["weight"] for row in drawn) == pytest.approx(len(numbers["parts"]), rel=0.02)  # rows sum to 1
+    role = numbers["heads"]["trained"]["role"][0][0]
+    assert [cell.text_content() for cell in page.xpath("//section[@id='attention']//td")] == [
+        f"{role['name']} {role['score']:.2f}"
+    ]
+
+
 def test_the_hardest_and_easiest_passages_stand_in_the_text(project, page):
     text = (project.folder / "data/clean/text.txt").read_text(encoding="utf-8")
     passages = [pre.text_content() for pre in page.xpath("//section[@id='anatomy']//pre")]
@@ -95,20 +152,48 @@ def joined(groups):
     return found
 
 
-@pytest.mark.skipif(not BROWSER, reason="Chromium is not installed, so the page is not drawn")
-def test_a_browser_draws_every_chart_without_an_error_and_shows_one_choice_of_samples(project, page):
-    shown = subprocess.run(
-        [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom",
-         "--enable-logging=stderr", f"file://{project.folder / 'reports/index.html'}"],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    assert "CONSOLE" not in shown.stderr
-    drawn = html.fromstring(shown.stdout)
-    assert len(drawn.xpath("//*[@data-chart]//*[local-name()='svg']")) == CHARTS
-    articles = drawn.xpath("//article")
-    visible = {article.get("data-sample") for article in articles if article.get("hidden") is None}
-    assert len(visible) == 1
-    assert re.fullmatch(r"0 0\.8", visible.pop())
+@needs_chromium
+def test_a_browser_draws_every_chart_and_shows_one_choice_of_samples(project, page):
+    with chromium() as browser, opened(browser, address(project)) as shown:
+        expect(shown.locator("[data-chart] svg")).to_have_count(CHARTS)
+        visible = shown.locator("article:visible")
+        keys = {article.get_attribute("data-sample") for article in visible.all()}
+        assert keys == {"0 0.8"}
+        shown.get_by_label("1.0", exact=True).check()
+        expect(shown.locator("article[data-sample='0 1.0']").first).to_be_visible()
+        expect(shown.locator("article[data-sample='0 0.8']").first).to_be_hidden()
+
+
+@needs_chromium
+def test_the_page_is_for_everybody_on_every_screen(project, page):
+    with chromium() as browser:
+        for width in WIDTHS:
+            for scheme in SCHEMES:
+                with opened(browser, address(project), width, scheme) as shown:
+                    expect(shown.locator("[data-chart] svg")).to_have_count(CHARTS)
+                    check(shown)
+
+
+def test_without_a_study_of_this_model_the_page_says_how_to_make_one(project):
+    study = project.folder / "reports/attention/attention.json"
+    numbers = json.loads(study.read_text(encoding="utf-8"))
+    study.write_text(json.dumps(numbers | {"model": "of another training"}), encoding="utf-8")
+    for sentence in ("is about another GPT than that of the last run", "has not been studied"):
+        report(project)
+        assert sentence in parsed(project).xpath("//section[@id='attention']/p")[0].text
+        assert "`make attention` studies it" in parsed(project).xpath("//section[@id='attention']/p")[0].text
+        study.unlink(missing_ok=True)
+
+
+def test_the_page_is_an_artifact_of_the_experiment_that_made_it(project):
+    printed = project.run("dvc", "repro", "-f", "sample")  # the template's journals are not those of this copy
+    assert "Running stage 'sample'" in printed
+    said = report(project)
+    [name] = re.findall(r"becomes an artifact of the run (\S+) in MLflow", said)
+    project.sync()
+    kept = [file.read_bytes() for file in (project.folder / "mlruns").rglob("index.html")]
+    assert (project.folder / "reports/index.html").read_bytes() in kept
+    assert name.startswith("repro-")
 
 
 def test_without_a_run_there_is_one_sentence(project):

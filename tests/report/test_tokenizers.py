@@ -40,7 +40,7 @@ def test_the_attention_on_a_passage_is_labelled_with_its_characters(unit, tmp_pa
     assert len(numbers["parts"]) == found.weights["trained"].shape[-1] <= T
     assert numbers["sentence"].startswith("".join(numbers["parts"][:-1]))  # the last byte may be a part of a letter
     assert {f"previous {unit}", f"same {unit}"} < set(numbers["heads"]["trained"]["roles"])
-    attention_report(found, tmp_path / "report")
+    attention_report(found, tmp_path / "report", "digest")
     assert len(list((tmp_path / "report").iterdir())) == 9
 
 

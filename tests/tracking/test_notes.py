@@ -12,7 +12,7 @@ import pytest
 from bukva.base.files import write_text
 from bukva.config.schema import Params
 from bukva.tracking import background
-from bukva.tracking.notes import FILE, MOST_SECTIONS, Notes, add_section, annotate, read_notes
+from bukva.tracking.notes import FILE, MOST_SECTIONS, Notes, add_section, annotate, attach, read_notes
 from bukva.tracking.reading import journals_root, read_journals
 from bukva.tracking.store import Store, connect
 from bukva.tracking.sync import View
@@ -159,6 +159,28 @@ def test_another_store_gets_the_notes_too(
     assert whole_run(connect()).data.tags == first
     assert "a is better" in first[DESCRIPTION]
     assert "no verdict" not in first[DESCRIPTION]
+
+
+def test_a_file_of_a_whole_experiment_becomes_an_artifact_and_a_new_version_replaces_it(
+    wide: str, database: Path, alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, key = alone / "index.html", read_journals(wide)[-1].key
+    store = connect()
+
+    def shown() -> list[str]:
+        sync(store)
+        run_id = whole_run(store).info.run_id
+        paths = [item.path for item in store.client.list_artifacts(run_id)]
+        return [Path(store.client.download_artifacts(run_id, path)).read_text(encoding="utf-8") for path in paths]
+
+    for text in ("первая", "вторая"):
+        write_text(page, text)
+        assert attach(wide, key, page)
+        page.unlink()  # the copy is enough
+        assert shown() == [text]
+    monkeypatch.setattr(type(store.client), "log_artifact", lambda *_: pytest.fail("sent again"))
+    assert shown() == ["вторая"]
+    assert not attach(wide, "another key", page)
 
 
 def test_what_a_person_writes_in_mlflow_stays_also_while_a_process_follows(wide: str, database: Path) -> None:

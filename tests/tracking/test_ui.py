@@ -15,7 +15,7 @@ import pytest
 from bukva.base.errors import BukvaError
 from bukva.tracking.address import explain, redact_secrets, tracking_uri
 from bukva.tracking.store import connect
-from bukva.tracking.ui import address
+from bukva.tracking.ui import address, link_to_experiment
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
@@ -37,6 +37,15 @@ def test_the_address_opens_all_trainings_in_charts_of_bits_per_character(databas
         "Val bits/char by step",
         "Val bits/char by chars seen",
     ]
+
+
+def test_the_runs_of_an_experiment_have_an_address(database: Path) -> None:
+    link = urlsplit(link_to_experiment(5003).replace("{}", "two-heads"))
+    assert link.netloc == "127.0.0.1:5003"
+    path, _, query = link.fragment.partition("?")
+    experiment = connect().client.get_experiment(path.split("/")[2])
+    assert experiment.name == "bukva"
+    assert parse_qs(query)["searchFilter"] == ["tags.`bukva.experiment` = 'two-heads'"]
 
 
 def test_the_database_and_the_artifacts_are_in_the_project(database: Path) -> None:

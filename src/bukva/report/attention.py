@@ -1,29 +1,37 @@
 """Figures of the attention of the trained model; their numbers are in attention.json."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bukva.base.files import atomic_folder, write_json
-from bukva.interpret.study import Study
 from bukva.report.forecast import forecast
 from bukva.report.style import GPT_COLOUR, RAW, SHOWN, WEIGHTS, WIDTH, canvas, level, plain, save
 
+if TYPE_CHECKING:  # it needs torch, and the report page reads what is defined here
+    from bukva.interpret.study import Study
+
 AttentionWeights = npt.NDArray[np.float32]  # (n_layer, nh, T, T)
 
+NUMBERS = "attention.json"
+PLACES = 3  # decimal places of the weights in it
 SCALED = "#1b6ca8"
 MOST_BARS = 24
 SECOND_ROLE = 0.1  # least score of a second role that is printed
 CHAR = 0.092  # inches of a character along an axis
 
 
-def attention_report(study: Study, folder: Path) -> None:
-    """Write the folder in one step: attention.json, and a figure for each part of the study."""
+def attention_report(study: "Study", folder: Path, model: str) -> None:
+    """Write the folder in one step: attention.json, and a figure for each part of the study.
+
+    model: the digest of the weights that were studied; with it the report page knows whether they are still the last.
+    """
     numbers = study.numbers
+    trained = study.weights["trained"].astype(np.float64).round(PLACES).tolist()
     with atomic_folder(folder) as unfinished:
-        write_json(unfinished / "attention.json", numbers)
+        write_json(unfinished / NUMBERS, {"model": model, **numbers, "weights": trained})
         for state, weights in study.weights.items():
             heat_maps(numbers, state, weights, unfinished / f"weights_{state}.png")
         roles(numbers, unfinished / "heads.png")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SCORES = "metrics.json"  # of stage evaluate; the experiment's own run shows them too
 DESCRIPTION = "mlflow.note.content"
 SECTIONS = "bukva.sections"  # what the store got last of the sections of a description
+FILES = "bukva.files"  # digests of the files of a whole experiment that the store has, by name
 NATS, BITS = "nats_per_char", "bits_per_char"
 VERSION = "2"  # of what is made of a record; a run that an older bukva filled is filled again
 
@@ -116,6 +117,21 @@ def missing_notes(notes: Notes, tags: Mapping[str, str]) -> dict[str, str]:
     text, received = with_sections(tags.get(DESCRIPTION, ""), notes.sections, json.loads(tags.get(SECTIONS, "{}")))
     described = {DESCRIPTION: text, SECTIONS: json.dumps(received)} if notes.sections else {}
     return {name: text for name, text in {**notes.tags, **described}.items() if tags.get(name) != text}
+
+
+def missing_files(files: Mapping[str, str], tags: Mapping[str, str]) -> list[str]:
+    """The names of the files, with their digests, that a whole experiment's run with these tags lacks.
+
+    Raises:
+        ValueError: somebody changed the tag FILES.
+    """
+    received = json.loads(tags.get(FILES, "{}"))
+    return [name for name, digest in files.items() if received.get(name) != digest]
+
+
+def files_tag(files: Mapping[str, str]) -> dict[str, str]:
+    """The tag of a run that has these files."""
+    return {FILES: json.dumps(files)}
 
 
 def run_tags(tags: Mapping[str, str]) -> list["RunTag"]:

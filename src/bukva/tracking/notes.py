@@ -1,10 +1,11 @@
-"""Notes on a whole experiment, made after its stages have ended: tags, and sections of its description.
+"""Notes on a whole experiment, made after its stages have ended: tags, sections of its description, and files.
 
 They are kept beside the journals of the experiment, and MLflow gets them from there as it gets the journals (sync.py).
 So whoever makes a note needs no MLflow, and every store that is filled later has it too.
 """
 
 import dataclasses
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,20 +14,25 @@ from typing import Any
 
 from filelock import FileLock
 
-from bukva.base.files import read_json, write_json
+from bukva.base.files import atomic_file, read_json, sha256, write_json
 from bukva.tracking.reading import journals_root, read_journals
 
 FILE = "notes.json"  # the notes of all experiments that had this name, by their keys
+FILES = "files"
 LOCK_SECONDS = 10
 MOST_SECTIONS = 20  # of one experiment; no more of them fit into MLflow's description
 
 
 @dataclass(frozen=True)
 class Notes:
-    """Tags by name, and sections (Markdown) by title, in the order in which they were made first."""
+    """Tags by name; sections (Markdown) by title, in the order in which they were made first; digests of files by name.
+
+    The files themselves are in files_folder.
+    """
 
     tags: Mapping[str, str] = field(default_factory=dict)
     sections: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def annotate(experiment: str, tags: Mapping[str, str], key: str = "") -> bool:
@@ -53,6 +59,27 @@ def add_section(experiment: str, title: str, markdown: str) -> bool:
     return _change(experiment, "", lambda notes: _with_section(notes, title, markdown))
 
 
+def attach(experiment: str, key: str, file: Path) -> bool:
+    """Keep a file for the artifacts of MLflow's run of a whole experiment; one of the same name is replaced.
+
+    As annotate.
+    """
+
+    def change(notes: Notes) -> Notes:
+        kept = files_folder(journals_root() / experiment, key) / file.name
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(kept) as unfinished:
+            shutil.copyfile(file, unfinished)
+        return dataclasses.replace(notes, files={**notes.files, file.name: sha256(kept)})
+
+    return _change(experiment, key, change)
+
+
+def files_folder(folder: Path, key: str) -> Path:
+    """Where the files of the experiment of this key are, in the folder of its journals."""
+    return folder / FILES / key
+
+
 def read_notes(folder: Path, key: str) -> Notes:
     """The notes on the experiment of this key, kept in the folder of its journals.
 
@@ -60,7 +87,7 @@ def read_notes(folder: Path, key: str) -> Notes:
         KeyError, ValueError: the file is not one that bukva wrote.
     """
     kept = _read(folder).get(key, dataclasses.asdict(Notes()))
-    return Notes(kept["tags"], kept["sections"])
+    return Notes(kept["tags"], kept["sections"], kept.get("files", {}))
 
 
 def _change(experiment: str, key: str, change: Callable[[Notes], Notes]) -> bool:

@@ -5,7 +5,6 @@ outputs.
 """
 
 import csv
-import filecmp
 import math
 import subprocess
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from bukva.tracking import background
 from bukva.tracking.address import explain
 from bukva.tracking.experiment import Experiment, baseline, git, this_experiment
 from bukva.tracking.notes import annotate
-from bukva.tracking.reading import Journal, read_journals
+from bukva.tracking.reading import Journal, has_present_files, read_journals
 from bukva.tracking.writing import Log
 
 SHOWN = ("reports/", "data/models/")  # the outputs that are of use in MLflow; texts and ids are only in DVC
@@ -66,26 +65,7 @@ def _needs_none(stage: str, journals: list[Journal], *, unchanged: bool) -> bool
     finished = [
         journal for journal in journals if journal.start["stage"] == stage and journal.status()[0] == "FINISHED"
     ]
-    return _has_present_files(finished[-1]) if finished else unchanged
-
-
-def _has_present_files(journal: Journal) -> bool:
-    return all(
-        _same(journal.folder / "artifacts" / record["path"], Path(record["source"]))
-        for record in journal.read()[0]
-        if record["record"] == "artifact" and Path(record["source"]).exists()
-    )
-
-
-def _same(kept: Path, present: Path) -> bool:
-    if not present.is_dir():
-        return kept.is_file() and filecmp.cmp(kept, present, shallow=False)
-    names = sorted(entry.name for entry in present.iterdir())
-    return (
-        kept.is_dir()
-        and names == sorted(entry.name for entry in kept.iterdir())
-        and all(_same(kept / name, present / name) for name in names)
-    )
+    return has_present_files(finished[-1]) if finished else unchanged
 
 
 def _write_journal(stage: str, entry: dict[str, Any], params: Params) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import filecmp
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,6 +98,26 @@ def open_journal(folder: Path) -> Journal | None:
     except FileNotFoundError:
         return None
     return Journal(folder, start | adopted) if start and start["record"] == "start" else None
+
+
+def has_present_files(journal: Journal) -> bool:
+    """Whether the artifacts of a journal are the files that are in the checkout now."""
+    return all(
+        _same(journal.folder / "artifacts" / record["path"], Path(record["source"]))
+        for record in journal.read()[0]
+        if record["record"] == "artifact" and Path(record["source"]).exists()
+    )
+
+
+def _same(kept: Path, present: Path) -> bool:
+    if not present.is_dir():
+        return kept.is_file() and filecmp.cmp(kept, present, shallow=False)
+    names = sorted(entry.name for entry in present.iterdir())
+    return (
+        kept.is_dir()
+        and names == sorted(entry.name for entry in kept.iterdir())
+        and all(_same(kept / name, present / name) for name in names)
+    )
 
 
 def new_folder(experiment: str, stage: str) -> Path:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bukva.tracking import entries
 from bukva.tracking.address import explain
-from bukva.tracking.notes import Notes, read_notes
+from bukva.tracking.notes import Notes, files_folder, read_notes
 from bukva.tracking.reading import Journal, read_journals
 from bukva.tracking.store import Store, connect, lock, only_once
 
@@ -152,6 +152,7 @@ class View:
                 self._set_status(self._shown[key], *self._status_of(key))
 
     def _annotate(self, folder: Path, key: str) -> None:
+        """Send the notes on a whole experiment that the store does not have."""
         notes = read_notes(folder, key)
         if self._missing_notes(notes, key):
             with lock():
@@ -159,6 +160,17 @@ class View:
                 if tags := self._missing_notes(notes, key):
                     self._client.log_batch(self._shown[key].run_id, tags=entries.run_tags(tags))
                     self._shown[key].tags |= tags
+        self._attach(notes.files, files_folder(folder, key), key)
+
+    def _attach(self, files: Mapping[str, str], kept: Path, key: str) -> None:
+        whole = self._shown.get(key)
+        if not whole or whole.deleted or not (missing := entries.missing_files(files, whole.tags)):
+            return
+        for name in missing:
+            self._client.log_artifact(whole.run_id, str(kept / name))
+        tags = entries.files_tag(files)
+        self._client.log_batch(whole.run_id, tags=entries.run_tags(tags))
+        whole.tags |= tags
 
     def _missing_notes(self, notes: Notes, key: str) -> dict[str, str]:
         whole = self._shown.get(key)

@@ -13,6 +13,7 @@ from bukva.tracking.sync import open_store
 
 PORT = 5000
 VIEW = "bukva"
+NAME = "NAME"
 
 
 def _section(name: str, section: str) -> dict[str, Any]:
@@ -68,9 +69,15 @@ def address(port: int = PORT) -> str:
     """
     store = open_store()
     store.client.set_experiment_tag(store.experiment_id, f"mlflow.sharedViewState.{VIEW}", json.dumps(SHARED_VIEW))
-    server = _remote_server() if is_server() else f"http://{HOST}:{port}"
     query = {"workflowType": "machine_learning", "compareRunsMode": "CHART", "viewStateShareKey": VIEW}
-    return f"{server}/#/experiments/{store.experiment_id}/runs?{urlencode(query)}"
+    return f"{_server(port)}/#/experiments/{store.experiment_id}/runs?{urlencode(query)}"
+
+
+def link_to_experiment(port: int = PORT) -> str:
+    """The address of the runs of an experiment of bukva, with {} for its name."""
+    store = open_store()
+    query = {"workflowType": "machine_learning", "searchFilter": f"tags.`bukva.experiment` = '{NAME}'"}
+    return f"{_server(port)}/#/experiments/{store.experiment_id}/runs?{urlencode(query)}".replace(NAME, "{}")
 
 
 def serve(port: int = PORT) -> None:
@@ -81,6 +88,10 @@ def serve(port: int = PORT) -> None:
     else:
         print(f"Open in a few seconds (Ctrl-C ends it): {address(port)}", flush=True)
         _exec_server(port)
+
+
+def _server(port: int) -> str:
+    return _remote_server() if is_server() else f"http://{HOST}:{port}"
 
 
 def _remote_server() -> str:

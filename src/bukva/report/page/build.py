@@ -1,17 +1,22 @@
 """Writes the report pages: that of the last run, and that of all experiments."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from bukva.pipeline.stages import trained_models
 from bukva.report.page import results, text
+from bukva.report.page.attention import attention
 from bukva.report.page.experiment import Experiment
 from bukva.report.page.experiments import Experiments
+from bukva.report.page.predictors import predictors
 from bukva.report.page.render import write_page
 
 SECTIONS = {
     "verdict": "Verdict",
     "losses": "Losses",
     "samples": "Samples",
+    "predictors": "Who predicted what",
+    "attention": "Attention",
     "anatomy": "Anatomy",
     "corpus": "Corpus and split",
     "cost": "Cost",
@@ -20,8 +25,10 @@ SECTIONS = {
 ALL_EXPERIMENTS = "experiments.html"  # beside the page of the last run
 
 
-def build(path: Path) -> list[Path]:
+def build(path: Path, link: Callable[[], str]) -> list[Path]:
     """Write the page of the last run in this checkout, and beside it one of all experiments, if there are any.
+
+    link: gives the address of an experiment in MLflow, with {} for its name, or ""; it is called for the second page.
 
     Returns:
         The pages. Each needs no other file and no network.
@@ -33,7 +40,7 @@ def build(path: Path) -> list[Path]:
     beside = path.with_name(ALL_EXPERIMENTS)
     _write_experiment(path, experiment, [(beside.name, "All experiments")] if experiments else [])
     if experiments:
-        experiments.write(beside, [(path.name, "The last run")])
+        experiments.write(beside, [(path.name, "The last run")], link())
     else:
         beside.unlink(missing_ok=True)
     return [path, beside] if experiments else [path]
@@ -44,6 +51,7 @@ def _write_experiment(path: Path, experiment: Experiment, others: list[tuple[str
     losses, loss_specs = results.curves(experiment)
     samples, novelty, seen = text.samples(experiment, characters["val"])
     calibration, reliability = text.calibration(experiment)
+    heads, head_specs = attention(path.with_name("attention"))
     anatomy, group_specs = text.anatomy_of(experiment, characters[experiment.held_out])
     write_page(
         path,
@@ -54,6 +62,7 @@ def _write_experiment(path: Path, experiment: Experiment, others: list[tuple[str
             "seen": {"": seen},
             "groups": group_specs,
             "reliability": {"": reliability},
+            **head_specs,
         },
         title=_title(experiment),
         subtitle=_subtitle(experiment),
@@ -63,6 +72,8 @@ def _write_experiment(path: Path, experiment: Experiment, others: list[tuple[str
         curves=losses,
         samples=samples,
         novelty=novelty,
+        predictors=predictors(experiment, characters[experiment.held_out]),
+        attention=heads,
         anatomy=anatomy,
         calibration=calibration,
         corpus=text.corpus(experiment),

@@ -7,8 +7,11 @@ as wide as its place, and has a description for screen readers.
 import itertools
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     import altair as alt
+    import numpy.typing as npt
     import pandas as pd
 
 Spec = dict[str, Any]
@@ -22,10 +25,11 @@ COLOURS = {
     "mixture": "#9a70c8",
     "together": "#e0566f",
 }
-SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c")
+SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c", "#a8843f", "#2f9e9e")
 FAINT = "#80808040"
 LEVELS = (1, 2, 4, 6, 8, 11)  # bits from which a character has the next colour, b1 to b6 in page.css
 ROW = 22  # pixels
+LEAST_WEIGHT = 0.005  # of attention that is drawn
 BITS = "bits per character"
 
 
@@ -38,9 +42,7 @@ def scores(rows: "pd.DataFrame", split: str) -> Spec:
         color=alt.Color("kind:N", scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())), legend=None),
         tooltip=["label:N", alt.Tooltip("bits:Q", format=".3f"), *_formatted("low", "high")],
     )
-    x = alt.X(
-        "bits:Q", scale=alt.Scale(zero=False, nice=False, padding=12), title=f"{BITS} on {split} (left is better)"
-    )
+    x = alt.X("bits:Q", scale=alt.Scale(zero=False, nice=False, padding=12), title=f"{BITS} on {split}")
     interval = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=3, opacity=0.5)
     numbers = base.mark_text(align="left", dx=8, fontSize=11).transform_calculate(end="max(datum.high, datum.bits)")
     chart = alt.layer(
@@ -91,7 +93,7 @@ def groups(rows: "pd.DataFrame", by: str, *, sort: bool) -> Spec:
         first = rows[rows["model"] == rows["model"].iloc[0]].sort_values("bits")
         labels = first["label"].tolist()
     base = alt.Chart(rows).encode(y=alt.Y("label:N", sort=labels, title=None))
-    x = alt.X("bits:Q", scale=alt.Scale(zero=False, padding=8), title=f"{BITS} (left is better)")
+    x = alt.X("bits:Q", scale=alt.Scale(zero=False, padding=8), title=BITS)
     lines = base.mark_rule(color=FAINT).encode(x=alt.X("min(bits):Q", title=""), x2="max(bits):Q")
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
         x=x,
@@ -143,12 +145,77 @@ def seen(rows: "pd.DataFrame") -> Spec:
     return _spec(chart.properties(height=260), "Share of n-grams of each text that stand in train, by their length.")
 
 
+def attention_weights(parts: list[str], weights: "npt.NDArray[np.float64]", title: str) -> Spec:
+    """The weights of one head on the T parts of a sentence, (T, T): rows are queries, columns are keys."""
+    import altair as alt
+    import pandas as pd
+
+    named = [f"{i:03}{part}" for i, part in enumerate(parts)]  # a part may stand in the sentence twice
+    rows = [
+        {"query": named[t], "key": named[s], "weight": weight}
+        for (t, s), weight in np.ndenumerate(weights)
+        if weight >= LEAST_WEIGHT
+    ]
+    axis = alt.Axis(labelExpr="slice(datum.label, 3)", labelAngle=0, ticks=False, labelOverlap=False, title=None)
+    chart = (
+        alt.Chart(pd.DataFrame(rows))
+        .mark_rect()
+        .encode(
+            x=alt.X("key:O", scale=alt.Scale(domain=named), axis=axis.copy(), title="key"),
+            y=alt.Y("query:O", scale=alt.Scale(domain=named), axis=axis, title="query"),
+            opacity=alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None),
+            color=alt.value(COLOURS["learned"]),
+            tooltip=[
+                alt.Tooltip("from:N", title="query"),
+                alt.Tooltip("to:N", title="key"),
+                alt.Tooltip("weight:Q", format=".2f"),
+            ],
+        )
+    )
+    chart = chart.transform_calculate(**{"from": "slice(datum.query, 3)", "to": "slice(datum.key, 3)"})
+    return _spec(chart.properties(height=17 * len(parts)), f"Attention weights: {title}.")
+
+
+def bars(rows: "pd.DataFrame", label: str) -> Spec:
+    """One bar for each row; columns label and value, in bits."""
+    import altair as alt
+
+    chart = (
+        alt.Chart(rows)
+        .mark_bar(color=COLOURS["learned"])
+        .encode(
+            x=alt.X("value:Q", title=label),
+            y=alt.Y("label:N", sort=rows["label"].tolist(), title=None),
+            tooltip=["label:N", alt.Tooltip("value:Q", format="+.3f")],
+        )
+    )
+    return _spec(chart.properties(height=ROW * len(rows)), f"{label}, of {len(rows)} heads.")
+
+
+def context(rows: "pd.DataFrame", unit: str, bigram: float) -> Spec:
+    """Scores by length of context; columns length, bits and error. `bigram` is drawn as a line."""
+    import altair as alt
+    import pandas as pd
+
+    x = alt.X("length:Q", scale=alt.Scale(type="log", base=2), title=f"{unit}s of context")
+    y = alt.Y("bits:Q", scale=alt.Scale(zero=False), title=BITS)
+    tooltip = ["length:Q", alt.Tooltip("bits:Q", format=".3f"), alt.Tooltip("error:Q", format=".3f")]
+    points = alt.Chart(rows).mark_line(point=alt.OverlayMarkDef(size=40), color=COLOURS["together"])
+    level = alt.Chart(pd.DataFrame({"bits": [bigram], "label": ["exact bigram"]}))
+    chart = alt.layer(
+        level.mark_rule(strokeDash=[4, 4], color=COLOURS["counted"]).encode(y=y),
+        level.mark_text(align="right", dy=-7, color="currentColor").encode(y=y, x=alt.value("width"), text="label:N"),
+        points.encode(x=x, y=y, tooltip=tooltip),
+    )
+    return _spec(chart.properties(height=260), f"Score by {unit}s of context.")
+
+
 def seeds(rows: "pd.DataFrame", split: str) -> Spec:
     """The trainings of each setting as dots; columns label, seed, bits and is_baseline."""
     import altair as alt
 
     labels = rows["label"].unique().tolist()
-    x = alt.X("bits:Q", scale=alt.Scale(zero=False, padding=12), title=f"{BITS} on {split} (left is better)")
+    x = alt.X("bits:Q", scale=alt.Scale(zero=False, padding=12), title=f"{BITS} on {split}")
     base = alt.Chart(rows).encode(y=alt.Y("label:N", sort=labels, title=None))
     chart = alt.layer(
         base.mark_rule(color=FAINT, strokeWidth=3).encode(x=alt.X("min(bits):Q", title=""), x2="max(bits):Q"),
@@ -174,15 +241,11 @@ def coordinates(rows: "pd.DataFrame") -> Spec:
             x=x,
             y=y,
             detail="label:N",
-            color=alt.Color(
-                "bits:Q",
-                scale=alt.Scale(scheme="viridis"),
-                legend=alt.Legend(title=BITS, orient="top", gradientLength=160),
-            ),
+            color=alt.Color("bits:Q", scale=alt.Scale(range=[COLOURS["learned"], COLOURS["together"]]), legend=None),
             tooltip=["label:N", "axis:N", "value:N", alt.Tooltip("bits:Q", format=".3f")],
         ),
         base.transform_aggregate(groupby=["axis", "value", "place"])
-        .mark_text(align="left", dx=7, fontSize=11, color="currentColor")
+        .mark_text(dy=-9, fontSize=11, color="currentColor")
         .encode(x=x, y=y, text="value:N"),
     )
     return _spec(chart.properties(height=260), f"What {rows['label'].nunique()} settings changed: {', '.join(axes)}.")
@@ -193,8 +256,11 @@ def _series(rows: "pd.DataFrame", name: str) -> "alt.Color":
     import altair as alt
 
     values = rows[name].unique().tolist()
+    columns = alt.ExprRef("width < 480 ? 1 : 2")  # pixels
     scale = alt.Scale(domain=values, range=[SERIES[i % len(SERIES)] for i in range(len(values))])
-    return alt.Color(f"{name}:N", scale=scale, legend=alt.Legend(title=None, orient="top", labelLimit=0, columns=2))
+    return alt.Color(
+        f"{name}:N", scale=scale, legend=alt.Legend(title=None, orient="top", labelLimit=0, columns=columns)
+    )
 
 
 def _formatted(*names: str) -> "list[alt.Tooltip]":
@@ -206,7 +272,7 @@ def _formatted(*names: str) -> "list[alt.Tooltip]":
 def _spec(chart: Any, description: str) -> Spec:
     """A chart as a specification that fits the page."""
     text = {"labelColor": "currentColor", "titleColor": "currentColor", "titleFontWeight": "normal"}
-    axis = {**text, "gridColor": FAINT, "domainColor": FAINT, "tickColor": FAINT, "labelLimit": 240}
+    axis = {**text, "gridColor": FAINT, "domainColor": FAINT, "tickColor": FAINT}
     styled = (
         chart.properties(width="container", description=description)
         .configure(background="transparent", font="sans-serif", autosize={"type": "fit-x", "contains": "padding"})

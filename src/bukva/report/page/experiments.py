@@ -4,20 +4,24 @@ import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 
 from bukva.base.errors import BukvaError
 from bukva.base.units import bits
-from bukva.experiments.leaderboard import SPLIT, Leaderboard, leaderboard
+from bukva.experiments.leaderboard import SPLIT, Leaderboard, Row, leaderboard
 from bukva.report import leaderboard as shown
 from bukva.report.comparison import score_of, seconds_of
 from bukva.report.page import charts
 from bukva.report.page.render import Specs, write_page
 
 BASELINE, MODEL = "HEAD", "gpt"
-MOST_CURVES = 12
-COORDINATES = "A line is a setting, its colour the score; axes are what differs. Point at a line for its name."
+MOST_CURVES = len(charts.SERIES)
+COORDINATES = (
+    f"A line is a setting, and axes are what differs; the last axis and the colour are its score on {SPLIT}, bluer is "
+    "better. Point at a line for its name."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +39,14 @@ class Experiments:
             return None
         return cls(board) if len(board.rows) > 1 else None
 
-    def write(self, path: Path, others: list[tuple[str, str]]) -> None:
-        """Write the page; `others` are pages beside it and what they are."""
+    def write(self, path: Path, others: list[tuple[str, str]], link: str) -> None:
+        """Write the page.
+
+        Args:
+            path: of the page.
+            others: pages beside it and what they are.
+            link: the address of an experiment in MLflow, with {} for its name; "" for none.
+        """
         curves, curve_specs = self._curves()
         axes = self._coordinates()
         specs: Specs = {"scores": {"": charts.seeds(self._scores(), SPLIT)}, "curves": curve_specs}
@@ -52,12 +62,12 @@ class Experiments:
             subtitle=f"The best on {SPLIT} is {best.name}; verdicts are against {self.board.baseline.name}.",
             sections=[pair for pair in sections.items() if pair[0] != "parameters" or axes is not None],
             others=others,
-            board=self._board(),
+            board=self._board(link),
             coordinates="" if axes is None else COORDINATES,
             curves=curves,
         )
 
-    def _board(self) -> dict[str, Any]:
+    def _board(self, link: str) -> dict[str, Any]:
         rows = [
             [
                 shown.name(row),
@@ -72,13 +82,21 @@ class Experiments:
         ]
         header = ["experiment", "changed", SPLIT, "against the baseline", "parameters", "characters seen", "seconds"]
         return {
-            "caption": f"Settings by {SPLIT}, bits per character (lower is better)",
+            "caption": f"Settings by {SPLIT}, bits per character (lower is better)"
+            + (", with links to MLflow, which `make ui` starts" if link else ""),
             "header": header,
             "rows": rows,
+            "links": [self._address(row, link) for row in self.board.rows],
             "sentences": shown.sentences(self.board),
             "chart": f"Every dot is a training, one for each seed; bits per character on {SPLIT}. make ui shows all of "
             "them in MLflow, also while they train.",
         }
+
+    def _address(self, row: Row, link: str) -> str:
+        """Of the setting's first experiment in MLflow; "" for the baseline, which may have another name there."""
+        if row.setting is self.board.baseline:
+            return ""
+        return link.replace("{}", quote(row.setting.result.revision.name))
 
     def _scores(self) -> pd.DataFrame:
         """One row for each training."""
@@ -94,13 +112,17 @@ class Experiments:
         if not keys:
             return None
         params = [row.setting.result.flat_params for row in self.board.rows]
+        scores = [sum(row.setting.scores(SPLIT)) / len(row.setting.seeds) for row in self.board.rows]
+        least, most = min(scores), max(scores)
         rows = []
-        for key, (row, own) in itertools.product(keys, zip(self.board.rows, params, strict=True)):
+        for key, (row, own, score) in itertools.product(keys, zip(self.board.rows, params, scores, strict=True)):
             values = sorted({str(other.get(key)) for other in params}, key=_order)
             value = str(own.get(key))
             place = values.index(value) / max(1, len(values) - 1)
-            score = sum(row.setting.scores(SPLIT)) / len(row.setting.seeds)
             rows.append({"label": row.setting.name, "axis": key, "value": value, "place": place, "bits": score})
+        for row, score in zip(self.board.rows, scores, strict=True):
+            place, shown = (score - least) / ((most - least) or 1), f"{score:.3f}" if score in (least, most) else ""
+            rows.append({"label": row.setting.name, "axis": SPLIT, "value": shown, "place": place, "bits": score})
         return pd.DataFrame(rows)
 
     def _curves(self) -> tuple[dict[str, Any], dict[str, charts.Spec]]:

@@ -36,7 +36,7 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
             terminal.verdict(experiment.metrics),
             *terminal.against_counting(experiment.metrics, experiment.scores),
         ],
-        "caption": f"Bits per character on {split}; lines are 95 % intervals over the text. "
+        "caption": f"Bits per character on {split}, fewer are better; lines are 95 % intervals over the text. "
         + " ".join(f"{kind.capitalize()}: {meaning}." for kind, meaning in MEANINGS.items()),
         "header": ["model", *splits],
         "rows": [

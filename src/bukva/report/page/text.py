@@ -91,9 +91,11 @@ def _novelty(by_name: dict[str, Novelty], of_people: Novelty) -> dict[str, Any]:
 
 
 def _is_compared(writer: Writer, whole: Writer, experiment: Experiment) -> bool:
-    """The whole GPT at every temperature; other trained models at that of the page."""
-    _, state, temperature = writer
-    return writer[:2] == whole[:2] or (state.startswith("trained") and temperature == experiment.answers["temperature"])
+    """The whole GPT before training, and at every temperature after it; other trained models at that of the page."""
+    model, state, temperature = writer
+    if model == whole[0] and state in ("untrained", whole[1]):
+        return True
+    return state.startswith("trained") and temperature == experiment.answers["temperature"]
 
 
 def _name(writer: Writer) -> str:
@@ -102,13 +104,13 @@ def _name(writer: Writer) -> str:
 
 
 def _sample(one: dict[str, Any], copies: list[Copy]) -> dict[str, Any]:
-    longest = max((copy.chars for copy in copies), default=0)
+    longest = max(copies, key=lambda copy: copy.chars, default=None)
     return {
         "key": f"{one['prompt']} {one['temperature']}",
         "title": f"{one['model']}, {one['state']}",
         "prompt": one["read"],
         "parts": list(_marked(one["written"], copies)),
-        "note": f"longest copy: {longest} characters" if longest else "",
+        "note": f"longest copy: {longest.chars} characters of {longest.work}" if longest else "",
     }
 
 

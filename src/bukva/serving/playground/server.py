@@ -1,7 +1,7 @@
 """Serves the playground to this machine."""
 
 from bukva.base.errors import BukvaError
-from bukva.base.loopback import HOST, free_port
+from bukva.base.loopback import HOST, listen
 from bukva.config.schema import Params
 from bukva.serving.library import Library
 from bukva.serving.playground.app import playground
@@ -20,7 +20,8 @@ def serve(params: Params, port: int) -> None:
     library = Library(params.compute)
     if not library.choices():
         raise BukvaError("play: no trained model is here; run `make repro`, or `dvc pull` to fetch one.")
-    port = free_port(port)
-    print(f"Open (Ctrl-C ends it): http://{HOST}:{port}", flush=True)
     app = playground(library, params.sample)
-    uvicorn.run(app, host=HOST, port=port, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS))
+    with listen(port) as found:  # before the address is printed, so that it can be opened at once
+        print(f"Open (Ctrl-C ends it): http://{HOST}:{found.getsockname()[1]}", flush=True)
+        server.run(sockets=[found])

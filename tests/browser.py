@@ -1,0 +1,62 @@
+"""Pages in Chromium, as people see them. Tests that need it are skipped, with a reason, where it is not installed."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+WIDTHS = {390: 844, 1280: 900, 1920: 1080}  # and heights: a phone, a laptop, a large screen
+SCHEMES = ("light", "dark")
+SERIOUS = ("serious", "critical")  # what axe-core calls so
+
+# what makes the whole page wider than the screen
+TOO_WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? null : [...document.querySelectorAll("body *")]
+    .filter((one) => one.getBoundingClientRect().right > innerWidth && !one.closest("svg, .wide"))
+    .map((one) => one.outerHTML.slice(0, 100))"""
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the pages are not looked at")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser without windows."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(
+    browser: Browser, address: str, width=1280, scheme="light", *, bypass_csp=False, expected=None
+) -> Iterator[Page]:
+    """A page; in the end there must be no error in its console, and no request that left the machine.
+
+    bypass_csp: whether scripts of the test may run where the page allows only its own.
+    expected: a part of errors that the test provokes.
+    """
+    size = {"width": width, "height": WIDTHS[width]}
+    context = browser.new_context(viewport=size, color_scheme=scheme, bypass_csp=bypass_csp)
+    page, said, asked = context.new_page(), [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address)
+    yield page
+    said = [message for message in said if not (expected and expected in message)]
+    assert not said, said
+    outside = [url for url in asked if not url.startswith((address, "data:", "blob:"))]
+    assert not outside, outside
+    context.close()
+
+
+def check(page: Page) -> None:
+    """Nothing is wider than the screen, and axe-core finds nothing serious; for a page opened with bypass_csp."""
+    wide = page.evaluate(TOO_WIDE)
+    assert wide is None, f"wider than the screen: {wide}"
+    found = [each for each in Axe().run(page).response["violations"] if each["impact"] in SERIOUS]
+    assert not found, [(each["id"], each["help"], [node["html"] for node in each["nodes"]]) for each in found]

@@ -1,0 +1,137 @@
+"""make play: a server of the project's models, and its page as somebody uses it."""
+
+import json
+import re
+import signal
+
+import pytest
+import requests
+from browser import SCHEMES, WIDTHS, check, chromium, needs_chromium, opened
+from lxml import html
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.slow
+
+OPEN = re.compile(r"Open \(Ctrl-C ends it\): (http://127\.0\.0\.1:(\d+))\n")
+SPEED = re.compile(r"First character after \d+ ms, then \d+ a second\.")
+
+
+@pytest.fixture(scope="module")
+def served(copied):
+    """The project with one experiment more, and its playground."""
+    copied.reset()
+    copied.run("dvc", "exp", "run", "-n", "plain", "-S", "model.ngrams=none")
+    copied.reset()
+    running = copied.start("python", "-m", "bukva", "play", PYTHONPATH="src")
+    assert running.reaches(lambda: OPEN.search(running.printed)), running.printed
+    yield copied, OPEN.search(running.printed)
+    running.process.send_signal(signal.SIGINT)
+    assert running.wait() in (0, 130)
+    assert "Traceback" not in running.printed
+
+
+@pytest.fixture(scope="module")
+def address(served):
+    return served[1][1] + "/"
+
+
+def post(served, path, content):
+    answer = requests.post(served[1][1] + path, json=content, timeout=60)
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def keys(served):
+    page = html.fromstring(requests.get(served[1][1], timeout=60).text)
+    return page.xpath("(//select)[1]//option/@value")
+
+
+def test_models_of_the_last_run_and_of_experiments_are_there_and_equal_ones_once(served):
+    assert keys(served)[:3] == ["workspace/gpt", "workspace/gpt/alone", "workspace/bigram"]
+    assert keys(served)[3:] == ["plain/gpt"]  # its bigram is that of the last run
+
+
+def test_it_writes_what_stage_sample_wrote(served):
+    project = served[0]
+    keys(served)
+    answers = json.loads((project.folder / "data/samples.json").read_text(encoding="utf-8"))["answers"]
+    wanted = {(one["model"], one["state"]): one for one in answers if one["prompt"] == 0 and one["temperature"] == 0.8}
+    for key, row in (("workspace/gpt", ("GPT", "trained")), ("workspace/bigram", ("bigram", "trained")),
+                     ("workspace/gpt/alone", ("GPT", "trained, without its n-grams"))):  # fmt: skip
+        _, *pieces = post(served, "/write", {"model": key, "text": wanted[row]["read"]})
+        assert "".join(text for text, _ in pieces) == wanted[row]["written"]
+
+
+def test_experiments_write_with_their_own_weights(served):
+    keys(served)
+    ours, theirs = (
+        post(served, "/score", {"model": key, "text": "семь пар"}) for key in ("workspace/gpt", "plain/gpt")
+    )
+    assert [text for text, _ in ours[0]["scored"]] == [text for text, _ in theirs[0]["scored"]]
+    assert ours[0]["scored"] != theirs[0]["scored"]
+
+
+def test_a_second_playground_takes_the_next_port(served):
+    project, _ = served
+    other = project.start("python", "-m", "bukva", "play", "--port", served[1][2], PYTHONPATH="src")
+    assert other.reaches(lambda: OPEN.search(other.printed)), other.printed
+    assert int(OPEN.search(other.printed)[2]) > int(served[1][2])
+    other.process.send_signal(signal.SIGINT)
+    assert other.wait() in (0, 130)
+
+
+@needs_chromium
+def test_a_browser_colours_what_is_typed_and_shows_what_both_models_write(served, address):
+    with chromium() as browser, opened(browser, address) as page:
+        text, columns = page.get_by_label("Text", exact=True), page.locator(".column")
+        text.fill("семь пар")
+        for column in columns.all():
+            expect(column.locator("pre")).to_have_text("семь пар", use_inner_text=False)
+            expect(column.locator(".status")).to_have_text(re.compile(r"Text: \d+\.\d\d bits per character\."))
+            expect(column.locator(".next")).to_contain_text("Likeliest next:")
+            assert column.locator("pre span[class^=b]").count() > 3
+        page.get_by_label("Characters").fill("31")
+        text.press("Control+Enter")
+        for column in columns.all():
+            expect(column.locator(".status")).to_have_text(SPEED, use_inner_text=False)
+            assert len(column.locator(".written").text_content()) == 31
+        first = columns.first.locator("pre").text_content()
+        page.get_by_role("button", name="Write another").click()
+        expect(page.get_by_label("Seed")).to_have_value("1338")
+        expect(columns.first.locator(".status")).to_have_text(SPEED)
+        assert columns.first.locator("pre").text_content() != first
+        columns.last.get_by_role("button", name="Go on from here").click()
+        assert text.input_value() == columns.last.locator("pre").text_content()
+
+
+@needs_chromium
+def test_a_browser_stops_a_long_text_and_shows_an_error_as_a_sentence(served, address):
+    with chromium() as browser, opened(browser, address, expected="400") as page:
+        column = page.locator(".column").first
+        page.get_by_label("Characters").fill("1000000")
+        page.get_by_role("button", name="Write", exact=True).click()
+        expect(column.locator(".written span").first).to_be_visible()
+        page.get_by_role("button", name="Stop").click()
+        expect(page.get_by_role("button", name="Stop")).to_be_disabled()
+        length = len(column.locator("pre").text_content())
+        page.wait_for_timeout(300)
+        assert len(column.locator("pre").text_content()) == length < 1_000_000
+        page.get_by_label("Top-p").fill("")
+        page.get_by_role("button", name="Write", exact=True).click()
+        assert page.evaluate("document.activeElement.name") == "top_p"  # the browser asks for it
+        page.get_by_label("Top-p").fill("1")
+        column.locator("option").first.evaluate("one => { one.value = 'gone/gpt'; }")
+        page.get_by_role("button", name="Write", exact=True).click()
+        expect(column.locator(".status.error")).to_have_text(
+            "gone/gpt: no such model is here; reload the page for those that are."
+        )
+        expect(page.locator(".column").last.locator(".written span").first).to_be_visible()  # the other goes on
+
+
+@needs_chromium
+def test_the_page_is_for_everybody_on_every_screen(address):
+    with chromium() as browser:
+        for width in WIDTHS:
+            for scheme in SCHEMES:
+                with opened(browser, address, width, scheme, bypass_csp=True) as page:
+                    expect(page.locator(".status").last).to_contain_text("bits per character")
+                    check(page)
