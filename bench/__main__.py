@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from bench import counting, generation, growth, pipeline, race, report, scoring, text, training
+from bench import counting, generation, growth, pipeline, playground, race, report, scoring, text, training
 from bench.measure import ROOT
 from bench.rows import Row
 from bukva.base.errors import BukvaError
 from bukva.base.progress import duration
 from bukva.stage import cli
 
-MODULES = (race, counting, training, generation, scoring, text, growth, pipeline)
+MODULES = (race, counting, training, generation, playground, scoring, text, growth, pipeline)
 ROWS = {row.name: row for module in MODULES for row in module.ROWS}
 REPORTS = ROOT / "reports"
 

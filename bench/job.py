@@ -6,11 +6,11 @@ The last line of the output is JSON: the values of the job, or {"error": a sente
 import json
 import sys
 
-from bench import corpora, counting, generation, growth, race_jobs, scoring, text, training
+from bench import corpora, counting, generation, growth, playground, race_jobs, scoring, text, training
 from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
 
-MODULES = (corpora, race_jobs, counting, training, generation, scoring, text, growth)
+MODULES = (corpora, race_jobs, counting, training, generation, playground, scoring, text, growth)
 JOBS = {name: job for module in MODULES for name, job in module.JOBS.items()}
 
 
