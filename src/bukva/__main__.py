@@ -29,13 +29,14 @@ def scores(metrics: Annotated[Path, typer.Argument(help="metrics.json of stage e
     from rich.console import Console
 
     from bukva.pipeline.stages import paths
-    from bukva.report.terminal import against_counting, table, verdict
+    from bukva.report.terminal import against_counting, best_baseline, table, verdict
     from bukva.scoring.characters import CharScores, files_of
 
     values, characters = read_json(metrics), Path(paths()["scores"])
     console = Console(highlight=False)
     console.print(table(values))
-    console.print(verdict(values), soft_wrap=True)
+    for sentence in (verdict(values), *best_baseline(values)):
+        console.print(sentence, soft_wrap=True)
     if characters.is_dir():
         for sentence in against_counting(values, CharScores.read(files_of(characters))):
             console.print(sentence, soft_wrap=True)

@@ -8,7 +8,7 @@ import pytest
 from bukva.corpus.collection import Document
 from bukva.pipeline.stages import TrainedModel
 from bukva.report import terminal
-from bukva.report.terminal import against_counting, table, verdict
+from bukva.report.terminal import against_counting, best_baseline, table, verdict
 from bukva.scoring.characters import CharScores, files_of, save_scores
 
 METRICS = {
@@ -56,6 +56,19 @@ def test_the_verdict_compares_with_the_exact_bigram_and_names_the_gain_by_contex
         "On test the GPT is 1.250 bits per character better than the exact bigram; 0.031 of that comes from context "
         "beyond 8 characters."
     )
+
+
+def test_a_score_that_is_better_than_the_gpts_is_named():
+    assert best_baseline(METRICS) == [
+        "The best score on test is not the GPT's 2.125: half GPT, half n-grams of order 6 has 2.000."
+    ]
+    worse = METRICS | {"mixture": METRICS["mixture"] | {"test": {"bits_per_char": 2.2}}}
+    assert best_baseline(worse) == []
+    baselines = METRICS["baselines"] | {"test": METRICS["baselines"]["test"] | {"ppmd": 2.1}}
+    assert best_baseline(worse | {"baselines": baselines}) == [
+        "The best score on test is not the GPT's 2.125: ppmd, which learns on from the text that it is scored on, has "
+        "2.100."
+    ]
 
 
 def test_the_verdict_says_so_when_the_gpt_is_worse():

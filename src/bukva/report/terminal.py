@@ -64,3 +64,14 @@ def verdict(metrics: dict[str, Any]) -> str:
         f"bigram; {context['gain_bits_per_char']:.3f} of that comes from context beyond {context['short_context']} "
         f"{metrics['window']['unit']}s."
     )
+
+
+def best_baseline(metrics: dict[str, Any]) -> list[str]:
+    """A sentence about the best baseline if it is better than the GPT on the held-out text, else nothing."""
+    split = list(metrics["gpt"])[-1]
+    own = metrics["gpt"][split]["bits_per_char"]
+    best = min(rows_of(metrics, trained_models()), key=lambda row: row.bits.get(split, own))
+    if best.bits[split] >= own:
+        return []
+    how = ", which learns on from the text that it is scored on," if best.kind == "compressor" else ""
+    return [f"The best score on {split} is not the GPT's {own:.3f}: {best.label}{how} has {best.bits[split]:.3f}."]

@@ -200,7 +200,9 @@ def context(rows: "pd.DataFrame", unit: str, bigram: float) -> Spec:
     x = alt.X("length:Q", scale=alt.Scale(type="log", base=2), title=f"{unit}s of context")
     y = alt.Y("bits:Q", scale=alt.Scale(zero=False), title=BITS)
     tooltip = ["length:Q", alt.Tooltip("bits:Q", format=".3f"), alt.Tooltip("error:Q", format=".3f")]
-    points = alt.Chart(rows).mark_line(point=alt.OverlayMarkDef(size=40), color=COLOURS["together"])
+    points = alt.Chart(rows).mark_line(
+        point=alt.OverlayMarkDef(size=40, color=COLOURS["together"]), color=COLOURS["together"]
+    )
     level = alt.Chart(pd.DataFrame({"bits": [bigram], "label": ["exact bigram"]}))
     chart = alt.layer(
         level.mark_rule(strokeDash=[4, 4], color=COLOURS["counted"]).encode(y=y),

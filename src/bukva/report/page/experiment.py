@@ -12,6 +12,7 @@ from bukva.base.errors import BukvaError
 from bukva.base.files import read_json
 from bukva.config.load import read_params
 from bukva.config.schema import Params
+from bukva.corpus.collection import MISSING
 from bukva.experiments.results import Result, read_results
 from bukva.experiments.revisions import WORKSPACE, resolve
 from bukva.pipeline.stages import paths, trained_models
@@ -19,6 +20,11 @@ from bukva.report.rows import Row, rows_of
 from bukva.scoring.characters import CharScores, files_of
 
 NEEDED = ("metrics", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")
+
+
+def work_label(name: str) -> str:
+    """The name of a work (Document.name) without what is not given of it."""
+    return name.replace(f"{MISSING}/", "")
 
 
 @dataclass(frozen=True, eq=False)

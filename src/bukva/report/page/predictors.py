@@ -7,7 +7,7 @@ import numpy as np
 from bukva.anatomy.characters import Characters
 from bukva.anatomy.predictors import lead, neither, passage, shares
 from bukva.base.units import bits
-from bukva.report.page.experiment import Experiment
+from bukva.report.page.experiment import Experiment, work_label
 
 LEADS = (1.0, 3.0)  # bits from which a character has the next colour
 LEGEND = [
@@ -37,7 +37,7 @@ def predictors(experiment: Experiment, characters: Characters) -> dict[str, Any]
         f"{split}, and {labels[counted]} to {100 * found.counted:.0f} %; both gave {100 * found.neither:.1f} % of them "
         "less than chance.",
         "legend": LEGEND,
-        "work": experiment.scores.works[int(characters.work[shown.start])].name,
+        "work": work_label(experiment.scores.works[int(characters.work[shown.start])].name),
         "parts": [
             (char, name, ", ".join(f"{labels[key]} {value:.2f}" for key, value in zip(names, values, strict=True)))
             for char, name, values in zip(characters.text(shown.start, shown.stop), classes, numbers, strict=True)

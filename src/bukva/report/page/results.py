@@ -34,6 +34,7 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
     return {
         "sentences": [
             terminal.verdict(experiment.metrics),
+            *terminal.best_baseline(experiment.metrics),
             *terminal.against_counting(experiment.metrics, experiment.scores),
         ],
         "caption": f"Bits per character on {split}, fewer are better; lines are 95 % intervals over the text. "

@@ -14,7 +14,7 @@ from bukva.anatomy.groups import anatomy
 from bukva.generation.novelty import COPIED, Copy, Novelty, novelty, open_train
 from bukva.pipeline.stages import paths
 from bukva.report.page import charts
-from bukva.report.page.experiment import Experiment
+from bukva.report.page.experiment import Experiment, work_label
 
 HUMAN = "people (val)"
 MOST_HUMAN = 200_000  # characters of val that are compared with samples
@@ -75,7 +75,7 @@ def _novelty(by_name: dict[str, Novelty], of_people: Novelty) -> dict[str, Any]:
     rows = [
         [
             name,
-            f"{found.longest.chars} ({found.longest.work})" if found.longest else f"under {COPIED}",
+            f"{found.longest.chars} ({work_label(found.longest.work)})" if found.longest else f"under {COPIED}",
             _percent(found.new_words),
             *(_percent(found.seen[n]) for n in (8, 16, 32)),
         ]
@@ -110,7 +110,7 @@ def _sample(one: dict[str, Any], copies: list[Copy]) -> dict[str, Any]:
         "title": f"{one['model']}, {one['state']}",
         "prompt": one["read"],
         "parts": list(_marked(one["written"], copies)),
-        "note": f"longest copy: {longest.chars} characters of {longest.work}" if longest else "",
+        "note": f"longest copy: {longest.chars} characters of {work_label(longest.work)}" if longest else "",
     }
 
 
@@ -118,7 +118,7 @@ def _marked(text: str, copies: list[Copy]) -> Iterator[Part]:
     at = 0
     for copy in copies:
         yield text[at : copy.start], None
-        yield text[copy.start : copy.stop], copy.work
+        yield text[copy.start : copy.stop], work_label(copy.work)
         at = copy.stop
     yield text[at:], None
 
@@ -152,14 +152,19 @@ def anatomy_of(experiment: Experiment, characters: Characters) -> tuple[dict[str
         if len(found[by]) > 1:
             kept = sorted(found[by], key=lambda group: -group.chars)[:MOST_GROUPS]
             rows = [
-                {"label": group.label, "chars": group.chars, "model": experiment.labels[model], "bits": value}
+                {
+                    "label": work_label(group.label),
+                    "chars": group.chars,
+                    "model": experiment.labels[model],
+                    "bits": value,
+                }
                 for group in found[by]
                 if group in kept
                 for model, value in group.bits.items()
             ]
             specs[by] = charts.groups(pd.DataFrame(rows), label, sort=by not in IN_ORDER)
     easiest, hardest = extremes(characters, nats["gpt"], N_EXTREMES)
-    names = [work.name for work in scores.works]
+    names = [work_label(work.name) for work in scores.works]
     page = {
         "intro": f"Which characters of {split} cost how many bits.",
         "choices": [("by", "By", [(by, BY[by]) for by in specs])],
@@ -216,8 +221,8 @@ def corpus(experiment: Experiment) -> dict[str, Any]:
         shares = (_percent(split[name]["in_train"]["after"][n]) if name in held_out else "" for name in split)
         rows.append([f"windows of {n} that stand in train", *shares])
     sentences = [
-        f"The longest passage of {name} that stands in train has {run['chars']} characters: {run['work']}, and "
-        f"{run['of_train']} of train."
+        f"The longest passage of {name} that stands in train has {run['chars']} characters: "
+        f"{work_label(run['work'])}, and {work_label(run['of_train'])} of train."
         for name in held_out
         if (run := split[name]["longest"]["after"])
     ]
