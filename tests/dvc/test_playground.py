@@ -89,6 +89,14 @@ def test_a_browser_colours_what_is_typed_and_shows_what_both_models_write(served
             expect(column.locator(".status")).to_have_text(re.compile(r"Text: \d+\.\d\d bits per character\."))
             expect(column.locator(".next")).to_contain_text("Likeliest next:")
             assert column.locator("pre span[class^=b]").count() > 3
+        first = [[span.text_content(), span.get_attribute("class")] for span in columns.first.locator("pre span").all()]
+        box = [[span.text_content(), span.get_attribute("class")] for span in page.locator("#behind span").all()]
+        assert [piece for piece in box if piece[0]] == first  # what is typed has the colours of the first model
+        places = [page.locator(place).bounding_box() for place in ("#text", "#behind")]
+        assert places[0] == places[1]
+        text.fill("семь♠ пар")  # a character that no model knows
+        expect(page.locator("#behind")).to_have_text("семь♠ пар")
+        text.fill("семь пар")
         page.get_by_label("Characters").fill("31")
         text.press("Control+Enter")
         for column in columns.all():

@@ -2,6 +2,7 @@
 // replaces what it asked for before.
 const form = document.getElementById("form");
 const text = document.getElementById("text");
+const behind = document.getElementById("behind"); // the same text as in the box, in colours
 const stop = document.getElementById("stop");
 const levels = document.body.dataset.levels.split(" ").map(Number); // bits from which a character has the next colour
 const PAUSE = 150; // milliseconds without a key after which the text is scored
@@ -21,6 +22,19 @@ function coloured([piece, bits]) {
     span.title = `${bits.toFixed(2)} bits`;
   }
   return span;
+}
+
+// The pieces of what stands in the box; what the model cannot read has no bits.
+function aligned(typed, scored) {
+  const pieces = [];
+  let at = 0;
+  for (const [piece, bits] of scored) {
+    const start = typed.indexOf(piece, at);
+    if (start < 0) break;
+    pieces.push([typed.slice(at, start), null], [piece, bits]);
+    at = start + piece.length;
+  }
+  return [...pieces, [typed.slice(at), null]];
 }
 
 async function ask(path, body, signal) {
@@ -85,6 +99,7 @@ class Column {
       const body = { model: this.select.value, text: text.value };
       const { scored, likeliest } = await (await ask("score", body, signal)).json();
       this.pre.replaceChildren(...scored.map(coloured));
+      if (this === columns[0]) behind.replaceChildren(...aligned(body.text, scored).map(coloured));
       const named = likeliest.map(([piece, p]) => `${JSON.stringify(piece)} ${(100 * p).toFixed(0)} %`);
       this.next.textContent = `Likeliest next: ${named.join(", ")}`;
       this.status.textContent = `Text: ${mean(scored)} bits per character.`;
@@ -134,6 +149,7 @@ function write() {
 }
 
 text.addEventListener("input", changed);
+text.addEventListener("scroll", () => (behind.scrollTop = text.scrollTop));
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   write();
