@@ -121,3 +121,15 @@ def test_one_in_bf16_writes_and_scores_nearly_the_same():
         found.append([piece.bits for piece in writer.score(TEXT)[1:]])
     difference = np.abs(np.subtract(*found))
     assert 0 < difference.mean() < 0.15  # of 4.6 bits; small weights make rounding matter more than in a trained model
+
+
+def test_one_without_what_its_model_counts_writes_with_the_network():
+    torch.manual_seed(5)
+    model = GPT(GPTConfig(8, 1, 2, 20, T, 0.0, ngrams="logits", ngram_orders=(3,))).eval()
+    model.count(TOKENIZERS["char"].encode(TEXT * 20))
+    torch.nn.init.normal_(model.lm_head.weight)
+    writer = Writer(model, TOKENIZERS["char"], FP32)
+    whole, alone = writer.score(TEXT), writer.alone().score(TEXT)
+    assert [piece.bits for piece in alone[1:]] != [piece.bits for piece in whole[1:]]
+    wanted = nats_of(model.alone(), writer.tokenizer.encode(TEXT), T, stride_of(T)) * bits(1)
+    np.testing.assert_allclose([piece.bits for piece in alone[1:]], wanted, rtol=1e-6)

@@ -59,7 +59,7 @@ class Library:
         """
         self._machine = prepare(compute)
         self._known: dict[str, Choice] = {}
-        self._loaded: OrderedDict[Identity, Writer] = OrderedDict()
+        self._loaded: OrderedDict[str, Writer] = OrderedDict()  # by the digest of the model's folder
         self._lock = threading.Lock()
 
     def choices(self) -> list[Choice]:
@@ -81,20 +81,22 @@ class Library:
         choice = self._known.get(key)
         if choice is None:
             raise BukvaError(f"{key}: no such model is here; reload the page for those that are.")
+        digest = digest_of(choice.result, choice.model.name)
         with self._lock:  # two columns may ask for one model at once
-            if choice.identity not in self._loaded:
-                self._loaded[choice.identity] = self._load(choice)
+            if digest not in self._loaded:
+                self._loaded[digest] = self._load(choice)
                 while len(self._loaded) > IN_MEMORY:
                     self._loaded.popitem(last=False)
-            self._loaded.move_to_end(choice.identity)
-            return self._loaded[choice.identity]
+            self._loaded.move_to_end(digest)
+            whole = self._loaded[digest]
+        return whole.alone() if choice.alone else whole
 
     def _load(self, choice: Choice) -> Writer:
         files = model_files(choice.result, choice.model.name)
         if not files:
             raise BukvaError(f"{choice.key}: its files are no longer here; reload the page for the models that are.")
         with as_folder(files) as folder:
-            return Writer.load(folder, self._machine, alone=choice.alone)
+            return Writer.load(folder, self._machine)
 
 
 def _place(result: Result) -> tuple[bool, float, str]:

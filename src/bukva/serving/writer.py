@@ -43,16 +43,17 @@ class Writer:
         self.model, self.tokenizer, self.machine = model, tokenizer, machine
 
     @classmethod
-    def load(cls, folder: Path, machine: Machine, *, alone: bool = False) -> "Writer":
+    def load(cls, folder: Path, machine: Machine) -> "Writer":
         """The best weights of a model's folder.
-
-        alone: without what the model counts.
 
         Raises:
             BukvaError: its files do not fit each other.
         """
-        model, tokenizer = load_model(folder, "best", machine.device)
-        return cls(model.alone() if alone else model, tokenizer, machine)
+        return cls(*load_model(folder, "best", machine.device), machine)
+
+    def alone(self) -> "Writer":
+        """One with what the model has learned, without what it counts."""
+        return Writer(self.model.alone(), self.tokenizer, self.machine)
 
     def readable(self, text: str) -> str:
         """The text without characters outside the vocabulary; if nothing is left, a newline, or else the first id."""

@@ -6,6 +6,7 @@ const behind = document.getElementById("behind"); // the same text as in the box
 const stop = document.getElementById("stop");
 const levels = document.body.dataset.levels.split(" ").map(Number); // bits from which a character has the next colour
 const PAUSE = 150; // milliseconds without a key after which the text is scored
+const LONG = 500; // milliseconds after which a model is being loaded
 
 const settings = () =>
   Object.fromEntries([...form.querySelectorAll(".settings input")].map((input) => [input.name, input.valueAsNumber]));
@@ -35,14 +36,6 @@ function aligned(typed, scored) {
     at = start + piece.length;
   }
   return [...pieces, [typed.slice(at), null]];
-}
-
-async function ask(path, body, signal) {
-  const response = await fetch(path, {
-    method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
-  });
-  if (!response.ok) throw new Error((await response.json()).error);
-  return response;
 }
 
 // The JSON objects of a response, one a line, as they arrive.
@@ -77,6 +70,20 @@ class Column {
     this.writing = false;
   }
 
+  async ask(path, body, signal) {
+    const tell = () => (this.status.textContent = "Loading the model; with n-grams of a long text it takes half a minute ...");
+    const timer = setTimeout(tell, LONG);
+    try {
+      const response = await fetch(path, {
+        method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+      });
+      if (!response.ok) throw new Error((await response.json()).error);
+      return response;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
   // Run a task that may be replaced; show why it failed.
   async run(task) {
     this.stop();
@@ -97,7 +104,7 @@ class Column {
   score() {
     return this.run(async (signal) => {
       const body = { model: this.select.value, text: text.value };
-      const { scored, likeliest } = await (await ask("score", body, signal)).json();
+      const { scored, likeliest } = await (await this.ask("score", body, signal)).json();
       this.pre.replaceChildren(...scored.map(coloured));
       if (this === columns[0]) behind.replaceChildren(...aligned(body.text, scored).map(coloured));
       const named = likeliest.map(([piece, p]) => `${JSON.stringify(piece)} ${(100 * p).toFixed(0)} %`);
@@ -114,7 +121,7 @@ class Column {
       this.status.textContent = "Writing ...";
       const startedAt = performance.now();
       const body = { model: this.select.value, text: text.value, settings: settings() };
-      const received = lines(await ask("write", body, signal));
+      const received = lines(await this.ask("write", body, signal));
       const { scored } = (await received.next()).value;
       const written = Object.assign(document.createElement("span"), { className: "written" });
       this.pre.replaceChildren(...scored.map(coloured), written);
