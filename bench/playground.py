@@ -44,7 +44,7 @@ def _play() -> dict[str, Any]:
     alphabet = CharTokenizer([chr(ord("0") + i) for i in range(VOCAB_SIZE)])
     writer = Writer(build(config(values.model)).eval(), alphabet, machine)
     app: Any = playground(_OneModel(writer), values.sample)  # type: ignore[arg-type]
-    with listen(5050) as found:
+    with listen(8050) as found:
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
         threading.Thread(target=server.run, args=([found],), daemon=True).start()
         port = int(found.getsockname()[1])

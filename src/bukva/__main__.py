@@ -117,7 +117,7 @@ def report(path: Annotated[Path, typer.Argument(help="The page to write, one HTM
 
 
 @app.command()
-def play(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 5050) -> None:
+def play(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 8050) -> None:
     """Serve a page on this machine on which to write with trained models, two side by side."""
     limit_spinning()
     from bukva.serving.playground.server import serve
