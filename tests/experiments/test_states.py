@@ -119,7 +119,7 @@ def test_a_failed_experiment_that_was_repaired_is_no_failure(project):
 @pytest.mark.parametrize(
     ("name", "pid", "expected"),
     [
-        ("workspace", os.getpid(), "running"),
+        ("workspace", "own", "running"),
         ("workspace", 2**22 + 1, "interrupted"),  # more than the highest number of a process
         ("workspace", None, "interrupted"),
         ("0" * 40, None, None),  # DVC leaves it behind when the experiment has ended
@@ -133,6 +133,7 @@ def test_an_experiment_in_the_checkout_runs_as_long_as_its_process(project, monk
     info = {"root_dir": str(project.folder), "location": "workspace", "name": "here", "baseline_rev": "1", "status": 2}
     (folder / f"{name}.run").write_text(json.dumps(info), encoding="utf-8")
     if pid:
+        pid = os.getpid() if pid == "own" else pid
         (folder / f"{name}.json").write_text(json.dumps({"pid": pid}), encoding="utf-8")
     assert kinds(states()).get("here") == expected
     shutil.rmtree(folder)
