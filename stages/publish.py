@@ -3,6 +3,7 @@
 from bukva.config.load import read_params
 from bukva.durability.cleanup import forget, remove_unfinished
 from bukva.experiments.groups import seed_group_tags
+from bukva.report.summary import summary
 from bukva.stage import cli
 from bukva.tracking.publish import publish
 
@@ -12,7 +13,7 @@ def main() -> None:
     params = read_params()
     forget(params)
     remove_unfinished()
-    publish(params, seed_group_tags("gpt"))
+    publish(params, seed_group_tags("gpt"), summary)
 
 
 if __name__ == "__main__":

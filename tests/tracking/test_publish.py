@@ -23,6 +23,10 @@ step,chars_seen,train_nats_per_char,val_nats_per_char,learning_rate
 """
 
 
+def no_sections(_: str) -> dict[str, str]:
+    return {}
+
+
 def entry(*outs: str, digest: str = "1") -> dict[str, Any]:
     return {"cmd": "python", "outs": [{"path": out, "md5": digest} for out in outs]}
 
@@ -50,7 +54,7 @@ def write_gpt(weights: str = "weights") -> dict[str, Any]:
 
 def test_the_journal_of_a_restored_training_is_written_from_its_files(alone: Path, params: Params) -> None:
     lock(train_gpt=write_gpt())
-    publish(params, {})
+    publish(params, {}, no_sections)
     (journal,) = journals("train-gpt")
     assert journal.start["restored"]
     assert journal.status()[0] == "FINISHED"
@@ -60,7 +64,7 @@ def test_the_journal_of_a_restored_training_is_written_from_its_files(alone: Pat
 
 def test_its_curve_becomes_points_with_the_best_so_far(alone: Path, params: Params) -> None:
     lock(train_gpt=write_gpt())
-    publish(params, {})
+    publish(params, {}, no_sections)
     (journal,) = journals("train-gpt")
     points = {record["step"]: record["values"] for record in journal.read()[0] if record["record"] == "metrics"}
     assert sorted(points) == [100, 200, 300, 400]
@@ -73,7 +77,7 @@ def test_texts_and_ids_are_not_artifacts(alone: Path, params: Params) -> None:
     for path in ("data/clean/work.txt", "data/tokens/vocab.json", "reports/corpus.json"):
         write_text(Path(path), "{}")
     lock(clean=entry("data/clean", "reports/corpus.json"), tokenize=entry("data/tokens"))
-    publish(params, {})
+    publish(params, {}, no_sections)
     kept = {
         found.start["stage"]: [file.name for file in found.folder.rglob("artifacts/*")] for found in read_journals()
     }
@@ -82,8 +86,8 @@ def test_texts_and_ids_are_not_artifacts(alone: Path, params: Params) -> None:
 
 def test_publishing_twice_writes_each_journal_once(alone: Path, params: Params) -> None:
     lock(train_gpt=write_gpt(), clean=entry("data/clean"))
-    publish(params, {})
-    publish(params, {})
+    publish(params, {}, no_sections)
+    publish(params, {}, no_sections)
     assert [len(journals(stage)) for stage in ("train-gpt", "clean")] == [1, 1]
 
 
@@ -94,7 +98,7 @@ def test_a_stage_that_ran_gets_no_second_journal(alone: Path, params: Params) ->
         log.artifact(Path(out["path"]))
     log.end("FINISHED")
     lock(train_gpt=present)
-    publish(params, {})
+    publish(params, {}, no_sections)
     assert len(journals("train-gpt")) == 1
 
 
@@ -104,14 +108,14 @@ def test_a_stage_that_ran_and_whose_former_files_were_restored_gets_one(alone: P
     log.artifact(Path("data/models/train_gpt"))
     log.end("FINISHED")
     lock(train_gpt=write_gpt("of the code as it was"))
-    publish(params, {})
+    publish(params, {}, no_sections)
     assert [journal.start["restored"] for journal in journals("train-gpt")] == [False, True]
 
 
 def test_a_stage_that_was_killed_and_then_restored_gets_one(alone: Path, params: Params) -> None:
     Log("train-gpt", params).end("KILLED")
     lock(train_gpt=write_gpt())
-    publish(params, {})
+    publish(params, {}, no_sections)
     assert [journal.status()[0] for journal in journals("train-gpt")] == ["KILLED", "FINISHED"]
 
 
@@ -119,7 +123,7 @@ def test_a_stage_that_did_not_change_since_the_baseline_gets_none(alone: Path, p
     lock(clean=entry("data/clean"), train_gpt=entry("data/models/train_gpt"))
     commit()
     lock(clean=entry("data/clean"), train_gpt=write_gpt())
-    publish(params, {})
+    publish(params, {}, no_sections)
     assert [found.start["stage"] for found in read_journals()] == ["train-gpt"]
 
 
@@ -130,10 +134,23 @@ def test_tags_are_for_this_experiment_and_not_for_a_later_one_of_its_name(
     other = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})})
     lock(train_gpt=write_gpt())
     for parameters, group in ((params, "a"), (other, "b"), (params, "c")):
-        publish(parameters, {"group": group})
+        publish(parameters, {"group": group}, no_sections)
     first, second = read_journals()
     assert read_notes(first.folder.parent, first.key).tags == {"group": "c"}
     assert read_notes(second.folder.parent, second.key).tags == {"group": "b"}
+
+
+def test_the_description_is_made_of_the_baseline_and_is_for_this_experiment(
+    alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DVC_EXP_NAME", "wide")
+    monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0123456789abcdef")
+    lock(train_gpt=write_gpt())
+    publish(params, {}, lambda baseline: {"Scores": f"better than {baseline}", "Cost": "3 s"})
+    [journal] = read_journals()
+    assert read_notes(journal.folder.parent, journal.key).sections == {
+        "Scores": "better than 0123456789abcdef", "Cost": "3 s"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "stages: 3"])
@@ -141,12 +158,12 @@ def test_a_broken_lock_file_does_not_fail_an_experiment(
     alone: Path, params: Params, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_text(Path("dvc.lock"), text)
-    publish(params, {})
+    publish(params, {}, no_sections)
     assert capsys.readouterr().out.startswith("MLflow ")
 
 
 def test_a_missing_lock_file_does_not_fail_an_experiment(
     alone: Path, params: Params, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    publish(params, {})
+    publish(params, {}, no_sections)
     assert "dvc.lock" in capsys.readouterr().out

@@ -22,8 +22,9 @@ from bukva.experiments.commands import rerun
 from bukva.experiments.git import Blob, read_blobs
 from bukva.experiments.lock import LOCK, PARAMS, Entries, parse_lock
 from bukva.experiments.present import PIPELINE, declared, differences, present
-from bukva.experiments.revisions import Revision, resolve
+from bukva.experiments.revisions import WORKSPACE, Revision, resolve
 from bukva.pipeline.stages import paths, trained_models
+from bukva.scoring.characters import files_of
 
 STAGE = "evaluate"  # makes the scores
 
@@ -104,6 +105,23 @@ def read_results(revisions: Iterable[Revision]) -> list[Result]:
     return [_read(one, _workspace() if one.is_workspace else _of_commit(one.commit, blobs)) for one in revisions]
 
 
+def read_here() -> Result:
+    """The result in the current folder, which may be a snapshot of DVC's queue, while its last stage runs.
+
+    Nothing is checked: DVC has just made its files.
+    """
+    files = {path: Path(path).read_bytes() for path in _tracked() if Path(path).is_file()}
+    return Result(
+        revision=Revision(WORKSPACE, ""),
+        params=parse_params(files[PARAMS].decode()),
+        lock=_lock(files.get(LOCK, b"")),
+        metrics=json.loads(files[paths()["metrics"]]),
+        trainings=_trainings(files),
+        scores=files_of(Path(paths()["scores"])),
+        problem="",
+    )
+
+
 @functools.cache
 def parse_params(text: str) -> Mapping[str, Any]:
     """The sections of params.yaml; none if it is not YAML."""
@@ -121,13 +139,13 @@ def _read(revision: Revision, files: Mapping[str, bytes]) -> Result:
     params, lock = parse_params(files.get(PARAMS, b"").decode(errors="replace")), _lock(files.get(LOCK, b""))
     if problem := next(_problems(revision, params, lock, files), ""):
         return Result(revision, params, lock, {}, {}, {}, problem)
-    trainings = {
-        name: _training(files[model.curve.as_posix()])
-        for name, model in trained_models().items()
-        if model.curve.as_posix() in files
-    }
     metrics = json.loads(files.get(paths()["metrics"], b"{}"))  # a commit may have had them elsewhere
-    return Result(revision, params, lock, metrics, trainings, _score_files(lock), "")
+    return Result(revision, params, lock, metrics, _trainings(files), _score_files(lock), "")
+
+
+def _trainings(files: Mapping[str, bytes]) -> dict[str, Training]:
+    curves = {name: model.curve.as_posix() for name, model in trained_models().items()}
+    return {name: _training(files[curve]) for name, curve in curves.items() if curve in files}
 
 
 def _problems(

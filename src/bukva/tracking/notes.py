@@ -51,12 +51,12 @@ def annotate(experiment: str, tags: Mapping[str, str], key: str = "") -> bool:
     return _change(experiment, key, lambda notes: dataclasses.replace(notes, tags={**notes.tags, **tags}))
 
 
-def add_section(experiment: str, title: str, markdown: str) -> bool:
+def add_section(experiment: str, title: str, markdown: str, key: str = "") -> bool:
     """Keep a section for the description of a whole experiment; one of the same title is replaced where it stands.
 
     As annotate. The oldest sections are forgotten when there are more than MOST_SECTIONS.
     """
-    return _change(experiment, "", lambda notes: _with_section(notes, title, markdown))
+    return _change(experiment, key, lambda notes: _with_section(notes, title, markdown))
 
 
 def attach(experiment: str, key: str, file: Path) -> bool:

@@ -7,7 +7,7 @@ outputs.
 import csv
 import math
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from bukva.pipeline.stages import recorded_stages, trained_models
 from bukva.tracking import background
 from bukva.tracking.address import explain
 from bukva.tracking.experiment import Experiment, baseline, git, this_experiment
-from bukva.tracking.notes import annotate
+from bukva.tracking.notes import add_section, annotate
 from bukva.tracking.reading import Journal, has_present_files, read_journals
 from bukva.tracking.writing import Log
 
@@ -25,10 +25,13 @@ SHOWN = ("reports/", "data/models/")  # the outputs that are of use in MLflow; t
 SYNC_SECONDS = 60
 
 
-def publish(params: Params, tags: Mapping[str, str]) -> None:
+def publish(params: Params, tags: Mapping[str, str], describe: Callable[[str], Mapping[str, str]]) -> None:
     """Write the missing journals of this experiment, fill MLflow, and print the result in one sentence.
 
-    The run of the whole experiment gets these tags.
+    Args:
+        params: of this experiment.
+        tags: for the run of the whole experiment.
+        describe: baseline -> sections of its description, by their titles.
 
     Never raises: an error of the tracker must not fail an experiment whose results are complete.
     """
@@ -38,6 +41,8 @@ def publish(params: Params, tags: Mapping[str, str]) -> None:
         for stage, entry in missing.items():
             _write_journal(stage, entry, params)
         annotate(experiment.name, tags, experiment.key)
+        for title, markdown in describe(experiment.commit).items():
+            add_section(experiment.name, title, markdown, experiment.key)
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
         print(_fill(experiment) + restored)
     except Exception as error:  # dvc.lock and journals may contain anything
