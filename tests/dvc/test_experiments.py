@@ -75,7 +75,7 @@ def test_one_run_of_the_pipeline_is_one_run_with_its_stages_below(template):
     assert {"gpt.test.bits_per_char", "bigram.test.bits_per_char"} <= set(top["metrics"])
     for stage in ("train-bigram", "train-gpt"):
         (run,) = runs[stage]
-        assert (run["name"], run["status"], run["tags"]["bukva.kind"]) == (stage, "FINISHED", "training")
+        assert (run["name"], run["status"], run["tags"]["bukva.kind"]) == (f"{name}: {stage}", "FINISHED", "training")
         assert set(TRAINING_METRICS) <= set(run["metrics"])
         assert run["points"]["val_nats_per_char"] == 3
         assert any(artifact.endswith("best.safetensors") for artifact in run["artifacts"])
@@ -124,6 +124,35 @@ def test_a_queued_experiment_reports_to_the_store_of_the_project(project, done, 
     assert run["status"] == "FINISHED"
     assert any(artifact.endswith("samples.md") for artifact in run["artifacts"])
     assert run["where"] == (project.folder / "mlruns").as_uri()
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "values"),
+    [
+        ("two-heads", "model.n_head", ("1", "2")),
+        ("after", "sample.seed", ("1337", "5")),
+    ],  # in the checkout, in a snapshot
+)
+def test_the_description_of_an_experiment_says_what_it_is_worth(project, done, name, key, values):
+    description = done.runs[name][None]["tags"]["mlflow.note.content"]
+    metrics = json.loads(project.read_from_experiment(name, "reports/metrics.json"))
+    scores = " | ".join(f"{metrics['gpt'][split]['bits_per_char']:.3f}" for split in ("train", "val", "test"))
+    assert f"| GPT with its n-grams | {scores} |" in description
+    assert f"`dvc exp apply {name}`" in description
+    before, after = values
+    assert f"| `{key}` | `{before}` | `{after}` |" in description
+    verdict = "are identical" if name == "after" else "than model baseline|cannot be told apart"
+    assert re.search(f"On this val text, model experiment.*({verdict})", description)
+    samples = project.read_from_experiment(name, "reports/samples.md")
+    sample = description.partition("### Sample")[2].partition("<!--")[0].strip()
+    assert sample.replace("\n    ", "\n") in samples.replace("│", "").replace("\n    ", "\n")
+    assert re.search(r"\| GPT \| [\d,]+ \| 20 \| 2,560 \| \d+ \|", description.partition("### Cost")[2])
+
+
+def test_runs_of_stages_are_named_after_their_experiment(done):
+    for name, stages in done.runs.items():
+        found = {(stage, run["name"]) for stage, runs in stages.items() if stage for run in runs}
+        assert found == {(stage, f"{name}: {stage}") for stage in stages if stage}
 
 
 def test_the_page_of_all_experiments_shows_their_scores_and_what_they_changed(project, done):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tracking.runs import short_name
 
 from bukva.config.schema import Params
 from bukva.tracking import background
@@ -36,7 +37,7 @@ def wait_until(true: Callable[[], object]) -> None:
 
 
 def runs(name: str) -> list["Run"]:
-    return [run for run in connect().runs() if run.info.run_name == name]
+    return [run for run in connect().runs() if short_name(run) == name]
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """MLflow gets everything from the journals, once."""
 
 import contextlib
+import json
 import math
 import shutil
 import sqlite3
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from filelock import FileLock, Timeout
+from tracking.runs import short_name
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -44,7 +46,7 @@ def run_pipeline(folder: Path, params: Params) -> None:
 
 def by_name(store: Store) -> dict[str, "Run"]:
     """The runs by name, which is unique in a pipeline that ran once."""
-    return {run.info.run_name: run for run in store.runs()}
+    return {short_name(run): run for run in store.runs()}
 
 
 def contents(store: Store) -> dict[str, object]:
@@ -52,7 +54,7 @@ def contents(store: Store) -> dict[str, object]:
     runs = store.runs()
     assert len(by_name(store)) == len(runs)
     return {
-        run.info.run_name: (
+        short_name(run): (
             run.info.status,
             run.info.start_time,
             run.info.end_time,
@@ -222,7 +224,7 @@ def test_only_one_process_at_a_time_writes_what_mlflow_must_not_have_twice(
     with journal("train-gpt", params) as log:
         log.metrics({"val_nats_per_char": 3.0}, 1)
     sync()
-    (run,) = (run for run in connect().runs() if run.info.run_name == "train-gpt")
+    (run,) = (run for run in connect().runs() if short_name(run) == "train-gpt")
     assert run.data.params
     assert run.data.metrics["val_nats_per_char"] == 3.0
     assert unlocked == []
@@ -269,6 +271,38 @@ def test_why_a_stage_failed_is_its_description(database: Path, params: Params) -
     assert by_name(connect())["clean"].data.tags["mlflow.note.content"] == "book.txt: byte 7 is not UTF-8."
 
 
+def test_splits_are_the_datasets_of_the_runs_that_read_them(database: Path, alone: Path, params: Params) -> None:
+    digest = "0123456789abcdef0123456789abcdef.dir"
+    outs = [{"path": "data/split", "md5": digest}]
+    write_json(alone / "dvc.lock", {"schema": "2.0", "stages": {"split": {"outs": outs}}})  # JSON is YAML, too
+    sizes = {"train": 1009, "val": 101, "test": 103}
+    write_json(alone / "reports/split.json", {split: {"chars": chars} for split, chars in sizes.items()})
+    run_pipeline(alone, params)
+    for _ in range(2):
+        assert sync() == []
+        store = connect()
+        found = {
+            name: sorted(
+                (
+                    each.dataset.name,
+                    each.dataset.digest,
+                    json.loads(each.dataset.profile)["characters"],
+                    each.tags[0].value,
+                )
+                for each in store.client.get_run(run.info.run_id).inputs.dataset_inputs
+            )
+            for name, run in by_name(store).items()
+        }
+        train, val, test = (
+            (f"sample/{split}", digest, sizes[split], use)
+            for split, use in (("train", "training"), ("val", "validation"), ("test", "test"))
+        )
+        whole = next(name for name in found if name.startswith("repro-"))
+        assert found == {
+            "clean": [], "train-gpt": [train, val], "evaluate": [test, train, val], whole: [test, train, val]
+        }  # fmt: skip
+
+
 def test_a_training_that_another_experiment_continues_is_shown_there_and_once(
     database: Path, params: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +313,7 @@ def test_a_training_that_another_experiment_continues_is_shown_there_and_once(
         raise SystemExit(143)  # and no follower is left
     before = by_name(connect())
     assert before["train-gpt"].info.status == before["first"].info.status == "RUNNING"
+    assert before["train-gpt"].info.run_name == "first: train-gpt"
     monkeypatch.setenv("DVC_EXP_NAME", "second")
     other = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})})
     with journal("train-gpt", other, training_id="train-gpt-01") as log:
@@ -293,6 +328,7 @@ def test_a_training_that_another_experiment_continues_is_shown_there_and_once(
     assert after["train-gpt"].info.status == after["second"].info.status == "FINISHED"
     assert after["train-gpt"].data.tags["mlflow.parentRunId"] == after["second"].info.run_id
     assert after["train-gpt"].data.tags["bukva.experiment"] == "second"
+    assert after["train-gpt"].info.run_name == "second: train-gpt"
     assert [step for step, _, _ in points(store, after["train-gpt"], "val_nats_per_char")] == [100, 200]
     assert after["second"].data.params["sample.seed"] == "7"
     assert after["first"].info.status == "KILLED"

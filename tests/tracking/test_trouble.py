@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tracking.runs import short_name
 from typer.testing import CliRunner
 
 from bukva.base.units import bits
@@ -226,7 +227,7 @@ def points_kept() -> list[tuple[str, int, float, int]]:
 def points_shown() -> list[tuple[str, int, float, int]]:
     """The points of the training in MLflow, which has its run once."""
     store, (kept,) = connect(), read_journals()
-    (run,) = [run for run in store.runs(kept.key) if run.info.run_name == "train-gpt"]
+    (run,) = [run for run in store.runs(kept.key) if short_name(run) == "train-gpt"]
     return sorted(
         (name, point.step, point.value, point.timestamp)
         for name in run.data.metrics
@@ -237,7 +238,7 @@ def points_shown() -> list[tuple[str, int, float, int]]:
 def is_all_there() -> bool:
     """Whether MLflow has all that the journal has: two runs, every point once, the artifact, the end."""
     store, (kept,) = connect(), read_journals()
-    whole, training = sorted(store.runs(kept.key), key=lambda run: run.info.run_name == "train-gpt")
+    whole, training = sorted(store.runs(kept.key), key=lambda run: short_name(run) == "train-gpt")
     return (
         points_shown() == points_kept()
         and {whole.info.status, training.info.status} == {"FINISHED"}
@@ -296,7 +297,7 @@ def test_notes_arrive_once_from_a_process_beside_also_after_errors(proxy: Proxy,
     name, store = kept.start["experiment"], connect()
 
     def description() -> str:
-        (run,) = [run for run in store.runs(kept.key) if run.info.run_name == name]
+        (run,) = [run for run in store.runs(kept.key) if short_name(run) == name]
         return run.data.tags["mlflow.note.content"]
 
     assert add_section(name, "against a", "no verdict")
@@ -354,7 +355,7 @@ def test_a_server_gets_everything_once_and_commands_print_no_password(
     store, (kept,) = connect(), read_journals()
     before = points_shown()
     assert [(name, step) for name, step, _, _ in before] == [(name, step) for name, step, _, _ in points_kept()]
-    (run,) = [run for run in store.runs(kept.key) if run.info.run_name == "train-gpt"]
+    (run,) = [run for run in store.runs(kept.key) if short_name(run) == "train-gpt"]
     store.client.delete_tag(run.info.run_id, "bukva.synced")
     sync()
     assert points_shown() == before

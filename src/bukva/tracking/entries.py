@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Any
 from bukva.base.dotted import flatten
 from bukva.base.files import read_json
 from bukva.base.units import bits
+from bukva.tracking.datasets import USES
 from bukva.tracking.description import with_sections
 from bukva.tracking.notes import Notes
 from bukva.tracking.reading import Journal
 from bukva.tracking.records import Record
 
 if TYPE_CHECKING:
-    from mlflow.entities import Metric, Param, RunTag
+    from mlflow.entities import DatasetInput, Metric, Param, RunTag
 
 SCORES = "metrics.json"  # of stage evaluate; the experiment's own run shows them too
 DESCRIPTION = "mlflow.note.content"
 SECTIONS = "bukva.sections"  # what the store got last of the sections of a description
 FILES = "bukva.files"  # digests of the files of a whole experiment that the store has, by name
+CONTEXT = "mlflow.data.context"  # what a dataset is used for
 NATS, BITS = "nats_per_char", "bits_per_char"
-VERSION = "2"  # of what is made of a record; a run that an older bukva filled is filled again
+VERSION = "3"  # of what is made of a record; a run that an older bukva filled is filled again
 
 # By default MLflow derives a run's colour from its id, and two curves of one chart may get the same.
 COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#9c755f", "#ff9da7", "#edc948")
@@ -35,6 +37,11 @@ def experiment_tags(start: Record) -> dict[str, str]:
         "mlflow.source.name": "dvc.yaml",
         DESCRIPTION: f"Started from commit {commit}. To return to it: `{restore}`" if commit else "",
     }
+
+
+def stage_name(start: Record) -> str:
+    """What MLflow calls the run of a stage execution: many of them stand in one legend."""
+    return f"{start['experiment']}: {start['stage']}"
 
 
 def stage_tags(start: Record, parent: str, color: int) -> dict[str, str]:
@@ -68,6 +75,22 @@ def own_params(records: Iterable[Record]) -> list["Param"]:
         for record in _only("start", records)
         for param in _params(record["params"])
         if param.key.partition(".")[0] in record["sections"]
+    ]
+
+
+def inputs(records: Iterable[Record]) -> list["DatasetInput"]:
+    """The splits that a stage read, if the start record is among the records."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    return [
+        DatasetInput(
+            Dataset(
+                each["name"], each["digest"], "dvc", json.dumps(each["source"]), profile=json.dumps(each["profile"])
+            ),
+            [InputTag(CONTEXT, USES[each["split"]])],
+        )
+        for record in _only("start", records)
+        for each in record.get("datasets", ())  # older journals have none
     ]
 
 

@@ -99,6 +99,9 @@ class View:
         with lock():  # MLflow first looks what is missing and then inserts it: two processes at once would collide
             self._client.log_batch(whole.run_id, scores, entries.all_params(records))
             self._client.log_batch(run.run_id, entries.points(records) + scores, entries.own_params(records))
+            if datasets := entries.inputs(records):
+                for each in (whole, run):
+                    self._client.log_inputs(each.run_id, datasets)
         for path in entries.artifacts(records):
             self._upload(run, journal.folder / "artifacts", Path(path))
         # last: a process that is stopped before this sends everything again, with the same result
@@ -117,7 +120,7 @@ class View:
                     parent = self._shown[journal.key].run_id
                     color = sum(shown.kind == "training" for shown in self._shown.values())
                     tags = entries.stage_tags(journal.start, parent, color)
-                    self._create(journal, journal.start["stage"], tags)
+                    self._create(journal, entries.stage_name(journal.start), tags)
                 elif self._shown[journal.id].key != journal.key:
                     self._move(journal)
         return self._shown[journal.key], self._shown[journal.id]
@@ -133,6 +136,7 @@ class View:
         run, whole = self._shown[journal.id], self._shown[journal.key]
         self._client.log_batch(whole.run_id, params=entries.all_params([journal.start]))
         self._client.log_batch(run.run_id, tags=entries.tags_that_move(journal.start, whole.run_id))
+        self._client.update_run(run.run_id, name=entries.stage_name(journal.start))
         former, run.key = self._shown.get(run.key), journal.key
         if former and not any(shown.key == former.key and shown.journal for shown in self._shown.values()):
             self._set_status(former, "KILLED", journal.start["at"])

@@ -16,6 +16,7 @@ from typing import Any
 from bukva.config.schema import Params
 from bukva.pipeline.stages import stages
 from bukva.tracking.continuing import find_interrupted, logged_points, move_to, seconds_logged
+from bukva.tracking.datasets import datasets
 from bukva.tracking.experiment import Experiment, this_experiment
 from bukva.tracking.reading import Journal, new_folder
 from bukva.tracking.records import FILE, experiment_fields, now, to_line
@@ -50,7 +51,7 @@ class Log:
             if interrupted:
                 self._continue(move_to(experiment, interrupted))
             else:
-                self._start(experiment, training_id, restored)
+                self._start(experiment, training_id, restored, datasets(stages()[stage].kind, params))
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
         """Numbers at a step; those that the journal had before an interruption keep their time."""
@@ -76,7 +77,7 @@ class Log:
         if self._file:
             self._file.close()
 
-    def _start(self, experiment: Experiment, training_id: str, restored: bool) -> None:
+    def _start(self, experiment: Experiment, training_id: str, restored: bool, inputs: list[dict[str, Any]]) -> None:
         self.folder = new_folder(experiment.name, self.stage)
         self._file = _open_locked(self.folder / FILE)
         self._write(
@@ -88,6 +89,7 @@ class Log:
             sections=stages()[self.stage].sections,
             restored=restored,
             training_id=training_id,
+            datasets=inputs,
             argv=sys.orig_argv,
             pid=os.getpid(),
             host=socket.gethostname(),

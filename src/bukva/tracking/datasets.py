@@ -1,0 +1,38 @@
+"""The splits as MLflow shows datasets: what a run was trained and scored on."""
+
+from pathlib import Path
+from typing import Any
+
+from bukva.base.files import read_json
+from bukva.config.schema import Params
+from bukva.pipeline.lock import LOCK, recorded
+from bukva.pipeline.stages import Kind, paths
+
+USES = {"train": "training", "val": "validation", "test": "test"}
+READ_BY: dict[Kind, tuple[str, ...]] = {"training": ("train", "val"), "report": ("train", "val", "test")}
+
+
+def datasets(kind: Kind, params: Params) -> list[dict[str, Any]]:
+    """The splits that a stage of this kind reads; none before stage split has run.
+
+    Each has its name, the digest that DVC gives the folder of all splits, where the text comes from, its split, and its
+    numbers of characters and works.
+    """
+    try:
+        outs = recorded(LOCK.read_text(encoding="utf-8"))["split"]["outs"]
+        digest = next(out["md5"] for out in outs if out["path"] == paths()["split"])
+        report = read_json(Path(paths()["split_report"]))
+    except Exception:  # DVC may be writing its file, and what MLflow shows must not stop a stage
+        return []
+    corpus = params.download.corpus
+    return [
+        {
+            "name": f"{corpus}/{split}",
+            "digest": digest,
+            "source": {"corpus": corpus, "path": paths()["split"]},
+            "split": split,
+            "profile": {"characters": report[split]["chars"]},
+        }
+        for split in READ_BY.get(kind, ())
+        if split in report
+    ]
