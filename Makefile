@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH := src
 
 .DEFAULT_GOAL := help
-.PHONY: help repro attention counting report play plan ui sync compare seeds experiments clean-checkpoints bench chaos check test
+.PHONY: help repro attention counting report play plan ui sync compare seeds push experiments clean-checkpoints bench chaos check test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ compare: $(MADE) ## is B better than A, and how sure is that: make compare A=HEA
 
 seeds: $(MADE) ## queue the missing seeds of the present configuration: make seeds N=5
 	@python -m bukva seeds -- '$(N)'
+
+push: $(MADE) ## send all results to DVC's remote, so that another clone restores them instead of training
+	@python -m bukva push
 
 experiments: $(MADE) ## the leaderboard: all experiments by val, verdicts against BASELINE (HEAD); TEST=1 shows test scores
 	@python -m bukva experiments $(if $(BASELINE),--baseline $(BASELINE)) $(if $(filter 1,$(TEST)),--test)

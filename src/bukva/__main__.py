@@ -220,6 +220,16 @@ def seeds(
         print(line, flush=True)
 
 
+@app.command()
+def push() -> None:
+    """Send the results of all stages that ran here to DVC's remote; another clone then restores instead of running."""
+    from bukva.experiments.remote import push as send
+
+    entries, objects = send()
+    print(f"push: the remote has the results of {entries} stage executions; {objects} objects were new to it.")
+    print("push: experiments are sent by name: dvc exp push origin NAME")
+
+
 def _link_to_mlflow() -> str:
     """The address of the runs of an experiment in MLflow, with {} for its name; "" without MLflow, with a sentence."""
     from bukva.tracking.address import explain

@@ -271,6 +271,15 @@ def test_why_a_stage_failed_is_its_description(database: Path, params: Params) -
     assert by_name(connect())["clean"].data.tags["mlflow.note.content"] == "book.txt: byte 7 is not UTF-8."
 
 
+def test_another_machine_may_create_the_experiment_first(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow import MlflowClient
+
+    experiment, find = connect().experiment_id, MlflowClient.get_experiment_by_name
+    answers = iter([None, None])  # before the other machine was done, here without and with the lock
+    monkeypatch.setattr(MlflowClient, "get_experiment_by_name", lambda self, name: next(answers, find(self, name)))
+    assert connect().experiment_id == experiment
+
+
 def test_splits_are_the_datasets_of_the_runs_that_read_them(database: Path, alone: Path, params: Params) -> None:
     digest = "0123456789abcdef0123456789abcdef.dir"
     outs = [{"path": "data/split", "md5": digest}]

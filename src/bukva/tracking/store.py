@@ -112,4 +112,12 @@ def lock() -> Iterator[None]:
 
 
 def _create_experiment(client: "MlflowClient") -> "Experiment":
-    return client.get_experiment(database.create_experiment(client, None if is_server() else database.own_artifacts()))
+    """Create it; if another machine, which has a lock of its own, was first, take that one."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        database.create_experiment(client, None if is_server() else database.own_artifacts())
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    return client.get_experiment_by_name(database.EXPERIMENT)
