@@ -116,8 +116,10 @@ def _create_experiment(client: "MlflowClient") -> "Experiment":
     from mlflow.exceptions import MlflowException
 
     try:
-        database.create_experiment(client, None if is_server() else database.own_artifacts())
+        own = None if is_server() else database.own_artifacts()
+        return client.get_experiment(database.create_experiment(client, own))
     except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+        other = client.get_experiment_by_name(database.EXPERIMENT)
+        if error.error_code != "RESOURCE_ALREADY_EXISTS" or other is None:
             raise
-    return client.get_experiment_by_name(database.EXPERIMENT)
+        return other
