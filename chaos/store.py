@@ -44,8 +44,9 @@ def training_runs(folder: Path) -> list[dict[str, Any]]:
     """The runs of training stages, oldest first, read without mlflow: stage, status, steps at which val was scored."""
     with _database(folder) as database:
         runs = database.execute(
-            "select runs.run_uuid, name, status from runs join tags on runs.run_uuid = tags.run_uuid "
-            "where key = 'bukva.kind' and value = 'training' order by start_time"
+            "select runs.run_uuid, stage.value, status from runs "
+            "join tags kind on kind.run_uuid = runs.run_uuid and kind.key = 'bukva.kind' and kind.value = 'training' "
+            "join tags stage on stage.run_uuid = runs.run_uuid and stage.key = 'bukva.stage' order by start_time"
         ).fetchall()
         points = database.execute("select run_uuid, step from metrics where key = ? order by step", [VAL]).fetchall()
     return [
