@@ -221,6 +221,30 @@ def seeds(
 
 
 @app.command()
+def verify(name: Annotated[str, typer.Argument(help="An experiment, branch, tag, commit or workspace.")]) -> None:
+    """Say whether a result can be made again from the checkout, to the same bytes, or what has changed."""
+    limit_spinning()
+    from bukva.experiments.commands import rerun
+    from bukva.experiments.verify import verify as verified
+    from bukva.training.device import prepare
+
+    found = verified(name, prepare(read_params().compute).numerics())
+    if found.is_reproducible:
+        print(f"{name}: can be made again here, to the same bytes: code, data and arithmetic are those that made it.")
+        print(f"To make it again: {rerun(name, found.result.params)}")
+        return
+    if found.changes:
+        print(f"{name}: cannot be made again from the checkout as it stands:")
+        for change in found.changes:
+            print(f"  {change}")
+    if found.arithmetic:
+        print(f"{name}: this machine computes differently, so that training here gives other bytes:")
+        for difference in found.arithmetic:
+            print(f"  {difference}")
+    raise typer.Exit(1)
+
+
+@app.command()
 def push() -> None:
     """Send the results of all stages that ran here to DVC's remote; another clone then restores instead of running."""
     from bukva.experiments.remote import push as send

@@ -31,14 +31,16 @@ def declared(pipeline: str, params: Mapping[str, Any]) -> Entries:
         raise ValueError(f"not a {PIPELINE} for these parameters: {error!r}") from None
 
 
-def present() -> Entries:
+def present(params: Mapping[str, Any] | None = None) -> Entries:
     """The stages of the checkout, with the digests of their sources; those of what stages make are unknown, "".
+
+    params: in place of those of params.yaml.
 
     Raises:
         BukvaError: dvc.yaml or params.yaml cannot be read.
     """
     root = project_root()
-    params = read_yaml(root / PARAMS)
+    params = read_yaml(root / PARAMS) if params is None else params
     try:
         entries = declared((root / PIPELINE).read_text(encoding="utf-8"), params)
     except (OSError, ValueError) as error:

@@ -109,7 +109,7 @@ def _choices_of(result: Result) -> Iterator[Choice]:
         if model_files(result, model.name):
             key = f"{result.revision.name}/{model.name}"
             yield Choice(key, model.label, _bits(result, model.name), result, model)
-            if model.name == "gpt" and result.params["model"].get("ngrams", "none") != "none":
+            if model.name == "gpt" and result.params.get("model", {}).get("ngrams", "none") != "none":
                 label = f"{model.label} without its n-grams"
                 yield Choice(f"{key}/alone", label, _bits(result, "network"), result, model, alone=True)
 
