@@ -107,8 +107,9 @@ def report(path: Annotated[Path, typer.Argument(help="The page to write, one HTM
     from bukva.tracking.background import start_sync
     from bukva.tracking.checkout import experiment_of_checkout
     from bukva.tracking.notes import attach
+    from bukva.tracking.ui import link_to_experiment
 
-    for page in build(path, _link_to_mlflow):
+    for page in build(path, link_to_experiment):
         print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
     experiment = experiment_of_checkout()
     if experiment and attach(*experiment, path):
@@ -224,24 +225,15 @@ def seeds(
 def verify(name: Annotated[str, typer.Argument(help="An experiment, branch, tag, commit or workspace.")]) -> None:
     """Say whether a result can be made again from the checkout, to the same bytes, or what has changed."""
     limit_spinning()
-    from bukva.experiments.commands import rerun
+    from bukva.experiments.verify import sentences
     from bukva.experiments.verify import verify as verified
     from bukva.training.device import prepare
 
     found = verified(name, prepare(read_params().compute).numerics())
-    if found.is_reproducible:
-        print(f"{name}: can be made again here, to the same bytes: code, data and arithmetic are those that made it.")
-        print(f"To make it again: {rerun(name, found.result.params)}")
-        return
-    if found.changes:
-        print(f"{name}: cannot be made again from the checkout as it stands:")
-        for change in found.changes:
-            print(f"  {change}")
-    if found.arithmetic:
-        print(f"{name}: this machine computes differently, so that training here gives other bytes:")
-        for difference in found.arithmetic:
-            print(f"  {difference}")
-    raise typer.Exit(1)
+    for line in sentences(name, found):
+        print(line)
+    if not found.is_reproducible:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -252,18 +244,6 @@ def push() -> None:
     entries, objects = send()
     print(f"push: the remote has the results of {entries} stage executions; {objects} objects were new to it.")
     print("push: experiments are sent by name: dvc exp push origin NAME")
-
-
-def _link_to_mlflow() -> str:
-    """The address of the runs of an experiment in MLflow, with {} for its name; "" without MLflow, with a sentence."""
-    from bukva.tracking.address import explain
-    from bukva.tracking.ui import link_to_experiment
-
-    try:
-        return link_to_experiment()
-    except Exception as error:  # the page is complete without links
-        print(f"report: the page has no links to MLflow: {explain(error)}", file=sys.stderr)
-        return ""
 
 
 def _lock_is_new() -> bool:

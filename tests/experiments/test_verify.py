@@ -1,10 +1,12 @@
 """Whether a result can be made again, in a project whose experiments DVC ran for real."""
 
+import shutil
+
 import pytest
 
 from bukva.base.errors import BukvaError
 from bukva.experiments.results import results_of
-from bukva.experiments.verify import verify
+from bukva.experiments.verify import sentences, verify
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +55,14 @@ def test_another_machine_is_told_by_its_arithmetic(project):
 
 def test_an_experiment_without_a_whole_run_is_not_reproducible(project):
     assert verify("partial", numerics()).changes
+
+
+def test_arithmetic_that_is_unknown_is_not_taken_for_equal(project):
+    shutil.rmtree(project.folder / ".dvc/cache/files")
+    shutil.rmtree(project.folder / "data/scores")
+    [unknown] = verify("two-heads", {}).arithmetic
+    assert unknown.startswith("that of its training is unknown")
+    assert "  " + unknown in sentences("two-heads", verify("two-heads", {}))
 
 
 def test_an_unknown_name_is_one_sentence(project):

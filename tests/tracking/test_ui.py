@@ -48,6 +48,15 @@ def test_the_runs_of_an_experiment_have_an_address(database: Path) -> None:
     assert parse_qs(query)["searchFilter"] == ["tags.`bukva.experiment` = 'two-heads'"]
 
 
+def test_without_mlflow_there_is_no_address_and_one_sentence(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    assert link_to_experiment() == ""
+    [sentence] = capsys.readouterr().err.splitlines()
+    assert sentence.startswith("There are no links to MLflow. ")
+
+
 def test_the_database_and_the_artifacts_are_in_the_project(database: Path) -> None:
     assert tracking_uri() == f"sqlite:///{database}"
     store = connect()

@@ -1,9 +1,10 @@
 """Can a result be made again from the checkout as it stands, to the same bytes? If not, what has changed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bukva.base.errors import BukvaError
+from bukva.experiments.commands import rerun
 from bukva.experiments.lock import Entries
 from bukva.experiments.present import differences, present
 from bukva.experiments.results import Result, read_results
@@ -18,7 +19,7 @@ class Verification:
     """What keeps the checkout from making a result again.
 
     changes: code, data and stages, in a phrase each.
-    arithmetic: versions and arithmetic of this machine that are not those of the training, in a phrase each.
+    arithmetic: versions and arithmetic of this machine that are not those of the training, or that these are unknown.
     """
 
     result: Result
@@ -29,6 +30,19 @@ class Verification:
     def is_reproducible(self) -> bool:
         """Whether nothing does."""
         return not self.changes and not self.arithmetic
+
+
+def sentences(name: str, found: Verification) -> Iterator[str]:
+    """What a user reads, a line each."""
+    if found.is_reproducible:
+        yield f"{name}: can be made again here, to the same bytes: code, data and arithmetic are those that made it."
+        yield f"To make it again: {rerun(name, found.result.params)}"
+    if found.changes:
+        yield f"{name}: cannot be made again from the checkout as it stands:"
+        yield from (f"  {change}" for change in found.changes)
+    if found.arithmetic:
+        yield f"{name}: training here may give other bytes, by its arithmetic:"
+        yield from (f"  {difference}" for difference in found.arithmetic)
 
 
 def verify(name: str, numerics: Mapping[str, str]) -> Verification:
@@ -43,7 +57,7 @@ def verify(name: str, numerics: Mapping[str, str]) -> Verification:
     if not result.lock:
         raise BukvaError(f"{name}: has no result: it has no dvc.lock.")
     changes = list(dict.fromkeys(_changes(result.lock, present(result.params))))
-    return Verification(result, changes, list(_arithmetic(result, numerics)) if result.scores else [])
+    return Verification(result, changes, _arithmetic(result, numerics))
 
 
 def _changes(lock: Entries, expected: Entries) -> list[str]:
@@ -52,6 +66,8 @@ def _changes(lock: Entries, expected: Entries) -> list[str]:
 
 
 def _arithmetic(result: Result, here: Mapping[str, str]) -> list[str]:
+    if not result.scores:
+        return ["that of its training is unknown, because its scores are not in DVC's cache"]
     there = result.about["models"][MODEL]["numerics"]
     keys = dict.fromkeys([*there, *here])
     return [f"{key} {there.get(key)} there, {here.get(key)} here" for key in keys if there.get(key) != here.get(key)]

@@ -70,7 +70,8 @@ def best_baseline(metrics: dict[str, Any]) -> list[str]:
     """A sentence about the best baseline if it is better than the GPT on the held-out text, else nothing."""
     split = list(metrics["gpt"])[-1]
     own = metrics["gpt"][split]["bits_per_char"]
-    best = min(rows_of(metrics, trained_models()), key=lambda row: row.bits.get(split, own))
+    rows = [row for row in rows_of(metrics, trained_models()) if split in row.bits]
+    best = min(rows, key=lambda row: row.bits[split])
     if best.bits[split] >= own:
         return []
     how = ", which learns on from the text that it is scored on," if best.kind == "compressor" else ""

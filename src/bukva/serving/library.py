@@ -63,12 +63,18 @@ class Library:
         self._lock = threading.Lock()
 
     def choices(self) -> list[Choice]:
-        """All models whose files are here now: the last run first, then by the GPT's score on val; equal ones once."""
+        """All models whose files are here now: the last run first, then by the GPT's score on val; equal ones once.
+
+        Raises:
+            BukvaError: there is none.
+        """
         own = resolve([WORKSPACE, "HEAD"] if head() else [WORKSPACE])
         results = sorted(read_results([*own, *experiments()]), key=_place)
         found: dict[Identity, Choice] = {}
         for choice in (choice for result in results for choice in _choices_of(result)):
             found.setdefault(choice.identity, choice)
+        if not found:
+            raise BukvaError("play: no trained model is here; run `make repro`, or `dvc pull` to fetch one.")
         self._known = {choice.key: choice for choice in found.values()}
         return list(found.values())
 

@@ -16,13 +16,17 @@ def datasets(kind: Kind, params: Params) -> list[dict[str, Any]]:
     """The splits that a stage of this kind reads; none before stage split has run.
 
     Each has its name, the digest that DVC gives the folder of all splits, where the text comes from, its split, and its
-    numbers of characters and works.
+    number of characters.
     """
+    if kind not in READ_BY:  # a light stage need not wait for the parser of dvc.lock
+        return []
+    from ruamel.yaml.error import YAMLError
+
     try:
         outs = recorded(LOCK.read_text(encoding="utf-8"))["split"]["outs"]
-        digest = next(out["md5"] for out in outs if out["path"] == paths()["split"])
+        [digest] = (out["md5"] for out in outs if out["path"] == paths()["split"])
         report = read_json(Path(paths()["split_report"]))
-    except Exception:  # DVC may be writing its file, and what MLflow shows must not stop a stage
+    except (OSError, ValueError, KeyError, TypeError, YAMLError):  # there is none yet, or DVC is writing it
         return []
     corpus = params.download.corpus
     return [
@@ -33,6 +37,6 @@ def datasets(kind: Kind, params: Params) -> list[dict[str, Any]]:
             "split": split,
             "profile": {"characters": report[split]["chars"]},
         }
-        for split in READ_BY.get(kind, ())
+        for split in READ_BY[kind]
         if split in report
     ]

@@ -8,7 +8,7 @@ from urllib.parse import urlencode, urlsplit
 
 from bukva.base.files import project_root
 from bukva.base.loopback import HOST, free_port
-from bukva.tracking.address import is_server, tracking_uri
+from bukva.tracking.address import explain, is_server, tracking_uri
 from bukva.tracking.sync import open_store
 
 PORT = 5000
@@ -74,8 +74,12 @@ def address(port: int = PORT) -> str:
 
 
 def link_to_experiment(port: int = PORT) -> str:
-    """The address of the runs of an experiment of bukva, with {} for its name."""
-    store = open_store()
+    """The address of the runs of an experiment of bukva, with {} for its name; "" and a sentence if MLflow fails."""
+    try:
+        store = open_store()
+    except Exception as error:  # a page is complete without links
+        print(f"There are no links to MLflow. {explain(error)}", file=sys.stderr)
+        return ""
     query = {"workflowType": "machine_learning", "searchFilter": f"tags.`bukva.experiment` = '{NAME}'"}
     return f"{_server(port)}/#/experiments/{store.experiment_id}/runs?{urlencode(query)}".replace(NAME, "{}")
 

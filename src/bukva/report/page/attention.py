@@ -9,12 +9,13 @@ import pandas as pd
 from bukva.base.files import read_json, sha256
 from bukva.pipeline.stages import trained_models
 from bukva.report.attention import NUMBERS
-from bukva.report.page import charts
+from bukva.report.page.attention_charts import bars, context, weights_of_head
+from bukva.report.page.charts import Spec
 
 MAKE = "`make attention` studies it, in about half a minute; then run `make report` again."
 
 
-def attention(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, charts.Spec]]]:
+def attention(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Spec]]]:
     """What the heads of the GPT do, and the charts; or a sentence that says how to make them.
 
     folder: of the study.
@@ -39,7 +40,7 @@ def attention(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, charts.
         "rows": [[layer + 1, *(_role(numbers, layer, head) for head in range(n_head))] for layer in range(n_layer)],
     }
     maps = {
-        f"{layer} {head}": charts.attention_weights(numbers["parts"], np.array(numbers["weights"][layer][head]), name)
+        f"{layer} {head}": weights_of_head(numbers["parts"], np.array(numbers["weights"][layer][head]), name)
         for (layer, head), name in names.items()
     }
     return page, {"weights": maps, "worth": {"": _worth(numbers, names)}, "context": {"": _context(numbers)}}
@@ -54,15 +55,13 @@ def _name(numbers: dict[str, Any], layer: int, head: int) -> str:
     return f"layer {layer + 1}, head {head + 1}: {_role(numbers, layer, head)}"
 
 
-def _worth(numbers: dict[str, Any], names: dict[tuple[int, int], str]) -> charts.Spec:
+def _worth(numbers: dict[str, Any], names: dict[tuple[int, int], str]) -> Spec:
     lost = np.array(numbers["worth"]["heads_uniform"])
     rows = pd.DataFrame({"label": names.values(), "value": [lost[place] for place in names]})
-    return charts.bars(rows.sort_values("value", ascending=False), "bits per character lost without the head")
+    return bars(rows.sort_values("value", ascending=False), "bits per character lost without the head")
 
 
-def _context(numbers: dict[str, Any]) -> charts.Spec:
+def _context(numbers: dict[str, Any]) -> Spec:
     found = numbers["context"]
     rows = [(row["chars"], row["bits_per_char"], row["standard_error"]) for row in found["lengths"]]
-    return charts.context(
-        pd.DataFrame(rows, columns=["length", "bits", "error"]), numbers["unit"], found["bigram_exact"]
-    )
+    return context(pd.DataFrame(rows, columns=["length", "bits", "error"]), numbers["unit"], found["bigram_exact"])

@@ -7,11 +7,8 @@ as wide as its place, and has a description for screen readers.
 import itertools
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     import altair as alt
-    import numpy.typing as npt
     import pandas as pd
 
 Spec = dict[str, Any]
@@ -29,7 +26,6 @@ SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c", "#a8
 FAINT = "#80808040"
 LEVELS = (1, 2, 4, 6, 8, 11)  # bits from which a character has the next colour, b1 to b6 in page.css
 ROW = 22  # pixels
-LEAST_WEIGHT = 0.005  # of attention that is drawn
 BITS = "bits per character"
 
 
@@ -50,7 +46,7 @@ def scores(rows: "pd.DataFrame", split: str) -> Spec:
         base.mark_point(filled=True, size=70, opacity=1).encode(x=x),
         numbers.encode(x=alt.X("end:Q", title=""), text=alt.Text("bits:Q", format=".3f")),
     )
-    return _spec(chart.properties(height=ROW * len(rows)), f"Scores of {len(rows)} models and baselines on {split}.")
+    return finished(chart.properties(height=ROW * len(rows)), f"Scores of {len(rows)} models and baselines on {split}.")
 
 
 def curves(points: "pd.DataFrame", x: str, label: str, *, log: bool) -> Spec:
@@ -70,7 +66,7 @@ def curves(points: "pd.DataFrame", x: str, label: str, *, log: bool) -> Spec:
             tooltip=["model:N", "split:N", alt.Tooltip(f"{x}:Q", format=",.0f"), alt.Tooltip("bits:Q", format=".3f")],
         )
     )
-    return _spec(chart.properties(height=300), f"Losses by {label}.")
+    return finished(chart.properties(height=300), f"Losses by {label}.")
 
 
 def curve_choices(points: "pd.DataFrame", axes: dict[str, str]) -> tuple[list[Choice], dict[str, Spec]]:
@@ -100,7 +96,7 @@ def groups(rows: "pd.DataFrame", by: str, *, sort: bool) -> Spec:
         color=_series(rows, "model"),
         tooltip=["label:N", "model:N", alt.Tooltip("bits:Q", format=".3f"), alt.Tooltip("chars:Q", format=",")],
     )
-    return _spec((lines + points).properties(height=ROW * len(labels)), f"Bits per character by {by}.")
+    return finished((lines + points).properties(height=ROW * len(labels)), f"Bits per character by {by}.")
 
 
 def reliability(rows: "pd.DataFrame") -> Spec:
@@ -125,7 +121,7 @@ def reliability(rows: "pd.DataFrame") -> Spec:
             ],
         ),
     )
-    return _spec(chart.properties(height=260), "Share of right predictions by confidence.")
+    return finished(chart.properties(height=260), "Share of right predictions by confidence.")
 
 
 def seen(rows: "pd.DataFrame") -> Spec:
@@ -142,74 +138,7 @@ def seen(rows: "pd.DataFrame") -> Spec:
             tooltip=["text:N", "n:O", alt.Tooltip("share:Q", format=".2%")],
         )
     )
-    return _spec(chart.properties(height=260), "Share of n-grams of each text that stand in train, by their length.")
-
-
-def attention_weights(parts: list[str], weights: "npt.NDArray[np.float64]", title: str) -> Spec:
-    """The weights of one head on the T parts of a sentence, (T, T): rows are queries, columns are keys."""
-    import altair as alt
-    import pandas as pd
-
-    named = [f"{i:03}{part}" for i, part in enumerate(parts)]  # a part may stand in the sentence twice
-    rows = [
-        {"query": named[t], "key": named[s], "weight": weight}
-        for (t, s), weight in np.ndenumerate(weights)
-        if weight >= LEAST_WEIGHT
-    ]
-    axis = alt.Axis(labelExpr="slice(datum.label, 3)", labelAngle=0, ticks=False, labelOverlap=False, title=None)
-    chart = (
-        alt.Chart(pd.DataFrame(rows))
-        .mark_rect()
-        .encode(
-            x=alt.X("key:O", scale=alt.Scale(domain=named), axis=axis.copy(), title="key"),
-            y=alt.Y("query:O", scale=alt.Scale(domain=named), axis=axis, title="query"),
-            opacity=alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None),
-            color=alt.value(COLOURS["learned"]),
-            tooltip=[
-                alt.Tooltip("from:N", title="query"),
-                alt.Tooltip("to:N", title="key"),
-                alt.Tooltip("weight:Q", format=".2f"),
-            ],
-        )
-    )
-    chart = chart.transform_calculate(**{"from": "slice(datum.query, 3)", "to": "slice(datum.key, 3)"})
-    return _spec(chart.properties(height=17 * len(parts)), f"Attention weights: {title}.")
-
-
-def bars(rows: "pd.DataFrame", label: str) -> Spec:
-    """One bar for each row; columns label and value, in bits."""
-    import altair as alt
-
-    chart = (
-        alt.Chart(rows)
-        .mark_bar(color=COLOURS["learned"])
-        .encode(
-            x=alt.X("value:Q", title=label),
-            y=alt.Y("label:N", sort=rows["label"].tolist(), title=None),
-            tooltip=["label:N", alt.Tooltip("value:Q", format="+.3f")],
-        )
-    )
-    return _spec(chart.properties(height=ROW * len(rows)), f"{label}, of {len(rows)} heads.")
-
-
-def context(rows: "pd.DataFrame", unit: str, bigram: float) -> Spec:
-    """Scores by length of context; columns length, bits and error. `bigram` is drawn as a line."""
-    import altair as alt
-    import pandas as pd
-
-    x = alt.X("length:Q", scale=alt.Scale(type="log", base=2), title=f"{unit}s of context")
-    y = alt.Y("bits:Q", scale=alt.Scale(zero=False), title=BITS)
-    tooltip = ["length:Q", alt.Tooltip("bits:Q", format=".3f"), alt.Tooltip("error:Q", format=".3f")]
-    points = alt.Chart(rows).mark_line(
-        point=alt.OverlayMarkDef(size=40, color=COLOURS["together"]), color=COLOURS["together"]
-    )
-    level = alt.Chart(pd.DataFrame({"bits": [bigram], "label": ["exact bigram"]}))
-    chart = alt.layer(
-        level.mark_rule(strokeDash=[4, 4], color=COLOURS["counted"]).encode(y=y),
-        level.mark_text(align="right", dy=-7, color="currentColor").encode(y=y, x=alt.value("width"), text="label:N"),
-        points.encode(x=x, y=y, tooltip=tooltip),
-    )
-    return _spec(chart.properties(height=260), f"Score by {unit}s of context.")
+    return finished(chart.properties(height=260), "Share of n-grams of each text that stand in train, by their length.")
 
 
 def seeds(rows: "pd.DataFrame", split: str) -> Spec:
@@ -227,7 +156,9 @@ def seeds(rows: "pd.DataFrame", split: str) -> Spec:
             tooltip=["label:N", "seed:N", alt.Tooltip("bits:Q", format=".3f")],
         ),
     )
-    return _spec(chart.properties(height=ROW * len(labels)), f"Scores of {len(labels)} settings on {split}, by seed.")
+    return finished(
+        chart.properties(height=ROW * len(labels)), f"Scores of {len(labels)} settings on {split}, by seed."
+    )
 
 
 def coordinates(rows: "pd.DataFrame") -> Spec:
@@ -250,7 +181,9 @@ def coordinates(rows: "pd.DataFrame") -> Spec:
         .mark_text(dy=-9, fontSize=11, color="currentColor")
         .encode(x=x, y=y, text="value:N"),
     )
-    return _spec(chart.properties(height=260), f"What {rows['label'].nunique()} settings changed: {', '.join(axes)}.")
+    return finished(
+        chart.properties(height=260), f"What {rows['label'].nunique()} settings changed: {', '.join(axes)}."
+    )
 
 
 def _series(rows: "pd.DataFrame", name: str) -> "alt.Color":
@@ -271,7 +204,7 @@ def _formatted(*names: str) -> "list[alt.Tooltip]":
     return [alt.Tooltip(f"{name}:Q", format=".3f") for name in names]
 
 
-def _spec(chart: Any, description: str) -> Spec:
+def finished(chart: Any, description: str) -> Spec:
     """A chart as a specification that fits the page."""
     text = {"labelColor": "currentColor", "titleColor": "currentColor", "titleFontWeight": "normal"}
     axis = {**text, "gridColor": FAINT, "domainColor": FAINT, "tickColor": FAINT}

@@ -1,6 +1,5 @@
 """Serves the playground to this machine."""
 
-from bukva.base.errors import BukvaError
 from bukva.base.loopback import HOST, listen
 from bukva.config.schema import Params
 from bukva.serving.library import Library
@@ -18,8 +17,7 @@ def serve(params: Params, port: int) -> None:
     import uvicorn
 
     library = Library(params.compute)
-    if not library.choices():
-        raise BukvaError("play: no trained model is here; run `make repro`, or `dvc pull` to fetch one.")
+    library.choices()  # before the address is printed: there may be none
     app = playground(library, params.sample)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS))
     with listen(port) as found:  # before the address is printed, so that it can be opened at once
