@@ -67,7 +67,7 @@ def test_a_stage_imports_no_other_stage():
 @pytest.mark.parametrize(
     ("library", "homes"),
     [
-        ("mlflow", ["bukva.tracking"]),
+        ("mlflow", ["bukva.tracking", "bukva.serving.pyfunc"]),
         (
             "torch",
             ["bukva.models", "bukva.scoring", "bukva.training", "bukva.durability.packing", "bukva.evaluation",

@@ -94,14 +94,23 @@ def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
     Raises:
         BukvaError: there are some and `unknown` is error, or nothing is left, or the vocabulary lacks the space.
     """
-    known = {char for char in (*prompt, " ") if tokenizer.knows(char)}
-    if unknown == "replace" and " " in known:
-        return "".join(char if char in known else " " for char in prompt)
-    if unknown == "drop" and known & set(prompt):
-        return "".join(char for char in prompt if char in known)
+    readable = without_unknown(tokenizer, prompt, unknown)
     advice = "use another prompt, or sample.unknown drop or replace" if unknown == "error" else "use another prompt"
-    _check_known(tokenizer, prompt, "sample.prompts", advice)
-    return prompt
+    _check_known(tokenizer, readable, "sample.prompts", advice)
+    return readable
+
+
+def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
+    """A text in which characters outside the vocabulary are dropped, or replaced by a space.
+
+    It is unchanged if `unknown` is error, nothing would be left, or the vocabulary lacks the space.
+    """
+    known = {char for char in (*text, " ") if tokenizer.knows(char)}
+    if unknown == "replace" and " " in known:
+        return "".join(char if char in known else " " for char in text)
+    if unknown == "drop" and known & set(text):
+        return "".join(char for char in text if char in known)
+    return text
 
 
 def check_sentence(tokenizer: Tokenizer, sentence: str, block_size: int) -> None:

@@ -118,6 +118,6 @@ def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> 
             counted = splits["train"] if state.model.counts else None
             save_model(files.model, config, tokenizer, weights, machine.numerics(), counted)
             log.artifact(files.curve)
-            log.artifact(files.model, "model")
+            log.model(stage.model, files.model)
             durability.finish(files.curve)
         stop.exit_if_requested()

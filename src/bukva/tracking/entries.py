@@ -1,14 +1,16 @@
 """The records of journals as MLflow's tags, parameters and metrics."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bukva.base.dotted import flatten
 from bukva.base.files import read_json
 from bukva.base.units import bits
+from bukva.pipeline.stages import trained_models
 from bukva.tracking.datasets import USES
 from bukva.tracking.description import with_sections
+from bukva.tracking.models import Scored, scores_in
 from bukva.tracking.notes import Notes
 from bukva.tracking.reading import Journal
 from bukva.tracking.records import Record
@@ -22,7 +24,7 @@ SECTIONS = "bukva.sections"  # what the store got last of the sections of a desc
 FILES = "bukva.files"  # digests of the files of a whole experiment that the store has, by name
 CONTEXT = "mlflow.data.context"  # what a dataset is used for
 NATS, BITS = "nats_per_char", "bits_per_char"
-VERSION = "3"  # of what is made of a record; a run that an older bukva filled is filled again
+VERSION = "4"  # of what is made of a record; a run that an older bukva filled is filled again
 
 # By default MLflow derives a run's colour from its id, and two curves of one chart may get the same.
 COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#9c755f", "#ff9da7", "#edc948")
@@ -116,9 +118,23 @@ def scores(journal: Journal, records: Iterable[Record]) -> list["Metric"]:
     ]
 
 
+def model_scores(journal: Journal, records: Iterable[Record]) -> Iterator[tuple[str, Scored]]:
+    """The scores of each trained model, if metrics.json is an artifact among the records of stage evaluate."""
+    for record in _only("artifact", records):
+        if (journal.start["stage"], record["path"]) == ("evaluate", SCORES):
+            yield from scores_in(journal, journal.folder / "artifacts" / SCORES, trained_models(), record["at"])
+
+
 def artifacts(records: Iterable[Record]) -> list[str]:
-    """Paths below the journal's folder of artifacts."""
-    return [record["path"] for record in _only("artifact", records)]
+    """Paths below the journal's folder of artifacts; a model is not among them, because MLflow keeps it apart."""
+    records = list(records)
+    apart = {record["path"] for record in models(records)}
+    return [record["path"] for record in _only("artifact", records) if record["path"] not in apart]
+
+
+def models(records: Iterable[Record]) -> list[Record]:
+    """The trained models among the records."""
+    return _only("model", records)
 
 
 def texts(records: Iterable[Record], offset: int) -> list["RunTag"]:

@@ -75,11 +75,15 @@ def _needs_none(stage: str, journals: list[Journal], *, unchanged: bool) -> bool
 
 def _write_journal(stage: str, entry: dict[str, Any], params: Params) -> None:
     log = Log(stage, params, restored=True)
+    models = [model for model in trained_models().values() if model.stage == stage]
     for out in entry.get("outs", []):
-        if out["path"].startswith(SHOWN) and Path(out["path"]).exists():
-            log.artifact(Path(out["path"]))
-    for model in trained_models().values():
-        if model.stage == stage and model.curve.exists():
+        path = Path(out["path"])
+        if out["path"].startswith(SHOWN) and path.exists() and path not in [model.folder for model in models]:
+            log.artifact(path)
+    for model in models:
+        if model.folder.exists():
+            log.model(model.name, model.folder)
+        if model.curve.exists():
             _log_curve(log, model.curve)
     log.end("FINISHED", "Restored by DVC from its run cache; the times are those of the restore.")
 

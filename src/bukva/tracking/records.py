@@ -11,6 +11,7 @@ Record = dict[str, Any]
 
 FILE = "journal.jsonl"
 ADOPTED = "adopted.json"
+CODE = "code.zip"  # beside the journal of a training: what runs its model (package.py)
 
 
 def to_line(record: str, at: int, **content: Any) -> bytes:

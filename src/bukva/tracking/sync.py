@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from bukva.tracking import entries
 from bukva.tracking.address import explain
+from bukva.tracking.models import Models
 from bukva.tracking.notes import Notes, files_folder, read_notes
 from bukva.tracking.reading import Journal, read_journals
+from bukva.tracking.records import Record
 from bukva.tracking.store import Store, connect, lock, only_once
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class View:
 
     def __init__(self, store: Store) -> None:
         self._store, self._client = store, store.client
+        self._models = Models(store.client, store.experiment_id)
         self._shown: dict[str, Shown] = {}  # by journal, or by the experiment's key
         self._remember(store.runs())
 
@@ -104,10 +107,18 @@ class View:
                     self._client.log_inputs(each.run_id, datasets)
         for path in entries.artifacts(records):
             self._upload(run, journal.folder / "artifacts", Path(path))
+        self._show_models(journal, records, run)
         # last: a process that is stopped before this sends everything again, with the same result
         self._client.log_batch(run.run_id, tags=entries.texts(records, offset))
         run.synced = offset
         self._set_status(run, status, ended_at)
+
+    def _show_models(self, journal: Journal, records: list[Record], run: Shown) -> None:
+        with lock():  # each step looks for what the store has, and then creates it
+            for record in entries.models(records):
+                self._models.log(journal, record, run.run_id)
+            for name, scored in entries.model_scores(journal, records):
+                self._models.score(journal, name, scored)
 
     def _runs_of(self, journal: Journal) -> tuple[Shown, Shown]:
         """The run of the whole experiment and that of the stage, created if they are missing."""

@@ -13,14 +13,17 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from bukva.base.files import atomic_file
 from bukva.config.schema import Params
 from bukva.pipeline.stages import stages
 from bukva.tracking.continuing import find_interrupted, logged_points, move_to, seconds_logged
 from bukva.tracking.datasets import datasets
 from bukva.tracking.experiment import Experiment, this_experiment
+from bukva.tracking.package import requirements, write_code
 from bukva.tracking.reading import Journal, new_folder
-from bukva.tracking.records import FILE, experiment_fields, now, to_line
+from bukva.tracking.records import CODE, FILE, experiment_fields, now, to_line
 
+MODELS = "model"  # the folder of artifacts that has the models
 NOTE_CHARS = 1000  # keeps the end record shorter than reading.TAIL_BYTES
 
 
@@ -70,6 +73,21 @@ class Log:
                 name = Path(folder) / path.name
                 _link(path, self.folder / "artifacts" / name)
                 self._write("artifact", path=name.as_posix(), source=path.as_posix())
+
+    def model(self, name: str, folder: Path) -> None:
+        """The folder of a trained model, with the code and the list of packages that run it elsewhere.
+
+        Args:
+            name: of the model.
+            folder: as bukva.models.folder writes it.
+        """
+        self.artifact(folder, MODELS)
+        with self._errors_reported():
+            if self.folder:
+                with atomic_file(self.folder / CODE) as unfinished:
+                    write_code(unfinished)
+                path = (Path(MODELS) / folder.name).as_posix()
+                self._write("model", name=name, path=path, requirements=requirements())
 
     def end(self, status: str, note: str = "") -> None:
         """The last record: FINISHED, FAILED or KILLED, and why."""
