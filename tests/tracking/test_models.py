@@ -37,6 +37,7 @@ def train(folder: Path, params: Params, val: float, seed: int = 1) -> None:
     weights = {name: dict(GPT(CONFIG).state_dict()) for name in ("best", "initial")}
     save_model(folder / "data/models/gpt", CONFIG, TOKENIZER, weights, {"torch": "2", "arithmetic": "abc"})
     with journal("train-gpt", params) as log:
+        log.metrics({"val_nats_per_char": 2.0}, step=100)
         log.model("gpt", folder / "data/models/gpt")
     evaluate(folder, params, val)
 
@@ -88,10 +89,12 @@ def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(
     assert json.loads(model.params["model.n_layer"]) == params.model.n_layer
     linked = {metric.key: (metric.value, metric.dataset_name, metric.dataset_digest) for metric in model.metrics}
     assert linked == {
-        "val_bits_per_char": (2.5, "sample/val", "d"),
-        "test_bits_per_char": (3.0, "sample/test", "d"),
+        "gpt.val.bits_per_char": (2.5, "sample/val", "d"),
+        "gpt.test.bits_per_char": (3.0, "sample/test", "d"),
     }
-    assert training.data.metrics["val_bits_per_char"] == 2.5
+    assert training.data.metrics["gpt.val.bits_per_char"] == 2.5
+    curve = store.client.get_metric_history(training.info.run_id, "val_bits_per_char")
+    assert [point.step for point in curve] == [100]
 
 
 def test_best_is_the_lowest_on_val(database: Path, alone: Path, params: Params) -> None:

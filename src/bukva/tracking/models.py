@@ -112,7 +112,7 @@ class Models:
             model.source_run_id,
             [
                 Metric(
-                    f"{split}_{BITS}",
+                    f"{name}.{split}.{BITS}",  # as in metrics.json; val_bits_per_char is a curve of the training
                     bits,
                     scored.at,
                     0,
