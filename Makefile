@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH := src
 
 .DEFAULT_GOAL := help
-.PHONY: help repro attention counting report play plan ui sync compare seeds push experiments clean-checkpoints bench chaos check test
+.PHONY: help repro attention counting report play plan ui server sync compare seeds push experiments clean-checkpoints bench chaos check test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ plan: $(MADE) ## convert a time budget (BUDGET=10min) into training steps; WRITE
 
 ui: $(MADE) ## start MLflow on this machine and print the address of the page that compares the losses
 	@python -m bukva.tracking serve
+
+server: $(MADE) ## start MLflow on PostgreSQL on this machine, as a team runs it (docs/sharing.md)
+	@python -m bukva.tracking server
 
 sync: $(MADE) ## complete MLflow from the journals; safe to repeat
 	@python -m bukva.tracking sync

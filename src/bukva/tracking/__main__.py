@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
+from bukva.base.errors import BukvaError
 from bukva.base.redact import redact_url
 from bukva.tracking import ui
 from bukva.tracking.address import explain, tracking_uri
 from bukva.tracking.follow import follow
 from bukva.tracking.reading import read_journals
+from bukva.tracking.server import serve_team
 from bukva.tracking.sync import View, open_store
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -52,6 +54,16 @@ def serve_command(port: int = ui.PORT) -> None:
     """Print that address and serve it, from this port or the next free one."""
     with _errors_in_one_line():
         ui.serve(port)
+
+
+@app.command("server")
+def server_command(port: int = ui.PORT) -> None:
+    """Run MLflow on PostgreSQL on this machine, as a team runs it elsewhere."""
+    try:
+        serve_team(port)
+    except BukvaError as error:
+        print(f"make server: {error}")
+        raise typer.Exit(1) from None
 
 
 @contextlib.contextmanager

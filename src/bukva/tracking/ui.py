@@ -104,16 +104,22 @@ def _remote_server() -> str:
     return f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
 
 
-def _exec_server(port: int) -> NoReturn:
+def server_command(store: str, port: int) -> tuple[list[str], dict[str, str]]:
+    """The command and the environment of an MLflow server for this machine; store is the address of its database."""
     environment = {
         **os.environ,
         # by default MLflow starts some fifteen processes for jobs, which bukva does not have
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         # not as an argument: all users of the machine can read command lines, and it may contain a password
-        "MLFLOW_BACKEND_STORE_URI": tracking_uri(),
+        "MLFLOW_BACKEND_STORE_URI": store,
         "MLFLOW_UVICORN_OPTS": "--log-level warning",
         "PYTHONWARNINGS": "ignore",
     }
-    os.chdir(project_root())
     command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", HOST, "--port", str(port)]
+    return command, environment
+
+
+def _exec_server(port: int) -> NoReturn:
+    os.chdir(project_root())
+    command, environment = server_command(tracking_uri(), port)
     os.execve(sys.executable, command, environment)
