@@ -1,7 +1,6 @@
 """The table of the measurements: reports/bench.json and .md, and the terminal."""
 
 import importlib.metadata
-import os
 import platform
 import subprocess
 from pathlib import Path
@@ -10,12 +9,12 @@ from typing import Any
 from bench.measure import ROOT
 from bench.rows import Goal, Measured, Row, Side
 from bukva.base.files import read_json, write_json, write_text
+from bukva.base.machine import machine
 from bukva.base.progress import duration, quantity
 
 RowRecord = dict[str, Any]  # one row of reports/bench.json
 Results = dict[str, Any]  # reports/bench.json: machine, versions, and the rows by name
 PACKAGES = ("torch", "numpy", "dvc", "mlflow")
-BF16_FLAGS = {"avx512_bf16": "AVX-512 BF16", "amx_bf16": "AMX"}
 HEADER = ("row", "what", "ours", "plain", "unit", "score", "required", "aim", "met", "MB")
 
 
@@ -55,21 +54,6 @@ def save(results: Results, folder: Path) -> None:
     """Write bench.json and bench.md."""
     write_json(folder / "bench.json", results)
     write_text(folder / "bench.md", page(results))
-
-
-def machine() -> dict[str, Any]:
-    """Processor, cores and bf16 instructions; nothing that identifies one machine among equal ones."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    flags = facts.get("flags", "").split()
-    return {
-        "cpu": facts.get("model name", platform.processor() or platform.machine()),
-        "cores": os.cpu_count(),
-        "bf16": [name for flag, name in BF16_FLAGS.items() if flag in flags],
-    }
 
 
 def versions() -> dict[str, str]:

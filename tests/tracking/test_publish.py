@@ -136,8 +136,8 @@ def test_tags_are_for_this_experiment_and_not_for_a_later_one_of_its_name(
     for parameters, group in ((params, "a"), (other, "b"), (params, "c")):
         publish(parameters, {"group": group}, no_sections)
     first, second = read_journals()
-    assert read_notes(first.folder.parent, first.key).tags == {"group": "c"}
-    assert read_notes(second.folder.parent, second.key).tags == {"group": "b"}
+    assert read_notes(first.folder.parent, first.key).tags["group"] == "c"
+    assert read_notes(second.folder.parent, second.key).tags["group"] == "b"
 
 
 def test_the_description_is_made_of_the_baseline_and_is_for_this_experiment(
@@ -167,3 +167,25 @@ def test_a_missing_lock_file_does_not_fail_an_experiment(
 ) -> None:
     publish(params, {}, no_sections)
     assert "dvc.lock" in capsys.readouterr().out
+
+
+def test_the_lineage_names_inputs_outputs_versions_and_machine(alone: Path, params: Params) -> None:
+    gpt = write_gpt()
+    gpt["outs"].append({"path": "data/models/gpt", "md5": "of the model"})
+    lock(
+        train_gpt=gpt | {"deps": [{"path": "data/split", "md5": "of the text"}]}, split=entry("data/split", digest="t")
+    )
+    write_text(Path("data/models/gpt/numerics.json"), '{"torch": "2.13.0", "arithmetic": "abc"}')
+    publish(params, {}, no_sections)
+    (journal,) = journals("split")
+    notes = read_notes(journal.folder.parent, journal.key)
+    content = json.loads((journal.folder.parent / "files" / journal.key / "lineage.json").read_text(encoding="utf-8"))
+    assert content["stages"]["train-gpt"]["inputs"] == {"data/split": "of the text"}
+    assert content["stages"]["train-gpt"]["outputs"]["data/models/gpt"] == "of the model"
+    assert content["packages"]["torch"] == "2.13.0"
+    assert content["machine"]["cores"] >= 1
+    wanted = {"dvc.split": "t", "dvc.gpt": "of the model", "bukva.arithmetic": "abc", "bukva.torch": "2.13.0"}
+    assert wanted.items() <= notes.tags.items()
+    assert notes.tags["bukva.processor"] == content["machine"]["cpu"]
+    publish(params, {}, no_sections)
+    assert read_notes(journal.folder.parent, journal.key) == notes

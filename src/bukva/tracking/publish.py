@@ -7,17 +7,21 @@ outputs.
 import csv
 import math
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bukva.base.files import write_json
 from bukva.config.schema import Params
 from bukva.pipeline.lock import LOCK, recorded
 from bukva.pipeline.stages import recorded_stages, trained_models
 from bukva.tracking import background
 from bukva.tracking.address import explain
 from bukva.tracking.experiment import Experiment, baseline, git, this_experiment
-from bukva.tracking.notes import add_section, annotate
+from bukva.tracking.lineage import FILE as LINEAGE
+from bukva.tracking.lineage import lineage, lineage_tags
+from bukva.tracking.notes import add_section, annotate, attach
 from bukva.tracking.reading import Journal, has_present_files, read_journals
 from bukva.tracking.writing import Log
 
@@ -41,6 +45,7 @@ def publish(params: Params, tags: Mapping[str, str], describe: Callable[[str], M
         for stage, entry in missing.items():
             _write_journal(stage, entry, params)
         annotate(experiment.name, tags, experiment.key)
+        _attach_lineage(experiment)
         for title, markdown in describe(experiment.commit).items():
             add_section(experiment.name, title, markdown, experiment.key)
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
@@ -71,6 +76,14 @@ def _needs_none(stage: str, journals: list[Journal], *, unchanged: bool) -> bool
         journal for journal in journals if journal.start["stage"] == stage and journal.status()[0] == "FINISHED"
     ]
     return has_present_files(finished[-1]) if finished else unchanged
+
+
+def _attach_lineage(experiment: Experiment) -> None:
+    content = lineage(experiment.commit)
+    annotate(experiment.name, lineage_tags(content), experiment.key)
+    with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
+        write_json(Path(folder) / LINEAGE, content)
+        attach(experiment.name, experiment.key, Path(folder) / LINEAGE)
 
 
 def _write_journal(stage: str, entry: dict[str, Any], params: Params) -> None:
