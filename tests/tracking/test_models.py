@@ -117,6 +117,18 @@ def test_scores_on_another_text_are_not_compared(database: Path, alone: Path, pa
     assert versions(store)[aliases(store)["best-sample"]] == "1.5"
 
 
+def test_a_model_that_is_scored_again_keeps_its_version_with_the_new_score(
+    database: Path, alone: Path, params: Params
+) -> None:
+    train(alone, params, 2.5)
+    sync()
+    evaluate(alone, params, 2.25)
+    store = sync()
+    assert versions(store) == {"1": "2.25"}
+    [version] = store.client.search_model_versions("name = 'bukva-gpt'")
+    assert "2.250 bits per character on val of sample" in version.description
+
+
 def test_a_model_without_a_score_is_not_registered(database: Path, alone: Path, params: Params) -> None:
     train(alone, params, 2.5)
     for journal_ in read_journals():
@@ -144,6 +156,7 @@ def test_a_sync_that_is_stopped_at_any_call_is_completed_without_doubling(
     [model] = logged(store)
     assert model.status.name == "READY"
     assert len(store.client.get_run(model.source_run_id).outputs.model_outputs) == 1
+    assert json.loads(model.tags["mlflow.modelVersions"]) == [{"name": "bukva-gpt", "version": 1}]
     assert versions(store) == {"1": "2.5"}
     assert aliases(store)["best"] == "1"
 

@@ -39,6 +39,11 @@ SETTINGS = {  # keys of section sample that a request may set, with MLflow's typ
 }
 MAKES_THE_TEXT = ("download", "clean", "split")  # sections of params.yaml
 BITS = "bits_per_char"
+DESCRIPTION = (
+    "A version for each experiment of bukva that was scored. Alias best: the fewest bits per character on val of the "
+    "text that was registered last; best-CORPUS: on that corpus. To use one: docs/sharing.md."
+)
+VERSIONS = "mlflow.modelVersions"  # by which the page of a model finds its versions
 EXAMPLE = "\n"  # the prompt of the lecture notes
 SCORE, TEXT = f"bukva.{SCORED_ON}_{BITS}", "bukva.text"  # tags of a version
 
@@ -86,7 +91,7 @@ class Models:
                     "bukva.commit": journal.start["commit"],
                     **{f"bukva.{name}": text for name, text in read_json(kept / "numerics.json").items()},
                 },
-                params={name: json.dumps(value, ensure_ascii=False) for name, value in _own_params(journal)},
+                params=_own_params(journal),
                 model_type=record["name"],
             )
         if model.model_id not in self._outputs_of(run_id):
@@ -136,23 +141,34 @@ class Models:
             "bukva.experiment": journal.start["experiment"],
             "bukva.commit": journal.start["commit"],
         }
-        known = next((each for each in self._versions(name) if each.source == model.artifact_location), None)
-        if known:
+        corpus = journal.start["params"]["download.corpus"]
+        description = f"{journal.start['experiment']}: {bits:.3f} bits per character on {SCORED_ON} of {corpus}"
+        version = next((each for each in self._versions(name) if each.source == model.artifact_location), None)
+        if version is None:
+            self._create_registered_model(name)
+            version = self._client.create_model_version(
+                name,
+                model.artifact_location,
+                model.source_run_id,
+                tags,
+                description=description,
+                model_id=model.model_id,
+            )
+        elif tags.items() - version.tags.items():  # scored again, by other code
             for key, text in tags.items():
-                if known.tags.get(key) != text:
-                    self._client.set_model_version_tag(name, known.version, key, text)
-            return self._client.get_model_version(name, known.version)
-        self._create_registered_model(name)
-        return self._client.create_model_version(
-            name, model.artifact_location, model.source_run_id, tags, model_id=model.model_id
-        )
+                self._client.set_model_version_tag(name, version.version, key, text)
+            self._client.update_model_version(name, version.version, description)
+        if VERSIONS not in model.tags:  # an MLflow server notes this itself, a database does not
+            noted = json.dumps([{"name": name, "version": int(version.version)}])
+            self._client.set_logged_model_tags(model.model_id, {VERSIONS: noted})
+        return self._client.get_model_version(name, version.version)
 
     def _create_registered_model(self, name: str) -> None:
         """Create the entry of the registry; if it is there, also from another machine a moment ago, take that."""
         from mlflow.exceptions import MlflowException
 
         try:
-            self._client.create_registered_model(name)
+            self._client.create_registered_model(name, description=DESCRIPTION)
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
@@ -251,9 +267,14 @@ def _logged_name(experiment: str, model: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_ -]', '-', experiment)}-{model}"
 
 
-def _own_params(journal: Journal) -> Iterator[tuple[str, Any]]:
-    sections = journal.start["sections"]
-    return ((key, value) for key, value in journal.start["params"].items() if key.partition(".")[0] in sections)
+def _own_params(journal: Journal) -> dict[str, str]:
+    """The parameters that the training reads, as text."""
+    own = {
+        key: value
+        for key, value in journal.start["params"].items()
+        if key.partition(".")[0] in journal.start["sections"]
+    }
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in own.items()}
 
 
 def _text_of(journal: Journal) -> str:
