@@ -54,6 +54,11 @@ def test_a_clone_gets_an_experiment_by_its_name_without_running_a_stage(shared, 
     clone.run("dvc", "pull")
     assert clone.outputs() == shared[2]
     assert clone.repro() == []
+    clone.run("dvc", "repro", "-sf", "publish", DVC_EXP_NAME="theirs")
+    runs = {run["name"]: run for run in clone.mlflow()}
+    assert runs["theirs: train-gpt"]["points"]["val_nats_per_char"] == 3
+    assert runs["theirs"]["metrics"]["gpt.test.bits_per_char"] > 0
+    assert "lineage.json" in runs["theirs"]["artifacts"]
 
 
 def test_a_clone_that_wants_the_same_restores_it_and_shows_it_in_mlflow(shared, clone):
