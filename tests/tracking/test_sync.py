@@ -312,6 +312,28 @@ def test_splits_are_the_datasets_of_the_runs_that_read_them(database: Path, alon
         }  # fmt: skip
 
 
+def test_another_machine_may_create_a_dataset_first(
+    database: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.exceptions import MlflowException
+
+    split = {"name": "sample/train", "digest": "d", "split": "train", "source": {}, "profile": {}}
+    monkeypatch.setattr("bukva.tracking.writing.datasets", lambda *_: [split])
+    Log("train-gpt", params).end("FINISHED")
+    store = connect()
+    first, calls = type(store.client).log_inputs, []
+
+    def late(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise MlflowException("UNIQUE constraint failed: datasets.experiment_id, datasets.name, datasets.digest")
+        first(*arguments)
+
+    monkeypatch.setattr(type(store.client), "log_inputs", late)
+    assert View(store).update(read_journals()) == []
+    assert [len(run.inputs.dataset_inputs) for run in store.runs()] == [1, 1]
+
+
 def test_a_training_that_another_experiment_continues_is_shown_there_and_once(
     database: Path, params: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from bukva.tracking.address import is_database, is_server, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Experiment, Run
+    from mlflow.entities import DatasetInput, Experiment, Run
 
 LOCK_SECONDS = 60
 PAGE = 1000
@@ -65,6 +65,19 @@ class Store:
             runs += page
             token = page.token or None
         return runs
+
+    def log_inputs(self, run_id: str, datasets: list["DatasetInput"]) -> None:
+        """Give a run its datasets; those that it has stay as they are.
+
+        MLflow looks for a dataset and then creates it, which fails where another machine has just created it. The
+        second look finds that one.
+        """
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self.client.log_inputs(run_id, datasets)
+        except MlflowException:
+            self.client.log_inputs(run_id, datasets)
 
     def mark_filled(self) -> None:
         """Remember in the store that it has all journals."""

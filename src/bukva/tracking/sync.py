@@ -104,7 +104,7 @@ class View:
             self._client.log_batch(run.run_id, entries.points(records) + scores, entries.own_params(records))
             if datasets := entries.inputs(records):
                 for each in (whole, run):
-                    self._client.log_inputs(each.run_id, datasets)
+                    self._store.log_inputs(each.run_id, datasets)
         for path in entries.artifacts(records):
             self._upload(run, journal.folder / "artifacts", Path(path))
         self._show_models(journal, records, run)
