@@ -4,7 +4,7 @@ import json
 import subprocess
 import sysconfig
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pytest
@@ -180,6 +180,25 @@ def test_another_machine_that_registers_a_better_one_meanwhile_gets_the_alias(
     monkeypatch.setattr(Models, "_versions", late)
     Models(store.client, store.experiment_id)._point_to_best(worse, "sample")
     assert versions(store)[aliases(store)["best"]] == "2.3"
+
+
+def test_another_machine_may_create_the_alias_first(
+    database: Path, alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    train(alone, params, 2.5)
+    first, calls = MlflowClient.set_registered_model_alias, []
+
+    def late(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise MlflowException("duplicate key value violates unique constraint registered_model_alias_pk")
+        first(*arguments)
+
+    monkeypatch.setattr(MlflowClient, "set_registered_model_alias", late)
+    assert aliases(sync()) == {"best": "1", "best-sample": "1"}
 
 
 PROGRAM = """

@@ -12,12 +12,14 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bukva.base.files import read_json, sha256
 from bukva.tracking.reading import Journal
 from bukva.tracking.records import CODE, Record
+from bukva.tracking.store import with_second_look
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -186,7 +188,7 @@ class Models:
             if all(str(known.get(alias)) == str(best.version) for alias in aliases):
                 return
             for alias in aliases:
-                self._client.set_registered_model_alias(version.name, alias, best.version)
+                with_second_look(partial(self._client.set_registered_model_alias, version.name, alias, best.version))
 
     def _versions(self, name: str) -> list["ModelVersion"]:
         found: list[ModelVersion] = []

@@ -7,7 +7,7 @@ first.
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from bukva.tracking.address import is_database, is_server, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import DatasetInput, Experiment, Run
+    from mlflow.entities import Experiment, Run
 
 LOCK_SECONDS = 60
 PAGE = 1000
@@ -66,19 +66,6 @@ class Store:
             token = page.token or None
         return runs
 
-    def log_inputs(self, run_id: str, datasets: list["DatasetInput"]) -> None:
-        """Give a run its datasets; those that it has stay as they are.
-
-        MLflow looks for a dataset and then creates it, which fails where another machine has just created it. The
-        second look finds that one.
-        """
-        from mlflow.exceptions import MlflowException
-
-        try:
-            self.client.log_inputs(run_id, datasets)
-        except MlflowException:
-            self.client.log_inputs(run_id, datasets)
-
     def mark_filled(self) -> None:
         """Remember in the store that it has all journals."""
         self.client.set_experiment_tag(self.experiment_id, database.TO_FILL, "")
@@ -122,6 +109,20 @@ def lock() -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path, timeout=LOCK_SECONDS):
         yield
+
+
+def with_second_look(call: Callable[[], None]) -> None:
+    """Call it, and once more if that fails.
+
+    MLflow looks for a thing (a dataset, an alias) and then creates it, which fails where another machine has just
+    created it. The second look finds that one.
+    """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        call()
+    except MlflowException:
+        call()
 
 
 def _create_experiment(client: "MlflowClient") -> "Experiment":

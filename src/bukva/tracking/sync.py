@@ -17,7 +17,7 @@ from bukva.tracking.models import Models
 from bukva.tracking.notes import Notes, files_folder, read_notes
 from bukva.tracking.reading import Journal, read_journals
 from bukva.tracking.records import Record
-from bukva.tracking.store import Store, connect, lock, only_once
+from bukva.tracking.store import Store, connect, lock, only_once, with_second_look
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -104,7 +104,7 @@ class View:
             self._client.log_batch(run.run_id, entries.points(records) + scores, entries.own_params(records))
             if datasets := entries.inputs(records):
                 for each in (whole, run):
-                    self._store.log_inputs(each.run_id, datasets)
+                    with_second_look(partial(self._client.log_inputs, each.run_id, datasets))
         for path in entries.artifacts(records):
             self._upload(run, journal.folder / "artifacts", Path(path))
         self._show_models(journal, records, run)
