@@ -26,6 +26,7 @@ found = [
     {"name": run.info.run_name, "status": run.info.status, "tags": dict(run.data.tags), "params": dict(run.data.params),
      "metrics": dict(run.data.metrics), "artifacts": sorted(files(run.info.run_id)), "id": run.info.run_id,
      "parent": run.data.tags.get("mlflow.parentRunId"), "where": experiment.artifact_location,
+     "models": [model.model_id for model in (run.outputs.model_outputs if run.outputs else [])],
      "points": {key: len(client.get_metric_history(run.info.run_id, key)) for key in run.data.metrics}}
     for run in client.search_runs([experiment.experiment_id])
 ]

@@ -28,7 +28,8 @@ def serve_team(port: int = PORT) -> None:
     folder, port = project_root() / FOLDER, free_port(port)
     artifacts = folder / "artifacts"
     artifacts.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGINT):  # a shell starts what runs in the background without SIGINT
+        signal.signal(number, _interrupt)
     with suppress(KeyboardInterrupt), postgres(folder / "postgres") as database:
         command, environment = server_command(database, port)
         mlflow = subprocess.Popen(
