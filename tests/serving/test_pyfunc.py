@@ -11,6 +11,7 @@ import torch
 
 from bukva.base.units import bits
 from bukva.config.load import read_params
+from bukva.config.request import MOST_CHARS
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.scoring.window_rule import nats_of, stride_of
@@ -21,7 +22,7 @@ from bukva.training.device import prepare
 with warnings.catch_warnings(action="ignore"):  # of mlflow, when it is imported
     from mlflow.exceptions import MlflowException
 
-    from bukva.serving.pyfunc import MOST_CHARS, TextModel
+    from bukva.serving.pyfunc import TextModel
 
 TOKENIZER = CharTokenizer(sorted("\n !,абвг"))
 CONFIG = GPTConfig(len(TOKENIZER), 2, 2, 20, 11, 0.0)

@@ -19,8 +19,8 @@ from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.tokenizers.char import CharTokenizer
 from bukva.tracking.journal import journal
-from bukva.tracking.models import Models
-from bukva.tracking.package import requirements
+from bukva.tracking.models.package import requirements
+from bukva.tracking.models.registry import TEXT, Registry
 from bukva.tracking.reading import read_journals
 from bukva.tracking.store import Store, connect
 from bukva.tracking.sync import View
@@ -166,19 +166,19 @@ def test_another_machine_that_registers_a_better_one_meanwhile_gets_the_alias(
 ) -> None:
     train(alone, params, 2.5)
     train(alone, with_layers(params, 2), 2.3, seed=2)
-    store, seen = sync(), Models._versions
+    store, seen = sync(), Registry._versions
     calls = []
 
-    def late(self: Models, name: str) -> object:
+    def late(self: Registry, name: str) -> object:
         """The first look comes before the other machine registers."""
         calls.append(name)
         return [each for each in seen(self, name) if len(calls) > 1 or each.tags["bukva.val_bits_per_char"] == "2.5"]
 
     worse = next(
-        each for each in seen(Models(store.client, "1"), "bukva-gpt") if each.tags["bukva.val_bits_per_char"] == "2.5"
+        each for each in seen(Registry(store.client), "bukva-gpt") if each.tags["bukva.val_bits_per_char"] == "2.5"
     )
-    monkeypatch.setattr(Models, "_versions", late)
-    Models(store.client, store.experiment_id)._point_to_best(worse, "sample")
+    monkeypatch.setattr(Registry, "_versions", late)
+    Registry(store.client)._point_to_best("bukva-gpt", worse.tags[TEXT], "sample")
     assert versions(store)[aliases(store)["best"]] == "2.3"
 
 

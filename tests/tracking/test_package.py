@@ -6,7 +6,7 @@ from pathlib import Path
 
 from imports import imported, modules, reached
 
-from bukva.tracking.package import CODE, DISTRIBUTIONS, write_code
+from bukva.tracking.models.package import CODE, DISTRIBUTIONS, write_code
 
 ENTRY = "bukva.serving.pyfunc"
 BY_NAME = ["bukva.models.gpt", "bukva.models.bigram", *(f"bukva.tokenizers.{kind}" for kind in ("char", "byte", "bpe"))]

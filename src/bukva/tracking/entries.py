@@ -1,29 +1,25 @@
 """The records of journals as MLflow's tags, parameters and metrics."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bukva.base.dotted import flatten
-from bukva.base.files import read_json
 from bukva.base.units import bits
-from bukva.pipeline.stages import trained_models
 from bukva.tracking.datasets import USES
 from bukva.tracking.description import with_sections
-from bukva.tracking.models import Scored, scores_in
+from bukva.tracking.models.scores import BITS, Evaluation
 from bukva.tracking.notes import Notes
-from bukva.tracking.reading import Journal
 from bukva.tracking.records import Record
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Metric, Param, RunTag
 
-SCORES = "metrics.json"  # of stage evaluate; the experiment's own run shows them too
 DESCRIPTION = "mlflow.note.content"
 SECTIONS = "bukva.sections"  # what the store got last of the sections of a description
 FILES = "bukva.files"  # digests of the files of a whole experiment that the store has, by name
 CONTEXT = "mlflow.data.context"  # what a dataset is used for
-NATS, BITS = "nats_per_char", "bits_per_char"
+NATS = "nats_per_char"
 VERSION = "4"  # of what is made of a record; a run that an older bukva filled is filled again
 
 # By default MLflow derives a run's colour from its id, and two curves of one chart may get the same.
@@ -108,21 +104,9 @@ def points(records: Iterable[Record]) -> list["Metric"]:
     ]
 
 
-def scores(journal: Journal, records: Iterable[Record]) -> list["Metric"]:
-    """The numbers of metrics.json, named as in DVC, if it is an artifact among the records of stage evaluate."""
-    return [
-        point
-        for record in _only("artifact", records)
-        if (journal.start["stage"], record["path"]) == ("evaluate", SCORES)
-        for point in _points(_numbers(read_json(journal.folder / "artifacts" / SCORES)), record["at"], 0)
-    ]
-
-
-def model_scores(journal: Journal, records: Iterable[Record]) -> Iterator[tuple[str, Scored]]:
-    """The scores of each trained model, if metrics.json is an artifact among the records of stage evaluate."""
-    for record in _only("artifact", records):
-        if (journal.start["stage"], record["path"]) == ("evaluate", SCORES):
-            yield from scores_in(journal, journal.folder / "artifacts" / SCORES, trained_models(), record["at"])
+def scores(found: Evaluation | None) -> list["Metric"]:
+    """The numbers of metrics.json, named as in DVC."""
+    return _points(_numbers(found.content), found.at, 0) if found else []
 
 
 def artifacts(records: Iterable[Record]) -> list[str]:
@@ -210,7 +194,7 @@ def _params(values: Mapping[str, Any]) -> list["Param"]:
     ]
 
 
-def _numbers(tree: dict[str, Any]) -> dict[str, float]:
+def _numbers(tree: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in flatten(tree).items() if isinstance(value, int | float)}
 
 

@@ -12,7 +12,7 @@ from bukva.base.files import read_json
 from bukva.base.machine import machine
 from bukva.pipeline.lock import LOCK, recorded
 from bukva.pipeline.stages import paths, trained_models
-from bukva.tracking.package import requirements
+from bukva.tracking.models.package import requirements
 
 FILE = "lineage.json"
 

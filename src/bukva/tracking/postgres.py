@@ -3,6 +3,7 @@
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def postgres(folder: Path) -> Iterator[str]:
             _run("createdb", "-h", str(folder), "-U", NAME, NAME, owner=owner)
         yield f"postgresql+psycopg2://{NAME}@/{NAME}?host={quote(str(folder))}"
     finally:
-        server.send_signal(2)  # SIGINT: end the connections and shut down cleanly
+        server.send_signal(signal.SIGINT)  # SIGINT: end the connections and shut down cleanly
         server.wait()
 
 
@@ -91,8 +92,8 @@ def _run(program: str, *arguments: str, owner: str | None) -> str:
 
 
 def _wait_until_ready(server: "subprocess.Popen[bytes]", folder: Path, log: Path) -> None:
-    end = time.monotonic() + START_SECONDS
-    while subprocess.run([_program("pg_isready"), "-q", "-h", str(folder)]).returncode:
+    end, is_ready = time.monotonic() + START_SECONDS, [_program("pg_isready"), "-q", "-h", str(folder)]
+    while subprocess.run(is_ready).returncode:
         if server.poll() is not None or time.monotonic() > end:
             last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
             raise BukvaError(f"PostgreSQL does not start: {last} (all of it: {log}).")

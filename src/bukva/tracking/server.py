@@ -3,10 +3,10 @@
 import signal
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from contextlib import suppress
 from types import FrameType
+
+import requests
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import project_root
@@ -61,8 +61,8 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 def _wait_until_ready(mlflow: "subprocess.Popen[bytes]", port: int) -> None:
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end and mlflow.poll() is None:
-        with suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-            urllib.request.urlopen(f"http://{HOST}:{port}/health", timeout=1).close()
+        with suppress(requests.ConnectionError, requests.Timeout):
+            requests.get(f"http://{HOST}:{port}/health", timeout=1)
             return
         time.sleep(0.2)
     raise BukvaError("MLflow's server does not start; what it printed is above.")

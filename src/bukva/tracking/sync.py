@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from bukva.tracking import entries
 from bukva.tracking.address import explain
-from bukva.tracking.models import Models
+from bukva.tracking.models.logged import Models
+from bukva.tracking.models.scores import Evaluation, evaluation, model_scores
 from bukva.tracking.notes import Notes, files_folder, read_notes
 from bukva.tracking.reading import Journal, read_journals
 from bukva.tracking.records import Record
@@ -98,7 +99,8 @@ class View:
         status, ended_at = journal.status()  # before reading: behind an end there is nothing more to read
         whole, run = self._runs_of(journal)
         records, offset = journal.read(run.synced)
-        scores = entries.scores(journal, records)
+        found = evaluation(journal, records)
+        scores = entries.scores(found)
         with lock():  # MLflow first looks what is missing and then inserts it: two processes at once would collide
             self._client.log_batch(whole.run_id, scores, entries.all_params(records))
             self._client.log_batch(run.run_id, entries.points(records) + scores, entries.own_params(records))
@@ -107,17 +109,17 @@ class View:
                     with_second_look(partial(self._client.log_inputs, each.run_id, datasets))
         for path in entries.artifacts(records):
             self._upload(run, journal.folder / "artifacts", Path(path))
-        self._show_models(journal, records, run)
+        self._show_models(journal, records, found, run)
         # last: a process that is stopped before this sends everything again, with the same result
         self._client.log_batch(run.run_id, tags=entries.texts(records, offset))
         run.synced = offset
         self._set_status(run, status, ended_at)
 
-    def _show_models(self, journal: Journal, records: list[Record], run: Shown) -> None:
+    def _show_models(self, journal: Journal, records: list[Record], found: Evaluation | None, run: Shown) -> None:
         with lock():  # each step looks for what the store has, and then creates it
             for record in entries.models(records):
                 self._models.log(journal, record, run.run_id)
-            for name, scored in entries.model_scores(journal, records):
+            for name, scored in model_scores(journal, found):
                 self._models.score(journal, name, scored)
 
     def _runs_of(self, journal: Journal) -> tuple[Shown, Shown]:

@@ -19,7 +19,7 @@ from bukva.pipeline.stages import stages
 from bukva.tracking.continuing import find_interrupted, logged_points, move_to, seconds_logged
 from bukva.tracking.datasets import datasets
 from bukva.tracking.experiment import Experiment, this_experiment
-from bukva.tracking.package import requirements, write_code
+from bukva.tracking.models.package import requirements, write_code
 from bukva.tracking.reading import Journal, new_folder
 from bukva.tracking.records import CODE, FILE, experiment_fields, now, to_line
 

@@ -4,7 +4,7 @@ import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1]  # bukva, beside the code that runs, also in the snapshot of an experiment
+PACKAGE = Path(__file__).parents[2]  # bukva, beside the code that runs, also in the snapshot of an experiment
 
 # files and folders of bukva that serving/pyfunc.py imports; a test walks its imports
 CODE = (
@@ -17,6 +17,7 @@ CODE = (
     "ngrams",
     "scoring",
     "serving/__init__.py",
+    "serving/answers.py",
     "serving/pyfunc.py",
     "serving/writer.py",
     "tokenizers",

@@ -1,0 +1,1 @@
+"""Trained models in MLflow: what one carries (package, saving), where it is logged, how it is registered."""
