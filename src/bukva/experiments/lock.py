@@ -1,8 +1,4 @@
-"""dvc.lock of any revision: what each stage was a function of, and what it made.
-
-YAML is parsed by PyYAML's C parser with the rules of YAML 1.2, taken from ruamel.yaml: ruamel.yaml itself, with which
-DVC writes the file, takes 0.14 s for one dvc.lock of this project, and a leaderboard reads dozens.
-"""
+"""dvc.lock of any revision: what each stage was a function of, and what it made."""
 
 import functools
 import hashlib
@@ -11,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from bukva.base.dotted import flatten
+from bukva.pipeline.lock import recorded
 
 LOCK = "dvc.lock"
 PARAMS = "params.yaml"
@@ -43,23 +38,9 @@ def parse_lock(text: str) -> Entries:
         ValueError: it is not a dvc.lock.
     """
     try:
-        stages = (parse_yaml(text) or {}).get("stages", {})
-        return {name: _entry(raw) for name, raw in stages.items()}
+        return {name: _entry(raw) for name, raw in recorded(text).items()}
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"not a {LOCK}: {error!r}") from None
-
-
-@functools.cache
-def parse_yaml(text: str) -> Any:
-    """The value of a text in YAML 1.2.
-
-    Raises:
-        ValueError: it is not YAML.
-    """
-    try:
-        return yaml.load(text, _loader())
-    except yaml.YAMLError as error:
-        raise ValueError(f"not YAML: {error}") from None
 
 
 def upstream(stage: str, entries: Entries) -> list[str]:
@@ -92,16 +73,3 @@ def digest(value: object) -> str:
 def _entry(raw: Mapping[str, Any]) -> Entry:
     deps, outs = ({item["path"]: item.get("md5", "") for item in raw.get(kind, ())} for kind in ("deps", "outs"))
     return Entry(flatten(raw.get("params", {}).get(PARAMS, {})), deps, outs)
-
-
-@functools.cache
-def _loader() -> type:
-    from ruamel.yaml.resolver import implicit_resolvers
-
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (PyYAML fills it)
-
-    for versions, tag, pattern, first in implicit_resolvers:
-        if (1, 2) in versions:
-            Loader.add_implicit_resolver(tag, pattern, first)
-    return Loader

@@ -12,7 +12,8 @@ from bukva.base.errors import BukvaError
 from bukva.base.files import project_root
 from bukva.config.load import read_yaml
 from bukva.experiments.digests import md5_of
-from bukva.experiments.lock import PARAMS, Entries, Entry, maker_of, parse_yaml, sources, upstream
+from bukva.experiments.lock import PARAMS, Entries, Entry, maker_of, sources, upstream
+from bukva.pipeline.lock import parse_yaml
 
 PIPELINE = "dvc.yaml"
 

@@ -18,15 +18,13 @@ def datasets(kind: Kind, params: Params) -> list[dict[str, Any]]:
     Each has its name, the digest that DVC gives the folder of all splits, where the text comes from, its split, and its
     number of characters.
     """
-    if kind not in READ_BY:  # a light stage need not wait for the parser of dvc.lock
+    if kind not in READ_BY:
         return []
-    from ruamel.yaml.error import YAMLError
-
     try:
         outs = recorded(LOCK.read_text(encoding="utf-8"))["split"]["outs"]
         [digest] = (out["md5"] for out in outs if out["path"] == paths()["split"])
         report = read_json(Path(paths()["split_report"]))
-    except (OSError, ValueError, KeyError, TypeError, YAMLError):  # there is none yet, or DVC is writing it
+    except (OSError, ValueError, KeyError, TypeError):  # there is none yet, or DVC is writing it
         return []
     corpus = params.download.corpus
     return [
