@@ -127,6 +127,22 @@ def test_a_stage_that_did_not_change_since_the_baseline_gets_none(alone: Path, p
     assert [found.start["stage"] for found in read_journals()] == ["train-gpt"]
 
 
+def test_a_model_that_was_trained_again_gets_the_scores_that_it_has(alone: Path, params: Params) -> None:
+    """The training made the same bytes as before, so that DVC did not run stage evaluate."""
+    write_text(Path("reports/metrics.json"), "{}")
+    lock(train_gpt=write_gpt(), evaluate=entry("reports/metrics.json"))
+    commit()
+    publish(params, {}, no_sections)
+    assert journals("evaluate") == []
+    log = Log("train-gpt", params)
+    log.artifact(Path("data/models/train_gpt"))
+    log.end("FINISHED")
+    publish(params, {}, no_sections)
+    (journal,) = journals("evaluate")
+    assert journal.start["restored"]
+    assert (journal.folder / "artifacts/metrics.json").exists()
+
+
 def test_tags_are_for_this_experiment_and_not_for_a_later_one_of_its_name(
     alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:

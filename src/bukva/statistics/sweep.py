@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import ndtr
 
 from bukva.statistics.estimate import LEVEL
 from bukva.statistics.settings import SettingsVerdict
@@ -45,6 +44,8 @@ def expected_luck(m: int, sd: float) -> float:
         m: the number of settings, 1 or more.
         sd: the standard deviation of one setting's score: that between seeds by the square root of its seeds.
     """
+    from scipy.special import ndtr  # it takes 0.2 s to import
+
     z = np.linspace(-10, 10, 2001)  # where normal deviates are; the integrand vanishes at both ends
     density = m * ndtr(z) ** (m - 1) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)  # of the greatest of m
     return float((z * density).sum() * (z[1] - z[0])) * sd

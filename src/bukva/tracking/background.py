@@ -39,7 +39,7 @@ def start(*arguments: str) -> subprocess.Popen[bytes]:
 
 
 def start_sync(experiments: Iterable[str]) -> None:
-    """Start to bring MLflow up to date with the journals and notes of these experiments, and do not wait.
+    """Start to bring MLflow up to date with the journals and notes of these experiments ("*": all), and do not wait.
 
     Never raises: `make sync` completes what fails.
     """

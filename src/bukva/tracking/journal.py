@@ -2,8 +2,6 @@
 
 import contextlib
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,10 +11,9 @@ from bukva.base.errors import sentence_for
 from bukva.config.schema import Params
 from bukva.pipeline.stages import stages
 from bukva.tracking import background
+from bukva.tracking.following import Follower
 from bukva.tracking.reading import read_journals
 from bukva.tracking.writing import Log
-
-WAIT_SECONDS = 10  # for a follower, before the stage ends and leaves it alone
 
 
 @contextlib.contextmanager
@@ -25,9 +22,9 @@ def journal(
 ) -> Iterator[Log]:
     """Keep the journal of a stage: FINISHED when the block ends well, FAILED or KILLED when it does not.
 
-    SIGTERM raises SystemExit in the block, so that it can save what it has. A process follows a training and fills
-    MLflow; for other stages it starts only if they fail, because importing mlflow takes longer than they do, and the
-    next training or stage publish shows them. The journals of stages that were killed are closed now.
+    SIGTERM raises SystemExit in the block, so that it can save what it has. A process follows a long training and fills
+    MLflow (following.py); for other stages it starts only if they fail, because importing mlflow takes longer than they
+    do, and stage publish shows them. The journals of stages that were killed are closed now.
 
     Args:
         stage: its name.
@@ -39,7 +36,9 @@ def journal(
     log, started_at = Log(stage, params, silent=silent, training_id=training_id, resumes=resumes), time.perf_counter()
     if not silent:
         close_killed_journals()
-    follower = _follow(log) if stages()[stage].kind == "training" else None
+    follower = Follower(log)
+    if stages()[stage].kind == "training":
+        follower.start_when_worthwhile()
     status, note = "FINISHED", ""
     try:
         with _sigterm_raises():
@@ -51,10 +50,7 @@ def journal(
         if status != "KILLED":  # an interrupted training may continue: its time is not yet known
             log.metrics({"seconds": round(log.seconds_before + time.perf_counter() - started_at, 3)})
         log.end(status, note)
-        if status in ("FAILED", "KILLED"):
-            follower = follower or _follow(log)
-        if follower and background.has_failed(follower, WAIT_SECONDS):
-            print(f"MLflow does not have all of {stage}; {background.REMEDY}", file=sys.stderr)
+        follower.stage_has_ended(needed=status in ("FAILED", "KILLED"))
 
 
 def close_killed_journals() -> None:
@@ -72,16 +68,6 @@ def _status_after(error: BaseException) -> tuple[str, str]:
             return "FINISHED", ""
         case _:
             return "FAILED", sentence_for(error) or f"{type(error).__name__}: {error}"
-
-
-def _follow(log: Log) -> subprocess.Popen[bytes] | None:
-    if log.folder is None:
-        return None
-    try:
-        return background.start("follow", str(log.folder))
-    except OSError as error:
-        print(f"MLflow does not follow {log.stage} ({error}); make sync completes it.", file=sys.stderr)
-        return None
 
 
 @contextlib.contextmanager

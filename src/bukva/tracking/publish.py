@@ -21,6 +21,7 @@ from bukva.tracking.address import explain
 from bukva.tracking.experiment import Experiment, baseline, git, this_experiment
 from bukva.tracking.lineage import FILE as LINEAGE
 from bukva.tracking.lineage import lineage, lineage_tags
+from bukva.tracking.models.scores import STAGE as SCORES
 from bukva.tracking.notes import add_section, annotate, attach
 from bukva.tracking.reading import Journal, has_present_files, read_journals
 from bukva.tracking.writing import Log
@@ -59,10 +60,13 @@ def _without_journal(experiment: Experiment) -> dict[str, Any]:
     entries = recorded(LOCK.read_text(encoding="utf-8"))
     before = recorded(git("show", f"{baseline()}:./{LOCK}") or "")
     journals = [journal for journal in read_journals(experiment.name) if journal.key == experiment.key]
+    own = {stage for stage, entry in entries.items() if entry != before.get(stage)}
+    if any(journal.start["kind"] == "training" for journal in journals):
+        own.add(SCORES)  # also where the training has made the same model again: MLflow registers what has a score
     return {
         stage: entries[stage]
         for stage in recorded_stages()
-        if stage in entries and not _needs_none(stage, journals, unchanged=entries[stage] == before.get(stage))
+        if stage in entries and not _needs_none(stage, journals, unchanged=stage not in own)
     }
 
 
