@@ -61,6 +61,7 @@ def seen(template, tmp_path_factory) -> Seen:
         killed, sentences["killed"] = states(), sentence("killed")
         (project.folder / "go").touch()
         assert beside[0].wait() == 0
+        wait_until(lambda: {"slow", "next", "beside"} <= set(project.run("dvc", "exp", "list", "--name-only").split()))
         wait_until(lambda: not any(state.kind in ("queued", "running") for state in states()))
         ended = states()
         project.wait_for_background()
