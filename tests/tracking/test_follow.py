@@ -93,7 +93,8 @@ def test_a_short_training_is_followed_only_while_somebody_watches(
     with journal("train-bigram", params):
         time.sleep(2 * LOOK_SECONDS)
     assert runs("train-bigram") == []
-    ui = "import time; from bukva.tracking import watched; watched.hold(); time.sleep(600)"
+    ui = "import time; from pathlib import Path; from bukva.tracking import watched;"
+    ui += "watched.hold(Path()); time.sleep(600)"
     with journal("train-gpt", params):
         with subprocess.Popen([sys.executable, "-c", ui]) as pages:  # opened while it trains
             wait_until(lambda: runs("train-gpt"))
@@ -114,7 +115,10 @@ def test_a_training_is_followed_once_it_is_long(
 
 
 def test_the_lock_of_the_pages_is_kept_by_the_program_that_replaces_the_process(project: Path) -> None:
-    program = "import os, sys; from bukva.tracking import watched; watched.hold(); os.execvp('sleep', ['sleep', '600'])"
+    program = (
+        "import os; from pathlib import Path; from bukva.tracking import watched; watched.hold(Path());"
+        "os.execvp('sleep', ['sleep', '600'])"
+    )
     assert not is_watched()
     with subprocess.Popen([sys.executable, "-c", program]) as server:
         wait_until(lambda: "sleep" in psutil.Process(server.pid).name())

@@ -92,7 +92,7 @@ def serve(port: int = PORT) -> None:
         print(address(port))
     else:
         print(f"Open in a few seconds (Ctrl-C ends it): {address(port)}", flush=True)
-        watched.hold()
+        watched.hold(project_root())
         background.start_sync(["*"])  # short trainings, and what a killed process left
         _exec_server(port)
 

@@ -9,9 +9,9 @@ from bukva.base.files import project_root
 LOCK = Path(".bukva/ui.lock")  # in the original repository; each server holds it, shared with other servers
 
 
-def hold() -> None:
-    """Hold the lock until this process ends, or the program that replaces it."""
-    path = project_root() / LOCK
+def hold(root: Path) -> None:
+    """Hold the lock of the project in this folder until this process ends, or the program that replaces it."""
+    path = root / LOCK
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)  # never closed
     os.set_inheritable(file, True)
