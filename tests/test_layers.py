@@ -22,6 +22,7 @@ LAYERS = [
     ["bukva.report"],
     ["bukva.serving"],
     ["bukva.stage"],
+    ["bukva.cluster"],
     ["bukva.__main__", "stages"],
 ]
 LEVEL = {package: level for level, row in enumerate(LAYERS) for package in row}
@@ -76,7 +77,7 @@ def test_a_stage_imports_no_other_stage():
         ("matplotlib", ["bukva.report"]),
         ("fastapi", ["bukva.serving.playground"]),
         ("scipy", ["bukva.statistics", "bukva.corpus.repeats.duplicates", "bukva.corpus.splits.strategies"]),
-        ("typer", ["bukva.stage.cli", "bukva.__main__", "bukva.tracking.__main__"]),
+        ("typer", ["bukva.stage.cli", "bukva.__main__", "bukva.cluster.__main__", "bukva.tracking.__main__"]),
     ],
 )  # fmt: skip
 def test_a_library_is_imported_in_its_own_places_only(library, homes):
@@ -96,8 +97,15 @@ def test_the_architecture_of_models_imports_nothing_else_of_ours(module):
 def test_only_stages_import_tracking_and_durability():
     for name in modules():
         for package_ in ("bukva.tracking", "bukva.durability"):
-            # the costs of experiments are in their journals, and compare writes verdicts beside them
-            homes = ["stages", "bukva.stage", "bukva.experiments.cost", "bukva.__main__", package_]
+            # costs and progress of experiments are in their journals, and compare writes verdicts beside them
+            homes = [
+                "stages",
+                "bukva.stage",
+                "bukva.experiments.cost",
+                "bukva.cluster.watch",
+                "bukva.__main__",
+                package_,
+            ]
             if not belongs(name, homes):
                 assert not [other for other in imported(name) if belongs(other, [package_])], name
 

@@ -288,6 +288,7 @@ def test_every_package_that_is_imported_is_a_dependency_of_the_project():
         "mdit_py_plugins": "mdit-py-plugins",
         "huggingface_hub": "huggingface-hub",
         "httpx2": "huggingface-hub",
+        "hydra": "hydra-core",
         "vl_convert": "vl-convert-python",
     }
     ours = {"bukva", "stages", "__future__"}

@@ -22,10 +22,11 @@ WRITERS = 8  # files that are flushed to the disk at the same time
 def project_root() -> Path:
     """The folder of the original repository.
 
-    DVC sets DVC_ROOT, also when it runs a stage in a temporary copy (dvc exp run --temp, the queue). Without it, the
-    project is the nearest folder above that contains .dvc.
+    DVC sets DVC_ROOT, also when it runs a stage in a temporary copy (dvc exp run --temp, the queue). A worker of a
+    cluster sets BUKVA_ROOT, because its clone is temporary and DVC does not know that. Without either, the project is
+    the nearest folder above that contains .dvc.
     """
-    if root := os.environ.get("DVC_ROOT"):
+    if root := os.environ.get("BUKVA_ROOT") or os.environ.get("DVC_ROOT"):
         return Path(root).resolve()
     here = Path.cwd().resolve()
     return next((folder for folder in (here, *here.parents) if (folder / ".dvc").is_dir()), here)

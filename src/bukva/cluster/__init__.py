@@ -1,0 +1,20 @@
+"""Many experiments at once, on the cores and GPUs of this machine or on several machines: python -m bukva.cluster.
+
+A driver gives trials to workers, and a worker runs one trial with DVC in a clone of its own (a slot). The commit is the
+identity: a slot checks out the commit of the driver, and its result is the git reference that `dvc exp run` makes. The
+worker pushes that reference last, so an experiment is finished if and only if the origin has it; whoever repeats a
+finished one does no harm. A driver has nothing to lose: started again, it asks the origin what is left.
+
+    trials.py     the trials of a sweep
+    origin.py     the repository that all machines share
+    job.py        what a worker is told, and what it answers
+    slot.py       the clone that a worker runs in
+    work.py       one trial: run, watch, stop, push
+    watch.py      the progress of a trial, from its journals
+    processes.py  workers on this machine
+    driver.py     gives trials to workers, and repeats those that were lost
+    board.py      the state of all trials, in files
+    table.py      the same as a table in the terminal
+
+No stage imports this package.
+"""

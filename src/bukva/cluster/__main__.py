@@ -1,0 +1,137 @@
+"""Commands: python -m bukva.cluster COMMAND."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bukva.base.errors import BukvaError
+from bukva.base.files import project_root
+from bukva.cluster.board import Board, has_driver, log_of, request_stop, sweeps
+from bukva.cluster.driver import Driver, Place
+from bukva.cluster.origin import run_git
+from bukva.cluster.processes import Processes
+from bukva.cluster.table import live, summary, table
+from bukva.cluster.trials import grid
+from bukva.stage import cli
+
+app = typer.Typer(no_args_is_help=True, help="Many experiments at once.", **cli.STYLE)
+
+SWEEP = typer.Argument(help="name of a sweep; the last one if there is none", show_default=False)
+FOLLOW_SECONDS = 0.5
+WIDTH = 200  # of a table in a file
+
+
+@app.command()
+def run(
+    setting: Annotated[
+        list[str] | None, typer.Option("-S", help="as of dvc exp run: SECTION.KEY=VALUE, or several values with commas")
+    ] = None,
+    name: Annotated[str, typer.Option(help="of the sweep; made of commit and settings without it")] = "",
+    slots: Annotated[int, typer.Option(help="experiments at the same time; 0: one for each GPU, or core")] = 0,
+) -> None:
+    """Run an experiment for each combination of settings, on this machine.
+
+    Given again, it runs what has no result yet; interrupted trainings continue.
+    """
+    sweep = grid(_clean_head(), setting or [], name)
+    engine, project, console = Processes(slots), project_root(), _console()
+    what = f"{len(sweep.trials)} experiments from commit {sweep.commit[:7]}, {engine.slots} at the same time"
+    console.print(f"{sweep.name}: {what}")
+    with live(console) as look:
+        board = Driver(sweep, Place(str(project), project, shared=True, environment={}), engine, look).run()
+    console.print(summary(board))
+    console.print("Compare them: make experiments")
+    if board.count("finished") < len(board.trials):
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(sweep: Annotated[str | None, SWEEP] = None) -> None:
+    """Show the trials of a sweep."""
+    name, console = _sweep(sweep), _console()
+    board = Board.read(name)
+    console.print(table(board))
+    if not has_driver(name) and board.count("finished") < len(board.trials):
+        console.print("No driver runs this sweep; to continue it, give the same command again.")
+
+
+@app.command()
+def logs(
+    trial: Annotated[str, typer.Argument(help="name of a trial")],
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="go on while it runs")] = False,
+) -> None:
+    """Print what the stages of a trial printed."""
+    board = _board_of(trial)
+    path = log_of(board.sweep, trial)
+    if not path.exists():
+        raise BukvaError(f"{trial}: has printed nothing yet.")
+    with path.open(encoding="utf-8", errors="replace") as file:
+        while True:
+            running = Board.read(board.sweep).trials[trial].state == "running" and has_driver(board.sweep)
+            print(file.read(), end="", flush=True)
+            if not (follow and running):
+                return
+            time.sleep(FOLLOW_SECONDS)
+
+
+@app.command()
+def cancel(trials: Annotated[list[str], typer.Argument(help="names of trials, or of sweeps")]) -> None:
+    """Stop trials after their trainings have saved; the same `run` continues them."""
+    for name in trials:
+        board = Board.read(name) if name in sweeps() else _board_of(name)
+        if not has_driver(board.sweep):
+            raise BukvaError(f"{board.sweep}: no driver runs it, so nothing of it is running.")
+        chosen = [each for each, entry in board.trials.items() if entry.state in ("running", "waiting")]
+        chosen = chosen if name == board.sweep else [name]
+        for each in chosen:
+            request_stop(board.sweep, each)
+        print(f"{name}: {len(chosen)} {'trial is' if len(chosen) == 1 else 'trials are'} asked to save and stop")
+
+
+def _console() -> Console:
+    """A terminal, or a file whose lines may be long."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
+
+
+def _sweep(name: str | None) -> str:
+    known = sweeps()
+    if not known:
+        raise BukvaError("There is no sweep yet; start one: python -m bukva.cluster run -S SECTION.KEY=VALUE,VALUE.")
+    return name or known[0]
+
+
+def _board_of(trial: str) -> Board:
+    """The board that has this trial.
+
+    Raises:
+        BukvaError: none has.
+    """
+    boards = [Board.read(sweep) for sweep in sweeps()]
+    found = next((board for board in boards if trial in board.trials), None)
+    if found is None:
+        raise BukvaError(f"{trial}: no sweep has a trial of this name; see: python -m bukva.cluster status.")
+    return found
+
+
+def _clean_head() -> str:
+    """The commit that is checked out; experiments start from it, so nothing may be changed since.
+
+    Raises:
+        BukvaError: files are changed, or there is no commit.
+    """
+    root: Path = project_root()
+    changed = run_git(root, "status", "--porcelain", "--untracked-files=no").splitlines()
+    if changed:
+        raise BukvaError(
+            f"{changed[0][3:]}: is changed since the last commit, and experiments start from a commit; "
+            "commit it, or undo the change."
+        )
+    return run_git(root, "rev-parse", "HEAD").strip()
+
+
+if __name__ == "__main__":
+    cli.call(app)

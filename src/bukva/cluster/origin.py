@@ -1,0 +1,78 @@
+"""The repository that all machines share: commits to start from go there, and results."""
+
+import subprocess
+from pathlib import Path
+
+from bukva.base.errors import BukvaError
+from bukva.base.redact import redact_url
+
+TIMEOUT_SECONDS = 120
+
+
+class GitError(BukvaError):
+    """A git command failed; maybe the machine at the other end is away."""
+
+
+def run_git(folder: Path, *arguments: str) -> str:
+    """What git prints in a folder.
+
+    Raises:
+        GitError: it fails, or takes more than TIMEOUT_SECONDS.
+    """
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_SECONDS, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise GitError(f"git {arguments[0]}: no answer in {TIMEOUT_SECONDS} s.") from None
+    except OSError as error:
+        raise GitError(f"git: cannot be started ({error.strerror}); install it.") from None
+    if done.returncode:
+        said = " ".join(redact_url(word) for word in done.stderr.split())
+        raise GitError(f"git {arguments[0]}: {said or f'exit status {done.returncode}'}")
+    return done.stdout
+
+
+def base_ref(commit: str) -> str:
+    """Where the origin keeps a commit from which a sweep starts; no branch need have it."""
+    return f"refs/bukva/base/{commit}"
+
+
+def result_ref(commit: str, name: str) -> str:
+    """Where DVC keeps the experiment of this name that started from this commit."""
+    return f"refs/exps/{commit[:2]}/{commit[2:]}/{name}"
+
+
+def push_base(project: Path, origin: str, commit: str) -> None:
+    """Send a commit to the origin.
+
+    Raises:
+        GitError: the origin cannot be reached, or refuses it.
+    """
+    run_git(project, "push", "--quiet", origin, f"{commit}:{base_ref(commit)}")
+
+
+def push_result(clone: Path, origin: str, commit: str, name: str) -> None:
+    """Send a result; if the origin has one of this name, that stays.
+
+    Raises:
+        GitError: the origin cannot be reached.
+    """
+    ref = result_ref(commit, name)
+    try:
+        run_git(clone, "push", "--quiet", origin, f"{ref}:{ref}")
+    except GitError:
+        if name not in finished(clone, origin, commit):  # another worker was first
+            raise
+
+
+def finished(folder: Path, origin: str, commit: str) -> set[str]:
+    """The names of all results at the origin that started from this commit.
+
+    Raises:
+        GitError: the origin cannot be reached.
+    """
+    prefix = result_ref(commit, "")
+    listed = run_git(folder, "ls-remote", origin, f"{prefix}*")
+    return {line.partition(prefix)[2] for line in listed.splitlines() if prefix in line}

@@ -1,0 +1,106 @@
+"""The trials of a sweep."""
+
+import hashlib
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bukva.base.errors import BukvaError
+from bukva.config.load import parse_params, read_yaml
+
+PARAMS = "params.yaml"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
+DIGITS = 6  # of a digest, in the names of sweeps and trials
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One experiment.
+
+    settings: options -S of `dvc exp run`, each with one value.
+    """
+
+    name: str
+    settings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Trials that start from the same commit."""
+
+    name: str
+    commit: str
+    trials: tuple[Trial, ...]
+
+
+def grid(commit: str, settings: Sequence[str], name: str = "") -> Sweep:
+    """A trial for each combination, as `dvc exp run --queue -S` makes them.
+
+    The same commit and settings give the same names, so that a sweep can be given again.
+
+    Args:
+        commit: from which all start.
+        settings: options -S in Hydra's grammar; one with several values gives several trials.
+        name: of the sweep; "" for one made of commit and settings.
+
+    Raises:
+        BukvaError: the name or a setting is invalid.
+    """
+    if name and not NAME.fullmatch(name):
+        raise BukvaError(f"--name: {name!r} cannot be part of a name in git; use letters, digits, - and _, up to 41.")
+    sweep = name or f"sweep-{_digest(commit, *settings)}"
+    combinations = [tuple(each) for each in _combinations(settings)]
+    _check(combinations)
+    digits = len(str(len(combinations)))
+    return Sweep(
+        sweep,
+        commit,
+        tuple(
+            Trial(f"{sweep}-{number:0{digits}d}-{_digest(*each)}", each)
+            for number, each in enumerate(combinations, start=1)
+        ),
+    )
+
+
+def _combinations(settings: Sequence[str]) -> list[list[str]]:
+    from dvc.utils.hydra import get_hydra_sweeps  # type: ignore[import-untyped]
+    from hydra.errors import HydraException
+
+    if not settings:
+        return [[]]
+    try:
+        return [combination[PARAMS] for combination in get_hydra_sweeps({PARAMS: list(settings)})]
+    except HydraException as error:
+        raise BukvaError(
+            f"-S: {_first_line(error)}; write SECTION.KEY=VALUE, and several values with commas."
+        ) from None
+
+
+def _check(combinations: Sequence[Sequence[str]]) -> None:
+    """Whether each combination makes a valid params.yaml, as the stages would find out one by one."""
+    from dvc.exceptions import DvcException  # type: ignore[import-untyped]
+    from dvc.utils.hydra import apply_overrides
+
+    with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
+        file = Path(folder) / PARAMS
+        for settings in combinations:
+            shutil.copyfile(PARAMS, file)
+            what = f"-S {' -S '.join(settings)}"
+            try:
+                apply_overrides(file, list(settings))
+                parse_params(read_yaml(file), PARAMS)
+            except DvcException as error:
+                raise BukvaError(f"{what}: {_first_line(error.__cause__ or error)}; use a key of {PARAMS}.") from None
+            except BukvaError as error:
+                raise BukvaError(f"{what}: {_first_line(error)}.") from None
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".")
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGITS]

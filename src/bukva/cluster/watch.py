@@ -1,0 +1,71 @@
+"""The progress of a trial, from the journals that its stages write."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bukva.base.units import bits
+from bukva.tracking.reading import Journal, read_journals
+
+VAL, BEST, RATE = "val_nats_per_char", "best_val_nats_per_char", "chars_per_second"
+
+
+@dataclass
+class Progress:
+    """What a trial does now.
+
+    stage: that runs, or ran last.
+    step, n_steps: of a training, in updates; 0 for other stages.
+    val, best: bits per character on val in the last training; None before its first scoring.
+    rate: characters per second of updates.
+    """
+
+    stage: str = ""
+    step: int = 0
+    n_steps: int = 0
+    val: float | None = None
+    best: float | None = None
+    rate: float | None = None
+
+
+class Watch:
+    """Reads the journals of an experiment while they grow.
+
+    Args:
+        name: of the experiment.
+        commit: from which it started; DVC uses names again.
+    """
+
+    def __init__(self, name: str, commit: str) -> None:
+        self._name, self._commit = name, commit
+        self._offsets: dict[Path, int] = {}
+        self._progress = Progress()
+
+    def journals(self) -> list[Journal]:
+        """Those of the experiment, in the order in which they began."""
+        return [journal for journal in read_journals(self._name) if journal.start["commit"] == self._commit]
+
+    def latest(self) -> Progress:
+        """The progress now, a copy."""
+        for journal in self.journals():
+            if journal.folder not in self._offsets:
+                self._begin(journal)
+            records, self._offsets[journal.folder] = journal.read(self._offsets[journal.folder])
+            for record in records:
+                if record["record"] == "metrics" and journal.start["kind"] == "training":
+                    self._take(record["step"], record["values"])
+        return replace(self._progress)
+
+    def _begin(self, journal: Journal) -> None:
+        stage, self._offsets[journal.folder] = str(journal.start["stage"]), 0
+        self._progress.stage, self._progress.step, self._progress.n_steps = stage, 0, 0
+        if journal.start["kind"] == "training":
+            n_steps = int(journal.start["params"][f"{stage.replace('-', '_')}.n_steps"])
+            self._progress = Progress(stage, n_steps=n_steps)
+
+    def _take(self, step: int, values: dict[str, Any]) -> None:
+        progress = self._progress
+        progress.step = max(progress.step, step)
+        progress.val = bits(values[VAL]) if VAL in values else progress.val
+        progress.best = bits(values[BEST]) if BEST in values else progress.best
+        progress.rate = values.get(RATE, progress.rate)

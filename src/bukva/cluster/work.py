@@ -1,0 +1,213 @@
+"""A worker: runs one trial, and says how it goes (python -m bukva.cluster.work, with a job as JSON on standard input).
+
+It answers with a line of JSON for each piece of news (job.py), and ends with one of the statuses there. On SIGTERM the
+training saves a checkpoint and ends, and so does the worker. A worker whose parent is gone ends in the same way, and
+DVC ends with its worker, so that nothing trains on for nobody.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TypeVar
+
+import psutil
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
+
+from bukva.base.errors import BukvaError
+from bukva.cluster.job import DONE, FAILED, STOPPED, TRY_AGAIN, Job, News
+from bukva.cluster.origin import GitError, finished, push_result
+from bukva.cluster.slot import Slot, slot_for
+from bukva.cluster.watch import Progress, Watch
+
+LOOK_SECONDS = 0.5
+SAVE_SECONDS = 120.0  # for a training to save before it is killed
+PUSH_SECONDS = 300.0  # for an origin to come back
+LONGEST_PAUSE_SECONDS = 30.0
+PR_SET_PDEATHSIG = 1  # of Linux' prctl
+
+Say = Callable[[News], None]
+Answer = TypeVar("Answer")
+
+
+class StoppedError(Exception):
+    """SIGTERM came."""
+
+
+def main() -> int:
+    """Run the job of standard input; returns the exit status."""
+    _die_with_parent()
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which decides
+    job = Job.from_json(sys.stdin.readline())
+    os.environ.update(job.environment)
+    try:
+        sentence = run(job, _say)
+        status = DONE
+    except StoppedError:
+        status, sentence = STOPPED, "stopped; the training continues when the same command is given again"
+    except GitError as error:
+        status, sentence = TRY_AGAIN, str(error)
+    except BukvaError as error:
+        status, sentence = FAILED, str(error)
+    _say(News("end", {"text": sentence}))
+    return status
+
+
+def run(job: Job, say: Say) -> str:
+    """Run a trial and push its result; returns a sentence.
+
+    Raises:
+        GitError: the origin is away; another try may help.
+        BukvaError: a stage failed.
+        StoppedError: SIGTERM came; what was trained is saved.
+    """
+    with slot_for(job) as slot:
+        os.environ["BUKVA_ROOT"] = str(slot.project)  # where journals, checkpoints and MLflow are
+        if job.trial in _patiently(lambda: finished(slot.folder, job.origin, job.commit)):
+            return "the origin has its result already"
+        _keep_to_cores(slot.number, job.cores)
+        _run_dvc(job, slot, say)
+        _push(job, slot)
+    return "finished"
+
+
+def _run_dvc(job: Job, slot: Slot, say: Say) -> None:
+    from bukva.experiments.cache import has_remote
+
+    command = [sys.executable, "-m", "dvc", "exp", "run", "--name", job.trial]
+    command += ["--pull"] if not job.project and has_remote() else []
+    for setting in job.settings:
+        command += ["-S", setting]
+    process = subprocess.Popen(
+        command,
+        cwd=slot.folder,
+        env={**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        preexec_fn=_die_with_parent,
+    )
+    printed: list[str] = []
+    reader = threading.Thread(target=_forward, args=(process, say, printed), daemon=True)
+    reader.start()
+    watch, shown = Watch(job.trial, job.commit), Progress()
+    try:
+        while process.poll() is None:
+            shown = _show(watch.latest(), shown, say)
+            time.sleep(LOOK_SECONDS)
+    except StoppedError:
+        _end(process)
+        raise
+    reader.join(LOOK_SECONDS)
+    _show(watch.latest(), shown, say)
+    if process.returncode:
+        raise BukvaError(_reason(printed) or f"dvc exp run: exit status {process.returncode}")
+
+
+def _forward(process: "subprocess.Popen[str]", say: Say, printed: list[str]) -> None:
+    for line in process.stdout or ():
+        printed.append(line.rstrip("\n"))
+        say(News("log", {"text": printed[-1]}))
+
+
+def _show(progress: Progress, shown: Progress, say: Say) -> Progress:
+    """Say it if it is new; returns what was said last."""
+    if progress != shown:
+        say(News("progress", asdict(progress)))
+    return progress
+
+
+def _reason(printed: list[str]) -> str:
+    """The line before DVC's own error is that of the stage."""
+    said = [line.strip() for line in printed if line.strip()]
+    errors = [index for index, line in enumerate(said) if line.startswith("ERROR: ")]
+    if not errors:
+        return said[-1] if said else ""
+    before = said[errors[0] - 1] if errors[0] and "failed to reproduce" in said[errors[0]] else ""
+    return before or said[errors[0]].removeprefix("ERROR: ")
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    """Let the stage save and end, which ends DVC; kill what is left."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        below = psutil.Process(process.pid).children(recursive=True)
+        stages = [each for each in below if _is_stage(each)]
+        for each in stages or [psutil.Process(process.pid)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(SAVE_SECONDS)
+        for each in below:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+    process.kill()
+    process.wait()
+
+
+def _is_stage(process: psutil.Process) -> bool:
+    """Whether a process is that of a stage, which passes signals on to those that it starts."""
+    with contextlib.suppress(psutil.Error):
+        words = process.cmdline()
+        return words[1:2] == ["-m"] and words[2].startswith("stages.")
+    return False
+
+
+def _push(job: Job, slot: Slot) -> None:
+    """Send objects first, the reference last: where it is, the experiment is complete."""
+    from bukva.experiments.cache import has_remote
+    from bukva.experiments.remote import push
+
+    if not job.project and has_remote():
+        try:
+            _patiently(push)
+        except BukvaError as error:
+            raise GitError(str(error)) from None
+    _patiently(lambda: push_result(slot.folder, job.origin, job.commit, job.trial))
+
+
+@retry(
+    retry=retry_if_exception_type(BukvaError),
+    wait=wait_exponential(max=LONGEST_PAUSE_SECONDS),
+    stop=stop_after_delay(PUSH_SECONDS),
+    reraise=True,
+)
+def _patiently(call: Callable[[], Answer]) -> Answer:
+    """Call it until it succeeds, for PUSH_SECONDS: a server may restart."""
+    return call()
+
+
+def _keep_to_cores(slot: int, cores: int) -> None:
+    """Let this process and all below it use the cores of its slot only."""
+    if sys.platform == "linux" and cores:
+        known = sorted(os.sched_getaffinity(0))
+        first = slot * cores % len(known)
+        os.sched_setaffinity(0, {known[(first + index) % len(known)] for index in range(min(cores, len(known)))})
+
+
+def _die_with_parent() -> None:
+    """Let Linux send SIGTERM to this process when its parent ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _stop(_: int, __: FrameType | None) -> None:
+    raise StoppedError
+
+
+def _say(news: News) -> None:
+    print(news.to_json(), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

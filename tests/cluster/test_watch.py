@@ -1,0 +1,66 @@
+"""What a trial does now, read from journals that grow."""
+
+import time
+
+import pytest
+
+from bukva.base.units import bits
+from bukva.cluster.watch import Progress, Watch
+from bukva.config.load import read_params
+from bukva.tracking.writing import Log
+
+
+@pytest.fixture
+def params(tmp_path, monkeypatch):
+    found = read_params()
+    (tmp_path / ".dvc").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
+    monkeypatch.setenv("DVC_EXP_NAME", "one")
+    monkeypatch.setenv("DVC_EXP_BASELINE_REV", "1" * 40)
+    return found
+
+
+@pytest.fixture
+def log(params):
+    """The journal of a training that runs."""
+    found = Log("train-gpt", params)
+    yield found
+    found.end("FINISHED")
+
+
+def test_before_the_first_stage_there_is_nothing(params):
+    assert Watch("one", "1" * 40).latest() == Progress()
+
+
+def test_a_training_shows_step_losses_and_speed_as_it_goes(params, log):
+    watch = Watch("one", "1" * 40)
+    log.metrics({"n_parameters": 5})
+    assert watch.latest() == Progress("train-gpt", 0, params.train_gpt.n_steps)
+    log.metrics({"val_nats_per_char": 2.0, "best_val_nats_per_char": 1.5, "chars_per_second": 7.0}, 100)
+    log.metrics({"val_nats_per_char": 3.0, "best_val_nats_per_char": 1.5}, 200)
+    assert watch.latest() == Progress("train-gpt", 200, params.train_gpt.n_steps, bits(3.0), bits(1.5), 7.0)
+
+
+def test_later_stages_keep_the_losses_of_the_last_training(params):
+    watch = Watch("one", "1" * 40)
+    for stage, val in (("train-bigram", 4.0), ("train-gpt", 2.0)):
+        log = Log(stage, params)
+        log.metrics({"val_nats_per_char": val, "best_val_nats_per_char": val}, 100)
+        log.end("FINISHED")
+        time.sleep(0.01)  # journals are in the order of their milliseconds
+    Log("evaluate", params).end("FINISHED")
+    assert watch.latest() == Progress("evaluate", 0, 0, bits(2.0), bits(2.0))
+
+
+def test_an_experiment_of_the_same_name_and_another_commit_is_another_one(log):
+    log.metrics({"val_nats_per_char": 2.0}, 100)
+    assert Watch("one", "2" * 40).latest() == Progress()
+
+
+def test_what_was_returned_does_not_change_later(log):
+    watch = Watch("one", "1" * 40)
+    first = watch.latest()
+    log.metrics({"val_nats_per_char": 2.0}, 100)
+    assert watch.latest() != first
