@@ -2,11 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 MADE := .venv/made
+CLUSTER := .venv/cluster
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH := src
 
 .DEFAULT_GOAL := help
-.PHONY: help repro attention counting report play plan ui server sync compare seeds push experiments clean-checkpoints bench chaos check test
+.PHONY: help repro attention counting report play plan ui server sync compare seeds push experiments cluster clean-checkpoints bench chaos check test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +53,8 @@ push: $(MADE) ## send all results to DVC's remote, so that another clone restore
 experiments: $(MADE) ## the leaderboard: all experiments by val, verdicts against BASELINE (HEAD); TEST=1 shows test scores
 	@python -m bukva experiments $(if $(BASELINE),--baseline $(BASELINE)) $(if $(filter 1,$(TEST)),--test)
 
+cluster: $(CLUSTER) ## install what python -m bukva.cluster needs for search and for several machines
+
 clean-checkpoints: ## remove all checkpoints; interrupted trainings start from the beginning
 	@rm -rf .bukva/checkpoints
 
@@ -64,13 +67,13 @@ scale: $(MADE) ## time and memory of the stages of the text, by its length: make
 chaos: $(MADE) ## break the pipeline and count what survives (20 min); some rows only: make chaos ONLY="dvc full-disk"
 	@python -m chaos $(if $(filter 1,$(WRITE)),--write) $(ONLY)
 
-check: $(MADE) ## run formatting, lint, types and the fast tests (2 min)
+check: $(CLUSTER) ## run formatting, lint, types and the fast tests (2 min)
 	ruff format --check .
 	ruff check .
 	mypy
 	pytest -m "not slow" -n 2 --dist loadfile
 
-test: $(MADE) ## run check and the slow tests, which run DVC, train and kill (12 min)
+test: $(CLUSTER) ## run check and the slow tests, which run DVC, train and kill (12 min)
 	ruff format --check .
 	ruff check .
 	mypy
@@ -81,4 +84,8 @@ $(MADE): requirements.lock numerics.lock
 	@echo "Making .venv (some 2 GB of packages, once) ..."
 	@$(PYTHON) -m venv --clear .venv
 	@$(BIN)/pip install -qq --disable-pip-version-check -r requirements.lock
+	@touch $@
+
+$(CLUSTER): cluster.lock $(MADE)
+	@$(BIN)/pip install -qq --disable-pip-version-check -r cluster.lock
 	@touch $@

@@ -170,6 +170,9 @@ def compare(
     ],
     model: Annotated[str, typer.Option(help="The model to compare.")] = "gpt",
     split: Annotated[str, typer.Option(help="val or test; each look at test is counted.")] = "test",
+    seed: Annotated[
+        list[int] | None, typer.Option(help="Only trainings with this seed; several times for more.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say whether B is better than A, by how much, and how sure that is."""
@@ -181,7 +184,7 @@ def compare(
 
     if len(names) < 2:
         raise BukvaError("compare: one name; use two or more: python -m bukva compare A B")
-    comparisons = compared(names, model, split)
+    comparisons = compared(names, model, split, seed or ())
     show.print_comparisons(comparisons, as_json=json)
     noted = [each.b.name for each in comparisons if add_section(each.b.name, show.title(each), show.markdown(each))]
     start_sync(noted)

@@ -1,107 +1,15 @@
 """The driver gives out every trial, repeats what was lost, and forgets nothing when it is killed."""
 
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
+from cluster.fakes import FakeEngine, FakeWorker, drive, finishing, place, states, sweep_of
 
 from bukva.base.errors import BukvaError
 from bukva.cluster.board import Board, driving, log_of, request_stop
 from bukva.cluster.driver import MOST_LOSSES, Driver, Place
-from bukva.cluster.job import DONE, FAILED, STOPPED, TRY_AGAIN, Job, News
+from bukva.cluster.job import DONE, FAILED, TRY_AGAIN, Job, News
 from bukva.cluster.origin import GitError, finished, result_ref, run_git
-from bukva.cluster.trials import Sweep, Trial
 
 KILLED = -9
-
-
-class FakeWorker:
-    """Ends at once, with a status of our choice; one that has none runs until it is stopped."""
-
-    node = "fake"
-
-    def __init__(self, lines: list[News], status: int | None) -> None:
-        self._lines, self._status = [news.to_json() for news in lines], status
-
-    def news(self) -> list[str]:
-        lines, self._lines = self._lines, []
-        return lines
-
-    def status(self) -> int | None:
-        return self._status
-
-    def stop(self) -> None:
-        self._status = STOPPED
-
-
-class FakeEngine:
-    """A cluster of so many places, whose workers do what `play` says."""
-
-    cores = 1
-
-    def __init__(self, play: Callable[[Job], FakeWorker], places: int = 2) -> None:
-        self.play, self.places = play, places
-        self.jobs: list[Job] = []
-        self.workers: list[FakeWorker] = []
-        self.closed = False
-
-    def start(self, job: Job) -> FakeWorker | None:
-        if sum(worker.status() is None for worker in self.workers) >= self.places:
-            return None
-        self.jobs.append(job)
-        self.workers.append(self.play(job))
-        return self.workers[-1]
-
-    def close(self) -> None:
-        self.closed = True
-        for worker in self.workers:
-            if worker.status() is None:
-                worker.stop()
-
-
-@pytest.fixture
-def project(tmp_path, monkeypatch):
-    """A repository with a commit, and an origin."""
-    folder, origin = tmp_path / "project", tmp_path / "origin.git"
-    (folder / ".dvc").mkdir(parents=True)
-    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for command in (["init", "-q"], [*identity, "commit", "-q", "--allow-empty", "-m", "one"]):
-        subprocess.run(["git", *command], cwd=folder, check=True)
-    subprocess.run(["git", "init", "-q", "--bare", str(origin)], check=True)
-    monkeypatch.chdir(folder)
-    monkeypatch.delenv("DVC_ROOT", raising=False)
-    for name in ("LOOK_SECONDS", "WRITE_SECONDS"):
-        monkeypatch.setattr(f"bukva.cluster.driver.{name}", 0.0)
-    return folder
-
-
-def sweep_of(project: Path, *names: str) -> Sweep:
-    commit = run_git(project, "rev-parse", "HEAD").strip()
-    return Sweep("tries", commit, tuple(Trial(name, (f"train_gpt.seed={i}",)) for i, name in enumerate(names)))
-
-
-def place(project: Path) -> Place:
-    return Place(str(project.with_name("origin.git")), project, shared=True, environment={"A": "1"})
-
-
-def drive(project: Path, engine: FakeEngine, *names: str, look: Callable[[Board], None] = lambda _: None) -> Board:
-    return Driver(sweep_of(project, *names), place(project), engine, look).run()
-
-
-def finishing(project: Path) -> Callable[[Job], FakeWorker]:
-    """A worker that leaves a result at the origin, as the real one does."""
-
-    def play(job: Job) -> FakeWorker:
-        run_git(project, "push", "-q", job.origin, f"HEAD:{result_ref(job.commit, job.trial)}")
-        values = {"stage": "train-gpt", "step": 7, "n_steps": 11, "val": 2.5, "best": 2.25, "rate": 13.0}
-        return FakeWorker([News("log", {"text": "hello"}), News("progress", values), News("end", {"text": "ok"})], DONE)
-
-    return play
-
-
-def states(board: Board) -> dict[str, str]:
-    return {name: entry.state for name, entry in board.trials.items()}
 
 
 def test_every_trial_is_given_out_once_and_its_news_are_kept(project):
@@ -218,9 +126,16 @@ def test_a_second_driver_of_a_sweep_is_refused(project):
 
 
 def test_a_name_that_another_sweep_has_is_refused(project):
+    drive(project, FakeEngine(finishing(project)), "a", "b")
+    with pytest.raises(BukvaError, match=r"there is another sweep tries, of commit .* and 2 trials"):
+        drive(project, FakeEngine(finishing(project)), "a", "c")
+
+
+def test_a_sweep_may_grow(project):
     drive(project, FakeEngine(finishing(project)), "a")
-    with pytest.raises(BukvaError, match=r"there is another sweep tries, of commit .* and 1 trials"):
-        drive(project, FakeEngine(finishing(project)), "a", "b")
+    engine = FakeEngine(finishing(project))
+    assert states(drive(project, engine, "a", "b")) == {"a": "finished", "b": "finished"}
+    assert [job.trial for job in engine.jobs] == ["b"]
 
 
 def test_an_origin_that_is_away_is_one_sentence(project):

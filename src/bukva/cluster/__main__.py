@@ -1,5 +1,7 @@
 """Commands: python -m bukva.cluster COMMAND."""
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -13,8 +15,11 @@ from bukva.cluster.board import Board, has_driver, log_of, request_stop, sweeps
 from bukva.cluster.driver import Driver, Place
 from bukva.cluster.origin import run_git
 from bukva.cluster.processes import Processes
+from bukva.cluster.search import Search
+from bukva.cluster.space import extremes, read_space
 from bukva.cluster.table import live, summary, table
-from bukva.cluster.trials import grid
+from bukva.cluster.trials import Sweep, Trial, check, checked_name, digest, grid
+from bukva.config.load import read_params
 from bukva.stage import cli
 
 app = typer.Typer(no_args_is_help=True, help="Many experiments at once.", **cli.STYLE)
@@ -37,15 +42,53 @@ def run(
     Given again, it runs what has no result yet; interrupted trainings continue.
     """
     sweep = grid(_clean_head(), setting or [], name)
-    engine, project, console = Processes(slots), project_root(), _console()
+    engine, console = Processes(slots), _console()
     what = f"{len(sweep.trials)} experiments from commit {sweep.commit[:7]}, {engine.slots} at the same time"
     console.print(f"{sweep.name}: {what}")
     with live(console) as look:
-        board = Driver(sweep, Place(str(project), project, shared=True, environment={}), engine, look).run()
+        board = Driver(sweep, _here(), engine, look).run()
     console.print(summary(board))
+    _check_all_finished(board)
     console.print("Compare them: make experiments")
-    if board.count("finished") < len(board.trials):
-        raise typer.Exit(1)
+
+
+@app.command("search")
+def search_command(
+    space: Annotated[Path, typer.Argument(help="YAML file of what may be chosen (docs/cluster.md)")],
+    trials: Annotated[int, typer.Option(help="how many settings to try", min=1)] = 20,
+    seeds: Annotated[int, typer.Option(help="fresh seeds for the winner and for params.yaml; 0: none", min=0)] = 3,
+    prune: Annotated[bool, typer.Option(help="stop trials that fall behind")] = True,
+    name: Annotated[str, typer.Option(help="of the search; made of commit and file without it")] = "",
+    slots: Annotated[int, typer.Option(help="experiments at the same time; 0: one for each GPU, or core")] = 0,
+) -> None:
+    """Search for settings with a lower val, then train the winner on fresh seeds and compare it with params.yaml.
+
+    Given again, it goes on; interrupted trainings continue.
+    """
+    commit, chosen, params = _clean_head(), read_space(space), read_params()
+    check(list(extremes(chosen)))
+    name = checked_name(name) or f"search-{digest(commit, space.read_text(encoding='utf-8'))}"
+    place, engine, console = _here(), Processes(slots), _console()
+    guide = Search(name, commit, chosen, trials, params.train_gpt, prune, place)
+    console.print(f"{name}: {trials} trials from commit {commit[:7]}, {engine.slots} at the same time")
+    with live(console) as look:
+        Driver(Sweep(name, commit, guide.known()), place, engine, look, guide).run()
+    winner = guide.best()
+    if winner is None:
+        raise BukvaError(f"{name}: no trial has finished; look at: python -m bukva.cluster status {name}.")
+    console.print(f"Best of {trials}: {winner.name}, val {guide.score(winner.name):.3f}: {' '.join(winner.settings)}")
+    if seeds:
+        fresh = [params.train_gpt.seed + number for number in range(1, seeds + 1)]
+        rivals = tuple(
+            Trial(f"{name}-{what}-{seed}", (*settings, f"train_gpt.seed={seed}"))
+            for what, settings in (("params", ()), ("winner", winner.settings))
+            for seed in fresh
+        )
+        console.print(f"{name}-seeds: the winner and params.yaml on {seeds} fresh seeds each")
+        with live(console) as look:
+            board = Driver(Sweep(f"{name}-seeds", commit, rivals), place, Processes(slots), look).run()
+        _check_all_finished(board)
+        raise typer.Exit(_compare(rivals[0].name, rivals[-1].name, fresh))
 
 
 @app.command()
@@ -89,6 +132,24 @@ def cancel(trials: Annotated[list[str], typer.Argument(help="names of trials, or
         for each in chosen:
             request_stop(board.sweep, each)
         print(f"{name}: {len(chosen)} {'trial is' if len(chosen) == 1 else 'trials are'} asked to save and stop")
+
+
+def _here() -> Place:
+    """Workers on this machine share the project."""
+    return Place(str(project_root()), project_root(), shared=True, environment={})
+
+
+def _check_all_finished(board: Board) -> None:
+    """Exit with status 1 if a trial has no result."""
+    if left := len(board.trials) - board.count("finished"):
+        print(f"{left} of {len(board.trials)} trials have no result; look at: python -m bukva.cluster status")
+        raise typer.Exit(1)
+
+
+def _compare(a: str, b: str, seeds: list[int]) -> int:
+    """Print whether B is better than A on val, over these seeds of their settings; returns the exit status."""
+    only = [word for seed in seeds for word in ("--seed", str(seed))]
+    return subprocess.run([sys.executable, "-m", "bukva", "compare", "--split", "val", *only, "--", a, b]).returncode
 
 
 def _console() -> Console:

@@ -19,8 +19,8 @@ from bukva.base.errors import BukvaError
 from bukva.base.files import project_root, read_json, write_json
 from bukva.cluster.trials import Sweep
 
-State = Literal["waiting", "running", "finished", "failed", "stopped", "lost"]
-OVER: tuple[State, ...] = "finished", "failed", "stopped", "lost"
+State = Literal["waiting", "running", "finished", "failed", "stopped", "pruned", "lost"]
+OVER: tuple[State, ...] = "finished", "pruned", "failed", "stopped", "lost"
 SHOWN = "stage", "step", "n_steps", "val", "best", "rate"
 
 
@@ -70,14 +70,14 @@ class Board:
         path = folder_of(sweep.name) / "board.json"
         known = cls.read(sweep.name) if path.exists() else cls(sweep.name, sweep.commit)
         names = {trial.name for trial in sweep.trials}
-        if known.commit != sweep.commit or (known.trials and known.trials.keys() != names):
+        if known.commit != sweep.commit or known.trials.keys() - names:
             raise BukvaError(
                 f"--name: there is another sweep {sweep.name}, of commit {known.commit[:7]} and {len(known.trials)} "
                 "trials; use another name, or the same commit and settings to continue it."
             )
         trials = {trial.name: known.trials.get(trial.name, Entry(list(trial.settings))) for trial in sweep.trials}
         for entry in trials.values():
-            if entry.state != "finished":
+            if entry.state not in ("finished", "pruned"):
                 entry.state, entry.text = "waiting", ""
         return cls(sweep.name, sweep.commit, trials)
 

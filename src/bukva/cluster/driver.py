@@ -5,19 +5,22 @@ those whose result the origin has, and the others continue from their checkpoint
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from bukva.cluster.board import SHOWN, Board, Entry, driving, log_of, take_stops
+from bukva.cluster.board import SHOWN, Board, Entry, State, driving, log_of, take_stops
 from bukva.cluster.job import DONE, FAILED, STOPPED, Job, News
 from bukva.cluster.origin import finished, push_base
 from bukva.cluster.processes import Engine, Worker
-from bukva.cluster.trials import Sweep
+from bukva.cluster.trials import Sweep, Trial
 
 MOST_LOSSES = 3  # of one trial, in one run of the driver
 LOOK_SECONDS = 0.25
 WRITE_SECONDS = 1.0
+ENDS: dict[int, State] = {DONE: "finished", FAILED: "failed", STOPPED: "stopped"}
 
 Look = Callable[[Board], None]
 
@@ -38,21 +41,39 @@ class Place:
     environment: dict[str, str]
 
 
+class Guide(Protocol):
+    """Chooses trials while others run: a search."""
+
+    def next(self) -> Trial | None:
+        """One more trial; None if there is none."""
+        ...
+
+    def is_hopeless(self, name: str, entry: Entry) -> bool:
+        """Whether a running trial should stop; called after each piece of news."""
+        ...
+
+    def ended(self, name: str, entry: Entry) -> None:
+        """A trial has finished, failed, was pruned or was lost."""
+        ...
+
+
 class Driver:
     """Runs one sweep on one engine.
 
     Args:
-        sweep: the trials.
+        sweep: the trials that are known.
         place: where they start and where results go.
         engine: where workers run.
         look: is called with the board, at least each second.
+        guide: chooses further trials; None for those of the sweep only.
     """
 
-    def __init__(self, sweep: Sweep, place: Place, engine: Engine, look: Look) -> None:
-        self._sweep, self._place, self._engine, self._look = sweep, place, engine, look
+    def __init__(self, sweep: Sweep, place: Place, engine: Engine, look: Look, guide: Guide | None = None) -> None:
+        self._sweep, self._place, self._engine, self._look, self._guide = sweep, place, engine, look, guide
         self._board = Board.of(sweep)
+        self._pruned: set[str] = set()
         self._running: dict[str, tuple[Worker, float]] = {}
-        self._losses = dict.fromkeys(self._board.trials, 0)
+        self._losses: Counter[str] = Counter()
         self._written = 0.0
 
     def run(self) -> Board:
@@ -68,7 +89,9 @@ class Driver:
             have = finished(self._place.project, self._place.origin, self._sweep.commit)
             for name, entry in self._board.trials.items():
                 if name in have:
-                    entry.state = "finished"
+                    self._end(name, "finished", entry.text)
+                elif entry.state == "pruned":
+                    self._end(name, "pruned", entry.text)  # its last driver may have been killed before it said so
                 elif entry.state == "finished":  # somebody removed its result
                     entry.state = "waiting"
             try:
@@ -76,13 +99,13 @@ class Driver:
             finally:
                 self._engine.close()
                 self._collect()
-                for name, (_, since) in self._running.items():
-                    self._end(name, "waiting", "", since)
+                for name in self._running:  # of an engine that could not end them
+                    self._board.trials[name].state = "waiting"
                 self._board.write()
         return self._board
 
     def _loop(self) -> None:
-        while self._running or self._board.count("waiting"):
+        while self._running or self._board.count("waiting") or self._ask():
             self._stop(take_stops(self._sweep.name))
             self._start()
             self._collect()
@@ -90,15 +113,28 @@ class Driver:
             time.sleep(LOOK_SECONDS)
         self._show(at_once=True)
 
+    def _ask(self) -> bool:
+        """Add one more trial to the board, if the guide has one."""
+        trial = self._guide.next() if self._guide else None
+        if trial:
+            self._board.trials[trial.name] = Entry(list(trial.settings))
+        return trial is not None
+
     def _start(self) -> None:
-        for name, entry in self._board.trials.items():
-            if entry.state == "waiting":
-                worker = self._engine.start(self._job(name, entry))
-                if worker is None:
-                    return
-                entry.state, entry.node, entry.text = "running", worker.node, ""
-                entry.attempt += 1
-                self._running[name] = worker, time.monotonic()
+        """Start what waits, and ask the guide for more, until the engine has no place left."""
+        while True:
+            waiting = next((item for item in self._board.trials.items() if item[1].state == "waiting"), None)
+            if waiting is None:
+                if self._guide and self._engine.has_place() and self._ask():
+                    continue
+                return
+            name, entry = waiting
+            worker = self._engine.start(self._job(name, entry))
+            if worker is None:
+                return
+            entry.state, entry.node, entry.text = "running", worker.node, ""
+            entry.attempt += 1
+            self._running[name] = worker, time.monotonic()
 
     def _job(self, name: str, entry: Entry) -> Job:
         return Job(
@@ -134,6 +170,9 @@ class Driver:
         if news.kind == "progress":
             for key in SHOWN:
                 setattr(entry, key, news.values[key])
+            if self._guide and name not in self._pruned and self._guide.is_hopeless(name, entry):
+                self._pruned.add(name)
+                self._running[name][0].stop()
             return
         text = str(news.values["text"])
         path = log_of(self._sweep.name, name)
@@ -144,21 +183,23 @@ class Driver:
             entry.text = text
 
     def _judge(self, name: str, entry: Entry, status: int, since: float) -> None:
-        if status in (DONE, FAILED, STOPPED):
-            ends = {DONE: "finished", FAILED: "failed", STOPPED: "stopped"}
-            self._end(name, ends[status], entry.text, since)
+        entry.seconds += time.monotonic() - since
+        if status in ENDS:
+            state = ENDS[status]
+            self._end(name, "pruned" if state == "stopped" and name in self._pruned else state, entry.text)
             return
         self._losses[name] += 1
         if self._losses[name] < MOST_LOSSES:
-            self._end(name, "waiting", "", since)
+            self._end(name, "waiting", "")
         else:
             why = entry.text or f"its worker ended with status {status}"
-            self._end(name, "lost", f"{why} ({MOST_LOSSES} times)", since)
+            self._end(name, "lost", f"{why} ({MOST_LOSSES} times)")
 
-    def _end(self, name: str, state: str, text: str, since: float) -> None:
+    def _end(self, name: str, state: State, text: str) -> None:
         entry = self._board.trials[name]
-        entry.state, entry.text = state, text  # type: ignore[assignment]
-        entry.seconds += time.monotonic() - since
+        entry.state, entry.text = state, text
+        if self._guide and state not in ("waiting", "stopped"):  # those go on, now or later
+            self._guide.ended(name, entry)
 
     def _show(self, *, at_once: bool = False) -> None:
         if at_once or time.monotonic() - self._written >= WRITE_SECONDS:

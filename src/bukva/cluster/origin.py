@@ -76,3 +76,14 @@ def finished(folder: Path, origin: str, commit: str) -> set[str]:
     prefix = result_ref(commit, "")
     listed = run_git(folder, "ls-remote", origin, f"{prefix}*")
     return {line.partition(prefix)[2] for line in listed.splitlines() if prefix in line}
+
+
+def read_result(project: Path, origin: str, commit: str, name: str, path: str) -> str:
+    """A file of a result, which the project then has, too.
+
+    Raises:
+        GitError: the origin cannot be reached, or the result has no such file.
+    """
+    ref = result_ref(commit, name)
+    run_git(project, "fetch", "--quiet", origin, f"{ref}:{ref}")
+    return run_git(project, "show", f"{ref}:./{path}")

@@ -40,6 +40,10 @@ class Engine(Protocol):
 
     cores: int  # of each trial
 
+    def has_place(self) -> bool:
+        """Whether a worker could start now."""
+        ...
+
     def start(self, job: Job) -> Worker | None:
         """Start a worker; None while all places are taken."""
         ...
@@ -119,10 +123,14 @@ class Processes:
         self.cores = max(1, n_cores() // self.slots)
         self._running: list[Process] = []
 
+    def has_place(self) -> bool:
+        """Whether a slot is free."""
+        self._running = [worker for worker in self._running if worker.status() is None]
+        return len(self._running) < self.slots
+
     def start(self, job: Job) -> Process | None:
         """Start a worker; None while all slots are taken."""
-        self._running = [worker for worker in self._running if worker.status() is None]
-        if len(self._running) >= self.slots:
+        if not self.has_place():
             return None
         taken = {worker.gpu for worker in self._running}
         worker = Process(job, next((gpu for gpu in self._gpus if gpu not in taken), None))

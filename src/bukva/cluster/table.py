@@ -12,8 +12,15 @@ from rich.text import Text
 from bukva.base.progress import duration, quantity
 from bukva.cluster.board import OVER, Board, Entry
 
-STYLES = {"running": "bold", "finished": "green", "failed": "red", "lost": "red", "stopped": "yellow"}
-ORDER = "running", "failed", "lost", "stopped", "waiting", "finished"
+STYLES = {
+    "running": "bold",
+    "finished": "green",
+    "failed": "red",
+    "lost": "red",
+    "stopped": "yellow",
+    "pruned": "yellow",
+}
+ORDER = "running", "failed", "lost", "stopped", "waiting", "finished", "pruned"
 
 
 def table(board: Board, rows: int | None = None) -> Group:

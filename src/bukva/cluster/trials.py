@@ -49,20 +49,29 @@ def grid(commit: str, settings: Sequence[str], name: str = "") -> Sweep:
     Raises:
         BukvaError: the name or a setting is invalid.
     """
-    if name and not NAME.fullmatch(name):
-        raise BukvaError(f"--name: {name!r} cannot be part of a name in git; use letters, digits, - and _, up to 41.")
-    sweep = name or f"sweep-{_digest(commit, *settings)}"
+    sweep = checked_name(name) or f"sweep-{digest(commit, *settings)}"
     combinations = [tuple(each) for each in _combinations(settings)]
-    _check(combinations)
+    check(combinations)
     digits = len(str(len(combinations)))
     return Sweep(
         sweep,
         commit,
         tuple(
-            Trial(f"{sweep}-{number:0{digits}d}-{_digest(*each)}", each)
+            Trial(f"{sweep}-{number:0{digits}d}-{digest(*each)}", each)
             for number, each in enumerate(combinations, start=1)
         ),
     )
+
+
+def checked_name(name: str) -> str:
+    """The name of a sweep.
+
+    Raises:
+        BukvaError: it cannot be part of the name of a reference.
+    """
+    if name and not NAME.fullmatch(name):
+        raise BukvaError(f"--name: {name!r} cannot be part of a name in git; use letters, digits, - and _, up to 41.")
+    return name
 
 
 def _combinations(settings: Sequence[str]) -> list[list[str]]:
@@ -79,8 +88,12 @@ def _combinations(settings: Sequence[str]) -> list[list[str]]:
         ) from None
 
 
-def _check(combinations: Sequence[Sequence[str]]) -> None:
-    """Whether each combination makes a valid params.yaml, as the stages would find out one by one."""
+def check(combinations: Sequence[Sequence[str]]) -> None:
+    """Check that each combination makes a valid params.yaml, as the stages would find out one by one.
+
+    Raises:
+        BukvaError: one does not.
+    """
     from dvc.exceptions import DvcException  # type: ignore[import-untyped]
     from dvc.utils.hydra import apply_overrides
 
@@ -102,5 +115,6 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0].rstrip(".")
 
 
-def _digest(*parts: str) -> str:
+def digest(*parts: str) -> str:
+    """A few hexadecimal digits that stand for these texts."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGITS]

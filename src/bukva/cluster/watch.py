@@ -39,14 +39,15 @@ class Watch:
     def __init__(self, name: str, commit: str) -> None:
         self._name, self._commit = name, commit
         self._offsets: dict[Path, int] = {}
-        self._progress = Progress()
+        self._progress = self._said = Progress()
 
     def journals(self) -> list[Journal]:
         """Those of the experiment, in the order in which they began."""
         return [journal for journal in read_journals(self._name) if journal.start["commit"] == self._commit]
 
-    def latest(self) -> Progress:
-        """The progress now, a copy."""
+    def news(self) -> list[Progress]:
+        """What has changed since the last call: the progress at each scoring of val, and as it is now."""
+        found = []
         for journal in self.journals():
             if journal.folder not in self._offsets:
                 self._begin(journal)
@@ -54,7 +55,12 @@ class Watch:
             for record in records:
                 if record["record"] == "metrics" and journal.start["kind"] == "training":
                     self._take(record["step"], record["values"])
-        return replace(self._progress)
+                    if VAL in record["values"]:
+                        found.append(replace(self._progress))
+        if self._progress != (found[-1] if found else self._said):
+            found.append(replace(self._progress))
+        self._said = found[-1] if found else self._said
+        return found
 
     def _begin(self, journal: Journal) -> None:
         stage, self._offsets[journal.folder] = str(journal.start["stage"]), 0

@@ -26,7 +26,7 @@ from bukva.base.errors import BukvaError
 from bukva.cluster.job import DONE, FAILED, STOPPED, TRY_AGAIN, Job, News
 from bukva.cluster.origin import GitError, finished, push_result
 from bukva.cluster.slot import Slot, slot_for
-from bukva.cluster.watch import Progress, Watch
+from bukva.cluster.watch import Watch
 
 LOOK_SECONDS = 0.5
 SAVE_SECONDS = 120.0  # for a training to save before it is killed
@@ -101,16 +101,16 @@ def _run_dvc(job: Job, slot: Slot, say: Say) -> None:
     printed: list[str] = []
     reader = threading.Thread(target=_forward, args=(process, say, printed), daemon=True)
     reader.start()
-    watch, shown = Watch(job.trial, job.commit), Progress()
+    watch = Watch(job.trial, job.commit)
     try:
         while process.poll() is None:
-            shown = _show(watch.latest(), shown, say)
+            _show(watch, say)
             time.sleep(LOOK_SECONDS)
     except StoppedError:
         _end(process)
         raise
     reader.join(LOOK_SECONDS)
-    _show(watch.latest(), shown, say)
+    _show(watch, say)
     if process.returncode:
         raise BukvaError(_reason(printed) or f"dvc exp run: exit status {process.returncode}")
 
@@ -121,11 +121,9 @@ def _forward(process: "subprocess.Popen[str]", say: Say, printed: list[str]) -> 
         say(News("log", {"text": printed[-1]}))
 
 
-def _show(progress: Progress, shown: Progress, say: Say) -> Progress:
-    """Say it if it is new; returns what was said last."""
-    if progress != shown:
+def _show(watch: Watch, say: Say) -> None:
+    for progress in watch.news():
         say(News("progress", asdict(progress)))
-    return progress
 
 
 def _reason(printed: list[str]) -> str:

@@ -27,10 +27,10 @@ def settings(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """The options of `dvc exp run` that turn the known parameters into the wanted ones."""
     before, after = flatten(known), flatten(wanted)
     changed = [key for key in before if key in after and after[key] != before[key]]
-    return [f"-S {shlex.quote(f'{key}={_literal(after[key])}')}" for key in changed]
+    return [f"-S {shlex.quote(f'{key}={literal(after[key])}')}" for key in changed]
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
     """A value in Hydra's grammar."""
     match value:
         case bool() | None:
@@ -39,6 +39,6 @@ def _literal(value: Any) -> str:
             escaped = value.replace("\\", "\\\\").replace("'", "\\'")
             return value if PLAIN.fullmatch(value) else f"'{escaped}'"
         case list():
-            return f"[{','.join(map(_literal, value))}]"
+            return f"[{','.join(map(literal, value))}]"
         case _:
             return str(value)

@@ -1,13 +1,14 @@
 """Is experiment B better than A? What git, DVC's cache and the statistics say of two or more settings."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from bukva.base.dotted import flatten
+from bukva.base.errors import BukvaError
 from bukva.experiments import noise
 from bukva.experiments.comparable import check_comparable, check_has, tokenizer_of, unit_of
 from bukva.experiments.cost import Cost, cost_of
@@ -89,10 +90,13 @@ class Comparison:
         return not self.changed and not self.code
 
 
-def compare(names: Sequence[str], model: str, split: str) -> list[Comparison]:
+def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int] = ()) -> list[Comparison]:
     """Compare every experiment after the first with the first, corrected together (Holm).
 
     An experiment stands for its seed group, unless all of these are of one group: then each stands for itself.
+
+    seeds: of the groups, only these; none for all. A setting that was chosen by its score on a seed looks better on
+        that seed than it is.
 
     Raises:
         BukvaError: a name is unknown or has no complete result, there is no such model or split, or the scores cannot
@@ -109,12 +113,20 @@ def compare(names: Sequence[str], model: str, split: str) -> list[Comparison]:
     settings = [
         Setting(name, model, members, cost_of(members, model))
         for name, (group, member) in zip(names, chosen, strict=True)
-        for members in [(member,) if together else group.members]
+        for members in [(member,) if together else _of_seeds(group.members, seeds, name)]
     ]
     floor = noise.floor(found[0].family, split, found)
     compared = [compare_two(settings[0], other, split, floor) for other in settings[1:]]
     verdicts = correct([comparison.verdict for comparison in compared])
     return [replace(comparison, verdict=verdict) for comparison, verdict in zip(compared, verdicts, strict=True)]
+
+
+def _of_seeds(members: tuple[Member, ...], seeds: Collection[int], name: str) -> tuple[Member, ...]:
+    chosen = tuple(member for member in members if not seeds or member.seed in seeds)
+    if not chosen:
+        known = ", ".join(str(member.seed) for member in members)
+        raise BukvaError(f"{name}: has no training with seed {', '.join(map(str, seeds))}; it has {known}.")
+    return chosen
 
 
 def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:

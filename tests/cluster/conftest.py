@@ -1,0 +1,25 @@
+"""A project of git for drivers, which need nothing else of it."""
+
+import shutil
+import subprocess
+
+import pytest
+from imports import ROOT
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A repository with a commit, and an origin."""
+    folder, origin = tmp_path / "project", tmp_path / "origin.git"
+    (folder / ".dvc").mkdir(parents=True)
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copy(ROOT / name, folder / name)
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], [*identity, "commit", "-q", "--allow-empty", "-m", "one"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    subprocess.run(["git", "init", "-q", "--bare", str(origin)], check=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    for name in ("LOOK_SECONDS", "WRITE_SECONDS"):
+        monkeypatch.setattr(f"bukva.cluster.driver.{name}", 0.0)
+    return folder
