@@ -1,11 +1,19 @@
 """A sweep on this machine: the same results as those of DVC's queue, also when workers and drivers are killed."""
 
+import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
 
+from bukva.cluster.job import DONE, Job, News
+from bukva.cluster.origin import push_base, result_ref
 from chaos.project import Project
 from chaos.running import Running, wait_until
 
@@ -62,3 +70,68 @@ def test_changed_files_are_refused_because_experiments_start_from_a_commit(proje
         "params.yaml: is changed since the last commit, and experiments start from a commit; commit it, or undo the "
         "change.\n"
     )
+
+
+@pytest.fixture
+def team(template, tmp_path) -> Project:
+    """A project with an origin and a DVC remote, which other machines reach, too."""
+    project = template.copy_to(tmp_path / "driver" / "bukva")
+    project.run("git", "init", "-q", "--bare", str(tmp_path / "origin.git"))
+    project.run("git", "remote", "add", "origin", str(tmp_path / "origin.git"))
+    project.run("dvc", "remote", "add", "-d", "team", str(tmp_path / "remote"))
+    project.commit("remote")
+    project.run("python", "-m", "bukva", "push", PYTHONPATH="src")
+    return project
+
+
+def job(team: Project) -> Job:
+    commit = team.run("git", "rev-parse", "HEAD").strip()
+    origin = str(team.folder.parents[1] / "origin.git")
+    push_base(team.folder, origin, commit)
+    settings = *SETTINGS[3::2], "train_gpt.seed=7"
+    return Job("try", settings, commit, origin, "", 1, 1, {"BUKVA_CHECKPOINT_SECONDS": "0.2"})
+
+
+def start(team: Project, node: Path, what: Job) -> "subprocess.Popen[str]":
+    """A worker on a machine whose files are in a folder of their own."""
+    env = team.env | {"PYTHONPATH": str(Path(__file__).parents[2] / "src"), "BUKVA_NODE": str(node)}
+    with (node.parent / f"{node.name}.log").open("w") as log:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "bukva.cluster.work"], env=env, cwd=node.parent, text=True,
+            stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    assert worker.stdin
+    worker.stdin.write(what.to_json() + "\n")
+    worker.stdin.close()
+    return worker
+
+
+def log_of(node: Path) -> str:
+    lines = (node.parent / f"{node.name}.log").read_text().splitlines()
+    return "\n".join(str(News.from_json(line).values.get("text", "")) for line in lines)
+
+
+def test_a_trial_whose_machine_is_lost_goes_on_elsewhere_to_the_same_bytes(team, tmp_path):
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    what, remote = job(team), tmp_path / "remote" / "bukva"
+    worker = start(team, first, what)
+    wait_until(lambda: len(list(remote.rglob("*.safetensors"))) > 1 or worker.poll() is not None)
+    for process in [*psutil.Process(worker.pid).children(recursive=True), psutil.Process(worker.pid)]:
+        process.kill()  # with its machine
+    worker.wait()
+    assert start(team, second, replace(what, attempt=2)).wait() == DONE
+    assert "resumed at step" in log_of(second)
+    assert not list(remote.rglob("checkpoints"))  # they are of no more use
+    team.run("git", "fetch", "-q", "origin", f"{result_ref(what.commit, 'try')}:{result_ref(what.commit, 'try')}")
+    resumed = team.run("git", "show", f"{result_ref(what.commit, 'try')}:dvc.lock")
+    alone = replace(what, trial="alone", settings=what.settings)
+    for runs in (tmp_path / "remote" / "runs", tmp_path / "remote" / "files" / "md5" / "runs"):
+        shutil.rmtree(runs, ignore_errors=True)  # nothing may be restored
+    assert start(team, third, alone).wait() == DONE
+    assert "from the start" in log_of(third)
+    team.run("git", "fetch", "-q", "origin", f"{result_ref(what.commit, 'alone')}:{result_ref(what.commit, 'alone')}")
+    assert resumed == team.run("git", "show", f"{result_ref(what.commit, 'alone')}:dvc.lock")
+    [journal] = remote.rglob("attempt-2/journals/train-gpt-001/journal.jsonl")
+    records = [json.loads(line) for line in journal.read_text().splitlines() if line]
+    points = [record["step"] for record in records if "val_nats_per_char" in record.get("values", {})]
+    assert points == [0, 250, 500, 750, 1000]

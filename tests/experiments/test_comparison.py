@@ -70,6 +70,15 @@ def test_an_experiment_stands_for_all_seeds_of_its_setting(known):
     assert "Seeds are paired, so both lines are about those that both sides have: 0, 1, 2." in sentences(found)
 
 
+def test_seeds_by_which_a_setting_was_chosen_can_be_left_out(known):
+    seeds_of(known, "a", 3)
+    seeds_of(known, "b", 4, {"model.n_head": 8}, effect=0.2)
+    (found,) = compare(["a1", "b2"], "gpt", "test", [1, 2])
+    assert [found.a.seeds, found.b.seeds] == [[1, 2], [1, 2]]
+    with pytest.raises(BukvaError, match="a1: has no training with seed 3; it has 0, 1, 2"):
+        compare(["a1", "b2"], "gpt", "test", [3])
+
+
 def test_swapping_the_sides_mirrors_the_verdict(known):
     seeds_of(known, "a", 3)
     seeds_of(known, "b", 3, {"model.n_head": 8}, effect=0.2)

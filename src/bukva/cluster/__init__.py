@@ -11,10 +11,14 @@ finished one does no harm. A driver has nothing to lose: started again, it asks 
     slot.py       the clone that a worker runs in
     work.py       one trial: run, watch, stop, push
     watch.py      the progress of a trial, from its journals
+    carry.py      checkpoints and journals between machines
     processes.py  workers on this machine
+    ray_engine.py workers on the machines of a Ray cluster
     driver.py     gives trials to workers, and repeats those that were lost
     board.py      the state of all trials, in files
     table.py      the same as a table in the terminal
+    search.py     chooses trials with Optuna, from a space.py
+    pull.py       results of other machines
 
 No stage imports this package.
 """

@@ -1,5 +1,6 @@
 """Commands: python -m bukva.cluster COMMAND."""
 
+import os
 import subprocess
 import sys
 import time
@@ -15,17 +16,27 @@ from bukva.cluster.board import Board, has_driver, log_of, request_stop, sweeps
 from bukva.cluster.driver import Driver, Place
 from bukva.cluster.origin import run_git
 from bukva.cluster.processes import Processes
+from bukva.cluster.pull import origin_of, pull_results
+from bukva.cluster.ray_engine import RayEngine, check_reachable, make_token, start_machine
 from bukva.cluster.search import Search
 from bukva.cluster.space import extremes, read_space
 from bukva.cluster.table import live, summary, table
 from bukva.cluster.trials import Sweep, Trial, check, checked_name, digest, grid
 from bukva.config.load import read_params
+from bukva.experiments.cache import has_remote
 from bukva.stage import cli
 
 app = typer.Typer(no_args_is_help=True, help="Many experiments at once.", **cli.STYLE)
 
 SWEEP = typer.Argument(help="name of a sweep; the last one if there is none", show_default=False)
+Name = Annotated[str, typer.Option(help="of the sweep; made of commit and settings without it")]
+Slots = Annotated[int, typer.Option(help="experiments at the same time, on this machine; 0: one for each GPU, or core")]
+Address = Annotated[str, typer.Option(help="HOST:PORT of a Ray cluster; this machine without it")]
+Cores = Annotated[int, typer.Option(help="cores of each experiment in a cluster", min=1)]
+Gpus = Annotated[float, typer.Option(help="GPUs of each experiment in a cluster", min=0)]
+PORT = 6379  # Ray's own
 FOLLOW_SECONDS = 0.5
+PASSED = ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "BUKVA_CHECKPOINT_SECONDS")
 WIDTH = 200  # of a table in a file
 
 
@@ -34,22 +45,27 @@ def run(
     setting: Annotated[
         list[str] | None, typer.Option("-S", help="as of dvc exp run: SECTION.KEY=VALUE, or several values with commas")
     ] = None,
-    name: Annotated[str, typer.Option(help="of the sweep; made of commit and settings without it")] = "",
-    slots: Annotated[int, typer.Option(help="experiments at the same time; 0: one for each GPU, or core")] = 0,
+    name: Name = "",
+    slots: Slots = 0,
+    address: Address = "",
+    cores: Cores = 1,
+    gpus: Gpus = 0,
 ) -> None:
-    """Run an experiment for each combination of settings, on this machine.
+    """Run an experiment for each combination of settings, on this machine or in a Ray cluster.
 
     Given again, it runs what has no result yet; interrupted trainings continue.
     """
     sweep = grid(_clean_head(), setting or [], name)
-    engine, console = Processes(slots), _console()
+    place, console = _place(address), _console()
+    engine = _engine(slots, address, cores, gpus)
     what = f"{len(sweep.trials)} experiments from commit {sweep.commit[:7]}, {engine.slots} at the same time"
     console.print(f"{sweep.name}: {what}")
     with live(console) as look:
-        board = Driver(sweep, _here(), engine, look).run()
+        board = Driver(sweep, place, engine, look).run()
     console.print(summary(board))
     _check_all_finished(board)
-    console.print("Compare them: make experiments")
+    fetch = "python -m bukva.cluster pull, then " if address else ""
+    console.print(f"Compare them: {fetch}make experiments")
 
 
 @app.command("search")
@@ -58,8 +74,11 @@ def search_command(
     trials: Annotated[int, typer.Option(help="how many settings to try", min=1)] = 20,
     seeds: Annotated[int, typer.Option(help="fresh seeds for the winner and for params.yaml; 0: none", min=0)] = 3,
     prune: Annotated[bool, typer.Option(help="stop trials that fall behind")] = True,
-    name: Annotated[str, typer.Option(help="of the search; made of commit and file without it")] = "",
-    slots: Annotated[int, typer.Option(help="experiments at the same time; 0: one for each GPU, or core")] = 0,
+    name: Name = "",
+    slots: Slots = 0,
+    address: Address = "",
+    cores: Cores = 1,
+    gpus: Gpus = 0,
 ) -> None:
     """Search for settings with a lower val, then train the winner on fresh seeds and compare it with params.yaml.
 
@@ -68,8 +87,9 @@ def search_command(
     commit, chosen, params = _clean_head(), read_space(space), read_params()
     check(list(extremes(chosen)))
     name = checked_name(name) or f"search-{digest(commit, space.read_text(encoding='utf-8'))}"
-    place, engine, console = _here(), Processes(slots), _console()
+    place, console = _place(address), _console()
     guide = Search(name, commit, chosen, trials, params.train_gpt, prune, place)
+    engine = _engine(slots, address, cores, gpus)
     console.print(f"{name}: {trials} trials from commit {commit[:7]}, {engine.slots} at the same time")
     with live(console) as look:
         Driver(Sweep(name, commit, guide.known()), place, engine, look, guide).run()
@@ -86,8 +106,12 @@ def search_command(
         )
         console.print(f"{name}-seeds: the winner and params.yaml on {seeds} fresh seeds each")
         with live(console) as look:
-            board = Driver(Sweep(f"{name}-seeds", commit, rivals), place, Processes(slots), look).run()
+            board = Driver(
+                Sweep(f"{name}-seeds", commit, rivals), place, _engine(slots, address, cores, gpus), look
+            ).run()
         _check_all_finished(board)
+        if address:
+            pull(f"{name}-seeds")
         raise typer.Exit(_compare(rivals[0].name, rivals[-1].name, fresh))
 
 
@@ -121,6 +145,12 @@ def logs(
 
 
 @app.command()
+def pull(sweep: Annotated[str | None, SWEEP] = None) -> None:
+    """Get the results of a cluster: experiments, their files, and the journals that MLflow is filled from."""
+    print(pull_results(Board.read(_sweep(sweep)), project_root()))
+
+
+@app.command()
 def cancel(trials: Annotated[list[str], typer.Argument(help="names of trials, or of sweeps")]) -> None:
     """Stop trials after their trainings have saved; the same `run` continues them."""
     for name in trials:
@@ -134,9 +164,23 @@ def cancel(trials: Annotated[list[str], typer.Argument(help="names of trials, or
         print(f"{name}: {len(chosen)} {'trial is' if len(chosen) == 1 else 'trials are'} asked to save and stop")
 
 
-def _here() -> Place:
-    """Workers on this machine share the project."""
-    return Place(str(project_root()), project_root(), shared=True, environment={})
+def _engine(slots: int, address: str, cores: int, gpus: float) -> Processes | RayEngine:
+    return RayEngine(address, cores, gpus) if address else Processes(slots)
+
+
+def _place(address: str) -> Place:
+    """Workers on this machine share the project; those of a cluster have the origin and the DVC remote in common.
+
+    Raises:
+        BukvaError: the project has no origin, or no remote.
+    """
+    root = project_root()
+    if not address:
+        return Place(str(root), root, shared=True, environment={})
+    if not has_remote():
+        raise BukvaError("The machines of a cluster need a DVC remote: dvc remote add -d NAME ADDRESS, and commit it.")
+    passed = {name: value for name in PASSED if (value := os.environ.get(name))}
+    return Place(origin_of(root), root, shared=False, environment=passed)
 
 
 def _check_all_finished(board: Board) -> None:
@@ -156,6 +200,28 @@ def _console() -> Console:
     """A terminal, or a file whose lines may be long."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=WIDTH)
+
+
+@app.command()
+def head(
+    host: Annotated[str, typer.Option(help="address of this machine, as the others reach it")] = "127.0.0.1",
+    port: int = PORT,
+) -> None:
+    """Make this machine the head of a Ray cluster, until Ctrl-C; it runs experiments, too."""
+    token = make_token()
+    print(f"On each other machine, with a copy of {token}: python -m bukva.cluster join {host}:{port}")
+    print(f"To run a sweep: python -m bukva.cluster run --address {host}:{port} -S ...", flush=True)
+    start_machine("--head", "--node-ip-address", host, "--port", str(port), "--include-dashboard=false")
+
+
+@app.command()
+def join(
+    address: Annotated[str, typer.Argument(help="HOST:PORT of the head")],
+    host: Annotated[str, typer.Option(help="address of this machine, as the head reaches it")] = "",
+) -> None:
+    """Let this machine run experiments of a Ray cluster, until Ctrl-C."""
+    check_reachable(address)
+    start_machine("--address", address, *(["--node-ip-address", host] if host else []))
 
 
 def _sweep(name: str | None) -> str:

@@ -16,6 +16,7 @@ from bukva.cluster.job import DONE, FAILED, STOPPED, Job, News
 from bukva.cluster.origin import finished, push_base
 from bukva.cluster.processes import Engine, Worker
 from bukva.cluster.trials import Sweep, Trial
+from bukva.tracking.background import start_ending
 
 MOST_LOSSES = 3  # of one trial, in one run of the driver
 LOOK_SECONDS = 0.25
@@ -160,6 +161,7 @@ class Driver:
         for name, (worker, since) in list(self._running.items()):
             status = worker.status()  # before the news: behind its end there are none
             entry = self._board.trials[name]
+            entry.node = worker.node
             for news in map(News.from_json, worker.news()):
                 self._take(name, entry, news)
             if status is not None:
@@ -189,6 +191,8 @@ class Driver:
             self._end(name, "pruned" if state == "stopped" and name in self._pruned else state, entry.text)
             return
         self._losses[name] += 1
+        if not self._place.shared:
+            start_ending(name, self._sweep.commit)
         if self._losses[name] < MOST_LOSSES:
             self._end(name, "waiting", "")
         else:

@@ -28,6 +28,11 @@ class Progress:
     rate: float | None = None
 
 
+def journals_of(name: str, commit: str) -> list[Journal]:
+    """The journals of an experiment that started from this commit, in the order in which they began."""
+    return [journal for journal in read_journals(name) if journal.start["commit"] == commit]
+
+
 class Watch:
     """Reads the journals of an experiment while they grow.
 
@@ -41,14 +46,10 @@ class Watch:
         self._offsets: dict[Path, int] = {}
         self._progress = self._said = Progress()
 
-    def journals(self) -> list[Journal]:
-        """Those of the experiment, in the order in which they began."""
-        return [journal for journal in read_journals(self._name) if journal.start["commit"] == self._commit]
-
     def news(self) -> list[Progress]:
         """What has changed since the last call: the progress at each scoring of val, and as it is now."""
         found = []
-        for journal in self.journals():
+        for journal in journals_of(self._name, self._commit):
             if journal.folder not in self._offsets:
                 self._begin(journal)
             records, self._offsets[journal.folder] = journal.read(self._offsets[journal.folder])

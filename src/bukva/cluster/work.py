@@ -20,18 +20,23 @@ from types import FrameType
 from typing import TypeVar
 
 import psutil
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from bukva.base.errors import BukvaError
+from bukva.cluster.carry import Carrier
 from bukva.cluster.job import DONE, FAILED, STOPPED, TRY_AGAIN, Job, News
 from bukva.cluster.origin import GitError, finished, push_result
 from bukva.cluster.slot import Slot, slot_for
 from bukva.cluster.watch import Watch
+from bukva.experiments.remote import push
+from bukva.tracking.background import start
+from bukva.tracking.losing import OWN_ATTEMPT
 
 LOOK_SECONDS = 0.5
 SAVE_SECONDS = 120.0  # for a training to save before it is killed
 PUSH_SECONDS = 300.0  # for an origin to come back
 LONGEST_PAUSE_SECONDS = 30.0
+TAKE_OVER_SECONDS = 60.0
 PR_SET_PDEATHSIG = 1  # of Linux' prctl
 
 Say = Callable[[News], None]
@@ -71,20 +76,25 @@ def run(job: Job, say: Say) -> str:
         StoppedError: SIGTERM came; what was trained is saved.
     """
     with slot_for(job) as slot:
+        os.environ[OWN_ATTEMPT] = str(job.attempt)
         os.environ["BUKVA_ROOT"] = str(slot.project)  # where journals, checkpoints and MLflow are
-        if job.trial in _patiently(lambda: finished(slot.folder, job.origin, job.commit)):
+        os.chdir(slot.project)  # DVC refuses to send from elsewhere
+        if job.trial in _patiently(lambda: finished(slot.folder, job.origin, job.commit), say):
             return "the origin has its result already"
         _keep_to_cores(slot.number, job.cores)
-        _run_dvc(job, slot, say)
-        _push(job, slot)
+        carrier = None if job.project else _patiently(lambda: Carrier(job), say)
+        if carrier:
+            _take_over(_patiently(carrier.fetch, say), job)
+        _run_dvc(job, slot, say, carrier)
+        if carrier:
+            _send_objects(carrier, say)
+        _patiently(lambda: push_result(slot.folder, job.origin, job.commit, job.trial), say)
     return "finished"
 
 
-def _run_dvc(job: Job, slot: Slot, say: Say) -> None:
-    from bukva.experiments.cache import has_remote
-
+def _run_dvc(job: Job, slot: Slot, say: Say, carrier: Carrier | None) -> None:
     command = [sys.executable, "-m", "dvc", "exp", "run", "--name", job.trial]
-    command += ["--pull"] if not job.project and has_remote() else []
+    command += ["--pull"] if carrier else []
     for setting in job.settings:
         command += ["-S", setting]
     process = subprocess.Popen(
@@ -101,7 +111,7 @@ def _run_dvc(job: Job, slot: Slot, say: Say) -> None:
     printed: list[str] = []
     reader = threading.Thread(target=_forward, args=(process, say, printed), daemon=True)
     reader.start()
-    watch = Watch(job.trial, job.commit)
+    watch, sender = Watch(job.trial, job.commit), Sender(carrier, say)
     try:
         while process.poll() is None:
             _show(watch, say)
@@ -109,6 +119,8 @@ def _run_dvc(job: Job, slot: Slot, say: Say) -> None:
     except StoppedError:
         _end(process)
         raise
+    finally:
+        sender.end()
     reader.join(LOOK_SECONDS)
     _show(watch, say)
     if process.returncode:
@@ -161,28 +173,71 @@ def _is_stage(process: psutil.Process) -> bool:
     return False
 
 
-def _push(job: Job, slot: Slot) -> None:
-    """Send objects first, the reference last: where it is, the experiment is complete."""
-    from bukva.experiments.cache import has_remote
-    from bukva.experiments.remote import push
+def _send_objects(carrier: Carrier, say: Say) -> None:
+    """Send all that belongs to the result; the reference goes last: where it is, the experiment is complete.
 
-    if not job.project and has_remote():
-        try:
-            _patiently(push)
-        except BukvaError as error:
-            raise GitError(str(error)) from None
-    _patiently(lambda: push_result(slot.folder, job.origin, job.commit, job.trial))
+    Raises:
+        GitError: the remote is away.
+    """
+    try:
+        _patiently(push, say)
+        _patiently(carrier.finish, say)
+    except BukvaError as error:
+        raise GitError(str(error)) from None
 
 
-@retry(
-    retry=retry_if_exception_type(BukvaError),
-    wait=wait_exponential(max=LONGEST_PAUSE_SECONDS),
-    stop=stop_after_delay(PUSH_SECONDS),
-    reraise=True,
-)
-def _patiently(call: Callable[[], Answer]) -> Answer:
-    """Call it until it succeeds, for PUSH_SECONDS: a server may restart."""
-    return call()
+def _take_over(journals: list[Path], job: Job) -> None:
+    """Let journals that came from a lost machine continue their runs in MLflow; without MLflow the training goes on."""
+    for folder in journals:
+        process = start("take-over", str(folder), str(job.attempt))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(TAKE_OVER_SECONDS)
+
+
+class Sender:
+    """Sends checkpoints while a training goes on, in a thread, because a remote may be slow or away."""
+
+    def __init__(self, carrier: Carrier | None, say: Say) -> None:
+        self._carrier, self._say = carrier, say
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        if carrier:
+            self._thread.start()
+
+    def end(self) -> None:
+        """Send the last one."""
+        self._over.set()
+        if self._carrier:
+            self._thread.join()
+
+    def _run(self) -> None:
+        reported, over = "", False
+        while not over:
+            over = self._over.wait(LOOK_SECONDS)  # before sending, so that the last round sends everything
+            try:
+                self._carrier.send() if self._carrier else None
+            except BukvaError as error:
+                if str(error) != reported:
+                    self._say(News("log", {"text": f"no checkpoint was sent: {error}"}))
+                reported = str(error)
+
+
+def _patiently(call: Callable[[], Answer], say: Say) -> Answer:
+    """Call it until it succeeds, for PUSH_SECONDS: a server may restart. Each failure is news."""
+    for attempt in Retrying(
+        retry=retry_if_exception_type(BukvaError),
+        wait=wait_exponential(max=LONGEST_PAUSE_SECONDS),
+        stop=stop_after_delay(PUSH_SECONDS),
+        before_sleep=lambda state: say(News("log", {"text": f"{_error_of(state)} It is tried again."})),
+        reraise=True,
+    ):
+        with attempt:
+            return call()
+    raise AssertionError  # the last failure is raised above
+
+
+def _error_of(state: RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome else None
 
 
 def _keep_to_cores(slot: int, cores: int) -> None:

@@ -13,6 +13,7 @@ from bukva.base.redact import redact_url
 from bukva.tracking import ui
 from bukva.tracking.address import explain, tracking_uri
 from bukva.tracking.follow import follow
+from bukva.tracking.losing import end_runs, take_over
 from bukva.tracking.reading import read_journals
 from bukva.tracking.server import serve_team
 from bukva.tracking.sync import View, open_store
@@ -40,6 +41,20 @@ def follow_command(folder: Path) -> None:
         complete = follow(folder)
     if not complete:
         raise typer.Exit(1)
+
+
+@app.command("take-over")
+def take_over_command(folder: Path, attempt: int) -> None:
+    """Let a journal that came from a lost machine continue its run."""
+    with _errors_in_one_line():
+        take_over(folder, attempt)
+
+
+@app.command("end")
+def end_command(experiment: str, commit: str) -> None:
+    """End the runs of an experiment whose machine was lost."""
+    with _errors_in_one_line():
+        end_runs(experiment, commit)
 
 
 @app.command("address")

@@ -50,6 +50,12 @@ def start_sync(experiments: Iterable[str]) -> None:
         _leave_running(start("sync", *options))
 
 
+def start_ending(experiment: str, commit: str) -> None:
+    """Start to end the runs of an experiment whose machine was lost, and do not wait. Never raises."""
+    with contextlib.suppress(OSError):
+        _leave_running(start("end", experiment, commit))
+
+
 def has_failed(process: subprocess.Popen[bytes], seconds: float) -> bool:
     """Whether the process ends with an error within that time; one that takes longer is left running."""
     try:

@@ -127,8 +127,7 @@ def texts(records: Iterable[Record], offset: int) -> list["RunTag"]:
     for end in _only("end", records):
         if end["note"]:
             tags[DESCRIPTION] = end["note"]
-    tags |= {"bukva.synced": str(offset), "bukva.version": VERSION}
-    return run_tags(tags)
+    return run_tags(tags | synced_tags(offset))
 
 
 def missing_notes(notes: Notes, tags: Mapping[str, str]) -> dict[str, str]:
@@ -162,6 +161,16 @@ def run_tags(tags: Mapping[str, str]) -> list["RunTag"]:
     from mlflow.entities import RunTag
 
     return [RunTag(name, text) for name, text in tags.items()]
+
+
+def synced_tags(offset: int) -> dict[str, str]:
+    """The tags of a run that has this many bytes of its journal."""
+    return {"bukva.synced": str(offset), "bukva.version": VERSION}
+
+
+def is_derived(name: str, names: Iterable[str]) -> bool:
+    """Whether a metric was computed from another one of these: bits from nats."""
+    return name.endswith(BITS) and name.replace(BITS, NATS) in names
 
 
 def synced_bytes(tags: Mapping[str, str]) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from bukva.tracking import entries
 from bukva.tracking.address import explain
+from bukva.tracking.losing import check_not_taken
 from bukva.tracking.models.logged import Models
 from bukva.tracking.models.scores import Evaluation, evaluation, model_scores
 from bukva.tracking.notes import Notes, files_folder, read_notes
@@ -98,6 +99,7 @@ class View:
     def _push(self, journal: Journal) -> None:
         status, ended_at = journal.status()  # before reading: behind an end there is nothing more to read
         whole, run = self._runs_of(journal)
+        check_not_taken(self._store, run.run_id)
         records, offset = journal.read(run.synced)
         found = evaluation(journal, records)
         scores = entries.scores(found)

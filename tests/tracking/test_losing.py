@@ -1,0 +1,102 @@
+"""A training that goes on at another machine has one run in MLflow, and each point once."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bukva.config.schema import Params
+from bukva.tracking.losing import end_runs, take_over
+from bukva.tracking.reading import read_journals
+from bukva.tracking.records import FILE
+from bukva.tracking.store import Store, connect
+from bukva.tracking.sync import View
+from bukva.tracking.writing import Log
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+LOSSES = {100: 3.0, 200: 2.5, 300: 2.25, 400: 2.0}
+
+
+def history(store: Store) -> list[tuple[int, float]]:
+    """Steps and losses of the only training that is not deleted."""
+    [run] = [run for run in store.runs() if run.data.tags.get("bukva.stage") == "train-gpt"]
+    points = store.client.get_metric_history(run.info.run_id, "val_nats_per_char")
+    return sorted((point.step, point.value) for point in points)
+
+
+def sync() -> list[str]:
+    return View(connect()).update(read_journals())
+
+
+def train(log: Log, *steps: int) -> None:
+    for step in steps:
+        log.metrics({"val_nats_per_char": LOSSES[step]}, step)
+
+
+@pytest.fixture
+def lost(database: Path, params: Params, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Log:
+    """A training that is cut off at step 300; its journal was sent at step 200, and is now at another machine.
+
+    The current folder is that of the other machine.
+    """
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
+    monkeypatch.setenv("BUKVA_ATTEMPT", "1")
+    log = Log("train-gpt", params, training_id="train-gpt-1")
+    train(log, 100, 200)
+    assert log.folder
+    sent = (log.folder / FILE).read_bytes()
+    train(log, 300)
+    assert sync() == []
+    other = tmp_path / "other"
+    kept = other / ".bukva" / "journal" / log.folder.parent.name / log.folder.name
+    kept.mkdir(parents=True)
+    (kept / FILE).write_bytes(sent[:-7])  # its last line was being written
+    (other / ".dvc").mkdir()
+    monkeypatch.setenv("DVC_ROOT", str(other))
+    monkeypatch.setenv("BUKVA_ATTEMPT", "2")
+    monkeypatch.chdir(other)
+    return log
+
+
+def test_the_next_attempt_continues_the_run_and_no_point_is_there_twice(lost: Log, params: Params) -> None:
+    [journal] = read_journals()
+    take_over(journal.folder, 2)
+    log = Log("train-gpt", params, training_id="train-gpt-1", resumes=True)
+    assert log.folder == journal.folder
+    train(log, 200, 300, 400)  # from a checkpoint after step 100
+    log.end("FINISHED")
+    assert sync() == []
+    store = connect()
+    assert history(store) == sorted(LOSSES.items())
+    assert {run.info.status for run in store.runs()} == {"FINISHED"}
+
+
+def test_a_machine_that_comes_back_adds_nothing(lost: Log, params: Params, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_over(read_journals()[0].folder, 2)
+    assert lost.folder
+    monkeypatch.setenv("DVC_ROOT", str(lost.folder.parents[3]))
+    monkeypatch.setenv("BUKVA_ATTEMPT", "1")
+    train(lost, 400)
+    lost.end("FINISHED")
+    [trouble] = sync()
+    assert trouble.endswith("attempt 2 of this training has taken over; this is attempt 1")
+    assert [step for step, _ in history(connect())] == [100, 200, 300]
+
+
+def test_without_a_run_in_mlflow_the_journal_stays_as_it_is(
+    lost: Log, params: Params, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, empty_database: Path
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{shutil.copy(empty_database, tmp_path / 'other.db')}")
+    [journal] = read_journals()
+    before = (journal.folder / FILE).read_bytes()
+    take_over(journal.folder, 2)
+    assert (journal.folder / FILE).read_bytes() == before
+
+
+def test_the_runs_of_a_lost_machine_are_ended(lost: Log) -> None:
+    [journal] = read_journals()
+    end_runs(journal.start["experiment"], "another commit")
+    assert {run.info.status for run in connect().runs()} == {"RUNNING"}
+    end_runs(journal.start["experiment"], journal.start["commit"])
+    assert {run.info.status for run in connect().runs()} == {"KILLED"}
