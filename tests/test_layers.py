@@ -98,14 +98,7 @@ def test_only_stages_import_tracking_and_durability():
     for name in modules():
         for package_ in ("bukva.tracking", "bukva.durability"):
             # costs and progress of experiments are in their journals, and compare writes verdicts beside them
-            homes = [
-                "stages",
-                "bukva.stage",
-                "bukva.experiments.cost",
-                "bukva.cluster.watch",
-                "bukva.__main__",
-                package_,
-            ]
+            homes = ["stages", "bukva.stage", "bukva.cluster", "bukva.experiments.cost", "bukva.__main__", package_]
             if not belongs(name, homes):
                 assert not [other for other in imported(name) if belongs(other, [package_])], name
 
