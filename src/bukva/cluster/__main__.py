@@ -34,6 +34,7 @@ Slots = Annotated[int, typer.Option(help="experiments at the same time, on this 
 Address = Annotated[str, typer.Option(help="HOST:PORT of a Ray cluster; this machine without it")]
 Cores = Annotated[int, typer.Option(help="cores of each experiment in a cluster", min=1)]
 Gpus = Annotated[float, typer.Option(help="GPUs of each experiment in a cluster", min=0)]
+Give = Annotated[int | None, typer.Option("--cores", help="that experiments may use here; all without it", min=0)]
 PORT = 6379  # Ray's own
 FOLLOW_SECONDS = 0.5
 PASSED = ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "BUKVA_CHECKPOINT_SECONDS")
@@ -206,22 +207,28 @@ def _console() -> Console:
 def head(
     host: Annotated[str, typer.Option(help="address of this machine, as the others reach it")] = "127.0.0.1",
     port: int = PORT,
+    give: Give = None,
 ) -> None:
     """Make this machine the head of a Ray cluster, until Ctrl-C; it runs experiments, too."""
     token = make_token()
     print(f"On each other machine, with a copy of {token}: python -m bukva.cluster join {host}:{port}")
     print(f"To run a sweep: python -m bukva.cluster run --address {host}:{port} -S ...", flush=True)
-    start_machine("--head", "--node-ip-address", host, "--port", str(port), "--include-dashboard=false")
+    start_machine("--head", "--node-ip-address", host, "--port", str(port), "--include-dashboard=false", *_given(give))
 
 
 @app.command()
 def join(
     address: Annotated[str, typer.Argument(help="HOST:PORT of the head")],
     host: Annotated[str, typer.Option(help="address of this machine, as the head reaches it")] = "",
+    give: Give = None,
 ) -> None:
     """Let this machine run experiments of a Ray cluster, until Ctrl-C."""
     check_reachable(address)
-    start_machine("--address", address, *(["--node-ip-address", host] if host else []))
+    start_machine("--address", address, *(["--node-ip-address", host] if host else []), *_given(give))
+
+
+def _given(cores: int | None) -> list[str]:
+    return [] if cores is None else ["--num-cpus", str(cores)]
 
 
 def _sweep(name: str | None) -> str:
