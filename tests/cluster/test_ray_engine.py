@@ -10,7 +10,8 @@ from imports import ROOT
 
 from bukva.base.errors import BukvaError
 from bukva.cluster.job import TRY_AGAIN, Job, News
-from bukva.cluster.ray_engine import RayEngine, check_reachable, make_token
+from bukva.cluster.machines import make_token
+from bukva.cluster.ray_engine import RayEngine, check_reachable
 
 PATIENCE_SECONDS = 100
 

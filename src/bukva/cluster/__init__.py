@@ -14,6 +14,7 @@ finished one does no harm. A driver has nothing to lose: started again, it asks 
     carry.py      checkpoints and journals between machines
     processes.py  workers on this machine
     ray_engine.py workers on the machines of a Ray cluster
+    machines.py   makes a machine part of such a cluster
     driver.py     gives trials to workers, and repeats those that were lost
     board.py      the state of all trials, in files
     table.py      the same as a table in the terminal

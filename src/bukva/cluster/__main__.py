@@ -14,10 +14,11 @@ from bukva.base.errors import BukvaError
 from bukva.base.files import project_root
 from bukva.cluster.board import Board, has_driver, log_of, request_stop, sweeps
 from bukva.cluster.driver import Driver, Place
+from bukva.cluster.machines import head, join
 from bukva.cluster.origin import run_git
 from bukva.cluster.processes import Processes
 from bukva.cluster.pull import origin_of, pull_results
-from bukva.cluster.ray_engine import RayEngine, check_reachable, make_token, start_machine
+from bukva.cluster.ray_engine import RayEngine
 from bukva.cluster.search import Search
 from bukva.cluster.space import extremes, read_space
 from bukva.cluster.table import live, summary, table
@@ -27,6 +28,8 @@ from bukva.experiments.cache import has_remote
 from bukva.stage import cli
 
 app = typer.Typer(no_args_is_help=True, help="Many experiments at once.", **cli.STYLE)
+app.command()(head)
+app.command()(join)
 
 SWEEP = typer.Argument(help="name of a sweep; the last one if there is none", show_default=False)
 Name = Annotated[str, typer.Option(help="of the sweep; made of commit and settings without it")]
@@ -34,8 +37,6 @@ Slots = Annotated[int, typer.Option(help="experiments at the same time, on this 
 Address = Annotated[str, typer.Option(help="HOST:PORT of a Ray cluster; this machine without it")]
 Cores = Annotated[int, typer.Option(help="cores of each experiment in a cluster", min=1)]
 Gpus = Annotated[float, typer.Option(help="GPUs of each experiment in a cluster", min=0)]
-Give = Annotated[int | None, typer.Option("--cores", help="that experiments may use here; all without it", min=0)]
-PORT = 6379  # Ray's own
 FOLLOW_SECONDS = 0.5
 PASSED = ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "BUKVA_CHECKPOINT_SECONDS")
 WIDTH = 200  # of a table in a file
@@ -201,34 +202,6 @@ def _console() -> Console:
     """A terminal, or a file whose lines may be long."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=WIDTH)
-
-
-@app.command()
-def head(
-    host: Annotated[str, typer.Option(help="address of this machine, as the others reach it")] = "127.0.0.1",
-    port: int = PORT,
-    give: Give = None,
-) -> None:
-    """Make this machine the head of a Ray cluster, until Ctrl-C; it runs experiments, too."""
-    token = make_token()
-    print(f"On each other machine, with a copy of {token}: python -m bukva.cluster join {host}:{port}")
-    print(f"To run a sweep: python -m bukva.cluster run --address {host}:{port} -S ...", flush=True)
-    start_machine("--head", "--node-ip-address", host, "--port", str(port), "--include-dashboard=false", *_given(give))
-
-
-@app.command()
-def join(
-    address: Annotated[str, typer.Argument(help="HOST:PORT of the head")],
-    host: Annotated[str, typer.Option(help="address of this machine, as the head reaches it")] = "",
-    give: Give = None,
-) -> None:
-    """Let this machine run experiments of a Ray cluster, until Ctrl-C."""
-    check_reachable(address)
-    start_machine("--address", address, *(["--node-ip-address", host] if host else []), *_given(give))
-
-
-def _given(cores: int | None) -> list[str]:
-    return [] if cores is None else ["--num-cpus", str(cores)]
 
 
 def _sweep(name: str | None) -> str:

@@ -9,13 +9,10 @@ has come.
 
 import logging
 import os
-import secrets
 import socket
-import sys
 import time
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from bukva.base.errors import BukvaError
 from bukva.cluster.job import Job
@@ -171,33 +168,6 @@ class RayEngine:
         for worker in self._workers:
             worker.release()
         ray.shutdown()
-
-
-def start_machine(*arguments: str) -> NoReturn:
-    """Replace this process by Ray's own, with these arguments of `ray start`; Ctrl-C ends it.
-
-    Raises:
-        BukvaError: Ray is not installed.
-    """
-    check_installed()
-    source = str(Path(__file__).resolve().parents[2])  # actors import this package
-    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
-    ray = str(Path(sys.executable).with_name("ray"))
-    os.execve(
-        ray,
-        [ray, "start", "--block", "--disable-usage-stats", *arguments],
-        {**os.environ, **ENVIRONMENT, "PYTHONPATH": path},
-    )
-
-
-def make_token() -> Path:
-    """The file with the token of this user's clusters, created if it is missing; other machines need a copy."""
-    path = Path("~/.ray/auth_token").expanduser()
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(secrets.token_hex(32))
-    return path
 
 
 def check_installed() -> None:

@@ -72,6 +72,8 @@ class Changes:
     def show(self, board: Board) -> None:
         """Print what is new."""
         for name, entry in board.trials.items():
+            if entry.state == "running" and not entry.node:  # Ray looks for a machine
+                continue
             if entry.state != self._known.get(name, "waiting"):
                 where = f" on {entry.node}" if entry.state == "running" else ""
                 val = f", val {entry.best:.3f} bits/char" if entry.state == "finished" and entry.best else ""

@@ -1,0 +1,69 @@
+"""Commands that make a machine part of a Ray cluster."""
+
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from bukva.cluster.ray_engine import ENVIRONMENT, check_installed, check_reachable
+
+PORT = 6379  # Ray's own
+TOKEN = Path("~/.ray/auth_token")  # where Ray looks for it
+
+Give = Annotated[int | None, typer.Option("--cores", help="that experiments may use here; all without it", min=0)]
+
+
+def head(
+    host: Annotated[str, typer.Option(help="address of this machine, as the others reach it")] = "127.0.0.1",
+    port: int = PORT,
+    give: Give = None,
+) -> None:
+    """Make this machine the head of a Ray cluster, until Ctrl-C; it runs experiments, too."""
+    token = make_token()
+    print(f"On each other machine, with a copy of {token}: python -m bukva.cluster join {host}:{port}")
+    print(f"To run a sweep: python -m bukva.cluster run --address {host}:{port} -S ...", flush=True)
+    _become_ray("--head", "--node-ip-address", host, "--port", str(port), "--include-dashboard=false", *_given(give))
+
+
+def join(
+    address: Annotated[str, typer.Argument(help="HOST:PORT of the head")],
+    host: Annotated[str, typer.Option(help="address of this machine, as the head reaches it")] = "",
+    give: Give = None,
+) -> None:
+    """Let this machine run experiments of a Ray cluster, until Ctrl-C."""
+    check_reachable(address)
+    _become_ray("--address", address, *(["--node-ip-address", host] if host else []), *_given(give))
+
+
+def _given(cores: int | None) -> list[str]:
+    return [] if cores is None else ["--num-cpus", str(cores)]
+
+
+def _become_ray(*arguments: str) -> NoReturn:
+    """Replace this process by Ray's own, with these arguments of `ray start`; Ctrl-C ends it.
+
+    Raises:
+        BukvaError: Ray is not installed.
+    """
+    check_installed()
+    source = str(Path(__file__).resolve().parents[2])  # actors import this package
+    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    ray = str(Path(sys.executable).with_name("ray"))
+    os.execve(
+        ray,
+        [ray, "start", "--block", "--disable-usage-stats", *arguments],
+        {**os.environ, **ENVIRONMENT, "PYTHONPATH": path},
+    )
+
+
+def make_token() -> Path:
+    """The file with the token of this user's clusters, created if it is missing; other machines need a copy."""
+    path = TOKEN.expanduser()
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(32))
+    return path
