@@ -19,7 +19,7 @@ from chaos.running import Running, wait_until
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = "-S", "train_gpt.seed=3,5", "-S", "train_gpt.n_steps=1000", "-S", "train_gpt.eval_every=250"
+SETTINGS = "-S", "train_gpt.seed=3,5", "-S", "train_gpt.n_steps=400", "-S", "train_gpt.eval_every=100"
 RUN = "python", "-m", "bukva.cluster", "run", "--name", "tries", *SETTINGS
 ENV = {"PYTHONPATH": "src", "BUKVA_CHECKPOINT_SECONDS": "0.2"}
 
@@ -59,7 +59,7 @@ def test_a_sweep_whose_workers_and_driver_are_killed_has_the_results_of_dvcs_que
     assert len(results(project)) == 2
     project.sync()
     runs = [run for run in project.training_runs() if run["stage"] == "train-gpt" and len(run["steps"]) == 5]
-    assert [run["steps"] for run in runs] == [[0, 250, 500, 750, 1000]] * 2
+    assert [run["steps"] for run in runs] == [[0, 100, 200, 300, 400]] * 2
     wait_until(lambda: not project.leftovers())
 
 
@@ -134,4 +134,4 @@ def test_a_trial_whose_machine_is_lost_goes_on_elsewhere_to_the_same_bytes(team,
     [journal] = remote.rglob("attempt-2/journals/train-gpt-001/journal.jsonl")
     records = [json.loads(line) for line in journal.read_text().splitlines() if line]
     points = [record["step"] for record in records if "val_nats_per_char" in record.get("values", {})]
-    assert points == [0, 250, 500, 750, 1000]
+    assert points == [0, 100, 200, 300, 400]

@@ -31,6 +31,7 @@ from bukva.cluster.watch import Watch
 from bukva.experiments.remote import push
 from bukva.tracking.background import start
 from bukva.tracking.losing import OWN_ATTEMPT
+from bukva.tracking.watched import hold
 
 LOOK_SECONDS = 0.5
 SAVE_SECONDS = 120.0  # for a training to save before it is killed
@@ -84,6 +85,7 @@ def run(job: Job, say: Say) -> str:
         _keep_to_cores(slot.number, job.cores)
         carrier = None if job.project else _patiently(lambda: Carrier(job), say)
         if carrier:
+            hold(slot.project)  # the driver's user looks at MLflow elsewhere, so that trainings are followed at once
             _take_over(_patiently(carrier.fetch, say), job)
         _run_dvc(job, slot, say, carrier)
         if carrier:
