@@ -62,6 +62,7 @@ def run(
     engine = _engine(slots, address, cores, gpus)
     what = f"{len(sweep.trials)} experiments from commit {sweep.commit[:7]}, {engine.slots} at the same time"
     console.print(f"{sweep.name}: {what}")
+    _advise(engine, console)
     with live(console) as look:
         board = Driver(sweep, place, engine, look).run()
     console.print(summary(board))
@@ -168,6 +169,16 @@ def cancel(trials: Annotated[list[str], typer.Argument(help="names of trials, or
 
 def _engine(slots: int, address: str, cores: int, gpus: float) -> Processes | RayEngine:
     return RayEngine(address, cores, gpus) if address else Processes(slots)
+
+
+def _advise(engine: Processes | RayEngine, console: Console) -> None:
+    """Say how experiments share the cores, if each would take all."""
+    if isinstance(engine, Processes) and not engine.has_gpus and engine.slots > 1 and not read_params().compute.threads:
+        console.print(
+            f"compute.threads is 0, so each experiment uses all {engine.cores} cores, as in DVC's queue. "
+            f"{max(1, engine.cores // engine.slots)} would be faster for {engine.slots} at the same time; it trains "
+            "other weights, because threads add in another order."
+        )
 
 
 def _place(address: str) -> Place:

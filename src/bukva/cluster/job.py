@@ -16,7 +16,7 @@ class Job:
     origin: the address of the repository that all machines share.
     project: the driver's project, if the worker runs on its machine and uses its cache; else "".
     attempt: counts from 1.
-    cores: how many cores the trial has; of a GPU it has one whole.
+    cores: how many cores the trial has on another machine, which is how many threads compute.threads 0 means.
     environment: variables of the worker, as MLFLOW_TRACKING_URI.
     """
 

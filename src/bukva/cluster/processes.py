@@ -104,7 +104,9 @@ class Process:
 
 
 class Processes:
-    """Runs as many workers as there are slots; each has a GPU of its own if the machine has any, else some cores.
+    """Runs as many workers as there are slots; each has a GPU of its own if the machine has any.
+
+    Without GPUs all share the cores, as in DVC's queue: with fewer threads a training would make other weights.
 
     Args:
         slots: 0 for one on each GPU, or on each core.
@@ -119,8 +121,8 @@ class Processes:
         if not 0 <= slots <= places:
             what = "GPUs" if self._gpus else "cores"
             raise BukvaError(f"--slots: {slots} is not possible with {places} {what}; use 1 to {places}.")
-        self.slots = slots or places
-        self.cores = max(1, n_cores() // self.slots)
+        self.slots, self.has_gpus = slots or places, bool(self._gpus)
+        self.cores = n_cores()
         self._running: list[Process] = []
 
     def has_place(self) -> bool:

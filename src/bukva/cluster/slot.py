@@ -11,9 +11,12 @@ that results appear there as those of DVC's queue do. Another machine has a clon
 import contextlib
 import hashlib
 import os
+import re
 import shutil
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -23,6 +26,8 @@ from bukva.cluster.job import Job
 from bukva.cluster.origin import GitError, base_ref, result_ref, run_git
 
 MOST_SLOTS = 1024
+LOCK = "numerics.lock"  # the packages on which bytes depend
+PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.MULTILINE)
 NODES = Path("~/.cache/bukva/nodes")  # BUKVA_NODE is another place, for example a large disk
 
 
@@ -46,7 +51,8 @@ def slot_for(job: Job) -> Iterator[Slot]:
 
     Raises:
         GitError: the origin cannot be reached.
-        BukvaError: all slots are in use, or DVC cannot read the project.
+        BukvaError: all slots are in use, this machine has other packages than the commit, or DVC cannot read the
+            project.
     """
     project, slots = _places(job)
     slots.mkdir(parents=True, exist_ok=True)
@@ -56,6 +62,7 @@ def slot_for(job: Job) -> Iterator[Slot]:
         clone = slots / f"slot-{number}"
         _check_out(clone, project, job)
         folder = clone / _prefix(project)
+        _check_packages(folder / LOCK)
         _share_cache(folder, project)
         yield Slot(number, folder, project)
 
@@ -121,6 +128,20 @@ def _go_to(clone: Path, source: str, job: Job) -> None:
 def _prefix(project: Path) -> str:
     """The path of the project in its repository."""
     return run_git(project, "rev-parse", "--show-prefix").strip()
+
+
+def _check_packages(lock: Path) -> None:
+    """The commit says which versions made its results; this machine must have the same."""
+    pinned = PIN.findall(lock.read_text(encoding="utf-8")) if lock.exists() else []
+    for name, wanted in pinned:
+        try:
+            here = version(name).partition("+")[0]
+        except PackageNotFoundError:
+            here = "missing"
+        if here != wanted:
+            raise BukvaError(
+                f"{socket.gethostname()}: {name} is {here} here, and {wanted} at this commit; install its {lock.name}."
+            )
 
 
 def _share_cache(folder: Path, project: Path) -> None:

@@ -82,7 +82,8 @@ def run(job: Job, say: Say) -> str:
         os.chdir(slot.project)  # DVC refuses to send from elsewhere
         if job.trial in _patiently(lambda: finished(slot.folder, job.origin, job.commit), say):
             return "the origin has its result already"
-        _keep_to_cores(slot.number, job.cores)
+        if not job.project:
+            _keep_to_cores(slot.number, job.cores)
         carrier = None if job.project else _patiently(lambda: Carrier(job), say)
         if carrier:
             hold(slot.project)  # the driver's user looks at MLflow elsewhere, so that trainings are followed at once
@@ -243,8 +244,12 @@ def _error_of(state: RetryCallState) -> BaseException | None:
 
 
 def _keep_to_cores(slot: int, cores: int) -> None:
-    """Let this process and all below it use the cores of its slot only."""
-    if sys.platform == "linux" and cores:
+    """Let this process and all below it use the cores of its slot only.
+
+    A training adds in another order with another number of threads, so that machines with more cores would train other
+    weights. On the driver's machine trials have all cores, as those of DVC's queue.
+    """
+    if sys.platform == "linux":
         known = sorted(os.sched_getaffinity(0))
         first = slot * cores % len(known)
         os.sched_setaffinity(0, {known[(first + index) % len(known)] for index in range(min(cores, len(known)))})
