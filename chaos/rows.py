@@ -180,6 +180,13 @@ ROWS = (
         run_tests("tests/tracking/test_trouble.py"),
     ),
     Row(
+        "cluster",
+        "trials: workers, drivers and machines killed; a machine that comes back",
+        "tests/dvc/test_cluster.py: the results are those of DVC's queue, or of one that nothing interrupted; "
+        "tests/tracking/test_losing.py: each point once in MLflow",
+        run_tests("tests/dvc/test_cluster.py", "tests/tracking/test_losing.py"),
+    ),
+    Row(
         "downloads",
         "downloads and archives: cut, slow, redirected, wrong, with links, zip bombs",
         "tests/corpus/sources/test_fetching.py and test_archives.py, against a server on loopback",
