@@ -19,6 +19,8 @@ finished one does no harm. A driver has nothing to lose: started again, it asks 
     board.py      the state of all trials, in files
     table.py      the same as a table in the terminal
     search.py     chooses trials with Optuna, from a space.py
+    fresh.py      its winner on fresh seeds
+    slurm.py      the same trials as an array of jobs of Slurm
     pull.py       results of other machines
 
 No stage imports this package.

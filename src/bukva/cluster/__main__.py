@@ -1,8 +1,6 @@
 """Commands: python -m bukva.cluster COMMAND."""
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -14,15 +12,17 @@ from bukva.base.errors import BukvaError
 from bukva.base.files import project_root
 from bukva.cluster.board import Board, has_driver, log_of, request_stop, sweeps
 from bukva.cluster.driver import Driver, Place
+from bukva.cluster.fresh import print_verdict, rivals
 from bukva.cluster.machines import head, join
 from bukva.cluster.origin import run_git
 from bukva.cluster.processes import Processes
 from bukva.cluster.pull import origin_of, pull_results
 from bukva.cluster.ray_engine import RayEngine
 from bukva.cluster.search import Search
+from bukva.cluster.slurm import write_array
 from bukva.cluster.space import extremes, read_space
 from bukva.cluster.table import live, summary, table
-from bukva.cluster.trials import Sweep, Trial, check, checked_name, digest, grid
+from bukva.cluster.trials import Sweep, check, checked_name, digest, grid
 from bukva.config.load import read_params
 from bukva.experiments.cache import has_remote
 from bukva.stage import cli
@@ -32,6 +32,9 @@ app.command()(head)
 app.command()(join)
 
 SWEEP = typer.Argument(help="name of a sweep; the last one if there is none", show_default=False)
+Setting = Annotated[
+    list[str] | None, typer.Option("-S", help="as of dvc exp run: SECTION.KEY=VALUE, or several values with commas")
+]
 Name = Annotated[str, typer.Option(help="of the sweep; made of commit and settings without it")]
 Slots = Annotated[int, typer.Option(help="experiments at the same time, on this machine; 0: one for each GPU, or core")]
 Address = Annotated[str, typer.Option(help="HOST:PORT of a Ray cluster; this machine without it")]
@@ -44,9 +47,7 @@ WIDTH = 200  # of a table in a file
 
 @app.command()
 def run(
-    setting: Annotated[
-        list[str] | None, typer.Option("-S", help="as of dvc exp run: SECTION.KEY=VALUE, or several values with commas")
-    ] = None,
+    setting: Setting = None,
     name: Name = "",
     slots: Slots = 0,
     address: Address = "",
@@ -102,20 +103,28 @@ def search_command(
     console.print(f"Best of {trials}: {winner.name}, val {guide.score(winner.name):.3f}: {' '.join(winner.settings)}")
     if seeds:
         fresh = [params.train_gpt.seed + number for number in range(1, seeds + 1)]
-        rivals = tuple(
-            Trial(f"{name}-{what}-{seed}", (*settings, f"train_gpt.seed={seed}"))
-            for what, settings in (("params", ()), ("winner", winner.settings))
-            for seed in fresh
-        )
-        console.print(f"{name}-seeds: the winner and params.yaml on {seeds} fresh seeds each")
+        last = rivals(name, commit, winner, fresh)
+        console.print(f"{last.name}: the winner and params.yaml on {seeds} fresh seeds each")
+        engine = _engine(slots, address, cores, gpus)
         with live(console) as look:
-            board = Driver(
-                Sweep(f"{name}-seeds", commit, rivals), place, _engine(slots, address, cores, gpus), look
-            ).run()
+            board = Driver(last, place, engine, look).run()
         _check_all_finished(board)
         if address:
-            pull(f"{name}-seeds")
-        raise typer.Exit(_compare(rivals[0].name, rivals[-1].name, fresh))
+            pull(last.name)
+        raise typer.Exit(print_verdict(last, fresh))
+
+
+@app.command()
+def slurm(
+    setting: Setting = None,
+    name: Name = "",
+    cores: Cores = 1,
+) -> None:
+    """Write a script that runs the same experiments as an array of jobs of Slurm."""
+    sweep = grid(_clean_head(), setting or [], name)
+    script = write_array(sweep, _place("slurm"), cores)
+    print(f"{sweep.name}: {len(sweep.trials)} jobs; submit them: sbatch {script}")
+    print("When they have ended: python -m bukva.cluster pull")
 
 
 @app.command()
@@ -181,14 +190,14 @@ def _advise(engine: Processes | RayEngine, console: Console) -> None:
         )
 
 
-def _place(address: str) -> Place:
-    """Workers on this machine share the project; those of a cluster have the origin and the DVC remote in common.
+def _place(elsewhere: str) -> Place:
+    """Workers on this machine share the project; those elsewhere have the origin and the DVC remote in common.
 
     Raises:
         BukvaError: the project has no origin, or no remote.
     """
     root = project_root()
-    if not address:
+    if not elsewhere:
         return Place(str(root), root, shared=True, environment={})
     if not has_remote():
         raise BukvaError("The machines of a cluster need a DVC remote: dvc remote add -d NAME ADDRESS, and commit it.")
@@ -201,12 +210,6 @@ def _check_all_finished(board: Board) -> None:
     if left := len(board.trials) - board.count("finished"):
         print(f"{left} of {len(board.trials)} trials have no result; look at: python -m bukva.cluster status")
         raise typer.Exit(1)
-
-
-def _compare(a: str, b: str, seeds: list[int]) -> int:
-    """Print whether B is better than A on val, over these seeds of their settings; returns the exit status."""
-    only = [word for seed in seeds for word in ("--seed", str(seed))]
-    return subprocess.run([sys.executable, "-m", "bukva", "compare", "--split", "val", *only, "--", a, b]).returncode
 
 
 def _console() -> Console:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from bukva.cluster.board import Board
+from bukva.cluster.board import Board, has_driver
 from bukva.cluster.carry import fetch_journals
-from bukva.cluster.origin import result_ref, run_git
+from bukva.cluster.origin import finished, result_ref, run_git
 from bukva.experiments.cache import fetch
 from bukva.experiments.revisions import Revision
 from bukva.pipeline.stages import paths, trained_models
@@ -17,14 +17,20 @@ def pull_results(board: Board, project: Path) -> str:
     Raises:
         BukvaError: the origin, or DVC's remote, cannot be reached.
     """
-    names = [name for name, entry in board.trials.items() if entry.state == "finished"]
+    origin = origin_of(project)
+    names = sorted(
+        finished(project, origin, board.commit) & board.trials.keys()
+    )  # Slurm has no driver that counts them
     if not names:
         return f"{board.sweep}: no trial has finished yet"
     refs = [result_ref(board.commit, name) for name in names]
-    origin = origin_of(project)
     run_git(project, "fetch", "--quiet", origin, *(f"{ref}:{ref}" for ref in refs))
     commits = [run_git(project, "rev-parse", ref).strip() for ref in refs]
     revisions = [Revision(name, commit, board.commit) for name, commit in zip(names, commits, strict=True)]
+    if not has_driver(board.sweep):
+        for name in names:
+            board.trials[name].state = "finished"
+        board.write()
     for path in (paths()["scores"], *(str(model.folder) for model in trained_models().values())):
         fetch(revisions, path)
     n_journals = fetch_journals(board.commit, names)

@@ -139,13 +139,23 @@ class RayEngine:
         return int(ray.cluster_resources().get("CPU", 0) // self.cores)  # type: ignore[no-untyped-call]
 
     def has_place(self) -> bool:
-        """Whether a machine has free cores, or a free GPU, that no worker waits for."""
+        """Whether a machine has free cores, or a free GPU, that no worker waits for.
+
+        Raises:
+            BukvaError: the head is gone.
+        """
         import ray
+        from ray.exceptions import RayError
 
         self._workers = [worker for worker in self._workers if worker.status() is None]
         if not all(worker.is_placed for worker in self._workers):
             return False
-        free = ray.available_resources()  # type: ignore[no-untyped-call]
+        try:
+            free = ray.available_resources()  # type: ignore[no-untyped-call]
+        except (RayError, ConnectionError) as error:
+            raise BukvaError(
+                f"The head of the cluster is gone ({error}); start it, and give the command again."
+            ) from None
         return free.get("CPU", 0) >= self.cores and free.get("GPU", 0) >= self._gpus
 
     def start(self, job: Job) -> RemoteWorker | None:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
@@ -54,6 +54,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which decides
     job = Job.from_json(sys.stdin.readline())
+    job = replace(job, attempt=job.attempt + int(os.environ.get("SLURM_RESTART_COUNT", 0)))
     os.environ.update(job.environment)
     try:
         sentence = run(job, _say)
