@@ -1,12 +1,15 @@
 """The trials of a sweep: the same as those of DVC's queue, valid before anything runs."""
 
+import shutil
+
 import pytest
-from dvc.utils.hydra import get_hydra_sweeps
+from dvc.utils.hydra import apply_overrides, get_hydra_sweeps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bukva.base.errors import BukvaError
-from bukva.cluster.trials import grid
+from bukva.cluster.trials import _changed, grid
+from bukva.config.load import read_yaml
 
 COMMIT = "1" * 40
 SETTINGS = ["model.n_layer=2,3", "model.n_head=2,4,8", "train_gpt.seed=5"]
@@ -43,6 +46,20 @@ def test_a_sweep_may_have_a_name():
 
 
 @pytest.mark.parametrize(
+    "setting",
+    [
+        "model.n_layer=3", "model.dropout=1e-1", "train_gpt.learning_rate=3e-4", "sample.prompts=['а', 'б в']",
+        "sample.prompts=auto", "model.ngram_orders=[3,5]", "model.tie_weights=false", "download.path='a, b'",
+    ],
+)  # fmt: skip
+def test_a_setting_is_checked_as_dvc_writes_it(tmp_path, setting):
+    file = tmp_path / "params.yaml"
+    shutil.copy("params.yaml", file)
+    apply_overrides(file, [setting])
+    assert _changed(read_yaml(), [setting]) == read_yaml(file)
+
+
+@pytest.mark.parametrize(
     ("setting", "sentence"),
     [
         (
@@ -51,7 +68,7 @@ def test_a_sweep_may_have_a_name():
         ),
         (
             "model.n_layers=2",
-            "-S model.n_layers=2: Could not override 'model.n_layers'; use a key of params.yaml.",
+            "-S model.n_layers=2: params.yaml has no key model.n_layers.",
         ),
         (
             "model.n_layer=2,x",

@@ -1,15 +1,18 @@
 """The trials of a sweep."""
 
+import functools
 import hashlib
 import re
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from bukva.base.errors import BukvaError
 from bukva.config.load import parse_params, read_yaml
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
 PARAMS = "params.yaml"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
@@ -94,21 +97,34 @@ def check(combinations: Sequence[Sequence[str]]) -> None:
     Raises:
         BukvaError: one does not.
     """
-    from dvc.exceptions import DvcException  # type: ignore[import-untyped]
-    from dvc.utils.hydra import apply_overrides
+    raw = read_yaml(Path(PARAMS))
+    for settings in combinations:
+        try:
+            parse_params(_changed(raw, settings), PARAMS)
+        except BukvaError as error:
+            raise BukvaError(f"-S {' -S '.join(settings)}: {_first_line(error)}.") from None
 
-    with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
-        file = Path(folder) / PARAMS
-        for settings in combinations:
-            shutil.copyfile(PARAMS, file)
-            what = f"-S {' -S '.join(settings)}"
-            try:
-                apply_overrides(file, list(settings))
-                parse_params(read_yaml(file), PARAMS)
-            except DvcException as error:
-                raise BukvaError(f"{what}: {_first_line(error.__cause__ or error)}; use a key of {PARAMS}.") from None
-            except BukvaError as error:
-                raise BukvaError(f"{what}: {_first_line(error)}.") from None
+
+def _changed(raw: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+    """The sections of params.yaml with these settings, as `dvc exp run` writes them, which takes 60 ms."""
+    changed = {section: dict(keys) for section, keys in raw.items()}
+    for setting in settings:
+        override = _parsed(setting)
+        section, _, key = override.key_or_group.partition(".")
+        if not override.is_add() and key not in changed.get(section, {}):
+            raise BukvaError(f"{PARAMS} has no key {override.key_or_group}")
+        if override.is_delete():
+            del changed[section][key]
+        else:
+            changed.setdefault(section, {})[key] = override.value()
+    return changed
+
+
+@functools.cache
+def _parsed(setting: str) -> "Override":
+    from dvc.utils.hydra import to_hydra_overrides
+
+    return to_hydra_overrides([setting])[0]
 
 
 def _first_line(error: BaseException) -> str:
