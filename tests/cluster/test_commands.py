@@ -55,12 +55,14 @@ def test_without_a_terminal_each_change_is_a_line_once(board):
         look(board)
         board.trials["tries-2"].state = "finished"
         look(board)
-    lines = [line.partition(" ")[2] for line in printed.getvalue().splitlines()]
-    assert lines == [
-        "tries-1: finished, val 2.250 bits/char",
+        board.trials["tries-4"].state, board.trials["tries-4"].text = "failed", "loss is NaN at step 7"
+        look(board)
+    first, *others = printed.getvalue().splitlines()
+    assert first == "2 of 4 trials had ended before"
+    assert [line.partition(" ")[2] for line in others] == [
         "tries-2: running on c",
-        "tries-3: failed: loss is NaN at step 7",
         "tries-2: finished, val 2.750 bits/char",
+        "tries-4: failed: loss is NaN at step 7",
     ]
 
 

@@ -67,10 +67,14 @@ class Changes:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._known: dict[str, str] = {}
+        self._known: dict[str, str] | None = None
 
     def show(self, board: Board) -> None:
-        """Print what is new."""
+        """Print what is new; what an earlier driver has done is one line."""
+        if self._known is None:
+            self._known = {name: entry.state for name, entry in board.trials.items() if entry.state in OVER}
+            if self._known:
+                self._console.print(f"{len(self._known)} of {len(board.trials)} trials had ended before")
         for name, entry in board.trials.items():
             if entry.state == "running" and not entry.node:  # Ray looks for a machine
                 continue
