@@ -9,6 +9,7 @@ from bukva.base.errors import BukvaError
 from bukva.cluster.__main__ import cancel, logs, status
 from bukva.cluster.board import Board, Entry, driving, log_of, take_stops
 from bukva.cluster.table import live, summary, table
+from bukva.cluster.watch import Progress
 
 COMMIT = "1" * 40
 
@@ -18,9 +19,11 @@ def board(project):
     """A sweep with a trial of each kind."""
     found = Board("tries", COMMIT)
     found.trials = {
-        "tries-1": Entry(["train_gpt.seed=1"], "finished", 1, "b", "publish", 0, 0, 2.5, 2.25, 7.0, 40.0, "finished"),
-        "tries-2": Entry(["train_gpt.seed=2"], "running", 2, "c", "train-gpt", 50, 150, 2.75, 2.75, 11_000.0, 10.0),
-        "tries-3": Entry(["train_gpt.seed=3"], "failed", 1, "b", "train-gpt", text="loss is NaN at step 7"),
+        "tries-1": Entry(["train_gpt.seed=1"], "finished", 1, "b", Progress("publish", 0, 0, 2.5, 2.25, 7.0)),
+        "tries-2": Entry(
+            ["train_gpt.seed=2"], "running", 2, "c", Progress("train-gpt", 50, 150, 2.75, 2.75, 1.1e4), 20
+        ),
+        "tries-3": Entry(["train_gpt.seed=3"], "failed", 1, "b", Progress("train-gpt"), text="loss is NaN at step 7"),
         "tries-4": Entry(["train_gpt.seed=4"]),
     }
     found.write()

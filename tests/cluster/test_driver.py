@@ -8,6 +8,7 @@ from bukva.cluster.board import Board, driving, log_of, request_stop
 from bukva.cluster.driver import MOST_LOSSES, Driver, Place
 from bukva.cluster.job import DONE, FAILED, TRY_AGAIN, Job, News
 from bukva.cluster.origin import GitError, finished, result_ref, run_git
+from bukva.cluster.watch import Progress
 
 KILLED = -9
 
@@ -19,7 +20,7 @@ def test_every_trial_is_given_out_once_and_its_news_are_kept(project):
     assert [job.trial for job in engine.jobs] == ["a", "b", "c"]
     assert engine.closed
     entry = board.trials["b"]
-    assert (entry.stage, entry.step, entry.n_steps, entry.best, entry.text) == ("train-gpt", 7, 11, 2.25, "ok")
+    assert (entry.progress, entry.text) == (Progress("train-gpt", 7, 11, 2.5, 2.25, 13.0), "ok")
     assert log_of("tries", "b").read_text() == "hello\nok\n"
     assert Board.read("tries") == board
 

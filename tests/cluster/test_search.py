@@ -103,7 +103,7 @@ def test_a_search_prunes_what_falls_behind_and_finds_better_settings_than_its_fi
     assert finished[best.name] == min(score_of(job) for job in engine.jobs) or finished[best.name] < 1.3
     assert made[0].score(best.name) == finished[best.name]
     for entry in board.trials.values():  # at 1/9 or at 1/3 of the updates, or one scoring later, when the news comes
-        assert entry.state != "pruned" or entry.step in (100, 200, 300, 400)
+        assert entry.state != "pruned" or entry.progress.step in (100, 200, 300, 400)
 
 
 def test_without_pruning_all_trials_finish(project, search):

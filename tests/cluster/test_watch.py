@@ -5,7 +5,7 @@ import time
 import pytest
 
 from bukva.base.units import bits
-from bukva.cluster.watch import Progress, Watch
+from bukva.cluster.watch import Pace, Progress, Watch
 from bukva.config.load import read_params
 from bukva.tracking.writing import Log
 
@@ -61,3 +61,19 @@ def test_later_stages_keep_the_losses_of_the_last_training(params):
 def test_an_experiment_of_the_same_name_and_another_commit_is_another_one(log):
     log.metrics({"val_nats_per_char": 2.0}, 100)
     assert Watch("one", "2" * 40).news() == []
+
+
+def test_the_time_left_is_that_of_the_last_two_scorings():
+    pace = Pace()
+    assert pace.left(Progress("train-gpt", 0, 100), 50.0) == 0
+    assert pace.left(Progress("train-gpt", 20, 100), 54.0) == 16
+    assert pace.left(Progress("train-gpt", 50, 100), 57.0) == 5
+    assert pace.left(Progress("evaluate"), 60.0) == 0
+
+
+def test_scorings_that_a_resumed_training_tells_again_say_nothing_about_time():
+    pace = Pace()
+    pace.left(Progress("train-gpt", 0, 100), 50.0)
+    assert pace.left(Progress("train-gpt", 20, 100), 50.0) == 0
+    assert pace.left(Progress("train-gpt", 40, 100), 50.5) == 0
+    assert pace.left(Progress("train-gpt", 60, 100), 55.5) == 10

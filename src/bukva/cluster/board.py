@@ -18,10 +18,10 @@ from filelock import FileLock, Timeout
 from bukva.base.errors import BukvaError
 from bukva.base.files import project_root, read_json, write_json
 from bukva.cluster.trials import Sweep
+from bukva.cluster.watch import Progress
 
 State = Literal["waiting", "running", "finished", "failed", "stopped", "pruned", "lost"]
 OVER: tuple[State, ...] = "finished", "pruned", "failed", "stopped", "lost"
-SHOWN = "stage", "step", "n_steps", "val", "best", "rate"
 
 
 @dataclass
@@ -30,7 +30,9 @@ class Entry:
 
     attempt: how often it was started; all drivers of the sweep together.
     node: the machine of its last worker.
-    seconds: that its workers took until now.
+    progress: what that did last.
+    left: seconds that the training will still take; 0 if unknown.
+    seconds: that its workers took, without one that runs now.
     text: how it ended.
     """
 
@@ -38,12 +40,8 @@ class Entry:
     state: State = "waiting"
     attempt: int = 0
     node: str = ""
-    stage: str = ""
-    step: int = 0
-    n_steps: int = 0
-    val: float | None = None
-    best: float | None = None
-    rate: float | None = None
+    progress: Progress = field(default_factory=Progress)
+    left: float = 0.0
     seconds: float = 0.0
     text: str = ""
 
@@ -93,7 +91,10 @@ class Board:
             content: dict[str, Any] = read_json(path)
         except OSError:
             raise BukvaError(f"{sweep}: there is no such sweep; known: {', '.join(sweeps()) or 'none'}.") from None
-        trials = {name: Entry(**entry) for name, entry in content.pop("trials").items()}
+        trials = {
+            name: Entry(**{**entry, "progress": Progress(**entry["progress"])})
+            for name, entry in content.pop("trials").items()
+        }
         return cls(trials=trials, **content)
 
     def write(self) -> None:

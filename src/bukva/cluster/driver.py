@@ -5,17 +5,18 @@ those whose result the origin has, and the others continue from their checkpoint
 """
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from bukva.cluster.board import SHOWN, Board, Entry, State, driving, log_of, take_stops
+from bukva.cluster.board import Board, Entry, State, driving, log_of, take_stops
 from bukva.cluster.job import DONE, FAILED, STOPPED, Job, News
 from bukva.cluster.origin import finished, push_base
 from bukva.cluster.processes import Engine, Worker
 from bukva.cluster.trials import Sweep, Trial
+from bukva.cluster.watch import Pace, Progress
 from bukva.tracking.background import start_ending
 
 MOST_LOSSES = 3  # of one trial, in one run of the driver
@@ -75,6 +76,7 @@ class Driver:
         self._pruned: set[str] = set()
         self._running: dict[str, tuple[Worker, float]] = {}
         self._losses: Counter[str] = Counter()
+        self._paces = defaultdict[str, Pace](Pace)
         self._written = 0.0
 
     def run(self) -> Board:
@@ -170,8 +172,8 @@ class Driver:
 
     def _take(self, name: str, entry: Entry, news: News) -> None:
         if news.kind == "progress":
-            for key in SHOWN:
-                setattr(entry, key, news.values[key])
+            entry.progress = Progress(**news.values)
+            entry.left = self._paces[name].left(entry.progress, time.monotonic())
             if self._guide and name not in self._pruned and self._guide.is_hopeless(name, entry):
                 self._pruned.add(name)
                 self._running[name][0].stop()
@@ -185,7 +187,7 @@ class Driver:
             entry.text = text
 
     def _judge(self, name: str, entry: Entry, status: int, since: float) -> None:
-        entry.seconds += time.monotonic() - since
+        entry.seconds, entry.left = entry.seconds + time.monotonic() - since, 0.0
         if status in ENDS:
             state = ENDS[status]
             self._end(name, "pruned" if state == "stopped" and name in self._pruned else state, entry.text)

@@ -92,13 +92,13 @@ class Search:
 
     def is_hopeless(self, name: str, entry: Entry) -> bool:
         """Whether a trial has fallen behind the others at the same step."""
-        trial = self._running.get(name)
-        if trial is None or entry.stage != trained_models()[MODEL].stage or entry.best is None:
+        trial, now = self._running.get(name), entry.progress
+        if trial is None or now.stage != trained_models()[MODEL].stage or now.best is None:
             return False
-        if entry.step not in self._reported[name]:  # a training that resumes tells its curve again
-            trial.report(entry.best, entry.step)
-            self._reported[name].add(entry.step)
-        return entry.step < entry.n_steps and trial.should_prune()
+        if now.step not in self._reported[name]:  # a training that resumes tells its curve again
+            trial.report(now.best, now.step)
+            self._reported[name].add(now.step)
+        return now.step < now.n_steps and trial.should_prune()
 
     def ended(self, name: str, entry: Entry) -> None:
         """Tell Optuna."""

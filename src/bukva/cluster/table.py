@@ -80,7 +80,8 @@ class Changes:
                 continue
             if entry.state != self._known.get(name, "waiting"):
                 where = f" on {entry.node}" if entry.state == "running" else ""
-                val = f", val {entry.best:.3f} bits/char" if entry.state == "finished" and entry.best else ""
+                best = entry.progress.best
+                val = f", val {best:.3f} bits/char" if entry.state == "finished" and best else ""
                 why = f": {entry.text}" if entry.state in ("failed", "lost") else ""
                 at = time.strftime("%H:%M:%S")
                 self._console.print(f"{at} {name}: {entry.state}{where}{val}{why}", soft_wrap=True, highlight=False)
@@ -88,18 +89,16 @@ class Changes:
 
 
 def _cells(name: str, entry: Entry) -> list[str]:
-    running = entry.state == "running"
-    step = f"{entry.step}/{entry.n_steps}" if entry.n_steps else ""
-    left = (entry.n_steps - entry.step) / entry.step * entry.seconds if entry.step and running else 0
+    running, now = entry.state == "running", entry.progress
     return [
         name,
         " ".join(entry.settings),
         entry.state,
-        entry.stage,
-        step,
-        "" if entry.val is None else f"{entry.val:.3f}",
-        "" if entry.best is None else f"{entry.best:.3f}",
-        quantity(entry.rate) if entry.rate and running else "",
-        duration(left) if left else "",
+        now.stage,
+        f"{now.step}/{now.n_steps}" if now.n_steps else "",
+        "" if now.val is None else f"{now.val:.3f}",
+        "" if now.best is None else f"{now.best:.3f}",
+        quantity(now.rate) if now.rate and running else "",
+        duration(entry.left) if entry.left and running else "",
         entry.node if running else "",
     ]

@@ -7,6 +7,7 @@ from typing import Any
 from bukva.base.units import bits
 from bukva.tracking.reading import Journal, read_journals
 
+RETOLD_SECONDS = 1.0  # a training that resumes tells its former scorings at once
 VAL, BEST, RATE = "val_nats_per_char", "best_val_nats_per_char", "chars_per_second"
 
 
@@ -76,3 +77,22 @@ class Watch:
         progress.val = bits(values[VAL]) if VAL in values else progress.val
         progress.best = bits(values[BEST]) if BEST in values else progress.best
         progress.rate = values.get(RATE, progress.rate)
+
+
+class Pace:
+    """How long a training will still take, by its last two scorings."""
+
+    def __init__(self) -> None:
+        self._stage, self._step, self._at = "", 0, 0.0
+
+    def left(self, now: Progress, at: float) -> float:
+        """Seconds from now on; 0 as long as nobody can say.
+
+        Args:
+            now: its last progress.
+            at: the time of this, in seconds.
+        """
+        steps, seconds = now.step - self._step, at - self._at
+        known = self._stage == now.stage and steps > 0 and seconds >= RETOLD_SECONDS
+        self._stage, self._step, self._at = now.stage, now.step, at
+        return seconds / steps * (now.n_steps - now.step) if known else 0.0
