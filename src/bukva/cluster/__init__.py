@@ -10,8 +10,10 @@ finished one does no harm. A driver has nothing to lose: started again, it asks 
     job.py        what a worker is told, and what it answers
     slot.py       the clone that a worker runs in
     work.py       one trial: run, watch, stop, push
+    running.py    DVC below a worker
     watch.py      the progress of a trial, from its journals
     carry.py      checkpoints and journals between machines
+    sender.py     sends them while a training goes on
     processes.py  workers on this machine
     ray_engine.py workers on the machines of a Ray cluster
     machines.py   makes a machine part of such a cluster

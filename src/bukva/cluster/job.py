@@ -1,6 +1,7 @@
 """What a worker is told, and what it answers: a line of JSON each."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -49,8 +50,7 @@ class News:
     """One line of a worker.
 
     kind: "log" (a line that DVC or a stage printed), "progress", or "end".
-    values: of "log" and "end": text; of "progress": stage, step, n_steps, val (bits per character), rate (characters
-        per second).
+    values: of "log" and "end": text; of "progress": the fields of watch.Progress.
     """
 
     kind: str
@@ -68,3 +68,6 @@ class News:
             return cls(values.pop("kind"), values)
         except (ValueError, KeyError, AttributeError):
             return cls("log", {"text": line.rstrip("\n")})
+
+
+Say = Callable[[News], None]  # takes a worker's news

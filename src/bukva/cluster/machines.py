@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from bukva.cluster.ray_engine import ENVIRONMENT, check_installed, check_reachable
+from bukva.tracking.background import python_path
 
 PORT = 6379  # Ray's own
 TOKEN = Path("~/.ray/auth_token")  # where Ray looks for it
@@ -49,13 +50,11 @@ def _become_ray(*arguments: str) -> NoReturn:
         BukvaError: Ray is not installed.
     """
     check_installed()
-    source = str(Path(__file__).resolve().parents[2])  # actors import this package
-    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     ray = str(Path(sys.executable).with_name("ray"))
     os.execve(
         ray,
         [ray, "start", "--block", "--disable-usage-stats", *arguments],
-        {**os.environ, **ENVIRONMENT, "PYTHONPATH": path},
+        {**os.environ, **ENVIRONMENT, "PYTHONPATH": python_path()},
     )
 
 

@@ -7,12 +7,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 from bukva.base.errors import BukvaError
 from bukva.base.threads import n_cores
 from bukva.cluster.job import Job
+from bukva.tracking.background import python_path
 
 END_SECONDS = 150.0  # a little more than a worker gives its training to save
 
@@ -58,11 +58,9 @@ class Process:
 
     def __init__(self, job: Job, gpu: str | None) -> None:
         self.node, self.gpu = socket.gethostname(), gpu
-        source = str(Path(__file__).resolve().parents[2])
-        path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bukva.cluster.work"],
-            env={**os.environ, "PYTHONPATH": path} | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}),
+            env={**os.environ, "PYTHONPATH": python_path()} | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -16,10 +16,9 @@ from typing import Any
 
 from bukva.base.errors import BukvaError
 from bukva.cluster.job import Job
-from bukva.cluster.processes import Process
+from bukva.cluster.processes import END_SECONDS, Process
 
 LOST = -1
-END_SECONDS = 150.0
 CONNECT_SECONDS = 5.0
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",  # always: without it everybody who reaches a port can run programs
@@ -111,7 +110,7 @@ class RayEngine:
         gpus: of each trial.
 
     Raises:
-        BukvaError: Ray is not installed, asks for no token, or does not answer.
+        BukvaError: Ray is not installed, refuses the token, or does not answer.
     """
 
     def __init__(self, address: str, cores: int = 1, gpus: float = 0) -> None:

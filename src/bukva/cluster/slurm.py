@@ -14,6 +14,7 @@ from bukva.cluster.driver import Place
 from bukva.cluster.job import TRY_AGAIN, Job
 from bukva.cluster.origin import push_base
 from bukva.cluster.trials import Sweep
+from bukva.tracking.background import SOURCE
 
 SAVE_SECONDS = 180  # before the time limit, for a training to save and the worker to send it
 
@@ -61,7 +62,7 @@ def write_array(sweep: Sweep, place: Place, cores: int) -> Path:
         cores=cores,
         folder=shlex.quote(str(folder)),
         save=SAVE_SECONDS,
-        source=shlex.quote(str(Path(__file__).resolve().parents[2])),
+        source=shlex.quote(str(SOURCE)),
         python=shlex.quote(sys.executable),
         try_again=TRY_AGAIN,
     )

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from bukva.base.errors import BukvaError
 from bukva.config.load import parse_params, read_yaml
+from bukva.experiments.lock import PARAMS
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
-PARAMS = "params.yaml"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
 DIGITS = 6  # of a digest, in the names of sweeps and trials
 

@@ -9,9 +9,15 @@ from pathlib import Path
 
 from bukva.base.files import project_root
 
+SOURCE = Path(__file__).resolve().parents[2]  # the folder of bukva
 LOG = Path(".bukva/mlflow.log")  # what those processes print, in the original repository
 LOG_BYTES = 1_000_000  # a longer log is emptied
 REMEDY = f"make sync completes it (the reason is in {LOG})."
+
+
+def python_path() -> str:
+    """PYTHONPATH for a process that runs the same bukva as this one, in any folder."""
+    return os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
 
 
 def start(*arguments: str) -> subprocess.Popen[bytes]:
@@ -20,8 +26,6 @@ def start(*arguments: str) -> subprocess.Popen[bytes]:
     It runs in the original repository, because DVC may delete a snapshot, and imports the same bukva as this process,
     because PYTHONPATH may be relative.
     """
-    source = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     log_file = project_root() / LOG
     log_file.parent.mkdir(parents=True, exist_ok=True)
     with log_file.open("ab") as log:
@@ -30,7 +34,7 @@ def start(*arguments: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "bukva.tracking", *arguments],
             cwd=project_root(),
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": python_path()},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
