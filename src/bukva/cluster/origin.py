@@ -9,8 +9,12 @@ from bukva.base.redact import redact_url
 TIMEOUT_SECONDS = 120
 
 
-class GitError(BukvaError):
-    """A git command failed; maybe the machine at the other end is away."""
+class AwayError(BukvaError):
+    """The origin, or the remote, does not answer as it should; another try may help."""
+
+
+class GitError(AwayError):
+    """A git command failed."""
 
 
 def run_git(folder: Path, *arguments: str) -> str:

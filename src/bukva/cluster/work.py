@@ -13,14 +13,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from bukva.base.errors import BukvaError
 from bukva.cluster.carry import Carrier
 from bukva.cluster.job import DONE, FAILED, STOPPED, TRY_AGAIN, Job, News, Say
-from bukva.cluster.origin import GitError, finished, push_result
+from bukva.cluster.origin import AwayError, finished, push_result
 from bukva.cluster.running import StoppedError, die_with_parent, run_dvc
 from bukva.cluster.sender import sending
 from bukva.cluster.slot import slot_for
@@ -49,7 +49,7 @@ def main() -> int:
         status = DONE
     except StoppedError:
         status, sentence = STOPPED, "stopped; the training continues when the same command is given again"
-    except GitError as error:
+    except AwayError as error:
         status, sentence = TRY_AGAIN, str(error)
     except BukvaError as error:
         status, sentence = FAILED, str(error)
@@ -61,7 +61,7 @@ def run(job: Job, say: Say) -> str:
     """Run a trial and push its result; returns a sentence.
 
     Raises:
-        GitError: the origin is away; another try may help.
+        AwayError: the origin or the remote is away; another try may help.
         BukvaError: a stage failed.
         StoppedError: SIGTERM came; what was trained is saved.
     """
@@ -79,23 +79,11 @@ def run(job: Job, say: Say) -> str:
             _take_over(_patiently(carrier.fetch, say), job, say)
         with sending(carrier, say) if carrier else contextlib.nullcontext():
             run_dvc(job, slot.folder, say, pull=bool(carrier))
-        if carrier:
-            _send_objects(carrier, say)
+        if carrier:  # the reference goes last: where it is, the experiment is complete
+            _patiently(push, say)
+            _patiently(carrier.finish, say)
         _patiently(lambda: push_result(slot.folder, job.origin, job.commit, job.trial), say)
     return "finished"
-
-
-def _send_objects(carrier: Carrier, say: Say) -> None:
-    """Send all that belongs to the result; the reference goes last: where it is, the experiment is complete.
-
-    Raises:
-        GitError: the remote is away.
-    """
-    try:
-        _patiently(push, say)
-        _patiently(carrier.finish, say)
-    except BukvaError as error:
-        raise GitError(str(error)) from None
 
 
 def _take_over(journals: list[Path], job: Job, say: Say) -> None:
@@ -107,17 +95,22 @@ def _take_over(journals: list[Path], job: Job, say: Say) -> None:
 
 
 def _patiently(call: Callable[[], Answer], say: Say) -> Answer:
-    """Call it until it succeeds, for PUSH_SECONDS: a server may restart. Each failure is news."""
-    for attempt in Retrying(
+    """Call what needs the origin or the remote until it succeeds; a server may restart. Each failure is news.
+
+    Raises:
+        AwayError: it has failed for PUSH_SECONDS.
+    """
+    return Retrying(
         retry=retry_if_exception_type(BukvaError),
         wait=wait_exponential(max=LONGEST_PAUSE_SECONDS),
         stop=stop_after_delay(PUSH_SECONDS),
         before_sleep=lambda state: say(News("log", {"text": f"{_error_of(state)} It is tried again."})),
-        reraise=True,
-    ):
-        with attempt:
-            return call()
-    raise AssertionError  # the last failure is raised above
+        retry_error_callback=_give_up,
+    )(call)
+
+
+def _give_up(state: RetryCallState) -> NoReturn:
+    raise AwayError(str(_error_of(state))) from None
 
 
 def _error_of(state: RetryCallState) -> BaseException | None:
