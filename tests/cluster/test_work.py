@@ -2,9 +2,8 @@
 
 import pytest
 
-from bukva.base.errors import BukvaError
+from bukva.base.errors import BukvaError, LostError
 from bukva.cluster import work
-from bukva.cluster.origin import AwayError
 
 
 @pytest.fixture(autouse=True)
@@ -32,5 +31,5 @@ def test_a_remote_that_stays_away_is_no_failure_of_the_trial():
     def call() -> None:
         raise BukvaError("The remote is away.")
 
-    with pytest.raises(AwayError, match=r"^The remote is away\.$"):
+    with pytest.raises(LostError, match=r"^The remote is away\.$"):
         work._patiently(call, lambda _: None)

@@ -34,6 +34,11 @@ def test_a_single_process_exchanges_nothing():
     assert not Group(rank=1, size=2).leads
 
 
+def test_the_ranks_of_the_first_machine_are_beside_rank_0():
+    groups = [Group(rank, size=6, local_rank=rank % 3, local_size=3) for rank in range(6)]
+    assert [group.is_beside_leader for group in groups] == [True] * 3 + [False] * 3
+
+
 PROGRAM = """
 import json, torch
 from bukva.training.parallel import join
@@ -127,4 +132,4 @@ class Failure:
 )
 def test_the_cause_of_a_failure_is_reported(failures, how):
     sentence = f"train-gpt: {how}, and the others were stopped; give the same command again."
-    assert parallel._failure(failures, 3) == sentence
+    assert parallel._sentence(*parallel._first(failures), 3) == sentence

@@ -10,6 +10,14 @@ class BukvaError(Exception):
     bug and keeps its traceback, except where the machine runs out of disk or memory.
     """
 
+    exit_status = 1
+
+
+class LostError(BukvaError):
+    """Another machine has ended or does not answer: nothing is wrong here, and another try may succeed."""
+
+    exit_status = 75  # EX_TEMPFAIL of sysexits.h
+
 
 # What to do when a write fails; strerror says why.
 DISK = {

@@ -38,8 +38,9 @@ Setting = Annotated[
 Name = Annotated[str, typer.Option(help="of the sweep; made of commit and settings without it")]
 Slots = Annotated[int, typer.Option(help="experiments at the same time, on this machine; 0: one for each GPU, or core")]
 Address = Annotated[str, typer.Option(help="HOST:PORT of a Ray cluster; this machine without it")]
-Cores = Annotated[int, typer.Option(help="cores of each experiment in a cluster", min=1)]
-Gpus = Annotated[float, typer.Option(help="GPUs of each experiment in a cluster", min=0)]
+Cores = Annotated[int, typer.Option(help="cores of each experiment in a cluster, on each machine", min=1)]
+Gpus = Annotated[float, typer.Option(help="GPUs of each experiment in a cluster, on each machine", min=0)]
+Nodes = Annotated[int, typer.Option(help="machines of each experiment, which train one model in a cluster", min=1)]
 FOLLOW_SECONDS = 0.5
 PASSED = ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "BUKVA_CHECKPOINT_SECONDS")
 WIDTH = 200  # of a table in a file
@@ -53,14 +54,15 @@ def run(
     address: Address = "",
     cores: Cores = 1,
     gpus: Gpus = 0,
+    nodes: Nodes = 1,
 ) -> None:
     """Run an experiment for each combination of settings, on this machine or in a Ray cluster.
 
     Given again, it runs what has no result yet; interrupted trainings continue.
     """
-    sweep = grid(_clean_head(), setting or [], name)
+    sweep = grid(_clean_head(), setting or [], name, nodes)
     place, console = _place(address), _console()
-    engine = _engine(slots, address, cores, gpus)
+    engine = _engine(slots, address, cores, gpus, nodes)
     what = f"{len(sweep.trials)} experiments from commit {sweep.commit[:7]}, {engine.slots} at the same time"
     console.print(f"{sweep.name}: {what}")
     _advise(engine, console)
@@ -83,17 +85,18 @@ def search_command(
     address: Address = "",
     cores: Cores = 1,
     gpus: Gpus = 0,
+    nodes: Nodes = 1,
 ) -> None:
     """Search for settings with a lower val, then train the winner on fresh seeds and compare it with params.yaml.
 
     Given again, it goes on; interrupted trainings continue.
     """
     commit, chosen, params = _clean_head(), read_space(space), read_params()
-    check(list(extremes(chosen)))
+    check(list(extremes(chosen)), nodes)
     name = checked_name(name) or f"search-{digest(commit, space.read_text(encoding='utf-8'))}"
     place, console = _place(address), _console()
     guide = Search(name, commit, chosen, trials, params.train_gpt, prune, place)
-    engine = _engine(slots, address, cores, gpus)
+    engine = _engine(slots, address, cores, gpus, nodes)
     console.print(f"{name}: {trials} trials from commit {commit[:7]}, {engine.slots} at the same time")
     with live(console) as look:
         Driver(Sweep(name, commit, guide.known()), place, engine, look, guide).run()
@@ -105,7 +108,7 @@ def search_command(
         fresh = [params.train_gpt.seed + number for number in range(1, seeds + 1)]
         last = rivals(name, commit, winner, fresh)
         console.print(f"{last.name}: the winner and params.yaml on {seeds} fresh seeds each")
-        engine = _engine(slots, address, cores, gpus)
+        engine = _engine(slots, address, cores, gpus, nodes)
         with live(console) as look:
             board = Driver(last, place, engine, look).run()
         _check_all_finished(board)
@@ -176,8 +179,10 @@ def cancel(trials: Annotated[list[str], typer.Argument(help="names of trials, or
         print(f"{name}: {len(chosen)} {'trial is' if len(chosen) == 1 else 'trials are'} asked to save and stop")
 
 
-def _engine(slots: int, address: str, cores: int, gpus: float) -> Processes | RayEngine:
-    return RayEngine(address, cores, gpus) if address else Processes(slots)
+def _engine(slots: int, address: str, cores: int, gpus: float, nodes: int) -> Processes | RayEngine:
+    if nodes > 1 and not address:
+        raise BukvaError(f"--nodes {nodes}: this is one machine; name a cluster with --address HOST:PORT.")
+    return RayEngine(address, cores, gpus, nodes) if address else Processes(slots)
 
 
 def _advise(engine: Processes | RayEngine, console: Console) -> None:

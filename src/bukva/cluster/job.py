@@ -5,7 +5,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-DONE, FAILED, TRY_AGAIN, STOPPED = 0, 1, 75, 143  # exit statuses of a worker; 75 is EX_TEMPFAIL of sysexits.h
+from bukva.base.errors import BukvaError, LostError
+
+# Exit statuses of a worker.
+DONE, FAILED, TRY_AGAIN, STOPPED = 0, BukvaError.exit_status, LostError.exit_status, 143
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,13 @@
 import subprocess
 from pathlib import Path
 
-from bukva.base.errors import BukvaError
+from bukva.base.errors import LostError
 from bukva.base.redact import redact_url
 
 TIMEOUT_SECONDS = 120
 
 
-class AwayError(BukvaError):
-    """The origin, or the remote, does not answer as it should; another try may help."""
-
-
-class GitError(AwayError):
+class GitError(LostError):
     """A git command failed."""
 
 

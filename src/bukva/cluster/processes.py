@@ -20,7 +20,10 @@ END_SECONDS = 150.0  # a little more than a worker gives its training to save
 class Worker(Protocol):
     """A worker that a driver looks at."""
 
-    node: str
+    @property
+    def node(self) -> str:
+        """The name of its machine; "" while none is chosen."""
+        ...
 
     def news(self) -> list[str]:
         """The lines that it printed since the last call."""

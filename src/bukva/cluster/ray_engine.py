@@ -1,10 +1,7 @@
-"""Workers on the machines of a Ray cluster.
+"""The engine where a Ray cluster is named.
 
-Ray finds a machine with free cores, or a free GPU, and starts an actor there, which starts a worker as this machine
-would (processes.py). Ray is told not to restart anything: the driver repeats what is lost.
-
-A call to an actor may never return: its machine may be cut off. So a call is started, and its answer is taken when it
-has come.
+Ray finds a machine with free cores, or a free GPU, for each worker (ray_worker.py), and for a training on several
+machines that many at once. It is told not to restart anything: the driver repeats what is lost.
 """
 
 import logging
@@ -15,90 +12,17 @@ from importlib.util import find_spec
 from typing import Any
 
 from bukva.base.errors import BukvaError
+from bukva.cluster.group import Group
 from bukva.cluster.job import Job
-from bukva.cluster.processes import END_SECONDS, Process
+from bukva.cluster.processes import END_SECONDS
+from bukva.cluster.ray_worker import Actor, RemoteWorker
 
-LOST = -1
 CONNECT_SECONDS = 5.0
+MANY = 1 << 30
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",  # always: without it everybody who reaches a port can run programs
     "RAY_USAGE_STATS_ENABLED": "0",
 }
-
-
-class Actor:
-    """Runs one worker, on the machine where Ray has put it."""
-
-    def __init__(self, job: str) -> None:
-        self._process = Process(Job.from_json(job), None)  # Ray has set CUDA_VISIBLE_DEVICES
-
-    def node(self) -> str:
-        """The name of the machine."""
-        return socket.gethostname()
-
-    def look(self) -> tuple[list[str], int | None]:
-        """The lines since the last call, and the exit status."""
-        status = self._process.status()  # before the lines: behind its end there are none
-        return self._process.news(), status
-
-    def stop(self) -> None:
-        """Ask the worker to save and end."""
-        self._process.stop()
-
-
-class RemoteWorker:
-    """A worker on another machine."""
-
-    def __init__(self, actor: Any) -> None:
-        self.node = ""
-        self._actor = actor
-        self._lines: list[str] = []
-        self._status: int | None = None
-        self._named, self._looked = actor.node.remote(), actor.look.remote()
-
-    @property
-    def is_placed(self) -> bool:
-        """Whether Ray has found a machine for it."""
-        self._poll()
-        return bool(self.node) or self._status is not None
-
-    def news(self) -> list[str]:
-        """The lines that it printed since the last call."""
-        lines, self._lines = self._lines, []
-        return lines
-
-    def status(self) -> int | None:
-        """Its exit status, LOST without its machine; None while it runs, or while some of its lines are unread."""
-        self._poll()
-        return None if self._lines else self._status
-
-    def stop(self) -> None:
-        """Send SIGTERM."""
-        self._actor.stop.remote()
-
-    def release(self) -> None:
-        """End the actor, and with it what is left of its worker."""
-        import ray
-
-        ray.kill(self._actor)
-
-    def _poll(self) -> None:
-        import ray
-        from ray.exceptions import RayError
-
-        if self._status is not None:
-            return
-        try:
-            if not self.node and ray.wait([self._named], timeout=0)[0]:
-                self.node = ray.get(self._named)
-            if ray.wait([self._looked], timeout=0)[0]:
-                lines, self._status = ray.get(self._looked)
-                self._lines += lines
-                self._looked = self._actor.look.remote()
-        except RayError:
-            self._status = LOST
-        if self._status is not None:
-            self.release()
 
 
 class RayEngine:
@@ -106,15 +30,16 @@ class RayEngine:
 
     Args:
         address: of the head, HOST:PORT.
-        cores: of each trial.
-        gpus: of each trial.
+        cores: of each trial, on each of its machines.
+        gpus: the same.
+        nodes: machines of each trial.
 
     Raises:
-        BukvaError: Ray is not installed, refuses the token, or does not answer.
+        BukvaError: Ray is not installed, refuses the token, or does not answer; or there are fewer machines.
     """
 
-    def __init__(self, address: str, cores: int = 1, gpus: float = 0) -> None:
-        self.cores, self._gpus = cores, gpus
+    def __init__(self, address: str, cores: int = 1, gpus: float = 0, nodes: int = 1) -> None:
+        self.cores, self._gpus, self._nodes = cores, gpus, nodes
         os.environ.update(ENVIRONMENT)  # Ray reads it when it is imported
         check_installed()
         check_reachable(address)
@@ -127,18 +52,23 @@ class RayEngine:
             raise BukvaError(
                 f"--address {address}: Ray does not answer ({said}); is your token that of its head?"
             ) from None
-        self._actor = ray.remote(Actor).options(num_cpus=cores, num_gpus=gpus, max_restarts=0, max_task_retries=0)
-        self._workers: list[RemoteWorker] = []
+        self._workers: list[RemoteWorker | Group] = []
+        if nodes > 1 and not self.slots:
+            raise BukvaError(
+                f"--nodes {nodes}: fewer machines of the cluster have --cores {cores} --gpus {gpus:g}; let others join."
+            )
 
     @property
     def slots(self) -> int:
         """How many trials the machines that are there now can run at the same time."""
         import ray
 
-        return int(ray.cluster_resources().get("CPU", 0) // self.cores)  # type: ignore[no-untyped-call]
+        nodes = ray.nodes()  # type: ignore[no-untyped-call]
+        machines = [node["Resources"] for node in nodes if node["Alive"]]
+        return n_groups([self._places(machine) for machine in machines], self._nodes)
 
     def has_place(self) -> bool:
-        """Whether a machine has free cores, or a free GPU, that no worker waits for.
+        """Whether machines have free cores, or free GPUs, that no worker waits for.
 
         Raises:
             BukvaError: the head is gone.
@@ -150,20 +80,46 @@ class RayEngine:
         if not all(worker.is_placed for worker in self._workers):
             return False
         try:
-            free = ray.available_resources()  # type: ignore[no-untyped-call]
+            return self._places(ray.available_resources()) >= self._nodes  # type: ignore[no-untyped-call]
         except (RayError, ConnectionError) as error:
             raise BukvaError(
                 f"The head of the cluster is gone ({error}); start it, and give the command again."
             ) from None
-        return free.get("CPU", 0) >= self.cores and free.get("GPU", 0) >= self._gpus
 
-    def start(self, job: Job) -> RemoteWorker | None:
+    def start(self, job: Job) -> RemoteWorker | Group | None:
         """Start a worker; None while all places are taken."""
         if not self.has_place():
             return None
-        worker = RemoteWorker(self._actor.remote(job.to_json()))
-        self._workers.append(worker)
-        return worker
+        if self._nodes > 1:
+            self._workers.append(self._group(job))
+        else:
+            worker = self._worker()
+            worker.begin(job)
+            self._workers.append(worker)
+        return self._workers[-1]
+
+    def _group(self, job: Job) -> Group:
+        """Workers on as many machines; Ray keeps places for all, or for none."""
+        from ray.util import placement_group, remove_placement_group
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        places = placement_group([{"CPU": self.cores, "GPU": self._gpus}] * self._nodes, strategy="STRICT_SPREAD")
+        members = [self._worker(PlacementGroupSchedulingStrategy(places, index)) for index in range(self._nodes)]
+        return Group(job, members, lambda: remove_placement_group(places))
+
+    def _worker(self, where: Any = None) -> RemoteWorker:
+        """A worker for which Ray looks for a machine."""
+        import ray
+
+        actor = ray.remote(Actor).options(
+            num_cpus=self.cores, num_gpus=self._gpus, max_restarts=0, max_task_retries=0, scheduling_strategy=where
+        )
+        return RemoteWorker(actor.remote())
+
+    def _places(self, resources: dict[str, float]) -> int:
+        """How many workers fit."""
+        by_gpus = resources.get("GPU", 0) // self._gpus if self._gpus else MANY
+        return int(min(resources.get("CPU", 0) // self.cores, by_gpus))
 
     def close(self) -> None:
         """End all workers, after their trainings have saved."""
@@ -177,6 +133,19 @@ class RayEngine:
         for worker in self._workers:
             worker.release()
         ray.shutdown()
+
+
+def n_groups(places: list[int], size: int) -> int:
+    """How many groups fit at the same time, each on so many different machines.
+
+    Args:
+        places: how many workers each machine has room for.
+        size: machines of a group.
+    """
+    groups = sum(places) // size
+    while sum(min(each, groups) for each in places) < size * groups:
+        groups -= 1
+    return groups
 
 
 def check_installed() -> None:

@@ -3,6 +3,8 @@
 import contextlib
 import ctypes
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,12 +15,13 @@ from pathlib import Path
 
 import psutil
 
-from bukva.base.errors import BukvaError
+from bukva.base.errors import BukvaError, LostError
 from bukva.cluster.job import Job, News, Say
 from bukva.cluster.watch import Watch
 
 LOOK_SECONDS = 0.5
 SAVE_SECONDS = 120.0  # for a training to save before it is killed
+EXITED = re.compile(r"^ERROR: .*exited with (\d+)$")
 PR_SET_PDEATHSIG = 1  # of Linux' prctl
 
 
@@ -26,7 +29,7 @@ class StoppedError(Exception):
     """SIGTERM came."""
 
 
-def run_dvc(job: Job, folder: Path, say: Say, *, pull: bool) -> None:
+def run_dvc(job: Job, folder: Path, say: Say, *, pull: bool, until: str = "") -> None:
     """Run `dvc exp run`, and say what it prints and how far it is.
 
     Args:
@@ -34,15 +37,35 @@ def run_dvc(job: Job, folder: Path, say: Say, *, pull: bool) -> None:
         folder: the root of the project in which DVC runs.
         say: takes the news.
         pull: whether DVC takes from its remote what others have computed.
+        until: the last stage; all without it.
 
     Raises:
         BukvaError: a stage failed.
+        LostError: it failed because another machine was lost.
         StoppedError: SIGTERM came; what was trained is saved.
     """
     command = [sys.executable, "-m", "dvc", "exp", "run", "--name", job.trial]
     command += ["--pull"] if pull else []
     for setting in job.settings:
         command += ["-S", setting]
+    _run([*command, *filter(None, [until])], folder, say, Watch(job.trial, job.commit))
+
+
+def run_stage(name: str, job: Job, folder: Path, say: Say) -> None:
+    """Run a stage without DVC, which would cache its outputs; params.yaml is as the last run_dvc has left it.
+
+    Raises:
+        BukvaError, LostError, StoppedError: as run_dvc.
+    """
+    from dvc.repo import Repo  # type: ignore[import-untyped]
+
+    with Repo(str(folder)) as repo:
+        command = str(repo.stage.load_one(name=name).cmd)
+    # env becomes the stage, so that this process is its parent
+    _run(["env", *shlex.split(command)], folder, say, Watch(job.trial, job.commit))
+
+
+def _run(command: list[str], folder: Path, say: Say, watch: Watch) -> None:
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -57,7 +80,6 @@ def run_dvc(job: Job, folder: Path, say: Say, *, pull: bool) -> None:
     printed: list[str] = []
     reader = threading.Thread(target=_forward, args=(process, say, printed), daemon=True)
     reader.start()
-    watch = Watch(job.trial, job.commit)
     try:
         while process.poll() is None:
             _show(watch, say)
@@ -68,7 +90,9 @@ def run_dvc(job: Job, folder: Path, say: Say, *, pull: bool) -> None:
     reader.join(LOOK_SECONDS)
     _show(watch, say)
     if process.returncode:
-        raise BukvaError(_reason(printed) or f"dvc exp run: exit status {process.returncode}")
+        status = _status_of_stage(printed, process.returncode)
+        kind = LostError if status == LostError.exit_status else BukvaError
+        raise kind(_reason(printed) or f"{command[0]}: exit status {status}")
 
 
 def die_with_parent() -> None:
@@ -86,6 +110,12 @@ def _forward(process: "subprocess.Popen[str]", say: Say, printed: list[str]) -> 
 def _show(watch: Watch, say: Say) -> None:
     for progress in watch.news():
         say(News("progress", asdict(progress)))
+
+
+def _status_of_stage(printed: list[str], status: int) -> int:
+    """DVC's own status does not tell that of its stage; its message does."""
+    found = [number for line in printed for number in EXITED.findall(line)]
+    return int(found[-1]) if found else status
 
 
 def _reason(printed: list[str]) -> str:

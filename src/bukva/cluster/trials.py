@@ -39,7 +39,7 @@ class Sweep:
     trials: tuple[Trial, ...]
 
 
-def grid(commit: str, settings: Sequence[str], name: str = "") -> Sweep:
+def grid(commit: str, settings: Sequence[str], name: str = "", nodes: int = 1) -> Sweep:
     """A trial for each combination, as `dvc exp run --queue -S` makes them.
 
     The same commit and settings give the same names, so that a sweep can be given again.
@@ -48,13 +48,14 @@ def grid(commit: str, settings: Sequence[str], name: str = "") -> Sweep:
         commit: from which all start.
         settings: options -S in Hydra's grammar; one with several values gives several trials.
         name: of the sweep; "" for one made of commit and settings.
+        nodes: machines of each trial.
 
     Raises:
         BukvaError: the name or a setting is invalid.
     """
     sweep = checked_name(name) or f"sweep-{digest(commit, *settings)}"
     combinations = [tuple(each) for each in _combinations(settings)]
-    check(combinations)
+    check(combinations, nodes)
     digits = len(str(len(combinations)))
     return Sweep(
         sweep,
@@ -91,8 +92,12 @@ def _combinations(settings: Sequence[str]) -> list[list[str]]:
         ) from None
 
 
-def check(combinations: Sequence[Sequence[str]]) -> None:
+def check(combinations: Sequence[Sequence[str]], nodes: int = 1) -> None:
     """Check that each combination makes a valid params.yaml, as the stages would find out one by one.
+
+    Args:
+        combinations: options -S of each trial.
+        nodes: machines of each trial, which need equal shares.
 
     Raises:
         BukvaError: one does not.
@@ -100,9 +105,14 @@ def check(combinations: Sequence[Sequence[str]]) -> None:
     raw = read_yaml(Path(PARAMS))
     for settings in combinations:
         try:
-            parse_params(_changed(raw, settings), PARAMS)
+            processes = parse_params(_changed(raw, settings), PARAMS).train_gpt.processes
         except BukvaError as error:
             raise BukvaError(f"-S {' -S '.join(settings)}: {_first_line(error)}.") from None
+        if processes % nodes:
+            raise BukvaError(
+                f"--nodes {nodes}: train_gpt.processes is {processes}, of all machines together; "
+                f"use -S train_gpt.processes={nodes}, or another multiple of {nodes}."
+            )
 
 
 def _changed(raw: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:

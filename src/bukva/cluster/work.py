@@ -17,13 +17,14 @@ from typing import NoReturn, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from bukva.base.errors import BukvaError
+from bukva.base.errors import BukvaError, LostError
 from bukva.cluster.carry import Carrier
 from bukva.cluster.job import DONE, FAILED, STOPPED, TRY_AGAIN, Job, News, Say
-from bukva.cluster.origin import AwayError, finished, push_result
+from bukva.cluster.origin import finished, push_result
 from bukva.cluster.running import StoppedError, die_with_parent, run_dvc
 from bukva.cluster.sender import sending
 from bukva.cluster.slot import slot_for
+from bukva.cluster.together import name_interface, own_rank, train_share
 from bukva.experiments.remote import push
 from bukva.tracking.background import LOG, has_failed, start
 from bukva.tracking.losing import OWN_ATTEMPT
@@ -49,7 +50,7 @@ def main() -> int:
         status = DONE
     except StoppedError:
         status, sentence = STOPPED, "stopped; the training continues when the same command is given again"
-    except AwayError as error:
+    except LostError as error:
         status, sentence = TRY_AGAIN, str(error)
     except BukvaError as error:
         status, sentence = FAILED, str(error)
@@ -61,18 +62,21 @@ def run(job: Job, say: Say) -> str:
     """Run a trial and push its result; returns a sentence.
 
     Raises:
-        AwayError: the origin or the remote is away; another try may help.
+        LostError: the origin, the remote or a machine of the same training does not answer.
         BukvaError: a stage failed.
         StoppedError: SIGTERM came; what was trained is saved.
     """
+    name_interface()
     with slot_for(job) as slot:
+        if not job.project:
+            _keep_to_cores(slot.number, job.cores)
+        if own_rank():
+            return train_share(job, slot, say)
         os.environ[OWN_ATTEMPT] = str(job.attempt)
         os.environ["BUKVA_ROOT"] = str(slot.project)  # where journals, checkpoints and MLflow are
         os.chdir(slot.project)  # DVC refuses to send from elsewhere
         if job.trial in _patiently(lambda: finished(slot.folder, job.origin, job.commit), say):
             return "the origin has its result already"
-        if not job.project:
-            _keep_to_cores(slot.number, job.cores)
         carrier = None if job.project else _patiently(lambda: Carrier(job), say)
         if carrier:
             hold(slot.project)  # the driver's user looks at MLflow elsewhere, so that trainings are followed at once
@@ -98,7 +102,7 @@ def _patiently(call: Callable[[], Answer], say: Say) -> Answer:
     """Call what needs the origin or the remote until it succeeds; a server may restart. Each failure is news.
 
     Raises:
-        AwayError: it has failed for PUSH_SECONDS.
+        LostError: it has failed for PUSH_SECONDS.
     """
     return Retrying(
         retry=retry_if_exception_type(BukvaError),
@@ -110,7 +114,7 @@ def _patiently(call: Callable[[], Answer], say: Say) -> Answer:
 
 
 def _give_up(state: RetryCallState) -> NoReturn:
-    raise AwayError(str(_error_of(state))) from None
+    raise LostError(str(_error_of(state))) from None
 
 
 def _error_of(state: RetryCallState) -> BaseException | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bukva.base.errors import sentence_for
+from bukva.base.errors import BukvaError, sentence_for
 from bukva.durability.parent import end_with_dvc
 from bukva.stage.arguments import help_of
 
@@ -26,8 +26,8 @@ def run(main: Callable[..., None]) -> None:
 def call(app: typer.Typer) -> None:
     """Run an application.
 
-    Exit status: 0; 1 after a mistake, a full disk or too little memory, with a sentence; 2 for a wrong command line;
-    130 after Ctrl-C.
+    Exit status: 0; 1 after a mistake, a full disk or too little memory, with a sentence; 75 when another machine was
+    lost; 2 for a wrong command line; 130 after Ctrl-C.
     """
     try:
         app()
@@ -36,7 +36,7 @@ def call(app: typer.Typer) -> None:
         if not sentence:
             raise
         print(sentence, file=sys.stderr)
-        sys.exit(1)
+        sys.exit(error.exit_status if isinstance(error, BukvaError) else BukvaError.exit_status)
 
 
 def _with_help(main: Callable[..., None]) -> Callable[..., None]:

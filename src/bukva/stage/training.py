@@ -1,5 +1,6 @@
 """The body of both training stages: read the splits, train, write the model; resume what was interrupted."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +91,7 @@ def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> 
             training_id=checkpoints.training_id,
             resumes=bool(checkpoints),
         ) as log,
-        stop.caught(),
+        stop.caught() if group.is_beside_leader else contextlib.nullcontext(),  # rank 0 saves; elsewhere nothing can
     ):
         splits, tokenizer = load_splits(files.split), load_tokenizer(files.tokens)
         config = kind_of(stage.model).config(vocab_size=len(tokenizer), **stage.shape)

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from bukva.base.errors import BukvaError
+from bukva.base.errors import BukvaError, LostError
 from bukva.base.threads import n_cores
 
 if TYPE_CHECKING:
@@ -42,11 +42,16 @@ class Group:
         """Whether this is rank 0, which logs and writes for all."""
         return self.rank == 0
 
+    @property
+    def is_beside_leader(self) -> bool:
+        """Whether rank 0 is on this machine; the ranks of each machine follow each other."""
+        return self.rank < self.local_size
+
     def average_gradients(self, parameters: list[Tensor], nats: Tensor) -> Tensor:
         """Replace the gradients of this process by the mean over all; returns the mean of nats, a scalar.
 
         Raises:
-            BukvaError: another process has ended or does not respond.
+            LostError: another process has ended or does not respond.
         """
         if self.size == 1:
             return nats
@@ -63,7 +68,7 @@ class Group:
         """The sum of one number of each process, the same in all.
 
         Raises:
-            BukvaError: another process has ended or does not respond.
+            LostError: another process has ended or does not respond.
         """
         if self.size == 1:
             return value
@@ -91,7 +96,7 @@ class Group:
         try:
             dist.all_reduce(values)
         except RuntimeError:  # the connection was closed, or nothing came in time
-            raise BukvaError(
+            raise LostError(
                 f"train-gpt: process {self.rank} of {self.size} lost the connection to the others."
             ) from None
 
@@ -125,6 +130,7 @@ def launch(processes: int) -> None:
 
     Raises:
         BukvaError: the machines cannot have equal shares, or a process failed; the others are stopped then.
+        LostError: another machine did not come, was lost, or a process of this one was killed, of several machines.
         SystemExit: a signal ended this process; the others are stopped.
     """
     from torch.distributed import run
@@ -147,7 +153,12 @@ def launch(processes: int) -> None:
     try:
         run.run(run.parse_args(arguments))
     except ChildFailedError as error:
-        raise BukvaError(_failure(error.failures, processes)) from None
+        rank, failure = _first(error.failures)
+        lost = machines > 1 and (failure.exitcode < 0 or failure.exitcode == LostError.exit_status)
+        raise (LostError if lost else BukvaError)(_sentence(rank, failure, processes)) from None
+    except dist.DistError as error:
+        what = str(error).partition("\n")[0].rstrip(".")
+        raise LostError(f"train-gpt: the other machines cannot be reached ({what}).") from None
     except SignalException as error:
         raise SystemExit(128 + error.sigval) from None
 
@@ -157,7 +168,8 @@ def join(processes: int) -> Iterator[Group]:
     """Connect with the other processes of a training; yields ALONE for a single one.
 
     Raises:
-        BukvaError: their number is not train_gpt.processes, or they cannot be reached.
+        BukvaError: their number is not train_gpt.processes.
+        LostError: they cannot be reached.
     """
     if not is_launched():
         yield ALONE
@@ -175,15 +187,18 @@ def join(processes: int) -> Iterator[Group]:
     try:
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
     except RuntimeError as error:
-        raise BukvaError(f"process {group.rank} of {group.size} cannot reach the others: {error}") from None
+        raise LostError(f"process {group.rank} of {group.size} cannot reach the others: {error}") from None
     try:
         yield group
     finally:
         dist.destroy_process_group()
 
 
-def _failure(failures: "dict[int, ProcessFailure]", processes: int) -> str:
-    """One sentence about the process that failed first; one that a signal ended counts first, because others follow."""
-    rank, failure = min(failures.items(), key=lambda item: (item[1].exitcode >= 0, item[1].timestamp))
+def _first(failures: "dict[int, ProcessFailure]") -> "tuple[int, ProcessFailure]":
+    """The process that failed first, and its rank; one that a signal ended counts first, because others follow."""
+    return min(failures.items(), key=lambda item: (item[1].exitcode >= 0, item[1].timestamp))
+
+
+def _sentence(rank: int, failure: "ProcessFailure", processes: int) -> str:
     how = f"was ended by {failure.signal_name()}" if failure.exitcode < 0 else f"ended with status {failure.exitcode}"
     return f"train-gpt: process {rank} of {processes} {how}, and the others were stopped; give the same command again."
