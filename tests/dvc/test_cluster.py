@@ -112,7 +112,7 @@ def log_of(node: Path) -> str:
 
 
 def test_a_trial_whose_machine_is_lost_goes_on_elsewhere_to_the_same_bytes(team, tmp_path):
-    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    first, second, third, fourth = (tmp_path / name for name in ("first", "second", "third", "fourth"))
     what, remote = job(team), tmp_path / "remote" / "bukva"
     worker = start(team, first, what)
     wait_until(lambda: len(list(remote.rglob("*.safetensors"))) > 1 or worker.poll() is not None)
@@ -124,11 +124,12 @@ def test_a_trial_whose_machine_is_lost_goes_on_elsewhere_to_the_same_bytes(team,
     assert not list(remote.rglob("checkpoints"))  # they are of no more use
     team.run("git", "fetch", "-q", "origin", f"{result_ref(what.commit, 'try')}:{result_ref(what.commit, 'try')}")
     resumed = team.run("git", "show", f"{result_ref(what.commit, 'try')}:dvc.lock")
-    alone = replace(what, trial="alone", settings=what.settings)
-    for runs in (tmp_path / "remote" / "runs", tmp_path / "remote" / "files" / "md5" / "runs"):
-        shutil.rmtree(runs, ignore_errors=True)  # nothing may be restored
-    assert start(team, third, alone).wait() == DONE
-    assert "from the start" in log_of(third)
+    same, alone = replace(what, trial="same"), replace(what, trial="alone")
+    assert start(team, third, same).wait() == DONE
+    assert "Running stage 'train-gpt'" not in log_of(third)  # it has the results of the first trial
+    shutil.rmtree(remote / what.commit / "runs")  # nothing may be restored
+    assert start(team, fourth, alone).wait() == DONE
+    assert "from the start" in log_of(fourth)
     team.run("git", "fetch", "-q", "origin", f"{result_ref(what.commit, 'alone')}:{result_ref(what.commit, 'alone')}")
     assert resumed == team.run("git", "show", f"{result_ref(what.commit, 'alone')}:dvc.lock")
     [journal] = remote.rglob("attempt-2/journals/train-gpt-001/journal.jsonl")

@@ -5,6 +5,7 @@ from pathlib import Path
 from bukva.cluster.board import Board, has_driver
 from bukva.cluster.carry import fetch_journals
 from bukva.cluster.origin import finished, result_ref, run_git
+from bukva.cluster.runs import fetch_runs
 from bukva.experiments.cache import fetch
 from bukva.experiments.revisions import Revision
 from bukva.pipeline.stages import paths, trained_models
@@ -33,6 +34,7 @@ def pull_results(board: Board, project: Path) -> str:
         board.write()
     for path in (paths()["scores"], *(str(model.folder) for model in trained_models().values())):
         fetch(revisions, path)
+    fetch_runs(project, board.commit)
     n_journals = fetch_journals(board.commit, names)
     start_sync(names)
     return f"{board.sweep}: {len(names)} experiments are here; MLflow gets the journals of {n_journals} that were new"

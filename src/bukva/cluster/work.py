@@ -22,10 +22,10 @@ from bukva.cluster.carry import Carrier
 from bukva.cluster.job import DONE, FAILED, STOPPED, TRY_AGAIN, Job, News, Say
 from bukva.cluster.origin import finished, push_result
 from bukva.cluster.running import StoppedError, die_with_parent, run_dvc
+from bukva.cluster.runs import fetch_runs, send_runs
 from bukva.cluster.sender import sending
 from bukva.cluster.slot import slot_for
 from bukva.cluster.together import name_interface, own_rank, train_share
-from bukva.experiments.remote import push
 from bukva.tracking.background import LOG, has_failed, start
 from bukva.tracking.losing import OWN_ATTEMPT
 from bukva.tracking.watched import hold
@@ -74,17 +74,18 @@ def run(job: Job, say: Say) -> str:
             return train_share(job, slot, say)
         os.environ[OWN_ATTEMPT] = str(job.attempt)
         os.environ["BUKVA_ROOT"] = str(slot.project)  # where journals, checkpoints and MLflow are
-        os.chdir(slot.project)  # DVC refuses to send from elsewhere
+        os.chdir(slot.folder)  # DVC refuses to send from elsewhere
         if job.trial in _patiently(lambda: finished(slot.folder, job.origin, job.commit), say):
             return "the origin has its result already"
         carrier = None if job.project else _patiently(lambda: Carrier(job), say)
         if carrier:
             hold(slot.project)  # the driver's user looks at MLflow elsewhere, so that trainings are followed at once
             _take_over(_patiently(carrier.fetch, say), job, say)
+            _patiently(lambda: fetch_runs(slot.project, job.commit), say)
         with sending(carrier, say) if carrier else contextlib.nullcontext():
             run_dvc(job, slot.folder, say, pull=bool(carrier))
         if carrier:  # the reference goes last: where it is, the experiment is complete
-            _patiently(push, say)
+            _patiently(lambda: send_runs(slot.folder, job.commit, job.trial), say)
             _patiently(carrier.finish, say)
         _patiently(lambda: push_result(slot.folder, job.origin, job.commit, job.trial), say)
     return "finished"
