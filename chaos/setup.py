@@ -4,11 +4,13 @@ import random
 import shutil
 import sys
 import time
+from functools import cached_property
 from pathlib import Path
 
 from bukva.tracking import watched
 from chaos.project import MLFLOW_SECONDS, Project
 from chaos.running import Running, wait_until, wait_until_empty
+from chaos.team import Team
 
 STAGES = "download", "clean", "tokenize", "split", "train-bigram", "train-gpt", "evaluate", "sample", "publish"
 SHORT = list(range(0, 401, 100))  # the steps at which a training scores val
@@ -49,6 +51,12 @@ class Setup:
         watched.hold(project.folder)  # so that MLflow follows each training
         project.env |= SAVE_OFTEN | {"PATH": f"{self.scratch / 'bin'}:{project.env['PATH']}"}
         return project
+
+    @cached_property
+    def team(self) -> Team:
+        """Machines of a cluster."""
+        self.whole.reset()
+        return Team(self.whole, self._new_folder("team").parent)
 
     def with_seed(self, seed: int, steps: list[int] = SHORT, **recipe: object) -> Project:
         """The project `whole`, with another GPT to train: its seed, the steps at which it scores val, its recipe."""

@@ -1,0 +1,199 @@
+"""Faults of a cluster: its machines, what they share, and the head."""
+
+import signal
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from bukva.cluster.job import DONE, STOPPED, TRY_AGAIN
+from bukva.cluster.together import variables
+from bukva.cluster.trials import digest
+from chaos.project import ROOT
+from chaos.running import Running, wait_until
+from chaos.setup import Setup
+from chaos.team import SETTINGS, TOGETHER, TRIAL, Team, Worker
+
+CLUSTER = sys.executable, "-m", "bukva.cluster"
+AGAIN = "It is tried again."
+
+
+def lose_machine(setup: Setup, tries: int) -> list[str]:
+    """Kill all processes of a machine while it trains; another one goes on."""
+    return [_lose_machine(setup.team) for _ in range(tries)]
+
+
+def _lose_machine(team: Team) -> str:
+    team.uninterrupted()
+    first = team.start("first", team.job())
+    assert first.sends_checkpoint(), first.printed
+    first.lose()
+    return _goes_on(team, team.start("second", replace(team.job(), attempt=2)))
+
+
+def silence_machine(setup: Setup, tries: int) -> list[str]:
+    """Stop all processes of a machine; another one finishes the trial; then the first goes on to its end."""
+    return [_silence_machine(setup.team) for _ in range(tries)]
+
+
+def _silence_machine(team: Team) -> str:
+    team.uninterrupted()
+    first = team.start("first", team.job())
+    assert first.sends_checkpoint(), first.printed
+    for process in first.machine:
+        process.send_signal(signal.SIGSTOP)
+    second = team.start("second", replace(team.job(), attempt=2))
+    finished = second.wait() == DONE
+    result = team.lock_of()
+    for process in first.machine:
+        process.send_signal(signal.SIGCONT)
+    first.wait()
+    if not finished or team.lock_of() != result:
+        return f"the result has changed: {first.printed}"
+    return team.difference()
+
+
+def take_away(setup: Setup, tries: int) -> list[str]:
+    """Rename the origin, or the remote, while a trial trains, until its worker could not push; then give it back."""
+    return [_take_away(setup.team, number) for number in range(tries)]
+
+
+def _take_away(team: Team, number: int) -> str:
+    team.uninterrupted()
+    what = (team.origin, team.remote)[number % 2]
+    hidden = what.with_name("hidden")
+    worker = team.start("first", team.job())
+    assert worker.reaches("step 400/"), worker.printed
+    what.rename(hidden)
+    tried = worker.reaches(AGAIN)
+    _give_back(hidden, what)
+    if worker.wait() != DONE or not tried:
+        return worker.printed
+    return team.difference()
+
+
+def _give_back(hidden: Path, what: Path) -> None:
+    """Meanwhile a worker may have made a folder of this name, with its checkpoints."""
+    if what.exists():
+        what.rename(hidden.with_name("made-meanwhile"))
+    hidden.rename(what)
+
+
+def hide_mlflow(setup: Setup, tries: int) -> list[str]:
+    """A port that nobody listens to, for a whole trial; then its journal is pulled, and make sync."""
+    return [_hide_mlflow(setup.team) for _ in range(tries)]
+
+
+def _hide_mlflow(team: Team) -> str:
+    reference, job = team.uninterrupted(), team.job()
+    nowhere = f"http://127.0.0.1:{_free_port()}"
+    worker = team.start("first", replace(job, environment={**job.environment, "MLFLOW_TRACKING_URI": nowhere}))
+    if worker.wait() != DONE or team.lock_of() != reference:
+        return worker.printed
+    fetch = f"from bukva.cluster.carry import fetch_journals; fetch_journals({team.commit!r}, [{TRIAL!r}])"
+    team.project.run("python", "-c", fetch, PYTHONPATH="src")
+    sync = "python", "-m", "bukva.tracking", "sync", "--experiment", TRIAL
+    team.project.run(*sync, PYTHONPATH="src", MLFLOW_TRACKING_URI=job.environment["MLFLOW_TRACKING_URI"])
+    return team.mlflow_fault()
+
+
+def start_on_empty_mlflow(setup: Setup, tries: int) -> list[str]:
+    """Two machines start at the same time, and MLflow has no experiment yet."""
+    return [_start_on_empty_mlflow(setup.team) for _ in range(tries)]
+
+
+def _start_on_empty_mlflow(team: Team) -> str:
+    team.uninterrupted()
+    other = (*SETTINGS[:-1], "train_gpt.seed=5")
+    workers = [team.start("first", team.job()), team.start("second", team.job(other, "other"))]
+    if [worker.wait() for worker in workers] != [DONE, DONE]:
+        return "\n".join(worker.printed for worker in workers)
+    return team.mlflow_fault(n_trials=2)
+
+
+def prune(setup: Setup, tries: int) -> list[str]:
+    """Stop a trial as a search does, and give it to the same machine again, or to another one."""
+    return [_prune(setup.team, ("first", "second")[number % 2]) for number in range(tries)]
+
+
+def _prune(team: Team, node: str) -> str:
+    team.uninterrupted()
+    first = team.start("first", team.job())
+    assert first.sends_checkpoint(), first.printed
+    first.terminate()
+    if first.wait() != STOPPED or team.lock_of():
+        return f"it was not stopped: {first.printed}"
+    return _goes_on(team, team.start(node, replace(team.job(), attempt=2)))
+
+
+def break_group(setup: Setup, tries: int) -> list[str]:
+    """Two machines train one model; one of them is lost; both are started again."""
+    return [_break_group(setup.team, number % 2) for number in range(tries)]
+
+
+def _break_group(team: Team, lost: int) -> str:
+    team.uninterrupted(TOGETHER)
+    before = _start_group(team, 1)
+    assert before[0].sends_checkpoint(), before[0].printed
+    before[lost].lose()
+    if (status := before[1 - lost].wait()) != TRY_AGAIN:
+        return f"the other machine ended with {status}: {before[1 - lost].printed}"
+    after = _start_group(team, 2)
+    after[1].wait()
+    return _goes_on(team, after[0], TOGETHER)
+
+
+def _start_group(team: Team, attempt: int) -> list[Worker]:
+    meeting = f"127.0.0.1:{_free_port()}"
+    job = replace(team.job(TOGETHER), attempt=attempt)
+    jobs = [replace(job, environment=job.environment | variables(meeting, 2, rank)) for rank in range(2)]
+    return [team.start(f"node-{rank}", job) for rank, job in enumerate(jobs)]
+
+
+def _goes_on(team: Team, worker: Worker, settings: tuple[str, ...] = SETTINGS) -> str:
+    """What a worker that continues a trial has lost of it."""
+    if worker.wait() != DONE or "resumed at step" not in worker.printed:
+        return f"it did not resume: {worker.printed}"
+    return team.difference(settings)
+
+
+def kill_head(setup: Setup, tries: int) -> list[str]:
+    """Kill the head of a Ray cluster; the driver ends; start the head, and give the same command again."""
+    return [_kill_head(setup.team) for _ in range(tries)]
+
+
+def _kill_head(team: Team) -> str:
+    team.uninterrupted()
+    port, job = _free_port(), team.job()
+    env = job.environment | {
+        "PYTHONPATH": str(ROOT / "src"), "HOME": str(team.folder), "BUKVA_NODE": str(team.folder / "nodes" / "head"),
+    }  # fmt: skip
+    options = [word for setting in SETTINGS for word in ("-S", setting)]
+    command = *CLUSTER, "run", "--address", f"127.0.0.1:{port}", "--name", TRIAL, *options
+    head, driver = _start_head(team, port, env), team.project.start(*command, **env)
+    assert driver.reaches(lambda: any(team.remote.rglob("*.safetensors"))), driver.printed
+    of_head = psutil.Process(head.process.pid).children(recursive=True)
+    next(process for process in of_head if process.name() == "gcs_server").kill()
+    ended = driver.wait()
+    wait_until(lambda: not any(process.is_running() for process in of_head))
+    head, driver = _start_head(team, port, env), team.project.start(*command, **env)
+    finished = driver.wait() == 0
+    head.press_ctrl_c()
+    head.wait()
+    if not ended or not finished:
+        return driver.printed
+    return team.difference(trial=f"{TRIAL}-1-{digest(*SETTINGS)}")
+
+
+def _start_head(team: Team, port: int, env: dict[str, str]) -> Running:
+    head = team.project.start(*CLUSTER, "head", "--port", str(port), "--cores", "1", **env)
+    assert head.reaches(lambda: "Ray runtime started" in head.printed), head.printed
+    return head
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
