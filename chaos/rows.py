@@ -182,8 +182,8 @@ ROWS = (
     Row(
         "cluster",
         "a sweep on this machine: kill -9 of a worker, and of the driver",
-        "tests/dvc/test_cluster.py: the results are those of DVC's queue; tests/tracking/test_losing.py: what MLflow got "
-        "from a machine that was lost",
+        "tests/dvc/test_cluster.py: the results are those of DVC's queue; tests/tracking/test_losing.py: what MLflow "
+        "got from a machine that was lost",
         run_tests("tests/dvc/test_cluster.py", "tests/tracking/test_losing.py"),
     ),
     Row(

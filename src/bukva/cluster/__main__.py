@@ -122,10 +122,11 @@ def slurm(
     setting: Setting = None,
     name: Name = "",
     cores: Cores = 1,
+    nodes: Nodes = 1,
 ) -> None:
     """Write a script that runs the same experiments as an array of jobs of Slurm."""
-    sweep = grid(_clean_head(), setting or [], name)
-    script = write_array(sweep, _place("slurm"), cores)
+    sweep = grid(_clean_head(), setting or [], name, nodes)
+    script = write_array(sweep, _place("slurm"), cores, nodes)
     print(f"{sweep.name}: {len(sweep.trials)} jobs; submit them: sbatch {script}")
     print("When they have ended: python -m bukva.cluster pull")
 

@@ -13,6 +13,7 @@ from bukva.cluster.board import Board, folder_of
 from bukva.cluster.driver import Place
 from bukva.cluster.job import TRY_AGAIN, Job
 from bukva.cluster.origin import push_base
+from bukva.cluster.together import MEETING_SECONDS
 from bukva.cluster.trials import Sweep
 from bukva.tracking.background import SOURCE
 
@@ -22,15 +23,20 @@ SCRIPT = """\
 #!/bin/bash
 #SBATCH --job-name={name}
 #SBATCH --array=1-{n}
+#SBATCH --nodes={nodes}
+#SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task={cores}
 #SBATCH --output={folder}/logs/%a.log
 #SBATCH --open-mode=append
 #SBATCH --requeue
 #SBATCH --signal=B:USR1@{save}
 export PYTHONPATH={source}
-again=
+work() {{
+    exec {python} -m bukva.cluster.work < <(sed -n "${{SLURM_ARRAY_TASK_ID}}p" {folder}/jobs.jsonl)
+}}
+{together}again=
 trap 'again=1; kill -TERM $worker' USR1
-{python} -m bukva.cluster.work < <(sed -n "${{SLURM_ARRAY_TASK_ID}}p" {folder}/jobs.jsonl) &
+work &
 worker=$!
 wait $worker; status=$?
 [ -n "$again" ] && {{ wait $worker; status=$?; }}
@@ -40,9 +46,23 @@ fi
 exit $status
 """
 
+# The script itself runs on the first machine. Slurm ends the others with it.
+TOGETHER = """\
+export PET_NNODES={nodes} PET_NODE_RANK=0 PET_RDZV_CONF=timeout={seconds}
+export PET_MASTER_ADDR=$(hostname) PET_MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
+srun --nodes={others} --ntasks={others} --relative=1 --cpus-per-task={cores} \\
+    bash -c "$(declare -f work); PET_NODE_RANK=\\$((SLURM_PROCID + 1)) work" &
+"""
 
-def write_array(sweep: Sweep, place: Place, cores: int) -> Path:
+
+def write_array(sweep: Sweep, place: Place, cores: int, nodes: int = 1) -> Path:
     """Write the jobs and the script for sbatch, both below .bukva/cluster; returns the script.
+
+    Args:
+        sweep: the trials.
+        place: where they start and where results go.
+        cores: of each trial, on each of its machines.
+        nodes: machines of each trial.
 
     Raises:
         BukvaError: there is another sweep of this name, or the origin cannot be reached.
@@ -59,12 +79,16 @@ def write_array(sweep: Sweep, place: Place, cores: int) -> Path:
     script = SCRIPT.format(
         name=sweep.name,
         n=len(jobs),
+        nodes=nodes,
         cores=cores,
         folder=shlex.quote(str(folder)),
         save=SAVE_SECONDS,
         source=shlex.quote(str(SOURCE)),
         python=shlex.quote(sys.executable),
         try_again=TRY_AGAIN,
+        together=TOGETHER.format(nodes=nodes, others=nodes - 1, cores=cores, seconds=MEETING_SECONDS)
+        if nodes > 1
+        else "",
     )
     write_text(folder / "array.sh", script)
     board.write()
