@@ -1,10 +1,10 @@
 """Faults of a cluster: its machines, what they share, and the head."""
 
+import shutil
 import signal
 import socket
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import psutil
 
@@ -68,17 +68,12 @@ def _take_away(team: Team, number: int) -> str:
     assert worker.reaches("step 400/"), worker.printed
     what.rename(hidden)
     tried = worker.reaches(AGAIN)
-    _give_back(hidden, what)
+    if what.exists():  # a worker has made a folder of this name, for its checkpoints
+        shutil.rmtree(what)
+    hidden.rename(what)
     if worker.wait() != DONE or not tried:
         return worker.printed
     return team.difference()
-
-
-def _give_back(hidden: Path, what: Path) -> None:
-    """Meanwhile a worker may have made a folder of this name, with its checkpoints."""
-    if what.exists():
-        what.rename(hidden.with_name("made-meanwhile"))
-    hidden.rename(what)
 
 
 def hide_mlflow(setup: Setup, tries: int) -> list[str]:
