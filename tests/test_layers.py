@@ -78,7 +78,7 @@ def test_a_stage_imports_no_other_stage():
         ("fastapi", ["bukva.serving.playground"]),
         ("scipy", ["bukva.statistics", "bukva.corpus.repeats.duplicates", "bukva.corpus.splits.strategies"]),
         ("typer", ["bukva.stage.cli", "bukva.__main__", "bukva.cluster.__main__", "bukva.cluster.machines",
-                   "bukva.tracking.__main__"]),
+                   "bukva.cluster.options", "bukva.tracking.__main__"]),
     ],
 )  # fmt: skip
 def test_a_library_is_imported_in_its_own_places_only(library, homes):

@@ -14,6 +14,7 @@ from bukva.cluster.board import Board, has_driver, log_of, request_stop, sweeps
 from bukva.cluster.driver import Driver, Place
 from bukva.cluster.fresh import print_verdict, rivals
 from bukva.cluster.machines import head, join
+from bukva.cluster.options import SWEEP, Address, Cores, Gpus, Name, Nodes, Setting, Slots
 from bukva.cluster.origin import run_git
 from bukva.cluster.processes import Processes
 from bukva.cluster.pull import origin_of, pull_results
@@ -31,16 +32,6 @@ app = typer.Typer(no_args_is_help=True, help="Many experiments at once.", **cli.
 app.command()(head)
 app.command()(join)
 
-SWEEP = typer.Argument(help="name of a sweep; the last one if there is none", show_default=False)
-Setting = Annotated[
-    list[str] | None, typer.Option("-S", help="as of dvc exp run: SECTION.KEY=VALUE, or several values with commas")
-]
-Name = Annotated[str, typer.Option(help="of the sweep; made of commit and settings without it")]
-Slots = Annotated[int, typer.Option(help="experiments at the same time, on this machine; 0: one for each GPU, or core")]
-Address = Annotated[str, typer.Option(help="HOST:PORT of a Ray cluster; this machine without it")]
-Cores = Annotated[int, typer.Option(help="cores of each experiment in a cluster, on each machine", min=1)]
-Gpus = Annotated[float, typer.Option(help="GPUs of each experiment in a cluster, on each machine", min=0)]
-Nodes = Annotated[int, typer.Option(help="machines of each experiment, which train one model in a cluster", min=1)]
 FOLLOW_SECONDS = 0.5
 PASSED = ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "BUKVA_CHECKPOINT_SECONDS")
 WIDTH = 200  # of a table in a file
@@ -63,7 +54,7 @@ def run(
     sweep = grid(_clean_head(), setting or [], name, nodes)
     place, console = _place(address), _console()
     engine = _engine(slots, address, cores, gpus, nodes)
-    what = f"{len(sweep.trials)} experiments from commit {sweep.commit[:7]}, {engine.slots} at the same time"
+    what = f"{_count(sweep, 'experiment')} from commit {sweep.commit[:7]}, {engine.slots} at the same time"
     console.print(f"{sweep.name}: {what}")
     _advise(engine, console)
     with live(console) as look:
@@ -127,7 +118,7 @@ def slurm(
     """Write a script that runs the same experiments as an array of jobs of Slurm."""
     sweep = grid(_clean_head(), setting or [], name, nodes)
     script = write_array(sweep, _place("slurm"), cores, nodes)
-    print(f"{sweep.name}: {len(sweep.trials)} jobs; submit them: sbatch {script}")
+    print(f"{sweep.name}: {_count(sweep, 'job')}; submit with: sbatch {script}")
     print("When they have ended: python -m bukva.cluster pull")
 
 
@@ -216,6 +207,10 @@ def _check_all_finished(board: Board) -> None:
     if left := len(board.trials) - board.count("finished"):
         print(f"{left} of {len(board.trials)} trials have no result; look at: python -m bukva.cluster status")
         raise typer.Exit(1)
+
+
+def _count(sweep: Sweep, what: str) -> str:
+    return f"{len(sweep.trials)} {what}{'' if len(sweep.trials) == 1 else 's'}"
 
 
 def _console() -> Console:
