@@ -14,7 +14,7 @@ from bukva.cluster.trials import digest
 from chaos.project import ROOT
 from chaos.running import Running, wait_until
 from chaos.setup import Setup
-from chaos.team import SETTINGS, TOGETHER, TRIAL, Team, Worker
+from chaos.team import SETTINGS, TOGETHER, TRIAL, TRIAL_SECONDS, Team, Worker
 
 CLUSTER = sys.executable, "-m", "bukva.cluster"
 AGAIN = "It is tried again."
@@ -171,10 +171,10 @@ def _kill_head(team: Team) -> str:
     assert driver.reaches(lambda: any(team.remote.rglob("*.safetensors"))), driver.printed
     of_head = psutil.Process(head.process.pid).children(recursive=True)
     next(process for process in of_head if process.name() == "gcs_server").kill()
-    ended = driver.wait()
+    ended = driver.wait(TRIAL_SECONDS)
     wait_until(lambda: not any(process.is_running() for process in of_head))
     head, driver = _start_head(team, port, env), team.project.start(*command, **env)
-    finished = driver.wait() == 0
+    finished = driver.wait(TRIAL_SECONDS) == 0
     head.press_ctrl_c()
     head.wait()
     if not ended or not finished:

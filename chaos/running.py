@@ -46,10 +46,10 @@ class Running:
             time.sleep(POLL_SECONDS)
         return True
 
-    def wait(self) -> int:
+    def wait(self, seconds: float = TIMEOUT_SECONDS) -> int:
         """Wait for its end; returns the exit status."""
         try:
-            return self.process.wait(TIMEOUT_SECONDS)
+            return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it does not end:\n{self.printed}") from None
 

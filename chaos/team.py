@@ -17,6 +17,7 @@ STEPS = list(range(0, 801, 200))  # at which a trial scores val
 SETTINGS = "train_gpt.n_steps=800", "train_gpt.eval_every=200", "train_gpt.seed=3"
 TOGETHER = *SETTINGS, "train_gpt.processes=2"
 TRIAL = "try"
+TRIAL_SECONDS = 300.0  # for a whole trial, on a busy machine
 
 
 class Team:
@@ -115,7 +116,7 @@ class Worker:
 
     def wait(self) -> int:
         """Its exit status."""
-        return self._running.wait()
+        return self._running.wait(TRIAL_SECONDS)
 
     def reaches(self, words: str) -> bool:
         """Wait until it has said this; False if it ended before."""
