@@ -91,3 +91,13 @@ def test_a_setting_that_a_stage_would_reject_is_one_sentence_before_anything_run
 def test_a_name_that_git_may_not_take_is_refused(name):
     with pytest.raises(BukvaError, match="cannot be part of a name in git"):
         grid(COMMIT, [], name)
+
+
+def test_processes_are_divided_among_machines_without_rest():
+    grid(COMMIT, ["train_gpt.processes=2,4"], nodes=2)
+    with pytest.raises(BukvaError) as error:
+        grid(COMMIT, ["train_gpt.processes=4,2"], nodes=4)
+    assert str(error.value) == (
+        "--nodes 4: train_gpt.processes is 2, of all machines together; use -S train_gpt.processes=4, or another "
+        "multiple of 4."
+    )

@@ -102,9 +102,11 @@ def die_with_parent() -> None:
 
 
 def _forward(process: "subprocess.Popen[str]", say: Say, printed: list[str]) -> None:
-    for line in process.stdout or ():
-        printed.append(line.rstrip("\n"))
-        say(News("log", {"text": printed[-1]}))
+    assert process.stdout
+    with process.stdout:
+        for line in process.stdout:
+            printed.append(line.rstrip("\n"))
+            say(News("log", {"text": printed[-1]}))
 
 
 def _show(watch: Watch, say: Say) -> None:
