@@ -30,8 +30,8 @@ def test_the_variables_are_those_of_torchs_launcher():
 
     os.environ.update(together.variables("10.0.0.1:1234", nodes=3, rank=2))
     arguments = run.get_args_parser().parse_args(["program"])
-    assert (arguments.nnodes, arguments.node_rank) == ("3", "2")
-    assert (arguments.master_addr, arguments.master_port) == ("10.0.0.1", "1234")
+    assert (arguments.nnodes, arguments.node_rank) == ("3", 2)
+    assert (arguments.master_addr, arguments.master_port) == ("10.0.0.1", 1234)
     assert arguments.rdzv_conf == "timeout=3600"
     assert together.own_rank() == 2
 
