@@ -1,9 +1,10 @@
 """Faults of a cluster: its machines, what they share, and the head."""
 
-import shutil
+import contextlib
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 
 import psutil
@@ -11,6 +12,7 @@ import psutil
 from bukva.cluster.job import DONE, STOPPED, TRY_AGAIN
 from bukva.cluster.together import variables
 from bukva.cluster.trials import digest
+from bukva.tracking.ui import server_command
 from chaos.project import ROOT
 from chaos.running import Running, wait_until
 from chaos.setup import Setup
@@ -56,7 +58,7 @@ def _silence_machine(team: Team) -> str:
 
 
 def take_away(setup: Setup, tries: int) -> list[str]:
-    """Rename the origin, or the remote, while a trial trains, until its worker could not push; then give it back."""
+    """Put a file in the place of the origin, or of the remote, until a worker could not push; then give it back."""
     return [_take_away(setup.team, number) for number in range(tries)]
 
 
@@ -67,9 +69,9 @@ def _take_away(team: Team, number: int) -> str:
     worker = team.start("first", team.job())
     assert worker.reaches("step 400/"), worker.printed
     what.rename(hidden)
+    what.touch()  # a file, because DVC would make a missing folder
     tried = worker.reaches(AGAIN)
-    if what.exists():  # a worker has made a folder of this name, for its checkpoints
-        shutil.rmtree(what)
+    what.unlink()
     hidden.rename(what)
     if worker.wait() != DONE or not tried:
         return worker.printed
@@ -95,17 +97,39 @@ def _hide_mlflow(team: Team) -> str:
 
 
 def start_on_empty_mlflow(setup: Setup, tries: int) -> list[str]:
-    """Two machines start at the same time, and MLflow has no experiment yet."""
+    """Two machines start at the same time, and MLflow's server has no experiment yet."""
     return [_start_on_empty_mlflow(setup.team) for _ in range(tries)]
 
 
 def _start_on_empty_mlflow(team: Team) -> str:
-    team.uninterrupted()
-    other = (*SETTINGS[:-1], "train_gpt.seed=5")
-    workers = [team.start("first", team.job()), team.start("second", team.job(other, "other"))]
-    if [worker.wait() for worker in workers] != [DONE, DONE]:
-        return "\n".join(worker.printed for worker in workers)
+    team.forget()
+    with _mlflow_server(team) as address:
+        jobs = [team.job(), team.job((*SETTINGS[:-1], "train_gpt.seed=5"), "other")]
+        with_server = [replace(job, environment=job.environment | {"MLFLOW_TRACKING_URI": address}) for job in jobs]
+        workers = [team.start(job.trial, job) for job in with_server]
+        if [worker.wait() for worker in workers] != [DONE, DONE]:
+            return "\n".join(worker.printed for worker in workers)
     return team.mlflow_fault(n_trials=2)
+
+
+@contextlib.contextmanager
+def _mlflow_server(team: Team) -> Iterator[str]:
+    """A server whose database has nothing but its tables; yields its address."""
+    port = _free_port()
+    command, env = server_command(f"sqlite:///{team.folder}/mlflow.db", port)
+    server = Running(team.project, tuple(command), env)
+    try:
+        assert server.reaches(lambda: _answers(port)), server.printed
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.process.terminate()
+        server.wait()
+
+
+def _answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
 
 
 def prune(setup: Setup, tries: int) -> list[str]:

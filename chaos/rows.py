@@ -204,7 +204,7 @@ ROWS = (
     Row(
         "cluster-away",
         "the origin, or the remote, is away when a result is sent",
-        "its folder is renamed while a trial trains, and back when the worker has said that it tries again",
+        "a file takes the place of its folder while a trial trains, until the worker has said that it tries again",
         kill_trials.take_away,
         4,
     ),
@@ -218,7 +218,7 @@ ROWS = (
     Row(
         "cluster-empty-mlflow",
         "two machines start on an empty MLflow",
-        "two trials at the same time, without a database; each is in MLflow once",
+        "two trials at the same time, and a server without an experiment; each is in MLflow once",
         kill_trials.start_on_empty_mlflow,
         3,
     ),
