@@ -1,8 +1,10 @@
 """What a trial does now, read from journals that grow."""
 
+import shutil
 import time
 
 import pytest
+from imports import ROOT
 
 from bukva.base.units import bits
 from bukva.cluster.watch import Pace, Progress, Watch
@@ -14,6 +16,7 @@ from bukva.tracking.writing import Log
 def params(tmp_path, monkeypatch):
     found = read_params()
     (tmp_path / ".dvc").mkdir()
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DVC_ROOT", raising=False)
     monkeypatch.setenv("BUKVA_ROOT", str(tmp_path))
@@ -56,6 +59,20 @@ def test_later_stages_keep_the_losses_of_the_last_training(params):
         time.sleep(0.01)  # journals are in the order of their milliseconds
     Log("evaluate", params).end("FINISHED")
     assert watch.news()[-1] == Progress("evaluate", 0, 0, bits(2.0), bits(2.0))
+
+
+@pytest.mark.parametrize("restored", [("train-bigram",), ("train-gpt",), ("train-bigram", "train-gpt")])
+def test_val_is_that_of_the_last_training_although_publish_tells_later_what_dvc_restored(params, restored):
+    watch, vals = Watch("one", "1" * 40), {"train-bigram": 4.0, "train-gpt": 2.0}
+    ran = [stage for stage in vals if stage not in restored]
+    for stage in [*ran, "sample", *restored]:
+        log = Log(stage, params, restored=stage in restored)
+        if stage in vals:
+            log.metrics({"val_nats_per_char": vals[stage], "best_val_nats_per_char": vals[stage]}, 100)
+        log.end("FINISHED")
+        time.sleep(0.01)
+    last = watch.news()[-1]
+    assert (last.stage, last.n_steps, last.val, last.best) == ("sample", 0, bits(2.0), bits(2.0))
 
 
 def test_an_experiment_of_the_same_name_and_another_commit_is_another_one(log):

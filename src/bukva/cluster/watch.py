@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bukva.base.units import bits
+from bukva.pipeline.stages import trained_models
 from bukva.tracking.reading import Journal, read_journals
 
 RETOLD_SECONDS = 1.0  # a training that resumes tells its former scorings at once
@@ -46,6 +47,7 @@ class Watch:
         self._name, self._commit = name, commit
         self._offsets: dict[Path, int] = {}
         self._progress = self._said = Progress()
+        self._training = ""  # the stage to which val belongs
 
     def news(self) -> list[Progress]:
         """What has changed since the last call: the progress at each scoring of val, and as it is now."""
@@ -54,8 +56,8 @@ class Watch:
             if journal.folder not in self._offsets:
                 self._begin(journal)
             records, self._offsets[journal.folder] = journal.read(self._offsets[journal.folder])
-            for record in records:
-                if record["record"] == "metrics" and journal.start["kind"] == "training":
+            for record in records if self._is_last_training(journal) else ():
+                if record["record"] == "metrics":
                     self._take(record["step"], record["values"])
                     if VAL in record["values"]:
                         found.append(replace(self._progress))
@@ -66,10 +68,23 @@ class Watch:
 
     def _begin(self, journal: Journal) -> None:
         stage, self._offsets[journal.folder] = str(journal.start["stage"]), 0
+        if journal.start["restored"]:
+            return  # stage publish tells afterwards what DVC did not run
         self._progress.stage, self._progress.step, self._progress.n_steps = stage, 0, 0
         if journal.start["kind"] == "training":
             n_steps = int(journal.start["params"][f"{stage.replace('-', '_')}.n_steps"])
             self._progress = Progress(stage, n_steps=n_steps)
+
+    def _is_last_training(self, journal: Journal) -> bool:
+        """Whether it is of a training, and none of a later stage is known."""
+        if journal.start["kind"] != "training":
+            return False
+        order = ["", *(model.stage for model in trained_models().values())]
+        stage = str(journal.start["stage"])
+        if order.index(stage) < order.index(self._training):
+            return False
+        self._training = stage
+        return True
 
     def _take(self, step: int, values: dict[str, Any]) -> None:
         progress = self._progress
