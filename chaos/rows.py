@@ -236,6 +236,7 @@ ROWS = (
         "kill -9 of all processes of the first, or of the second; the other one ends with 75; both are started again",
         kill_trials.break_group,
         4,
+        1,
     ),
     Row(
         "cluster-head",
