@@ -177,6 +177,9 @@ def test_a_trial_that_is_stopped_is_stopped_whatever_others_say(group, members):
     group.news()
     group.stop()
     assert members[0].stopped
+    members[0].stopped = False
+    group.stop()
+    assert not members[0].stopped
     members[1].ends = TRY_AGAIN
     group.news()
     members[0].ends = STOPPED

@@ -58,7 +58,7 @@ class Group:
         self._lines: list[str] = []
         self._cause: Ending | None = None
         self._ended_at: float | None = None  # of the first
-        self._began = self._stopped = self._hurried = self._released = False
+        self._began = self._stopped = self._asked = self._released = False
 
     @property
     def node(self) -> str:
@@ -91,7 +91,7 @@ class Group:
         """Let the first save and end."""
         self._stopped = True
         if self._began:
-            self._first.stop()
+            self._stop_first()
         else:
             self.release()
 
@@ -142,8 +142,13 @@ class Group:
                     self._lines.append(News("end", {"text": self._cause.text}).to_json())
             elif now - self._ended_at > GRACE_SECONDS:
                 self.release()
-        elif self._cause and not self._hurried and now - self._cause.at > GRACE_SECONDS:
-            self._hurried = True
+        elif self._cause and now - self._cause.at > GRACE_SECONDS:
+            self._stop_first()
+
+    def _stop_first(self) -> None:
+        """Once: a second signal would end it before it has saved."""
+        if not self._asked:
+            self._asked = True
             self._first.stop()
 
     def _is_cause(self) -> bool:
