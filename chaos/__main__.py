@@ -59,7 +59,11 @@ def _chosen(names: list[str]) -> list[Row]:
     known = [row.name for row in ROWS]
     if unknown := [name for name in names if name not in known]:
         raise BukvaError(f"chaos: {', '.join(unknown)}: unknown row; use {', '.join(known)}.")
-    return [row for row in ROWS if row.name in names]
+    found = [row for row in ROWS if row.name in names]
+    for row in found:
+        if not row.is_possible():
+            print(f"{row.name}: left out; this machine cannot do it: {row.method}")
+    return [row for row in found if row.is_possible()]
 
 
 def _run(rows: list[Row], scratch: Path) -> Verdicts:

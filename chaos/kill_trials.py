@@ -1,24 +1,18 @@
-"""Faults of a cluster: its machines, what they share, and the head."""
+"""Faults of the machines that run trials, and of what they share."""
 
 import contextlib
 import signal
 import socket
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
-import psutil
-
 from bukva.cluster.job import DONE, STOPPED, TRY_AGAIN
 from bukva.cluster.together import variables
-from bukva.cluster.trials import digest
 from bukva.tracking.ui import server_command
-from chaos.project import ROOT
-from chaos.running import Running, wait_until
+from chaos.running import Running
 from chaos.setup import Setup
-from chaos.team import SETTINGS, TOGETHER, TRIAL, TRIAL_SECONDS, Team, Worker
+from chaos.team import SETTINGS, TOGETHER, TRIAL, Team, Worker
 
-CLUSTER = sys.executable, "-m", "bukva.cluster"
 AGAIN = "It is tried again."
 
 
@@ -85,7 +79,7 @@ def hide_mlflow(setup: Setup, tries: int) -> list[str]:
 
 def _hide_mlflow(team: Team) -> str:
     reference, job = team.uninterrupted(), team.job()
-    nowhere = f"http://127.0.0.1:{_free_port()}"
+    nowhere = f"http://127.0.0.1:{free_port()}"
     worker = team.start("first", replace(job, environment={**job.environment, "MLFLOW_TRACKING_URI": nowhere}))
     if worker.wait() != DONE or team.lock_of() != reference:
         return worker.printed
@@ -115,7 +109,7 @@ def _start_on_empty_mlflow(team: Team) -> str:
 @contextlib.contextmanager
 def _mlflow_server(team: Team) -> Iterator[str]:
     """A server whose database has nothing but its tables; yields its address."""
-    port = _free_port()
+    port = free_port()
     command, env = server_command(f"sqlite:///{team.folder}/mlflow.db", port)
     server = Running(team.project, tuple(command), env)
     try:
@@ -165,7 +159,7 @@ def _break_group(team: Team, lost: int) -> str:
 
 
 def _start_group(team: Team, attempt: int) -> list[Worker]:
-    meeting = f"127.0.0.1:{_free_port()}"
+    meeting = f"127.0.0.1:{free_port()}"
     job = replace(team.job(TOGETHER), attempt=attempt)
     jobs = [replace(job, environment=job.environment | variables(meeting, 2, rank)) for rank in range(2)]
     return [team.start(f"node-{rank}", job) for rank, job in enumerate(jobs)]
@@ -178,41 +172,7 @@ def _goes_on(team: Team, worker: Worker, settings: tuple[str, ...] = SETTINGS) -
     return team.difference(settings)
 
 
-def kill_head(setup: Setup, tries: int) -> list[str]:
-    """Kill the head of a Ray cluster; the driver ends; start the head, and give the same command again."""
-    return [_kill_head(setup.team) for _ in range(tries)]
-
-
-def _kill_head(team: Team) -> str:
-    team.uninterrupted()
-    port, job = _free_port(), team.job()
-    env = job.environment | {
-        "PYTHONPATH": str(ROOT / "src"), "HOME": str(team.folder), "BUKVA_NODE": str(team.folder / "nodes" / "head"),
-    }  # fmt: skip
-    options = [word for setting in SETTINGS for word in ("-S", setting)]
-    command = *CLUSTER, "run", "--address", f"127.0.0.1:{port}", "--name", TRIAL, *options
-    head, driver = _start_head(team, port, env), team.project.start(*command, **env)
-    assert driver.reaches(lambda: any(team.remote.rglob("*.safetensors"))), driver.printed
-    of_head = psutil.Process(head.process.pid).children(recursive=True)
-    next(process for process in of_head if process.name() == "gcs_server").kill()
-    ended = driver.wait(TRIAL_SECONDS)
-    wait_until(lambda: not any(process.is_running() for process in of_head))
-    head, driver = _start_head(team, port, env), team.project.start(*command, **env)
-    finished = driver.wait(TRIAL_SECONDS) == 0
-    head.press_ctrl_c()
-    head.wait()
-    if not ended or not finished:
-        return driver.printed
-    return team.difference(trial=f"{TRIAL}-1-{digest(*SETTINGS)}")
-
-
-def _start_head(team: Team, port: int, env: dict[str, str]) -> Running:
-    head = team.project.start(*CLUSTER, "head", "--port", str(port), "--cores", "1", **env)
-    assert head.reaches(lambda: "Ray runtime started" in head.printed), head.printed
-    return head
-
-
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

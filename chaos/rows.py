@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chaos import disturb, kill_experiments, kill_stages, kill_training, kill_trials
+from chaos import disturb, kill_experiments, kill_ray, kill_stages, kill_training, kill_trials, network
 from chaos.run_tests import run_tests
 from chaos.setup import Setup
 
@@ -18,6 +18,7 @@ class Row:
     inject: injects it in so many tries; returns for each try what was lost, or an empty text.
     tries: how often; 0 for a fault that tests inject, where each test is a try.
     tries_in_tests: how often in `make test`; 0 leaves it out.
+    is_possible: whether this machine can do it.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Row:
     inject: Callable[[Setup, int], list[str]]
     tries: int = 0
     tries_in_tests: int = 0
+    is_possible: Callable[[], bool] = lambda: True
 
     def verdicts(self, setup: Setup, tries: int) -> list[str]:
         """What each try lost, or an empty text; a try in which the fault did not happen counts as lost."""
@@ -242,8 +244,17 @@ ROWS = (
         "cluster-head",
         "the head of a Ray cluster is killed",
         "kill -9 of its server; the driver ends; the head is started, and the same command given again",
-        kill_trials.kill_head,
+        kill_ray.kill_head,
         2,
+    ),
+    Row(
+        "cluster-card",
+        "the network card of a machine of a Ray cluster goes down while it trains",
+        "three network namespaces (needs root, else left out); Ray declares the machine dead, another one resumes; "
+        "then the card goes up again",
+        kill_ray.take_card_down,
+        3,
+        is_possible=network.is_possible,
     ),
     Row(
         "downloads",
