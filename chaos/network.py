@@ -24,6 +24,7 @@ class Machine:
 
     def __init__(self, number: int) -> None:
         self.name, self.address = f"{BRIDGE}-{number}", f"{ADDRESS}{number}"
+        self._cable = f"{BRIDGE}v{number}"  # the other end of its card
 
     def command(self, *command: str) -> tuple[str, ...]:
         """A command that runs there."""
@@ -35,13 +36,17 @@ class Machine:
 
     def create(self) -> None:
         """Make the namespace, and a card that is connected to the bridge."""
-        cable = f"bukva-v{self.address.rpartition('.')[2]}"
         _ip("netns", "add", self.name)
-        _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
-        _ip("link", "set", cable, "master", BRIDGE, "up")
+        _ip("link", "add", self._cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        _ip("link", "set", self._cable, "master", BRIDGE, "up")
         _ip("-n", self.name, "addr", "add", f"{self.address}/24", "dev", "eth0")
         _ip("-n", self.name, "link", "set", "lo", "up")
         self.set_card("up")
+
+    def remove(self) -> None:
+        """Remove both; a process that is still there keeps the namespace, but not the card."""
+        for command in (("link", "delete", self._cable), ("netns", "delete", self.name)):
+            subprocess.run(["ip", *command], capture_output=True)
 
 
 @contextlib.contextmanager
@@ -57,7 +62,7 @@ def network(size: int) -> Iterator[list[Machine]]:
         yield machines
     finally:
         for machine in machines:
-            subprocess.run(["ip", "netns", "delete", machine.name], capture_output=True)  # and with it its card
+            machine.remove()
         _ip("link", "delete", BRIDGE)
 
 
