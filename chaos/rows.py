@@ -250,8 +250,8 @@ ROWS = (
     Row(
         "cluster-card",
         "the network card of a machine of a Ray cluster goes down while it trains",
-        "three network namespaces (needs root, else left out); Ray declares the machine dead, and another one takes the "
-        "trial; the first still reaches the origin, so that either may be first; then the card goes up again",
+        "three network namespaces (needs root, else left out); Ray declares the machine dead, and another one takes "
+        "the trial; the first still reaches the origin, so that either may be first; then the card goes up again",
         kill_ray.take_card_down,
         3,
         is_possible=network.is_possible,
