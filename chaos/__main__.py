@@ -17,7 +17,8 @@ from bukva.base.files import write_text
 from bukva.base.progress import duration
 from bukva.stage import cli
 from chaos.project import ROOT
-from chaos.rows import ROWS, Row
+from chaos.row import Row
+from chaos.rows import ROWS
 from chaos.setup import Setup
 
 N_WORKERS = 2  # rows at a time: each waits more than it computes

@@ -21,10 +21,16 @@ def lose_machine(setup: Setup, tries: int) -> list[str]:
     return [_lose_machine(setup.team) for _ in range(tries)]
 
 
-def _lose_machine(team: Team) -> str:
+def _train_on_first(team: Team) -> Worker:
+    """The worker of a trial that is to be disturbed, when it has sent a checkpoint."""
     team.uninterrupted()
-    first = team.start("first", team.job())
-    assert first.sends_checkpoint(), first.printed
+    worker = team.start("first", team.job())
+    assert worker.sends_checkpoint(), worker.printed
+    return worker
+
+
+def _lose_machine(team: Team) -> str:
+    first = _train_on_first(team)
     first.lose()
     return _goes_on(team, team.start("second", replace(team.job(), attempt=2)))
 
@@ -35,9 +41,7 @@ def silence_machine(setup: Setup, tries: int) -> list[str]:
 
 
 def _silence_machine(team: Team) -> str:
-    team.uninterrupted()
-    first = team.start("first", team.job())
-    assert first.sends_checkpoint(), first.printed
+    first = _train_on_first(team)
     for process in first.machine:
         process.send_signal(signal.SIGSTOP)
     second = team.start("second", replace(team.job(), attempt=2))
@@ -132,9 +136,7 @@ def prune(setup: Setup, tries: int) -> list[str]:
 
 
 def _prune(team: Team, node: str) -> str:
-    team.uninterrupted()
-    first = team.start("first", team.job())
-    assert first.sends_checkpoint(), first.printed
+    first = _train_on_first(team)
     first.terminate()
     if first.wait() != STOPPED or team.lock_of():
         return f"it was not stopped: {first.printed}"

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from chaos.rows import Row
+from chaos.row import Row
 from chaos.running import ended_by
 
 SHELLS = "/bin/sh", "/bin/bash"
