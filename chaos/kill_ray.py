@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import psutil
 
+from bukva.base.loopback import free_port
 from bukva.cluster.trials import digest
-from chaos.kill_trials import free_port
 from chaos.network import Machine, network
 from chaos.project import ROOT
 from chaos.running import Running, wait_until
@@ -27,7 +27,7 @@ def kill_head(setup: Setup, tries: int) -> list[str]:
 
 def _kill_head(team: Team) -> str:
     team.uninterrupted()
-    port = free_port()
+    port = free_port(0)
     command, run = (*CLUSTER, "head", "--port", str(port), "--cores", "1"), (*RUN, "--address", f"127.0.0.1:{port}")
     with _ray(team, command) as head:
         driver = team.project.start(*run, **_env(team))
@@ -51,7 +51,7 @@ def _take_card_down(team: Team) -> str:
     team.uninterrupted()
     with contextlib.ExitStack() as cluster:
         first, *others = cluster.enter_context(network(size=3))
-        address = f"{first.address}:{free_port()}"
+        address = f"{first.address}:{free_port(0)}"
         port = address.rpartition(":")[2]
         head = *CLUSTER, "head", "--host", first.address, "--port", port, "--cores", "0"
         cluster.enter_context(_ray(team, head, on=first))

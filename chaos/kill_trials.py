@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import replace
 
+from bukva.base.loopback import free_port
 from bukva.cluster.job import DONE, STOPPED, TRY_AGAIN
 from bukva.cluster.together import variables
 from bukva.tracking.ui import server_command
@@ -83,7 +84,7 @@ def hide_mlflow(setup: Setup, tries: int) -> list[str]:
 
 def _hide_mlflow(team: Team) -> str:
     reference, job = team.uninterrupted(), team.job()
-    nowhere = f"http://127.0.0.1:{free_port()}"
+    nowhere = f"http://127.0.0.1:{free_port(0)}"
     worker = team.start("first", replace(job, environment={**job.environment, "MLFLOW_TRACKING_URI": nowhere}))
     if worker.wait() != DONE or team.lock_of() != reference:
         return worker.printed
@@ -113,7 +114,7 @@ def _start_on_empty_mlflow(team: Team) -> str:
 @contextlib.contextmanager
 def _mlflow_server(team: Team) -> Iterator[str]:
     """A server whose database has nothing but its tables; yields its address."""
-    port = free_port()
+    port = free_port(0)
     command, env = server_command(f"sqlite:///{team.folder}/mlflow.db", port)
     server = Running(team.project, tuple(command), env)
     try:
@@ -161,7 +162,7 @@ def _break_group(team: Team, lost: int) -> str:
 
 
 def _start_group(team: Team, attempt: int) -> list[Worker]:
-    meeting = f"127.0.0.1:{free_port()}"
+    meeting = f"127.0.0.1:{free_port(0)}"
     job = replace(team.job(TOGETHER), attempt=attempt)
     jobs = [replace(job, environment=job.environment | variables(meeting, 2, rank)) for rank in range(2)]
     return [team.start(f"node-{rank}", job) for rank, job in enumerate(jobs)]
@@ -172,9 +173,3 @@ def _goes_on(team: Team, worker: Worker, settings: tuple[str, ...] = SETTINGS) -
     if worker.wait() != DONE or "resumed at step" not in worker.printed:
         return f"it did not resume: {worker.printed}"
     return team.difference(settings)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

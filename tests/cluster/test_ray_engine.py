@@ -9,17 +9,12 @@ import pytest
 from imports import ROOT
 
 from bukva.base.errors import BukvaError
+from bukva.base.loopback import free_port
 from bukva.cluster.job import TRY_AGAIN, Job, News
 from bukva.cluster.machines import make_token
 from bukva.cluster.ray_engine import RayEngine, check_reachable
 
 PATIENCE_SECONDS = 100
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def wait_until(true) -> None:
@@ -57,7 +52,7 @@ def test_the_token_is_made_once_and_only_its_user_may_read_it(tmp_path, monkeypa
 @pytest.fixture(scope="module")
 def head(tmp_path_factory):
     """The address of a cluster of this machine, with a token of its own."""
-    home, port = tmp_path_factory.mktemp("home"), free_port()
+    home, port = tmp_path_factory.mktemp("home"), free_port(0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         patch.setenv("BUKVA_NODE", str(home / "node"))
