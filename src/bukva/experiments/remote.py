@@ -50,8 +50,12 @@ def push_objects(folder: Path) -> dict[str, str]:
 
 
 def add_entries(folder: Path, entries: dict[str, str]) -> None:
-    """Put entries that another machine has sent into the run cache of a project."""
-    with _repo(folder) as repo:
+    """Put entries that another machine has sent into the run cache of a project.
+
+    Raises:
+        BukvaError: there is no remote, or the cache cannot be written.
+    """
+    with _repo(folder, "DVC's run cache cannot be written") as repo:
         for path, entry in entries.items():
             file = Path(repo.stage_cache.cache_dir) / path
             if not file.exists():
@@ -81,7 +85,8 @@ def _push_objects(repo: Any, entries: list[tuple[str, str]]) -> int:
 
 
 @contextlib.contextmanager
-def _repo(folder: Path) -> Iterator[Any]:
+def _repo(folder: Path, trouble: str = "push: DVC cannot send it") -> Iterator[Any]:
+    """DVC's view of a project; its errors become a sentence that begins with the trouble."""
     from dvc.exceptions import DvcException  # type: ignore[import-untyped]
     from dvc.repo import Repo  # type: ignore[import-untyped]
 
@@ -91,4 +96,4 @@ def _repo(folder: Path) -> Iterator[Any]:
         with Repo(str(folder)) as repo:
             yield repo
     except (DvcException, OSError) as error:
-        raise BukvaError(f"push: DVC cannot send it: {' '.join(str(error).split())}.") from None
+        raise BukvaError(f"{trouble}: {' '.join(str(error).split())}.") from None
