@@ -12,7 +12,7 @@ from bukva.base.errors import BukvaError
 from bukva.base.loopback import free_port
 from bukva.cluster.job import TRY_AGAIN, Job, News
 from bukva.cluster.machines import make_token
-from bukva.cluster.ray_engine import RayEngine, check_reachable
+from bukva.cluster.ray_engine import RayEngine, check_head, check_reachable
 
 PATIENCE_SECONDS = 100
 
@@ -65,6 +65,34 @@ def head(tmp_path_factory):
         yield f"127.0.0.1:{port}"
         process.terminate()
         process.wait(PATIENCE_SECONDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("token", [None, "0" * 64], ids=["missing", "of another cluster"])
+def test_a_token_that_is_not_the_heads_is_one_sentence(token, head, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    if token:
+        (tmp_path / ".ray").mkdir()
+        (tmp_path / ".ray" / "auth_token").write_text(token)
+    sentence = (
+        f"--address {head}: this machine's token is missing or is not the head's; "
+        "copy ~/.ray/auth_token from the head, and let only its user read it."
+    )
+    joins = subprocess.run([sys.executable, "-m", "bukva.cluster", "join", head], capture_output=True, text=True)
+    assert (joins.returncode, joins.stderr.splitlines()) == (1, [sentence])
+    with pytest.raises(BukvaError) as error:
+        RayEngine(head)
+    assert str(error.value) == sentence
+
+
+@pytest.mark.slow
+def test_a_server_that_is_no_head_is_one_sentence():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(BukvaError) as error:
+            check_head(address)
+    assert str(error.value).startswith(f"--address {address}: ")
+    assert str(error.value).endswith("; use the head's address.")
 
 
 @pytest.mark.slow

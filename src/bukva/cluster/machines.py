@@ -2,13 +2,12 @@
 
 import os
 import secrets
-import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from bukva.cluster.ray_engine import ENVIRONMENT, check_installed, check_reachable
+from bukva.cluster.ray_engine import ENVIRONMENT, check_head, check_installed, ray_program
 from bukva.tracking.background import python_path
 
 PORT = 6379  # Ray's own
@@ -23,6 +22,7 @@ def head(
     give: Give = None,
 ) -> None:
     """Make this machine the head of a Ray cluster, until Ctrl-C; it runs experiments, too."""
+    check_installed()
     token = make_token()
     print(f"On each other machine, with a copy of {token}: python -m bukva.cluster join {host}:{port}")
     print(f"To run a sweep: python -m bukva.cluster run --address {host}:{port} -S ...", flush=True)
@@ -35,7 +35,7 @@ def join(
     give: Give = None,
 ) -> None:
     """Let this machine run experiments of a Ray cluster, until Ctrl-C."""
-    check_reachable(address)
+    check_head(address)
     _become_ray("--address", address, *(["--node-ip-address", host] if host else []), *_given(give))
 
 
@@ -44,16 +44,10 @@ def _given(cores: int | None) -> list[str]:
 
 
 def _become_ray(*arguments: str) -> NoReturn:
-    """Replace this process by Ray's own, with these arguments of `ray start`; Ctrl-C ends it.
-
-    Raises:
-        BukvaError: Ray is not installed.
-    """
-    check_installed()
-    ray = str(Path(sys.executable).with_name("ray"))
+    """Replace this process by Ray's own, with these arguments of `ray start`; Ctrl-C ends it."""
     os.execve(
-        ray,
-        [ray, "start", "--block", "--disable-usage-stats", *arguments],
+        ray_program(),
+        ["ray", "start", "--block", "--disable-usage-stats", *arguments],
         {**os.environ, **ENVIRONMENT, "PYTHONPATH": python_path()},
     )
 

@@ -7,8 +7,11 @@ machines that many at once. It is told not to restart anything: the driver repea
 import logging
 import os
 import socket
+import subprocess
+import sys
 import time
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from bukva.base.errors import BukvaError
@@ -18,6 +21,7 @@ from bukva.cluster.processes import END_SECONDS
 from bukva.cluster.ray_worker import Actor, RemoteWorker
 
 CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 60.0  # a busy head; Ray itself would wait longer
 MANY = 1 << 30
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",  # always: without it everybody who reaches a port can run programs
@@ -41,17 +45,14 @@ class RayEngine:
     def __init__(self, address: str, cores: int = 1, gpus: float = 0, nodes: int = 1) -> None:
         self.cores, self._gpus, self._nodes = cores, gpus, nodes
         os.environ.update(ENVIRONMENT)  # Ray reads it when it is imported
-        check_installed()
-        check_reachable(address)
+        check_head(address)
         import ray
 
         try:
             ray.init(address=address, namespace="bukva", log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError) as error:
             said = str(error).strip().partition("\n")[0].rstrip(".")
-            raise BukvaError(
-                f"--address {address}: Ray does not answer ({said}); is your token that of its head?"
-            ) from None
+            raise BukvaError(f"--address {address}: Ray does not let this machine in ({said}).") from None
         self._workers: list[RemoteWorker | Group] = []
         if nodes > 1 and not self.slots:
             raise BukvaError(
@@ -156,6 +157,36 @@ def check_installed() -> None:
     """
     if find_spec("ray") is None:
         raise BukvaError("Ray is not installed; run: make cluster.")
+
+
+def ray_program() -> str:
+    """The command `ray` of this environment."""
+    return str(Path(sys.executable).with_name("ray"))
+
+
+def check_head(address: str) -> None:
+    """Check that the head of a cluster answers there and takes this user's token; Ray's own answer is a traceback.
+
+    Raises:
+        BukvaError: Ray is not installed, nothing or something else answers, or the token is missing or another one.
+    """
+    check_installed()
+    check_reachable(address)
+    command = [ray_program(), "status", "--address", address]
+    try:
+        answer = subprocess.run(
+            command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, timeout=ANSWER_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise BukvaError(f"--address {address}: no Ray head answers there; use the head's address.") from None
+    if "AuthenticationError" in answer.stderr:
+        raise BukvaError(
+            f"--address {address}: this machine's token is missing or is not the head's; "
+            "copy ~/.ray/auth_token from the head, and let only its user read it."
+        )
+    if answer.returncode:
+        said = answer.stderr.strip().rpartition("\n")[2].rstrip(".")
+        raise BukvaError(f"--address {address}: no Ray head answers there ({said}); use the head's address.")
 
 
 def check_reachable(address: str) -> None:
