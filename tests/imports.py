@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Every module of bukva and of the stages, by its dotted name."""
     found = {}
