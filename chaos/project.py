@@ -43,6 +43,7 @@ class Project:
         self.env = inherited | {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "DVC_SITE_CACHE_DIR": str(folder.parent / "site-cache"),
+            "NUMBA_CACHE_DIR": str(ROOT / ".bukva" / "numba"),  # compiled once for all projects, found by content
             "GIT_CONFIG_GLOBAL": "/dev/null",
             "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b",
         }  # fmt: skip

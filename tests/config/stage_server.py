@@ -3,8 +3,9 @@
     with StageServer(folder) as server:
         outcome = server.run({"model.n_head": 2}, ["train_gpt", "sample"])
 
-This file is also the program of the server. It imports torch and all stages once, then forks one process per case in a
-copy of a small project, so a case that hangs, dies or exhausts its memory is noticed and does not disturb the others.
+This file is also the program of the server. It runs all stages once, so that whatever is loaded late is loaded, then
+forks one process per case in a copy of a small project, so a case that hangs, dies or exhausts its memory is noticed
+and does not disturb the others.
 """
 
 import contextlib
@@ -131,13 +132,11 @@ def run_here(changes, stages):
 
 def run_in_fork(changes, stages, template):
     """The same in a process and a copy of the project; a hang or the death of the process is a failure."""
-    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder, tempfile.TemporaryFile("w+") as answer:
-        shutil.copytree(template, folder, symlinks=True, dirs_exist_ok=True)
+    with copied(template) as folder, tempfile.TemporaryFile("w+") as answer:
         child = os.fork()
         if not child:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                os.chdir(folder)
-                os.environ["DVC_ROOT"] = folder
+                enter(folder)
                 resource.setrlimit(resource.RLIMIT_AS, (CASE_BYTES, CASE_BYTES))
                 json.dump(run_here(changes, stages), answer)
             answer.flush()
@@ -155,6 +154,20 @@ def run_in_fork(changes, stages, template):
         return json.loads(text) if text and not status else {"failed": f"died with status {status}"}
 
 
+@contextlib.contextmanager
+def copied(template):
+    """A copy of a project, for as long as the block runs."""
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
+        shutil.copytree(template, folder, symlinks=True, dirs_exist_ok=True)
+        yield folder
+
+
+def enter(folder):
+    """Make this the folder of the pipeline."""
+    os.chdir(folder)
+    os.environ["DVC_ROOT"] = folder
+
+
 def draw_without_pixels(figure, path, **_):
     """Draw every artist of a figure without a picture, and unplaced: layout takes a third of the time of all stages."""
     figure.set_layout_engine("none")
@@ -170,12 +183,12 @@ def serve(project):
 
     torch.set_num_threads(1)
     fetching.BACKOFF_SECONDS = 0
-    for stage in STAGES:
-        importlib.import_module("bukva.__main__" if stage == ATTENTION else f"stages.{stage}")
     importlib.import_module("matplotlib.figure").Figure.savefig = draw_without_pixels
-    importlib.import_module("torch._dynamo")  # the optimizers import it when they are made
     sys.executable = "/nowhere/python"  # so that no second process starts beside a training
-    os.chdir(project)
+    with copied(project) as folder, contextlib.redirect_stdout(sys.stderr):
+        enter(folder)
+        assert run_here({}, STAGES) == {}
+        os.chdir(project)
     for line in sys.stdin:
         changes, stages = json.loads(line)
         print(json.dumps(run_in_fork(changes, stages, project)), flush=True)
