@@ -97,7 +97,7 @@ def _ray(team: Team, command: tuple[str, ...], on: Machine | None = None) -> Ite
         ray = team.project.start(*(on.command(*command) if on else command), **env)
         assert ray.reaches(lambda: "Ray runtime started" in ray.printed), ray.printed
         yield ray
-        ray.press_ctrl_c()
+        ray.process.terminate()  # Ctrl-C would be ignored where chaos itself runs in the background of a shell
         ray.wait()
 
 

@@ -209,6 +209,7 @@ print(next(module.__file__ for name, module in sys.modules.items() if name == "b
 """
 
 
+@pytest.mark.slow
 def test_a_model_writes_outside_the_repository_with_the_code_it_carries(
     database: Path, alone: Path, params: Params, tmp_path: Path
 ) -> None:
