@@ -64,7 +64,7 @@ bench: $(MADE) ## measure speed beside a plain implementation (an hour); some ro
 scale: $(MADE) ## time and memory of the stages of the text, by its length: make scale CORPUS=data/sample MB="40 400 4000"
 	@PYTHONPATH=src python -m bench.scale --corpus $(CORPUS) $(MB)
 
-chaos: $(MADE) ## break the pipeline and count what survives (20 min); some rows only: make chaos ONLY="dvc full-disk"
+chaos: $(MADE) ## break the pipeline and count what survives (an hour); some rows only: make chaos ONLY="dvc full-disk"
 	@python -m chaos $(if $(filter 1,$(WRITE)),--write) $(ONLY)
 
 check: $(CLUSTER) ## run formatting, lint, types and the fast tests (2 min)
