@@ -7,11 +7,10 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from bukva.cluster.ray_engine import ENVIRONMENT, check_head, check_installed, ray_program
+from bukva.cluster.ray_engine import ENVIRONMENT, TOKEN, check_head, check_installed, ray_program
 from bukva.tracking.background import python_path
 
 PORT = 6379  # Ray's own
-TOKEN = Path("~/.ray/auth_token")  # where Ray looks for it
 
 Give = Annotated[int | None, typer.Option("--cores", help="that experiments may use here; all without it", min=0)]
 

@@ -21,7 +21,9 @@ from bukva.cluster.processes import END_SECONDS
 from bukva.cluster.ray_worker import Actor, RemoteWorker
 
 CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 60.0  # a busy head; Ray itself would wait longer
+ANSWER_SECONDS = 30.0  # a busy head; Ray itself would wait longer
+TOKEN = Path("~/.ray/auth_token")  # where Ray looks for it if no variable names another place
+TOKEN_VARIABLES = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 MANY = 1 << 30
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",  # always: without it everybody who reaches a port can run programs
@@ -172,6 +174,12 @@ def check_head(address: str) -> None:
     """
     check_installed()
     check_reachable(address)
+    other_token = BukvaError(
+        f"--address {address}: this machine's token is missing or is not the head's; "
+        f"copy {TOKEN} from the head, and let only its user read it."
+    )
+    if not any(map(os.environ.get, TOKEN_VARIABLES)) and not TOKEN.expanduser().exists():
+        raise other_token  # Ray would abort
     command = [ray_program(), "status", "--address", address]
     try:
         answer = subprocess.run(
@@ -180,10 +188,7 @@ def check_head(address: str) -> None:
     except subprocess.TimeoutExpired:
         raise BukvaError(f"--address {address}: no Ray head answers there; use the head's address.") from None
     if "AuthenticationError" in answer.stderr:
-        raise BukvaError(
-            f"--address {address}: this machine's token is missing or is not the head's; "
-            "copy ~/.ray/auth_token from the head, and let only its user read it."
-        )
+        raise other_token
     if answer.returncode:
         said = answer.stderr.strip().rpartition("\n")[2].rstrip(".")
         raise BukvaError(f"--address {address}: no Ray head answers there ({said}); use the head's address.")
