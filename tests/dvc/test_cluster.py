@@ -25,7 +25,7 @@ def reference(template: Project, tmp_path_factory) -> dict[str, str]:
     """What DVC's queue makes of the same settings."""
     project = template.copy_to(tmp_path_factory.mktemp("queue") / "bukva")
     project.run("dvc", "exp", "run", "--queue", *SETTINGS)
-    project.run("dvc", "exp", "run", "--run-all")
+    project.run("dvc", "exp", "run", "--run-all", "-j", "2")
     return results(project)
 
 
