@@ -73,7 +73,7 @@ check: $(CLUSTER) ## run formatting, lint, types and the fast tests (2 min)
 	mypy
 	pytest -m "not slow" -n 2 --dist loadfile
 
-test: $(CLUSTER) ## run check and the slow tests, which run DVC, train and kill (12 min)
+test: $(CLUSTER) ## run check and the slow tests, which run DVC, train and kill (14 min)
 	ruff format --check .
 	ruff check .
 	mypy
