@@ -11,8 +11,8 @@ from imports import ROOT
 from bukva.base.errors import BukvaError
 from bukva.base.loopback import free_port
 from bukva.cluster.job import TRY_AGAIN, Job, News
-from bukva.cluster.machines import make_token
-from bukva.cluster.ray_engine import RayEngine, check_head, check_reachable
+from bukva.cluster.ray_access import check_head, check_reachable, make_token
+from bukva.cluster.ray_engine import RayEngine
 
 PATIENCE_SECONDS = 100
 
@@ -87,7 +87,7 @@ def test_a_token_that_is_not_the_heads_is_one_sentence(token, head, tmp_path, mo
 
 @pytest.mark.slow
 def test_a_server_that_is_no_head_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr("bukva.cluster.ray_engine.ANSWER_SECONDS", 5)
+    monkeypatch.setattr("bukva.cluster.ray_access.ANSWER_SECONDS", 5)
     monkeypatch.setenv("HOME", str(tmp_path))
     make_token()
     with socket.create_server(("127.0.0.1", 0)) as server:

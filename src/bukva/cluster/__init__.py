@@ -16,6 +16,7 @@ finished one does no harm. A driver has nothing to lose: started again, it asks 
     sender.py     sends them while a training goes on
     processes.py  workers on this machine
     ray_engine.py workers on the machines of a Ray cluster
+    ray_access.py what reaches a Ray cluster: its address, its token
     machines.py   makes a machine part of such a cluster
     driver.py     gives trials to workers, and repeats those that were lost
     board.py      the state of all trials, in files

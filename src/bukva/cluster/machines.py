@@ -1,13 +1,11 @@
 """Commands that make a machine part of a Ray cluster."""
 
 import os
-import secrets
-from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from bukva.cluster.ray_engine import ENVIRONMENT, TOKEN, check_head, check_installed, ray_program
+from bukva.cluster.ray_access import ENVIRONMENT, check_head, check_installed, make_token, ray_program
 from bukva.tracking.background import python_path
 
 PORT = 6379  # Ray's own
@@ -49,13 +47,3 @@ def _become_ray(*arguments: str) -> NoReturn:
         ["ray", "start", "--block", "--disable-usage-stats", *arguments],
         {**os.environ, **ENVIRONMENT, "PYTHONPATH": python_path()},
     )
-
-
-def make_token() -> Path:
-    """The file with the token of this user's clusters, created if it is missing; other machines need a copy."""
-    path = TOKEN.expanduser()
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(secrets.token_hex(32))
-    return path

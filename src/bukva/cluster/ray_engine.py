@@ -6,29 +6,17 @@ machines that many at once. It is told not to restart anything: the driver repea
 
 import logging
 import os
-import socket
-import subprocess
-import sys
 import time
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from bukva.base.errors import BukvaError
 from bukva.cluster.group import Group
 from bukva.cluster.job import Job
 from bukva.cluster.processes import END_SECONDS
+from bukva.cluster.ray_access import ENVIRONMENT, check_head
 from bukva.cluster.ray_worker import Actor, RemoteWorker
 
-CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 30.0  # a busy head; Ray itself would wait longer
-TOKEN = Path("~/.ray/auth_token")  # where Ray looks for it if no variable names another place
-TOKEN_VARIABLES = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 MANY = 1 << 30
-ENVIRONMENT = {
-    "RAY_AUTH_MODE": "token",  # always: without it everybody who reaches a port can run programs
-    "RAY_USAGE_STATS_ENABLED": "0",
-}
 
 
 class RayEngine:
@@ -149,61 +137,3 @@ def n_groups(places: list[int], size: int) -> int:
     while sum(min(each, groups) for each in places) < size * groups:
         groups -= 1
     return groups
-
-
-def check_installed() -> None:
-    """Check that Ray is installed.
-
-    Raises:
-        BukvaError: it is not.
-    """
-    if find_spec("ray") is None:
-        raise BukvaError("Ray is not installed; run: make cluster.")
-
-
-def ray_program() -> str:
-    """The command `ray` of this environment."""
-    return str(Path(sys.executable).with_name("ray"))
-
-
-def check_head(address: str) -> None:
-    """Check that the head of a cluster answers there and takes this user's token; Ray's own answer is a traceback.
-
-    Raises:
-        BukvaError: Ray is not installed, nothing or something else answers, or the token is missing or another one.
-    """
-    check_installed()
-    check_reachable(address)
-    other_token = BukvaError(
-        f"--address {address}: this machine's token is missing or is not the head's; "
-        f"copy {TOKEN} from the head, and let only its user read it."
-    )
-    if not any(map(os.environ.get, TOKEN_VARIABLES)) and not TOKEN.expanduser().exists():
-        raise other_token  # Ray would abort
-    command = [ray_program(), "status", "--address", address]
-    try:
-        answer = subprocess.run(
-            command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, timeout=ANSWER_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        raise BukvaError(f"--address {address}: no Ray head answers there; use the head's address.") from None
-    if "AuthenticationError" in answer.stderr:
-        raise other_token
-    if answer.returncode:
-        said = answer.stderr.strip().rpartition("\n")[2].rstrip(".")
-        raise BukvaError(f"--address {address}: no Ray head answers there ({said}); use the head's address.")
-
-
-def check_reachable(address: str) -> None:
-    """Check that something answers there; Ray itself would wait for more than a minute.
-
-    Raises:
-        BukvaError: nothing does.
-    """
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
-    except ValueError:
-        raise BukvaError(f"--address: {address!r} is not HOST:PORT.") from None
-    except OSError as error:
-        raise BukvaError(f"--address {address}: nothing answers there ({error}); start the head first.") from None
