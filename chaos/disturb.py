@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bukva.base.loopback import free_port
 from chaos.project import Project
 from chaos.running import kill, wait_until_empty
 from chaos.setup import (
@@ -108,10 +109,8 @@ def _bad_stores(scratch: Path) -> list[BadStore]:
     corrupt, locked = scratch / "corrupt.db", scratch / "locked.db"
     corrupt.write_text("not a database " * 1000)
     listener = socket.create_server(("127.0.0.1", 0))
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        unused_port = closed.getsockname()[1]
     return [
-        BadStore(f"http://127.0.0.1:{unused_port}", contextlib.nullcontext()),
+        BadStore(f"http://127.0.0.1:{free_port(0)}", contextlib.nullcontext()),
         BadStore(f"http://127.0.0.1:{listener.getsockname()[1]}", listener),
         BadStore(f"sqlite:///{corrupt}", contextlib.nullcontext()),
         BadStore(f"sqlite:///{locked}", _lock(locked)),

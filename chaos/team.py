@@ -1,9 +1,7 @@
 """Machines of a cluster, on this one: each keeps its files in a folder of its own; all share an origin and a remote."""
 
 import itertools
-import os
 import shutil
-import sys
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +19,6 @@ SETTINGS = "train_gpt.n_steps=800", "train_gpt.eval_every=200", "train_gpt.seed=
 TOGETHER = *SETTINGS, "train_gpt.processes=2"
 TRIAL = "try"
 TRIAL_SECONDS = 300.0  # for a whole trial, on a busy machine
-CORES = itertools.cycle(sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else [0])
 
 
 class Team:
@@ -42,6 +39,7 @@ class Team:
         self.project.run("python", "-m", "bukva", "push", PYTHONPATH="src")
         self.commit = self.project.run("git", "rev-parse", "HEAD").strip()
         self.project.run("git", "push", "-q", "origin", f"HEAD:{base_ref(self.commit)}")
+        self.cores = itertools.cycle(psutil.Process().cpu_affinity() or [0])
         self._locks: dict[tuple[str, ...], str] = {}
 
     # ---- trials
@@ -111,8 +109,8 @@ class Worker:
         env = team.project.env | {"PYTHONPATH": str(ROOT / "src"), "BUKVA_NODE": str(self.place)}
         command = "sh", "-c", f"exec python -m bukva.cluster.work < {line}"
         self._running = Running(team.project, command, env)
-        if sys.platform == "linux":  # a worker keeps to the first of its cores, and would share it with other machines
-            os.sched_setaffinity(self._running.process.pid, {next(CORES)})
+        # a worker keeps to the first core of its machine, and each of these machines has one of its own
+        psutil.Process(self._running.process.pid).cpu_affinity([next(team.cores)])
 
     @property
     def printed(self) -> str:

@@ -71,6 +71,7 @@ def head(tmp_path_factory):
 @pytest.mark.parametrize("token", [None, "0" * 64], ids=["missing", "of another cluster"])
 def test_a_token_that_is_not_the_heads_is_one_sentence(token, head, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
     if token:
         (tmp_path / ".ray").mkdir()
         (tmp_path / ".ray" / "auth_token").write_text(token)
@@ -94,7 +95,8 @@ def test_a_server_that_is_no_head_is_one_sentence(tmp_path, monkeypatch):
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(BukvaError) as error:
             check_head(address)
-    assert str(error.value) == f"--address {address}: no Ray head answers there; use the head's address."
+    sentence = f"--address {address}: no Ray head answers there (nothing came for 5 s); use the head's address."
+    assert str(error.value) == sentence
 
 
 @pytest.mark.slow

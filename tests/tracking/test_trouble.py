@@ -20,6 +20,7 @@ import pytest
 from tracking.runs import short_name
 from typer.testing import CliRunner
 
+from bukva.base.loopback import free_port
 from bukva.base.units import bits
 from bukva.config.schema import Params
 from bukva.tracking import background
@@ -56,12 +57,6 @@ def wait_until(true: Callable[[], object]) -> None:
         time.sleep(0.2)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def with_password(port: int) -> str:
     return f"http://me:{SECRETS[0]}@127.0.0.1:{port}"
 
@@ -82,7 +77,7 @@ def kill(pid: int) -> None:
 @pytest.fixture(scope="module")
 def shared_port(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[int]:
     """The port of a real MLflow server that all tests share; each has an experiment of its own there."""
-    folder, port = tmp_path_factory.mktemp("server"), free_port()
+    folder, port = tmp_path_factory.mktemp("server"), free_port(0)
     shutil.copy(empty_database, folder / "server.db")
     environment = {
         **os.environ,
@@ -342,7 +337,7 @@ def test_commands_report_an_error_in_a_line_without_the_password(
     trial: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", with_password(free_port()))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", with_password(free_port(0)))
     assert "Connection refused" in bukva_tracking(command, status=1)
 
 

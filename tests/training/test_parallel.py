@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 import torch
 
 from bukva.base.errors import BukvaError
+from bukva.base.loopback import free_port
 from bukva.training import parallel
 from bukva.training.parallel import ALONE, PER_CORE, Group, check_processes, is_launched, join, launch
 
@@ -59,11 +59,8 @@ with join(2) as group:
 
 
 def test_two_processes_average_gradients_and_share_numbers_and_bytes():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     common = {"PYTHONPATH": str(SRC), "TORCHELASTIC_RUN_ID": "test", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
-              "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}  # fmt: skip
+              "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port(0)), "OMP_NUM_THREADS": "1"}  # fmt: skip
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", PROGRAM],

@@ -12,8 +12,8 @@ from bukva.base.errors import BukvaError
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0  # a busy head; Ray itself would wait longer
-TOKEN = Path("~/.ray/auth_token")  # where Ray looks for it if no variable names another place
-TOKEN_VARIABLES = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+REFUSED = "AuthenticationError"  # of Ray, for a token that is not the head's; without any it may abort
+TOKEN = "~/.ray/auth_token"  # where Ray looks for it if RAY_AUTH_TOKEN_PATH names no other file
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",  # always: without it everybody who reaches a port can run programs
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -43,24 +43,35 @@ def check_head(address: str) -> None:
     """
     check_installed()
     check_reachable(address)
-    other_token = BukvaError(
-        f"--address {address}: this machine's token is missing or is not the head's; "
-        f"copy {TOKEN} from the head, and let only its user read it."
-    )
-    if not any(map(os.environ.get, TOKEN_VARIABLES)) and not TOKEN.expanduser().exists():
-        raise other_token  # Ray would abort
+    trouble = _trouble_with(address) if _has_token() else REFUSED
+    if REFUSED in trouble:
+        raise BukvaError(
+            f"--address {address}: this machine's token is missing or is not the head's; "
+            f"copy {TOKEN} from the head, and let only its user read it."
+        )
+    if trouble:
+        last = trouble.splitlines()[-1].rstrip(".")
+        raise BukvaError(f"--address {address}: no Ray head answers there ({last}); use the head's address.")
+
+
+def _trouble_with(address: str) -> str:
+    """What `ray status` prints when it fails; "" if the head answers."""
     command = [ray_program(), "status", "--address", address]
     try:
-        answer = subprocess.run(
+        asked = subprocess.run(
             command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, timeout=ANSWER_SECONDS
         )
     except subprocess.TimeoutExpired:
-        raise BukvaError(f"--address {address}: no Ray head answers there; use the head's address.") from None
-    if "AuthenticationError" in answer.stderr:
-        raise other_token
-    if answer.returncode:
-        said = answer.stderr.strip().rpartition("\n")[2].rstrip(".")
-        raise BukvaError(f"--address {address}: no Ray head answers there ({said}); use the head's address.")
+        return f"nothing came for {ANSWER_SECONDS:g} s"
+    return (asked.stderr.strip() or f"ray status exited with {asked.returncode}") if asked.returncode else ""
+
+
+def _has_token() -> bool:
+    return bool(os.environ.get("RAY_AUTH_TOKEN")) or _token_file().exists()
+
+
+def _token_file() -> Path:
+    return Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or TOKEN).expanduser()
 
 
 def check_reachable(address: str) -> None:
@@ -80,7 +91,7 @@ def check_reachable(address: str) -> None:
 
 def make_token() -> Path:
     """The file with the token of this user's clusters, created if it is missing; other machines need a copy."""
-    path = TOKEN.expanduser()
+    path = _token_file()
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
