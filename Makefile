@@ -33,12 +33,14 @@ plan: $(MADE) ## convert a time budget (BUDGET=10min) into training steps; WRITE
 	@python -m bukva plan $(if $(filter 1,$(WRITE)),--write) -- '$(BUDGET)'
 
 ui: $(MADE) ## start MLflow on this machine and print the address of the page that compares the losses
+	@python -m bukva.stage.completion
 	@python -m bukva.tracking serve
 
 server: $(MADE) ## start MLflow on PostgreSQL on this machine, as a team runs it (docs/sharing.md)
 	@python -m bukva.tracking server
 
 sync: $(MADE) ## complete MLflow from the journals; safe to repeat
+	@python -m bukva.stage.completion
 	@python -m bukva.tracking sync
 
 compare: $(MADE) ## is B better than A, and how sure is that: make compare A=HEAD B=experiment (SPLIT=val spares test)

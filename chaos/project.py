@@ -175,7 +175,8 @@ class Project:
 
     def wait_for_mlflow(self) -> None:
         """Wait for the processes that fill MLflow; on a busy machine they outlive their stage by some seconds."""
-        wait_until_empty(lambda: self.processes("bukva.tracking"), MLFLOW_SECONDS)
+        modules = "bukva.tracking", "bukva.stage.completion"
+        wait_until_empty(lambda: [found for name in modules for found in self.processes(name)], MLFLOW_SECONDS)
 
     def mlflow(self) -> list[dict[str, Any]]:
         """All runs in MLflow, when nothing fills it any more (chaos.store.all_runs)."""
@@ -185,6 +186,10 @@ class Project:
     def training_runs(self) -> list[dict[str, Any]]:
         """The training runs in MLflow (chaos.store.training_runs)."""
         return store.training_runs(self.folder)
+
+    def versions(self) -> list[tuple[str, int]]:
+        """The registered versions in MLflow, by the name of their model (chaos.store.versions)."""
+        return store.versions(self.folder)
 
     def statuses(self) -> list[str]:
         """The statuses of the runs in MLflow."""

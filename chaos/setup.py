@@ -7,7 +7,6 @@ import time
 from functools import cached_property
 from pathlib import Path
 
-from bukva.tracking import watched
 from chaos.project import MLFLOW_SECONDS, Project
 from chaos.running import Running, wait_until, wait_until_empty
 from chaos.team import Team
@@ -48,7 +47,6 @@ class Setup:
         """A project in which nothing was run."""
         project = Project(self._new_folder(name))
         shutil.copytree(self.bare.folder, project.folder, symlinks=True, dirs_exist_ok=True)
-        watched.hold(project.folder)  # so that MLflow follows each training
         project.env |= SAVE_OFTEN | {"PATH": f"{self.scratch / 'bin'}:{project.env['PATH']}"}
         return project
 

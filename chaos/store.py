@@ -62,6 +62,12 @@ def statuses(folder: Path) -> list[str]:
         return [status for (status,) in database.execute("select distinct status from runs order by status")]
 
 
+def versions(folder: Path) -> list[tuple[str, int]]:
+    """Name and number of each version of a registered model."""
+    with _database(folder) as database:
+        return database.execute("select name, version from model_versions order by name, version").fetchall()
+
+
 @contextmanager
 def _database(folder: Path) -> Iterator[sqlite3.Connection]:
     # opened for writing, because only then SQLite rolls back what a killed process had half written

@@ -2,10 +2,8 @@
 
 from bukva.config.load import read_params
 from bukva.durability.cleanup import forget, remove_unfinished
-from bukva.experiments.groups import seed_group_tags
-from bukva.report.summary import summary
 from bukva.stage import cli
-from bukva.tracking.publish import publish
+from bukva.stage.completion import publish_experiment, remove_note
 
 
 def main() -> None:
@@ -13,7 +11,8 @@ def main() -> None:
     params = read_params()
     forget(params)
     remove_unfinished()
-    publish(params, seed_group_tags("gpt"), summary)
+    publish_experiment(params)
+    remove_note()
 
 
 if __name__ == "__main__":

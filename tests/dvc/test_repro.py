@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from chaos.project import Project
+
 pytestmark = pytest.mark.slow
 
 STAGES = ["download", "clean", "tokenize", "split", "train-bigram", "train-gpt", "evaluate", "sample", "publish"]
@@ -37,6 +39,34 @@ def test_the_gpt_has_counted_the_train_split_and_nothing_else(template):
 def test_the_second_run_runs_nothing(project):
     assert "up to date" in project.run("dvc", "status")
     assert project.repro() == []
+
+
+@pytest.fixture(scope="module")
+def cloned(template, tmp_path_factory) -> Project:
+    """A clone without DVC's cache, in which `dvc repro` has made the results that the committed dvc.lock has."""
+    clone = Project(tmp_path_factory.mktemp("clone") / "bukva")
+    clone.folder.parent.mkdir(exist_ok=True)
+    template.run("git", "clone", "-q", ".", str(clone.folder))
+    printed = clone.run("dvc", "repro")
+    assert clone.stages_run(printed) == STAGES[:-1]
+    assert "Stage 'publish' didn't change, skipping" in printed
+    return clone
+
+
+def test_mlflow_has_all_of_a_first_run_whose_results_are_those_of_the_commit(template, cloned):
+    assert shown(cloned) == shown(template)
+    assert cloned.versions() == template.versions() == [("bukva-bigram", 1), ("bukva-gpt", 1)]
+    assert cloned.run("git", "status", "--porcelain") == ""
+
+
+def shown(project: Project) -> dict[str, object]:
+    """What the runs of MLflow have, by stage; "" is the whole experiment."""
+    return {
+        run["tags"].get("bukva.stage", ""): (
+            run["status"], len(run["models"]), run["points"], run["artifacts"], sorted(run["tags"]), run["params"]
+        )
+        for run in project.mlflow()
+    }  # fmt: skip
 
 
 def test_byte_code_beside_the_source_changes_nothing(project):

@@ -18,7 +18,7 @@ FOREIGN = ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV", "GIT_D
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The root of a new project; stages run in it, and each training is followed from its start."""
+    """The root of a new project; stages run in it."""
     root = tmp_path / "мой проект"
     (root / ".dvc").mkdir(parents=True)
     for variable in FOREIGN:
@@ -26,7 +26,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DVC_ROOT", str(root))
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY / "src"))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
-    monkeypatch.setattr("bukva.tracking.following.SHORT_SECONDS", 0)
     monkeypatch.chdir(root)
     return root
 

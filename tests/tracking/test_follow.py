@@ -10,16 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 from tracking.runs import short_name
 
 from bukva.config.schema import Params
 from bukva.tracking import background
-from bukva.tracking.following import LOOK_SECONDS
 from bukva.tracking.journal import journal
 from bukva.tracking.store import connect
-from bukva.tracking.watched import is_watched
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -46,7 +43,7 @@ def runs(name: str) -> list["Run"]:
 @pytest.fixture
 def followed(project: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The root of a project with a database, in which a stage waits for its follower, however busy the machine is."""
-    monkeypatch.setattr("bukva.tracking.following.WAIT_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr("bukva.tracking.journal.WAIT_SECONDS", PATIENCE_SECONDS)
     shutil.copy(empty_database, project / "mlflow.db")
     return project
 
@@ -77,54 +74,12 @@ def test_a_stage_that_fails_is_shown_at_once(followed: Path, params: Params) -> 
 def test_a_stage_that_is_killed_is_shown_by_its_follower(followed: Path, params: Params) -> None:
     program = (
         "import os, signal; from pathlib import Path; from bukva.config.load import read_params;"
-        "from bukva.tracking.journal import journal; import bukva.tracking.following as following;"
-        "following.SHORT_SECONDS = 0;"
+        "from bukva.tracking.journal import journal;"
         f"params = read_params(Path({str(Path(__file__).parents[2] / 'params.yaml')!r}))\n"
         "with journal('train-gpt', params): os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
     wait_until(lambda: runs("repro-uncommitted") and runs("repro-uncommitted")[0].info.status == "KILLED")
-
-
-def test_a_short_training_is_followed_only_while_somebody_watches(
-    followed: Path, params: Params, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bukva.tracking.following.SHORT_SECONDS", 3600)
-    with journal("train-bigram", params):
-        time.sleep(2 * LOOK_SECONDS)
-    assert runs("train-bigram") == []
-    ui = "import time; from pathlib import Path; from bukva.tracking import watched;"
-    ui += "watched.hold(Path()); time.sleep(600)"
-    with journal("train-gpt", params):
-        with subprocess.Popen([sys.executable, "-c", ui]) as pages:  # opened while it trains
-            wait_until(lambda: runs("train-gpt"))
-            assert is_watched()
-            pages.kill()
-        assert not is_watched()
-    assert runs("train-gpt")[0].info.status == "FINISHED"
-    assert runs("train-bigram")[0].info.status == "FINISHED"
-
-
-def test_a_training_is_followed_once_it_is_long(
-    followed: Path, params: Params, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bukva.tracking.following.SHORT_SECONDS", 2 * LOOK_SECONDS)
-    with journal("train-gpt", params):
-        assert runs("train-gpt") == []
-        wait_until(lambda: runs("train-gpt"))
-
-
-def test_the_lock_of_the_pages_is_kept_by_the_program_that_replaces_the_process(project: Path) -> None:
-    program = (
-        "import os; from pathlib import Path; from bukva.tracking import watched; watched.hold(Path());"
-        "os.execvp('sleep', ['sleep', '600'])"
-    )
-    assert not is_watched()
-    with subprocess.Popen([sys.executable, "-c", program]) as server:
-        wait_until(lambda: "sleep" in psutil.Process(server.pid).name())
-        assert is_watched()
-        server.kill()
-    assert not is_watched()
 
 
 @pytest.mark.parametrize(

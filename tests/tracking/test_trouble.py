@@ -43,10 +43,9 @@ SECRETS = ("c0rrect-horse", "b@ttery-st@ple", "a-t0ken")
 PATIENCE_SECONDS = 60  # of these tests, on a busy machine
 STAGE = f"""
 import sys, time; from pathlib import Path
-import bukva.tracking.following
+import bukva.tracking.journal
 from bukva.config.load import read_params; from bukva.tracking.journal import journal
 params = read_params(Path({str(REPOSITORY / "params.yaml")!r}))
-bukva.tracking.following.SHORT_SECONDS = 0
 """
 
 
@@ -149,7 +148,7 @@ def proxy(shared_port: int, trial: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 @pytest.fixture
 def trial(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The root of a project whose experiment has a name of its own; at the end, no file in it contains a secret."""
-    monkeypatch.setattr("bukva.tracking.following.WAIT_SECONDS", PATIENCE_SECONDS)  # however busy the machine is
+    monkeypatch.setattr("bukva.tracking.journal.WAIT_SECONDS", PATIENCE_SECONDS)  # however busy the machine is
     monkeypatch.setenv("DVC_EXP_NAME", f"trial-{uuid.uuid4().hex[:8]}")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", SECRETS[1])
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", SECRETS[2])
@@ -493,7 +492,7 @@ def listen(event, _):
     if event.startswith(("socket.", "subprocess.", "os.fork", "os.posix_spawn")):
         done.append(event)
 sys.addaudithook(listen)
-bukva.tracking.following.WAIT_SECONDS = 1
+bukva.tracking.journal.WAIT_SECONDS = 1
 with journal("train-gpt", params) as log:
     done.clear()
     for step in range(1000):

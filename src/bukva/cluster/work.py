@@ -28,7 +28,6 @@ from bukva.cluster.slot import slot_for
 from bukva.cluster.together import name_interface, own_rank, train_share
 from bukva.tracking.background import LOG, has_failed, start
 from bukva.tracking.losing import OWN_ATTEMPT
-from bukva.tracking.watched import hold
 
 PUSH_SECONDS = 300.0  # for an origin to come back
 LONGEST_PAUSE_SECONDS = 30.0
@@ -79,7 +78,6 @@ def run(job: Job, say: Say) -> str:
             return "the origin has its result already"
         carrier = None if job.project else _patiently(lambda: Carrier(job), say)
         if carrier:
-            hold(slot.project)  # the driver's user looks at MLflow elsewhere, so that trainings are followed at once
             _take_over(_patiently(carrier.fetch, say), job, say)
             _patiently(lambda: fetch_runs(slot.project, job.commit), say)
         with sending(carrier, say) if carrier else contextlib.nullcontext():

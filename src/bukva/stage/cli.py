@@ -11,6 +11,7 @@ import typer
 from bukva.base.errors import BukvaError, sentence_for
 from bukva.durability.parent import end_with_dvc
 from bukva.stage.arguments import help_of
+from bukva.stage.completion import leave_note
 
 STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 
@@ -20,6 +21,7 @@ def run(main: Callable[..., None]) -> None:
     app = typer.Typer(**STYLE)
     app.command()(_with_help(main))
     end_with_dvc()
+    leave_note()
     call(app)
 
 

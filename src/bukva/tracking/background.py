@@ -16,12 +16,13 @@ REMEDY = f"make sync completes it (the reason is in {LOG})."
 
 
 def python_path() -> str:
-    """PYTHONPATH for a process that runs the same bukva as this one, in any folder."""
-    return os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
+    """PYTHONPATH for a process that runs the same bukva as this one, in any folder; then that of the original
+    repository, because DVC deletes the snapshot of a queued experiment."""
+    return os.pathsep.join(filter(None, [str(SOURCE), str(project_root() / "src"), os.environ.get("PYTHONPATH")]))
 
 
-def start(*arguments: str) -> subprocess.Popen[bytes]:
-    """Run `python -m bukva.tracking` with these arguments, in a session of its own, which Ctrl-C does not reach.
+def start(*arguments: str, module: str = "bukva.tracking") -> subprocess.Popen[bytes]:
+    """Run a module of bukva with these arguments, in a session of its own, which Ctrl-C does not reach.
 
     It runs in the original repository, because DVC may delete a snapshot, and imports the same bukva as this process,
     because PYTHONPATH may be relative.
@@ -32,7 +33,7 @@ def start(*arguments: str) -> subprocess.Popen[bytes]:
         if log.tell() > LOG_BYTES:
             log.truncate(0)
         return subprocess.Popen(
-            [sys.executable, "-m", "bukva.tracking", *arguments],
+            [sys.executable, "-m", module, *arguments],
             cwd=project_root(),
             env={**os.environ, "PYTHONPATH": python_path()},
             stdin=subprocess.DEVNULL,

@@ -12,6 +12,8 @@ from bukva.base.files import project_root
 from bukva.base.redact import redact_url
 from bukva.config.schema import Params
 
+NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -34,7 +36,7 @@ class Experiment:
 def this_experiment(params: Params) -> Experiment:
     """The experiment of the stage that runs now, with DVC's name for it, else one made from the commit."""
     commit = baseline()
-    name = os.environ.get("DVC_EXP_NAME") or _repro_name(commit, params)
+    name = os.environ.get(NAME) or _repro_name(commit, params)
     flat = flatten(params.model_dump())
     flat["download.url"] = redact_url(params.download.url)  # a query may contain a token, and many people read MLflow
     return Experiment(name, commit or "", flat)
@@ -42,7 +44,7 @@ def this_experiment(params: Params) -> Experiment:
 
 def baseline() -> str | None:
     """The commit that the experiment started from, or None without a commit."""
-    if commit := os.environ.get("DVC_EXP_BASELINE_REV"):
+    if commit := os.environ.get(BASELINE):
         return commit
     head = git("rev-parse", "--verify", "--quiet", "HEAD")
     return head.strip() if head else None

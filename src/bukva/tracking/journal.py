@@ -2,6 +2,8 @@
 
 import contextlib
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,9 +13,10 @@ from bukva.base.errors import sentence_for
 from bukva.config.schema import Params
 from bukva.pipeline.stages import stages
 from bukva.tracking import background
-from bukva.tracking.following import Follower
 from bukva.tracking.reading import read_journals
 from bukva.tracking.writing import Log
+
+WAIT_SECONDS = 10  # for MLflow, before a stage ends and leaves alone the process that fills it
 
 
 @contextlib.contextmanager
@@ -22,9 +25,9 @@ def journal(
 ) -> Iterator[Log]:
     """Keep the journal of a stage: FINISHED when the block ends well, FAILED or KILLED when it does not.
 
-    SIGTERM raises SystemExit in the block, so that it can save what it has. A process follows a long training and fills
-    MLflow (following.py); for other stages it starts only if they fail, because importing mlflow takes longer than they
-    do, and stage publish shows them. The journals of stages that were killed are closed now.
+    SIGTERM raises SystemExit in the block, so that it can save what it has. A process follows a training from its start
+    and fills MLflow; for other stages it starts only if they fail, because importing mlflow takes longer than they do,
+    and stage publish shows them. The journals of stages that were killed are closed now.
 
     Args:
         stage: its name.
@@ -36,9 +39,7 @@ def journal(
     log, started_at = Log(stage, params, silent=silent, training_id=training_id, resumes=resumes), time.perf_counter()
     if not silent:
         close_killed_journals()
-    follower = Follower(log)
-    if stages()[stage].kind == "training":
-        follower.start_when_worthwhile()
+    follower = _follow(log) if stages()[stage].kind == "training" else None
     status, note = "FINISHED", ""
     try:
         with _sigterm_raises():
@@ -50,7 +51,10 @@ def journal(
         if status != "KILLED":  # an interrupted training may continue: its time is not yet known
             log.metrics({"seconds": round(log.seconds_before + time.perf_counter() - started_at, 3)})
         log.end(status, note)
-        follower.stage_has_ended(needed=status in ("FAILED", "KILLED"))
+        if status != "FINISHED":
+            follower = follower or _follow(log)
+        if follower and background.has_failed(follower, WAIT_SECONDS):
+            print(f"MLflow does not have all of {stage}; {background.REMEDY}", file=sys.stderr)
 
 
 def close_killed_journals() -> None:
@@ -58,6 +62,17 @@ def close_killed_journals() -> None:
     with contextlib.suppress(OSError):
         killed = [journal for journal in read_journals() if journal.close_if_killed()]
         background.start_sync({journal.start["experiment"] for journal in killed})
+
+
+def _follow(log: Log) -> subprocess.Popen[bytes] | None:
+    """Start the process that fills MLflow from this journal until the stage ends (follow.py)."""
+    if log.folder is None:
+        return None
+    try:
+        return background.start("follow", str(log.folder))
+    except OSError as error:
+        print(f"MLflow does not follow {log.stage} ({error}); make sync completes it.", file=sys.stderr)
+        return None
 
 
 def _status_after(error: BaseException) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode, urlsplit
 
 from bukva.base.files import project_root
 from bukva.base.loopback import HOST, free_port
-from bukva.tracking import background, watched
+from bukva.tracking import background
 from bukva.tracking.address import explain, is_server, tracking_uri
 from bukva.tracking.sync import open_store
 
@@ -92,7 +92,6 @@ def serve(port: int = PORT) -> None:
         print(address(port))
     else:
         print(f"Open in a few seconds (Ctrl-C ends it): {address(port)}", flush=True)
-        watched.hold(project_root())
         background.start_sync(["*"])  # short trainings, and what a killed process left
         _exec_server(port)
 
