@@ -1,5 +1,6 @@
 """Device, precision and threads."""
 
+import numpy as np
 import pytest
 import torch
 from tiny import SHAPE
@@ -73,3 +74,13 @@ def test_each_process_needs_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(BukvaError, match=r"processes: 2 on this machine, which has 1 usable GPUs"):
         prepare(compute(device="auto"), local_rank=1, local_size=2)
+
+
+def test_numerics_name_what_decides_the_order_of_a_sum(monkeypatch):
+    known = {"cpu_name": "Maker Model 7", "avx512_bf16": True, "amx_bf16": True}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: known)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    torch.set_num_threads(3)
+    found = Machine(torch.device("cpu"), torch.bfloat16).numerics()
+    assert found.pop("torch") + found.pop("numpy") == torch.__version__.partition("+")[0] + np.__version__
+    assert found == {"processor": "Maker AVX512 avx512_bf16 amx_bf16", "precision": "bfloat16", "threads": "3"}

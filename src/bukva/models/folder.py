@@ -6,7 +6,7 @@ best.safetensors        the weights with the best val score, and the digest of c
 initial.safetensors     the weights before the first update
 train.npy               for a model that counts: the ids of train, which it counts again when it is loaded
 exact.safetensors       bigram only: how often each character follows each, on train
-numerics.json           the arithmetic that trained it: versions, and a digest of a small computation
+numerics.json           the arithmetic that trained it: versions, processor, precision, threads
 """
 
 import dataclasses

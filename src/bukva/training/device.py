@@ -1,6 +1,5 @@
 """Where and how precisely models are computed: device, precision, threads."""
 
-import hashlib
 import os
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,20 +25,17 @@ class Machine:
         return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
 
     def numerics(self) -> dict[str, str]:
-        """What tells one arithmetic from another: versions, and a digest of a small computation.
+        """What tells one arithmetic from another: versions, processor, precision and number of threads.
 
-        Processors, numbers of threads and precisions add in different orders, and a training amplifies the last bit of
-        a sum: where this differs, the same seed gives another model. No name of a machine is in it.
+        They decide in which order sums are added, and a training amplifies the last bit of a sum: where one of them
+        differs, the same seed may give another model. No name of a machine is in it.
         """
-        x = torch.randn(256, 512, generator=torch.Generator().manual_seed(1)).to(self.device)
-        with torch.inference_mode(), self.autocast():
-            y = torch.softmax(torch.nn.functional.gelu(x @ x.T), -1) @ x
-            sums = torch.stack([y.float().sum(), y.float().norm(), (x.exp() @ x.T.exp()).float().mean()])
-        digest = hashlib.sha256(y.float().cpu().numpy().tobytes() + sums.cpu().numpy().tobytes())
         return {
             "torch": torch.__version__.partition("+")[0],
             "numpy": np.__version__,
-            "arithmetic": digest.hexdigest()[:8],
+            "processor": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else _instructions(),
+            "precision": str(self.dtype).removeprefix("torch."),
+            "threads": str(torch.get_num_threads()),
         }
 
     def cast_blocks(self, model: LanguageModel) -> None:
@@ -79,6 +75,14 @@ def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1) -> Machi
         torch.use_deterministic_algorithms(True, warn_only=True)
     bf16 = compute.precision == "bf16" or (compute.precision == "auto" and _supports_bf16(device))
     return Machine(device, torch.bfloat16 if bf16 else torch.float32)
+
+
+def _instructions() -> str:
+    """The vendor of the CPU, by which libraries choose their kernels, and its widest instructions."""
+    known = torch.cpu.get_capabilities()
+    vendor = str(known.get("cpu_name") or known.get("architecture", "CPU")).partition(" ")[0]
+    bf16 = [name for name in ("avx512_bf16", "amx_bf16") if known.get(name)]
+    return " ".join([vendor, torch.backends.cpu.get_cpu_capability(), *bf16])
 
 
 def _supports_bf16(device: torch.device) -> bool:
