@@ -71,8 +71,9 @@ def test_a_stage_imports_no_other_stage():
         ("mlflow", ["bukva.tracking", "bukva.serving.pyfunc"]),
         (
             "torch",
-            ["bukva.models", "bukva.scoring", "bukva.training", "bukva.durability.packing", "bukva.evaluation",
-             "bukva.generation", "bukva.interpret", "bukva.planning", "bukva.serving.writer", "stages.train_bigram"],
+            ["bukva.base.threads", "bukva.models", "bukva.scoring", "bukva.training", "bukva.durability.packing",
+             "bukva.evaluation", "bukva.generation", "bukva.interpret", "bukva.planning", "bukva.serving.writer",
+             "stages.train_bigram"],
         ),
         ("matplotlib", ["bukva.report"]),
         ("fastapi", ["bukva.serving.playground"]),

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from bukva.base.errors import BukvaError
-from bukva.base.threads import n_cores
+from bukva.base.threads import give_way, n_cores
 from bukva.config.schema import Compute
 from bukva.models.base import LanguageModel
 
@@ -69,6 +69,7 @@ def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1) -> Machi
         )
     device = torch.device(f"cuda:{local_rank}" if available and compute.device != "cpu" else "cpu")
     torch.set_num_threads(compute.threads or max(1, n_cores() // local_size))
+    give_way()
     if device.type == "cuda":
         torch.cuda.set_device(device)
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes cuBLAS deterministic
