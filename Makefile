@@ -11,6 +11,8 @@ export PYTHONPATH := src
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo 'An experiment (dvc exp run) stays in the checkout; return to the last commit:'
+	@echo '  git checkout HEAD params.yaml dvc.lock reports && dvc checkout'
 
 repro: $(MADE) ## run the pipeline on the text that params.yaml names and print the scores
 	@python -m bukva check

@@ -4,15 +4,20 @@ from bukva.config.load import read_params
 from bukva.durability.cleanup import forget, remove_unfinished
 from bukva.stage import cli
 from bukva.stage.completion import publish_experiment, remove_note
+from bukva.tracking.experiment import print_uncommitted
 
 
 def main() -> None:
-    """Bring MLflow up to date with this experiment; what is missing there is reported, and never an error."""
+    """Bring MLflow up to date with this experiment; what is missing there is reported, and never an error.
+
+    The last line says what the experiment leaves in params.yaml.
+    """
     params = read_params()
     forget(params)
     remove_unfinished()
     publish_experiment(params)
     remove_note()
+    print_uncommitted(params)
 
 
 if __name__ == "__main__":

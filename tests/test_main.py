@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from bukva.__main__ import app
 from bukva.base.errors import BukvaError
 from bukva.config.load import PARAMS, read_params
+from bukva.config.messages import RETURN
 from bukva.corpus.splits.folder import LENGTHS, load_splits
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
@@ -106,6 +107,12 @@ def test_counting_that_cannot_be_shown_is_one_sentence(project, memory, sentence
     assert isinstance(done.exception, BukvaError)
     assert str(done.exception) == sentence
     assert not (project / "reports").exists()
+
+
+def test_readme_and_help_say_how_to_return_from_an_experiment():
+    listed = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True).stdout
+    assert RETURN in listed
+    assert f"\n    {RETURN}\n" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_make_passes_the_budget_and_writes_only_on_request():

@@ -19,8 +19,10 @@ app = typer.Typer(no_args_is_help=True, **cli.STYLE)
 
 @app.command()
 def check() -> None:
-    """Validate params.yaml, as every stage does before its work."""
-    read_params()
+    """Validate params.yaml, as every stage does before its work, and say where it differs from the last commit."""
+    from bukva.tracking.experiment import print_uncommitted
+
+    print_uncommitted(read_params())
 
 
 @app.command()

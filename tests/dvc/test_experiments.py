@@ -30,6 +30,7 @@ class Experiments:
 
     two_heads: str
     again: str
+    returned: str  # what differs from the commit after the way back that two_heads printed
     runs: dict
 
 
@@ -38,7 +39,9 @@ def done(copied) -> Experiments:
     """Two experiments one after the other, and two in the queue, before and after the code is edited back."""
     copied.reset()
     two_heads = copied.run("dvc", "exp", "run", "-n", "two-heads", "-S", "model.n_head=2")
-    copied.reset()
+    copied.run("git", "add", "-A")  # as DVC does with core.autostage
+    copied.run("sh", "-c", two_heads.partition("Return: ")[2].splitlines()[0])
+    returned = copied.run("git", "status", "--porcelain") + copied.run("dvc", "status")
     again = copied.run("dvc", "exp", "run", "-n", "again", "-S", "model.n_head=2", "-S", "sample.seed=7")
     copied.reset()
     copied.edit("src/bukva/generation/samples.py", "# Samples", "# Samples of the snapshot")
@@ -46,7 +49,7 @@ def done(copied) -> Experiments:
     copied.run("git", "checkout", "-q", "src")
     copied.run("dvc", "exp", "run", "--queue", "-n", "after", "-S", "sample.seed=5")
     copied.run("dvc", "exp", "run", "--run-all", "-j", "2")
-    return Experiments(two_heads, again, experiments(copied))
+    return Experiments(two_heads, again, returned, experiments(copied))
 
 
 def experiments(project):
@@ -100,6 +103,11 @@ def test_one_more_head_trains_and_scores_again_and_nothing_else(project, done):
     shown = project.run("dvc", "exp", "show", "--csv")
     assert "two-heads" in shown
     assert "gpt.test.bits_per_char" in shown
+
+
+def test_an_experiment_says_what_it_leaves_and_how_to_return(project, done):
+    assert re.search(r"\nparams.yaml differs from [0-9a-f]{7}: model.n_head=2; the next experiment", done.two_heads)
+    assert done.returned == "Data and pipelines are up to date.\n"
 
 
 def test_what_dvc_restores_has_its_run_marked_as_restored(project, done):

@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 from imports import ROOT
+
+from bukva.config.messages import RETURN
 
 SCORES = {
     "bigram": {split: {"bits_per_char": 3.9} for split in ("train", "val", "test")},
@@ -21,6 +24,12 @@ SCORES = {
 def run(*command, cwd=ROOT):
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run([sys.executable, *command], cwd=cwd, env=env, capture_output=True, text=True)
+
+
+def commit(folder, file):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", file], ["commit", "-q", "-m", "a"]):
+        subprocess.run([*git, *command], cwd=folder, check=True)
 
 
 @pytest.mark.parametrize(
@@ -82,13 +91,29 @@ def test_a_missing_argument_is_reported():
 def test_check_prints_nothing_for_valid_parameters_and_a_sentence_for_invalid_ones(tmp_path):
     text = (ROOT / "params.yaml").read_text(encoding="utf-8")
     (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
-    assert (run("-m", "bukva", "check", cwd=tmp_path).returncode, "") == (0, "")
+    done = run("-m", "bukva", "check", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     (tmp_path / "params.yaml").write_text(text.replace("kind: char", "kind: word"), encoding="utf-8")
     done = run("-m", "bukva", "check", cwd=tmp_path)
     assert done.returncode == 1
     sentence, _, way_back = done.stderr.partition("\n")
     assert sentence == "params.yaml, tokenize.kind: 'word' is unknown; use 'char', 'byte' or 'bpe'."
     assert way_back.startswith("To go back: ")
+
+
+def test_check_says_where_params_yaml_differs_from_the_last_commit(tmp_path):
+    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
+    (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
+    commit(tmp_path, "params.yaml")
+    assert run("-m", "bukva", "check", cwd=tmp_path).stdout == ""
+    (tmp_path / "params.yaml").write_text(text.replace("kind: char", "kind: byte"), encoding="utf-8")
+    done = run("-m", "bukva", "check", cwd=tmp_path)
+    assert done.returncode == 0
+    assert re.fullmatch(
+        r"params.yaml differs from [0-9a-f]{7}: tokenize.kind='byte'; the next experiment starts from here. "
+        rf"Return: {re.escape(RETURN)}\n",
+        done.stdout,
+    )
 
 
 def test_scores_are_a_table_a_verdict_and_the_next_command(tmp_path):
@@ -103,9 +128,7 @@ def test_scores_are_a_table_a_verdict_and_the_next_command(tmp_path):
 def test_a_lock_file_that_differs_from_the_last_commit_is_reported(tmp_path):
     (tmp_path / "metrics.json").write_text(json.dumps(SCORES))
     (tmp_path / "dvc.lock").write_text("a")
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
-    for command in (["init", "-q"], ["add", "dvc.lock"], ["commit", "-q", "-m", "a"]):
-        subprocess.run([*git, *command], cwd=tmp_path, check=True)
+    commit(tmp_path, "dvc.lock")
     assert "git commit" not in run("-m", "bukva", "scores", "metrics.json", cwd=tmp_path).stdout
     (tmp_path / "dvc.lock").write_text("b")
     printed = run("-m", "bukva", "scores", "metrics.json", cwd=tmp_path).stdout

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from bukva.base.dotted import flatten
+from bukva.config.messages import RETURN
 from bukva.config.schema import Params
-from bukva.tracking.experiment import Experiment, git, this_experiment
+from bukva.tracking.experiment import Experiment, git, print_uncommitted, this_experiment
+
+IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@b"]
 
 
 def commit(project: Path) -> str:
     shutil.copy(Path(__file__).parents[2] / "params.yaml", project / "params.yaml")
-    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for arguments in (["init", "-q"], ["add", "params.yaml"], [*identity, "commit", "-qm", "one"]):
+    for arguments in (["init", "-q"], ["add", "params.yaml"], [*IDENTITY, "commit", "-qm", "one"]):
         subprocess.run(["git", *arguments], cwd=project, check=True)
     return (git("rev-parse", "HEAD") or "").strip()
 
@@ -54,6 +56,42 @@ def test_comments_and_layout_do_not_change_the_name(project: Path, params: Param
     head = commit(project)
     (project / "params.yaml").write_text("# nothing as it was")
     assert this_experiment(params).name == f"repro-{head[:7]}"
+
+
+def test_what_an_experiment_leaves_in_params_yaml_is_named_with_the_way_back(
+    project: Path, params: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = commit(project)
+    print_uncommitted(params)
+    assert capsys.readouterr().out == ""
+    changed = with_heads(params, 8)
+    secret = {"url": "https://user:secret@example.org/a.txt"}
+    changed = changed.model_copy(update={"download": changed.download.model_copy(update=secret)})
+    print_uncommitted(changed)
+    line = capsys.readouterr().out
+    assert line.startswith(f"params.yaml differs from {head[:7]}: download.url='https://")
+    assert line.endswith(f", model.n_head=8; the next experiment starts from here. Return: {RETURN}\n")
+    assert "secret" not in line
+
+
+def test_a_snapshot_leaves_nothing(
+    project: Path, params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(project)
+    monkeypatch.chdir(tmp_path)  # as where DVC runs --temp and its queue
+    print_uncommitted(with_heads(params, 8))
+    assert capsys.readouterr().out == ""
+
+
+def test_without_a_commit_of_parameters_nothing_differs(
+    project: Path, params: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_uncommitted(params)
+    commit(project)
+    (project / "params.yaml").write_text("model: {")
+    subprocess.run(["git", *IDENTITY, "commit", "-qam", "not YAML"], cwd=project, check=True)
+    print_uncommitted(params)
+    assert capsys.readouterr().out == ""
 
 
 def test_an_experiment_of_dvc_has_its_name_and_its_baseline(

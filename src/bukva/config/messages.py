@@ -16,7 +16,9 @@ from bukva.base.redact import redact_text, redact_url
 from bukva.config.choices import TAGS
 
 LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also without a scheme
-WAY_BACK = "To go back: git checkout params.yaml reports && dvc checkout"
+# HEAD, because DVC stages dvc.lock and reports with core.autostage; and only these files, because code may be edited
+RETURN = "git checkout HEAD params.yaml dvc.lock reports && dvc checkout"
+WAY_BACK = f"To go back: {RETURN}"
 
 
 def mistake(key: str, value: object, what: str) -> PydanticCustomError:

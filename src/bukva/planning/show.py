@@ -74,7 +74,7 @@ def list_changes(changes: list[Change]) -> list[str]:
 
 
 def experiment(changes: list[Change]) -> str:
-    """The command that trains with these changes and leaves params.yaml as it is."""
+    """The command that trains with these changes."""
     return " ".join(["dvc exp run", *(f"-S {key}={new}" for key, _, new in changes)])
 
 

@@ -5,11 +5,13 @@ import json
 import os
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from bukva.base.dotted import flatten
 from bukva.base.files import project_root
 from bukva.base.redact import redact_url
+from bukva.config.messages import RETURN, shorten
 from bukva.config.schema import Params
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
@@ -48,6 +50,22 @@ def baseline() -> str | None:
         return commit
     head = git("rev-parse", "--verify", "--quiet", "HEAD")
     return head.strip() if head else None
+
+
+def print_uncommitted(params: Params) -> None:
+    """Print where params.yaml of the checkout differs from the commit, and how to return, in one line.
+
+    Nothing where it does not differ, where no commit has it, and in a snapshot, from which no experiment starts.
+    """
+    commit = baseline()
+    committed = _committed_params(commit) if commit and Path.cwd().resolve() == project_root() else None
+    if not isinstance(committed, dict):
+        return
+    before, now = flatten(committed), flatten(params.model_dump())
+    changed = [f"{key}={shorten(value)}" for key, value in now.items() if key not in before or before[key] != value]
+    if commit and changed:
+        what = f"params.yaml differs from {commit[:7]}: {', '.join(changed)}"
+        print(f"{what}; the next experiment starts from here. Return: {RETURN}")
 
 
 def git(*arguments: str) -> str | None:
