@@ -39,7 +39,7 @@ def done(copied) -> Experiments:
     """Two experiments one after the other, and two in the queue, before and after the code is edited back."""
     copied.reset()
     two_heads = copied.run("dvc", "exp", "run", "-n", "two-heads", "-S", "model.n_head=2")
-    copied.run("git", "add", "-A")  # as DVC does with core.autostage
+    copied.run("git", "add", "-A")  # dvc.lock may be staged: core.autostage
     copied.run("sh", "-c", two_heads.partition("Return: ")[2].splitlines()[0])
     returned = copied.run("git", "status", "--porcelain") + copied.run("dvc", "status")
     again = copied.run("dvc", "exp", "run", "-n", "again", "-S", "model.n_head=2", "-S", "sample.seed=7")

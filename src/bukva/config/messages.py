@@ -16,7 +16,7 @@ from bukva.base.redact import redact_text, redact_url
 from bukva.config.choices import TAGS
 
 LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also without a scheme
-# HEAD, because DVC stages dvc.lock and reports with core.autostage; and only these files, because code may be edited
+# HEAD, because DVC stages dvc.lock with core.autostage; and only these files, because code may be edited
 RETURN = "git checkout HEAD params.yaml dvc.lock reports && dvc checkout"
 WAY_BACK = f"To go back: {RETURN}"
 
