@@ -244,11 +244,14 @@ def verify(name: Annotated[str, typer.Argument(help="An experiment, branch, tag,
 @app.command()
 def push() -> None:
     """Send the results of all stages that ran here to DVC's remote; another clone then restores instead of running."""
+    from bukva.experiments.remote import is_uncommitted
     from bukva.experiments.remote import push as send
 
     entries, objects = send()
     print(f"push: the remote has the results of {entries} stage executions; {objects} objects were new to it.")
     print("push: experiments are sent by name: dvc exp push origin NAME")
+    if is_uncommitted():
+        print("push: `dvc exp apply` removes a remote from .dvc/config; use dvc remote add --local -d NAME ADDRESS.")
 
 
 def _lock_is_new() -> bool:

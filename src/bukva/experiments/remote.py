@@ -6,6 +6,8 @@ output of a stage runs the stage. With all objects, `dvc exp run --pull` restore
 """
 
 import contextlib
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from bukva.base.errors import BukvaError
 from bukva.base.files import project_root, write_text
 from bukva.experiments.cache import has_remote
 
-NO_REMOTE = "push: this project has no DVC remote; add one: dvc remote add -d NAME ADDRESS."
+NO_REMOTE = "push: this project has no DVC remote; add one: dvc remote add --local -d NAME ADDRESS."
 
 
 def push() -> tuple[int, int]:
@@ -29,6 +31,13 @@ def push() -> tuple[int, int]:
     with _repo(project_root()) as repo:
         entries = repo.stage_cache.push(None)
         return len(entries), _push_objects(repo, entries)
+
+
+def is_uncommitted() -> bool:
+    """Whether .dvc/config has a default remote that the last commit lacks, so that `dvc exp apply` removes it."""
+    command = ["git", "-C", str(project_root()), "diff", "HEAD", "--", ".dvc/config"]
+    added = subprocess.run(command, capture_output=True, text=True).stdout
+    return re.search(r"^\+\s*remote\s*=", added, re.MULTILINE) is not None
 
 
 def push_objects(folder: Path) -> dict[str, str]:
