@@ -8,6 +8,7 @@ import sys
 
 from bench import corpora, counting, generation, growth, playground, race_jobs, scoring, text, training
 from bukva.base.errors import BukvaError
+from bukva.base.threads import limit_spinning
 from bukva.config.messages import WAY_BACK
 
 MODULES = (corpora, race_jobs, counting, training, generation, playground, scoring, text, growth)
@@ -25,4 +26,5 @@ def main(name: str, arguments: str) -> None:
 
 
 if __name__ == "__main__":
+    limit_spinning()  # as in a stage
     main(*sys.argv[1:])

@@ -101,6 +101,19 @@ def test_a_mistake_in_the_input_of_a_job_is_its_sentence_without_the_way_back(tm
     assert "To go back" not in str(error.value)
 
 
+def test_a_job_limits_the_spinning_of_idle_threads_before_it_imports_torch(tmp_path):
+    program = (
+        "import runpy, sys; from bukva.base import threads;"
+        "threads.limit_spinning = lambda: print('torch' in sys.modules);"
+        "runpy.run_module('bench.job', run_name='__main__')"
+    )
+    arguments = json.dumps({"corpus": "sample", "raw": str(tmp_path / "raw")})
+    command = [sys.executable, "-c", program, "download", arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.stdout == "False\n{}\n"
+
+
 def test_sides_take_turns():
     turns = []
     ours, plain = alternate(
