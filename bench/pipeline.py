@@ -10,6 +10,7 @@ from bench.rows import Goal, Measured, Row, Side
 from bukva.base.errors import BukvaError
 from bukva.base.files import read_json, resolve
 from bukva.config.load import read_yaml
+from bukva.pipeline.stages import stages
 
 DATA_RUNS = 3
 IDLE_RUNS = 3
@@ -19,8 +20,7 @@ START_RUNS = 5
 START = """\
 import sys
 from stages import split
-split.read_table = lambda folder: sys.exit()
-sys.argv = ["split", "tokens", "clean", "split", "report"]
+split.read_shares = lambda folder: sys.exit()
 split.cli.run(split.main)
 """
 
@@ -57,7 +57,9 @@ def start(scratch: Path) -> Measured:
     """A stage that does not import torch, until its work begins."""
     clone = _clone(scratch / "start")
     environment = {**_environment(scratch), "PYTHONPATH": "src"}
-    return _seconds([command([sys.executable, "-c", START], clone, environment) for _ in range(START_RUNS)])
+    arguments = stages(clone / "dvc.yaml")["split"].command.split()[4:]  # after PYTHONPATH, Python, -m and the module
+    words = [sys.executable, "-c", START, *arguments]
+    return _seconds([command(words, clone, environment) for _ in range(START_RUNS)])
 
 
 def _seconds(outcomes: list[Outcome]) -> Measured:

@@ -46,10 +46,12 @@ def _play() -> dict[str, Any]:
     app: Any = playground(_OneModel(writer), values.sample)  # type: ignore[arg-type]
     with listen(8050) as found:
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-        threading.Thread(target=server.run, args=([found],), daemon=True).start()
+        thread = threading.Thread(target=server.run, args=([found],), daemon=True)
+        thread.start()
         port = int(found.getsockname()[1])
         texts = [(_directly(writer, values.sample), *_over_http(port)) for _ in range(1 + N_TEXTS)][1:]
         server.should_exit = True
+        thread.join()
     directly, first, over_http = map(statistics.median, zip(*texts, strict=True))
     return {"chars_per_second": over_http, "directly": directly, "first_ms": first}
 

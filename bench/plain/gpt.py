@@ -74,7 +74,7 @@ class PlainGPT(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         V, C = shape.vocab_size, shape.n_embd
-        self.shape = shape
+        self.config = shape
         self.wte, self.wpe = nn.Embedding(V, C), nn.Embedding(shape.block_size, C)
         self.dropout = nn.Dropout(shape.dropout)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.n_layer))
@@ -88,7 +88,7 @@ class PlainGPT(nn.Module):
     @property
     def block_size(self) -> int:
         """Greatest number of characters of context."""
-        return self.shape.block_size
+        return self.config.block_size
 
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) ids -> (B, T, V) logits."""
