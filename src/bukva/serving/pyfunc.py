@@ -13,7 +13,6 @@ MLflow runs this file also when it saves a model, maybe beside other code than t
 where the model is used, and not above.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,6 @@ from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
 ARTIFACT = "model"  # the folder of the weights
-
-# In its repository bukva keeps machine code beside its other files. Here the current folder may be anybody's.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(Path.home() / ".cache" / "bukva" / "numba"))
 
 
 class TextModel(PythonModel):
