@@ -71,9 +71,10 @@ def test_a_clone_gets_an_experiment_by_its_name_without_running_a_stage(shared, 
     assert clone.repro() == []
     clone.run("dvc", "repro", "-sf", "publish", DVC_EXP_NAME="theirs")
     runs = {run["name"]: run for run in clone.mlflow()}
-    assert runs["theirs: train-gpt"]["points"]["val_nats_per_char"] == 3
-    assert runs["theirs"]["metrics"]["gpt.test.bits_per_char"] > 0
-    assert "lineage.json" in runs["theirs"]["artifacts"]
+    assert runs["n_head=2 (theirs): train-gpt"]["points"]["val_nats_per_char"] == 3
+    whole = runs["n_head=2 (theirs)"]
+    assert whole["metrics"]["gpt.test.bits_per_char"] > 0
+    assert "lineage.json" in whole["artifacts"]
 
 
 def test_a_clone_that_wants_the_same_restores_it_and_shows_it_in_mlflow(shared, clone):
@@ -82,10 +83,10 @@ def test_a_clone_that_wants_the_same_restores_it_and_shows_it_in_mlflow(shared, 
     assert clone.stages_run(printed) == ["publish"]
     assert clone.outputs() == shared[2]
     clone.sync()
-    training = next(run for run in clone.mlflow() if run["name"] == "mine: train-gpt")
+    training = next(run for run in clone.mlflow() if run["name"] == "n_head=2 (mine): train-gpt")
     assert training["tags"]["bukva.restored"] == "true"
     assert training["points"]["val_nats_per_char"] == 3
-    whole = next(run for run in clone.mlflow() if run["name"] == "mine")
+    whole = next(run for run in clone.mlflow() if run["name"] == "n_head=2 (mine)")
     scores = json.loads(clone.read("reports/metrics.json"))
     assert whole["metrics"]["gpt.test.bits_per_char"] == pytest.approx(scores["gpt"]["test"]["bits_per_char"])
 

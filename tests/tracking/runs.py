@@ -8,4 +8,4 @@ if TYPE_CHECKING:
 
 def short_name(run: "Run") -> str:
     """The stage, or the name of a whole experiment."""
-    return run.data.tags.get("bukva.stage", run.info.run_name)
+    return run.data.tags.get("bukva.stage", run.data.tags["bukva.experiment"])

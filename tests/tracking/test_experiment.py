@@ -103,6 +103,25 @@ def test_an_experiment_of_dvc_has_its_name_and_its_baseline(
     assert (experiment.name, experiment.commit) == ("puffy-vail", "abc")
 
 
+def test_what_mlflow_shows_begins_with_what_differs_from_the_commit(
+    project: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DVC_EXP_NAME", "puffy-vail")
+    assert this_experiment(with_heads(params, 8)).label == "puffy-vail"  # there is no commit
+    commit(project)
+    assert this_experiment(params).label == "puffy-vail"
+    wide = with_heads(params, 8)
+    assert this_experiment(wide).label == "n_head=8 (puffy-vail)"
+    sample = params.sample.model_copy(update={"seed": 7, "prompts": ["a long prompt", "and another"]})
+    assert this_experiment(params.model_copy(update={"sample": sample})).label == (
+        'prompts=["a long prompt", "a…, sample.seed=7 (puffy-vail)'
+    )
+    train_gpt = params.train_gpt.model_copy(update={"seed": 7, "n_steps": 50})
+    download = params.download.model_copy(update={"url": "https://host/a.txt?key=secret"})
+    many = wide.model_copy(update={"train_gpt": train_gpt, "download": download})
+    assert this_experiment(many).label == "url=https://host/a.txt, n_head=8, train_gpt.n_steps=50, 1 more (puffy-vail)"
+
+
 def test_a_name_that_is_used_again_is_another_experiment() -> None:
     keys = {
         Experiment("wide", "abc", {"model.n_head": 4}).key,

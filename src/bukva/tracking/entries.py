@@ -20,7 +20,8 @@ SECTIONS = "bukva.sections"  # what the store got last of the sections of a desc
 FILES = "bukva.files"  # digests of the files of a whole experiment that the store has, by name
 CONTEXT = "mlflow.data.context"  # what a dataset is used for
 NATS = "nats_per_char"
-VERSION = "4"  # of what is made of a record; a run that an older bukva filled is filled again
+LABEL = "bukva.label"  # by which the page of the losses groups trainings
+VERSION = "5"  # of what is made of a record; a run that an older bukva filled is filled again
 
 # By default MLflow derives a run's colour from its id, and two curves of one chart may get the same.
 COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#9c755f", "#ff9da7", "#edc948")
@@ -37,9 +38,14 @@ def experiment_tags(start: Record) -> dict[str, str]:
     }
 
 
+def label(start: Record) -> str:
+    """What MLflow calls the run of a whole experiment."""
+    return str(start.get("label", start["experiment"]))  # older journals have none
+
+
 def stage_name(start: Record) -> str:
     """What MLflow calls the run of a stage execution: many of them stand in one legend."""
-    return f"{start['experiment']}: {start['stage']}"
+    return f"{label(start)}: {start['stage']}"
 
 
 def stage_tags(start: Record, parent: str, color: int) -> dict[str, str]:
@@ -121,9 +127,10 @@ def models(records: Iterable[Record]) -> list[Record]:
     return _only("model", records)
 
 
-def texts(records: Iterable[Record], offset: int) -> list["RunTag"]:
+def texts(start: Record, records: Iterable[Record], offset: int) -> list["RunTag"]:
     """The tags among the records, why the stage ended, and how far its journal was read."""
-    tags = {name: text for record in _only("tags", records) for name, text in record["values"].items()}
+    tags = {LABEL: label(start)}  # a run that an older bukva created has none
+    tags |= {name: text for record in _only("tags", records) for name, text in record["values"].items()}
     for end in _only("end", records):
         if end["note"]:
             tags[DESCRIPTION] = end["note"]
@@ -185,6 +192,7 @@ def _only(kind: str, records: Iterable[Record]) -> list[Record]:
 def _common_tags(start: Record) -> dict[str, str]:
     return {
         "bukva.experiment": start["experiment"],
+        LABEL: label(start),
         "bukva.key": start["key"],
         "bukva.commit": start["commit"],
         "mlflow.source.git.commit": start["commit"],

@@ -4,7 +4,8 @@ import hashlib
 import json
 import os
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,21 @@ from bukva.config.messages import RETURN, shorten
 from bukva.config.schema import Params
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
+MOST_CHANGED = 3  # parameters that a label names
+VALUE_CHARS = 20  # of each of them
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A name, a commit ("" before the first one) and all of params.yaml with dotted keys."""
+    """A name, a commit ("" before the first one) and all of params.yaml with dotted keys.
+
+    changed: the parameters that differ from those of the commit, with dotted keys.
+    """
 
     name: str
     commit: str
     params: dict[str, Any]
+    changed: dict[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -34,14 +41,26 @@ class Experiment:
         """
         return _digest([self.name, self.commit, self.params])
 
+    @property
+    def label(self) -> str:
+        """What MLflow calls it: first what differs from the commit, because DVC's names say nothing."""
+        parts = [f"{_short(key, self.params)}={_shown(value)}" for key, value in self.changed.items()]
+        if len(parts) > MOST_CHANGED:
+            parts[MOST_CHANGED:] = [f"{len(parts) - MOST_CHANGED} more"]
+        return f"{', '.join(parts)} ({self.name})" if parts else self.name
+
 
 def this_experiment(params: Params) -> Experiment:
     """The experiment of the stage that runs now, with DVC's name for it, else one made from the commit."""
     commit = baseline()
-    name = os.environ.get(NAME) or _repro_name(commit, params)
-    flat = flatten(params.model_dump())
+    values = params.model_dump()
+    committed = _committed_params(commit) if commit else None
+    flat = flatten(values)
+    before = flatten(committed) if isinstance(committed, dict) else {}
+    changed = [key for key, value in flat.items() if key in before and before[key] != value]
     flat["download.url"] = redact_url(params.download.url)  # a query may contain a token, and many people read MLflow
-    return Experiment(name, commit or "", flat)
+    name = os.environ.get(NAME) or _repro_name(commit, values, is_committed=values == committed)
+    return Experiment(name, commit or "", flat, {key: flat[key] for key in changed})
 
 
 def baseline() -> str | None:
@@ -57,15 +76,13 @@ def print_uncommitted(params: Params) -> None:
 
     Nothing where it does not differ, where no commit has it, and in a snapshot, from which no experiment starts.
     """
-    commit = baseline()
-    committed = _committed_params(commit) if commit and Path.cwd().resolve() == project_root() else None
-    if not isinstance(committed, dict):
-        return
-    before, now = flatten(committed), flatten(params.model_dump())
-    changed = [f"{key}={shorten(value)}" for key, value in now.items() if key not in before or before[key] != value]
-    if commit and changed:
-        what = f"params.yaml differs from {commit[:7]}: {', '.join(changed)}"
-        print(f"{what}; the next experiment starts from here. Return: {RETURN}")
+    experiment = this_experiment(params)
+    if experiment.changed and Path.cwd().resolve() == project_root():
+        changed = ", ".join(f"{key}={shorten(value)}" for key, value in experiment.changed.items())
+        print(
+            f"params.yaml differs from {experiment.commit[:7]}: {changed}; the next experiment starts from here. "
+            f"Return: {RETURN}"
+        )
 
 
 def git(*arguments: str) -> str | None:
@@ -81,12 +98,11 @@ def git(*arguments: str) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def _repro_name(commit: str | None, params: Params) -> str:
+def _repro_name(commit: str | None, values: object, *, is_committed: bool) -> str:
     if commit is None:
         return "repro-uncommitted"
     name = f"repro-{commit[:7]}"
-    values = params.model_dump()
-    return name if values == _committed_params(commit) else f"{name}-{_digest(values)[:8]}"
+    return name if is_committed else f"{name}-{_digest(values)[:8]}"
 
 
 def _committed_params(commit: str) -> object:
@@ -98,6 +114,17 @@ def _committed_params(commit: str) -> object:
         return YAML(typ="safe").load(text or "")
     except YAMLError:
         return None
+
+
+def _short(key: str, keys: Iterable[str]) -> str:
+    """The last part of a dotted key, with its section where another key has the same last part."""
+    last = key.rpartition(".")[2]
+    return last if sum(other.rpartition(".")[2] == last for other in keys) == 1 else key
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= VALUE_CHARS else f"{text[:VALUE_CHARS]}…"
 
 
 def _digest(value: object) -> str:

@@ -37,6 +37,7 @@ def experiment_fields(experiment: "Experiment") -> Record:
     """What a start record and adopted.json contain about an experiment."""
     return {
         "experiment": experiment.name,
+        "label": experiment.label,
         "key": experiment.key,
         "commit": experiment.commit,
         "params": experiment.params,

@@ -113,7 +113,7 @@ class View:
             self._upload(run, journal.folder / "artifacts", Path(path))
         self._show_models(journal, records, found, run)
         # last: a process that is stopped before this sends everything again, with the same result
-        self._client.log_batch(run.run_id, tags=entries.texts(records, offset))
+        self._client.log_batch(run.run_id, tags=entries.texts(journal.start, records, offset))
         run.synced = offset
         self._set_status(run, status, ended_at)
 
@@ -130,7 +130,7 @@ class View:
             with lock():
                 self._remember(self._store.runs(journal.key))  # another process may have been first
                 if journal.key not in self._shown:
-                    self._create(journal, journal.start["experiment"], entries.experiment_tags(journal.start))
+                    self._create(journal, entries.label(journal.start), entries.experiment_tags(journal.start))
                 if journal.id not in self._shown:
                     parent = self._shown[journal.key].run_id
                     color = sum(shown.kind == "training" for shown in self._shown.values())
