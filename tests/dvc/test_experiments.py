@@ -1,5 +1,6 @@
 """dvc exp run, its temporary copies and its queue; and MLflow over all of them."""
 
+import fcntl
 import json
 import re
 from dataclasses import dataclass
@@ -157,14 +158,21 @@ def test_the_description_of_an_experiment_says_what_it_is_worth(project, done, n
     assert re.search(r"\| GPT \| [\d,]+ \| 20 \| 2,560 \| \d+ \|", description.partition("### Cost")[2])
 
 
-def test_runs_of_stages_are_named_after_their_experiment(done):
-    for name, stages in done.runs.items():
+def test_runs_are_named_by_what_their_experiment_changed(done):
+    changes = {"two-heads": "n_head=2", "again": "n_head=2, sample.seed=7", "snapshot": "sample.seed=5"}
+    for name, change in changes.items():
+        stages = done.runs[name]
+        label = f"{change} ({name})"
+        assert stages[None]["name"] == label
         found = {(stage, run["name"]) for stage, runs in stages.items() if stage for run in runs}
-        assert found == {(stage, f"{name}: {stage}") for stage in stages if stage}
+        assert found == {(stage, f"{label}: {stage}") for stage in stages if stage}
 
 
 def test_the_page_of_all_experiments_shows_their_scores_and_what_they_changed(project, done):
-    project.run("python", "-m", "bukva", "report", "reports/index.html", PYTHONPATH="src")
+    (project.folder / ".bukva/ui.port").write_text("5003")
+    with (project.folder / ".bukva/ui.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)  # as make ui does
+        project.run("python", "-m", "bukva", "report", "reports/index.html", PYTHONPATH="src")
     page = html.parse(str(project.folder / "reports/experiments.html")).getroot()
     header, *rows = [[cell.text_content() for cell in row.xpath("th|td")] for row in page.xpath("//table//tr")]
     assert header[:4] == ["experiment", "changed", "val", "against the baseline"]
@@ -179,7 +187,7 @@ def test_the_page_of_all_experiments_shows_their_scores_and_what_they_changed(pr
     links = {link.text_content(): link.get("href") for link in page.xpath("//table//a")}
     assert set(links) == {row[0] for row in rows} - {"HEAD"}
     for name, link in links.items():
-        assert re.match(r"http://127\.0\.0\.1:5000/#/experiments/\d+/runs\?", link)
+        assert re.match(r"http://127\.0\.0\.1:5003/#/experiments/\d+/runs\?", link)
         assert link.endswith(f"%27{name}%27")
     assert page.xpath("//nav//a[@href='index.html']")
     first = html.parse(str(project.folder / "reports/index.html")).getroot()
@@ -187,8 +195,10 @@ def test_the_page_of_all_experiments_shows_their_scores_and_what_they_changed(pr
 
 
 @needs_chromium
-def test_that_page_is_for_everybody_on_every_screen(project, done):
-    project.run("python", "-m", "bukva", "report", "reports/index.html", PYTHONPATH="src")
+def test_that_page_is_for_everybody_on_every_screen_also_without_mlflow(project, done):
+    said = project.run("python", "-m", "bukva", "report", "reports/index.html", PYTHONPATH="src")
+    assert "There are no links to MLflow. It is not running; start it (make ui)" in said
+    assert not html.parse(str(project.folder / "reports/experiments.html")).getroot().xpath("//table//a")
     with chromium() as browser:
         for width in WIDTHS:
             for scheme in SCHEMES:

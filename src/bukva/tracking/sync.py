@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from bukva.tracking import entries
 from bukva.tracking.address import explain
+from bukva.tracking.charts import write_view
 from bukva.tracking.losing import check_not_taken
 from bukva.tracking.models.logged import Models
 from bukva.tracking.models.scores import Evaluation, evaluation, model_scores
@@ -76,12 +77,13 @@ class View:
 
     def update(self, journals: list[Journal]) -> list[str]:
         """Bring the store up to date; return a sentence for each journal, or notes, that could not be shown."""
-        troubles = [
-            _trouble_with(journal.folder, partial(self._push, journal)) for journal in filter(self._is_news, journals)
-        ]
+        news = list(filter(self._is_news, journals))
+        troubles = [_trouble_with(journal.folder, partial(self._push, journal)) for journal in news]
         for folder, key in {(journal.folder.parent, journal.key) for journal in journals}:
             self._end_experiment(key)
             troubles.append(_trouble_with(folder, partial(self._annotate, folder, key)))
+        if any(journal.start["kind"] == "training" and journal.status()[0] != "RUNNING" for journal in news):
+            write_view(self._store)  # its charts show where trainings end
         return list(filter(None, troubles))
 
     def _is_news(self, journal: Journal) -> bool:
