@@ -119,7 +119,7 @@ def test_what_mlflow_shows_begins_with_what_differs_from_the_commit(
     train_gpt = params.train_gpt.model_copy(update={"seed": 7, "n_steps": 50})
     download = params.download.model_copy(update={"url": "https://host/a.txt?key=secret"})
     many = wide.model_copy(update={"train_gpt": train_gpt, "download": download})
-    assert this_experiment(many).label == "url=https://host/a.txt, n_head=8, train_gpt.n_steps=50, 1 more (puffy-vail)"
+    assert this_experiment(many).label == "url=https://host/a.txt, n_head=8, n_steps=50, 1 more (puffy-vail)"
 
 
 def test_a_name_that_is_used_again_is_another_experiment() -> None:

@@ -117,9 +117,10 @@ def _committed_params(commit: str) -> object:
 
 
 def _short(key: str, keys: Iterable[str]) -> str:
-    """The last part of a dotted key, with its section where another key has the same last part."""
-    last = key.rpartition(".")[2]
-    return last if sum(other.rpartition(".")[2] == last for other in keys) == 1 else key
+    """A dotted key without its section, unless another key ends alike and the section is not that of the GPT."""
+    section, _, last = key.rpartition(".")
+    is_unique = sum(other.rpartition(".")[2] == last for other in keys) == 1
+    return last if is_unique or section == "train_gpt" else key
 
 
 def _shown(value: object) -> str:
