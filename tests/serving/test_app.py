@@ -69,6 +69,8 @@ def test_the_page_offers_every_model_and_the_settings_of_params_yaml(client):
         assert select.xpath(".//option/@value") == ["workspace/gpt", "<b>/gpt"]
         assert select.xpath(".//option[@selected]/@value") == [chosen]
         assert select.xpath("optgroup/@label") == ["the last run", "<b>"]
+    texts = page.xpath("//textarea|//pre|//button[@class='prompt']")
+    assert {text.get("dir") for text in texts} == {"auto"}  # a line of Hebrew is written from the right
     values = {field.get("name"): float(field.get("value")) for field in page.xpath("//input")}
     assert values == {name: getattr(SAMPLE, name) for name in ("temperature", "top_k", "top_p", "n_chars", "seed")}
 
@@ -88,6 +90,7 @@ def test_a_text_is_scored_by_the_model_that_is_named(client, library):
     for key, writer in library.writers.items():
         answer = client.post("/score", json={"model": key, "text": "аб é<"}).json()
         assert answer["scored"] == [[piece.text, piece.bits and round(piece.bits, 3)] for piece in writer.score("аб <")]
+        assert answer["unknown"] == ["é"]
         assert answer["likeliest"] == [list(pair) for pair in writer.likeliest("аб <", 5)]
 
 
@@ -124,6 +127,8 @@ def test_an_empty_text_is_continued_after_a_newline(client):
         ("/write", {"settings": {"top_p": 0.0}}, "top_p: 0.0 is out of range; it should be greater than 0."),
         ("/write", {"settings": {"temprature": 1}},
          "temprature: unknown key with value 1; did you mean temperature?"),
+        ("/write", {"settings": {"n_chars": 100_001}},
+         "n_chars: 100001 is too many for a request; use 100000 or fewer."),
         ("/write", {"settings": {"n_chars": None}},
          "n_chars: None (NoneType) is invalid; it should be a valid integer."),
         ("/write", {"model": "other/gpt"}, "other/gpt: no such model."),

@@ -60,6 +60,10 @@ class Writer:
         known = "".join(filter(self.tokenizer.knows, text))
         return known or ("\n" if self.tokenizer.knows("\n") else self.tokenizer.decode([0]))
 
+    def unknown(self, text: str) -> list[str]:
+        """The characters of a text that are outside the vocabulary, each once."""
+        return [char for char in dict.fromkeys(text) if not self.tokenizer.knows(char)]
+
     def write(self, prompt: str, how: Sample) -> Iterator[Scored]:
         """The text that follows a readable prompt, as it is drawn; bits are those before temperature, top-k and top-p.
 

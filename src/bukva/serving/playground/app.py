@@ -25,10 +25,9 @@ from bukva.config.schema import Sample
 from bukva.config.section import Section
 from bukva.report.page.render import read_asset
 from bukva.serving.library import Library
-from bukva.serving.playground.page import page
+from bukva.serving.playground.page import MOST_CHARS, page
 from bukva.serving.writer import Scored, Writer
 
-MOST_CHARS = 100_000  # of a text that a request may have
 N_LIKELIEST = 5
 FLUSH_SECONDS = 0.02  # sending each character by itself takes as long as drawing it, and nobody sees the difference
 # a browser then loads nothing from elsewhere, and runs no script that stands in a text
@@ -77,15 +76,17 @@ def playground(library: Library, sample: Sample) -> FastAPI:
     @app.post("/score")
     def score(request: ScoreRequest) -> dict[str, Any]:
         writer = library.writer(request.model)
-        text, scored = _scored(writer, request.text)
-        return {"scored": scored, "likeliest": writer.likeliest(text, N_LIKELIEST)}
+        text, answer = _scored(writer, request.text)
+        return answer | {"likeliest": writer.likeliest(text, N_LIKELIEST)}
 
     @app.post("/write")
     def write(request: WriteRequest) -> StreamingResponse:
         settings = Sample.model_validate(sample.model_dump() | request.settings)
+        if settings.n_chars > MOST_CHARS:
+            raise BukvaError(f"n_chars: {settings.n_chars} is too many for a request; use {MOST_CHARS} or fewer.")
         writer = library.writer(request.model)
-        text, scored = _scored(writer, request.text)
-        return StreamingResponse(_lines(writer, text, scored, settings), media_type="application/x-ndjson")
+        text, answer = _scored(writer, request.text)
+        return StreamingResponse(_lines(writer, text, answer, settings), media_type="application/x-ndjson")
 
     @app.exception_handler(BukvaError)
     async def refuse(_: Request, error: BukvaError) -> JSONResponse:
@@ -105,15 +106,15 @@ def playground(library: Library, sample: Sample) -> FastAPI:
     return app
 
 
-def _scored(writer: Writer, text: str) -> tuple[str, list[tuple[str, float | None]]]:
-    """What of a text the model can read, and its pieces with their bits."""
+def _scored(writer: Writer, text: str) -> tuple[str, dict[str, Any]]:
+    """What of a text the model can read; and for the page its pieces with their bits, and what is left out."""
     readable = writer.readable(text)
-    return readable, list(map(_pair, writer.score(readable)))
+    return readable, {"scored": list(map(_pair, writer.score(readable))), "unknown": writer.unknown(text)}
 
 
-def _lines(writer: Writer, text: str, scored: list[tuple[str, float | None]], settings: Sample) -> Iterator[str]:
+def _lines(writer: Writer, text: str, answer: dict[str, Any], settings: Sample) -> Iterator[str]:
     """What the page reads: first the text that the model continues, then each piece that it writes."""
-    yield _line({"scored": scored})
+    yield _line(answer)
     yield from _joined((_line(_pair(piece)) for piece in writer.write(text, settings)), FLUSH_SECONDS)
 
 

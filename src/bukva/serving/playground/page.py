@@ -14,6 +14,7 @@ from bukva.report.page.charts import LEVELS
 from bukva.serving.library import Choice
 
 SIDES = ("A", "B")
+MOST_CHARS = 100_000  # of the text of a request, and of what a model writes then
 
 
 def page(choices: Sequence[Choice], sample: Sample) -> str:
@@ -29,6 +30,7 @@ def page(choices: Sequence[Choice], sample: Sample) -> str:
         prompts=prompts,
         text=next((prompt for prompt in prompts if prompt.strip()), ""),
         levels=LEVELS,
+        most_chars=MOST_CHARS,
     )
 
 

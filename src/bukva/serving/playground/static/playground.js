@@ -14,9 +14,13 @@ const sum = (pieces) => pieces.reduce((total, [, bits]) => total + (bits ?? 0), 
 const length = (pieces) => pieces.reduce((total, [piece, bits]) => total + (bits === null ? 0 : [...piece].length), 0);
 const mean = (pieces) => (length(pieces) ? (sum(pieces) / length(pieces)).toFixed(2) : "no");
 
-function coloured([piece, bits]) {
+function coloured([piece, bits, isUnknown]) {
   const span = document.createElement("span");
   span.textContent = piece;
+  if (isUnknown) {
+    span.className = "unknown";
+    span.title = "not in the vocabulary, left out";
+  }
   if (bits !== null) {
     const level = levels.filter((level) => bits >= level).length;
     if (level) span.className = `b${level}`;
@@ -25,17 +29,25 @@ function coloured([piece, bits]) {
   return span;
 }
 
-// The pieces of what stands in the box; what the model cannot read has no bits.
-function aligned(typed, scored) {
+// The pieces of a text as somebody typed it; what the model cannot read has no bits.
+function aligned(typed, { scored, unknown }) {
+  const leftOut = (text) => [text, null, [...text].every((char) => unknown.includes(char))];
   const pieces = [];
   let at = 0;
   for (const [piece, bits] of scored) {
     const start = typed.indexOf(piece, at);
     if (start < 0) break;
-    pieces.push([typed.slice(at, start), null], [piece, bits]);
+    pieces.push(leftOut(typed.slice(at, start)), [piece, bits]);
     at = start + piece.length;
   }
-  return [...pieces, [typed.slice(at), null]];
+  return [...pieces, leftOut(typed.slice(at))].filter(([piece]) => piece);
+}
+
+const MOST_NAMED = 10; // characters
+function unknownSentence(unknown) {
+  if (!unknown.length) return "";
+  const more = unknown.length > MOST_NAMED ? ` and ${unknown.length - MOST_NAMED} more` : "";
+  return ` Not in the vocabulary, left out: ${unknown.slice(0, MOST_NAMED).map((char) => JSON.stringify(char)).join(", ")}${more}.`;
 }
 
 // The JSON objects of a response, one a line, as they arrive.
@@ -101,15 +113,23 @@ class Column {
     }
   }
 
+  // A text as somebody typed it, or what the model reads in place of none, and what it wrote.
+  show(typed, answer, ...written) {
+    this.pre.replaceChildren(...aligned(typed || answer.scored[0][0], answer).map(coloured), ...written);
+  }
+
   score() {
     return this.run(async (signal) => {
       const body = { model: this.select.value, text: text.value };
-      const { scored, likeliest } = await (await this.ask("score", body, signal)).json();
-      this.pre.replaceChildren(...scored.map(coloured));
-      if (this === columns[0]) behind.replaceChildren(...aligned(body.text, scored).map(coloured));
-      const named = likeliest.map(([piece, p]) => `${JSON.stringify(piece)} ${(100 * p).toFixed(0)} %`);
+      const answer = await (await this.ask("score", body, signal)).json();
+      this.show(body.text, answer);
+      if (this === columns[0]) {
+        behind.replaceChildren(...aligned(body.text, answer).map(coloured));
+        behind.scrollTop = text.scrollTop; // the box may have been scrolled before
+      }
+      const named = answer.likeliest.map(([piece, p]) => `${JSON.stringify(piece)} ${(100 * p).toFixed(0)} %`);
       this.next.textContent = `Likeliest next: ${named.join(", ")}`;
-      this.status.textContent = `Text: ${mean(scored)} bits per character.`;
+      this.status.textContent = `Text: ${mean(answer.scored)} bits per character.${unknownSentence(answer.unknown)}`;
     });
   }
 
@@ -122,9 +142,9 @@ class Column {
       const startedAt = performance.now();
       const body = { model: this.select.value, text: text.value, settings: settings() };
       const received = lines(await this.ask("write", body, signal));
-      const { scored } = (await received.next()).value;
+      const answer = (await received.next()).value;
       const written = Object.assign(document.createElement("span"), { className: "written" });
-      this.pre.replaceChildren(...scored.map(coloured), written);
+      this.show(body.text, answer, written);
       const pieces = [];
       let firstAt = null;
       for await (const piece of received) {
@@ -134,8 +154,8 @@ class Column {
       }
       const perSecond = (1000 * (pieces.length - 1)) / (performance.now() - firstAt);
       this.status.textContent =
-        `Text: ${mean(scored)} bits per character; written: ${mean(pieces)}. First character after ` +
-        `${(firstAt - startedAt).toFixed(0)} ms, then ${perSecond.toFixed(0)} a second.`;
+        `Text: ${mean(answer.scored)} bits per character; written: ${mean(pieces)}. First character after ` +
+        `${(firstAt - startedAt).toFixed(0)} ms, then ${perSecond.toFixed(0)} a second.${unknownSentence(answer.unknown)}`;
     });
   }
 }
