@@ -40,7 +40,7 @@ OWN = "rules:\n- {name: a, delete: x}\n- {name: b, delete: y, optional: true}\n"
 
 @pytest.mark.parametrize("name", ["notes", "literary", "none"])
 def test_a_named_set_is_taken_as_it_is(name, raw):
-    chosen = chosen_rules(params(name), raw("To be"))
+    chosen = chosen_rules(params(name), raw("Быть"))
     assert (chosen.rules.name, chosen.why) == (name, "as clean.rules says")
 
 
@@ -49,6 +49,33 @@ def test_auto_counts_the_letters_of_all_works(raw):
     assert (chosen.rules.name, chosen.why) == ("notes", "because 95.0 % of the letters are Cyrillic (clean.rules auto)")
     chosen = chosen_rules(params("auto"), raw("To be", "о"))
     assert (chosen.rules.name, chosen.why) == ("literary", "because 80.0 % of the letters are Latin (clean.rules auto)")
+
+
+PARAGRAPH = "слово " * 99 + "Windows\n"
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_notes_that_would_remove_much_are_not_taken_by_auto_and_say_so_where_they_are_named(line_end, raw):
+    """One Latin word is enough for a whole paragraph that is one line."""
+    kept, lost = "слово " * 100 + "\n", PARAGRAPH.replace("Windows", "Window")  # 601 characters each
+    little = raw((17 * kept + 3 * lost).replace("\n", line_end))
+    assert chosen_rules(params("auto"), little).rules.name == "notes"
+    assert chosen_rules(params("notes"), little).why == "as clean.rules says"
+    much = raw((16 * kept).replace("\n", line_end), (4 * lost).replace("\n", line_end))
+    chosen = chosen_rules(params("auto"), much)
+    why = "because notes would remove 20.0 % of the text (clean.rules auto)"
+    assert (chosen.rules.name, chosen.why) == ("literary", why)
+    assert chosen_rules(params("auto", optional=["latin_passages"]), much).rules.name == "literary"
+    chosen = chosen_rules(params("notes"), much)
+    why = "as clean.rules says, but they remove 20.0 % of the text, and auto takes literary"
+    assert (chosen.rules.name, chosen.why) == ("notes", why)
+
+
+def test_auto_does_not_come_to_rules_that_remove_the_whole_text(raw, tmp_path):
+    folder = raw(PARAGRAPH * 3)
+    chosen = chosen_rules(params("auto"), folder)
+    assert chosen.why == "because notes would remove 100.0 % of the text (clean.rules auto)"
+    assert clean_collection(folder, tmp_path / "clean", chosen)["chars"] == len(PARAGRAPH) * 3
 
 
 def test_an_own_file_is_taken_with_the_optional_rules_that_are_wanted(raw, tmp_path):

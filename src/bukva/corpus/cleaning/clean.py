@@ -16,8 +16,7 @@ from bukva.base.progress import counting
 from bukva.base.text import pieces
 from bukva.base.workers import applied
 from bukva.config.messages import WAY_BACK
-from bukva.corpus.cleaning.removals import Account, Cleaned, Record, Removed, RemovedByRule, RuleSet
-from bukva.corpus.cleaning.rule_sets import Chosen
+from bukva.corpus.cleaning.removals import Account, Chosen, Cleaned, Record, Removed, RemovedByRule, RuleSet
 from bukva.corpus.cleaning.scripts import CharCounts, Counted, counted
 from bukva.corpus.collection import Document, Utf8, read_encoded, read_table, write_collection
 
@@ -88,6 +87,19 @@ def clean_piece(text: str, rules: RuleSet, wanted: Collection[str] = ()) -> Clea
         return Cleaned("", 0, {LINE_ENDS: line_ends})
     cleaned = rules.apply(unix, [rule for rule in wanted if rule in rules.rules])
     return Cleaned(cleaned.text, cleaned.lines, {LINE_ENDS: line_ends} | cleaned.removed, cleaned.examples)
+
+
+def removed_share(raw: Path, rules: RuleSet) -> float:
+    """The share of a collection's characters that rules remove, once line ends are line feeds."""
+    table, kept, removed = read_table(raw), 0, 0
+    with counting(f"clean: trying rules {rules.name}", int(table["chars"].sum())) as show:
+        for _, texts in read_encoded(raw, table):
+            for text, goes_on in _with_whether_more_follow(texts):
+                for before, cleaned in _cleaned(text.decode(), rules, (), goes_on=goes_on):
+                    kept += len(cleaned.text)
+                    removed += sum(cleaned.removed[rule].chars for rule in rules.rules)
+                    show(len(before))
+    return removed / max(1, kept + removed)
 
 
 def clean_collection(raw: Path, target: Path, chosen: Chosen, processes: int = 1) -> dict[str, Any]:

@@ -106,6 +106,14 @@ class RuleSet(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """A rule set, and why it is used."""
+
+    rules: RuleSet
+    why: str
+
+
 class Record:
     """What was removed from a collection, work by work."""
 

@@ -9,13 +9,15 @@ from bukva.base.files import resolve
 from bukva.base.progress import watched
 from bukva.config.data import Clean
 from bukva.config.messages import WAY_BACK, one_or_another, shorten
+from bukva.corpus.cleaning.clean import removed_share
 from bukva.corpus.cleaning.notes import NotesRules
-from bukva.corpus.cleaning.removals import Cleaned, RuleSet
+from bukva.corpus.cleaning.removals import Chosen, Cleaned, RuleSet
 from bukva.corpus.cleaning.rule_files import Entry, line_rules, read_entries
 from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules, percent, share
 from bukva.corpus.collection import read_table, read_texts
 
 RULES = Path(__file__).parent / "rules"
+MOST_REMOVED = 0.15  # of a text that notes are made for; of RusLit they remove 0.11
 
 
 @dataclass(frozen=True)
@@ -31,21 +33,16 @@ class NoRules:
         return Cleaned(text, text.count("\n"), {})
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A rule set, and why it is used."""
-
-    rules: RuleSet
-    why: str
-
-
 def rule_set(name: str) -> RuleSet:
     """A rule set of bukva by its name, without optional rules."""
     return _load(Clean(rules=name, file="-", optional=[]), name)[0]
 
 
 def chosen_rules(params: Clean, raw: Path) -> Chosen:
-    """The rules that the parameters name; for auto those that fit the letters of the whole collection.
+    """The rules that the parameters name; for auto those that fit the whole collection.
+
+    `notes` fit where the letters do (fitting_rules) and where they leave most of the text: they remove a line for one
+    Latin letter, and a line may be a paragraph. Where they are named and do not, `why` says so.
 
     Raises:
         BukvaError: the user's rule file has a mistake, an optional rule is unknown, or a rule would remove most of the
@@ -54,11 +51,15 @@ def chosen_rules(params: Clean, raw: Path) -> Chosen:
     if params.rules == "auto":
         counts = _counts(raw)
         name, why = fitting_rules(counts)
+        if name == "notes" and (removed := removed_share(raw, NotesRules.load())) > MOST_REMOVED:
+            name, why = "literary", f"notes would remove {percent(removed)} of the text"
         rules, entries = _load(params, name)
         why = f"because {why} (clean.rules auto)"
     else:
         counts, why = None, f"from {params.file}" if params.rules == "file" else "as clean.rules says"
         rules, entries = _load(params, params.rules)
+        if params.rules == "notes" and (removed := removed_share(raw, rules)) > MOST_REMOVED:
+            why += f", but they remove {percent(removed)} of the text, and auto takes literary"
     if passages := [entry for entry in entries if entry.drop_passages]:
         letters = (counts or _counts(raw)).letters()
         for entry in passages:
