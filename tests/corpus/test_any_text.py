@@ -127,6 +127,18 @@ def spoiled(source) -> Path:
     return source
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html", "a.jsonl"])
+def test_a_file_with_nul_is_left_out_whatever_its_type(name, source, target) -> None:
+    write(source, {name: '{"text": "\0"}\n', "b.txt": "да"})
+    notes = noted(target, path=source)
+    why = "is NUL, as in binary files and in UTF-16 without a byte order mark (utf-16-le or utf-16-be)"
+    assert notes == [f"1 file left out, cannot be read: {source}/{name} (byte 10 (0x00) {why})."]
+    assert list(texts_in(target).values()) == ["да"]
+    words = rf"{name}: byte 10 \(0x00\) is NUL, .*; convert the file, .*, or set download.encoding\."
+    with pytest.raises(BukvaError, match=words):
+        get(target, path=source, strict=True, encoding="utf-8")
+
+
 GARBAGE = b"text\n" + bytes(range(128, 256)) * 50 + b"\0" * 1000
 
 

@@ -80,8 +80,8 @@ def test_line_ends_and_a_byte_order_mark_do_not_matter(text, rules, tmp_path) ->
 @pytest.mark.parametrize(
     ("text", "notes", "none"),
     [
-        ("\0", "\0\n", "\0"),
-        ("ж\0ж\0\n\0\n", "ж\0ж\0\n\0\n", "ж\0ж\0\n\0\n"),
+        ("\2", "\2\n", "\2"),
+        ("ж\2ж\2\n\2\n", "ж\2ж\2\n\2\n", "ж\2ж\2\n\2\n"),
         ("жжж", "жжж\n", "жжж"),  # an alphabet of one
         ("ж", "ж\n", "ж"),
         ("ж\r\r\n\rж", "ж\nж\n", "ж\n\n\nж"),

@@ -110,10 +110,14 @@ def test_documents_are_sorted_by_category_author_and_work(source, target) -> Non
     assert len(found) == len(names)
 
 
-def test_text_is_unchanged_except_for_the_byte_order_mark(source, target) -> None:
-    write(source, {"a.txt": "\ufeffодин\r\nдва\rтри\n\n \u2028", "b.txt": "\ufeff\ufeffx"})
-    get(target, path=source)
-    assert list(texts_in(target).values()) == ["один\r\nдва\rтри\n\n \u2028", "\ufeffx"]
+def test_text_is_unchanged_except_for_byte_order_marks_and_those_inside_are_told(source, target) -> None:
+    write(source, {"a.txt": "\ufeffодин\r\nдва\rтри\n\n \u2028", "b.txt": "\ufeff\ufeffx", "c.txt": "x\ufeff\ny\ufeff"})
+    write(source, {"d.jsonl": '{"text": "one"}\n{"text": "\ufefftwo"}'})
+    notes: list[str] = []
+    assert get(target, path=source, note=notes.append).texts_with_marks_inside == 3
+    assert list(texts_in(target).values()) == ["один\r\nдва\rтри\n\n \u2028", "x", "x\ny", "one", "two"]
+    places = f"{source}/b.txt, {source}/c.txt, {source}/d.jsonl, row 2"
+    assert notes == [f"download: 3 texts had byte order marks (U+FEFF) inside, which are removed: {places}."]
 
 
 def test_hidden_files_and_files_of_other_types_are_skipped(source, target) -> None:
@@ -176,6 +180,7 @@ def test_the_summary_counts(source, target) -> None:
         files_unreadable=0,
         files_of_other_types=0,
         files_in_detected_encoding=0,
+        texts_with_marks_inside=0,
         bad_rows=0,
     )
     assert all(type(count) is int for count in asdict(get(target, path=source)).values())
@@ -467,5 +472,6 @@ def test_ruslit_has_its_works_and_characters(target, monkeypatch) -> None:
         files_unreadable=0,
         files_of_other_types=0,
         files_in_detected_encoding=0,
+        texts_with_marks_inside=0,
         bad_rows=0,
     )

@@ -51,7 +51,7 @@ class DownloadSummary:
     """What a download contains, and what it leaves out.
 
     Info rows are those of info.csv files, which give years of works and may be wrong; bad rows are those of tables that
-    have no text.
+    have no text; marks are byte order marks, which are removed.
     """
 
     works: int
@@ -66,6 +66,7 @@ class DownloadSummary:
     files_unreadable: int
     files_of_other_types: int
     files_in_detected_encoding: int
+    texts_with_marks_inside: int
     bad_rows: int
 
 
@@ -103,6 +104,7 @@ def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) ->
         files_unreadable=findings.unreadable.count,
         files_of_other_types=findings.other_types.total(),
         files_in_detected_encoding=sum(names.count for names in findings.encodings.values()),
+        texts_with_marks_inside=findings.marks.count,
         bad_rows=findings.bad_rows.count,
     )
 

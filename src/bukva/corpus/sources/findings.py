@@ -39,6 +39,7 @@ class Findings:
     unreadable: Names = field(default_factory=Names)
     bad_rows: Names = field(default_factory=Names)
     encodings: dict[str, Names] = field(default_factory=dict)
+    marks: Names = field(default_factory=Names)
     other_types: Counter[str] = field(default_factory=Counter)
 
     def leave_out(self, error: BukvaError) -> None:
@@ -63,6 +64,10 @@ class Findings:
         """Count a file whose encoding was detected."""
         self.encodings.setdefault(encoding, Names()).add(place)
 
+    def add_marks(self, place: str) -> None:
+        """Count a text that had byte order marks inside."""
+        self.marks.add(place)
+
     def sentences(self) -> Iterator[str]:
         """What a user should know, a sentence for each kind; none for a corpus where all is well."""
         if self.without_text.count:
@@ -74,6 +79,9 @@ class Findings:
             yield f"{self.bad_rows.count} {rows} left out: {self.bad_rows}."
         for encoding, names in sorted(self.encodings.items()):
             yield f"{_files(names.count)} read as {encoding}, which was detected: {names}."
+        if self.marks.count:
+            texts = "1 text" if self.marks.count == 1 else f"{self.marks.count} texts"
+            yield f"{texts} had byte order marks (U+FEFF) inside, which are removed: {self.marks}."
         if self.other_types:
             common = ", ".join(f"{count} {name or 'without extension'}" for name, count in self._common())
             more = len(self.other_types) - NAMED

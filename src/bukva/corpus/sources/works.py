@@ -1,7 +1,7 @@
 """The works in a folder or a file: where each text is, and what its path, its table and info.csv say about it.
 
-Plain text is taken as it is, line ends included; only a byte order mark is removed, because it marks the encoding and
-is not content.
+Plain text is taken as it is, line ends included; only byte order marks are removed, because they mark the encoding and
+are not content. Those inside a text, where files were joined, are a finding.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,6 +14,7 @@ from bukva.corpus.collection import MISSING, Document
 from bukva.corpus.sources.findings import Findings
 from bukva.corpus.sources.formats import READERS, reader_of
 from bukva.corpus.sources.formats.base import BadTextError, NoTextError, Reader, Text, TextFile, UnreadableError
+from bukva.corpus.sources.formats.encodings import MARK
 from bukva.corpus.sources.formats.plain import read_plain
 from bukva.corpus.sources.info import INFO, nfc, read_info
 
@@ -45,14 +46,15 @@ class Work:
     read: Reader
     path: str
 
-    def texts(self) -> Iterator[tuple[Document, Iterator[str]]]:
+    def texts(self, findings: Findings) -> Iterator[tuple[Document, Iterator[str]]]:
         """The works in the file, each with the pieces of its text.
 
         Raises:
             BadTextError: the file cannot be read, from here on. The pieces raise one, too.
         """
         for text in self.read(self.file):
-            yield self._named(text), self._not_empty(text.pieces)
+            place = f"{self.file.place}, row {text.row}" if text.row else self.file.place
+            yield self._named(text), self._not_empty(_without_marks(text.pieces, place, findings))
 
     def _named(self, text: Text) -> Document:
         if not text.row:
@@ -91,9 +93,19 @@ class Works:
         """The texts of all works, for write_collection; a file that ends early is a finding."""
         for work in self.works:
             try:
-                yield from work.texts()
+                yield from work.texts(findings)
             except BadTextError as error:
                 findings.leave_out(error)
+
+
+def _without_marks(pieces: Iterable[str], place: str, findings: Findings) -> Iterator[str]:
+    found = False
+    for piece in pieces:
+        kept = piece.replace(MARK, "")
+        found = found or kept != piece
+        yield kept
+    if found:
+        findings.add_marks(place)
 
 
 def work_in_file(file: Path, place: str, reading: Reading, read: Reader | None = None) -> Works:

@@ -56,7 +56,7 @@ def test_both_byte_orders_are_read(order) -> None:
     assert read(mark + f"{LONG}ёж".encode(f"utf-16-{order}")) == f"{LONG}ёж"
 
 
-@given(st.text())
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
 def test_all_utf8_is_read_as_utf8(text) -> None:
     assert read(text.encode(), "utf-8") == text.removeprefix("\ufeff")
     assert detected(lambda: io.BytesIO(b"x" + text.encode())) == "utf-8"
@@ -92,6 +92,42 @@ def test_bytes_that_no_encoding_has_are_an_error_with_the_first_byte() -> None:
         detected(lambda: io.BytesIO(raw))
 
 
+@pytest.mark.parametrize("bad", [b"\xff", b"\xed\xa0\x80", b"\xd0"], ids=["no byte of UTF-8", "surrogate", "half"])
+@pytest.mark.parametrize("after", ["", "\n", RUSSIAN], ids=["at the end", "in the last line", "within"])
+def test_utf8_with_a_damaged_character_is_no_other_encoding(bad, after) -> None:
+    start = len(RUSSIAN.encode())
+    what = rf"byte {start} \(0x{bad[0]:02x}\) is not UTF-8, but the text around it is$"
+    with pytest.raises(UnknownEncodingError, match=what):
+        detected(lambda: io.BytesIO(RUSSIAN.encode() + bad + after.encode()))
+
+
+def test_a_surrogate_is_no_other_encoding_where_all_else_is_ascii() -> None:
+    with pytest.raises(UnknownEncodingError, match=r"byte 1000 \(0xed\) is not UTF-8"):
+        detected(lambda: io.BytesIO(b"x" * 1000 + b"\xed\xa0\xbd\xed\xb8\x80" + b"x" * 1000))
+
+
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize("text", [RUSSIAN, "Nevermore.\n"], ids=["Russian", "English"])
+def test_utf16_without_a_byte_order_mark_is_not_taken_for_utf8_and_is_read_if_it_is_named(text, order) -> None:
+    raw = text.encode(f"utf-16-{order}")
+    with pytest.raises(
+        UnknownEncodingError, match=rf"^byte {raw.index(0)} \(0x00\) is NUL, as in binary files and in UTF"
+    ):
+        detected(lambda: io.BytesIO(raw))
+    with pytest.raises(UnicodeDecodeError, match=r"is no byte order mark, with which UTF-16 begins$"):
+        read(raw, "utf-16")
+    assert read(raw, f"utf-16-{order}") == text
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "cp1251", "gb18030"])
+@pytest.mark.parametrize("before", ["", "Ёж", LONG[4:] + "Ёж"], ids=["first", "early", "in another piece"])
+def test_a_nul_is_an_error_in_every_encoding_with_its_byte(before, encoding) -> None:
+    raw = f"{before}\0жа\n".encode(encoding)
+    with pytest.raises(UnicodeDecodeError, match="is NUL") as error:
+        read(raw, encoding)
+    assert error.value.start == len(before.encode(encoding))
+
+
 def test_a_guess_that_fails_on_a_later_byte_is_not_taken() -> None:
     text = "今天天气很好，我们去公园散步。\n" * 5000  # longer than the sample
     raw = text.encode("gb18030") + b"\xff\xff"
@@ -104,4 +140,4 @@ def test_every_encoding_is_a_codec_that_reads_streams() -> None:
     for name in ENCODINGS[1:]:
         assert codecs.getincrementaldecoder(name)
     assert len({codecs.lookup(name).name for name in ENCODINGS[1:]}) == len(ENCODINGS) - 1
-    assert {"auto", "utf-8", "utf-16", "utf-32"} == set(ENCODINGS) - set(DETECTED)
+    assert {"auto", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32"} == set(ENCODINGS) - set(DETECTED)

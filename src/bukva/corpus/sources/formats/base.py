@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bukva.base.errors import BukvaError
-from bukva.corpus.sources.formats.encodings import UnknownEncodingError, decoded, detected
+from bukva.corpus.sources.formats.encodings import UnknownEncodingError, decoded, detected, what_is_wrong
 
 # A file that is parsed as a whole: HTML, Markdown, a chapter of an epub. The longest novels have 4 MB.
 MAX_WHOLE_BYTES = 16 << 20
@@ -70,7 +70,7 @@ class TextFile:
         except UnicodeDecodeError as error:
             raise UnreadableError(
                 self.place,
-                f"byte {error.start} (0x{error.object[0]:02x}) is not {encoding.upper()}",
+                what_is_wrong(error),
                 "convert the file, for instance with iconv -f cp1251 -t utf-8, or set download.encoding",
             ) from None
 
@@ -101,7 +101,8 @@ class TextFile:
         except OSError as error:
             raise self.unreadable(error) from None
         except UnknownEncodingError as error:
-            raise UnreadableError(self.place, str(error), "set download.encoding, or remove the file") from None
+            advice = "set download.encoding, correct the file, or remove it"
+            raise UnreadableError(self.place, str(error), advice) from None
         if found != "utf-8":
             self.on_encoding(self.place, found)
         return found

@@ -7,12 +7,14 @@ from typing import IO
 
 from bukva.base.files import PIECE_BYTES
 
-# The values of download.encoding: names of Python. After the three of Unicode stand those that are detected. Where
-# two fit equally well, the earlier one is taken: the one that more texts are in.
+# The values of download.encoding: names of Python. After those of Unicode stand those that are detected. Where two fit
+# equally well, the earlier one is taken: the one that more texts are in.
 ENCODINGS = (
     "auto",
     "utf-8",
     "utf-16",
+    "utf-16-le",
+    "utf-16-be",
     "utf-32",
     "cp1251",
     "koi8-r",
@@ -38,7 +40,7 @@ ENCODINGS = (
     "cp1258",
     "cp874",
 )
-DETECTED = ENCODINGS[4:]
+DETECTED = ENCODINGS[6:]
 SAMPLE_BYTES = 1 << 16  # more do not make the detection better, only slower
 HEAD_BYTES = 1024  # where HTML declares its encoding, if it does
 
@@ -49,6 +51,9 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+MARK, NUL = "\ufeff", "\0"
+NUL_REASON = "is NUL, as in binary files and in UTF-16 without a byte order mark (utf-16-le or utf-16-be)"
+SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")  # half a character as some programs write it, and UTF-8 forbids
 DECLARED = re.compile(rb"""<[^<>]*\b(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 
 
@@ -57,21 +62,28 @@ class UnknownEncodingError(Exception):
 
 
 def decoded(file: IO[bytes], encoding: str) -> Iterator[str]:
-    """The text of a file in pieces, without a byte order mark.
+    """The text of a file in pieces, without the byte order mark at its start.
 
     Raises:
-        UnicodeDecodeError: counts bytes from the start of the file.
+        UnicodeDecodeError: counts bytes from the start of the file, and its reason says what is wrong with the first.
+            A NUL is wrong in every encoding: no text has one, but UTF-16 that is read as UTF-8 has many.
     """
     decoder = codecs.getincrementaldecoder(encoding)()
-    read, mark = 0, "\ufeff"
+    read, mark = 0, MARK
     while True:
         raw = file.read(PIECE_BYTES)
         kept = len(decoder.getstate()[0])  # the first bytes of a character that ended the piece before
         try:
             piece = decoder.decode(raw, final=not raw)
         except UnicodeDecodeError as error:
-            at, bad = read - kept + error.start, error.object[error.start : error.end]
-            raise UnicodeDecodeError(encoding, bad, at, at + len(bad), error.reason) from None
+            bad = error.object[error.start : error.end]
+            raise _fault(encoding, bad, read - kept + error.start, f"is not {encoding.upper()}") from None
+        except UnicodeError:  # what Python says of UTF-16 and UTF-32 without a mark
+            raise _fault(encoding, raw, 0, f"is no byte order mark, with which {encoding.upper()} begins") from None
+        if NUL in piece:
+            before = piece[: piece.index(NUL)].encode(encoding)
+            at = read - kept + len(before) - (len("".encode(encoding)) if read else 0)  # Python writes a mark each time
+            raise _fault(encoding, NUL.encode(), at, NUL_REASON)
         read += len(raw)
         if text := piece.removeprefix(mark):
             yield text
@@ -80,11 +92,20 @@ def decoded(file: IO[bytes], encoding: str) -> Iterator[str]:
             return
 
 
+def _fault(encoding: str, bad: bytes, at: int, reason: str) -> UnicodeDecodeError:
+    return UnicodeDecodeError(encoding, bad, at, at + len(bad), reason)
+
+
+def what_is_wrong(error: UnicodeDecodeError) -> str:
+    """What `decoded` raises, for a sentence: byte 7 (0xe0) is not UTF-8."""
+    return f"byte {error.start} (0x{error.object[0]:02x}) {error.reason}"
+
+
 def detected(open_file: Callable[[], IO[bytes]]) -> str:
     """The encoding of a file, one of ENCODINGS or what a page of HTML declares.
 
-    In this order: a byte order mark decides; UTF-8 if all bytes are; what the head of an HTML or XML file declares; the
-    guess of charset-normalizer. All but the first are verified on the whole file.
+    In this order: a byte order mark decides; UTF-8 if all bytes are, and nothing if most of them are; what the head of
+    an HTML or XML file declares; the guess of charset-normalizer. All but the first are verified on the whole file.
 
     Args:
         open_file: gives the file from its start; it is read up to four times, in pieces.
@@ -100,12 +121,15 @@ def detected(open_file: Callable[[], IO[bytes]]) -> str:
     bad = _first_bad_byte(open_file, "utf-8")
     if bad is None:
         return "utf-8"
-    for encoding in (*_declared(head), *_guesses(_sample(open_file, bad.start))):
+    if bad.reason == NUL_REASON:
+        raise UnknownEncodingError(what_is_wrong(bad))
+    sample, place = _around(open_file, bad.start)
+    if _is_mostly_utf8(sample):
+        raise UnknownEncodingError(f"{what_is_wrong(bad)}, but the text around it is")
+    for encoding in (*_declared(head), *_guesses(_from_the_line_with(sample, place))):
         if not _first_bad_byte(open_file, encoding):
             return encoding
-    raise UnknownEncodingError(
-        f"byte {bad.start} (0x{bad.object[0]:02x}) is not UTF-8, and no other encoding fits the whole file"
-    )
+    raise UnknownEncodingError(f"{what_is_wrong(bad)}, and no other encoding fits the whole file")
 
 
 def _first_bad_byte(open_file: Callable[[], IO[bytes]], encoding: str) -> UnicodeDecodeError | None:
@@ -129,13 +153,28 @@ def _declared(head: bytes) -> Iterator[str]:
             yield codec.name
 
 
-def _sample(open_file: Callable[[], IO[bytes]], position: int) -> bytes:
-    """Some bytes from the start of the line that has the byte at `position`; what is before it is ASCII or UTF-8."""
+def _around(open_file: Callable[[], IO[bytes]], position: int) -> tuple[bytes, int]:
+    """Some bytes around a position, and where it is in them."""
     with open_file() as file:
         start = max(0, position - SAMPLE_BYTES // 2)
         file.seek(start)
-        raw = file.read(SAMPLE_BYTES)
-    return raw[raw.rfind(b"\n", 0, position - start) + 1 :]
+        return file.read(SAMPLE_BYTES), position - start
+
+
+def _is_mostly_utf8(sample: bytes) -> bool:
+    """Whether more than two characters beyond ASCII are whole in UTF-8 for each byte that is not: so a few are damaged.
+
+    Texts in the other encodings have less than one; whole by chance are most in Greek in GB 18030, 0.7. A surrogate
+    counts as whole: other encodings hardly have its bytes.
+    """
+    text = SURROGATE.sub("ж".encode(), sample).decode(errors="replace")
+    damaged = text.count("\ufffd")
+    return len(text) - len(text.encode("ascii", "ignore")) - damaged > 2 * damaged
+
+
+def _from_the_line_with(sample: bytes, place: int) -> bytes:
+    """The sample from the start of the line with a strange byte; what is before it is ASCII or UTF-8."""
+    return sample[sample.rfind(b"\n", 0, place) + 1 :]
 
 
 def _guesses(sample: bytes) -> list[str]:

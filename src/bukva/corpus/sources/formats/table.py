@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bukva.corpus.sources.formats.base import BadRowError, Text, TextFile
+from bukva.corpus.sources.formats.encodings import NUL
 
 NAMES = ("title", "work", "author", "category", "year")
 MAX_NAME_CHARS = 100  # of what becomes a part of a work's name
@@ -22,6 +23,8 @@ def text_of(row: Mapping[str, Any], number: int, file: TextFile) -> Text:
         "".join([text, *names.values()]).encode()
     except UnicodeEncodeError:  # JSON can write half of a character: "\ud83d"
         return bad_row(file, number, "contains half a character (a lone surrogate)")
+    if NUL in text:
+        return bad_row(file, number, "contains NUL (U+0000)")
     work = names.pop("work")
     title = names.pop("title") or work
     return Text([text], number, title, **names)
