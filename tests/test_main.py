@@ -1,5 +1,6 @@
 """The commands of the Makefile beside the pipeline."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -42,6 +43,42 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setattr(measure, "LADDER", TOY)
     monkeypatch.setattr(measure, "LEAST_SECONDS", 1e-9)
     return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda folder: os.mkfifo(folder / "b.txt"), "books/c/b.txt: is a pipe, a socket or a device; remove it."),
+        (
+            lambda folder: (folder / "b").symlink_to("/dev/zero"),
+            "books/c/b: is a pipe, a socket or a device; remove it.",
+        ),
+        (lambda folder: (folder / ".b").symlink_to("nowhere"), "books/c/.b: is a link that leads nowhere; remove it."),
+        (
+            lambda folder: Path(os.fsdecode(os.fsencode(folder) + b"/\xe0.txt")).touch(),
+            r"books/c/\udce0.txt: this file name is not UTF-8; rename the file.",
+        ),
+    ],
+    ids=["pipe", "device", "link", "name"],
+)
+def test_check_names_what_dvc_cannot_read_in_the_folder_of_texts(make, sentence, project):
+    (project / "books" / "c").mkdir(parents=True)
+    (project / "books" / "a.txt").symlink_to(project / PARAMS)
+    (project / "books" / "d").symlink_to(project)
+    text = (project / PARAMS).read_text(encoding="utf-8")
+    (project / PARAMS).write_text(text.replace("  path: data/sample", "  path: books"), encoding="utf-8")
+    assert CliRunner().invoke(app, ["check"]).exit_code == 0
+    make(project / "books" / "c")
+    done = CliRunner().invoke(app, ["check"])
+    assert isinstance(done.exception, BukvaError)
+    assert str(done.exception) == sentence
+
+
+@pytest.mark.parametrize("path", ["nowhere", "a" * 5000, "~nobody-of-this-name/a"])
+def test_check_leaves_a_path_that_does_not_exist_to_dvc(path, project):
+    text = (project / PARAMS).read_text(encoding="utf-8")
+    (project / PARAMS).write_text(text.replace("  path: data/sample", f"  path: {path}"), encoding="utf-8")
+    assert CliRunner().invoke(app, ["check"]).exit_code == 0
 
 
 def test_a_plan_is_proposed_and_written_on_request(project):

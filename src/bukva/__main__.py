@@ -19,10 +19,13 @@ app = typer.Typer(no_args_is_help=True, **cli.STYLE)
 
 @app.command()
 def check() -> None:
-    """Validate params.yaml, as every stage does before its work, and say where it differs from the last commit."""
+    """Validate params.yaml, as every stage does before its work, and the folder of texts, which DVC reads first."""
+    from bukva.corpus.sources.entries import check_for_dvc
     from bukva.tracking.experiment import print_uncommitted
 
-    print_uncommitted(read_params())
+    params = read_params()
+    check_for_dvc(params.download.path)
+    print_uncommitted(params)
 
 
 @app.command()

@@ -20,7 +20,7 @@ import pytest
 from tracking.runs import short_name
 from typer.testing import CliRunner
 
-from bukva.base.loopback import free_port
+from bukva.base.loopback import answers, free_port
 from bukva.base.units import bits
 from bukva.config.schema import Params
 from bukva.tracking import background
@@ -58,11 +58,6 @@ def wait_until(true: Callable[[], object]) -> None:
 
 def with_password(port: int) -> str:
     return f"http://me:{SECRETS[0]}@127.0.0.1:{port}"
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def kill(pid: int) -> None:

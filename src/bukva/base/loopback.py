@@ -18,3 +18,9 @@ def free_port(port: int) -> int:
     """This port, or the next one on which no process listens."""
     with listen(port) as found:
         return int(found.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    """Whether a process listens on this port."""
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0

@@ -8,7 +8,7 @@ from urllib.parse import urlencode, urlsplit
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import project_root, write_text
-from bukva.base.loopback import HOST, free_port
+from bukva.base.loopback import HOST, answers, free_port
 from bukva.tracking import background
 from bukva.tracking.address import explain, is_server, tracking_uri
 from bukva.tracking.charts import KEEP, write_view
@@ -57,9 +57,11 @@ def _server(port: int) -> str:
 def _running_server() -> str:
     if is_server():
         return _remote_server()
-    if not watched.is_watched():
+    served = project_root() / SERVED
+    port = int(served.read_text()) if served.exists() else 0
+    if not answers(port):
         raise BukvaError("It is not running; start it (make ui), then run make report again.")
-    return _server(int((project_root() / SERVED).read_text()))
+    return _server(port)
 
 
 def _remote_server() -> str:

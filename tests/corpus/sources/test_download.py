@@ -230,6 +230,20 @@ def test_a_text_that_cannot_be_read_is_reported(source, fails) -> None:
     fails(r"books/a\.txt: cannot be read \(No such file", path=source, strict=True)
 
 
+def test_what_is_no_file_is_left_out_before_it_is_opened(source, target, fails) -> None:
+    """Reading a pipe waits until somebody writes into it, and a device may never end."""
+    write(source, {"a.txt": "x"})
+    for name in ("info.csv", "pipe.txt", "pipe"):
+        os.mkfifo(source / name)
+    (source / "zero.txt").symlink_to("/dev/zero")
+    fails(r"books/info\.csv: is a pipe, a socket or a device; remove it", path=source, strict=True)
+    fails(r"pipe\.txt' is a pipe, a socket or a device; use a folder of texts", path=source / "pipe.txt")
+    notes: list[str] = []
+    get(target, path=source, note=notes.append)
+    names = ", ".join(f"{source}/{name} (is a pipe, a socket or a device)" for name in ("info.csv", "pipe", "pipe.txt"))
+    assert notes == [f"download: 4 files left out, cannot be read: {names} and 1 more."]
+
+
 def test_a_cycle_of_links_is_rejected(source, fails) -> None:
     write(source, {"a/x.txt": "x", "b/y.txt": "y"})
     (source / "a" / "link").symlink_to(source / "b")
@@ -242,13 +256,19 @@ def test_two_works_with_one_name_are_rejected(source, fails) -> None:
     fails("-/Blok/a: two works have this name", path=source)
 
 
-def test_a_file_name_that_is_not_utf8_is_rejected(source, fails) -> None:
+def test_a_file_name_that_is_not_utf8_is_rejected_and_shown_without_its_bytes(source, target, fails) -> None:
     source.mkdir()
     try:
         Path(os.fsdecode(os.fsencode(source) + b"/\xe0.txt")).write_text("x")
     except OSError:
         pytest.skip("this file system accepts UTF-8 names only")
-    fails(r"books/\\udce0.txt': this file name is not UTF-8", path=source, strict=True)
+    fails(r"books/\\udce0\.txt: this file name is not UTF-8", path=source, strict=True)
+    Path(os.fsdecode(os.fsencode(source) + b"/a.\xe0")).write_text("x")
+    notes: list[str] = []
+    get(target, path=write(source, {"b.txt": "y"}), note=notes.append)
+    left_out, others = notes
+    assert left_out.endswith(r"books/\udce0.txt (this file name is not UTF-8).")
+    assert r"not read: 1 .\udce0; download.extensions" in others
 
 
 # ---- info.csv

@@ -487,6 +487,13 @@ def test_a_redirect_loop_is_reported(server, target) -> None:
     assert str(error.value) == f"{redacted}: redirected 30 times without an end; check the address."
 
 
+@pytest.mark.parametrize("to", ["file:///etc/passwd", "ftp://host/a"])
+def test_a_redirect_away_from_http_is_refused_with_the_reason(to, server, target) -> None:
+    words = f"^{server.address}/from: redirected to an address that does not start with http:// or https://; check"
+    with pytest.raises(UnreachableError, match=words):
+        fetch(redirecting(server, "/from", to), target, silent)
+
+
 @pytest.mark.parametrize("again", [(), (2000,)], ids=["whole", "cut"])
 def test_a_redirect_to_another_host_does_not_send_the_password(again, server, target) -> None:
     sent: list[tuple[str, str | None]] = []

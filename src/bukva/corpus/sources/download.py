@@ -14,6 +14,7 @@ from bukva.config.data import Download
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.collection import MISSING, write_collection
 from bukva.corpus.sources.archives import is_archive, unpack
+from bukva.corpus.sources.entries import SPECIAL, is_special
 from bukva.corpus.sources.fetching import OnBytes, fetch
 from bukva.corpus.sources.findings import Findings
 from bukva.corpus.sources.formats.epub import is_epub, read_epub
@@ -148,10 +149,15 @@ def _local(path: str, reading: Reading) -> Works:
         raise BukvaError(f"params.yaml, download.path: {path[:80]!r} {why}; use another path.") from None
     if place.is_dir():
         return works_in_folder(place, path, reading)
-    why = f"is not a {types_read()} file, nor in download.extensions" if exists else "does not exist"
-    if not exists or not reading.reader(place):
-        raise BukvaError(f"params.yaml, download.path: {path!r} {why}; use a folder of texts, or one text.")
-    return work_in_file(place, path, reading)
+    if not exists:
+        why = "does not exist"
+    elif is_special(place):
+        why = SPECIAL
+    elif not reading.reader(place):
+        why = f"is not a {types_read()} file, nor in download.extensions"
+    else:
+        return work_in_file(place, path, reading)
+    raise BukvaError(f"params.yaml, download.path: {path!r} {why}; use a folder of texts, or one text.")
 
 
 def _registered(source: Source, reading: Reading, scratch: Path, on_bytes: OnBytes, note: OnNote) -> Works:

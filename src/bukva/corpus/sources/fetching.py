@@ -209,6 +209,9 @@ def _request(session: "requests.Session", url: str, range_headers: dict[str, str
     except requests.TooManyRedirects:
         why = f"redirected {session.max_redirects} times without an end; {CHECK_ADDRESS}"
         raise UnreachableError(f"{redact_url(url)}: {why}") from None
+    except requests.exceptions.InvalidSchema:
+        why = f"redirected to an address that does not start with http:// or https://; {CHECK_ADDRESS}"
+        raise UnreachableError(f"{redact_url(url)}: {why}") from None
     except (requests.RequestException, HTTPError) as error:
         why = f"no connection ({_reason(error)}); check the network and the address."
         raise UnreachableError(f"{redact_url(url)}: {why}") from None

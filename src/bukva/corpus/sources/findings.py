@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bukva.base.errors import BukvaError
-from bukva.corpus.sources.formats.base import BadRowError, NoTextError, UnreadableError
+from bukva.corpus.sources.formats.base import BadRowError, NoTextError, UnreadableError, printable
 
 NAMED = 3  # names in a line; the others are counted
 
@@ -83,7 +83,7 @@ class Findings:
             texts = "1 text" if self.marks.count == 1 else f"{self.marks.count} texts"
             yield f"{texts} had byte order marks (U+FEFF) inside, which are removed: {self.marks}."
         if self.other_types:
-            common = ", ".join(f"{count} {name or 'without extension'}" for name, count in self._common())
+            common = ", ".join(f"{count} {printable(name) or 'without extension'}" for name, count in self._common())
             more = len(self.other_types) - NAMED
             types = f"{common}{f' and {more} more types' if more > 0 else ''}"
             advice = "download.extensions names types to be read as plain text"

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from bukva.base.errors import BukvaError
 from bukva.corpus.collection import MISSING, Document
+from bukva.corpus.sources.entries import SPECIAL, check_name, is_special
 from bukva.corpus.sources.findings import Findings
 from bukva.corpus.sources.formats import READERS, reader_of
 from bukva.corpus.sources.formats.base import BadTextError, NoTextError, Reader, Text, TextFile, UnreadableError
@@ -199,6 +200,8 @@ def _files(folder: Path, findings: Findings, above: frozenset[Path] = frozenset(
             continue
         if is_folder:
             yield from _files(entry, findings, above | {here})
+        elif is_special(entry):
+            findings.leave_out(UnreadableError(str(entry), SPECIAL, "remove it"))
         else:
             yield entry
 
@@ -208,10 +211,7 @@ def _document(path: str, place: str, year: str | None = None, levels: bool = Tru
 
     Only .txt is left out of the name, so that notes.md and notes.html are two works.
     """
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise UnreadableError(repr(place), "this file name is not UTF-8", "rename the file") from None
+    check_name(path, place)
     parts = PurePosixPath(path).parts
     name = parts[-1][: -len(".txt")] if parts[-1].lower().endswith(".txt") else parts[-1]
     if not levels:

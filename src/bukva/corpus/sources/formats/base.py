@@ -15,12 +15,17 @@ from bukva.corpus.sources.formats.encodings import UnknownEncodingError, decoded
 MAX_WHOLE_BYTES = 16 << 20
 
 
+def printable(name: str) -> str:
+    """A file name that a terminal can show: bytes that are not UTF-8 are escaped."""
+    return name.encode(errors="backslashreplace").decode()
+
+
 class BadTextError(BukvaError):
     """A file or a row without readable text. A download leaves it out, unless download.strict is true."""
 
     def __init__(self, place: str, why: str, advice: str) -> None:
-        super().__init__(f"{place}: {why}; {advice}.")
-        self.place, self.why = place, why
+        self.place, self.why = printable(place), why
+        super().__init__(f"{self.place}: {why}; {advice}.")
 
 
 class NoTextError(BadTextError):
