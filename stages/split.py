@@ -8,7 +8,7 @@ from bukva.base.files import write_json
 from bukva.config.load import read_params
 from bukva.corpus.collection import read_table
 from bukva.corpus.splits.folder import check_lengths, read_shares, save_splits, sizes
-from bukva.corpus.splits.report import report
+from bukva.corpus.splits.report import report, tell_missed_shares
 from bukva.report.split_figure import draw_split
 from bukva.stage import cli
 from bukva.tracking.journal import journal
@@ -19,6 +19,7 @@ def main(tokens: Path, clean: Path, split: Path, split_report: Path, split_figur
     params = read_params()
     with journal("split", params) as log:
         shares = read_shares(tokens)
+        tell_missed_shares(shares, params.split, note=print)
         check_lengths(sizes(shares), params.model.block_size, "model.block_size")
         check_lengths(sizes(shares), params.train_bigram.block_size, "train_bigram.block_size")
         print("split: looking for text of val and test in train", flush=True)

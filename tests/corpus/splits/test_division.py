@@ -5,6 +5,8 @@ import pytest
 from corpus.splits.test_report import PASSAGE, text_of
 from works import split, works_of
 
+from bukva.base.errors import BukvaError
+from bukva.config.messages import WAY_BACK
 from bukva.corpus.collection import TEXT, Document, write_collection
 from bukva.corpus.splits import division
 from bukva.corpus.splits.division import divide, mapped_codes, rows_of
@@ -45,6 +47,17 @@ def test_what_val_and_test_share_with_train_is_cut_out_of_train_and_nothing_else
     assert not any(PASSAGE[at : at + 31] in kept for at in range(len(PASSAGE) - 30))
     assert len(PASSAGE) <= len(before) - len(kept) <= len(PASSAGE) + 62
     assert kept.count(second[101:201]) == 2
+
+
+def test_copies_that_leave_nothing_of_train_are_refused(tmp_path):
+    table = write_collection(tmp_path, ((Document("-", "-", name), [text_of(0)]) for name in "abc"))
+    with pytest.raises(BukvaError) as error:
+        divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "remove"))
+    assert str(error.value) == (
+        "params.yaml, split.duplicates: remove leaves nothing of train, because all of it stands in val or test, too; "
+        f"use keep, or take the copies out of the texts.\n{WAY_BACK}"
+    )
+    assert set(divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "keep"))["split"]) == {"train", "val", "test"}
 
 
 @pytest.mark.parametrize("strategy", ["by_work", "by_author"])

@@ -7,12 +7,12 @@ import pytest
 from dvc.render.converter.vega import get_datapoints
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from works import split, splits
+from works import split, splits, works_of
 
 from bukva.corpus.collection import Document, write_collection
 from bukva.corpus.splits.division import divide, rows_of
 from bukva.corpus.splits.folder import names_in
-from bukva.corpus.splits.report import _chars, _contents, report
+from bukva.corpus.splits.report import _chars, _contents, report, tell_missed_shares
 from bukva.corpus.splits.strategies import spans
 
 PASSAGE = "Мороз и солнце; день чудесный! Ещё ты дремлешь, друг прелестный."
@@ -83,6 +83,23 @@ def test_the_distance_is_0_where_every_work_is_cut_alike_and_1_where_no_author_i
     whole = split(0.5, 0.5, 0, "by_author")
     apart = report(tmp_path, table, rows_of(spans(table, whole)), whole)
     assert apart["val"]["distance"] == {"author": 0.5, "category": 0.0, "decade": 0.5}
+
+
+def test_a_share_that_is_not_the_one_asked_for_is_told():
+    def told(chars, chosen):
+        notes = []
+        tell_missed_shares(rows_of(spans(works_of(chars), chosen)), chosen, notes.append)
+        return notes
+
+    # of nine characters the last one is test, and val has none
+    assert told([9] * 7, split(0.9, 0.05, 0.05)) == [
+        "split: val has 0 % of the characters, not 5 %; test has 11.1 % of the characters, not 5 % "
+        "(split.strategy tail, split.duplicates keep)"
+    ]
+    assert told([9] * 700, split(0.9, 0.05, 0.05, "contiguous")) == []
+    assert told([700, 300], split(0.7, 0.25, 0.05)) == []
+    assert told([810, 190], split(0.8, 0.2, 0, "by_work")) == []
+    assert len(told([850, 150], split(0.8, 0.2, 0, "by_work"))) == 1
 
 
 # ---- the counts

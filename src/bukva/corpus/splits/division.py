@@ -14,9 +14,11 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from bukva.base.errors import BukvaError
 from bukva.base.progress import counting
 from bukva.base.text import Codes, code_points
 from bukva.config.data import Split
+from bukva.config.messages import WAY_BACK
 from bukva.corpus.collection import read_texts
 from bukva.corpus.splits.folder import Spans
 from bukva.corpus.splits.strategies import spans
@@ -39,7 +41,7 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
     `group` works that have much in common come into the same split.
 
     Raises:
-        BukvaError: there are fewer works, or authors, than splits.
+        BukvaError: there are fewer works, or authors, than splits; or nothing is left of train.
     """
     if split.duplicates == "keep":
         return rows_of(spans(table, split))
@@ -56,7 +58,13 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
         whole = spans(table, split)
         train, apart = whole["train"], held_out(whole)
         with counting(SEARCH, chars_to_cut(apart, train, n)) as read:
-            return rows_of(whole, cut_from(codes, apart, text, train, works, n, read))
+            left = cut_from(codes, apart, text, train, works, n, read)
+    if not len(left) and np.diff(train).any():
+        raise BukvaError(
+            "params.yaml, split.duplicates: remove leaves nothing of train, because all of it stands in val or test, "
+            f"too; use keep, or take the copies out of the texts.\n{WAY_BACK}"
+        )
+    return rows_of(whole, left)
 
 
 def in_characters(shares: "pd.DataFrame") -> "pd.DataFrame":

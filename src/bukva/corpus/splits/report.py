@@ -1,5 +1,6 @@
 """What each split has: characters by author, category and decade, its distance from the whole, and what train knows."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN_CHARS = 100  # of the longest passage
+MOST_MISSED = 0.1  # of the share that was asked for
 MOST_THREADS = 5  # one for each search; each holds an index
 
 
@@ -48,6 +50,19 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame", split: Sp
         for name, leaks in _before_and_after(codes, text, table, plain, after).items():
             result[name] |= leaks
     return result
+
+
+def tell_missed_shares(shares: "pd.DataFrame", split: Split, note: Callable[[str], object]) -> None:
+    """Note the splits whose share of the characters is not the one asked for, by more than a tenth of it."""
+    chars = {name: int(np.diff(_spans(shares, name)).sum()) for name in names_in(shares)}
+    missed = []
+    for name, n in chars.items():
+        reached, asked = n / max(1, sum(chars.values())), getattr(split, name)
+        if abs(reached / asked - 1) > MOST_MISSED:
+            missed.append(f"{name} has {100 * reached:.3g} % of the characters, not {100 * asked:.3g} %")
+    if missed:
+        why = f"split.strategy {split.strategy}, split.duplicates {split.duplicates}"
+        note(f"split: {'; '.join(missed)} ({why})")
 
 
 def _before_and_after(
