@@ -1,6 +1,5 @@
 """dvc exp run, its temporary copies and its queue; and MLflow over all of them."""
 
-import fcntl
 import json
 import re
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from browser import SCHEMES, WIDTHS, check, chromium, needs_chromium, opened
 from lxml import html
 from playwright.sync_api import expect
 
+from bukva.base.loopback import listen
 from chaos.project import Project
 
 pytestmark = pytest.mark.slow
@@ -169,9 +169,9 @@ def test_runs_are_named_by_what_their_experiment_changed(done):
 
 
 def test_the_page_of_all_experiments_shows_their_scores_and_what_they_changed(project, done):
-    (project.folder / ".bukva/ui.port").write_text("5003")
-    with (project.folder / ".bukva/ui.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)  # as make ui does
+    with listen(5003) as server:
+        port = server.getsockname()[1]
+        (project.folder / ".bukva/ui.port").write_text(str(port))  # as make ui does
         project.run("python", "-m", "bukva", "report", "reports/index.html", PYTHONPATH="src")
     page = html.parse(str(project.folder / "reports/experiments.html")).getroot()
     header, *rows = [[cell.text_content() for cell in row.xpath("th|td")] for row in page.xpath("//table//tr")]
@@ -187,7 +187,7 @@ def test_the_page_of_all_experiments_shows_their_scores_and_what_they_changed(pr
     links = {link.text_content(): link.get("href") for link in page.xpath("//table//a")}
     assert set(links) == {row[0] for row in rows} - {"HEAD"}
     for name, link in links.items():
-        assert re.match(r"http://127\.0\.0\.1:5003/#/experiments/\d+/runs\?", link)
+        assert re.match(rf"http://127\.0\.0\.1:{port}/#/experiments/\d+/runs\?", link)
         assert link.endswith(f"%27{name}%27")
     assert page.xpath("//nav//a[@href='index.html']")
     first = html.parse(str(project.folder / "reports/index.html")).getroot()

@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -20,8 +19,8 @@ from playwright.sync_api import expect
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import write_text
+from bukva.base.loopback import answers, listen
 from bukva.config.schema import Params
-from bukva.tracking import watched
 from bukva.tracking.address import explain, redact_secrets, tracking_uri
 from bukva.tracking.entries import DESCRIPTION
 from bukva.tracking.reading import read_journals
@@ -84,13 +83,12 @@ def test_the_charts_show_where_the_better_half_of_the_trainings_ended(database: 
         assert chart["range"] == {"yMin": 2.3, "yMax": 2.8}
 
 
-def test_the_runs_of_an_experiment_have_an_address_on_the_server_that_runs(
-    database: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watched, "is_watched", lambda: True)
-    write_text(database.parent / SERVED, "5003")
-    link = urlsplit(link_to_experiment().replace("{}", "two-heads"))
-    assert link.netloc == "127.0.0.1:5003"
+def test_the_runs_of_an_experiment_have_an_address_on_the_server_that_runs(database: Path) -> None:
+    with listen(5003) as server:
+        port = server.getsockname()[1]
+        write_text(database.parent / SERVED, str(port))
+        link = urlsplit(link_to_experiment().replace("{}", "two-heads"))
+    assert link.netloc == f"127.0.0.1:{port}"
     path, _, query = link.fragment.partition("?")
     experiment = connect().client.get_experiment(path.split("/")[2])
     assert experiment.name == "bukva"
@@ -165,7 +163,7 @@ def served(project: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
         assert process.stdout
         printed = process.stdout.readline().split()[-1]
         until = time.monotonic() + 60
-        while socket.socket().connect_ex(("127.0.0.1", urlsplit(printed).port)):
+        while not answers(urlsplit(printed).port or 0):
             assert time.monotonic() < until
             time.sleep(0.2)
         try:
