@@ -74,6 +74,26 @@ def test_check_names_what_dvc_cannot_read_in_the_folder_of_texts(make, sentence,
     assert str(done.exception) == sentence
 
 
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "params.yaml: is empty."),
+        (TEXT.replace("\n  n_head:", "\n\tn_head:"), "params.yaml: not YAML: while scanning "),
+        (
+            TEXT.replace("\n  n_head:", "\n  n_head: 4\n  n_head:"),
+            "params.yaml: not YAML: while constructing a mapping ",
+        ),
+    ],
+    ids=["empty", "tab", "key twice"],
+)
+def test_check_says_what_is_wrong_with_the_file_of_parameters_before_dvc_does(content, sentence, project):
+    (project / PARAMS).write_text(content, encoding="utf-8")
+    done = CliRunner().invoke(app, ["check"])
+    assert isinstance(done.exception, BukvaError)
+    assert str(done.exception).startswith(sentence)
+    assert "\n" not in str(done.exception)
+
+
 @pytest.mark.parametrize("path", ["nowhere", "a" * 5000, "~nobody-of-this-name/a"])
 def test_check_leaves_a_path_that_does_not_exist_to_dvc(path, project):
     text = (project / PARAMS).read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from plans import RAW, plan
 
 from bukva.config.load import parse_params
+from bukva.config.section import MOST_STEPS
 from bukva.planning.budget import Budget
 from bukva.planning.params import merge
 
@@ -36,4 +37,4 @@ def test_updates_and_scorings_never_exceed_the_budget(seconds, startup, update, 
     if one.n_steps:
         assert startup + one.n_steps * update + len(scored) * scoring <= 0.95 * seconds * (1 + 1e-9)
         parse_params(merge(RAW, one.values()), "params.yaml")
-    assert one.seconds_for(one.n_steps + 1) > seconds * (1 - 1e-9)
+    assert one.n_steps == MOST_STEPS or one.seconds_for(one.n_steps + 1) > seconds * (1 - 1e-9)

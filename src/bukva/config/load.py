@@ -46,7 +46,8 @@ def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
     except Exception as error:  # the parser also raises the errors of int(), float(), datetime() and the stack
         raise BukvaError(f"{path}: not YAML: {yaml_fault(error)}. {WAY_BACK}") from None
     if not isinstance(raw, dict):
-        raise BukvaError(f"{path}: contains {type(raw).__name__}, not sections with keys. {WAY_BACK}")
+        what = "is empty" if raw is None else f"contains {type(raw).__name__}, not sections with keys"
+        raise BukvaError(f"{path}: {what}. {WAY_BACK}")
     return raw
 
 

@@ -37,12 +37,14 @@ def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
     location, value = [str(step) for step in details["loc"] if step not in TAGS], details["input"]
     where = ".".join(location)
     context = details.get("ctx", {})
-    what = details["msg"].removeprefix("Input ")
+    what = details["msg"][max(0, details["msg"].find("should ")) :]  # its subject is Input, String or another word
     match details["type"]:
         case "mistake":
             return f"{'.'.join([*location, str(context['key'])])}: {context['value']} {context['what']}."
         case "extra_forbidden":
             return f"{where}: unknown key with value {shorten(value)}; {_known_keys(location, sections)}"
+        case "invalid_key":
+            return f"{where}: unknown key; {_known_keys(location, sections)}"
         case "missing":
             return f"{where}: missing; put it back (git diff params.yaml shows what was removed)."
         case "literal_error":
@@ -56,6 +58,12 @@ def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
             return f"{where}: {shorten(value)} is empty; use one item or more."
         case "greater_than_equal" | "greater_than" | "less_than_equal" | "less_than":
             return f"{where}: {shorten(value)} is out of range; it {what}."
+        case "string_too_short":
+            return f"{where}: {shorten(value)} is empty; use one character or more."
+        case "string_unicode":
+            return f"{where}: {shorten(value)} has half a character (a lone surrogate); remove it."
+        case "model_type":
+            return f"{where}: {shorten(value)} ({type(value).__name__}) is invalid; it should be keys with values."
         case "string_pattern_mismatch":
             return f"{where}: {shorten(value)} is not a SHA-256 digest; use 64 digits 0-9a-f (sha256sum FILE), or ''."
         case _:

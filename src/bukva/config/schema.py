@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from bukva.config.choices import AUTO, EACH_ONCE, EITHER, LIST, one_of
 from bukva.config.data import Clean, Download, Split, Tokenize
 from bukva.config.messages import mistake, one_or_another
-from bukva.config.section import Count, CountOrNone, Rate, Section, Seed, Share, Unknown
+from bukva.config.section import Count, CountOrNone, Rate, Section, Seed, Share, Steps, Unknown
 
 Order = Literal["epoch", "random"]
 Optimizer = Annotated[str, one_of("training/optimizers/__init__.py", "OPTIMIZERS")]
@@ -68,7 +68,7 @@ class Training(Section):
     """How one model is trained; the same keys for both."""
 
     optimizer: Optimizer
-    n_steps: Count
+    n_steps: Steps
     batch_size: Count
     micro_batches: Count
     learning_rate: Rate
@@ -122,7 +122,7 @@ class Evaluate(Section):
     context_chars: Count
     attention_sentence: Annotated[str, Field(max_length=2**24)]
     attention_windows: Count
-    leak_steps: Count
+    leak_steps: Steps
     ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=8)]], EACH_ONCE]
 
 

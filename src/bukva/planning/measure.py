@@ -11,6 +11,7 @@ from bukva.base.errors import BukvaError
 from bukva.base.ids import Ids
 from bukva.config.load import PARAMS, parse_params
 from bukva.config.schema import Params
+from bukva.config.section import MOST_STEPS
 from bukva.corpus.splits.folder import check_lengths, load_splits
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
@@ -29,7 +30,6 @@ from bukva.training.state import Progress, TrainState
 WARM_UP = 2  # updates before the clock starts: the first ones are slower
 LEAST_UPDATES, LEAST_SECONDS = 3, 1.0  # of a measurement
 SCORED_IDS = 2**14  # of val, to measure scoring
-MANY = 10**9  # more updates than a measurement makes
 
 
 class StopAfter(Callback):
@@ -132,7 +132,7 @@ class Measuring:
 
     def _task(self, size: Size, batch_size: int) -> tuple[GPTConfig, Task]:
         """The shape, and its training without an end, with a sample of val that is scored once."""
-        values = size.values(batch_size, n_steps=MANY, eval_every=MANY)
+        values = size.values(batch_size, n_steps=MOST_STEPS, eval_every=MOST_STEPS)
         params = parse_params(merge(self.raw, values), str(PARAMS))
         config = GPTConfig(vocab_size=len(self.tokenizer), **params.model.model_dump())
         splits = self.splits | {"val": self._sample()}

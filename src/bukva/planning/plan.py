@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from bukva.config.section import MOST_STEPS
 from bukva.planning.budget import Budget
 from bukva.planning.params import Values
 
@@ -66,12 +67,12 @@ class Plan:
 
     @classmethod
     def of(cls, speed: Speed, budget: Budget) -> "Plan":
-        """As many updates as fit into the budget beside start-up, scorings and reserve; possibly none."""
+        """As many updates as fit into the budget beside start-up, scorings and reserve; none, or MOST_STEPS, may be."""
         left = budget.seconds * (1 - RESERVE) - budget.startup_seconds
         affordable = int(left * SCORING_SHARE / speed.seconds_per_scoring) - 1
         n_scorings = max(1, min(SCORINGS, affordable))
         left -= (n_scorings + 1) * speed.seconds_per_scoring
-        return cls(speed, budget, n_scorings, max(0, int(left / speed.seconds_per_update)))
+        return cls(speed, budget, n_scorings, min(MOST_STEPS, max(0, int(left / speed.seconds_per_update))))
 
     @property
     def eval_every(self) -> int:
