@@ -53,6 +53,34 @@ def test_the_page_is_one_file_that_asks_nothing_of_a_network(project, page):
     assert file.name not in project.run("git", "status", "--porcelain")
 
 
+def test_its_sentences_read_well_and_its_texts_run_as_their_script_does(page):
+    sentences = [each.text_content() for each in page.xpath("//p|//figcaption|//caption|//th")]
+    assert not [sentence for sentence in sentences if "`" in sentence]
+    assert "distance of categories" in sentences
+    assert any("Compressor: learns on from the text" in sentence for sentence in sentences)
+    assert {text.get("dir") for text in page.xpath("//pre[@lang]")} == {"auto"}
+
+
+def test_a_model_has_one_colour_on_all_charts(page):
+    specs = json.loads(page.get_element_by_id("specs").text)
+
+    def colours(chart, column, choice=""):
+        rows = [row for rows in specs[chart][choice]["datasets"].values() for row in rows]
+        return {row[column]: row["colour"] for row in rows if "colour" in row}
+
+    scores, groups = colours("scores", "label"), colours("groups", "model", "place")
+    assert scores | groups == scores
+    named = ("GPT with its n-grams", "GPT without its n-grams", "bigram, learned")
+    gpt, network, bigram = (scores[name] for name in named)
+    assert len({gpt, network, bigram}) == 3
+    assert colours("curves", "model", "step linear") == {"GPT": gpt, "bigram": bigram}
+    for text, colour in colours("seen", "text").items():
+        model = network if "without its n-grams" in text else {"GPT": gpt, "big": bigram}.get(text[:3])
+        assert colour == model or text == "people (val)"
+    for chart in ("reliability", "context", "worth"):
+        assert gpt in json.dumps(specs[chart][""])
+
+
 def test_its_scores_are_those_of_metrics_json(project, page):
     metrics = json.loads(project.read("reports/metrics.json"))
     assert f"{metrics['gpt']['test']['bits_per_char']:.3f} bits per character on test" in page.xpath("//h1")[0].text
@@ -181,7 +209,7 @@ def test_without_a_study_of_this_model_the_page_says_how_to_make_one(project):
     for sentence in ("is about another GPT than that of the last run", "has not been studied"):
         report(project)
         assert sentence in parsed(project).xpath("//section[@id='attention']/p")[0].text
-        assert "`make attention` studies it" in parsed(project).xpath("//section[@id='attention']/p")[0].text
+        assert parsed(project).xpath("//section[@id='attention']/p/code/text()") == ["make attention", "make report"]
         study.unlink(missing_ok=True)
 
 

@@ -20,7 +20,14 @@ def found(spec, key):
 
 
 POINTS = pd.DataFrame(
-    {"model": ["GPT"] * 3, "split": ["val"] * 3, "step": [0, 7, 11], "chars": [0, 70, 110], "bits": [6.0, 3.5, 2.5]}
+    {
+        "model": ["GPT"] * 3,
+        "colour": ["#e0566f"] * 3,
+        "split": ["val"] * 3,
+        "step": [0, 7, 11],
+        "chars": [0, 70, 110],
+        "bits": [6.0, 3.5, 2.5],
+    }
 )
 
 
@@ -34,8 +41,8 @@ def test_on_a_logarithmic_scale_there_is_no_point_at_zero(log, steps):
 def test_scores_are_in_order_with_intervals_where_there_are_some():
     rows = pd.DataFrame(
         [
-            {"label": "b", "kind": "counted", "bits": 3.0, "low": 2.9, "high": 3.1},
-            {"label": "a", "kind": "together", "bits": 2.0, "low": None, "high": None},
+            {"label": "b", "colour": "#8c8c8c", "bits": 3.0, "low": 2.9, "high": 3.1},
+            {"label": "a", "colour": "#e0566f", "bits": 2.0, "low": None, "high": None},
         ]
     )
     spec = charts.scores(rows, "val")
@@ -46,14 +53,20 @@ def test_scores_are_in_order_with_intervals_where_there_are_some():
 @pytest.mark.parametrize(("sort", "labels"), [(True, ["y", "x"]), (False, ["x", "y"])])
 def test_groups_are_sorted_by_the_first_model_or_stay_in_order(sort, labels):
     rows = pd.DataFrame(
-        {"label": ["x", "x", "y", "y"], "chars": [3, 3, 5, 5], "model": ["A", "B"] * 2, "bits": [3.0, 1.0, 2.0, 2.5]}
+        {
+            "label": ["x", "x", "y", "y"],
+            "chars": [3, 3, 5, 5],
+            "model": ["A", "B"] * 2,
+            "colour": ["#111", "#222"] * 2,
+            "bits": [3.0, 1.0, 2.0, 2.5],
+        }
     )
     spec = charts.groups(rows, "author", sort=sort)
     assert all(order == labels for order in found(spec, "sort"))
 
 
 def test_every_chart_is_as_wide_as_the_page_in_its_colours_and_has_a_description():
-    share = pd.DataFrame({"text": ["people"], "n": [8], "share": [0.25]})
+    share = pd.DataFrame({"text": ["people"], "colour": ["#8c8c8c"], "n": [8], "share": [0.25]})
     for spec in (charts.seen(share), charts.curves(POINTS, "chars", "characters", log=False)):
         assert spec["width"] == "container"
         assert spec["description"].endswith(".")

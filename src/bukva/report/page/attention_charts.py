@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bukva.report.page.charts import BITS, COLOURS, ROW, Spec, finished
+from bukva.report.page.charts import BITS, COLOURS, GPT, ROW, Spec, finished
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,7 +32,7 @@ def weights_of_head(parts: list[str], weights: "npt.NDArray[np.float64]", title:
             x=alt.X("key:O", scale=alt.Scale(domain=named), axis=axis.copy(), title="key"),
             y=alt.Y("query:O", scale=alt.Scale(domain=named), axis=axis, title="query"),
             opacity=alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None),
-            color=alt.value(COLOURS["learned"]),
+            color=alt.value(GPT),
             tooltip=[
                 alt.Tooltip("from:N", title="query"),
                 alt.Tooltip("to:N", title="key"),
@@ -50,7 +50,7 @@ def bars(rows: "pd.DataFrame", label: str) -> Spec:
 
     chart = (
         alt.Chart(rows)
-        .mark_bar(color=COLOURS["learned"])
+        .mark_bar(color=GPT)
         .encode(
             x=alt.X("value:Q", title=label),
             y=alt.Y("label:N", sort=rows["label"].tolist(), title=None),
@@ -68,9 +68,7 @@ def context(rows: "pd.DataFrame", unit: str, bigram: float) -> Spec:
     x = alt.X("length:Q", scale=alt.Scale(type="log", base=2), title=f"{unit}s of context")
     y = alt.Y("bits:Q", scale=alt.Scale(zero=False), title=BITS)
     tooltip = ["length:Q", alt.Tooltip("bits:Q", format=".3f"), alt.Tooltip("error:Q", format=".3f")]
-    points = alt.Chart(rows).mark_line(
-        point=alt.OverlayMarkDef(size=40, color=COLOURS["together"]), color=COLOURS["together"]
-    )
+    points = alt.Chart(rows).mark_line(point=alt.OverlayMarkDef(size=40, color=GPT), color=GPT)
     level = alt.Chart(pd.DataFrame({"bits": [bigram], "label": ["exact bigram"]}))
     chart = alt.layer(
         level.mark_rule(strokeDash=[4, 4], color=COLOURS["counted"]).encode(y=y),

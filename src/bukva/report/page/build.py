@@ -1,8 +1,10 @@
 """Writes the report pages: that of the last run, and that of all experiments."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from bukva.base.errors import BukvaError
 from bukva.pipeline.stages import trained_models
 from bukva.report.page import results, text
 from bukva.report.page.attention import attention
@@ -26,7 +28,9 @@ ALL_EXPERIMENTS = "experiments.html"  # beside the page of the last run
 
 
 def build(path: Path, link: Callable[[], str]) -> list[Path]:
-    """Write the page of the last run in this checkout, and beside it one of all experiments, if there are any.
+    """Write the page of the last run in this checkout, and beside it one of all experiments.
+
+    Without experiments to compare it prints why there is no second page.
 
     link: gives the address of an experiment in MLflow, with {} for its name, or ""; it is called for the second page.
 
@@ -36,14 +40,17 @@ def build(path: Path, link: Callable[[], str]) -> list[Path]:
     Raises:
         BukvaError: the pipeline has not run; names what is missing.
     """
-    experiment, experiments = Experiment.read(), Experiments.read()
-    beside = path.with_name(ALL_EXPERIMENTS)
-    _write_experiment(path, experiment, [(beside.name, "All experiments")] if experiments else [])
-    if experiments:
-        experiments.write(beside, [(path.name, "The last run")], link())
-    else:
+    experiment, beside = Experiment.read(), path.with_name(ALL_EXPERIMENTS)
+    try:
+        experiments = Experiments.read()
+    except BukvaError as error:
+        print(f"There is no {beside}. {error}", file=sys.stderr)
         beside.unlink(missing_ok=True)
-    return [path, beside] if experiments else [path]
+        _write_experiment(path, experiment, [])
+        return [path]
+    _write_experiment(path, experiment, [(beside.name, "All experiments")])
+    experiments.write(beside, [(path.name, "The last run")], link())
+    return [path, beside]
 
 
 def _write_experiment(path: Path, experiment: Experiment, others: list[tuple[str, str]]) -> None:

@@ -1,7 +1,8 @@
 """The charts of the report page as Vega-Lite specifications; a browser draws them.
 
-Texts and lines have the colour of the page (currentColor), so that a chart fits a light and a dark page. Every chart is
-as wide as its place, and has a description for screen readers.
+Texts and lines have the colour of the page (currentColor), so that a chart fits a light and a dark page. A model has
+one colour on all charts: column colour of their rows. Every chart is as wide as its place, and has a description for
+screen readers.
 """
 
 import itertools
@@ -22,6 +23,9 @@ COLOURS = {
     "mixture": "#9a70c8",
     "together": "#e0566f",
 }
+GPT = COLOURS["together"]
+MODELS = {"gpt": GPT, "bigram": "#3fa35f"}  # others have the colour of their kind
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])  # of lines of one colour
 SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c", "#a8843f", "#2f9e9e")
 FAINT = "#80808040"
 LEVELS = (1, 2, 4, 6, 8, 11)  # bits from which a character has the next colour, b1 to b6 in page.css
@@ -30,12 +34,12 @@ BITS = "bits per character"
 
 
 def scores(rows: "pd.DataFrame", split: str) -> Spec:
-    """Models and baselines on one axis; columns label, kind, bits, low and high, which may be missing."""
+    """Models and baselines on one axis; columns label, colour, bits, low and high, which may be missing."""
     import altair as alt
 
     base = alt.Chart(rows).encode(
         y=alt.Y("label:N", sort=rows.sort_values("bits")["label"].tolist(), title=None),
-        color=alt.Color("kind:N", scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())), legend=None),
+        color=alt.Color("colour:N", scale=None, legend=None),
         tooltip=["label:N", alt.Tooltip("bits:Q", format=".3f"), *_formatted("low", "high")],
     )
     x = alt.X("bits:Q", scale=alt.Scale(zero=False, nice=False, padding=12), title=f"{BITS} on {split}")
@@ -50,7 +54,7 @@ def scores(rows: "pd.DataFrame", split: str) -> Spec:
 
 
 def curves(points: "pd.DataFrame", x: str, label: str, *, log: bool) -> Spec:
-    """Losses of all models; columns model, split, bits, and x. On a logarithmic scale, points at 0 are left out."""
+    """Losses of all models; columns model, colour, split, bits, x. On a logarithmic scale, points at 0 are left out."""
     import altair as alt
 
     shown = points[points[x] > 0] if log else points
@@ -81,7 +85,7 @@ def curve_choices(points: "pd.DataFrame", axes: dict[str, str]) -> tuple[list[Ch
 
 
 def groups(rows: "pd.DataFrame", by: str, *, sort: bool) -> Spec:
-    """Bits per character of groups; columns label, chars, model and bits. Sorted by the first model if asked."""
+    """Bits per character of groups; columns label, chars, model, colour, bits. Sorted by the first model if asked."""
     import altair as alt
 
     labels = list(dict.fromkeys(rows["label"]))
@@ -111,8 +115,8 @@ def reliability(rows: "pd.DataFrame") -> Spec:
     base = alt.Chart(rows).encode(x=x, y=y)
     chart = alt.layer(
         ideal.mark_line(strokeDash=[4, 4], color=COLOURS["counted"]).encode(x=x, y=y),
-        base.mark_line(color=COLOURS["together"]),
-        base.mark_point(filled=True, opacity=1, color=COLOURS["together"]).encode(
+        base.mark_line(color=GPT),
+        base.mark_point(filled=True, opacity=1, color=GPT).encode(
             size=alt.Size("predictions:Q", legend=None),
             tooltip=[
                 alt.Tooltip("confidence:Q", format=".1%"),
@@ -125,16 +129,19 @@ def reliability(rows: "pd.DataFrame") -> Spec:
 
 
 def seen(rows: "pd.DataFrame") -> Spec:
-    """Share of n-grams that train has, by n; columns text, n and share."""
+    """Share of n-grams that train has, by n; columns text, colour, n, share. Lines of one colour differ in dashes."""
     import altair as alt
 
+    colours = rows.drop_duplicates("text").set_index("text")["colour"]
+    dashes = [DASHES[i % len(DASHES)] for i in colours.groupby(colours).cumcount()]
     chart = (
         alt.Chart(rows)
         .mark_line(point=alt.OverlayMarkDef(size=40))
         .encode(
             x=alt.X("n:O", title="characters in a row", axis=alt.Axis(labelAngle=0)),
             y=alt.Y("share:Q", title="stand in train", axis=alt.Axis(format="%")),
-            color=_series(rows, "text"),
+            color=_series(rows, "text", symbolType="stroke", symbolSize=400),
+            strokeDash=alt.StrokeDash("text:N", scale=alt.Scale(domain=colours.index.tolist(), range=dashes)),
             tooltip=["text:N", "n:O", alt.Tooltip("share:Q", format=".2%")],
         )
     )
@@ -142,7 +149,7 @@ def seen(rows: "pd.DataFrame") -> Spec:
 
 
 def seeds(rows: "pd.DataFrame", split: str) -> Spec:
-    """The trainings of each setting as dots; columns label, seed, bits and is_baseline."""
+    """The trainings of each setting as dots; columns label, colour, seed and bits."""
     import altair as alt
 
     labels = rows["label"].unique().tolist()
@@ -152,7 +159,7 @@ def seeds(rows: "pd.DataFrame", split: str) -> Spec:
         base.mark_rule(color=FAINT, strokeWidth=3).encode(x=alt.X("min(bits):Q", title=""), x2="max(bits):Q"),
         base.mark_point(filled=True, size=60, opacity=0.9).encode(
             x=x,
-            color=alt.condition("datum.is_baseline", alt.value(COLOURS["counted"]), alt.value(COLOURS["together"])),
+            color=alt.Color("colour:N", scale=None, legend=None),
             tooltip=["label:N", "seed:N", alt.Tooltip("bits:Q", format=".3f")],
         ),
     )
@@ -186,15 +193,15 @@ def coordinates(rows: "pd.DataFrame") -> Spec:
     )
 
 
-def _series(rows: "pd.DataFrame", name: str) -> "alt.Color":
-    """A colour for each value of a column, in the order of the rows."""
+def _series(rows: "pd.DataFrame", name: str, **legend: Any) -> "alt.Color":
+    """The colours of the values of a column, in the order of the rows."""
     import altair as alt
 
-    values = rows[name].unique().tolist()
+    first = rows.drop_duplicates(name)
     columns = alt.ExprRef("width < 480 ? 1 : 2")  # pixels
-    scale = alt.Scale(domain=values, range=[SERIES[i % len(SERIES)] for i in range(len(values))])
+    scale = alt.Scale(domain=first[name].tolist(), range=first["colour"].tolist())
     return alt.Color(
-        f"{name}:N", scale=scale, legend=alt.Legend(title=None, orient="top", labelLimit=0, columns=columns)
+        f"{name}:N", scale=scale, legend=alt.Legend(title=None, orient="top", labelLimit=0, columns=columns, **legend)
     )
 
 

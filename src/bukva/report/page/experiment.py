@@ -16,6 +16,7 @@ from bukva.corpus.collection import MISSING
 from bukva.experiments.results import Result, read_results
 from bukva.experiments.revisions import WORKSPACE, resolve
 from bukva.pipeline.stages import paths, trained_models
+from bukva.report.page.charts import COLOURS, MODELS
 from bukva.report.rows import Row, rows_of
 from bukva.scoring.characters import CharScores, files_of
 
@@ -79,6 +80,16 @@ class Experiment:
     def labels(self) -> dict[str, str]:
         """key in metrics.json -> what the page calls it."""
         return {row.key: row.label for row in self.rows}
+
+    @cached_property
+    def colours(self) -> dict[str, str]:
+        """key in metrics.json -> its colour on all charts."""
+        return {row.key: MODELS.get(row.key, COLOURS[row.kind]) for row in self.rows}
+
+    def colour_of(self, label: str, state: str) -> str:
+        """The colour of a model by its label and state in the samples."""
+        keys = {model.label: name for name, model in trained_models().items()}
+        return self.colours["network" if state.endswith("without its n-grams") else keys[label]]
 
     def characters(self, split: str) -> Characters:
         """The scored characters of val or test."""

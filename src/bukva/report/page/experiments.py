@@ -31,13 +31,16 @@ class Experiments:
     board: Leaderboard
 
     @classmethod
-    def read(cls) -> "Experiments | None":
-        """What git and DVC's cache have; None if there is nothing to compare."""
-        try:
-            board = leaderboard(BASELINE, MODEL)
-        except BukvaError:  # the last commit has no result yet
-            return None
-        return cls(board) if len(board.rows) > 1 else None
+    def read(cls) -> "Experiments":
+        """What git and DVC's cache have.
+
+        Raises:
+            BukvaError: there is nothing to compare; says why.
+        """
+        board = leaderboard(BASELINE, MODEL)
+        if len(board.rows) < 2:
+            raise BukvaError(f"No experiment beside {BASELINE} has a result; run one: dvc exp run -S model.n_head=8")
+        return cls(board)
 
     def write(self, path: Path, others: list[tuple[str, str]], link: str) -> None:
         """Write the page.
@@ -88,8 +91,8 @@ class Experiments:
             "rows": rows,
             "links": [self._address(row, link) for row in self.board.rows],
             "sentences": shown.sentences(self.board),
-            "chart": f"Every dot is a training, one for each seed; bits per character on {SPLIT}. make ui shows all of "
-            "them in MLflow, also while they train.",
+            "chart": f"Every dot is a training, one for each seed; bits per character on {SPLIT}. `make ui` shows all "
+            "of them in MLflow, also while they train.",
         }
 
     def _address(self, row: Row, link: str) -> str:
@@ -98,11 +101,17 @@ class Experiments:
             return ""
         return link.replace("{}", quote(row.setting.result.revision.name))
 
+    @property
+    def _colours(self) -> list[str]:
+        """Of each row: the first ones, which have curves, differ."""
+        endless = itertools.chain(charts.SERIES, itertools.repeat(charts.COLOURS["counted"]))
+        return list(itertools.islice(endless, len(self.board.rows)))
+
     def _scores(self) -> pd.DataFrame:
         """One row for each training."""
         return pd.DataFrame(
-            {"label": row.setting.name, "seed": seed, "bits": score, "is_baseline": row.setting is self.board.baseline}
-            for row in self.board.rows
+            {"label": row.setting.name, "colour": colour, "seed": seed, "bits": score}
+            for row, colour in zip(self.board.rows, self._colours, strict=True)
             for seed, score in zip(row.setting.seeds, row.setting.scores(SPLIT), strict=True)
         )
 
@@ -128,8 +137,15 @@ class Experiments:
     def _curves(self) -> tuple[dict[str, Any], dict[str, charts.Spec]]:
         rows = self.board.rows[:MOST_CURVES]
         points = pd.DataFrame(
-            {"model": row.setting.name, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
-            for row in rows
+            {
+                "model": row.setting.name,
+                "colour": colour,
+                "split": SPLIT,
+                "step": step,
+                "chars": chars,
+                "bits": bits(nats),
+            }
+            for row, colour in zip(rows, self._colours, strict=False)
             for step, chars, nats in row.setting.result.trainings[MODEL].val
         )
         choices, specs = charts.curve_choices(points, {"step": "updates", "chars": "characters seen"})

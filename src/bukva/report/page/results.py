@@ -38,7 +38,9 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
             *terminal.against_counting(experiment.metrics, experiment.scores),
         ],
         "caption": f"Bits per character on {split}, fewer are better; lines are 95 % intervals over the text. "
-        + " ".join(f"{kind.capitalize()}: {meaning}." for kind, meaning in MEANINGS.items()),
+        + " ".join(
+            f"{kind.capitalize()}: {meaning.removeprefix(kind).strip(', ')}." for kind, meaning in MEANINGS.items()
+        ),
         "header": ["model", *splits],
         "rows": [
             [row.label, *(f"{row.bits[name]:.3f}" if name in row.bits else "" for name in splits)]
@@ -67,7 +69,8 @@ def scores_chart(experiment: Experiment) -> charts.Spec:
         low = high = None
         if units and row.key in experiment.scores.models:
             low, high = over_text(units.sums(experiment.scores.nats(row.key, split)), units).interval
-        drawn.append({"label": row.label, "kind": row.kind, "bits": row.bits[split], "low": low, "high": high})
+        colour = experiment.colours[row.key]
+        drawn.append({"label": row.label, "colour": colour, "bits": row.bits[split], "low": low, "high": high})
     return charts.scores(pd.DataFrame(drawn), split)
 
 
@@ -96,6 +99,7 @@ def _points(experiment: Experiment) -> pd.DataFrame:
                 pd.DataFrame(
                     {
                         "model": trained_models()[name].label,
+                        "colour": experiment.colours[name],
                         "split": split,
                         "step": scored["step"],
                         "chars": scored["chars_seen"],

@@ -68,7 +68,10 @@ def samples(experiment: Experiment, human: Characters) -> tuple[dict[str, Any], 
     }
     compared = [writer for writer in reversed(writers) if _is_compared(writer, writers[-1], experiment)]
     named = {_name(writer): by_writer[writer] for writer in compared}
-    return page, _novelty(named, of_people), _seen_chart(named | {HUMAN: of_people})
+    colours = {_name(writer): experiment.colour_of(*writer[:2]) for writer in compared} | {
+        HUMAN: charts.COLOURS["counted"]
+    }
+    return page, _novelty(named, of_people), _seen_chart(named | {HUMAN: of_people}, colours)
 
 
 def _novelty(by_name: dict[str, Novelty], of_people: Novelty) -> dict[str, Any]:
@@ -131,9 +134,9 @@ def _pieces(text: str) -> list[str]:
     return [text[start : start + length] for start in np.linspace(0, len(text) - length, n).astype(int).tolist()]
 
 
-def _seen_chart(by_name: dict[str, Novelty]) -> charts.Spec:
+def _seen_chart(by_name: dict[str, Novelty], colours: dict[str, str]) -> charts.Spec:
     rows = [
-        {"text": name, "n": n, "share": share}
+        {"text": name, "colour": colours[name], "n": n, "share": share}
         for name, found in by_name.items()
         for n, share in found.seen.items()
         if share is not None
@@ -156,6 +159,7 @@ def anatomy_of(experiment: Experiment, characters: Characters) -> tuple[dict[str
                     "label": work_label(group.label),
                     "chars": group.chars,
                     "model": experiment.labels[model],
+                    "colour": experiment.colours[model],
                     "bits": value,
                 }
                 for group in found[by]
@@ -215,8 +219,8 @@ def corpus(experiment: Experiment) -> dict[str, Any]:
     cleaning, split, params = experiment.cleaning, experiment.split, experiment.params
     held_out = [name for name in split if name != "train"]
     rows = [["characters", *(f"{split[name]['chars']:,}" for name in split)]]
-    for label in ("author", "category", "decade"):
-        rows.append([f"distance of {label}s", *(f"{split[name]['distance'][label]:.3f}" for name in split)])
+    for label, several in (("author", "authors"), ("category", "categories"), ("decade", "decades")):
+        rows.append([f"distance of {several}", *(f"{split[name]['distance'][label]:.3f}" for name in split)])
     for n in split[held_out[0]]["in_train"]["after"] if held_out else ():
         shares = (_percent(split[name]["in_train"]["after"][n]) if name in held_out else "" for name in split)
         rows.append([f"windows of {n} that stand in train", *shares])

@@ -1,0 +1,42 @@
+"""Which pages there are."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from bukva.base.errors import BukvaError
+from bukva.report.page import build as module
+from bukva.report.page import experiments
+from bukva.report.page.render import _with_code
+
+NO_BASELINE = "HEAD: dvc.lock is not committed, so there is no baseline."
+
+
+def no_baseline(*_):
+    raise BukvaError(NO_BASELINE)
+
+
+@pytest.mark.parametrize(
+    ("leaderboard", "why"),
+    [
+        (no_baseline, NO_BASELINE),
+        (lambda *_: SimpleNamespace(rows=["HEAD"]), "No experiment beside HEAD has a result; run one: dvc exp run -S"),
+    ],
+)
+def test_without_experiments_to_compare_there_is_one_page_and_a_sentence(
+    tmp_path, monkeypatch, capsys, leaderboard, why
+):
+    monkeypatch.setattr(module.Experiment, "read", lambda: None)
+    monkeypatch.setattr(module, "_write_experiment", lambda path, _, others: path.write_text(str(others)))
+    monkeypatch.setattr(experiments, "leaderboard", leaderboard)
+    beside = tmp_path / "experiments.html"
+    beside.write_text("of a former commit")
+    assert module.build(tmp_path / "index.html", lambda: pytest.fail("no page has links")) == [tmp_path / "index.html"]
+    assert (tmp_path / "index.html").read_text() == "[]"
+    assert not beside.exists()
+    [sentence] = capsys.readouterr().err.splitlines()
+    assert sentence.startswith(f"There is no {beside}. {why}")
+
+
+def test_commands_in_sentences_are_code_and_nothing_else_is():
+    assert _with_code("run `make <a> & b`; 1 < 2") == "run <code>make &lt;a&gt; &amp; b</code>; 1 &lt; 2"
