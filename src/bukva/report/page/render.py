@@ -23,14 +23,14 @@ def write_page(path: Path, template: str, specs: Specs, **contents: Any) -> None
     environment = Environment(
         loader=PackageLoader("bukva.report.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters["code"] = _with_code
+    environment.filters["code"] = with_code
     page = environment.get_template(template).render(
         style=read_asset("page.css"), script=_script(), specs=_embedded(specs), **contents
     )
     write_text(path, page)
 
 
-def _with_code(text: str) -> Markup:
+def with_code(text: str) -> Markup:
     """A sentence for a page, with what stands between backticks as code."""
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
