@@ -32,7 +32,7 @@ def main(split: Path, clean: Path, scores: Path, metrics: Path, losses: Path, co
         print("evaluate: scoring the models on every split", flush=True)
         text = HeldOut(splits, load_lengths(split), tokenizer, models["gpt"].block_size)
         result = evaluate(models, text, params.evaluate)
-        works, chars = list(documents(read_table(clean))), text.chars()
+        works, chars = list(documents(read_table(clean))), text.chars
         save_scores(scores, describe(text, models, trained, result.calibration), works, chars, result.nats)
         write_json(metrics, result.metrics)
         draw_losses(trained.values(), result.metrics, losses)

@@ -90,12 +90,14 @@ class PlainGPT(nn.Module):
         """Greatest number of characters of context."""
         return self.config.block_size
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """(B, T) ids -> (B, T, V) logits."""
+    def forward(self, ids: Tensor, *, following: None = None, wanted: Tensor | None = None) -> Tensor:
+        """(B, T) ids -> (B, T, V) logits; for bukva's scoring (n, V) of the positions that are True in `wanted`."""
+        assert following is None, "it has counted nothing"
         x = self.dropout(self.wte(ids) + self.wpe(torch.arange(ids.shape[1])))
         for block in self.blocks:
             x = block(x)
-        return self.ln_f(x) @ self.wte.weight.T
+        logits = self.ln_f(x) @ self.wte.weight.T
+        return logits if wanted is None else logits[wanted]
 
 
 class PlainTraining:

@@ -38,7 +38,7 @@ def characters(folder, name="val"):
 def test_they_are_the_characters_that_have_scores_in_the_order_of_the_works(made, name):
     folder, text = made
     found = characters(folder, name)
-    assert np.bincount(found.work, minlength=len(WORKS)).tolist() == text.chars()[name].tolist()
+    assert np.bincount(found.work, minlength=len(WORKS)).tolist() == text.chars[name].tolist()
     assert found.text() == "".join(text.tokenizer.decode(passage.scored) for passage in text.passages(name, 1))
     assert found.text() == text.tokenizer.decode(text.splits[name])[1:]
 

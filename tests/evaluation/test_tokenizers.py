@@ -66,11 +66,11 @@ def scores(texts):
 
 
 def test_the_same_characters_of_each_work_are_scored(texts):
-    expected = texts["char"].chars()
+    expected = texts["char"].chars
     for split, chars in expected.items():
         assert chars.sum() == len(texts["char"].splits[split]) - 1
         for kind in KINDS:
-            assert texts[kind].chars()[split].tolist() == chars.tolist()
+            assert texts[kind].chars[split].tolist() == chars.tolist()
 
 
 def test_the_scored_ids_are_the_text_without_its_first_character(texts):
@@ -142,7 +142,7 @@ def test_the_unit_of_windows_is_what_an_id_stands_for(scores):
 def test_the_value_of_context_is_over_so_many_characters_at_most_for_each_work(texts, scores):
     for kind, found in scores.items():
         for split, context in found.metrics["context"].items():
-            n = len([chars for chars in texts[kind].chars()[split] if chars])
+            n = len([chars for chars in texts[kind].chars[split] if chars])
             assert 0 < context["chars"] <= PARAMS.context_chars + n * 4
 
 

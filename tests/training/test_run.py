@@ -396,7 +396,7 @@ def train_nats(split):
 def test_the_train_loss_does_not_see_its_answers_in_the_counts(monkeypatch):
     assert train_nats(random_splits()) == pytest.approx(math.log(V), abs=0.15)
     recall = NgramMemory.recall
-    everything = lambda self, ids, n_positions, _=None: recall(self, ids, n_positions)  # noqa: E731
+    everything = lambda self, ids, n, _=None, wanted=None: recall(self, ids, n, wanted=wanted)  # noqa: E731
     monkeypatch.setattr(NgramMemory, "recall", everything)
     assert train_nats(random_splits()) < math.log(V) - 0.3
 

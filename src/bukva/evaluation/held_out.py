@@ -13,7 +13,7 @@ from bukva.config.schema import Evaluate
 from bukva.corpus.splits.folder import Lengths
 from bukva.models.base import LanguageModel
 from bukva.scoring.characters import CharNats, nats_of_chars
-from bukva.scoring.passages import Passage, passages
+from bukva.scoring.passages import Passage, nats_by_last_id, passages, scored_ids
 from bukva.scoring.window_rule import Score, Watch, nats_of_passages, stride_of
 from bukva.tokenizers.base import Tokenizer, count_bytes, count_chars, first_char
 
@@ -43,13 +43,10 @@ class HeldOut:
         """Of the windows."""
         return stride_of(self.block_size)
 
+    @cached_property
     def chars(self) -> dict[str, npt.NDArray[np.int64]]:
         """split -> (n_works,), how many characters of each work are scored."""
-        counted = {split: np.zeros(len(self.lengths[split]), np.int64) for split in self.names}
-        for split in self.names:
-            for passage in self.passages(split, 1):
-                counted[split][passage.work] = count_chars(self.tokenizer, passage.scored)
-        return counted
+        return {split: self._chars_of_works(split, texts) for split, texts in self.scored.items()}
 
     def passages(self, split: str, n_context: int, share: float = 1) -> list[Passage]:
         """The works of a split, each after n_context ids of its own text (bukva.scoring.passages)."""
@@ -57,19 +54,18 @@ class HeldOut:
         return list(passages(self.splits, self.lengths, split, n_context, share, n_first))
 
     @cached_property
+    def scored(self) -> dict[str, list[Passage]]:
+        """split -> its works, each after one id of context."""
+        return {split: self.passages(split, 1) for split in self.names}
+
+    @cached_property
     def n_bytes(self) -> dict[str, int]:
         """split -> how many bytes of UTF-8 the scored characters are."""
-        return {
-            split: sum(count_bytes(self.tokenizer, text.scored) for text in self.passages(split, 1))
-            for split in self.names
-        }
+        return {split: count_bytes(self.tokenizer, scored_ids(texts)) for split, texts in self.scored.items()}
 
-    def nats(self, scorer: Scorer, n_context: int) -> dict[str, Nats]:
-        """split -> (n,) nats of the scored ids, under anything that scores ids."""
-        return {
-            split: np.concatenate([text.nats(scorer) for text in self.passages(split, n_context)])
-            for split in self.names
-        }
+    def nats(self, scorer: Scorer) -> dict[str, Nats]:
+        """split -> (n,) nats of the scored ids, under anything that scores ids by the last one alone."""
+        return {split: nats_by_last_id(scorer, texts) for split, texts in self.scored.items()}
 
     def nats_of_model(
         self, name: str, model: LanguageModel, watch: Mapping[str, Watch] | None = None
@@ -85,7 +81,7 @@ class HeldOut:
 
     def of_chars(self, nats: dict[str, Nats]) -> dict[str, CharNats]:
         """split -> (n,) nats of the scored ids to (N,) nats of their characters."""
-        return {split: self._of_chars(nats[split], self.passages(split, 1)) for split in self.names}
+        return {split: self._of_chars(nats[split], texts) for split, texts in self.scored.items()}
 
     def value_of_context(self, model: LanguageModel, whole: CharNats, split: str, params: Evaluate) -> dict[str, float]:
         """Bits per character with a short context and with whole windows, over the same characters of every work.
@@ -96,9 +92,9 @@ class HeldOut:
         texts = self.passages(split, params.short_context, share)
         # stride 1 gives every id exactly short_context ids of context
         short = mean(self._of_chars(nats_of_passages(model, texts, params.short_context, 1), texts))
-        starts = np.cumsum(self.chars()[split]) - self.chars()[split]  # (n_works,)
-        counts = [(text.work, count_chars(self.tokenizer, text.scored)) for text in texts]
-        full = mean(np.concatenate([whole[starts[work] : starts[work] + n] for work, n in counts]))
+        chars, starts = self.chars[split], np.cumsum(self.chars[split]) - self.chars[split]  # (n_works,) each
+        in_work = np.arange(len(whole)) - np.repeat(starts, chars)  # (N,) the place of each character
+        full = mean(whole[in_work < np.repeat(self._chars_of_works(split, texts), chars)])
         return {
             "short_context": params.short_context,
             "short_bits_per_char": short.bits_per_char,
@@ -114,7 +110,13 @@ class HeldOut:
 
     def _of_chars(self, nats: Nats, texts: list[Passage]) -> CharNats:
         """(n,) nats of the scored ids of passages -> (N,) nats of their characters."""
-        return nats_of_chars(nats, self.tokenizer.chars_of(np.concatenate([text.scored for text in texts])))
+        return nats_of_chars(nats, self.tokenizer.chars_of(scored_ids(texts)))
+
+    def _chars_of_works(self, split: str, texts: list[Passage]) -> npt.NDArray[np.int64]:
+        """(n_works,) how many characters of each work the scored ids of passages are."""
+        works = np.repeat([text.work for text in texts], [len(text.scored) for text in texts])  # (n,) of the ids
+        chars = np.bincount(works, self.tokenizer.chars_of(scored_ids(texts)), len(self.lengths[split]))
+        return chars.astype(np.int64)
 
 
 def mean(nats: CharNats) -> Score:

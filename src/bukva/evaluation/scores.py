@@ -128,7 +128,7 @@ def ids_per_char(ids: Ids, tokenizer: Tokenizer) -> float:
 def _counted(text: HeldOut, orders: list[int]) -> dict[str, dict[str, Nats]]:
     """split -> (n,) nats of the held-out ids, for each table that is counted on train."""
     train, V = text.splits["train"], len(text.tokenizer)
-    found = {name: text.nats(scorer, 1) for name, scorer in counts.scorers(train, V).items()}
+    found = {name: text.nats(scorer) for name, scorer in counts.scorers(train, V).items()}
     if orders:
         for order, nats in _ngram_nats(KneserNey(train, V, max(orders)), text, sorted(orders)).items():
             found[f"ngram_{order}"] = nats

@@ -14,7 +14,7 @@ from bukva.interpret.experts import AFTER, LONGEST_WORD, Experts, experts_on, po
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT
 from bukva.models.registry import build
-from bukva.scoring.passages import Passage, passages
+from bukva.scoring.passages import Passage, nats_by_last_id, passages, scored_ids
 from bukva.scoring.window_rule import stride_of
 from bukva.tokenizers.base import Tokenizer, first_char
 from bukva.training.callback import Callback
@@ -72,14 +72,14 @@ class Counting:
     def scores(self, texts: list[Passage], experts: Experts) -> dict[str, float]:
         """Bits of a character: the bigram that is counted, the n-grams, the network, and both together."""
         bigram = scorers(self.splits["train"], len(self.tokenizer))["bigram_exact"]
-        counted = np.concatenate([text.nats(bigram) for text in texts])
+        counted = nats_by_last_id(bigram, texts)
         named = {
             "bigram": counted,
             "ngrams": experts.counted,
             "network": experts.learned,
             "together": experts.together,
         }
-        chars = int(self.tokenizer.chars_of(np.concatenate([text.scored for text in texts])).sum())
+        chars = int(self.tokenizer.chars_of(scored_ids(texts)).sum())
         found = {name: bits(float(nats.sum(dtype=np.float64))) / chars for name, nats in named.items()}
         return {"uniform": bits(experts.uniform), **found, "chars": chars}
 

@@ -61,6 +61,9 @@ class Losses(NamedTuple):
 class LanguageModel(nn.Module):
     """Ids so far in, logits of the next id out: forward takes (B, T) ids, and caches or None; returns (B, T, V).
 
+    Scoring asks for the logits of some positions only: for those that are True in (B, T) `wanted`, forward returns
+    (n, V). With a large vocabulary logits take most of the time and of the memory.
+
     A model that counts train knows the answers there. So forward takes, for windows of train, the (B,) ids after them
     as `following`, and then predicts each id of train as if that occurrence had not been counted.
     """
@@ -96,6 +99,11 @@ class LanguageModel(nn.Module):
     def new_caches(self) -> "Caches | None":
         """Empty caches, to be passed along while one text grows; None where nothing is cached."""
         return None
+
+
+def chosen(values: Tensor, wanted: Tensor | None) -> Tensor:
+    """(B, T, ...) values, of the positions that are True in (B, T): (n, ...); all of them without `wanted`."""
+    return values if wanted is None else values[wanted]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
-from bukva.models.base import Kind, LanguageModel
+from bukva.models.base import Kind, LanguageModel, chosen
 from bukva.models.shape import check_fields
 
 if TYPE_CHECKING:
@@ -53,9 +53,15 @@ class Bigram(LanguageModel):
         self.config = config
         self.table = nn.Embedding(config.vocab_size, config.vocab_size)
 
-    def forward(self, ids: Tensor, caches: "Caches | None" = None, following: Tensor | None = None) -> Tensor:  # noqa: ARG002 (nothing is cached or counted)
-        """(B, T) ids -> (B, T, V) logits."""
-        return self.table(ids)
+    def forward(
+        self,
+        ids: Tensor,
+        caches: "Caches | None" = None,  # noqa: ARG002 (nothing is cached)
+        following: Tensor | None = None,  # noqa: ARG002 (nothing is counted)
+        wanted: Tensor | None = None,
+    ) -> Tensor:
+        """(B, T) ids -> (B, T, V) logits; (n, V) of the n positions that are True in (B, T) `wanted`."""
+        return self.table(chosen(ids, wanted))
 
 
 KIND = Kind(BigramConfig, Bigram, sees_one_id=True)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from bukva.base.ids import Ids
 from bukva.models.attention import Caches
-from bukva.models.base import Kind, Losses
+from bukva.models.base import Kind, Losses, chosen
 from bukva.models.ngram_memory import NgramMemory, ProductOfExperts, Recall
 from bukva.models.transformer import CHOICES, Transformer, TransformerConfig
 
@@ -81,10 +81,11 @@ class GPT(Transformer):
             self.lm_head.weight = self.wte.weight
         else:
             nn.init.normal_(self.lm_head.weight, std=0.02)
-        self.ngrams = NgramMemory(V, config.ngram_orders) if config.counts else None
+        is_shown = config.ngrams == "input"
+        self.ngrams = NgramMemory(V, config.ngram_orders, is_shown=is_shown) if config.counts else None
         if self.ngrams:
             self.experts = ProductOfExperts(C, self.ngrams.n_features, len(config.ngram_orders))
-        if config.ngrams == "input":
+        if is_shown:
             self.shown = nn.Linear(V, C, bias=False)  # embeds a distribution, as wte a character
             nn.init.normal_(self.shown.weight, std=0.02)
 
@@ -93,17 +94,24 @@ class GPT(Transformer):
         if self.ngrams:
             self.ngrams.count(train)
 
-    def forward(self, ids: Tensor, caches: Caches | None = None, following: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        ids: Tensor,
+        caches: Caches | None = None,
+        following: Tensor | None = None,
+        wanted: Tensor | None = None,
+    ) -> Tensor:
         """(B, T) ids -> (B, T, V) logits; T, and what the caches hold before it, at most block_size.
 
-        `following`, (B,), are the ids after windows of train: see LanguageModel.
+        `following`, (B,), are the ids after windows of train, and `wanted`, (B, T), the positions whose logits are
+        returned, (n, V): see LanguageModel.
         """
         if self.ngrams is None:
-            return self.lm_head(self.encode(ids, caches=caches))
+            return self.lm_head(chosen(self.encode(ids, caches=caches), wanted))
         text = caches.with_text(ids, self.ngrams.n_context) if caches else ids
-        recall = self.ngrams.recall(text, ids.shape[1], following)
+        recall = self.ngrams.recall(text, ids.shape[1], following, wanted)
         hidden = self.encode(ids, added=self._embedded(recall), caches=caches)  # (B, T, C)
-        return self.experts(hidden, self.lm_head(hidden), recall)
+        return self.experts(hidden, self.lm_head(chosen(hidden, wanted)), recall, wanted)
 
     def losses(self, ids: Tensor, targets: Tensor) -> Losses:
         """Of the whole model, and of its network alone (see Losses).
@@ -133,7 +141,7 @@ class GPT(Transformer):
 
     def _embedded(self, recall: Recall) -> Tensor | None:
         """(B, T, C), the distributions of the longest order as input; None if they are not shown."""
-        return self.shown(recall.probabilities[:, :, -1]) if self.config.ngrams == "input" else None
+        return None if recall.longest is None else self.shown(recall.longest)
 
 
 KIND = Kind(GPTConfig, GPT)

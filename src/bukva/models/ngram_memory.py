@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from bukva.base.ids import Ids
+from bukva.models.base import chosen
 from bukva.ngrams.kneser_ney import KneserNey
 
 LEAST = 1e-30  # probabilities below it have no logarithm in float32
@@ -31,19 +32,24 @@ LEAST = 1e-30  # probabilities below it have no logarithm in float32
 class Recall:
     """What the memory gives for T positions of B windows, on the device of the ids.
 
-    probabilities: (B, T, R, V), of the next id under each order.
+    probabilities: (B, T, R, V), of the next id under each order; (n, R, V) of the n wanted positions, if not all are.
     features: (B, T, F), log(1 + n) of how often train has each context, and of how many different ids follow it.
+    longest: (B, T, V), of the next id under the longest order; None where nobody is shown it.
     """
 
     probabilities: Tensor
     features: Tensor
+    longest: Tensor | None = None
 
 
 class NgramMemory:
-    """The counts of train; they follow from the text, so a checkpoint does not hold them."""
+    """The counts of train; they follow from the text, so a checkpoint does not hold them.
 
-    def __init__(self, vocab_size: int, orders: Sequence[int]) -> None:
-        self.vocab_size, self.orders = vocab_size, sorted(orders)
+    is_shown: the distributions of the longest order are an input, too.
+    """
+
+    def __init__(self, vocab_size: int, orders: Sequence[int], *, is_shown: bool = False) -> None:
+        self.vocab_size, self.orders, self.is_shown = vocab_size, sorted(orders), is_shown
         self.train: Ids | None = None
         self._counts: KneserNey | None = None
 
@@ -61,11 +67,13 @@ class NgramMemory:
         """Count (N,) ids of train."""
         self.train, self._counts = train, KneserNey(train, self.vocab_size, self.orders[-1])
 
-    def recall(self, ids: Tensor, n_positions: int, following: Tensor | None = None) -> Recall:
+    def recall(
+        self, ids: Tensor, n_positions: int, following: Tensor | None = None, wanted: Tensor | None = None
+    ) -> Recall:
         """The distributions after the last n_positions of (B, S) windows, given what the windows hold before them.
 
         With `following`, (B,), the ids after the windows, all are of train, and what follows each position is left out
-        of the counts.
+        of the counts. With `wanted`, (B, n_positions), the probabilities are those of the positions that are True.
 
         Raises:
             ValueError: nothing was counted.
@@ -75,10 +83,18 @@ class NgramMemory:
         leave_out = following is not None
         windows = ids if following is None else torch.cat([ids, following[:, None]], dim=1)
         recall = self._counts.recall(
-            windows.cpu().numpy(), self.orders, n_positions, leave_out=leave_out, n_threads=torch.get_num_threads()
+            windows.cpu().numpy(),
+            self.orders,
+            n_positions,
+            leave_out=leave_out,
+            wanted=None if wanted is None else wanted.cpu().numpy(),
+            longest=self.is_shown and wanted is not None,
+            n_threads=torch.get_num_threads(),
         )
-        probabilities, seen = (torch.from_numpy(array).to(ids.device) for array in recall)
-        return Recall(probabilities, seen.flatten(2).log1p_())
+        probabilities, longest, seen = (torch.from_numpy(array).to(ids.device) for array in recall)
+        if wanted is None:
+            longest = probabilities[:, :, -1]
+        return Recall(probabilities, seen.flatten(2).log1p_(), longest if self.is_shown else None)
 
 
 class ProductOfExperts(nn.Module):
@@ -92,10 +108,13 @@ class ProductOfExperts(nn.Module):
         with torch.no_grad():
             self.weights.bias[-2:] = 1  # the longest order and the network
 
-    def forward(self, hidden: Tensor, logits: Tensor, recall: Recall) -> Tensor:
-        """(B, T, C) and the logits of the network, (B, T, V) -> (B, T, V) logits of the whole."""
+    def forward(self, hidden: Tensor, logits: Tensor, recall: Recall, wanted: Tensor | None = None) -> Tensor:
+        """(B, T, C) and the logits of the network, (B, T, V) -> (B, T, V) logits of the whole.
+
+        With `wanted`, (B, T), all logits are (n, V), those of the positions that are True.
+        """
         with torch.autocast(hidden.device.type, enabled=False):  # a power in bf16 has two digits
-            powers = self.powers(hidden, recall)[..., None]  # (B, T, R + 1, 1)
+            powers = chosen(self.powers(hidden, recall), wanted)[..., None]  # (B, T, R + 1, 1)
             network = logits.float().log_softmax(-1)[..., None, :]  # (B, T, 1, V)
             counted = recall.probabilities.clamp_min(LEAST).log()  # (B, T, R, V)
             return (powers * torch.cat([counted, network], dim=-2)).sum(-2)

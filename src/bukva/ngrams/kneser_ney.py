@@ -32,12 +32,14 @@ from bukva.ngrams.trie import Ints, count_ngrams
 class LookUp(NamedTuple):
     """What the counts give for T positions of B windows, for R orders of at most K.
 
-    probabilities: (B, T, R, V) float32, of the next id.
+    probabilities: (B, T, R, V) float32, of the next id; (n, R, V) of the n wanted positions, if not all are.
+    longest: (B, T, V) float32, the same under the longest order, at every position; (B, 0, V) unless asked for.
     seen: (B, T, 2, K) float32, for each length of context from 0: how often train has it with something after it, and
         by how many different ids it is followed; 0 where the window does not hold so much context.
     """
 
     probabilities: npt.NDArray[np.float32]
+    longest: npt.NDArray[np.float32]
     seen: npt.NDArray[np.float32]
 
 
@@ -71,7 +73,15 @@ class KneserNey:
         return dict(zip(wanted, -np.log(found), strict=True))
 
     def recall(
-        self, ids: Ints, orders: Sequence[int], n_positions: int, *, leave_out: bool = False, n_threads: int = 1
+        self,
+        ids: Ints,
+        orders: Sequence[int],
+        n_positions: int,
+        *,
+        leave_out: bool = False,
+        wanted: npt.NDArray[np.bool_] | None = None,
+        longest: bool = False,
+        n_threads: int = 1,
     ) -> LookUp:
         """The distributions after the last positions of windows, given what the window holds before them.
 
@@ -81,15 +91,20 @@ class KneserNey:
             orders: ascending.
             n_positions: at most S.
             leave_out: the windows are of train; take what follows each position out of the counts.
+            wanted: (B, n_positions), at which of them the probabilities are wanted; all by default.
+            longest: whether the distributions of the longest order are wanted at every position, too.
             n_threads: at most as many look up windows at the same time.
         """
-        ids, shape = np.ascontiguousarray(ids, np.int64), (len(ids), n_positions)
-        probabilities = np.empty((*shape, len(orders), self.vocab_size), np.float32)
+        ids, shape, V = np.ascontiguousarray(ids, np.int64), (len(ids), n_positions), self.vocab_size
+        is_wanted = np.ones(shape, np.bool_) if wanted is None else wanted
+        rows = np.where(is_wanted, is_wanted.cumsum().reshape(shape) - 1, -1)  # of the probabilities
+        probabilities: npt.NDArray[np.float32] = np.empty((int(is_wanted.sum()), len(orders), V), np.float32)
+        of_longest = np.empty((len(ids), n_positions if longest else 0, V), np.float32)
         seen = np.zeros((*shape, 2, self.max_order), np.float32)
 
         def fill(share: slice) -> None:
-            counts = (self.trie, self.smoothing)
-            recall_into(ids[share], np.asarray(orders), leave_out, *counts, probabilities[share], seen[share])
+            found = (rows[share], probabilities, of_longest[share], seen[share])
+            recall_into(ids[share], np.asarray(orders), leave_out, self.trie, self.smoothing, *found)
 
         size = max(1, -(-len(ids) // n_threads))
         shares = [slice(first, first + size) for first in range(0, len(ids), size)]
@@ -98,4 +113,6 @@ class KneserNey:
         else:
             with ThreadPoolExecutor(len(shares)) as threads:  # compiled loops let other threads run
                 list(threads.map(fill, shares))
-        return LookUp(probabilities, seen)
+        if wanted is None:
+            probabilities = probabilities.reshape(*shape, len(orders), V)
+        return LookUp(probabilities, of_longest, seen)

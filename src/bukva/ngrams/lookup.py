@@ -42,21 +42,32 @@ def recall_into(
     leave_out: bool,
     trie: Trie,
     smoothing: Smoothing,
+    rows: Ints,
     probabilities: npt.NDArray[np.float32],
+    longest: npt.NDArray[np.float32],
     seen: npt.NDArray[np.float32],
 ) -> None:
-    """Fill (B, T, R, V) probabilities and (B, T, 2, K) counts of contexts, for the last T positions of windows."""
-    B, T, _, V = probabilities.shape
+    """Fill what is asked about the last T positions of B windows.
+
+    rows: (B, T), the row of `probabilities` for each position, or -1 for none.
+    probabilities: (n, R, V), of the next id under each order.
+    longest: (B, T, V), the same under the longest order only, at every position; or (B, 0, V) for none.
+    seen: (B, T, 2, K), counts of contexts.
+    """
+    (B, T), V = rows.shape, probabilities.shape[2]
     K, length = orders[-1], ids.shape[1]
     first = length - leave_out - T  # the first position that is asked about
     ends = np.empty((length, K + 1), np.int64)  # the gram of each length that ends at each position
-    p = np.empty(V)
+    p, single = np.empty(V), np.full(V, 1 / V)
+    _refine(single, trie, trie.continuations, smoothing.by_continuation, 1, 0, UNKNOWN)  # has all of V to refine
     for b in range(B):
         _find_ends(trie, ids[b], ends)
         for t in range(T):
-            for v in range(V):
-                p[v] = 1 / V
-            r = 0
+            row, is_shown, r = rows[b, t], longest.shape[1] > 0, 0
+            is_asked = row >= 0 or is_shown
+            if is_asked:
+                for v in range(V):
+                    p[v] = 1 / V
             for order in range(1, K + 1):
                 context = ends[first + t, order - 1]
                 gram = rare = UNKNOWN  # which grams lose one of their count, and of their continuation count
@@ -74,12 +85,20 @@ def recall_into(
                     seen[b, t, 0, order - 1] = smoothing.by_count.totals[context] - (gram != UNKNOWN)
                     n_followers = trie.firsts[context + 1] - trie.firsts[context]
                     seen[b, t, 1, order - 1] = n_followers - (gram != UNKNOWN and trie.counts[gram] == 1)
-                if order == orders[r]:
+                if row >= 0 and order == orders[r]:
                     for v in range(V):
-                        probabilities[b, t, r, v] = p[v]
-                    _refine(probabilities[b, t, r], trie, trie.counts, smoothing.by_count, order, context, gram)
+                        probabilities[row, r, v] = p[v]
+                    _refine(probabilities[row, r], trie, trie.counts, smoothing.by_count, order, context, gram)
                     r += 1
-                _refine(p, trie, trie.continuations, smoothing.by_continuation, order, context, rare)
+                if is_shown and order == K:
+                    for v in range(V):
+                        longest[b, t, v] = p[v]
+                    _refine(longest[b, t], trie, trie.counts, smoothing.by_count, order, context, gram)
+                if is_asked and order == 1 and rare == UNKNOWN:
+                    for v in range(V):
+                        p[v] = single[v]
+                elif is_asked and order < K:
+                    _refine(p, trie, trie.continuations, smoothing.by_continuation, order, context, rare)
 
 
 @compiled

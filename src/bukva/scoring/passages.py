@@ -6,7 +6,7 @@ would measure that, too.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -34,10 +34,6 @@ class Passage:
         """(n - n_context,) the ids that are scored."""
         return self.ids[self.n_context :]
 
-    def nats(self, scorer: Scorer) -> Nats:
-        """(n - n_context,) the nats of the scored ids."""
-        return scorer(self.ids)[self.n_context - 1 :]
-
 
 def passages(
     splits: dict[str, Ids],
@@ -60,6 +56,7 @@ def passages(
         share: score only this share of each work, from its start in the split.
         n_first: how many ids the first character of the split is.
     """
+    splits = {name: np.asarray(ids) for name, ids in splits.items()}  # a slice of a mapped array costs much more
     edges = {name: np.concatenate([[0], np.cumsum(lengths[name])]) for name in splits}
     earlier = list(splits)[: list(splits).index(split)]
     for work, (start, stop) in enumerate(pairwise(edges[split].tolist())):
@@ -71,6 +68,19 @@ def passages(
         context = own if len(own) else splits[split][start - 1 : start]
         end = first + math.ceil((stop - first) * share)
         yield Passage(work, np.concatenate([context, splits[split][first:end]]), len(context))
+
+
+def scored_ids(passages: Sequence[Passage]) -> Ids:
+    """(N,) the scored ids of passages, one passage after the other."""
+    return np.concatenate([passage.scored for passage in passages])
+
+
+def nats_by_last_id(scorer: Scorer, passages: Sequence[Passage]) -> Nats:
+    """(N,) the nats of the scored ids, under a scorer that sees the last id alone: all passages are scored at once."""
+    ids = np.concatenate([passage.ids for passage in passages])
+    sizes = np.array([(passage.n_context, len(passage.scored)) for passage in passages])  # (P, 2)
+    is_scored = np.repeat(np.tile([False, True], len(passages)), sizes.ravel())  # (len(ids),)
+    return scorer(ids)[is_scored[1:]]
 
 
 def _last(ids: Ids, span: npt.NDArray[np.int64], n: int) -> Ids:

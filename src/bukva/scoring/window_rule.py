@@ -6,7 +6,7 @@ earlier window has scored, so each has at least block_size - stride characters o
 rules cannot be compared.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ BATCH_CHARS = {"cpu": 2**12, "cuda": 2**16}
 BATCH_LOGITS = {"cpu": 2**22, "cuda": 2**26}
 Watch = Callable[[Tensor, Tensor], None]  # gets (n, V) logits and (n,) ids that followed, once for each scored id
 N_RUNS = 16  # places that text is taken from when scoring all of it takes too long
+Windows = npt.NDArray[np.int64]  # (W, 3), where each starts, what it scores first, and where its passage stops
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,9 @@ def nats_of_passages(
 ) -> npt.NDArray[np.float32]:
     """The nats of all scored ids, (N,) one passage after the other, each given the characters before it in its window.
 
-    Windows of all passages are computed together, because on a CPU each new shape of a batch costs more than its
-    products. A window may reach beyond its passage: a causal model does not see what follows.
+    Windows of all passages are computed together, longest first, and each batch is as long as its longest window. Only
+    of the ids that are scored are probabilities computed. A window may reach beyond its passage: a causal model does
+    not see what follows.
 
     of_train: the passages are of train, so a model that has counted it leaves out each scored occurrence.
     read: is told of the ids that are scored.
@@ -107,39 +109,51 @@ def nats_of_passages(
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
     ids = np.concatenate([*(passage.ids for passage in passages), np.zeros(block_size, passages[0].ids.dtype)])
-    windows = _windows(passages, block_size, stride)  # (W, 3)
     nats, is_scored = np.empty(len(ids), np.float32), np.zeros(len(ids), np.bool_)
-    n_batches = min(len(windows), -(-len(windows) * block_size // ids_per_batch(model)))  # of one window at least
-    for batch in np.array_split(windows, n_batches):
+    for length, batch in _batches(_windows(passages, block_size, stride), block_size, ids_per_batch(model)):
         starts, firsts, stops = batch.T[..., None]  # each (B, 1)
-        at = starts + np.arange(block_size + 1)  # (B, T + 1)
-        targets, logits = at[:, 1:], _logits(model, ids[at], device, of_train)  # (B, T), (B, T, V)
-        followed = torch.from_numpy(ids[targets].astype(np.int64)).to(device)  # (B, T)
-        wanted = (firsts <= targets) & (targets < stops)
-        nats[targets[wanted]] = _nats(logits, followed)[wanted]
+        at = starts + np.arange(length + 1)  # (B, T + 1)
+        targets = at[:, 1:]
+        wanted = (firsts <= targets) & (targets < stops)  # (B, T)
+        scored = targets[wanted]  # (n,)
+        logits = _logits(model, ids[at], device, of_train, wanted)  # (n, V)
+        followed = torch.from_numpy(ids[scored].astype(np.int64)).to(device)
+        nats[scored] = F.cross_entropy(logits, followed, reduction="none").cpu().numpy()
         if watch:
-            chosen = torch.from_numpy(wanted).to(device)
-            watch(logits[chosen], followed[chosen])
-        is_scored[targets[wanted]] = True
-        read(int(wanted.sum()))
+            watch(logits, followed)
+        is_scored[scored] = True
+        read(len(scored))
     model.train(was_training)
     return nats[is_scored]
 
 
-def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.NDArray[np.int64]:
-    """(W, 3): in the joined passages, where each window starts, what it scores first, and where its passage stops.
+def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> Windows:
+    """The windows of the joined passages: each scores what no earlier one has scored, and nothing that is context."""
+    lengths, n_context = np.array([(len(passage.ids), passage.n_context) for passage in passages]).T  # (P,) each
+    n_windows = 1 + np.maximum(0, -(-(lengths - 1 - block_size) // stride))
+    number = np.arange(n_windows.sum()) - np.repeat(n_windows.cumsum() - n_windows, n_windows)  # in its passage
+    firsts = np.where(number == 0, 1, number * stride + block_size - stride + 1)
+    firsts = np.maximum(firsts, np.repeat(n_context, n_windows))
+    windows = np.stack([number * stride, firsts, np.repeat(lengths, n_windows)], axis=1)
+    return windows + np.repeat(lengths.cumsum() - lengths, n_windows)[:, None]
 
-    A window scores what no earlier one has scored, and nothing that is context only.
-    """
-    windows, offset = [], 0
-    for passage in passages:
-        n = len(passage.ids)
-        starts = np.arange(0, max(1, n - 1 - block_size + stride), stride)
-        firsts = np.where(starts == 0, 1, starts + block_size - stride + 1)
-        firsts = np.maximum(firsts, passage.n_context)
-        windows.append(offset + np.stack([starts, firsts, np.full(len(starts), n)], axis=1))
-        offset += n
-    return np.concatenate(windows)
+
+def _batches(windows: Windows, block_size: int, n_ids: int) -> Iterator[tuple[int, Windows]]:
+    """Batches of at most n_ids ids, or of one window: their length, and (B, 3) windows; the longest first."""
+    starts, _, stops = windows.T
+    lengths = np.minimum(_rounded(stops - 1 - starts), block_size)  # without what is not scored at the end
+    order = np.argsort(-lengths, kind="stable")
+    while len(order):
+        length = int(lengths[order[0]])
+        n_windows = max(1, n_ids // length)
+        yield length, windows[order[:n_windows]]
+        order = order[n_windows:]
+
+
+def _rounded(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """(W,) lengths, rounded up to 3, 4, 6, 8, 12, 16, 24, 32, 48, 64 and so on: on a CPU each new shape takes time."""
+    quarters = 2 ** np.maximum(np.ceil(np.log2(lengths)).astype(np.int64) - 2, 0)
+    return -(-lengths // quarters) * quarters
 
 
 def share_of_nats(
@@ -155,14 +169,9 @@ def share_of_nats(
     return nats_of(model, ids[first * stride : end], block_size, stride)[others:]
 
 
-def _logits(model: nn.Module, ids: Ids, device: torch.device, of_train: bool) -> Tensor:
-    """(B, T + 1) ids -> (B, T, V) logits of all but the first."""
+def _logits(model: nn.Module, ids: Ids, device: torch.device, of_train: bool, wanted: npt.NDArray[np.bool_]) -> Tensor:
+    """(B, T + 1) ids -> (n, V) logits of the ids after the n positions that are True in (B, T)."""
     window = torch.from_numpy(ids.astype(np.int64)).to(device)
-    logits: Tensor = model(window[:, :-1], following=window[:, -1]) if of_train else model(window[:, :-1])
+    following = window[:, -1] if of_train else None
+    logits: Tensor = model(window[:, :-1], following=following, wanted=torch.from_numpy(wanted).to(device))
     return logits.float()
-
-
-def _nats(logits: Tensor, ids: Tensor) -> npt.NDArray[np.float32]:
-    """(B, T, V) logits, (B, T) ids -> (B, T) nats."""
-    nats = F.cross_entropy(logits.flatten(0, 1), ids.flatten(), reduction="none")
-    return nats.view(ids.shape).cpu().numpy()
