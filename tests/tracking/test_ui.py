@@ -208,7 +208,7 @@ def test_its_charts_come_back_after_f5_by_a_link_and_stay_after_a_button(
         expect(default).to_be_visible(timeout=60_000)
         expect(ours).to_be_hidden()  # MLflow's doing; if this fails, the link and the button may go
         with page.expect_popup() as opened:
-            page.get_by_role("link", name="Losses of all trainings").click()
+            page.get_by_role("link", name="Open the charts again").click()
         page = opened.value
         ours = page.get_by_text("Val bits/char by step")
         expect(ours).to_be_visible(timeout=60_000)

@@ -21,7 +21,7 @@ VIEW = "bukva"
 VAL, BEST = "val_bits_per_char", "best_val_bits_per_char"
 BELOW, ABOVE = 0.1, 0.3  # bits of the charts below the best training, and above the median
 KEEP = 'Press "Override saved view" once to keep the charts after F5 or Back.'
-NOTE = f"[Losses of all trainings]({{page}}): this link opens the charts again. {KEEP}"
+NOTE = '[Open the charts again]({page}) after F5 or Back; "Override saved view" keeps them.'  # MLflow shows one line
 
 
 def write_view(store: Store) -> str:
