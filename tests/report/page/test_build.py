@@ -3,11 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
+from jinja2 import Environment, PackageLoader
 
 from bukva.base.errors import BukvaError
 from bukva.report.page import build as module
 from bukva.report.page import experiments
-from bukva.report.page.render import with_code
 
 NO_BASELINE = "HEAD: dvc.lock is not committed, so there is no baseline."
 
@@ -39,4 +39,6 @@ def test_without_experiments_to_compare_there_is_one_page_and_a_sentence(
 
 
 def test_commands_in_sentences_are_code_and_nothing_else_is():
-    assert with_code("run `make <a> & b`; 1 < 2") == "run <code>make &lt;a&gt; &amp; b</code>; 1 &lt; 2"
+    environment = Environment(loader=PackageLoader("bukva.report.page"), autoescape=True, trim_blocks=True)
+    code = environment.get_template("macros.html.j2").module.code
+    assert code("run `make <a> & b`; 1 < 2") == "run <code>make &lt;a&gt; &amp; b</code>; 1 &lt; 2"

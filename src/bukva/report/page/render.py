@@ -2,13 +2,11 @@
 
 import functools
 import json
-import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
 
 from bukva.base.files import write_text
 from bukva.report.page.charts import Spec
@@ -23,16 +21,10 @@ def write_page(path: Path, template: str, specs: Specs, **contents: Any) -> None
     environment = Environment(
         loader=PackageLoader("bukva.report.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters["code"] = with_code
     page = environment.get_template(template).render(
         style=read_asset("page.css"), script=_script(), specs=_embedded(specs), **contents
     )
     write_text(path, page)
-
-
-def with_code(text: str) -> Markup:
-    """A sentence for a page, with what stands between backticks as code."""
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 @functools.cache
