@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.scoring import window_rule as scoring
-from bukva.scoring.window_rule import Score, evenly_spaced, nats_of, share_of_nats, spread_windows, stride_of
+from bukva.scoring.passages import Passage
+from bukva.scoring.window_rule import (
+    Score,
+    evenly_spaced,
+    nats_of,
+    nats_of_passages,
+    share_of_nats,
+    spread_windows,
+    stride_of,
+)
 
 V, T = 11, 7
 
@@ -44,6 +53,39 @@ def score_one_by_one(model, ids, stride):
 def test_every_character_but_the_first_is_scored_once_with_the_context_of_its_window(gpt, n, stride):
     ids = text(n)
     np.testing.assert_allclose(nats_of(gpt, ids, T, stride), score_one_by_one(gpt, ids, stride), atol=1e-5)
+
+
+# ---- many works
+
+
+def works(sizes):
+    """Works of (context, scored) ids each."""
+    return [Passage(work, text(sum(size)), size[0]) for work, size in enumerate(sizes)]
+
+
+SHORT_AND_LONG = [(1, 1), (1, 2), (5, 1), (3, 2), (1, T), (T, T + 1), (2, 41), (T + 3, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("ngrams", ["none", "logits", "input"])
+@pytest.mark.parametrize("stride", [1, 3, T])
+def test_works_of_any_length_are_scored_together_as_each_by_itself(ngrams, stride):
+    torch.manual_seed(1)
+    model = GPT(GPTConfig(V, n_layer=2, n_head=1, n_embd=8, block_size=T, dropout=0.0, ngrams=ngrams, ngram_orders=(2, 3)))
+    model.count(text(503))
+    texts = works(SHORT_AND_LONG)
+    expected = [score_one_by_one(model, each.ids, stride)[each.n_context - 1 :] for each in texts]
+    np.testing.assert_allclose(nats_of_passages(model, texts, T, stride), np.concatenate(expected), atol=1e-5)
+
+
+def test_many_short_works_are_one_batch_and_nothing_is_predicted_that_is_not_scored(gpt):
+    predicted = []
+    hook = gpt.lm_head.register_forward_hook(lambda _, __, logits: predicted.append(logits.shape))
+    try:
+        nats = nats_of_passages(gpt, works([(1, 2)] * 499 + [(3, 1)] * 499), T, stride_of(T))
+    finally:
+        hook.remove()
+    assert len(nats) == 499 * 3
+    assert predicted == [(499 * 3, V)]
 
 
 def test_the_size_of_the_batches_does_not_matter(gpt, monkeypatch):
