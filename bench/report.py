@@ -30,7 +30,7 @@ def record(row: Row, measured: Measured, seconds: float) -> RowRecord:
         "notes": list(measured.notes),
         "details": measured.details,
         "command": f"make bench ONLY={row.name}",
-        "commit": _git("describe", "--always", "--dirty"),
+        "commit": _commit(),
         "measured_in_seconds": round(seconds, 1),
     }
 
@@ -173,5 +173,11 @@ def _score(goal: Goal, value: float) -> RowRecord:
     }
 
 
+def _commit() -> str:
+    """The commit that is measured, marked where files differ from it; the reports of former rows do not count."""
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!reports/bench*")
+    return (_git("describe", "--always") or "unknown") + ("-dirty" if changed else "")
+
+
 def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout.strip() or "unknown"
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout.strip()

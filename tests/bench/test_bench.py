@@ -328,3 +328,18 @@ def test_the_terminal_shows_the_rows_and_their_notes(capsys):
     report.show(report.merge(ROOT / "absent", {"clean": recorded("clean", 9.0)}, ["clean"]))
     shown = capsys.readouterr().out
     assert all(word in shown for word in ("clean", "9x", "8x", "15x", "yes", "clean: a note"))
+
+
+def test_reports_of_former_rows_do_not_make_a_commit_dirty(monkeypatch, tmp_path):
+    monkeypatch.setattr(report, "ROOT", tmp_path)
+    (tmp_path / "reports").mkdir()
+    for name in ("code.py", "reports/bench.json"):
+        (tmp_path / name).write_text("before")
+    identity = "-c", "user.name=a", "-c", "user.email=a@b"
+    for command in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "one"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    (tmp_path / "reports/bench.json").write_text("measured")
+    clean = report._commit()
+    (tmp_path / "code.py").write_text("edited")
+    assert report._commit() == f"{clean}-dirty"
+    assert "dirty" not in clean
