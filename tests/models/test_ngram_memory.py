@@ -211,6 +211,20 @@ def test_the_id_that_follows_a_window_is_left_out_at_its_last_position_only():
     assert (one[:, -1] != other[:, -1]).any()
 
 
+# ---- some positions
+
+
+@pytest.mark.parametrize("memory", ["none", "logits", "input"])
+@pytest.mark.parametrize("n", [0, 1, 11, B * T])
+def test_the_logits_of_wanted_positions_are_those_of_all_positions(memory, n):
+    model, x = gpt(ngrams=memory), windows()
+    wanted = (torch.randperm(B * T, generator=torch.Generator().manual_seed(3)) < n).view(B, T)
+    for following in (None, x[:, -1]):
+        whole, found = model(x[:, :-1], following=following), model(x[:, :-1], following=following, wanted=wanted)
+        assert found.shape == (n, V)
+        close(found, whole[wanted])
+
+
 # ---- losses
 
 

@@ -188,6 +188,20 @@ def test_the_last_positions_of_a_window_are_those_of_all_its_positions(leave_out
             assert found.tolist() == expected[:, -n:].tolist()
 
 
+@pytest.mark.parametrize("leave_out", [False, True])
+@pytest.mark.parametrize("orders", [[1], [2, 5]])
+@pytest.mark.parametrize("share", [0, 0.3, 1])
+def test_wanted_positions_are_those_of_all_positions(leave_out, orders, share):
+    train = skewed(499, 7)
+    model, ids = KneserNey(train, 7, orders[-1]), windows(train, [0, 101, 203], 13 + leave_out)
+    whole, wanted = model.recall(ids, orders, 13, leave_out=leave_out), np.random.default_rng(1).random((3, 13)) < share
+    for longest in (False, True):
+        found = model.recall(ids, orders, 13, leave_out=leave_out, wanted=wanted, longest=longest, n_threads=2)
+        assert found.probabilities.tolist() == whole.probabilities[wanted].tolist()
+        assert found.seen.tolist() == whole.seen[wanted].tolist()
+        assert found.longest.tolist() == whole.probabilities[:, : 13 * longest, -1].tolist()
+
+
 # ---- left out
 
 

@@ -36,15 +36,15 @@ def gpt():
     return GPT(GPTConfig(V, n_layer=1, n_head=1, n_embd=8, block_size=T, dropout=0.3))
 
 
-def score_one_by_one(model, ids, stride):
+def score_one_by_one(model, ids, stride, block_size=T, *, of_train=False):
     """The window rule, one character and one forward pass at a time."""
     model.eval()
     nats = []
     for target in range(1, len(ids)):
-        k = max(0, -(-(target - T) // stride))  # the first window that reaches the target
-        window = torch.from_numpy(ids[k * stride : target].astype(np.int64))[None]
-        logits = model(window)[0, -1]
-        nats.append(F.cross_entropy(logits, torch.tensor(int(ids[target]))).item())
+        k = max(0, -(-(target - block_size) // stride))  # the first window that reaches the target
+        window = torch.from_numpy(ids[k * stride : target + 1].astype(np.int64))[None]
+        logits = model(window[:, :-1], following=window[:, -1] if of_train else None)[0, -1]
+        nats.append(F.cross_entropy(logits, window[0, -1]).item())
     return nats
 
 
@@ -55,37 +55,64 @@ def test_every_character_but_the_first_is_scored_once_with_the_context_of_its_wi
     np.testing.assert_allclose(nats_of(gpt, ids, T, stride), score_one_by_one(gpt, ids, stride), atol=1e-5)
 
 
-# ---- many works
+def works(lengths, n_context):
+    """Passages of so many ids, each with its own context: at most n_context ids, and one to score at least."""
+    rng = np.random.default_rng(1)
+    found = []
+    for number, length in enumerate(lengths):
+        n = int(rng.integers(1, min(n_context, length - 1) + 1))
+        found.append(Passage(number, rng.integers(V, size=length).astype(np.uint8), n))
+    return found
 
 
-def works(sizes):
-    """Works of (context, scored) ids each."""
-    return [Passage(work, text(sum(size)), size[0]) for work, size in enumerate(sizes)]
-
-
-SHORT_AND_LONG = [(1, 1), (1, 2), (5, 1), (3, 2), (1, T), (T, T + 1), (2, 41), (T + 3, 1), (1, 1)]
-
-
-@pytest.mark.parametrize("ngrams", ["none", "logits", "input"])
-@pytest.mark.parametrize("stride", [1, 3, T])
-def test_works_of_any_length_are_scored_together_as_each_by_itself(ngrams, stride):
+@pytest.mark.parametrize("memory", ["none", "logits", "input"])
+@pytest.mark.parametrize("of_train", [False, True])
+def test_many_works_in_one_batch_have_the_scores_of_each_by_itself(memory, of_train):
+    """The oracle: one work and one character at a time. Works have 2 ids, a prime number, or more than a window."""
+    block_size, stride = 41, 20
+    passages = works([2, 3, 2, 41, 42, 43, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 97, 101, 211, *[3] * 40], 21)
     torch.manual_seed(1)
-    model = GPT(GPTConfig(V, n_layer=2, n_head=1, n_embd=8, block_size=T, dropout=0.0, ngrams=ngrams, ngram_orders=(2, 3)))
-    model.count(text(503))
-    texts = works(SHORT_AND_LONG)
-    expected = [score_one_by_one(model, each.ids, stride)[each.n_context - 1 :] for each in texts]
-    np.testing.assert_allclose(nats_of_passages(model, texts, T, stride), np.concatenate(expected), atol=1e-5)
+    config = GPTConfig(V, 2, 1, 8, block_size, 0.0, positions="learned", ngrams=memory, ngram_orders=(2, 4))
+    model = GPT(config).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    model.count(np.concatenate([passage.ids for passage in passages]))
+    expected, seen = [], []
+    for passage in passages:
+        alone = score_one_by_one(model, passage.ids, stride, block_size, of_train=of_train)
+        expected += alone[passage.n_context - 1 :]
+    found = nats_of_passages(
+        model,
+        passages,
+        block_size,
+        stride,
+        of_train=of_train,
+        watch=lambda logits, followed: seen.append(F.cross_entropy(logits, followed, reduction="none")),
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_array_equal(np.sort(torch.cat(seen)), np.sort(found))
 
 
-def test_many_short_works_are_one_batch_and_nothing_is_predicted_that_is_not_scored(gpt):
-    predicted = []
-    hook = gpt.lm_head.register_forward_hook(lambda _, __, logits: predicted.append(logits.shape))
-    try:
-        nats = nats_of_passages(gpt, works([(1, 2)] * 499 + [(3, 1)] * 499), T, stride_of(T))
-    finally:
-        hook.remove()
-    assert len(nats) == 499 * 3
-    assert predicted == [(499 * 3, V)]
+def test_many_short_works_cost_what_their_ids_cost_and_logits_of_the_scored_ids_only():
+    """Positions are counted: the windows of 400 works of at most 23 ids are not as long as a block of 64."""
+    passages = works(np.random.default_rng(2).integers(2, 24, size=400).tolist(), 33)
+    gpt = GPT(GPTConfig(V, 2, 1, 8, 64, 0.0, ngrams="input", ngram_orders=(2, 4)))
+    gpt.count(text(500))
+    counted = {"encoded": 0, "last layer": 0, "logits": 0, "mixed": 0, "calls": 0}
+
+    def count(name, module, of=lambda inputs: inputs[0].shape[:-1].numel()):
+        module.register_forward_pre_hook(lambda _, inputs: counted.update({name: counted[name] + of(inputs)}))
+
+    count("encoded", gpt.wte, lambda inputs: inputs[0].numel())
+    count("last layer", gpt.blocks[-1].mlp)
+    count("logits", gpt.lm_head)
+    count("mixed", gpt.experts, lambda inputs: inputs[2].probabilities.shape[:-2].numel())
+    count("calls", gpt, lambda _: 1)
+    n_scored = len(nats_of_passages(gpt, passages, 64, 32))
+    n_ids = sum(len(passage.ids) for passage in passages)
+    assert counted["last layer"] == counted["logits"] == counted["mixed"] == n_scored
+    assert counted["encoded"] < 2 * n_ids
+    assert counted["calls"] <= 1 + counted["encoded"] // scoring.BATCH_CHARS["cpu"]
 
 
 def test_the_size_of_the_batches_does_not_matter(gpt, monkeypatch):

@@ -59,6 +59,11 @@ class HeldOut:
         return {split: self.passages(split, 1) for split in self.names}
 
     @cached_property
+    def windowed(self) -> dict[str, list[Passage]]:
+        """split -> its works, each after as much context as the window rule takes."""
+        return {split: self.passages(split, self.block_size - self.stride + 1) for split in self.names}
+
+    @cached_property
     def n_bytes(self) -> dict[str, int]:
         """split -> how many bytes of UTF-8 the scored characters are."""
         return {split: count_bytes(self.tokenizer, scored_ids(texts)) for split, texts in self.scored.items()}
@@ -74,10 +79,11 @@ class HeldOut:
 
         watch: split -> what sees its predictions.
         """
-        n_context = self.block_size - self.stride + 1
-        texts = {split: self.passages(split, n_context) for split in self.names}
         watch = watch or {}
-        return {split: self._nats_of(f"{name}, {split}", model, texts[split], watch.get(split)) for split in self.names}
+        return {
+            split: self._nats_of(f"{name}, {split}", model, texts, watch.get(split))
+            for split, texts in self.windowed.items()
+        }
 
     def of_chars(self, nats: dict[str, Nats]) -> dict[str, CharNats]:
         """split -> (n,) nats of the scored ids to (N,) nats of their characters."""

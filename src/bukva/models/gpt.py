@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from bukva.base.ids import Ids
 from bukva.models.attention import Caches
-from bukva.models.base import Kind, Losses, chosen
+from bukva.models.base import Kind, Losses
 from bukva.models.ngram_memory import NgramMemory, ProductOfExperts, Recall
 from bukva.models.transformer import CHOICES, Transformer, TransformerConfig
 
@@ -107,11 +107,11 @@ class GPT(Transformer):
         returned, (n, V): see LanguageModel.
         """
         if self.ngrams is None:
-            return self.lm_head(chosen(self.encode(ids, caches=caches), wanted))
+            return self.lm_head(self.encode(ids, caches=caches, wanted=wanted))
         text = caches.with_text(ids, self.ngrams.n_context) if caches else ids
         recall = self.ngrams.recall(text, ids.shape[1], following, wanted)
-        hidden = self.encode(ids, added=self._embedded(recall), caches=caches)  # (B, T, C)
-        return self.experts(hidden, self.lm_head(chosen(hidden, wanted)), recall, wanted)
+        hidden = self.encode(ids, added=self._embedded(recall), caches=caches, wanted=wanted)  # (B, T, C) or (n, C)
+        return self.experts(hidden, self.lm_head(hidden), recall)
 
     def losses(self, ids: Tensor, targets: Tensor) -> Losses:
         """Of the whole model, and of its network alone (see Losses).

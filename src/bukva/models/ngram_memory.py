@@ -22,7 +22,6 @@ import torch
 from torch import Tensor, nn
 
 from bukva.base.ids import Ids
-from bukva.models.base import chosen
 from bukva.ngrams.kneser_ney import KneserNey
 
 LEAST = 1e-30  # probabilities below it have no logarithm in float32
@@ -32,9 +31,11 @@ LEAST = 1e-30  # probabilities below it have no logarithm in float32
 class Recall:
     """What the memory gives for T positions of B windows, on the device of the ids.
 
-    probabilities: (B, T, R, V), of the next id under each order; (n, R, V) of the n wanted positions, if not all are.
+    probabilities: (B, T, R, V), of the next id under each order.
     features: (B, T, F), log(1 + n) of how often train has each context, and of how many different ids follow it.
-    longest: (B, T, V), of the next id under the longest order; None where nobody is shown it.
+    longest: (B, T, V), the probabilities of the longest order, to be shown to the network; None if they are not.
+
+    Where n positions are wanted and not all, the first two are (n, R, V) and (n, F).
     """
 
     probabilities: Tensor
@@ -73,7 +74,7 @@ class NgramMemory:
         """The distributions after the last n_positions of (B, S) windows, given what the windows hold before them.
 
         With `following`, (B,), the ids after the windows, all are of train, and what follows each position is left out
-        of the counts. With `wanted`, (B, n_positions), the probabilities are those of the positions that are True.
+        of the counts. With `wanted`, (B, n_positions), only the positions that are True are asked about.
 
         Raises:
             ValueError: nothing was counted.
@@ -91,10 +92,10 @@ class NgramMemory:
             longest=self.is_shown and wanted is not None,
             n_threads=torch.get_num_threads(),
         )
-        probabilities, longest, seen = (torch.from_numpy(array).to(ids.device) for array in recall)
+        probabilities, seen, longest = (torch.from_numpy(array).to(ids.device) for array in recall)
         if wanted is None:
             longest = probabilities[:, :, -1]
-        return Recall(probabilities, seen.flatten(2).log1p_(), longest if self.is_shown else None)
+        return Recall(probabilities, seen.flatten(-2).log1p_(), longest if self.is_shown else None)
 
 
 class ProductOfExperts(nn.Module):
@@ -108,13 +109,10 @@ class ProductOfExperts(nn.Module):
         with torch.no_grad():
             self.weights.bias[-2:] = 1  # the longest order and the network
 
-    def forward(self, hidden: Tensor, logits: Tensor, recall: Recall, wanted: Tensor | None = None) -> Tensor:
-        """(B, T, C) and the logits of the network, (B, T, V) -> (B, T, V) logits of the whole.
-
-        With `wanted`, (B, T), all logits are (n, V), those of the positions that are True.
-        """
+    def forward(self, hidden: Tensor, logits: Tensor, recall: Recall) -> Tensor:
+        """(B, T, C) and the logits of the network, (B, T, V) -> (B, T, V) logits of the whole; n for (B, T) will do."""
         with torch.autocast(hidden.device.type, enabled=False):  # a power in bf16 has two digits
-            powers = chosen(self.powers(hidden, recall), wanted)[..., None]  # (B, T, R + 1, 1)
+            powers = self.powers(hidden, recall)[..., None]  # (B, T, R + 1, 1)
             network = logits.float().log_softmax(-1)[..., None, :]  # (B, T, 1, V)
             counted = recall.probabilities.clamp_min(LEAST).log()  # (B, T, R, V)
             return (powers * torch.cat([counted, network], dim=-2)).sum(-2)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from bukva.models import position
 from bukva.models.attention import Attention, Caches, LayerCache, attend_fused, rotary_cos_sin
-from bukva.models.base import HiddenLayers, LanguageModel
+from bukva.models.base import HiddenLayers, LanguageModel, chosen
 from bukva.models.dropout import Dropout
 from bukva.models.kernels import relu_squared
 from bukva.models.shape import check_fields
@@ -123,13 +123,15 @@ class Block(nn.Module):
         *,
         cos_sin: Tensor | None = None,
         cache: LayerCache | None = None,
+        wanted: Tensor | None = None,
     ) -> Tensor:
-        """(B, T, C), and (B, S, C) to read from -> (B, T, C)."""
+        """(B, T, C), and (B, S, C) to read from -> (B, T, C); (n, C) of the n positions that are True in `wanted`."""
         if cache is not None and memory is None and self._is_compiled_for(x):
             return self._at_one_position(x, cos_sin, cache)
         x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
         if memory is not None:
             x = x + self.cross(self.ln_cross(x), memory)
+        x = chosen(x, wanted)
         return x + self.mlp(self.ln_2(x))
 
     def projections(self) -> list[nn.Linear]:
@@ -201,6 +203,7 @@ class Transformer(LanguageModel):
         *,
         added: Tensor | None = None,
         caches: Caches | None = None,
+        wanted: Tensor | None = None,
     ) -> Tensor:
         """The output of the stack at each position.
 
@@ -209,9 +212,10 @@ class Transformer(LanguageModel):
             memory: (B, S, C), for a stack with cross-attention.
             added: (B', T, C) to add to the embeddings of the first B' sequences.
             caches: keys and values of the positions before; those of ids are added.
+            wanted: (B, T), the positions whose output is returned; all by default.
 
         Returns:
-            (B, T, C).
+            (B, T, C), or (n, C) of the n wanted positions.
 
         Raises:
             ValueError: more characters than block_size.
@@ -230,7 +234,9 @@ class Transformer(LanguageModel):
             cos_sin = self.cos_sin[:, start:stop]
         x = self.dropout(x)
         for i, block in enumerate(self.blocks):
-            x = block(x, memory, cos_sin=cos_sin, cache=caches.layers[i] if caches else None)
+            last = i + 1 == len(self.blocks)  # nothing reads the other positions of its output
+            cache = caches.layers[i] if caches else None
+            x = block(x, memory, cos_sin=cos_sin, cache=cache, wanted=wanted if last else None)
         return self.ln_f(x)
 
 

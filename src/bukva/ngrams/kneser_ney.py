@@ -32,15 +32,17 @@ from bukva.ngrams.trie import Ints, count_ngrams
 class LookUp(NamedTuple):
     """What the counts give for T positions of B windows, for R orders of at most K.
 
-    probabilities: (B, T, R, V) float32, of the next id; (n, R, V) of the n wanted positions, if not all are.
-    longest: (B, T, V) float32, the same under the longest order, at every position; (B, 0, V) unless asked for.
+    probabilities: (B, T, R, V) float32, of the next id.
     seen: (B, T, 2, K) float32, for each length of context from 0: how often train has it with something after it, and
         by how many different ids it is followed; 0 where the window does not hold so much context.
+    longest: (B, T, V) float32, the probabilities of the last order; (B, 0, V) unless asked for.
+
+    Where n positions are wanted and not all, the first two are (n, R, V) and (n, 2, K).
     """
 
     probabilities: npt.NDArray[np.float32]
-    longest: npt.NDArray[np.float32]
     seen: npt.NDArray[np.float32]
+    longest: npt.NDArray[np.float32]
 
 
 class KneserNey:
@@ -91,20 +93,21 @@ class KneserNey:
             orders: ascending.
             n_positions: at most S.
             leave_out: the windows are of train; take what follows each position out of the counts.
-            wanted: (B, n_positions), at which of them the probabilities are wanted; all by default.
-            longest: whether the distributions of the longest order are wanted at every position, too.
+            wanted: (B, n_positions), which of them are asked about; all by default.
+            longest: ask about the last order at every position, too.
             n_threads: at most as many look up windows at the same time.
         """
         ids, shape, V = np.ascontiguousarray(ids, np.int64), (len(ids), n_positions), self.vocab_size
         is_wanted = np.ones(shape, np.bool_) if wanted is None else wanted
-        rows = np.where(is_wanted, is_wanted.cumsum().reshape(shape) - 1, -1)  # of the probabilities
-        probabilities: npt.NDArray[np.float32] = np.empty((int(is_wanted.sum()), len(orders), V), np.float32)
-        of_longest = np.empty((len(ids), n_positions if longest else 0, V), np.float32)
-        seen = np.zeros((*shape, 2, self.max_order), np.float32)
+        rows = np.where(is_wanted, is_wanted.cumsum().reshape(shape) - 1, -1)
+        n = int(is_wanted.sum())
+        probabilities: npt.NDArray[np.float32] = np.empty((n, len(orders), V), np.float32)
+        seen: npt.NDArray[np.float32] = np.zeros((n, 2, self.max_order), np.float32)
+        of_last = np.empty((len(ids), n_positions if longest else 0, V), np.float32)
 
         def fill(share: slice) -> None:
-            found = (rows[share], probabilities, of_longest[share], seen[share])
-            recall_into(ids[share], np.asarray(orders), leave_out, self.trie, self.smoothing, *found)
+            counts, found = (self.trie, self.smoothing), (probabilities, seen, of_last[share])
+            recall_into(ids[share], np.asarray(orders), leave_out, *counts, rows[share], *found)
 
         size = max(1, -(-len(ids) // n_threads))
         shares = [slice(first, first + size) for first in range(0, len(ids), size)]
@@ -114,5 +117,5 @@ class KneserNey:
             with ThreadPoolExecutor(len(shares)) as threads:  # compiled loops let other threads run
                 list(threads.map(fill, shares))
         if wanted is None:
-            probabilities = probabilities.reshape(*shape, len(orders), V)
-        return LookUp(probabilities, of_longest, seen)
+            probabilities, seen = (found.reshape(*shape, *found.shape[1:]) for found in (probabilities, seen))
+        return LookUp(probabilities, seen, of_last)

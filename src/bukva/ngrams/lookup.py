@@ -44,15 +44,15 @@ def recall_into(
     smoothing: Smoothing,
     rows: Ints,
     probabilities: npt.NDArray[np.float32],
-    longest: npt.NDArray[np.float32],
     seen: npt.NDArray[np.float32],
+    longest: npt.NDArray[np.float32],
 ) -> None:
     """Fill what is asked about the last T positions of B windows.
 
-    rows: (B, T), the row of `probabilities` for each position, or -1 for none.
+    rows: (B, T), the row of `probabilities` and `seen` for each position, or -1 for none.
     probabilities: (n, R, V), of the next id under each order.
-    longest: (B, T, V), the same under the longest order only, at every position; or (B, 0, V) for none.
-    seen: (B, T, 2, K), counts of contexts.
+    seen: (n, 2, K), counts of contexts.
+    longest: (B, T, V), the probabilities under the last order at every position; or (B, 0, V).
     """
     (B, T), V = rows.shape, probabilities.shape[2]
     K, length = orders[-1], ids.shape[1]
@@ -64,10 +64,10 @@ def recall_into(
         _find_ends(trie, ids[b], ends)
         for t in range(T):
             row, is_shown, r = rows[b, t], longest.shape[1] > 0, 0
-            is_asked = row >= 0 or is_shown
-            if is_asked:
-                for v in range(V):
-                    p[v] = 1 / V
+            if row < 0 and not is_shown:
+                continue
+            for v in range(V):
+                p[v] = 1 / V
             for order in range(1, K + 1):
                 context = ends[first + t, order - 1]
                 gram = rare = UNKNOWN  # which grams lose one of their count, and of their continuation count
@@ -81,10 +81,10 @@ def recall_into(
                         is_alone = trie.counts[longer] == 1
                     if is_alone:  # no other place has the character before it
                         rare = gram
-                if context != UNKNOWN:
-                    seen[b, t, 0, order - 1] = smoothing.by_count.totals[context] - (gram != UNKNOWN)
+                if row >= 0 and context != UNKNOWN:
+                    seen[row, 0, order - 1] = smoothing.by_count.totals[context] - (gram != UNKNOWN)
                     n_followers = trie.firsts[context + 1] - trie.firsts[context]
-                    seen[b, t, 1, order - 1] = n_followers - (gram != UNKNOWN and trie.counts[gram] == 1)
+                    seen[row, 1, order - 1] = n_followers - (gram != UNKNOWN and trie.counts[gram] == 1)
                 if row >= 0 and order == orders[r]:
                     for v in range(V):
                         probabilities[row, r, v] = p[v]
@@ -94,10 +94,10 @@ def recall_into(
                     for v in range(V):
                         longest[b, t, v] = p[v]
                     _refine(longest[b, t], trie, trie.counts, smoothing.by_count, order, context, gram)
-                if is_asked and order == 1 and rare == UNKNOWN:
+                if order == 1 and rare == UNKNOWN:
                     for v in range(V):
                         p[v] = single[v]
-                elif is_asked and order < K:
+                elif order < K:
                     _refine(p, trie, trie.continuations, smoothing.by_continuation, order, context, rare)
 
 

@@ -152,7 +152,8 @@ def _batches(windows: Windows, block_size: int, n_ids: int) -> Iterator[tuple[in
 
 def _rounded(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """(W,) lengths, rounded up to 3, 4, 6, 8, 12, 16, 24, 32, 48, 64 and so on: on a CPU each new shape takes time."""
-    quarters = 2 ** np.maximum(np.ceil(np.log2(lengths)).astype(np.int64) - 2, 0)
+    n_bits = np.frexp(lengths - 1)[1]  # the next power of two has this exponent
+    quarters = 2 ** np.maximum(n_bits - 2, 0)
     return -(-lengths // quarters) * quarters
 
 
