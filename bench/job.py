@@ -8,7 +8,7 @@ import sys
 
 from bench import corpora, counting, generation, growth, playground, race_jobs, scoring, text, training
 from bukva.base.errors import BukvaError
-from bukva.base.threads import limit_spinning
+from bukva.base.threads import limit_spinning, use_large_pages
 from bukva.config.messages import WAY_BACK
 
 MODULES = (corpora, race_jobs, counting, training, generation, playground, scoring, text, growth)
@@ -27,4 +27,5 @@ def main(name: str, arguments: str) -> None:
 
 if __name__ == "__main__":
     limit_spinning()  # as in a stage
+    use_large_pages()
     main(*sys.argv[1:])

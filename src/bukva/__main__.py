@@ -10,7 +10,7 @@ import typer
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import read_json, sha256
-from bukva.base.threads import limit_spinning
+from bukva.base.threads import limit_spinning, use_large_pages
 from bukva.config.load import read_params, read_yaml
 from bukva.stage import cli
 
@@ -139,6 +139,7 @@ def plan(
     """Measure a few updates of several sizes, and propose size, batch and steps for a time budget."""
     started_at = time.perf_counter()  # the imports below are part of the start-up of the stage, too
     limit_spinning()  # as in a stage
+    use_large_pages()
     from rich.console import Console
 
     from bukva.planning import params, show

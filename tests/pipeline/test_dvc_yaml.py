@@ -29,7 +29,7 @@ NOT_DEPS = {
     "bukva.base.dotted": "names of parameters in MLflow",
     "bukva.base.progress": "shows progress in the terminal",
     "bukva.base.redact": "removes secrets from messages and logs",
-    "bukva.base.threads": "how many cores there are, and how idle threads wait",
+    "bukva.base.threads": "how many cores there are, how idle threads wait, and how large pages are",
     "bukva.config": "accepts or rejects values and never changes one (tests/config); the values are `params`",
     "bukva.durability": "a resumed training ends in the same bytes (tests/dvc/test_resume.py)",
     "bukva.pipeline": "reads dvc.yaml and dvc.lock; the command and the paths are in dvc.lock",
@@ -38,7 +38,7 @@ NOT_DEPS = {
     "bukva.tracking": "reads outputs and writes none",
     "bukva.training.memory": "refuses what does not fit, or does nothing",
     "bukva.training.progress": "shows progress in the terminal and in the journal",
-    "stages": "how threads wait, and no byte code",
+    "stages": "how threads wait, how large pages are, and no byte code",
 }
 # Data files that code reads, which an import does not show.
 DATA_DEPS = {

@@ -1,4 +1,4 @@
-"""How many cores there are to use, and how the idle threads of OpenMP wait.
+"""How a process uses the machine: how many cores, how the idle threads of OpenMP wait, and how large its pages are.
 
 GNU's OpenMP lets a thread that waits for others spin before it sleeps. Where each thread has a core, that doubles the
 speed of a small model. Where other programs need the cores, it is ruinous: the waiting threads occupy what the awaited
@@ -28,6 +28,16 @@ def limit_spinning() -> None:
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS if any(WAITING.glob("*/schedstat")) else SPINS_IF_BLIND)
+
+
+def use_large_pages() -> None:
+    """Let torch ask the kernel for pages of 2 MB for large tensors, where the kernel gives them on request.
+
+    Call it before torch is imported. A large tensor is given back to the kernel and asked for again at each update;
+    with a vocabulary of thousands of characters, pages of 4 kB took more than half of a training. It changes no byte of
+    an output, and THP_MEM_ALLOC_ENABLE in the environment takes precedence.
+    """
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 
 @functools.cache
