@@ -1,13 +1,14 @@
-"""The README and docs/ name only what exists: files, headings, targets of make, parameters."""
+"""README, docs/ and the lesson name only what exists: files, headings, targets of make, parameters."""
 
 import re
 from functools import cache
 
+import lesson
 import pytest
 from imports import ROOT, modules
 from ruamel.yaml import YAML
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), lesson.NOTEBOOK]
 ADDRESS = re.compile(r"[a-z]+://")
 FILE = re.compile(r"(?<![\w/.-])(?:[a-z_]+/)+[a-z_]+\.(?:py|md|yaml|json|csv|png)(?!\w)")
 MADE = ("data/", ".bukva/")  # by the pipeline, and not in git
@@ -15,6 +16,8 @@ MADE = ("data/", ".bukva/")  # by the pipeline, and not in git
 
 @cache
 def text(page):
+    if page == lesson.NOTEBOOK:
+        return "\n".join(lesson.source(cell) for cell in lesson.cells("markdown"))
     return page.read_text(encoding="utf-8")
 
 

@@ -1,0 +1,51 @@
+"""notebooks/lesson.ipynb: every check in it holds, and the outputs that it shows are those of a run."""
+
+import re
+import sys
+
+import lesson
+import pytest
+
+CODE = lesson.cells("code")
+FRACTION = re.compile(r"-?\d+\.\d*")  # what may differ in its last digit on another processor
+
+
+def printed(outputs):
+    """All text of the outputs of a cell."""
+    return "".join(line for output in outputs for line in output.get("text", []))
+
+
+def kinds(outputs):
+    """What sorts of outputs a cell has."""
+    return [(output["output_type"], *output.get("data", {})) for output in outputs]
+
+
+def test_the_lesson_is_short_and_every_step_in_it_is_checked():
+    assert len(lesson.read()["cells"]) <= 40
+    assert all("assert" in lesson.source(cell) for cell in CODE[1:])
+
+
+def test_the_lesson_ends_with_an_experiment_and_its_comparison():
+    end = lesson.source(lesson.cells("markdown")[-1])
+    assert "dvc exp run -S model.n_head=8" in end
+    assert "make compare A=HEAD B=workspace" in end
+
+
+def test_the_outputs_are_stored_and_small():
+    assert [cell["execution_count"] for cell in CODE] == list(range(1, len(CODE) + 1))
+    assert all(cell["outputs"] for cell in CODE if "print(" in lesson.source(cell))
+    assert lesson.NOTEBOOK.stat().st_size < 200_000
+
+
+@pytest.mark.slow
+def test_the_lesson_runs_and_shows_the_outputs_of_a_run(monkeypatch):
+    """With few updates, so what the trained models print is another text; the cells that print it have a tag."""
+    monkeypatch.chdir(lesson.NOTEBOOK.parent)
+    monkeypatch.setattr(sys, "path", sys.path[:])  # the lesson adds to it
+    for cell, outputs in zip(CODE, lesson.run(CODE, N_STEPS=3), strict=True):
+        assert kinds(outputs) == kinds(cell["outputs"])
+        if "trained" not in cell["metadata"].get("tags", []):
+            now, stored = printed(outputs), printed(cell["outputs"])
+            assert FRACTION.sub("0.0", now) == FRACTION.sub("0.0", stored)
+            numbers = [[float(number) for number in FRACTION.findall(text)] for text in (now, stored)]
+            assert numbers[0] == pytest.approx(numbers[1], rel=2e-3, abs=2e-3)
