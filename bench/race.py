@@ -9,7 +9,7 @@ from bench.measure import ROOT, Outcome, job
 from bench.race_jobs import ORDERS
 from bench.rows import Goal, Measured, Row, Side
 
-TARGET = 1.898  # nats per character, the result of nanoGPT's recipe for a CPU (docs/log.md)
+TARGET = 1.898  # nats per character, the result of nanoGPT's recipe for a CPU (docs/dev/log.md)
 A100 = 1.4697  # nats per character, the result of nanoGPT's recipe for a GPU: 10.65 M parameters, three minutes
 FIGURE = ROOT / "reports/bench_race.png"
 SEEDS = (11, 12, 13, 14, 15)  # the recipes below were chosen with others

@@ -2,7 +2,7 @@
 
 The computations and their order follow nanoGPT (Karpathy 2022, MIT): GPT-2's blocks without biases, tied
 embeddings, AdamW without fusing, a warm-up and half a cosine, batches of random windows, and the loss estimated on a
-few batches at intervals. docs/log.md compares it with the original, by time and by loss.
+few batches at intervals. docs/dev/log.md compares it with the original, by time and by loss.
 """
 
 import math

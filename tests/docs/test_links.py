@@ -9,6 +9,7 @@ from imports import ROOT, modules
 from ruamel.yaml import YAML
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), lesson.NOTEBOOK]
+DEV = sorted((ROOT / "docs" / "dev").glob("*.md"))  # what was chosen and measured, with the commands of its time
 ADDRESS = re.compile(r"[a-z]+://")
 FILE = re.compile(r"(?<![\w/.-])(?:[a-z_]+/)+[a-z_]+\.(?:py|md|yaml|json|csv|png)(?!\w)")
 MADE = ("data/", ".bukva/")  # by the pipeline, and not in git
@@ -32,13 +33,13 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def each_page(find):
+def each_page(find, pages=PAGES):
     """One test for each page and for each thing that `find` finds on it."""
-    cases = [(page, item) for page in PAGES for item in sorted(set(find(text(page))))]
+    cases = [(page, item) for page in pages for item in sorted(set(find(text(page))))]
     return pytest.mark.parametrize(("page", "item"), cases, ids=lambda value: getattr(value, "name", value))
 
 
-@each_page(re.compile(r"\]\(([^)\s]+)\)").findall)
+@each_page(re.compile(r"\]\(([^)\s]+)\)").findall, [*PAGES, *DEV])
 def test_a_relative_link_leads_to_a_file_and_its_heading(page, item):
     if ADDRESS.match(item):
         return
@@ -83,9 +84,9 @@ def test_a_named_stage_has_its_script(page, item):
     assert item in modules(), item
 
 
-def test_every_package_is_in_the_table_of_the_readme():
+def test_every_package_is_in_the_table_of_the_architecture():
     """And every row of that table names packages that exist."""
-    table = text(PAGES[0]).split("| package of src/bukva |")[1].split("\n\n")[0]
+    table = text(ROOT / "docs" / "architecture.md").split("| package of src/bukva |")[1].split("\n\n")[0]
     named = {name for row in re.findall(r"^\| ([a-z, ]+) \|", table, re.MULTILINE) for name in row.split(", ")}
     packages = {folder.name for folder in (ROOT / "src" / "bukva").iterdir() if (folder / "__init__.py").exists()}
     assert named == packages

@@ -1,6 +1,6 @@
 """Simulated comparisons whose truth is known: how often are the verdicts wrong, how often do they find a difference?
 
-Prints the tables of docs/statistics.md: PYTHONPATH=src python -m tests.statistics.simulation [draws]
+Prints the tables of docs/comparing.md: PYTHONPATH=src python -m tests.statistics.simulation [draws]
 
 Effects of works have Student's t with 3 degrees of freedom, whose tails are as heavy as those of real works. All rates
 are in per cent of the draws, each of which goes through the functions that a comparison calls.
@@ -118,7 +118,7 @@ def _side(rng, units, k, sd, effect):
 
 
 def print_tables(draws):
-    """The tables of docs/statistics.md."""
+    """The tables of docs/comparing.md."""
     print(f"{draws} draws\n\ncoverage of 95 % intervals over the text, embedded and RusLit lengths")
     for lengths, n_works in [(EMBEDDED, 12), (EMBEDDED, 38), (RUSLIT, 38), (RUSLIT, 373)]:
         print(f"{len(lengths)}: {n_works} works", *(f"{rate:.1f}" for rate in coverage(lengths, n_works, draws)))

@@ -3,7 +3,7 @@
 GNU's OpenMP lets a thread that waits for others spin before it sleeps. Where each thread has a core, that doubles the
 speed of a small model. Where other programs need the cores, it is ruinous: the waiting threads occupy what the awaited
 ones need. So threads spin long, and briefly while the cores are crowded. No byte of an output depends on it, because
-the number of threads that compute is the same. docs/log.md (2026-11-24) has the measurements.
+the number of threads that compute is the same. docs/dev/log.md (2026-11-24) has the measurements.
 """
 
 import contextlib

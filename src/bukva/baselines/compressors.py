@@ -5,7 +5,7 @@ text is recoded to one byte a character, its id: in UTF-8 a Cyrillic letter is t
 character. The header of a format is in both sizes and cancels.
 
 A compressor whose `max_bytes` a text exceeds has no score for it: bz2 forgets what is 900 kB back, and xz, zstd and
-brotli would take minutes (docs/decisions.md).
+brotli would take minutes (docs/dev/decisions.md).
 """
 
 import bz2

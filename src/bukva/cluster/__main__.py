@@ -67,7 +67,7 @@ def run(
 
 @app.command("search")
 def search_command(
-    space: Annotated[Path, typer.Argument(help="YAML file of what may be chosen (docs/cluster.md)")],
+    space: Annotated[Path, typer.Argument(help="YAML file of what may be chosen (docs/sweep.md)")],
     trials: Annotated[int, typer.Option(help="how many settings to try", min=1)] = 20,
     seeds: Annotated[int, typer.Option(help="fresh seeds for the winner and for params.yaml; 0: none", min=0)] = 3,
     prune: Annotated[bool, typer.Option(help="stop trials that fall behind")] = True,

@@ -1,8 +1,8 @@
 """DVC's run cache travels by trial.
 
 `dvc push --run-cache` sends all entries, and `dvc exp run --pull` gets all, so that each of many trials would take
-longer than the one before (docs/log.md). So a trial sends the entries of its own stages, in one file, where DVC does
-not look, and each machine gets the files that are new since it looked last:
+longer than the one before (docs/dev/log.md). So a trial sends the entries of its own stages, in one file, where DVC
+does not look, and each machine gets the files that are new since it looked last:
 
     <remote>/bukva/<commit>/runs/<trial>.json       path in the run cache -> entry
 """

@@ -2,7 +2,8 @@
 
 torch draws one number after another from one generator, which takes as long as a matrix product does here. On a CPU
 each number is computed from its place instead, many at a time, as GPUs do: SplitMix64 (Steele, Lea & Flood 2014, "Fast
-splittable pseudorandom number generators") of a seed from torch's generator. It is five times as fast (docs/log.md).
+splittable pseudorandom number generators") of a seed from torch's generator. It is five times as fast
+(docs/dev/log.md).
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """The loops over contexts, compiled: the probability of one id, and distributions with one occurrence left out.
 
 A context has few followers, which array operations over all of a batch would look up ten times as slowly
-(docs/log.md). All compiled functions are here, because their machine code is kept by the content of their module.
+(docs/dev/log.md). All compiled functions are here, because their machine code is kept by the content of their module.
 """
 
 import numpy as np

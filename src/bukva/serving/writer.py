@@ -35,7 +35,7 @@ class Writer:
     """Continues texts and scores them, in the precision in which stage sample writes.
 
     In bf16 the bits of a character differ a little from those of stage evaluate, which computes in float32: by 0.004 on
-    average for the GPT of the embedded corpus, and by 0.12 at most (2,999 characters, docs/log.md).
+    average for the GPT of the embedded corpus, and by 0.12 at most (2,999 characters, docs/dev/log.md).
     """
 
     def __init__(self, model: LanguageModel, tokenizer: Tokenizer, machine: Machine) -> None:

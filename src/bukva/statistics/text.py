@@ -1,7 +1,7 @@
 """The interval over the text: would another text of this kind give a difference of the same sign?
 
 The leave-one-work-out jackknife of a ratio (sum of bits by sum of characters), with Student's t at as many degrees of
-freedom as the works are worth, less 1 (MacKinnon, Nielsen & Webb 2023; docs/statistics.md compares it with bootstraps).
+freedom as the works are worth, less 1 (MacKinnon, Nielsen & Webb 2023; docs/comparing.md compares it with bootstraps).
 """
 
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-ROUNDS = 8  # each changes both halves; with 4, orders of few things are not all equally likely (docs/log.md)
+ROUNDS = 8  # each changes both halves; with 4, orders of few things are not all equally likely (docs/dev/log.md)
 Keys = npt.NDArray[np.uint64]  # (ROUNDS, 2)
 
 

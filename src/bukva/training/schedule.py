@@ -7,7 +7,7 @@ def learning_rate(step: int, recipe: Training) -> float:
     """The learning rate of update `step` (counted from 1).
 
     It rises linearly over the first warmup_steps updates, then falls linearly to decay_to times recipe.learning_rate at
-    the last one; decay_to = 1 keeps it constant. (A cosine was worse; docs/log.md.)
+    the last one; decay_to = 1 keeps it constant. (A cosine was worse; docs/dev/log.md.)
     """
     if step < recipe.warmup_steps:
         return recipe.learning_rate * step / recipe.warmup_steps

@@ -24,7 +24,7 @@ LINE_ENDS = "line_ends"  # what happens under every rule set
 OPENINGS = 3  # beginnings of works that can serve as prompts
 OPENING_CHARS = 30
 ALPHABET = 300  # symbols that are counted in the report
-SHARED_BYTES = 1 << 26  # of a corpus that is worth the start of other processes (docs/log.md)
+SHARED_BYTES = 1 << 26  # of a corpus that is worth the start of other processes (docs/dev/log.md)
 
 
 class Piece(NamedTuple):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Works that share so much come into the same split. With 1,000 characters quotations join a quarter of RusLit
-# (docs/log.md).
+# (docs/dev/log.md).
 GROUP_CHARS = 5_000
 GROUP_SHARE = 0.2  # of the shorter work
 SEARCH = "tokenize: looking for text that stands in two works"
@@ -84,7 +84,7 @@ def mapped_codes(clean: Path, table: "pd.DataFrame") -> Iterator[tuple[Codes, Co
     place, and to read from start to end.
 
     The system reads ahead in the second only. Where the file does not fit the memory, reading ahead at every place that
-    an index names reads the file a hundred times (docs/log.md).
+    an index names reads the file a hundred times (docs/dev/log.md).
     """
     with tempfile.TemporaryFile(dir=clean.parent) as file:
         for _, text in read_texts(clean, table):

@@ -20,7 +20,7 @@ from bukva.training.optimizers.several import Optimizers
 WEIGHT_COPIES = 3  # weights, gradients, momentum
 
 COEFFICIENTS = 3.4445, -4.7750, 2.0315  # singular values come near 1 in few iterations, rather than equal to 1 in many
-ITERATIONS = 5  # with three, 600 updates end 0.05 bits per character worse (docs/log.md)
+ITERATIONS = 5  # with three, 600 updates end 0.05 bits per character worse (docs/dev/log.md)
 ADAMW_SIZE = 0.2  # root mean square of an AdamW update, in learning rates
 MOMENTUM = 0.95
 
