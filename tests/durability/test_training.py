@@ -159,12 +159,12 @@ def edited(checkpoints, edit):
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
-        (lambda state: state.pop("updates"), "it has model, optimizer, step, train_nats"),
+        (lambda state: state.pop("updates"), "it has model, optimizer, step, sums"),
         (lambda state: state["model"].pop("wte.weight"), r"model, wte.weight is absent, not float32 \(7, 8\)"),
         (lambda state: state["model"].update(other=torch.ones(1)), r"model, other is float32 \(1,\), not absent"),
         (lambda state: state["model"].update({"wte.weight": torch.ones(8, 7)}), r"\(8, 7\), not float32 \(7, 8\)"),
         (lambda state: state["best_weights"].update({"wte.weight": torch.ones(7, 8).half()}), "best_weights, .*16"),
-        (lambda state: state.update(train_nats=1.5), r"train_nats is float, not float64 \(\)"),
+        (lambda state: state.update(sums=torch.ones(3).double()), r"sums is float64 \(3,\), not float64 \(2,\)"),
         (lambda state: state.update(step="9"), "step: str"),
         (lambda state: state.update(best_val=torch.ones(2)), r"best_val: float32 \(2,\)"),
         (lambda state: state["curve"].append({"step": 1, "colour": 2}), "colour"),
@@ -232,7 +232,7 @@ def test_an_interruption_without_a_checkpoint_is_reported(checkpoints, monkeypat
 def test_a_state_with_nan_is_not_saved_and_stops_the_training(checkpoints, where):
     def damage(state, progress):
         with torch.no_grad():
-            (next(state.model.parameters()) if where == "weights" else state.train_nats).fill_(float("nan"))
+            (next(state.model.parameters()) if where == "weights" else state.sums).fill_(float("nan"))
 
     numbers, durability = task(learning_rate=0.125), Durability(checkpoints, StopSignal())
     words = r"^the training diverged at step 5, learning rate 0\.\d+: .* is NaN or infinite$"

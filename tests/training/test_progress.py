@@ -32,7 +32,7 @@ def updates(clock):
         clock[0] += 2
         yield Progress(step, step * 1000, 0.1)
     clock[0] += 30
-    yield Progress(5, 5000, 0.1, 2.5, 2.75, 2.75)
+    yield Progress(5, 5000, 0.1, 2.5, 2.75, 2.75, 0.375)
 
 
 def train(state, callbacks, progress):
@@ -59,7 +59,7 @@ def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(state, clock
         0, {"chars_seen": 0, "learning_rate": 0.0, "val_nats_per_char": 4.5, "best_val_nats_per_char": 4.5}
     )  # fmt: skip
     step, values = last
-    assert (step, values["train_nats_per_char"]) == (5, 2.5)
+    assert (step, values["train_nats_per_char"], values["gradient_norm"]) == (5, 2.5, 0.375)
     assert values["chars_per_second"] == pytest.approx(500)  # four updates of 1,000 characters in 2 s each
 
 

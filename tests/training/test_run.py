@@ -190,6 +190,7 @@ def test_micro_batches_add_up_to_the_batch(micro_batches, shape):
     for ours, theirs in zip(split, whole, strict=True):
         assert ours.val_nats_per_char == pytest.approx(theirs.val_nats_per_char, abs=1e-5)
         assert ours.train_nats_per_char == pytest.approx(theirs.train_nats_per_char, abs=1e-5)
+    assert split[-1].gradient_norm == pytest.approx(whole[-1].gradient_norm, rel=1e-4)
 
 
 def test_micro_batches_of_enough_windows_leave_the_same_ones_without_the_memory():
@@ -242,6 +243,52 @@ def test_the_train_loss_is_the_mean_over_the_updates_since_the_last_scoring():
     assert points[0] is None
     for step, before in ((4, 0), (8, 4), (10, 8)):
         assert points[step] == pytest.approx(np.mean([each[i] for i in range(before + 1, step + 1)]), abs=1e-9)
+
+
+class Norms(Record):
+    """Keeps the norm of the gradient after each update."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = {}
+
+    def on_update(self, state, progress):
+        if progress.step:
+            gradients = [parameter.grad.flatten() for parameter in state.model.parameters()]
+            self.norms[progress.step] = torch.cat(gradients).double().norm().item()
+
+
+def test_the_gradient_norm_is_the_mean_over_the_updates_since_the_last_scoring():
+    kept = Norms()
+    state, _ = run(task(grad_clip=0.0), callbacks=[kept])
+    points = {point.step: point.gradient_norm for point in state.curve}
+    assert points[0] is None
+    for step, before in ((4, 0), (8, 4), (10, 8)):
+        wanted = np.mean([kept.norms[i] for i in range(before + 1, step + 1)])
+        assert points[step] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_the_gradient_norm_is_that_before_clipping():
+    first = {"n_steps": 1, "eval_every": 1}
+    free, clipped = (run(task(**first, grad_clip=clip))[0].curve[-1].gradient_norm for clip in (0.0, 1e-3))
+    assert free > 0.1
+    assert clipped == free
+
+
+def test_the_gradient_norm_is_that_of_all_processes_together():
+    class Doubled(Group):
+        """Two processes whose mean is twice the gradient of this one."""
+
+        def average_gradients(self, parameters, nats):
+            for parameter in parameters:
+                parameter.grad *= 2
+            return nats
+
+    alone = task(n_steps=1, eval_every=1)
+    (first, *_), (both, *_) = (
+        run(dataclasses.replace(alone, group=group))[0].curve[1:] for group in (Group(), Doubled())
+    )
+    assert both.gradient_norm == pytest.approx(2 * first.gradient_norm, rel=1e-6)
 
 
 def test_patience_ends_a_training_after_so_many_scorings_without_improvement():

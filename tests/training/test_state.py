@@ -31,7 +31,7 @@ def test_a_state_comes_back_whole(trained):
 def test_a_new_state_has_no_score():
     state = start(task())
     assert (state.step, state.updates, state.best_step, state.best_val, state.curve) == (0, 0, 0, math.inf, [])
-    assert float(state.train_nats) == 0.0
+    assert state.sums.tolist() == [0.0, 0.0]
     same(state.best_weights, state.weights())
 
 
@@ -78,9 +78,10 @@ def test_a_finite_state_passes(trained):
     [
         (lambda state: nan(state.model.lm_head.weight), "lm_head.weight is NaN or infinite"),
         (lambda state: state.model.wte.weight.data[0].fill_(-math.inf), "wte.weight is NaN or infinite"),
-        (lambda state: nan(state.train_nats), "the loss is NaN or infinite"),
+        (lambda state: state.sums[0].fill_(math.inf), "the loss is NaN or infinite"),
+        (lambda state: nan(state.sums), "the gradient is NaN or infinite"),
     ],
-    ids=["weight", "infinity", "loss"],
+    ids=["weight", "infinity", "loss", "gradient"],
 )
 def test_a_state_that_is_not_finite_is_a_divergence(damage, words):
     state, _ = run(task(SHAPE, n_steps=2, eval_every=2))

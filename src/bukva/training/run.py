@@ -110,7 +110,7 @@ def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = 
             break
         rate = learning_rate(step, recipe)
         seed_step(recipe.seed, step, group.rank)
-        state.train_nats += update(state, batch, rate, recipe, task.machine, group)
+        state.sums += update(state, batch, rate, recipe, task.machine, group)
         state.updates += 1
         state.step = step
         if step % recipe.eval_every == 0 or step == recipe.n_steps:
@@ -127,9 +127,11 @@ def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = 
 def update(
     state: TrainState, batch: Batch, rate: float, recipe: Training, machine: Machine, group: Group = ALONE
 ) -> Tensor:
-    """One optimizer update on this process's share of a batch; returns the whole batch's mean nats per id.
+    """One optimizer update on this process's share of a batch.
 
-    The mean is a float64 on the device: reading it here makes the processor wait for a GPU.
+    Returns:
+        (2,) of the whole batch: mean nats per id, and the norm of the gradient before it is clipped. They are float64
+        on the device: reading them here makes the processor wait for a GPU.
     """
     state.optimizer.zero_grad()
     nats = torch.zeros((), device=machine.device)
@@ -138,13 +140,15 @@ def update(
             losses = state.model.losses(x, y)
         (losses.minimised / recipe.micro_batches).backward()  # adds to the gradients
         nats += losses.nats.detach() / recipe.micro_batches
-    nats = group.average_gradients(list(state.model.parameters()), nats)
+    parameters = list(state.model.parameters())
+    nats = group.average_gradients(parameters, nats)
+    norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
     if recipe.grad_clip:
-        nn.utils.clip_grad_norm_(state.model.parameters(), recipe.grad_clip)
+        nn.utils.clip_grads_with_norm_(parameters, recipe.grad_clip, norm)
     for settings in state.optimizer.param_groups:
         settings["lr"] = rate
     state.optimizer.step()
-    return nats.double()
+    return torch.stack([nats, norm]).double()
 
 
 def score(task: Task, state: TrainState, rate: float) -> Progress:
@@ -154,7 +158,10 @@ def score(task: Task, state: TrainState, rate: float) -> Progress:
         DivergedError: the loss is NaN or infinite, or has exploded.
     """
     val = task.score_val(state.model, task.group)
-    train = float(state.train_nats) / state.updates / task.chars_per_id if state.updates else None
+    train = norm = None
+    if state.updates:
+        nats, norm = (state.sums / state.updates).tolist()
+        train = nats / task.chars_per_id
     first = state.curve[0].val_nats_per_char if state.curve else None  # about as high as the first train loss
     if not math.isfinite(val) or (train is not None and not math.isfinite(train)):
         what = f"the loss is NaN or infinite (train {train}, val {val} nats per character)"
@@ -163,8 +170,8 @@ def score(task: Task, state: TrainState, rate: float) -> Progress:
         raise DivergedError(state.step, rate, f"train is {train:.4g} nats per character, and was {first:.4g}")
     if val < state.best_val:
         state.best_val, state.best_step, state.best_weights = val, state.step, state.weights()
-    state.train_nats, state.updates = torch.zeros_like(state.train_nats), 0
-    state.curve.append(Progress(state.step, task.chars_seen(state.step), rate, train, val, state.best_val))
+    state.sums, state.updates = torch.zeros_like(state.sums), 0
+    state.curve.append(Progress(state.step, task.chars_seen(state.step), rate, train, val, state.best_val, norm))
     return state.curve[-1]
 
 

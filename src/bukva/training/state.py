@@ -23,14 +23,19 @@ class DivergedError(BukvaError):
 
 @dataclass(frozen=True)
 class Progress:
-    """The training after `step` updates; the losses are given when val was scored."""
+    """The training after `step` updates; the losses and the norm are given when val was scored.
+
+    train_nats_per_char, gradient_norm: means over the updates since the last scoring, so None at the first one; the
+    norm is that of the whole gradient, before it is clipped.
+    """
 
     step: int
     chars_seen: int
     learning_rate: float
-    train_nats_per_char: float | None = None  # mean over the updates since the last scoring
+    train_nats_per_char: float | None = None
     val_nats_per_char: float | None = None
     best_val_nats_per_char: float | None = None
+    gradient_norm: float | None = None
 
 
 class TrainState:
@@ -44,7 +49,7 @@ class TrainState:
         self.model, self.optimizer = model, optimizer
         device = next(model.parameters()).device
         self.step = 0
-        self.train_nats = torch.zeros((), dtype=torch.float64, device=device)  # summed since the last scoring
+        self.sums = torch.zeros(2, dtype=torch.float64, device=device)  # train nats, norms; since the last scoring
         self.updates = 0  # since the last scoring
         self.best_step = 0
         self.best_val = math.inf
@@ -62,7 +67,7 @@ class TrainState:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "step": self.step,
-            "train_nats": self.train_nats,
+            "sums": self.sums,
             "updates": self.updates,
             "best_step": self.best_step,
             "best_val": self.best_val,
@@ -74,19 +79,20 @@ class TrainState:
         """Restore the state that `state_dict` returned."""
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
-        for name in ("step", "train_nats", "updates", "best_step", "best_val", "best_weights"):
+        for name in ("step", "sums", "updates", "best_step", "best_val", "best_weights"):
             setattr(self, name, saved[name])
-        self.train_nats = self.train_nats.to(next(self.model.parameters()).device)
+        self.sums = self.sums.to(next(self.model.parameters()).device)
         self.curve = [Progress(**values) for values in saved["curve"]]
 
     def check_finite(self, learning_rate: float) -> None:
         """Raise for a state that must not replace a good checkpoint.
 
         Raises:
-            DivergedError: the loss or a weight is NaN or infinite.
+            DivergedError: the loss, the gradient or a weight is NaN or infinite.
         """
-        if not bool(torch.isfinite(self.train_nats)):
-            raise DivergedError(self.step, learning_rate, "the loss is NaN or infinite")
+        for name, value in zip(("loss", "gradient"), self.sums.tolist(), strict=True):
+            if not math.isfinite(value):
+                raise DivergedError(self.step, learning_rate, f"the {name} is NaN or infinite")
         for name, tensor in self.model.state_dict().items():
             if not bool(torch.isfinite(tensor).all()):
                 raise DivergedError(self.step, learning_rate, f"{name} is NaN or infinite")
@@ -103,7 +109,7 @@ class TrainState:
         for name in ("model", "best_weights"):
             if mismatch := first_mismatch(saved[name], wanted[name]):
                 return f"{name}, {mismatch}"
-        if mismatch := first_mismatch({"train_nats": saved["train_nats"]}, {"train_nats": self.train_nats}):
+        if mismatch := first_mismatch({"sums": saved["sums"]}, {"sums": self.sums}):
             return mismatch
         for name in ("step", "updates", "best_step", "best_val"):
             if not isinstance(saved[name], int | float):
