@@ -29,7 +29,7 @@ def test_compare_prints_both_lines_and_counts_the_look_at_test(bukva):
     done = bukva("compare", "main", "two-heads")
     assert done.returncode == 0, done.stderr
     assert "On this test text, model two-heads and the mean of 2 models main " in done.stdout
-    assert "Settings two-heads against main: " in done.stdout
+    assert "settings two-heads against main" in done.stdout
     assert "model.n_head" in done.stdout
     assert done.stderr == "Looks at scores on this test text so far: 1\n"
     assert "so far: 2" in bukva("compare", "main", "two-heads", "--json").stderr

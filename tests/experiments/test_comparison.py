@@ -12,7 +12,7 @@ from bukva.base.errors import BukvaError
 from bukva.config.data import Split
 from bukva.experiments import comparison
 from bukva.experiments.comparison import REACH, compare
-from bukva.report.comparison import markdown, print_comparisons, sentences, table
+from bukva.report.comparison import COMMAND, markdown, print_comparisons, sentences, table
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_an_experiment_and_itself_are_identical(known):
     known("a")
     (found,) = compare(["a", "a"], "gpt", "test")
     assert found.verdict.verdict == "identical"
-    assert sentences(found)[1] == "Settings a against a: identical."
+    assert sentences(found)[0] == "Identical: settings a against a."
 
 
 def test_two_seeds_of_one_setting_are_the_same_settings_and_have_no_verdict(known):
@@ -49,7 +49,8 @@ def test_two_seeds_of_one_setting_are_the_same_settings_and_have_no_verdict(know
     (found,) = compare(["a0", "a1"], "gpt", "test")
     assert found.same_settings
     assert [found.a.seeds, found.b.seeds] == [[0], [1]]
-    assert sentences(found)[1].endswith("the same; they differ in the seed only (0 and 1), so there is no verdict.")
+    assert sentences(found)[0].startswith("No verdict: ")
+    assert sentences(found)[0].endswith(" have the same settings, and differ in the seed only (0 and 1).")
 
 
 def test_an_experiment_stands_for_all_seeds_of_its_setting(known):
@@ -184,14 +185,14 @@ def test_one_seed_each_borrows_the_noise_floor_of_the_other_groups(known):
     (found,) = compare(["a", "b"], "gpt", "test")
     assert found.verdict.method == "noise floor"
     assert found.verdict.verdict == "probably worse"
-    assert "noise floors" in sentences(found)[1]
+    assert sentences(found)[0].startswith("Probably worse by 0.")
 
 
 def test_without_a_noise_floor_the_command_that_adds_seeds_is_named(known):
     known("a")
     known("b", {"model.n_head": 8}, effect=0.2)
     (found,) = compare(["a", "b"], "gpt", "test")
-    assert sentences(found)[1] == "Settings b against a: cannot tell from one seed each. To add seeds: make seeds N=5"
+    assert sentences(found)[0] == f"Cannot tell from one seed each: settings b against a. To add seeds: {COMMAND}"
 
 
 @pytest.mark.parametrize("strategy", get_args(Split.model_fields["strategy"].annotation))

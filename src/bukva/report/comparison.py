@@ -36,7 +36,7 @@ def sentences(comparison: Comparison) -> list[str]:
     """The verdict lines and what qualifies them, one sentence a line."""
     a, b = comparison.a.name, comparison.b.name
     verdict = comparison.verdict
-    found = [text_line(verdict, a, b, comparison.split), _settings_line(comparison)]
+    found = [_settings_line(comparison), text_line(verdict, a, b, comparison.split)]
     if verdict.verdict != "identical" and not comparison.same_settings:
         found.append(detectable_line(verdict))
     if comparison.authors:
@@ -110,8 +110,8 @@ def _settings_line(comparison: Comparison) -> str:
     a, b = comparison.a, comparison.b
     if comparison.same_settings and comparison.verdict.verdict != "identical":
         return (
-            f"Settings {b.name} against {a.name}: the same; they differ in the seed only ({a.seeds[0]} and "
-            f"{b.seeds[0]}), so there is no verdict."
+            f"No verdict: {b.name} and {a.name} have the same settings, and differ in the seed only ({a.seeds[0]} and "
+            f"{b.seeds[0]})."
         )
     return settings_line(comparison.verdict, a.name, b.name, COMMAND)
 

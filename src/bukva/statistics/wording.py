@@ -1,6 +1,7 @@
 """Verdicts in words: plain sentences for the terminal, Markdown and MLflow.
 
-Line 1 is about two models on one text, line 2 about their settings. Line 2 is the headline.
+The first line is the headline: it is about the settings, and begins with the word to act on. The second is about the
+models that were trained, on the text that was scored.
 """
 
 from bukva.statistics.authors import Authors
@@ -12,21 +13,8 @@ from bukva.statistics.text import TextVerdict
 NEXT_SEEDS = (3, 5, 10, 20)  # seeds a side that are proposed
 
 
-def lines(verdict: SettingsVerdict, a: str, b: str, split: str, command: str) -> list[str]:
-    """What a comparison prints: line 1, line 2, and what it can detect.
-
-    Args:
-        verdict: of settings b against settings a.
-        a, b: the names of the experiments.
-        split: val or test.
-        command: adds seeds to both experiments, for example `make seeds N=3`.
-    """
-    both = [text_line(verdict, a, b, split), settings_line(verdict, a, b, command)]
-    return both if verdict.verdict == "identical" else [*both, detectable_line(verdict)]
-
-
 def text_line(verdict: SettingsVerdict, a: str, b: str, split: str) -> str:
-    """Line 1: the models that were trained, on the text that was scored."""
+    """The second line: the models that were trained, on the text that was scored."""
     model_a, model_b = _models(a, len(verdict.seeds_a)), _models(b, len(verdict.seeds_b))
     text, start = verdict.text, f"On this {split} text, "
     if text.verdict == "identical":
@@ -37,22 +25,27 @@ def text_line(verdict: SettingsVerdict, a: str, b: str, split: str) -> str:
 
 
 def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str:
-    """Line 2, the headline: whether the difference is one of the settings or of the seeds."""
-    start, word = f"Settings {b} against {a}: ", verdict.verdict
+    """The headline: whether the difference is one of the settings or of the seeds.
+
+    Args:
+        verdict: of settings b against settings a.
+        a, b: the names of the experiments.
+        command: adds seeds to both experiments, for example `bukva seeds 3`.
+    """
+    word, about = verdict.verdict.capitalize(), f"settings {b} against {a}"
     seeds = _seeds(verdict) + (f"; Holm over {verdict.compared}" if verdict.compared > 1 else "")
-    if word == "identical":
-        return f"{start}identical."
+    if verdict.verdict == "identical":
+        return f"{word}: {about}."
     if verdict.estimate is None:
-        return f"{start}cannot tell from {seeds}. To add seeds: {command}"
+        return f"{word} from {seeds}: {about}. To add seeds: {command}"
+    has_direction = verdict.verdict.endswith(("better", "worse"))
+    by = f" by {_size(verdict.estimate)}" if has_direction else f", {_signed(verdict.estimate)}"
+    more = ""
     if verdict.method == "noise floor":
-        floors = f"{verdict.noise_floors:.1f} noise floors, {seeds}"
-        if word == "cannot tell":
-            return f"{start}cannot tell; {floors}. To add seeds: {command}"
-        return f"{start}{word} by {_size(verdict.estimate)}); {floors}. To be sure, add seeds: {command}"
-    if word in ("better", "worse"):
-        return f"{start}{word} by {_size(verdict.estimate)}; {seeds})."
-    limit = f" The limit is {MATTERS} bits." if word == "no difference that matters" else ""
-    return f"{start}{word}: {_signed(verdict.estimate)}; {seeds}).{limit}"
+        more = f" To confirm, add seeds: {command}"
+    elif verdict.verdict == "no difference that matters":
+        more = f" The limit is {MATTERS} bits."
+    return f"{word}{by}; {seeds}): {about}.{more}"
 
 
 def detectable_line(verdict: SettingsVerdict) -> str:
