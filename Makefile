@@ -17,7 +17,7 @@ help: ## list the targets
 repro: $(MADE) ## run the pipeline on the text that params.yaml names and print the scores
 	@python -m bukva check
 	@dvc repro
-	@python -m bukva scores reports/metrics.json
+	@python -m bukva scores reports/scores.json
 
 attention: $(MADE) ## study the attention of the trained GPT; figures in reports/attention
 	@python -m bukva attention reports/attention

@@ -41,9 +41,9 @@ def repro(scratch: Path) -> Measured:
     """The whole pipeline on the embedded corpus, and the score of its GPT."""
     clone, outcome = _reproduced(scratch)
     measured = _seconds([outcome])
-    metrics = read_json(clone / "reports/metrics.json")
-    loss = metrics["gpt"]["test"]["bits_per_char"]
-    gain = metrics["baselines"]["test"]["bigram_exact"] - loss
+    scores = read_json(clone / "reports/scores.json")
+    loss = scores["gpt"]["test"]["bits_per_char"]
+    gain = scores["baselines"]["test"]["bigram_exact"] - loss
     return Measured({**measured.scores, "loss on test": loss, "better than bigram": gain}, measured.ours)
 
 

@@ -8,19 +8,21 @@ from bukva.corpus.collection import documents, read_table
 from bukva.corpus.splits.folder import check_lengths, load_lengths, load_splits
 from bukva.durability.cleanup import forget
 from bukva.evaluation.held_out import HeldOut
-from bukva.evaluation.scores import describe, evaluate
+from bukva.evaluation.scores import describe, evaluate, headline
 from bukva.models.folder import load_models
 from bukva.pipeline.stages import trained_models
 from bukva.report.figures import comparison as draw_comparison
 from bukva.report.figures import losses as draw_losses
-from bukva.report.rows import rows_of
+from bukva.report.rows import chart_of, rows_of
 from bukva.scoring.characters import save_scores
 from bukva.stage import cli
 from bukva.tracking.journal import journal
 from bukva.training.device import prepare
 
 
-def main(split: Path, clean: Path, scores: Path, metrics: Path, losses: Path, comparison: Path) -> None:
+def main(
+    split: Path, clean: Path, scores: Path, score_table: Path, metrics: Path, losses: Path, comparison: Path
+) -> None:
     """Score the models by the window rule, and draw their losses."""
     params = read_params()
     forget(params)
@@ -34,9 +36,12 @@ def main(split: Path, clean: Path, scores: Path, metrics: Path, losses: Path, co
         result = evaluate(models, text, params.evaluate)
         works, chars = list(documents(read_table(clean))), text.chars
         save_scores(scores, describe(text, models, trained, result.calibration), works, chars, result.nats)
-        write_json(metrics, result.metrics)
-        draw_losses(trained.values(), result.metrics, losses)
-        draw_comparison(rows_of(result.metrics, trained), result.nats, list(chars.values())[-1], comparison)
+        rows = rows_of(result.table, trained)
+        write_json(score_table, {**result.table, "chart": chart_of(rows)})
+        write_json(metrics, headline(result.table, reversed(trained)))
+        draw_losses(trained.values(), result.table, losses)
+        draw_comparison(rows, result.nats, list(chars.values())[-1], comparison)
+        log.artifact(score_table)
         log.artifact(metrics)
         log.artifact(losses)
         log.artifact(comparison)

@@ -29,7 +29,7 @@ def check() -> None:
 
 
 @app.command()
-def scores(metrics: Annotated[Path, typer.Argument(help="metrics.json of stage evaluate.")]) -> None:
+def scores(table_file: Annotated[Path, typer.Argument(help="scores.json of stage evaluate.")]) -> None:
     """Print the scores as a table, and the next command."""
     from rich.console import Console
 
@@ -37,7 +37,7 @@ def scores(metrics: Annotated[Path, typer.Argument(help="metrics.json of stage e
     from bukva.report.terminal import against_counting, best_baseline, table, verdict
     from bukva.scoring.characters import CharScores, files_of
 
-    values, characters = read_json(metrics), Path(paths()["scores"])
+    values, characters = read_json(table_file), Path(paths()["scores"])
     console = Console(highlight=False)
     console.print(table(values))
     for sentence in (verdict(values), *best_baseline(values)):

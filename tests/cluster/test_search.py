@@ -58,7 +58,7 @@ class Training(FakeWorker):
         return [News("progress", values).to_json()]
 
     def _leave_result(self) -> None:
-        content = json.dumps({"gpt": {"val": {"bits_per_char": score_of(self._job)}}}).encode()
+        content = json.dumps({"gpt": {"val": score_of(self._job)}}).encode()
         (self._project / "reports").mkdir(exist_ok=True)
         (self._project / "reports/metrics.json").write_bytes(content)
         run_git(self._project, "add", "-f", "reports/metrics.json")

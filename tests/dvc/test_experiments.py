@@ -76,7 +76,9 @@ def test_one_run_of_the_pipeline_is_one_run_with_its_stages_below(template):
     assert top["status"] == "FINISHED"
     assert top["params"]["model.n_embd"] == "8"
     assert top["params"]["download.corpus"] == "sample"
-    assert {"gpt.test.bits_per_char", "bigram.test.bits_per_char"} <= set(top["metrics"])
+    assert {f"{model}.{split}" for model in ("gpt", "bigram", "counted") for split in ("val", "test")} <= set(
+        top["metrics"]
+    )
     for stage in ("train-bigram", "train-gpt"):
         (run,) = runs[stage]
         assert (run["name"], run["status"], run["tags"]["bukva.kind"]) == (f"{name}: {stage}", "FINISHED", "training")
@@ -144,7 +146,7 @@ def test_a_queued_experiment_reports_to_the_store_of_the_project(project, done, 
 )
 def test_the_description_of_an_experiment_says_what_it_is_worth(project, done, name, key, values):
     description = done.runs[name][None]["tags"]["mlflow.note.content"]
-    metrics = json.loads(project.read_from_experiment(name, "reports/metrics.json"))
+    metrics = json.loads(project.read_from_experiment(name, "reports/scores.json"))
     scores = " | ".join(f"{metrics['gpt'][split]['bits_per_char']:.3f}" for split in ("train", "val", "test"))
     assert f"| GPT with its n-grams | {scores} |" in description
     assert f"`dvc exp apply {name}`" in description

@@ -81,8 +81,8 @@ def test_a_model_has_one_colour_on_all_charts(page):
         assert gpt in json.dumps(specs[chart][""])
 
 
-def test_its_scores_are_those_of_metrics_json(project, page):
-    metrics = json.loads(project.read("reports/metrics.json"))
+def test_its_scores_are_those_of_scores_json(project, page):
+    metrics = json.loads(project.read("reports/scores.json"))
     assert f"{metrics['gpt']['test']['bits_per_char']:.3f} bits per character on test" in page.xpath("//h1")[0].text
     header, *rows = cells(page.xpath("//section[@id='verdict']//table")[0])
     assert header[1:] == ["train", "val", "test"]
@@ -111,7 +111,7 @@ def test_every_sample_is_there_at_every_temperature(project, page):
 
 
 def test_each_character_has_the_colour_of_its_better_predictor(project, page):
-    metrics = json.loads(project.read("reports/metrics.json"))
+    metrics = json.loads(project.read("reports/scores.json"))
     scores = CharScores.read(files_of(project.folder / "data/scores"))
     best = min(
         (name for name in metrics["baselines"]["val"] if name.startswith("ngram_")), key=metrics["baselines"]["val"].get

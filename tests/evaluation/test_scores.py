@@ -12,7 +12,7 @@ from bukva.baselines.compressors import COMPRESSORS
 from bukva.baselines.counts import fitted_to_train, scorers
 from bukva.config.schema import Evaluate
 from bukva.evaluation.held_out import HeldOut
-from bukva.evaluation.scores import evaluate
+from bukva.evaluation.scores import evaluate, headline
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.folder import load_models, save_model
 from bukva.models.gpt import GPT, GPTConfig
@@ -71,47 +71,45 @@ def scores():
 
 
 @pytest.fixture(scope="module")
-def metrics(scores):
-    return scores.metrics
+def table(scores):
+    return scores.table
 
 
-def test_the_bigram_is_scored_on_all_of_train_and_another_model_on_as_much_as_val_has(metrics):
-    assert {split: score["chars"] for split, score in metrics["bigram"].items()} == {
+def test_the_bigram_is_scored_on_all_of_train_and_another_model_on_as_much_as_val_has(table):
+    assert {split: score["chars"] for split, score in table["bigram"].items()} == {
         "train": 3999,
         "val": 210,
         "test": 96,
     }
-    gpt = {split: score["chars"] for split, score in metrics["gpt"].items()}
+    gpt = {split: score["chars"] for split, score in table["gpt"].items()}
     assert (gpt["val"], gpt["test"]) == (210, 96)
     assert 211 <= gpt["train"] < 300
 
 
-def test_the_score_of_the_bigram_on_train_is_that_of_all_its_characters(monkeypatch, metrics):
+def test_the_score_of_the_bigram_on_train_is_that_of_all_its_characters(monkeypatch, table):
     train = text(*THREE).splits["train"]
     expected = nats_of(models()["bigram"], train, 6, 3).mean(dtype=np.float64)
-    assert metrics["bigram"]["train"]["nats_per_char"] == pytest.approx(expected, rel=1e-6)
+    assert table["bigram"]["train"]["nats_per_char"] == pytest.approx(expected, rel=1e-6)
     monkeypatch.setattr(window_rule, "BATCH_LOGITS", {"cpu": 2 * V})  # a few rows of the table at a time
-    assert evaluate(models(), text(*THREE), PARAMS).metrics["bigram"]["train"]["nats_per_char"] == pytest.approx(
-        expected
-    )
+    assert evaluate(models(), text(*THREE), PARAMS).table["bigram"]["train"]["nats_per_char"] == pytest.approx(expected)
 
 
-def test_bits_per_byte_are_the_same_bits_over_the_bytes_of_the_characters(metrics):
+def test_bits_per_byte_are_the_same_bits_over_the_bytes_of_the_characters(table):
     for model in ("bigram", "gpt", "mixture"):
         for split in THREE[model == "mixture" :]:
-            score = metrics[model][split]
+            score = table[model][split]
             assert score["bits_per_byte"] == score["bits_per_char"] / len("а".encode())
 
 
-def test_bits_are_nats_over_ln_2(metrics):
+def test_bits_are_nats_over_ln_2(table):
     for model in ("bigram", "gpt", "mixture"):
         for split in THREE[model == "mixture" :]:
-            score = metrics[model][split]
+            score = table[model][split]
             assert score["bits_per_char"] == pytest.approx(score["nats_per_char"] / math.log(2))
 
 
-def test_the_window_rule_is_beside_the_scores(metrics):
-    assert metrics["window"] == {"length": 6, "stride": 3, "unit": "character"}
+def test_the_window_rule_is_beside_the_scores(table):
+    assert table["window"] == {"length": 6, "stride": 3, "unit": "character"}
 
 
 def test_models_with_different_vocabularies_are_rejected(tmp_path):
@@ -128,7 +126,6 @@ def test_the_calibration_is_that_of_the_gpt_over_every_scored_character(scores):
     for split, n in (("val", 210), ("test", 96)):
         found = scores.calibration[split]
         assert found.counts.sum() == n
-        assert scores.metrics["calibration"][split] == {"error": found.error}
     gpt = models()["gpt"]
     passages = text(*THREE).passages("test", T - 2)
     right = 0
@@ -143,49 +140,61 @@ def test_the_calibration_is_that_of_the_gpt_over_every_scored_character(scores):
 
 def test_a_split_of_fraction_zero_is_absent():
     found = evaluate(models(), text("train", "val"), PARAMS)
-    assert all("test" not in found.metrics[key] for key in ("bigram", "gpt", "baselines", "mixture", "context"))
+    assert all("test" not in found.table[key] for key in ("bigram", "gpt", "baselines", "mixture", "context"))
     assert all(list(nats) == ["val"] for nats in found.nats.values())
-    assert verdict(found.metrics).startswith("On val the GPT is ")
+    assert all(list(bits) == ["val"] for bits in headline(found.table, ["gpt"]).values())
+    assert verdict(found.table).startswith("On val the GPT is ")
 
 
-def test_a_further_model_is_scored_like_the_others_and_changes_no_score(metrics):
-    scored = evaluate({"copy": models()["gpt"], **models()}, text(*THREE), PARAMS).metrics
-    assert list(scored) == ["copy", "bigram", "gpt", "baselines", "mixture", "window", "calibration", "context"]
+def test_the_headline_is_the_bits_of_the_models_and_of_the_best_n_gram_on_val(scores, table):
+    best = min(("ngram_3", "ngram_4"), key=lambda name: scores.nats[name]["val"].mean())
+    means = {name: {split: nats.mean(dtype=np.float64) / np.log(2) for split, nats in of_splits.items()}
+             for name, of_splits in scores.nats.items()}  # fmt: skip
+    found = headline(table, ["gpt", "bigram"])
+    assert list(found) == ["gpt", "bigram", "counted"]
+    for key, name in (("gpt", "gpt"), ("bigram", "bigram"), ("counted", best)):
+        assert list(found[key]) == ["val", "test"]
+        assert found[key] == pytest.approx(means[name])
+
+
+def test_a_further_model_is_scored_like_the_others_and_changes_no_score(table):
+    scored = evaluate({"copy": models()["gpt"], **models()}, text(*THREE), PARAMS).table
+    assert list(scored) == ["copy", "bigram", "gpt", "baselines", "best_counted", "mixture", "window", "context"]
     assert scored.pop("copy") == scored["gpt"]
-    assert scored == metrics
+    assert scored == table
 
 
 def test_ids_that_stand_for_two_characters_halve_the_bits_per_character(scores):
     pairs = evaluate(models(), text(*THREE, tokenizer=PairTokenizer(TOKENIZER.chars)), PARAMS)
     for split in THREE:
         for model in ("bigram", "gpt"):
-            assert pairs.metrics[model][split]["chars"] == 2 * scores.metrics[model][split]["chars"]
+            assert pairs.table[model][split]["chars"] == 2 * scores.table[model][split]["chars"]
             for unit in ("nats_per_char", "bits_per_char"):
-                half = scores.metrics[model][split][unit] / 2
-                assert pairs.metrics[model][split][unit] == pytest.approx(half, rel=1e-7)
-        for name, value in scores.metrics["baselines"][split].items():
+                half = scores.table[model][split][unit] / 2
+                assert pairs.table[model][split][unit] == pytest.approx(half, rel=1e-7)
+        for name, value in scores.table["baselines"][split].items():
             if name not in COMPRESSORS:
-                assert pairs.metrics["baselines"][split][name] == pytest.approx(value / 2, rel=1e-7)
+                assert pairs.table["baselines"][split][name] == pytest.approx(value / 2, rel=1e-7)
     for model, nats in scores.nats.items():
         np.testing.assert_allclose(pairs.nats[model]["val"], np.repeat(nats["val"] / 2, 2), rtol=1e-6)
     for key in ("short_bits_per_char", "full_bits_per_char", "gain_bits_per_char"):
-        half = scores.metrics["context"]["val"][key] / 2
-        assert pairs.metrics["context"]["val"][key] == pytest.approx(half, rel=1e-6)
+        half = scores.table["context"]["val"][key] / 2
+        assert pairs.table["context"]["val"][key] == pytest.approx(half, rel=1e-6)
 
 
 def test_the_nats_of_the_characters_are_those_of_the_metrics(scores):
     for name, split in ((name, split) for name in ("bigram", "gpt") for split in ("val", "test")):
         mean = scores.nats[name][split].mean(dtype=np.float64)
-        assert scores.metrics[name][split]["nats_per_char"] == mean
+        assert scores.table[name][split]["nats_per_char"] == mean
     for name in COUNTED:
         mean = scores.nats[name]["test"].mean(dtype=np.float64) / math.log(2)
-        assert scores.metrics["baselines"]["test"][name] == pytest.approx(mean)
+        assert scores.table["baselines"]["test"][name] == pytest.approx(mean)
 
 
-def test_baselines_that_are_counted_on_train_are_in_closed_form_there(metrics):
+def test_baselines_that_are_counted_on_train_are_in_closed_form_there(table):
     train = text(*THREE).splits["train"]
-    assert metrics["baselines"]["train"] == fitted_to_train(train, V)
-    assert metrics["baselines"]["val"]["uniform"] == math.log2(V)
+    assert table["baselines"]["train"] == fitted_to_train(train, V)
+    assert table["baselines"]["val"]["uniform"] == math.log2(V)
 
 
 def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
@@ -222,23 +231,23 @@ def test_what_takes_long_is_counted_for_each_model_and_split(monkeypatch, capsys
     assert any(line.startswith("evaluate: gpt, train: ") for line in lines)
 
 
-def test_the_mixture_is_that_of_the_gpt_and_the_counted_table_that_is_best_on_val(scores):
-    best = min(COUNTED, key=lambda name: scores.metrics["baselines"]["val"][name])
-    assert scores.metrics["mixture"]["of"] == ["gpt", best]
+def test_the_mixture_is_that_of_the_gpt_and_the_n_gram_that_is_best_on_val(scores):
+    best = min(("ngram_3", "ngram_4"), key=lambda name: scores.table["baselines"]["val"][name])
+    assert scores.table["mixture"]["of"] == ["gpt", best]
     p = np.exp(-scores.nats["gpt"]["test"].astype(float)), np.exp(-scores.nats[best]["test"].astype(float))
     expected = -np.log(sum(p) / 2).mean()
-    assert scores.metrics["mixture"]["test"]["nats_per_char"] == pytest.approx(expected, rel=1e-6)
+    assert scores.table["mixture"]["test"]["nats_per_char"] == pytest.approx(expected, rel=1e-6)
     assert scores.nats["mixture"]["test"].mean() == pytest.approx(expected, rel=1e-6)
 
 
-def test_without_orders_no_n_grams_are_counted_and_other_scores_stay(metrics, monkeypatch):
+def test_without_orders_no_n_grams_are_counted_and_other_scores_stay(table, monkeypatch):
     monkeypatch.setattr(memory, "memory_bytes", lambda _: 0)
-    found = evaluate(models(), text(*THREE), PARAMS.model_copy(update={"ngram_orders": []})).metrics
-    assert found["mixture"]["of"][1] in COUNTED[:2]
-    for split, theirs in metrics["baselines"].items():
+    found = evaluate(models(), text(*THREE), PARAMS.model_copy(update={"ngram_orders": []})).table
+    assert found["best_counted"] == "bigram_exact"
+    for split, theirs in table["baselines"].items():
         assert found["baselines"][split] == {key: theirs[key] for key in theirs if not key.startswith("ngram")}
-    same = ["bigram", "gpt", "window", "calibration", "context"]
-    assert {key: found[key] for key in same} == {key: metrics[key] for key in same}
+    same = ["bigram", "gpt", "window", "context"]
+    assert {key: found[key] for key in same} == {key: table[key] for key in same}
 
 
 def test_n_grams_that_exceed_the_memory_are_rejected_before_anything_is_scored(monkeypatch):
@@ -248,10 +257,10 @@ def test_n_grams_that_exceed_the_memory_are_rejected_before_anything_is_scored(m
         evaluate(models(), text(*THREE), PARAMS)
 
 
-def test_short_context_is_scored_over_the_same_characters(metrics):
-    context = metrics["context"]["val"]
+def test_short_context_is_scored_over_the_same_characters(table):
+    context = table["context"]["val"]
     assert context["chars"] == 210
-    assert context["full_bits_per_char"] == metrics["gpt"]["val"]["bits_per_char"]
+    assert context["full_bits_per_char"] == table["gpt"]["val"]["bits_per_char"]
     assert context["gain_bits_per_char"] == context["short_bits_per_char"] - context["full_bits_per_char"]
 
 
@@ -268,9 +277,9 @@ def test_a_limit_of_characters_takes_a_share_of_every_work():
 def test_a_bigram_gains_nothing_from_context():
     torch.manual_seed(1)
     bigram = Bigram(BigramConfig(V, T))
-    metrics = evaluate({"bigram": bigram, "gpt": bigram}, text("train", "val"), PARAMS).metrics
-    assert metrics["context"]["val"]["gain_bits_per_char"] == pytest.approx(0, abs=1e-6)
-    assert metrics["gpt"]["val"] == metrics["bigram"]["val"]
+    table = evaluate({"bigram": bigram, "gpt": bigram}, text("train", "val"), PARAMS).table
+    assert table["context"]["val"]["gain_bits_per_char"] == pytest.approx(0, abs=1e-6)
+    assert table["gpt"]["val"] == table["bigram"]["val"]
 
 
 def test_short_context_means_exactly_that_many_characters_of_the_same_work():
@@ -308,22 +317,22 @@ def remembered(held_out):
 def test_the_network_of_a_gpt_with_a_memory_is_scored_by_itself_as_a_plain_gpt_is():
     held_out = text(*THREE)
     gpt, found = with_memory(held_out.splits["train"])["gpt"], remembered(held_out)
-    assert list(found.metrics) == [
+    assert list(found.table) == [
         "bigram",
         "gpt",
         "network",
         "baselines",
+        "best_counted",
         "mixture",
         "window",
-        "calibration",
         "context",
     ]
-    assert found.metrics["mixture"]["of"][0] == "network"
+    assert found.table["mixture"]["of"][0] == "network"
     plain = GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).eval()
     plain.load_state_dict({name: gpt.state_dict()[name] for name in plain.state_dict()})
     expected = evaluate(models() | {"gpt": plain}, held_out, PARAMS)
-    assert found.metrics["network"] == expected.metrics["gpt"]
-    assert found.metrics["gpt"] != expected.metrics["gpt"]
+    assert found.table["network"] == expected.table["gpt"]
+    assert found.table["gpt"] != expected.table["gpt"]
     for split in ("val", "test"):
         assert found.nats["network"][split].tolist() == expected.nats["gpt"][split].tolist()
         assert found.nats["mixture"][split].tolist() == expected.nats["mixture"][split].tolist()
@@ -336,7 +345,7 @@ def test_what_is_counted_of_train_is_left_out_where_train_is_scored():
     torch.nn.init.zeros_(gpt.lm_head.weight)
     honest, seen = (float(nats_of(gpt, train, T, 3, of_train=of_train).mean()) for of_train in (True, False))
     assert seen < math.log(V) - 0.05 < honest
-    scored = evaluate(models() | {"gpt": gpt}, held_out, PARAMS).metrics["gpt"]["train"]["nats_per_char"]
+    scored = evaluate(models() | {"gpt": gpt}, held_out, PARAMS).table["gpt"]["train"]["nats_per_char"]
     runs = evenly_spaced(train, len(held_out.splits["val"]))
     assert scored == np.concatenate([nats_of(gpt, run, T, 3, of_train=True) for run in runs]).mean(dtype=np.float64)
 
@@ -357,5 +366,5 @@ def test_the_text_of_test_changes_no_score_of_val():
     one, two = remembered(held_out), remembered(other)
     for name in ("gpt", "network"):
         assert one.nats[name]["val"].tolist() == two.nats[name]["val"].tolist()
-        assert one.metrics[name]["train"] == two.metrics[name]["train"]
+        assert one.table[name]["train"] == two.table[name]["train"]
         assert one.nats[name]["test"].tolist() != two.nats[name]["test"].tolist()

@@ -101,7 +101,7 @@ def test_bits_per_byte_are_the_bits_of_all_characters_over_all_their_bytes(texts
             text = texts["char"].tokenizer.decode(texts["char"].splits[split])[1:]
             for name in ("bigram", "gpt"):
                 bits = found.nats[name][split].sum(dtype=np.float64) / np.log(2)
-                fields = found.metrics[name][split]
+                fields = found.table[name][split]
                 assert fields["bits_per_byte"] == pytest.approx(bits / len(text.encode()), rel=1e-6), kind
                 assert fields["bits_per_char"] == pytest.approx(bits / len(text), rel=1e-6)
                 assert fields["chars"] == len(text)
@@ -120,14 +120,14 @@ def test_the_bits_of_a_text_are_those_of_its_ids(texts, scores):
                 ids = torch.from_numpy(passage.ids.astype(np.int64))
                 logits = model(ids[None, :-1])[0].detach().double()
                 nats += float(torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum"))
-            found = scores[kind].metrics["bigram"][split]
+            found = scores[kind].table["bigram"][split]
             assert found["nats_per_char"] * found["chars"] == pytest.approx(nats, rel=1e-5)
 
 
 def test_compressors_do_not_depend_on_the_tokenizer(scores):
     for split in ("val", "test"):
         compressed = [
-            {name: value for name, value in found.metrics["baselines"][split].items() if name in COMPRESSORS}
+            {name: value for name, value in found.table["baselines"][split].items() if name in COMPRESSORS}
             for found in scores.values()
         ]
         assert compressed[0].keys() == COMPRESSORS.keys()
@@ -135,13 +135,13 @@ def test_compressors_do_not_depend_on_the_tokenizer(scores):
 
 
 def test_the_unit_of_windows_is_what_an_id_stands_for(scores):
-    units = {kind: found.metrics["window"]["unit"] for kind, found in scores.items()}
+    units = {kind: found.table["window"]["unit"] for kind, found in scores.items()}
     assert units == {"char": "character", "byte": "byte", "bpe": "token"}
 
 
 def test_the_value_of_context_is_over_so_many_characters_at_most_for_each_work(texts, scores):
     for kind, found in scores.items():
-        for split, context in found.metrics["context"].items():
+        for split, context in found.table["context"].items():
             n = len([chars for chars in texts[kind].chars[split] if chars])
             assert 0 < context["chars"] <= PARAMS.context_chars + n * 4
 

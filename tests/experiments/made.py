@@ -35,7 +35,7 @@ def result(folder, name, changes=(), about=(), numerics=NUMERICS, digests=(), va
     said = ABOUT | dict(about) | {"models": {model: {"numerics": numerics} for model in MODELS}}
     (folder / "about.json").write_text(json.dumps(said), encoding="utf-8")
     scores = {"about.json": folder / "about.json", "gpt/val.npy": folder, "bigram/val.npy": folder}
-    metrics = {model: {"val": {"bits_per_char": val}, "test": {"bits_per_char": test}} for model in MODELS}
+    metrics = {model: {"val": val, "test": test} for model in MODELS}
     return Result(Revision(name, name * 40, "b" * 40), params, lock(params, dict(digests)), metrics, {}, scores, "")
 
 

@@ -36,9 +36,7 @@ def scored(folder, name, changes=(), effect=0.0, seed_effect=0.0, about=(), nume
     said = ABOUT | dict(about) | {"models": models}
     chars = {split: np.full(N_WORKS, CHARS) for split in nats}
     save_scores(target, said, WORKS, chars, {"gpt": nats, "bigram": nats})
-    bits = {
-        split: {"bits_per_char": float(values.mean(dtype=np.float64) / np.log(2))} for split, values in nats.items()
-    }
+    bits = {split: float(values.mean(dtype=np.float64) / np.log(2)) for split, values in nats.items()}
     return replace(
         result(folder, name, changes, about, numerics, **more),
         scores=files_of(target),

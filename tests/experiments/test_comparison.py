@@ -62,10 +62,7 @@ def test_an_experiment_stands_for_all_seeds_of_its_setting(known):
     assert found.verdict.seeds_b == (0, 1, 2)
     assert found.verdict.verdict == "worse"
     # the oracle: the mean difference of the paired seeds, from the scores in metrics.json
-    scores = [
-        [member.result.metrics["gpt"]["test"]["bits_per_char"] for member in side.members]
-        for side in (found.a, found.b)
-    ]
+    scores = [[member.result.metrics["gpt"]["test"] for member in side.members] for side in (found.a, found.b)]
     assert found.verdict.difference == pytest.approx(np.mean(scores[1][:3]) - np.mean(scores[0]), rel=1e-6)
     assert found.changed == {"model.n_head": (4, 8)}
     assert "Seeds are paired, so both lines are about those that both sides have: 0, 1, 2." in sentences(found)
@@ -129,7 +126,7 @@ def test_tokenizers_are_compared_over_the_same_characters_and_the_output_says_so
     seeds_of(known, "a", 3)
     seeds_of(known, "b", 3, {"tokenize.kind": "byte"}, effect=0.2, about=BYTES, parameters=11)
     (found,) = compare(["a0", "b0"], "gpt", "test")
-    scores = [np.mean([member.result.metrics["gpt"]["test"]["bits_per_char"] for member in side.members])
+    scores = [np.mean([member.result.metrics["gpt"]["test"] for member in side.members])
               for side in (found.a, found.b)]  # fmt: skip
     assert found.verdict.difference == pytest.approx(scores[1] - scores[0], rel=1e-6)
     assert found.changed == {"tokenize.kind": ("char", "byte")}

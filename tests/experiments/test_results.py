@@ -114,7 +114,7 @@ def test_the_checkout_is_recorded_as_dvc_records_it(project):
         ("code/one.py", "1", "11", "code has changed since stage train-gpt ran"),
         ("data/sample/a.txt", "text", "words", "data/sample has changed since stage split ran"),
         ("fake.py", '"""', '""" ', "fake.py has changed since stage split ran"),
-        ("reports/metrics.json", "bits", "Bits", "reports/metrics.json is not the file that dvc.lock recorded"),
+        ("reports/metrics.json", "val", "Val", "reports/metrics.json is not the file that dvc.lock recorded"),
         (
             "dvc.yaml",
             "    - fake.py\n    - code\n",
@@ -190,9 +190,9 @@ def test_a_failed_experiment_has_no_scores_of_its_baseline(project):
 
 
 def test_commits_without_scores_are_incomplete(project):
-    project.edit("dvc.lock", "data/scores", "data/other")
-    project.commit("before scores were kept")
-    assert problem("HEAD") == "stage evaluate ran before it kept the score of every character"
+    project.edit("dvc.lock", "reports/scores.json", "reports/other.json")
+    project.commit("before metrics.json became the headline")
+    assert problem("HEAD") == "stage evaluate ran before it wrote reports/scores.json"
     project.run("git", "rm", "-q", "--cached", "dvc.lock")
     project.run("git", "commit", "-q", "-m", "no lock")
     assert problem("HEAD") == "stage split has not run"

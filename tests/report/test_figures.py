@@ -18,7 +18,7 @@ def models(folder, *names):
     return found
 
 
-def metrics(*names, test=True):
+def scores(*names, test=True):
     scores = {"val": {"bits_per_char": 3.0}} | ({"test": {"bits_per_char": 3.1}} if test else {})
     return {"baselines": {"val": {"unigram": 4.8, "bigram_exact": 3.7}}, **dict.fromkeys(names, scores)}
 
@@ -26,13 +26,13 @@ def metrics(*names, test=True):
 @pytest.mark.parametrize("names", [["gpt"], ["bigram", "gpt"], [*"abcdefg", "gpt"]])
 def test_the_losses_of_any_number_of_models_are_drawn_to_the_same_bytes(tmp_path, names):
     for file in ("a.png", "b.png"):
-        losses(models(tmp_path, *names), metrics(*names), tmp_path / file)
+        losses(models(tmp_path, *names), scores(*names), tmp_path / file)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_losses_are_drawn_without_a_test_split(tmp_path):
-    losses(models(tmp_path, "gpt"), metrics("gpt", test=False), tmp_path / "losses.png")
+    losses(models(tmp_path, "gpt"), scores("gpt", test=False), tmp_path / "losses.png")
     assert (tmp_path / "losses.png").exists()
 
 

@@ -5,7 +5,7 @@ from bukva.report.rows import rows_of
 
 BITS = {"bits_per_char": 2.5}
 SCORED = {"train": BITS, "val": BITS, "test": BITS}
-METRICS = {
+SCORES = {
     "bigram": SCORED,
     "gpt": SCORED,
     "baselines": {
@@ -16,15 +16,15 @@ METRICS = {
     "mixture": {"of": ["gpt", "ngram_5"], "val": BITS, "test": BITS},
     "window": {"length": 64, "stride": 32, "unit": "character"},
 }
-WITH_MEMORY = METRICS | {"network": SCORED, "mixture": METRICS["mixture"] | {"of": ["network", "ngram_5"]}}
+WITH_MEMORY = SCORES | {"network": SCORED, "mixture": SCORES["mixture"] | {"of": ["network", "ngram_5"]}}
 
 
-def rows(metrics):
-    return [(row.key, row.kind, row.label) for row in rows_of(metrics, trained_models())]
+def rows(scores):
+    return [(row.key, row.kind, row.label) for row in rows_of(scores, trained_models())]
 
 
 def test_the_rows_of_a_plain_gpt():
-    assert rows(METRICS) == [
+    assert rows(SCORES) == [
         ("uniform", "counted", "every character equally likely"),
         ("unigram", "counted", "by frequency"),
         ("ngram_5", "counted", "n-grams of order 5"),
@@ -51,5 +51,5 @@ def test_a_row_has_the_bits_of_each_split_that_was_scored():
 
 
 def test_what_is_equally_likely_is_what_an_id_stands_for():
-    of_bytes = METRICS | {"window": {"length": 64, "stride": 32, "unit": "byte"}}
+    of_bytes = SCORES | {"window": {"length": 64, "stride": 32, "unit": "byte"}}
     assert rows(of_bytes)[0] == ("uniform", "counted", "every byte equally likely")

@@ -15,6 +15,7 @@ SCORES = {
     "bigram": {split: {"bits_per_char": 3.9} for split in ("train", "val", "test")},
     "gpt": {split: {"bits_per_char": 2.7} for split in ("train", "val", "test")},
     "baselines": {split: {"uniform": 6.2, "unigram": 4.8, "bigram_exact": 3.8} for split in ("train", "val", "test")},
+    "best_counted": "bigram_exact",
     "mixture": {"of": ["gpt", "ngram_6"], **{split: {"bits_per_char": 2.6} for split in ("val", "test")}},
     "window": {"length": 64, "stride": 32, "unit": "character"},
     "context": {"test": {"short_context": 8, "gain_bits_per_char": 0.123}},
@@ -117,8 +118,8 @@ def test_check_says_where_params_yaml_differs_from_the_last_commit(tmp_path):
 
 
 def test_scores_are_a_table_a_verdict_and_the_next_command(tmp_path):
-    (tmp_path / "metrics.json").write_text(json.dumps(SCORES))
-    done = run("-m", "bukva", "scores", "metrics.json", cwd=tmp_path)
+    (tmp_path / "scores.json").write_text(json.dumps(SCORES))
+    done = run("-m", "bukva", "scores", "scores.json", cwd=tmp_path)
     assert "GPT, learned" in done.stdout
     assert "On test the GPT is 1.100 bits per character better than the exact bigram; 0.123 of that" in done.stdout
     assert "make ui" in done.stdout
@@ -126,10 +127,10 @@ def test_scores_are_a_table_a_verdict_and_the_next_command(tmp_path):
 
 
 def test_a_lock_file_that_differs_from_the_last_commit_is_reported(tmp_path):
-    (tmp_path / "metrics.json").write_text(json.dumps(SCORES))
+    (tmp_path / "scores.json").write_text(json.dumps(SCORES))
     (tmp_path / "dvc.lock").write_text("a")
     commit(tmp_path, "dvc.lock")
-    assert "git commit" not in run("-m", "bukva", "scores", "metrics.json", cwd=tmp_path).stdout
+    assert "git commit" not in run("-m", "bukva", "scores", "scores.json", cwd=tmp_path).stdout
     (tmp_path / "dvc.lock").write_text("b")
-    printed = run("-m", "bukva", "scores", "metrics.json", cwd=tmp_path).stdout
+    printed = run("-m", "bukva", "scores", "scores.json", cwd=tmp_path).stdout
     assert 'git commit -am "Baseline on this machine"' in printed.splitlines()[-1]

@@ -43,7 +43,7 @@ def train(folder: Path, params: Params, val: float, seed: int = 1) -> None:
 
 
 def evaluate(folder: Path, params: Params, val: float) -> None:
-    scores = {split: {"bits_per_char": val + more} for split, more in (("val", 0), ("test", 0.5))}
+    scores = {split: val + more for split, more in (("val", 0), ("test", 0.5))}
     write_json(folder / "reports/metrics.json", {"gpt": scores})
     with journal("evaluate", params) as log:
         log.artifact(folder / "reports/metrics.json")
@@ -89,10 +89,10 @@ def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(
     assert json.loads(model.params["model.n_layer"]) == params.model.n_layer
     linked = {metric.key: (metric.value, metric.dataset_name, metric.dataset_digest) for metric in model.metrics}
     assert linked == {
-        "gpt.val.bits_per_char": (2.5, "sample/val", "d"),
-        "gpt.test.bits_per_char": (3.0, "sample/test", "d"),
+        "gpt.val": (2.5, "sample/val", "d"),
+        "gpt.test": (3.0, "sample/test", "d"),
     }
-    assert training.data.metrics["gpt.val.bits_per_char"] == 2.5
+    assert training.data.metrics["gpt.val"] == 2.5
     curve = store.client.get_metric_history(training.info.run_id, "val_bits_per_char")
     assert [point.step for point in curve] == [100]
 

@@ -41,7 +41,7 @@ def run_pipeline(folder: Path, params: Params) -> None:
         write_text(folder / "data/models/train_gpt/model.safetensors", "weights")
         log.artifact(folder / "data/models/train_gpt")
     with journal("evaluate", params) as log:
-        write_json(folder / "reports/metrics.json", {"gpt": {"test": {"bits_per_char": 2.9}}, "rule": "half"})
+        write_json(folder / "reports/metrics.json", {"gpt": {"val": 3.1, "test": 2.9}})
         log.artifact(folder / "reports/metrics.json")
 
 
@@ -111,8 +111,8 @@ def test_the_experiment_shows_the_scores_too(database: Path, params: Params) -> 
     run_pipeline(database.parent, params)
     sync()
     runs = by_name(connect())
-    assert runs["repro-uncommitted"].data.metrics == {"gpt.test.bits_per_char": 2.9}
-    assert runs["evaluate"].data.metrics["gpt.test.bits_per_char"] == 2.9
+    assert runs["repro-uncommitted"].data.metrics == {"gpt.val": 3.1, "gpt.test": 2.9}
+    assert runs["evaluate"].data.metrics["gpt.test"] == 2.9
 
 
 def test_times_are_those_of_the_journal(database: Path, params: Params) -> None:

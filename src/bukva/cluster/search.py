@@ -113,7 +113,7 @@ class Search:
     def score(self, name: str) -> float:
         """Bits per character on val of a trial that finished."""
         text = read_result(self._place.project, self._place.origin, self._commit, name, paths()["metrics"])
-        return float(json.loads(text)[MODEL][SPLIT]["bits_per_char"])
+        return float(json.loads(text)[MODEL][SPLIT])
 
     def best(self) -> Trial | None:
         """The best of the trials that finished."""

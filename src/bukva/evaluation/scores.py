@@ -1,5 +1,6 @@
-"""The scores of the models and the baselines: reports/metrics.json, and the nats of every held-out character."""
+"""The scores of the models and the baselines, and the nats of every held-out character."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +31,12 @@ from bukva.training.memory import check_counting
 class Scores:
     """What stage evaluate finds.
 
-    metrics: the content of metrics.json.
+    table: the content of scores.json.
     nats: model, baseline or mixture -> split -> (N,) of the held-out characters.
     calibration: split -> how sure and how right the GPT is.
     """
 
-    metrics: dict[str, Any]
+    table: dict[str, Any]
     nats: dict[str, dict[str, CharNats]]
     calibration: dict[str, Calibration]
 
@@ -59,19 +60,29 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) 
     watched = {"gpt": calibration}
     learned = {name: text.nats_of_model(name, model, watched.get(name)) for name, model in models.items()}
     counted = _counted(text, params.ngram_orders)
-    best = min(counted, key=lambda name: float(counted[name]["val"].sum()))
+    ngrams = [name for name in counted if name.startswith("ngram_")] or ["bigram_exact"]
+    best = min(ngrams, key=lambda name: float(counted[name]["val"].sum()))
     # of ids: the mean of two probabilities is one, and that of their roots, which characters have, is not
     mixed = {split: mixture(learned[alone][split], counted[best][split]) for split in text.names}
     nats = {name: text.of_chars(scored) for name, scored in (learned | counted | {"mixture": mixed}).items()}
-    metrics = {
+    table = {
         **{name: _model_scores(name, model, nats[name], text) for name, model in models.items()},
         "baselines": _baseline_scores({name: nats[name] for name in counted}, text),
+        "best_counted": best,
         "mixture": {"of": [alone, best], **_held_out_scores(nats["mixture"], text)},
         "window": {"length": text.block_size, "stride": text.stride, "unit": text.tokenizer.unit},
-        "calibration": {split: {"error": found.error} for split, found in calibration.items()},
         "context": {split: text.value_of_context(gpt, nats["gpt"][split], split, params) for split in text.names},
     }
-    return Scores(metrics, nats, calibration)
+    return Scores(table, nats, calibration)
+
+
+def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str, float]]:
+    """The content of metrics.json: bits per character of these models, and of what counts best, by held-out split."""
+    splits = [split for split in table["baselines"] if split != "train"]
+    return {
+        **{name: {split: table[name][split]["bits_per_char"] for split in splits} for name in models},
+        "counted": {split: table["baselines"][split][table["best_counted"]] for split in splits},
+    }
 
 
 def describe(

@@ -58,7 +58,7 @@ class Setting:
 
     def scores(self, split: str) -> list[float]:
         """(k,) bits per character."""
-        return [member.result.metrics[self.model][split]["bits_per_char"] for member in self.members]
+        return [member.result.metrics[self.model][split] for member in self.members]
 
     def side(self, units: Units, split: str) -> Side:
         """Its trainings as the statistics take them."""

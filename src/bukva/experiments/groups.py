@@ -49,7 +49,7 @@ class Group:
 
     def scores(self, split: str) -> list[float]:
         """(k,) bits per character."""
-        return [member.result.metrics[self.model][split]["bits_per_char"] for member in self.members]
+        return [member.result.metrics[self.model][split] for member in self.members]
 
 
 def check_model(model: str) -> None:

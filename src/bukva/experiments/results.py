@@ -154,8 +154,8 @@ def _problems(
     """Why the files of a revision are not the result of one run, the most telling reason first."""
     if not params:
         yield f"has no valid {PARAMS}"
-    if STAGE in lock and paths()["scores"] not in lock[STAGE].outs:
-        yield f"stage {STAGE} ran before it kept the score of every character"
+    if STAGE in lock and paths()["score_table"] not in lock[STAGE].outs:
+        yield f"stage {STAGE} ran before it wrote {paths()['score_table']}"
     try:
         expected = present() if revision.is_workspace else declared(files.get(PIPELINE, b"").decode(), params)
         yield from differences(STAGE, lock, expected)

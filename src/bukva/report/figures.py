@@ -34,22 +34,22 @@ MEANINGS: dict[Kind, str] = {
 ROW_HEIGHT = 0.32  # inches
 
 
-def losses(models: Iterable[TrainedModel], metrics: dict[str, Any], path: Path) -> None:
+def losses(models: Iterable[TrainedModel], scores: dict[str, Any], path: Path) -> None:
     """The models' losses by step, in bits per character, with the exact bigram as the baseline to beat.
 
     Args:
         models: their curves are read.
-        metrics: reports/metrics.json.
+        scores: reports/scores.json.
         path: the PNG.
     """
     models = list(models)
-    held_out = "test" if "test" in metrics["gpt"] else "val"
-    scores = ", ".join(f"{model.label} {metrics[model.name][held_out]['bits_per_char']:.3f}" for model in models)
+    held_out = "test" if "test" in scores["gpt"] else "val"
+    shown = ", ".join(f"{model.label} {scores[model.name][held_out]['bits_per_char']:.3f}" for model in models)
     figure = canvas(height=5)
     axes = figure.add_subplot()
     plain(
         axes,
-        f"Score on {held_out}: {scores} bits per character",
+        f"Score on {held_out}: {shown} bits per character",
         "step (optimizer updates)",
         "loss, bits per character",
     )
@@ -66,7 +66,7 @@ def losses(models: Iterable[TrainedModel], metrics: dict[str, Any], path: Path) 
                 label=f"{model.label}, {split}",
             )
     for baseline, label in (("unigram", "unigram, val"), ("bigram_exact", "exact bigram, val")):
-        level(axes, metrics["baselines"]["val"][baseline], label)
+        level(axes, scores["baselines"]["val"][baseline], label)
     axes.set_xlim(left=0)
     axes.legend(frameon=False)
     save(figure, path)

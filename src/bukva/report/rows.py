@@ -1,4 +1,4 @@
-"""The rows of the table and the figure of scores: every model and baseline of metrics.json, with its label."""
+"""The rows of the table and the figure of scores: every model and baseline of scores.json, with its label."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,7 +15,7 @@ COUNTED = {
 
 @dataclass(frozen=True)
 class Row:
-    """One model or baseline: its key in metrics.json, what it is called, and split -> bits per character.
+    """One model or baseline: its key in scores.json, what it is called, and split -> bits per character.
 
     settings: of a compressor.
     """
@@ -27,9 +27,9 @@ class Row:
     settings: str = ""
 
 
-def rows_of(metrics: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row]:
+def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row]:
     """All rows in the order of their kinds; a baseline that was not computed is absent."""
-    baselines, splits, unit = metrics["baselines"], list(metrics["gpt"]), metrics["window"]["unit"]
+    baselines, splits, unit = scores["baselines"], list(scores["gpt"]), scores["window"]["unit"]
     rows = []
     for key in baselines["val"]:
         bits = {split: baselines[split][key] for split in splits if key in baselines[split]}
@@ -37,18 +37,23 @@ def rows_of(metrics: dict[str, Any], models: dict[str, TrainedModel]) -> list[Ro
             rows.append(Row(key, "compressor", key, bits, COMPRESSORS[key].settings))
         else:
             rows.append(Row(key, "counted", _counted(key, unit), bits))
-    both = "network" in metrics  # the GPT has counted as well as learned
+    both = "network" in scores  # the GPT has counted as well as learned
     for name, model in models.items():
         if name != "gpt" or not both:
-            rows.append(Row(name, "learned", f"{model.label}, learned", _bits(metrics[name])))
+            rows.append(Row(name, "learned", f"{model.label}, learned", _bits(scores[name])))
     label = models["gpt"].label
     if both:
-        rows.append(Row("network", "learned", f"{label} without its n-grams", _bits(metrics["network"])))
-    mixture = dict(metrics["mixture"])
+        rows.append(Row("network", "learned", f"{label} without its n-grams", _bits(scores["network"])))
+    mixture = dict(scores["mixture"])
     _, counted = mixture.pop("of")
     half = f"half {label}{' without its n-grams' if both else ''}, half {_counted(counted, unit)}"
     rows.append(Row("mixture", "mixture", half, _bits(mixture)))
-    return [*rows, Row("gpt", "together", f"{label} with its n-grams", _bits(metrics["gpt"]))] if both else rows
+    return [*rows, Row("gpt", "together", f"{label} with its n-grams", _bits(scores["gpt"]))] if both else rows
+
+
+def chart_of(rows: list[Row]) -> list[dict[str, Any]]:
+    """What `dvc plots` draws: the bits of val, because each look at test is counted."""
+    return [{"model": row.label, "bits_per_char": row.bits["val"]} for row in rows]
 
 
 def _bits(scores: dict[str, Any]) -> dict[str, float]:

@@ -31,21 +31,20 @@ def summary(baseline: str) -> dict[str, str]:
     here = read_here()
     before = next(iter(read_results(resolve([baseline]))), None) if baseline else None
     return {
-        "Scores": _scores(here, before),
+        "Scores": _scores(read_json(Path(paths()["score_table"])), _against(here, before)),
         "Differences from the baseline": _differences(here, before),
         "Sample": _sample(),
         "Cost": _cost(here),
     }
 
 
-def _scores(here: Result, before: Result | None) -> str:
-    metrics: Any = here.metrics
-    splits = list(metrics[MODEL])
-    rows = sorted(rows_of(metrics, trained_models()), key=lambda row: row.bits[splits[-1]])
+def _scores(scores: dict[str, Any], against: list[str]) -> str:
+    splits = list(scores[MODEL])
+    rows = sorted(rows_of(scores, trained_models()), key=lambda row: row.bits[splits[-1]])
     cells = [
         [plain(row.label), *(f"{row.bits[name]:.3f}" if name in row.bits else "" for name in splits)] for row in rows
     ]
-    sentences = [verdict(metrics), *best_baseline(metrics), *_against(here, before)]
+    sentences = [verdict(scores), *best_baseline(scores), *against]
     return "\n\n".join([*map(plain, sentences), table(["bits per character", *(f"#{name}" for name in splits)], cells)])
 
 

@@ -90,12 +90,12 @@ def _write_experiment(path: Path, experiment: Experiment, others: list[tuple[str
 
 
 def _title(experiment: Experiment) -> str:
-    score = experiment.metrics["gpt"][experiment.held_out]["bits_per_char"]
+    score = experiment.table["gpt"][experiment.held_out]["bits_per_char"]
     return f"{trained_models()['gpt'].label}: {score:.3f} bits per character on {experiment.held_out}"
 
 
 def _subtitle(experiment: Experiment) -> str:
-    model, unit = experiment.params.model, experiment.metrics["window"]["unit"]
+    model, unit = experiment.params.model, experiment.table["window"]["unit"]
     return (
         f"{experiment.params.download.corpus}, {experiment.cleaning['chars']:,} characters; {model.n_layer} layers, "
         f"{model.n_head} heads, {model.n_embd} channels, block of {model.block_size} {unit}s, n-grams: {model.ngrams}"

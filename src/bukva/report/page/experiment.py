@@ -20,7 +20,7 @@ from bukva.report.page.charts import COLOURS, MODELS
 from bukva.report.rows import Row, rows_of
 from bukva.scoring.characters import CharScores, files_of
 
-NEEDED = ("metrics", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")
+NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")
 
 
 def work_label(name: str) -> str:
@@ -32,13 +32,14 @@ def work_label(name: str) -> str:
 class Experiment:
     """The last run of the pipeline in this checkout.
 
-    metrics, cleaning, split, answers: the JSON files of these stages.
+    table: reports/scores.json.
+    cleaning, split, answers: the JSON files of these stages.
     scores: of every held-out character.
     result: what git and DVC know of it.
     """
 
     params: Params
-    metrics: dict[str, Any]
+    table: dict[str, Any]
     cleaning: dict[str, Any]
     split: dict[str, Any]
     answers: dict[str, Any]
@@ -58,7 +59,7 @@ class Experiment:
                 raise BukvaError(f"{path}: is missing, so there is nothing to report; run `make repro`.")
         return cls(
             params=read_params(),
-            metrics=read_json(named["metrics"]),
+            table=read_json(named["score_table"]),
             cleaning=read_json(named["cleaning"]),
             split=read_json(named["split_report"]),
             answers=read_json(named["answers"]),
@@ -69,21 +70,21 @@ class Experiment:
     @property
     def held_out(self) -> str:
         """The split of the headline: test, or val if there is no test."""
-        return list(self.metrics["gpt"])[-1]
+        return list(self.table["gpt"])[-1]
 
     @cached_property
     def rows(self) -> list[Row]:
         """Models and baselines, the best on the held-out split first."""
-        return sorted(rows_of(self.metrics, trained_models()), key=lambda row: row.bits[self.held_out])
+        return sorted(rows_of(self.table, trained_models()), key=lambda row: row.bits[self.held_out])
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """key in metrics.json -> what the page calls it."""
+        """key in scores.json -> what the page calls it."""
         return {row.key: row.label for row in self.rows}
 
     @cached_property
     def colours(self) -> dict[str, str]:
-        """key in metrics.json -> its colour on all charts."""
+        """key in scores.json -> its colour on all charts."""
         return {row.key: MODELS.get(row.key, COLOURS[row.kind]) for row in self.rows}
 
     def colour_of(self, label: str, state: str) -> str:
@@ -93,7 +94,7 @@ class Experiment:
 
     def characters(self, split: str) -> Characters:
         """The scored characters of val or test."""
-        window = self.metrics["window"]
+        window = self.table["window"]
         return read_characters(
             Path(paths()["split"]), Path(paths()["tokens"]), split, window["length"], window["stride"]
         )

@@ -22,8 +22,8 @@ LEGEND = [
 def predictors(experiment: Experiment, characters: Characters) -> dict[str, Any]:
     """The shares of characters, and a passage in which each has the colour of its better predictor."""
     split, labels = experiment.held_out, experiment.labels
-    learned = "network" if "network" in experiment.metrics else "gpt"
-    counted = experiment.metrics["mixture"]["of"][1]
+    learned = "network" if "network" in experiment.table else "gpt"
+    counted = experiment.table["best_counted"]
     names = list(dict.fromkeys([counted, learned, "gpt"]))
     nats = {name: experiment.scores.nats(name, split) for name in names}
     n_symbols = experiment.cleaning["symbols"]

@@ -30,12 +30,12 @@ NUMBER = "{:,.0f}".format
 def verdict(experiment: Experiment) -> dict[str, Any]:
     """The sentences, the table of scores, and the comparison with the commit."""
     split = experiment.held_out
-    splits = list(experiment.metrics["gpt"])
+    splits = list(experiment.table["gpt"])
     return {
         "sentences": [
-            terminal.verdict(experiment.metrics),
-            *terminal.best_baseline(experiment.metrics),
-            *terminal.against_counting(experiment.metrics, experiment.scores),
+            terminal.verdict(experiment.table),
+            *terminal.best_baseline(experiment.table),
+            *terminal.against_counting(experiment.table, experiment.scores),
         ],
         "caption": f"Bits per character on {split}, fewer are better; lines are 95 % intervals over the text. "
         + " ".join(

@@ -192,7 +192,7 @@ def calibration(experiment: Experiment) -> tuple[dict[str, Any], charts.Spec]:
         sum(each[key] * each["predictions"] for each in bins) / sum(each["predictions"] for each in bins)
         for key in ("confidence", "right")
     )
-    unit = experiment.metrics["window"]["unit"]
+    unit = experiment.table["window"]["unit"]
     intro = (
         f"Its likeliest {unit} follows in {_percent(right)} of all places of {split}; it gives it {_percent(sure)} on "
         f"average. The expected calibration error is {_percent(found['error'])}."
@@ -203,8 +203,8 @@ def calibration(experiment: Experiment) -> tuple[dict[str, Any], charts.Spec]:
 
 def _models(experiment: Experiment) -> list[str]:
     """The GPT, its network alone, and what is best of what is counted."""
-    best = experiment.metrics["mixture"]["of"][1]
-    return ["gpt", *(["network"] if "network" in experiment.metrics else []), best]
+    best = experiment.table["best_counted"]
+    return ["gpt", *(["network"] if "network" in experiment.table else []), best]
 
 
 def _passage(found: Extreme, names: list[str]) -> dict[str, Any]:

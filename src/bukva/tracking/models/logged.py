@@ -13,7 +13,7 @@ from bukva.base.files import read_json, sha256
 from bukva.tracking import entries
 from bukva.tracking.models.registry import SCORED_ON, Registry
 from bukva.tracking.models.saving import kept_folder, save
-from bukva.tracking.models.scores import BITS, Scored
+from bukva.tracking.models.scores import Scored
 from bukva.tracking.reading import Journal
 from bukva.tracking.records import Record
 
@@ -106,7 +106,7 @@ def _metrics(model: "LoggedModel", name: str, scored: Scored) -> list["Metric"]:
     unknown = None, None
     return [
         Metric(
-            f"{name}.{split}.{BITS}",  # as in metrics.json; val_bits_per_char is a curve of the training
+            f"{name}.{split}",  # as in metrics.json; val_bits_per_char is a curve of the training
             bits,
             scored.at,
             0,

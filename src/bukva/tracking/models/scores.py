@@ -43,5 +43,5 @@ def model_scores(journal: Journal, found: Evaluation | None) -> Iterator[tuple[s
     datasets = {each["split"]: (each["name"], each["digest"]) for each in journal.start.get("datasets", ())}
     for name in trained_models():
         if found and name in found.content:
-            bits = {split: value[BITS] for split, value in found.content[name].items()}
+            bits = {split: value for split, value in found.content[name].items() if isinstance(value, float)}
             yield name, Scored(bits, datasets, found.at)
