@@ -1,4 +1,4 @@
-"""Time and memory of the stages of the text, for texts of any length: make scale MB="40 400" CORPUS=folder.
+"""Time and memory of the stages of the text, for texts of any length: python -m bench.scale --corpus FOLDER 40 400.
 
 A text of so many megabytes is made of the words of a corpus, shuffled within each line, so that little of it repeats.
 One file has more than half of it. The numbers are of one run each: they show what grows with the text, not how fast a

@@ -37,7 +37,7 @@ CLUSTER_ROWS = (
     Row(
         "cluster-mlflow",
         "MLflow is away for a whole trial",
-        "MLFLOW_TRACKING_URI is a port that nobody listens to; then its journal is fetched, and make sync",
+        "MLFLOW_TRACKING_URI is a port that nobody listens to; then its journal is fetched, and bukva sync",
         kill_trials.hide_mlflow,
         2,
     ),

@@ -33,7 +33,7 @@ MAX_BYTES = {
     "evaluate": 9000,
 }
 BETWEEN_MODEL_AND_CHECKPOINT = 30_000
-REMEDY = "make sync completes it"  # printed by a stage or in the log of what follows it, when MLflow lacks something
+REMEDY = "bukva sync completes it"  # printed by a stage or in the log of what follows it, when MLflow lacks something
 FOLLOWERS_LOG = ".bukva/mlflow.log"
 DIVERGED = r"diverged at step \d+, learning rate \S+: .*; the last good checkpoint, of step \d+, "
 
@@ -60,7 +60,7 @@ def _fill_disk(project: Project, stage: str, n_bytes: int) -> str:
 
 
 def fill_disk_for_checkpoints(setup: Setup, tries: int) -> list[str]:
-    """No space for checkpoints and for MLflow's database: training continues and ends well; then make sync."""
+    """No space for checkpoints and for MLflow's database: training continues and ends well; then bukva sync."""
     return [_fill_disk_for_checkpoints(setup.with_seed(10 + number)) for number in range(tries)]
 
 
@@ -84,7 +84,7 @@ class BadStore:
 
 
 def break_mlflow(setup: Setup, tries: int) -> list[str]:
-    """No server, one that hangs, a corrupt database, a locked one, for a whole training; then make sync elsewhere."""
+    """No server, one that hangs, a corrupt database, a locked one, for a whole training; then bukva sync elsewhere."""
     stores = _bad_stores(setup.scratch)[:tries]
     return [_train_with(store, setup.with_seed(20 + number)) for number, store in enumerate(stores)]
 

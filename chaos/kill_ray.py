@@ -15,7 +15,7 @@ from chaos.running import Running, wait_until
 from chaos.setup import Setup
 from chaos.team import SETTINGS, TRIAL, TRIAL_SECONDS, Team
 
-CLUSTER = sys.executable, "-m", "bukva.cluster"
+CLUSTER = sys.executable, "-m", "bukva", "sweep"
 RUN = *CLUSTER, "run", "--name", TRIAL, *(word for setting in SETTINGS for word in ("-S", setting))
 OF_DRIVER = f"{TRIAL}-1-{digest(*SETTINGS)}"  # the trial that RUN makes
 

@@ -78,7 +78,7 @@ def _take_away(team: Team, number: int) -> str:
 
 
 def hide_mlflow(setup: Setup, tries: int) -> list[str]:
-    """A port that nobody listens to, for a whole trial; then its journal is pulled, and make sync."""
+    """A port that nobody listens to, for a whole trial; then its journal is pulled, and bukva sync."""
     return [_hide_mlflow(setup.team) for _ in range(tries)]
 
 

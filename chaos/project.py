@@ -93,7 +93,7 @@ class Project:
         return self.stages_run(self.run("dvc", "repro", *arguments, **env))
 
     def sync(self) -> None:
-        """Fill MLflow from the journals, as `make sync` does."""
+        """Fill MLflow from the journals, as `bukva sync` does."""
         self.run("python", "-m", "bukva.tracking", "sync", PYTHONPATH="src")
 
     @staticmethod

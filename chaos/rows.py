@@ -110,7 +110,7 @@ ROWS = (
     Row(
         "no-checkpoint",
         "a full disk for checkpoints and for MLflow's database",
-        "the same limit, with space for the model: training continues, exits with 0, reports it once; then make sync",
+        "the same limit, with space for the model: training continues, exits with 0, reports it once; then bukva sync",
         disturb.fill_disk_for_checkpoints,
         1,
         1,
@@ -118,7 +118,7 @@ ROWS = (
     Row(
         "broken-mlflow",
         "MLflow dead, hanging, corrupt, locked, for a whole training",
-        "MLFLOW_TRACKING_URI leads there; training exits with 0 and reports it once; then make sync into another store",
+        "MLFLOW_TRACKING_URI leads there; training exits with 0, reports it once; then bukva sync into another store",
         disturb.break_mlflow,
         4,
     ),

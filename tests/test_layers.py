@@ -23,7 +23,8 @@ LAYERS = [
     ["bukva.serving"],
     ["bukva.stage"],
     ["bukva.cluster"],
-    ["bukva.__main__", "stages"],
+    ["bukva.cli", "stages"],
+    ["bukva.__main__"],
 ]
 LEVEL = {package: level for level, row in enumerate(LAYERS) for package in row}
 # Architecture: tensors in, tensors out. The rest of bukva.models finds, builds and saves them.
@@ -78,8 +79,8 @@ def test_a_stage_imports_no_other_stage():
         ("matplotlib", ["bukva.report"]),
         ("fastapi", ["bukva.serving.playground"]),
         ("scipy", ["bukva.statistics", "bukva.corpus.repeats.duplicates", "bukva.corpus.splits.strategies"]),
-        ("typer", ["bukva.stage.cli", "bukva.__main__", "bukva.cluster.__main__", "bukva.cluster.machines",
-                   "bukva.cluster.options", "bukva.tracking.__main__"]),
+        ("typer", ["bukva.stage.cli", "bukva.cli", "bukva.cluster.machines", "bukva.cluster.options",
+                   "bukva.tracking.__main__"]),
     ],
 )  # fmt: skip
 def test_a_library_is_imported_in_its_own_places_only(library, homes):
@@ -100,7 +101,7 @@ def test_only_stages_import_tracking_and_durability():
     for name in modules():
         for package_ in ("bukva.tracking", "bukva.durability"):
             # costs and progress of experiments are in their journals, and compare writes verdicts beside them
-            homes = ["stages", "bukva.stage", "bukva.cluster", "bukva.experiments.cost", "bukva.__main__", package_]
+            homes = ["stages", "bukva.stage", "bukva.cluster", "bukva.experiments.cost", "bukva.cli", package_]
             if not belongs(name, homes):
                 assert not [other for other in imported(name) if belongs(other, [package_])], name
 

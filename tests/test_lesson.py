@@ -28,7 +28,7 @@ def test_the_lesson_is_short_and_every_step_in_it_is_checked():
 def test_the_lesson_ends_with_an_experiment_and_its_comparison():
     end = lesson.source(lesson.cells("markdown")[-1])
     assert "dvc exp run -S model.n_head=8" in end
-    assert "make compare A=HEAD B=workspace" in end
+    assert "bukva compare HEAD workspace" in end
 
 
 def test_the_outputs_are_stored_and_small():

@@ -11,8 +11,8 @@ from imports import ROOT
 from plans import ALL, TEXT, TOY
 from typer.testing import CliRunner
 
-from bukva.__main__ import app
 from bukva.base.errors import BukvaError
+from bukva.cli.app import app
 from bukva.config.load import PARAMS, read_params
 from bukva.config.messages import RETURN
 from bukva.corpus.splits.folder import LENGTHS, load_splits
@@ -107,7 +107,7 @@ def test_a_plan_is_proposed_and_written_on_request(project):
     assert done.exit_code == 0, done.output
     assert done.stderr.startswith("plan: 1 layers, 32 channels, ")
     assert re.search(r"\nTry them: dvc exp run -S model.n_layer=1 .*-S train_gpt.n_steps=\d+", done.stdout)
-    assert "make plan BUDGET=1h WRITE=1" in done.stdout
+    assert "bukva plan 1h --write" in done.stdout
     assert "train_gpt.patience" in done.stdout  # 307 characters in an hour
     assert (project / PARAMS).read_text(encoding="utf-8") == before
 
@@ -140,7 +140,7 @@ def save_gpt(memory):
 
 def test_counting_is_shown_for_a_gpt_with_a_memory(project):
     save_gpt("input")
-    done = CliRunner().invoke(app, ["counting", "reports/counting"])
+    done = CliRunner().invoke(app, ["counting"])
     assert done.exit_code == 0, done.output
     assert (project / "reports/counting/passage.html").exists()
     assert re.search(r"\n  GPT with its n-grams +\d\.\d{3}\ncounting: reports/counting has ", done.stdout)
@@ -160,7 +160,7 @@ def test_counting_is_shown_for_a_gpt_with_a_memory(project):
 def test_counting_that_cannot_be_shown_is_one_sentence(project, memory, sentence):
     if memory:
         save_gpt(memory)
-    done = CliRunner().invoke(app, ["counting", "reports/counting"])
+    done = CliRunner().invoke(app, ["counting"])
     assert isinstance(done.exception, BukvaError)
     assert str(done.exception) == sentence
     assert not (project / "reports").exists()
@@ -170,18 +170,3 @@ def test_readme_and_help_say_how_to_return_from_an_experiment():
     listed = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True).stdout
     assert RETURN in listed
     assert f"\n    {RETURN}\n" in (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def test_make_passes_the_budget_and_writes_only_on_request():
-    def command(*arguments):
-        made = subprocess.run(
-            ["make", "-n", "--no-print-directory", "-o", ".venv/made", "plan", *arguments],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
-        return made.stdout.strip()
-
-    assert command("BUDGET=10min") == "python -m bukva plan  -- '10min'"
-    assert command("BUDGET=-1h", "WRITE=0") == "python -m bukva plan  -- '-1h'"
-    assert command("BUDGET=2h", "WRITE=1") == "python -m bukva plan --write -- '2h'"

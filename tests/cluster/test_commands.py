@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from bukva.base.errors import BukvaError
-from bukva.cluster.__main__ import cancel, logs, status
+from bukva.cli.sweep import cancel, logs, status
 from bukva.cluster.board import Board, Entry, driving, log_of, take_stops
 from bukva.cluster.table import live, summary, table
 from bukva.cluster.watch import Progress
@@ -48,7 +48,7 @@ def test_the_table_has_the_running_trials_first_with_their_speed_and_what_went_w
 def test_a_table_that_is_too_long_for_the_screen_says_what_is_left_out(board):
     shown = rows(board, 2)
     assert len([line for line in shown if line.startswith("tries-") and "seed" in line]) == 2
-    assert "and 2 more: python -m bukva.cluster status tries" in shown
+    assert "and 2 more: bukva sweep status tries" in shown
 
 
 def test_without_a_terminal_each_change_is_a_line_once(board):
@@ -114,5 +114,5 @@ def test_a_name_that_makes_no_sense_is_one_sentence(board, command, sentence):
 
 
 def test_without_any_sweep_the_first_command_is_named(project):
-    with pytest.raises(BukvaError, match=r"There is no sweep yet; start one: python -m bukva.cluster run"):
+    with pytest.raises(BukvaError, match=r"There is no sweep yet; start one: bukva sweep run"):
         status(None)

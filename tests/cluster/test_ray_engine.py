@@ -59,7 +59,7 @@ def head(tmp_path_factory):
         patch.setenv("PYTHONPATH", str(ROOT / "src"))
         with (home / "log").open("w") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "bukva.cluster", "head", "--port", str(port)], stdout=log, stderr=log
+                [sys.executable, "-m", "bukva", "sweep", "head", "--port", str(port)], stdout=log, stderr=log
             )
         wait_until(lambda: "Ray runtime started" in (home / "log").read_text() or process.poll() is not None)
         yield f"127.0.0.1:{port}"
@@ -79,7 +79,7 @@ def test_a_token_that_is_not_the_heads_is_one_sentence(token, head, tmp_path, mo
         f"--address {head}: this machine's token is missing or is not the head's; "
         "copy ~/.ray/auth_token from the head, and let only its user read it."
     )
-    joins = subprocess.run([sys.executable, "-m", "bukva.cluster", "join", head], capture_output=True, text=True)
+    joins = subprocess.run([sys.executable, "-m", "bukva", "sweep", "join", head], capture_output=True, text=True)
     assert (joins.returncode, joins.stderr.splitlines()) == (1, [sentence])
     with pytest.raises(BukvaError) as error:
         RayEngine(head)

@@ -42,7 +42,7 @@ SECTIONS = YAML(typ="safe").load((ROOT / PARAMS).read_text(encoding="utf-8"))
 SECTIONS |= {section: SECTIONS[section] | values for section, values in SMALL.items()}
 SECTIONS["download"]["path"], SECTIONS["compute"]["device"] = "book.txt", "cpu"
 
-ATTENTION = "attention"  # `make attention`, which reads the section evaluate as a stage does
+ATTENTION = "attention"  # `bukva attention`, which reads the section evaluate as a stage does
 STAGES = [*(stage.module for stage in recorded_stages().values()), ATTENTION]
 
 
@@ -119,7 +119,7 @@ def run_here(changes, stages):
     try:
         for stage in stages:
             if stage == ATTENTION:
-                importlib.import_module("bukva.__main__").attention(Path("reports/attention"))
+                importlib.import_module("bukva.cli.studies").attention()
             else:
                 main = importlib.import_module(f"stages.{stage}").main
                 main(*(Path(paths()[name]) for name in inspect.signature(main).parameters))

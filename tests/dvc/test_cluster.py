@@ -16,7 +16,7 @@ from chaos.team import Team
 pytestmark = pytest.mark.slow
 
 SETTINGS = "-S", "train_gpt.seed=3,5", "-S", "train_gpt.n_steps=400", "-S", "train_gpt.eval_every=100"
-RUN = "python", "-m", "bukva.cluster", "run", "--name", "tries", *SETTINGS
+RUN = "python", "-m", "bukva", "sweep", "run", "--name", "tries", *SETTINGS
 ENV = {"PYTHONPATH": "src", "BUKVA_CHECKPOINT_SECONDS": "0.2"}
 
 

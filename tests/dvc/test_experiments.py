@@ -173,8 +173,8 @@ def test_runs_are_named_by_what_their_experiment_changed(done):
 def test_the_page_of_all_experiments_shows_their_scores_and_what_they_changed(project, done):
     with listen(5003) as server:
         port = server.getsockname()[1]
-        (project.folder / ".bukva/ui.port").write_text(str(port))  # as make ui does
-        project.run("python", "-m", "bukva", "report", "reports/index.html", PYTHONPATH="src")
+        (project.folder / ".bukva/ui.port").write_text(str(port))  # as bukva ui does
+        project.run("python", "-m", "bukva", "report", PYTHONPATH="src")
     page = html.parse(str(project.folder / "reports/experiments.html")).getroot()
     header, *rows = [[cell.text_content() for cell in row.xpath("th|td")] for row in page.xpath("//table//tr")]
     assert header[:4] == ["experiment", "changed", "val", "against the baseline"]
@@ -198,8 +198,8 @@ def test_the_page_of_all_experiments_shows_their_scores_and_what_they_changed(pr
 
 @needs_chromium
 def test_that_page_is_for_everybody_on_every_screen_also_without_mlflow(project, done):
-    said = project.run("python", "-m", "bukva", "report", "reports/index.html", PYTHONPATH="src")
-    assert "There are no links to MLflow. It is not running; start it (make ui)" in said
+    said = project.run("python", "-m", "bukva", "report", PYTHONPATH="src")
+    assert "There are no links to MLflow. It is not running; start it (bukva ui)" in said
     assert not html.parse(str(project.folder / "reports/experiments.html")).getroot().xpath("//table//a")
     with chromium() as browser:
         for width in WIDTHS:

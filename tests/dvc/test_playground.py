@@ -1,4 +1,4 @@
-"""make play: a server of the project's models, and its page as somebody uses it."""
+"""bukva play: a server of the project's models, and its page as somebody uses it."""
 
 import json
 import re

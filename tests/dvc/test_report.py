@@ -1,4 +1,4 @@
-"""make report: the page that is made of the last run, read as a program and, where Chromium is, drawn by a browser."""
+"""bukva report: the page that is made of the last run, read as a program and, where Chromium is, drawn by a browser."""
 
 import json
 import math
@@ -22,14 +22,14 @@ def address(project):
 
 
 def report(project, **kwargs):
-    return project.run("python", "-m", "bukva", "report", "reports/index.html", PYTHONPATH="src", **kwargs)
+    return project.run("python", "-m", "bukva", "report", PYTHONPATH="src", **kwargs)
 
 
 @pytest.fixture(scope="module")
 def page(copied):
     """The page of the template after a study of its attention, parsed."""
     copied.reset()
-    copied.run("python", "-m", "bukva", "attention", "reports/attention", PYTHONPATH="src")
+    copied.run("python", "-m", "bukva", "attention", PYTHONPATH="src")
     report(copied)
     return parsed(copied)
 
@@ -209,7 +209,7 @@ def test_without_a_study_of_this_model_the_page_says_how_to_make_one(project):
     for sentence in ("is about another GPT than that of the last run", "has not been studied"):
         report(project)
         assert sentence in parsed(project).xpath("//section[@id='attention']/p")[0].text
-        assert parsed(project).xpath("//section[@id='attention']/p/code/text()") == ["make attention", "make report"]
+        assert parsed(project).xpath("//section[@id='attention']/p/code/text()") == ["bukva attention", "bukva report"]
         study.unlink(missing_ok=True)
 
 

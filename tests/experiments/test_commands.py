@@ -1,4 +1,4 @@
-"""make compare, make experiments and make seeds on a project that DVC ran, as processes of their own."""
+"""bukva compare, bukva experiments and bukva seeds on a project that DVC ran, as processes of their own."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def test_compare_prints_json_for_programs_and_leaves_the_checkout_alone(bukva):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["compare", "main"], "compare: one name; use two or more: python -m bukva compare A B"),
+        (["compare", "main"], "compare: one name; use two or more: bukva compare A B"),
         (["compare", "main", "two-haeds"], "two-haeds: no experiment, branch, tag or commit has this name"),
         (["compare", "main", "partial"], "partial: "),
         (["compare", "main", "bad"], "bad: failed, "),
@@ -74,7 +74,7 @@ def test_the_leaderboard_lists_all_hides_test_and_keeps_the_noise_floor(bukva):
     assert "HEAD (2 seeds)" in done.stdout
     assert "two-heads" in done.stdout
     assert "No result (failed: stage train-gpt: " in done.stdout
-    assert "so far: 0; make experiments TEST=1 shows them" in done.stdout
+    assert "so far: 0; bukva experiments --test shows them" in done.stdout
     assert "The noise floor has new seeds; commit reports/noise_floor.json." in done.stderr
     assert bukva("experiments").stderr == ""
     with_test = json.loads(bukva("experiments", "--test", "--json").stdout)

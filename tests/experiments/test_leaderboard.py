@@ -82,7 +82,7 @@ def test_the_best_of_several_is_marked_with_the_luck_that_is_expected(known):
     assert board.choice.luck == pytest.approx(expected_luck(3, board.floor.sd))
     assert (board.choice.n_settings, board.choice.fresh) == (3, [])
     assert any(
-        "c1337: chosen of 3 by val; expected luck 0.0" in line and "make seeds N=4" in line for line in sentences(board)
+        "c1337: chosen of 3 by val; expected luck 0.0" in line and "bukva seeds 4" in line for line in sentences(board)
     )
 
 
@@ -93,7 +93,7 @@ def test_without_a_noise_floor_the_luck_is_unknown(known):
     board = leaderboard("HEAD", "gpt")
     assert board.choice.luck is None
     assert any("its luck is unknown" in line for line in sentences(board))
-    assert any("make seeds N=5" in line for line in sentences(board))
+    assert any("bukva seeds 5" in line for line in sentences(board))
 
 
 def test_only_seeds_that_no_other_setting_has_are_fresh_and_three_of_them_count(known):
@@ -164,7 +164,7 @@ def test_test_scores_are_hidden_until_they_are_asked_for(known, capsys):
         said = json.loads(capsys.readouterr().out)
         assert all(("test" in row) == shown for row in said["rows"])
     print_leaderboard(board, 0, with_test=False, as_json=False)
-    assert "Looks at scores on this test text so far: 0; make experiments TEST=1 shows them" in capsys.readouterr().out
+    assert "Looks at scores on this test text so far: 0; bukva experiments --test shows them" in capsys.readouterr().out
 
 
 def test_the_json_has_every_row_and_the_choice(known, capsys):

@@ -111,7 +111,7 @@ def test_an_unknown_name_is_one_sentence_with_similar_names(repository, name):
         resolve([name])
     similar = "similar: wide; " if name.startswith("w") else ""
     assert str(error.value) == (
-        f"{name}: no experiment, branch, tag or commit has this name; {similar}`make experiments` lists them."
+        f"{name}: no experiment, branch, tag or commit has this name; {similar}`bukva experiments` lists them."
     )
 
 

@@ -27,6 +27,13 @@ def run(*command, cwd=ROOT):
     return subprocess.run([sys.executable, *command], cwd=cwd, env=env, capture_output=True, text=True)
 
 
+def write_scores(folder):
+    (folder / "reports").mkdir()
+    (folder / "reports" / "scores.json").write_text(json.dumps(SCORES))
+    (folder / "dvc.lock").write_text("a")
+    (folder / "params.yaml").touch()  # makes the folder a project
+
+
 def commit(folder, file):
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], ["add", file], ["commit", "-q", "-m", "a"]):
@@ -118,19 +125,18 @@ def test_check_says_where_params_yaml_differs_from_the_last_commit(tmp_path):
 
 
 def test_scores_are_a_table_a_verdict_and_the_next_command(tmp_path):
-    (tmp_path / "scores.json").write_text(json.dumps(SCORES))
-    done = run("-m", "bukva", "scores", "scores.json", cwd=tmp_path)
+    write_scores(tmp_path)
+    done = run("-m", "bukva", "scores", cwd=tmp_path)
     assert "GPT, learned" in done.stdout
     assert "On test the GPT is 1.100 bits per character better than the exact bigram; 0.123 of that" in done.stdout
-    assert "make ui" in done.stdout
+    assert "bukva ui" in done.stdout
     assert "git commit" not in done.stdout  # no repository, so nothing that could differ
 
 
 def test_a_lock_file_that_differs_from_the_last_commit_is_reported(tmp_path):
-    (tmp_path / "scores.json").write_text(json.dumps(SCORES))
-    (tmp_path / "dvc.lock").write_text("a")
+    write_scores(tmp_path)
     commit(tmp_path, "dvc.lock")
-    assert "git commit" not in run("-m", "bukva", "scores", "scores.json", cwd=tmp_path).stdout
+    assert "git commit" not in run("-m", "bukva", "scores", cwd=tmp_path).stdout
     (tmp_path / "dvc.lock").write_text("b")
-    printed = run("-m", "bukva", "scores", "scores.json", cwd=tmp_path).stdout
+    printed = run("-m", "bukva", "scores", cwd=tmp_path).stdout
     assert 'git commit -am "Baseline on this machine"' in printed.splitlines()[-1]

@@ -62,7 +62,7 @@ def test_a_training_without_a_follower_reports_it_and_continues(
 ) -> None:
     with journal("train-gpt", params) as log:
         log.metrics({"val_nats_per_char": 2.0})
-    assert "make sync completes it" in capsys.readouterr().err
+    assert "bukva sync completes it" in capsys.readouterr().err
     assert the_journal().status()[0] == "FINISHED"
 
 

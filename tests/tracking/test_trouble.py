@@ -1,4 +1,4 @@
-"""MLflow fails: a stage loses no time and no point, reports it once, and `make sync` completes what is missing."""
+"""MLflow fails: a stage loses no time and no point, reports it once, and `bukva sync` completes what is missing."""
 
 import contextlib
 import http.client
@@ -20,11 +20,12 @@ import pytest
 from tracking.runs import short_name
 from typer.testing import CliRunner
 
+from bukva.base.errors import BukvaError
 from bukva.base.loopback import answers, free_port
 from bukva.base.units import bits
+from bukva.cli.app import app
 from bukva.config.schema import Params
-from bukva.tracking import background
-from bukva.tracking.__main__ import app
+from bukva.tracking import background, ui
 from bukva.tracking.background import LOG, LOG_BYTES
 from bukva.tracking.journal import journal
 from bukva.tracking.notes import add_section
@@ -38,7 +39,7 @@ pytestmark = [
 ]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SENTENCE = "MLflow does not have all of train-gpt; make sync completes it (the reason is in .bukva/mlflow.log).\n"
+SENTENCE = "MLflow does not have all of train-gpt; bukva sync completes it (the reason is in .bukva/mlflow.log).\n"
 SECRETS = ("c0rrect-horse", "b@ttery-st@ple", "a-t0ken")
 PATIENCE_SECONDS = 60  # of these tests, on a busy machine
 STAGE = f"""
@@ -188,16 +189,17 @@ def log_of(project: Path) -> list[str]:
 
 
 def sync() -> None:
-    printed = bukva_tracking("sync", status=0)
+    printed = bukva("sync", status=0)
     assert printed.endswith("has all 1 stage executions.\n")
 
 
-def bukva_tracking(command: str, status: int) -> str:
+def bukva(command: str, status: int) -> str:
     """What the command prints, which is one line without a secret."""
     done = CliRunner().invoke(app, [command])
-    assert (done.exit_code, done.output.count("\n")) == (status, 1), done.output
-    assert not [secret for secret in SECRETS if secret in done.output]
-    return done.output
+    printed = done.output + (f"{done.exception}\n" if isinstance(done.exception, BukvaError) else "")
+    assert (done.exit_code, printed.count("\n")) == (status, 1), printed
+    assert not [secret for secret in SECRETS if secret in printed]
+    return printed
 
 
 def points_kept() -> list[tuple[str, int, float, int]]:
@@ -250,7 +252,7 @@ def test_a_server_that_answers_every_call_with_an_error_does_not_stop_a_stage(
         pass
     assert capfd.readouterr() == ("", SENTENCE)
     (line,) = log_of(trial)
-    for word in (f"http://***@127.0.0.1:{proxy.server_port}", "train-gpt-001", "500 error responses", "make sync"):
+    for word in (f"http://***@127.0.0.1:{proxy.server_port}", "train-gpt-001", "500 error responses", "bukva sync"):
         assert word in line
     proxy.refuses = False
     sync()
@@ -326,13 +328,13 @@ def test_a_server_that_goes_away_is_completed_later_and_so_is_another_store(
         assert is_all_there()
 
 
-@pytest.mark.parametrize("command", ["sync", "address", "serve"])
+@pytest.mark.parametrize("command", ["sync", "ui"])
 def test_commands_report_an_error_in_a_line_without_the_password(
     trial: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", with_password(free_port(0)))
-    assert "Connection refused" in bukva_tracking(command, status=1)
+    assert "Connection refused" in bukva(command, status=1)
 
 
 def test_a_server_gets_everything_once_and_commands_print_no_password(
@@ -350,7 +352,7 @@ def test_a_server_gets_everything_once_and_commands_print_no_password(
     sync()
     assert points_shown() == before
     assert [file.path for file in store.client.list_artifacts(run.info.run_id)] == ["weights"]
-    assert bukva_tracking("address", status=0).startswith(f"http://127.0.0.1:{shared_port}/#/experiments/")
+    assert ui.address().startswith(f"http://127.0.0.1:{shared_port}/#/experiments/")
 
 
 def test_a_database_locked_by_another_process_is_completed_later(

@@ -78,7 +78,7 @@ def test_the_charts_show_where_the_better_half_of_the_trainings_ended(database: 
         for step, value in enumerate(bits):
             log.metrics({"val_nats_per_char": value * math.log(2), "best_val_nats_per_char": value * math.log(2)}, step)
         log.end("FINISHED")
-    assert View(connect()).update(read_journals()) == []  # without another make ui
+    assert View(connect()).update(read_journals()) == []  # without another bukva ui
     for chart in shared_view()["compareRunCharts"]:
         assert chart["range"] == {"yMin": 2.3, "yMax": 2.8}
 
@@ -103,7 +103,7 @@ def test_without_mlflow_there_is_no_address_and_one_sentence(
     assert link_to_experiment() == ""
     not_running, no_answer = capsys.readouterr().err.splitlines()
     assert not_running == (
-        "There are no links to MLflow. It is not running; start it (make ui), then run make report again."
+        "There are no links to MLflow. It is not running; start it (bukva ui), then run bukva report again."
     )
     assert no_answer.startswith("There are no links to MLflow. ")
 
@@ -157,8 +157,8 @@ def test_an_error_is_explained_in_one_line_by_its_innermost_cause() -> None:
 
 @contextmanager
 def served(project: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """make ui: its process, and the address that it prints."""
-    command = [sys.executable, "-m", "bukva.tracking", "serve"]
+    """bukva ui: its process, and the address that it prints."""
+    command = [sys.executable, "-m", "bukva", "ui"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         printed = process.stdout.readline().split()[-1]

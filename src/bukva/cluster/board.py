@@ -155,7 +155,7 @@ def driving(sweep: str) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
-        raise BukvaError(f"{sweep}: another driver runs it; look at it with: python -m bukva.cluster status.") from None
+        raise BukvaError(f"{sweep}: another driver runs it; look at it with: bukva sweep status.") from None
     try:
         yield
     finally:

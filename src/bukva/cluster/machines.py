@@ -21,8 +21,8 @@ def head(
     """Make this machine the head of a Ray cluster, until Ctrl-C; it runs experiments, too."""
     check_installed()
     token = make_token()
-    print(f"On each other machine, with a copy of {token}: python -m bukva.cluster join {host}:{port}")
-    print(f"To run a sweep: python -m bukva.cluster run --address {host}:{port} -S ...", flush=True)
+    print(f"On each other machine, with a copy of {token}: bukva sweep join {host}:{port}")
+    print(f"To run a sweep: bukva sweep run --address {host}:{port} -S ...", flush=True)
     _become_ray("--head", "--node-ip-address", host, "--port", str(port), "--include-dashboard=false", *_given(give))
 
 

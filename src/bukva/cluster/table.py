@@ -39,7 +39,7 @@ def table(board: Board, rows: int | None = None) -> Group:
         found.add_row(*_cells(name, entry), style=STYLES.get(entry.state, "dim"))
     lines: list[Table | Text] = [found]
     if rows is not None and len(trials) > rows:
-        lines.append(Text(f"and {len(trials) - rows} more: python -m bukva.cluster status {board.sweep}", style="dim"))
+        lines.append(Text(f"and {len(trials) - rows} more: bukva sweep status {board.sweep}", style="dim"))
     for name, entry in trials:
         if entry.text and entry.state in ("failed", "lost"):
             lines.append(Text(f"{name}: {entry.text}", style="red"))

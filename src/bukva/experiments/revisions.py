@@ -105,7 +105,7 @@ def _unknown(name: str, references: dict[str, str]) -> str:
     names = {reference.rpartition("/")[2] for reference in references} | {WORKSPACE}
     similar = difflib.get_close_matches(name, sorted(names), MAX_SIMILAR)
     hint = f"similar: {', '.join(similar)}; " if similar else ""
-    return f"{name}: no experiment, branch, tag or commit has this name; {hint}`make experiments` lists them."
+    return f"{name}: no experiment, branch, tag or commit has this name; {hint}`bukva experiments` lists them."
 
 
 def _references() -> dict[str, str]:

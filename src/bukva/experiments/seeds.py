@@ -1,4 +1,4 @@
-"""make seeds: queue experiments with the configuration of params.yaml and further seeds, until there are enough."""
+"""bukva seeds: queue experiments with the configuration of params.yaml and further seeds, until there are enough."""
 
 import subprocess
 import sys

@@ -47,7 +47,7 @@ def propose(plans: list[Plan]) -> Plan:
     """
     if not plans:
         raise BukvaError(
-            "make plan: this machine has too little memory for the smallest size; use a smaller train_gpt.batch_size."
+            "bukva plan: this machine has too little memory for the smallest size; use a smaller train_gpt.batch_size."
         )
     enough = [plan for plan in plans if plan.is_enough]
     chosen = max(enough or plans[:1], key=lambda plan: plan.speed.n_parameters)

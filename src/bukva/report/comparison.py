@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MAX_CODE = 3  # files that are named
-COMMAND = "make seeds N=5"
+COMMAND = "bukva seeds 5"
 
 
 def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:

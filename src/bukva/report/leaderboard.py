@@ -33,7 +33,7 @@ def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_jso
     console.print(table(board, with_test=with_test))
     for sentence in sentences(board):
         console.print(sentence, soft_wrap=True)
-    how = "" if with_test else "; make experiments TEST=1 shows them"
+    how = "" if with_test else "; bukva experiments --test shows them"
     console.print(f"Looks at scores on this test text so far: {looks}{how}", soft_wrap=True)
 
 
@@ -116,7 +116,7 @@ def _choice(choice: Choice, baseline: str) -> str:
     missing = MIN_SEEDS - len(choice.fresh)
     return (
         f"{marked} To know what it is worth, run it with {missing} more seeds that no other setting of the sweep has: "
-        f"dvc exp apply {name} && make seeds N={len(choice.best.setting.members) + missing}"
+        f"dvc exp apply {name} && bukva seeds {len(choice.best.setting.members) + missing}"
     )
 
 

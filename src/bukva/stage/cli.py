@@ -25,7 +25,7 @@ def run(main: Callable[..., None]) -> None:
     call(app)
 
 
-def call(app: typer.Typer) -> None:
+def call(app: Callable[[], object]) -> None:
     """Run an application.
 
     Exit status: 0; 1 after a mistake, a full disk or too little memory, with a sentence; 75 when another machine was

@@ -3,7 +3,7 @@
 DVC skips publish where its inputs are those of dvc.lock, and they are in a fresh clone that has just made them again.
 So the first stage that a DVC runs leaves a note and a process that waits for that DVC. Stage publish removes the note.
 If it is still there when DVC has ended, the process does what publish would have done. Without NOTE, that is done for
-each DVC that has ended, for example because the machine was switched off; `make sync` and `make ui` do that first.
+each DVC that has ended, for example because the machine was switched off; `bukva sync` and `bukva ui` do that first.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ def publish_experiment(params: Params) -> None:
 
 def leave_note() -> None:
     """Let a process complete MLflow if the DVC that runs this stage ends without stage publish. Never raises."""
-    with contextlib.suppress(OSError, psutil.Error):  # a full disk: `dvc repro` goes on, and `make sync` fills MLflow
+    with contextlib.suppress(OSError, psutil.Error):  # a full disk: `dvc repro` goes on, and `bukva sync` fills MLflow
         if (note := _own_note()) and not note.exists():
             variables = {name: os.environ[name] for name in (NAME, BASELINE) if name in os.environ}
             write_json(note, {"folder": str(Path.cwd()), "variables": variables})
@@ -64,6 +64,13 @@ def complete(note: Path) -> None:
             if _is_news(note):
                 _complete(**read_json(note))
             note.unlink(missing_ok=True)
+
+
+def complete_ended() -> None:
+    """Do for each DVC that has ended what its publish would have done."""
+    if any((project_root() / NOTES).glob("*.json")):
+        # a process of its own, because it enters the folders and takes the variables of those DVCs
+        background.start(module="bukva.stage.completion").wait()
 
 
 def _is_news(note: Path) -> bool:

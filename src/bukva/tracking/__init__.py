@@ -2,7 +2,7 @@
 
 The files are the record; MLflow is a view of it. A stage writes a journal (journal.py, writing.py) and never imports
 mlflow. Another process reads journals (reading.py) and fills an MLflow store from them (sync.py): during a training
-(follow.py), in the last stage (publish.py), and on `make sync`. Filling a store twice changes nothing, so one that was
+(follow.py), in the last stage (publish.py), and on `bukva sync`. Filling a store twice changes nothing, so one that was
 unreachable, deleted or new is completed by filling it again.
 
 A journal is a folder for one execution of a stage:

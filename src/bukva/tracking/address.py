@@ -2,11 +2,12 @@
 
 import contextlib
 import os
+from collections.abc import Iterator
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import project_root
-from bukva.base.redact import HIDDEN, redact_text
+from bukva.base.redact import HIDDEN, redact_text, redact_url
 
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 LONGEST_MESSAGE = 300  # characters of an error; a proxy may answer with a whole page in one line
@@ -50,6 +51,15 @@ def explain(error: BaseException) -> str:
         error = cause
     message = str(error).strip().partition("\n")[0]
     return redact_secrets(f"{type(error).__name__}: {message}")[:LONGEST_MESSAGE]
+
+
+@contextlib.contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Any error as a BukvaError of one line; a traceback shows addresses with their passwords."""
+    try:
+        yield
+    except Exception as error:
+        raise BukvaError(f"{redact_url(tracking_uri())}: {explain(error)}") from None
 
 
 def _scheme() -> str:

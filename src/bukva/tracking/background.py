@@ -12,7 +12,7 @@ from bukva.base.files import project_root
 SOURCE = Path(__file__).resolve().parents[2]  # the folder of bukva
 LOG = Path(".bukva/mlflow.log")  # what those processes print, in the original repository
 LOG_BYTES = 1_000_000  # a longer log is emptied
-REMEDY = f"make sync completes it (the reason is in {LOG})."
+REMEDY = f"bukva sync completes it (the reason is in {LOG})."
 
 
 def python_path() -> str:
@@ -46,7 +46,7 @@ def start(*arguments: str, module: str = "bukva.tracking") -> subprocess.Popen[b
 def start_sync(experiments: Iterable[str]) -> None:
     """Start to bring MLflow up to date with the journals and notes of these experiments ("*": all), and do not wait.
 
-    Never raises: `make sync` completes what fails.
+    Never raises: `bukva sync` completes what fails.
     """
     options = [f"--experiment={name}" for name in experiments]
     if not options:

@@ -52,7 +52,7 @@ def _print_trouble(journal: Journal, trouble: str) -> None:
     """One line for the log: when, where, what is missing, why, and what to do."""
     when, where = time.strftime("%Y-%m-%d %H:%M:%S"), redact_url(tracking_uri())
     what = journal.id.rpartition("/")[0]
-    remedy = "It is tried again while the stage runs; make sync completes it."
+    remedy = "It is tried again while the stage runs; bukva sync completes it."
     with contextlib.suppress(OSError):  # the log may be on the disk that is full
         print(f"{when} {where} lacks something of {what}: {trouble.rstrip('.')}. {remedy}", flush=True)
 

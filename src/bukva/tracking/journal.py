@@ -71,7 +71,7 @@ def _follow(log: Log) -> subprocess.Popen[bytes] | None:
     try:
         return background.start("follow", str(log.folder))
     except OSError as error:
-        print(f"MLflow does not follow {log.stage} ({error}); make sync completes it.", file=sys.stderr)
+        print(f"MLflow does not follow {log.stage} ({error}); bukva sync completes it.", file=sys.stderr)
         return None
 
 

@@ -120,7 +120,7 @@ def _fill(experiment: Experiment) -> str:
     process = background.start("sync", "--experiment", experiment.name)
     try:
         if process.wait(SYNC_SECONDS) == 0:
-            return f"MLflow has experiment {experiment.name}; make ui shows it."
+            return f"MLflow has experiment {experiment.name}; bukva ui shows it."
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -11,8 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bukva.base.errors import BukvaError
+from bukva.base.redact import redact_url
 from bukva.tracking import entries
-from bukva.tracking.address import explain
+from bukva.tracking.address import errors_in_one_line, explain, tracking_uri
 from bukva.tracking.charts import write_view
 from bukva.tracking.losing import check_not_taken
 from bukva.tracking.models.logged import Models
@@ -33,6 +35,20 @@ def open_store() -> Store:
         View(store).update(read_journals())
         store.mark_filled()
     return store
+
+
+def sync_with_journals(experiments: Iterable[str] = ("*",)) -> str:
+    """Bring MLflow up to date with the journals and notes of these experiments; the sentence says what it has.
+
+    Raises:
+        BukvaError: something is missing there, and why; without passwords.
+    """
+    journals = [journal for name in experiments for journal in read_journals(name)]
+    with errors_in_one_line():
+        troubles = View(open_store()).update(journals)
+    if troubles:
+        raise BukvaError("\n".join(troubles))
+    return f"{redact_url(tracking_uri())} has all {len(journals)} stage executions."
 
 
 @dataclass

@@ -60,7 +60,7 @@ def _running_server() -> str:
     served = project_root() / SERVED
     port = int(served.read_text()) if served.exists() else 0
     if not answers(port):
-        raise BukvaError("It is not running; start it (make ui), then run make report again.")
+        raise BukvaError("It is not running; start it (bukva ui), then run bukva report again.")
     return _server(port)
 
 

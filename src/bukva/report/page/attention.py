@@ -1,4 +1,4 @@
-"""The section of the report page about attention: the study that `make attention` made, if it is of this model."""
+"""The section of the report page about attention: the study that `bukva attention` made, if it is of this model."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from bukva.report.attention import NUMBERS
 from bukva.report.page.attention_charts import bars, context, weights_of_head
 from bukva.report.page.charts import Spec
 
-MAKE = "`make attention` studies it, in about half a minute; then run `make report` again."
+MAKE = "`bukva attention` studies it, in about half a minute; then run `bukva report` again."
 
 
 def attention(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Spec]]]:

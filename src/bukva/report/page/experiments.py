@@ -86,12 +86,12 @@ class Experiments:
         header = ["experiment", "changed", SPLIT, "against the baseline", "parameters", "characters seen", "seconds"]
         return {
             "caption": f"Settings by {SPLIT}, bits per character (lower is better)"
-            + (", with links to MLflow, which `make ui` starts" if link else ""),
+            + (", with links to MLflow, which `bukva ui` starts" if link else ""),
             "header": header,
             "rows": rows,
             "links": [self._address(row, link) for row in self.board.rows],
             "sentences": shown.sentences(self.board),
-            "chart": f"Every dot is a training, one for each seed; bits per character on {SPLIT}. `make ui` shows all "
+            "chart": f"Every dot is a training, one for each seed; bits per character on {SPLIT}. `bukva ui` shows all "
             "of them in MLflow, also while they train.",
         }
 

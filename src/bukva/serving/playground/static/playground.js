@@ -105,7 +105,7 @@ class Column {
       await task(asked.signal);
     } catch (error) {
       if (asked.signal.aborted) return;
-      this.status.textContent = error instanceof TypeError ? "The playground has ended; start it again: make play" : error.message;
+      this.status.textContent = error instanceof TypeError ? "The playground has ended; start it again: bukva play" : error.message;
       this.status.classList.add("error");
     } finally {
       if (this.asked === asked) this.writing = false;

@@ -1,4 +1,4 @@
-"""Commands: python -m bukva.cluster COMMAND."""
+"""Commands of `bukva sweep`: many experiments at once, on this machine or on several."""
 
 import os
 import time
@@ -26,9 +26,8 @@ from bukva.cluster.table import live, summary, table
 from bukva.cluster.trials import Sweep, check, checked_name, digest, grid
 from bukva.config.load import read_params
 from bukva.experiments.cache import has_remote
-from bukva.stage import cli
 
-app = typer.Typer(no_args_is_help=True, help="Many experiments at once.", **cli.STYLE)
+app = typer.Typer(no_args_is_help=True, help="Run many experiments at once. On this machine or on several.")
 app.command()(head)
 app.command()(join)
 
@@ -61,8 +60,8 @@ def run(
         board = Driver(sweep, place, engine, look).run()
     console.print(summary(board))
     _check_all_finished(board)
-    fetch = "python -m bukva.cluster pull, then " if address else ""
-    console.print(f"Compare them: {fetch}make experiments")
+    fetch = "bukva sweep pull, then " if address else ""
+    console.print(f"Compare them: {fetch}bukva experiments")
 
 
 @app.command("search")
@@ -93,7 +92,7 @@ def search_command(
         Driver(Sweep(name, commit, guide.known()), place, engine, look, guide).run()
     winner = guide.best()
     if winner is None:
-        raise BukvaError(f"{name}: no trial has finished; look at: python -m bukva.cluster status {name}.")
+        raise BukvaError(f"{name}: no trial has finished; look at: bukva sweep status {name}.")
     console.print(f"Best of {trials}: {winner.name}, val {guide.score(winner.name):.3f}: {' '.join(winner.settings)}")
     if seeds:
         fresh = [params.train_gpt.seed + number for number in range(1, seeds + 1)]
@@ -119,7 +118,7 @@ def slurm(
     sweep = grid(_clean_head(), setting or [], name, nodes)
     script = write_array(sweep, _place("slurm"), cores, nodes)
     print(f"{sweep.name}: {_count(sweep, 'job')}; submit with: sbatch {script}")
-    print("When they have ended: python -m bukva.cluster pull")
+    print("When they have ended: bukva sweep pull")
 
 
 @app.command()
@@ -205,7 +204,7 @@ def _place(elsewhere: str) -> Place:
 def _check_all_finished(board: Board) -> None:
     """Exit with status 1 if a trial has no result."""
     if left := len(board.trials) - board.count("finished"):
-        print(f"{left} of {len(board.trials)} trials have no result; look at: python -m bukva.cluster status")
+        print(f"{left} of {len(board.trials)} trials have no result; look at: bukva sweep status")
         raise typer.Exit(1)
 
 
@@ -222,7 +221,7 @@ def _console() -> Console:
 def _sweep(name: str | None) -> str:
     known = sweeps()
     if not known:
-        raise BukvaError("There is no sweep yet; start one: python -m bukva.cluster run -S SECTION.KEY=VALUE,VALUE.")
+        raise BukvaError("There is no sweep yet; start one: bukva sweep run -S SECTION.KEY=VALUE,VALUE.")
     return name or known[0]
 
 
@@ -235,7 +234,7 @@ def _board_of(trial: str) -> Board:
     boards = [Board.read(sweep) for sweep in sweeps()]
     found = next((board for board in boards if trial in board.trials), None)
     if found is None:
-        raise BukvaError(f"{trial}: no sweep has a trial of this name; see: python -m bukva.cluster status.")
+        raise BukvaError(f"{trial}: no sweep has a trial of this name; see: bukva sweep status.")
     return found
 
 
@@ -253,7 +252,3 @@ def _clean_head() -> str:
             "commit it, or undo the change."
         )
     return run_git(root, "rev-parse", "HEAD").strip()
-
-
-if __name__ == "__main__":
-    cli.call(app)

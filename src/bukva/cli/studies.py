@@ -1,0 +1,95 @@
+"""Commands that look into the models that were just trained."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bukva.base.errors import BukvaError
+from bukva.base.files import sha256
+from bukva.base.threads import limit_spinning
+from bukva.config.load import read_params
+
+ATTENTION, COUNTING, PAGE = Path("reports/attention"), Path("reports/counting"), Path("reports/index.html")
+
+
+def attention() -> None:
+    """Draw what attention does in the trained GPT. Figures in reports/attention."""
+    limit_spinning()
+    from bukva.corpus.splits.folder import load_splits
+    from bukva.interpret.study import study
+    from bukva.models.folder import load_model
+    from bukva.pipeline.stages import paths
+    from bukva.report.attention import attention_report
+    from bukva.training.device import prepare
+
+    params, gpt = read_params(), _trained_gpt()
+    machine = prepare(params.compute)
+    trained, tokenizer = load_model(gpt, "best", machine.device)
+    untrained, _ = load_model(gpt, "initial", machine.device)
+    print("attention: studying the GPT before and after training, which takes a while", flush=True)
+    states = {"untrained": untrained, "trained": trained}
+    found = study(states, tokenizer, load_splits(Path(paths()["split"])), params.evaluate, machine)
+    attention_report(found, ATTENTION, sha256(gpt / "best.safetensors"))
+    print(f"attention: {ATTENTION} has the figures and attention.json")
+
+
+def counting() -> None:
+    """Show what a GPT with n-grams counts and learns. Figures in reports/counting."""
+    limit_spinning()
+    from bukva.corpus.splits.folder import load_lengths, load_splits
+    from bukva.interpret.counting import Counting
+    from bukva.models.folder import load_model
+    from bukva.pipeline.stages import paths
+    from bukva.report.counting import counting_report, table
+    from bukva.training.device import prepare
+
+    params, gpt, split = read_params(), _trained_gpt(), Path(paths()["split"])
+    machine = prepare(params.compute)
+    trained, tokenizer = load_model(gpt, "best", machine.device)
+    study = Counting(trained, tokenizer, load_splits(split), load_lengths(split), machine)
+    print("counting: scoring val, and repeating the first updates, which takes a while", flush=True)
+    numbers = study.study(params.evaluate, params.train_gpt)
+    counting_report(numbers, COUNTING)
+    for line in table(numbers):
+        print(line)
+    print(f"counting: {COUNTING} has the figures and counting.json")
+
+
+def report() -> None:
+    """Write the last run and all experiments as pages. reports/index.html and reports/experiments.html."""
+    limit_spinning()
+    from bukva.report.page.build import build
+    from bukva.tracking.background import start_sync
+    from bukva.tracking.checkout import experiment_of_checkout
+    from bukva.tracking.notes import attach
+    from bukva.tracking.ui import link_to_experiment
+
+    for page in build(PAGE, link_to_experiment):
+        print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
+    experiment = experiment_of_checkout()
+    if experiment and attach(*experiment, PAGE):
+        start_sync([experiment[0]])
+        print(f"report: {PAGE} becomes an artifact of the run {experiment[0]} in MLflow")
+
+
+def play(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 8050) -> None:
+    """Write with the trained models in a browser. Two of them side by side, on a page of this machine."""
+    limit_spinning()
+    from bukva.serving.playground.server import serve
+
+    serve(read_params(), port)
+
+
+def _trained_gpt() -> Path:
+    """The folder of the GPT.
+
+    Raises:
+        BukvaError: it is not trained, or the text is not split.
+    """
+    from bukva.pipeline.stages import paths, trained_models
+
+    gpt = trained_models()["gpt"].folder
+    if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):
+        raise BukvaError(f"{gpt}: the GPT is not trained yet; run `dvc repro train-gpt`.")
+    return gpt
