@@ -18,11 +18,7 @@ help: ## list the targets
 repro: $(BUKVA) ## run the pipeline on the text that params.yaml names and print the scores
 	@bukva check
 	@dvc repro
-<<<<<<< HEAD
-	@python -m bukva scores reports/scores.json
-=======
 	@bukva scores
->>>>>>> 78a8785 (Make bukva one console command, and drop the targets of make that only repeat it)
 
 attention: $(BUKVA) ## study the attention of the trained GPT; figures in reports/attention
 	@bukva attention
