@@ -32,6 +32,7 @@ NOT_DEPS = {
     "bukva.base.threads": "how many cores there are, how idle threads wait, and how large pages are",
     "bukva.config": "accepts or rejects values and never changes one (tests/config); the values are `params`",
     "bukva.durability": "a resumed training ends in the same bytes (tests/dvc/test_resume.py)",
+    "bukva.generation.learning": "draws text from random numbers of its own (tests/generation/test_learning.py)",
     "bukva.pipeline": "reads dvc.yaml and dvc.lock; the command and the paths are in dvc.lock",
     "bukva.stage.arguments": "help texts",
     "bukva.stage.cli": "passes the arguments of the command, which DVC watches",

@@ -14,7 +14,7 @@ from bukva.base.errors import BukvaError
 from bukva.base.files import write_text
 from bukva.config.schema import Params
 from bukva.tracking.journal import journal
-from bukva.tracking.reading import Journal, journals_root, open_journal, read_journals
+from bukva.tracking.reading import Journal, has_present_files, journals_root, open_journal, read_journals
 from bukva.tracking.records import FILE, Record
 from bukva.tracking.writing import Log
 
@@ -49,6 +49,16 @@ def test_a_silent_stage_writes_no_journal(alone: Path, params: Params, capsys: p
         log.artifact(Path(__file__))
     assert read_journals() == []
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_text_is_replaced_as_it_grows(alone: Path, params: Params) -> None:
+    with journal("clean", params) as log:
+        log.text("samples.txt", "один\n")
+        log.text("samples.txt", "один\nдва\n")
+    assert [record["path"] for record in records() if record["record"] == "artifact"] == ["samples.txt"] * 2
+    kept = the_journal().folder / "artifacts" / "samples.txt"
+    assert kept.read_text(encoding="utf-8") == "один\nдва\n"
+    assert has_present_files(the_journal())  # it is nowhere else, so it cannot differ
 
 
 def test_a_light_stage_starts_no_process(alone: Path, params: Params, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 from bukva.base.files import project_root, write_json, write_text
 from bukva.config.schema import Params
+from bukva.tracking import entries
 from bukva.tracking.journal import journal
 from bukva.tracking.reading import read_journals
 from bukva.tracking.store import Store, connect
@@ -199,13 +200,20 @@ def test_a_journal_that_grows_is_followed(database: Path, params: Params) -> Non
     view = View(store)
     for step in (1, 2, 3):
         log.metrics({"val_nats_per_char": 1 / step}, step)
+        log.text("samples.txt", "а" * step)
         view.update(read_journals())
         run = by_name(store)["train-gpt"]
+        assert files(store, run) == [("samples.txt", 2 * step)]
         assert [point[0] for point in points(store, run, "val_nats_per_char")] == list(range(1, step + 1))
         assert {run.info.status for run in store.runs()} == {"RUNNING"}
     log.end("FINISHED")
     view.update(read_journals())
     assert {run.info.status for run in store.runs()} == {"FINISHED"}
+
+
+def test_a_file_that_was_replaced_meanwhile_is_sent_once() -> None:
+    records = [{"record": "artifact", "path": name} for name in ("samples.txt", "curve.csv", "samples.txt")]
+    assert entries.artifacts(records) == ["samples.txt", "curve.csv"]
 
 
 def test_only_one_process_at_a_time_writes_what_mlflow_must_not_have_twice(

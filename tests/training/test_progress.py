@@ -1,5 +1,7 @@
 """What a training shows while it runs, and which metrics it logs."""
 
+import os
+
 import pytest
 
 from bukva.base import progress as line
@@ -21,7 +23,10 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def state():
-    return TrainState(Bigram(BigramConfig(3, 5)), Optimizers([]))
+    """One whose last weights are the best."""
+    state = TrainState(Bigram(BigramConfig(3, 5)), Optimizers([]))
+    state.best_step = 5
+    return state
 
 
 def updates(clock):
@@ -71,18 +76,40 @@ def test_a_resumed_training_logs_the_scorings_before_the_interruption_first(stat
     assert "chars_per_second" not in points[1][1]
 
 
-def test_the_line_shows_losses_speed_and_time_left(state, clock, capsys):
+def test_in_a_log_the_line_shows_losses_time_left_speed_and_a_sample(state, clock, capsys):
+    state.samples = ["проба"]
     train(state, [ProgressLine("train-gpt", 10)], updates(clock))
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "train-gpt: step 0/10 | val 4.5000 best 4.5000 nats/char"
-    step = "train-gpt: step 5/10 | train 2.5000 val 2.7500 best 2.7500 nats/char | 500 chars/s | 41 s left"
-    assert lines[-2] == step  # 5 steps in 41 s, and 5 more
+    assert lines[0] == "train-gpt  0/10:             val 6.492 bits | проба"
+    # 5 steps in 41 s, and 5 more; 2.5 and 2.75 nats
+    assert lines[-2] == "train-gpt  5/10: train 3.607 val 3.967 bits | 41 s left | 500 chars/s | проба"
+
+
+def test_on_a_terminal_the_line_stays_at_a_scoring_with_a_sample(state, clock, capsys, monkeypatch):
+    monkeypatch.setattr(line.shutil, "get_terminal_size", lambda: os.terminal_size((61, 24)))
+    state.samples, shown = ["проба пера"], ProgressLine("train-gpt", 10)
+    shown.line.screen = True
+    train(state, [shown], updates(clock))
+    first, *_, passing, last, early = [text.strip() for text in capsys.readouterr().err.split("\r") if text.strip()]
+    assert first == "train-gpt  0/10:             val 6.492 bits | проба пера"
+    assert passing == "train-gpt  4/10:             val 6.492 bits | 16 s left | 50"  # cut at the width
+    assert last == "train-gpt  5/10: train 3.607 val 3.967 bits | проба пера"
+    assert early.startswith("train-gpt: stopped early")
 
 
 def test_the_line_of_a_resumed_training_starts_with_its_last_losses(state, clock, capsys):
     state.curve = [Progress(3, 3000, 0.1, 2.75, 3.25, 3.0)]
     train(state, [ProgressLine("train-gpt", 4)], [Progress(4, 4000, 0.1)])
-    assert capsys.readouterr().err == "train-gpt: step 4/4 | train 2.7500 val 3.2500 best 3.0000 nats/char\n"
+    assert capsys.readouterr().err == "train-gpt 4/4: train 3.967 val 4.689 bits\n"
+
+
+def test_the_last_line_names_the_weights_that_are_kept_unless_they_are_the_last(state, clock, capsys):
+    state.best_step, state.best_val = 3, 2.5
+    train(state, [ProgressLine("train-gpt", 5)], updates(clock))
+    assert capsys.readouterr().err.endswith("train-gpt: kept the weights of step 3, the best on val (3.607 bits)\n")
+    state.best_step = 5
+    train(state, [ProgressLine("train-gpt", 5)], updates(clock))
+    assert "kept" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("n_steps", "reported"), [(5, False), (10, True)])

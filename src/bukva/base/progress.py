@@ -1,5 +1,6 @@
 """Progress of a long task: one line that is rewritten on a terminal, or a new line every few seconds in a log file."""
 
+import shutil
 import sys
 import threading
 import time
@@ -36,7 +37,10 @@ def duration(seconds: float) -> str:
 
 
 class Line:
-    """One line that is rewritten on a terminal, and repeated at longer intervals in a log."""
+    """One line that is rewritten on a terminal, and repeated at longer intervals in a log.
+
+    On a terminal it is cut at the width: a longer one would break into two, and could not be rewritten.
+    """
 
     def __init__(self) -> None:
         self.screen = sys.stderr.isatty()
@@ -50,6 +54,7 @@ class Line:
             return
         self.shown_at, line = clock, text()
         if self.screen:
+            line = line[: shutil.get_terminal_size().columns - 1]
             end = "\n" if now else ""
             print(f"\r{line:<{self.width}}", end=end, file=sys.stderr, flush=True)
             self.width = 0 if now else len(line)

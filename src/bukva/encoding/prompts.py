@@ -73,6 +73,11 @@ def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, 
     raise BukvaError(f"params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list.\n{WAY_BACK}")
 
 
+def opening(tokenizer: Tokenizer) -> str:
+    """The newline, as in the lecture notes; where the vocabulary lacks it, the first of the vocabulary."""
+    return "\n" if tokenizer.knows("\n") else tokenizer.decode([0])
+
+
 def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
     """The scripts with a large share of the letters, and this share; the largest first."""
     total = sum(letters.values())

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from bukva.base.units import bits
 from bukva.config.schema import Sample
+from bukva.encoding.prompts import opening
 from bukva.generation.samples import prompt_generator
 from bukva.generation.sampling import first_seen, generate_each
 from bukva.models.base import LanguageModel
@@ -57,8 +58,7 @@ class Writer:
 
     def readable(self, text: str) -> str:
         """The text without characters outside the vocabulary; if nothing is left, a newline, or else the first id."""
-        known = "".join(filter(self.tokenizer.knows, text))
-        return known or ("\n" if self.tokenizer.knows("\n") else self.tokenizer.decode([0]))
+        return "".join(filter(self.tokenizer.knows, text)) or opening(self.tokenizer)
 
     def unknown(self, text: str) -> list[str]:
         """The characters of a text that are outside the vocabulary, each once."""

@@ -14,6 +14,7 @@ from bukva.durability import cleanup
 from bukva.durability.checkpoints import Checkpoints
 from bukva.durability.signals import StopSignal
 from bukva.durability.training import Durability, restore
+from bukva.generation.learning import Samples
 from bukva.models.folder import save_model
 from bukva.models.registry import count_parameters, kind_of
 from bukva.models.tensors import Tensors
@@ -105,7 +106,8 @@ def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> 
         restore(state, checkpoints, group.rank, group.broadcast)
         durability = Durability(checkpoints, stop)
         line = ProgressLine(stage.name, stage.recipe.n_steps)
-        callbacks: list[Callback] = [line, LogMetrics(log.metrics, line), CurveFile(files.curve), durability]
+        shown = [Samples(task, tokenizer, log.text), line, LogMetrics(log.metrics, line)]
+        callbacks: list[Callback] = [*shown, CurveFile(files.curve), durability]
         try:
             run_training(task, state, callbacks if group.leads else [])
         except DivergedError as error:

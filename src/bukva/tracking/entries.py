@@ -119,7 +119,8 @@ def artifacts(records: Iterable[Record]) -> list[str]:
     """Paths below the journal's folder of artifacts; a model is not among them, because MLflow keeps it apart."""
     records = list(records)
     apart = {record["path"] for record in models(records)}
-    return [record["path"] for record in _only("artifact", records) if record["path"] not in apart]
+    paths = [record["path"] for record in _only("artifact", records) if record["path"] not in apart]
+    return list(dict.fromkeys(paths))  # a file that was replaced is sent once
 
 
 def models(records: Iterable[Record]) -> list[Record]:

@@ -105,7 +105,7 @@ def has_present_files(journal: Journal) -> bool:
     return all(
         _same(journal.folder / "artifacts" / record["path"], Path(record["source"]))
         for record in journal.read()[0]
-        if record["record"] == "artifact" and Path(record["source"]).exists()
+        if record["record"] == "artifact" and record["source"] and Path(record["source"]).exists()
     )
 
 

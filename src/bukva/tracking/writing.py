@@ -13,7 +13,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from bukva.base.files import atomic_file
+from bukva.base.files import atomic_file, write_text
 from bukva.config.schema import Params
 from bukva.pipeline.stages import stages
 from bukva.tracking.continuing import find_interrupted, logged_points, move_to, seconds_logged
@@ -73,6 +73,15 @@ class Log:
                 name = Path(folder) / path.name
                 _link(path, self.folder / "artifacts" / name)
                 self._write("artifact", path=name.as_posix(), source=path.as_posix())
+
+    def text(self, name: str, content: str) -> None:
+        """A text file that no stage writes elsewhere; a later one of the same name replaces it."""
+        with self._errors_reported():
+            if self.folder:
+                kept = self.folder / "artifacts" / name
+                kept.parent.mkdir(exist_ok=True)
+                write_text(kept, content)
+                self._write("artifact", path=name, source="")
 
     def model(self, name: str, folder: Path) -> None:
         """The folder of a trained model, with the code and the list of packages that run it elsewhere.

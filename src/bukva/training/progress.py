@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from bukva.base.progress import Line, duration, quantity
+from bukva.base.units import bits
 from bukva.training.callback import Callback
 from bukva.training.state import Progress, TrainState
 
@@ -12,7 +13,10 @@ Log = Callable[[dict[str, float], int], None]  # metrics by name, and the step
 
 
 class ProgressLine(Callback):
-    """Step, losses, characters per second and time left."""
+    """A line of step, losses in bits per character, time left and characters per second.
+
+    At each scoring it stays in the terminal, with what the model wrote then instead of the numbers that pass.
+    """
 
     def __init__(self, what: str, n_steps: int) -> None:
         self.what, self.n_steps = what, n_steps
@@ -32,23 +36,31 @@ class ProgressLine(Callback):
         for progress in state.curve[-1:]:
             self._take_losses(progress)
 
-    def on_update(self, state: TrainState, progress: Progress) -> None:  # noqa: ARG002 (all callbacks are called alike)
+    def on_update(self, state: TrainState, progress: Progress) -> None:
         """Show one update."""
         self._time(progress)
         self._take_losses(progress)
-        self.line.show(lambda: self._text(progress.step), now=progress.val_nats_per_char is not None)
+        if progress.val_nats_per_char is None:
+            self.line.show(lambda: self._text(progress.step, *self._passing(progress.step)))
+        else:
+            passing = [] if self.line.screen else self._passing(progress.step)
+            self.line.show(lambda: self._text(progress.step, *passing, *state.samples[-1:]), now=True)
 
     def on_end(self, state: TrainState) -> None:
-        """Say why a training ended before its last step."""
+        """Say why a training ended before its last step, and which weights are kept where it is not the last ones."""
         if state.step < self.n_steps:
-            text = f"{self.what}: stopped early at step {state.step}: no improvement on val (patience)"
-            self.line.show(lambda: text, now=True)
+            self._say(f"stopped early at step {state.step}: no improvement on val (patience)")
+        if state.best_step < state.step:
+            self._say(f"kept the weights of step {state.best_step}, the best on val ({bits(state.best_val):.3f} bits)")
+
+    def _say(self, text: str) -> None:
+        self.line.show(lambda: f"{self.what}: {text}", now=True)
 
     def _take_losses(self, progress: Progress) -> None:
         if progress.val_nats_per_char is not None:
-            train = "" if progress.train_nats_per_char is None else f"train {progress.train_nats_per_char:.4f} "
-            best = progress.best_val_nats_per_char
-            self.losses = f" | {train}val {progress.val_nats_per_char:.4f} best {best:.4f} nats/char"
+            train = progress.train_nats_per_char
+            learned = "" if train is None else f"train {bits(train):.3f}"
+            self.losses = f"{learned:11} val {bits(progress.val_nats_per_char):.3f} bits"
 
     def _time(self, progress: Progress) -> None:
         clock = time.monotonic()
@@ -59,11 +71,15 @@ class ProgressLine(Callback):
                 self.update_seconds += clock - self.last_at
         self.last, self.last_at = progress, clock
 
-    def _text(self, step: int) -> str:
-        speed = f" | {quantity(self.chars_per_second)} chars/s" if self.update_seconds else ""
+    def _passing(self, step: int) -> list[str]:
+        """Time left and speed, as far as they are known."""
         left = (time.monotonic() - self.started_at) / self.steps * (self.n_steps - step) if self.steps else 0.0
-        ahead = f" | {duration(left)} left" if left else ""
-        return f"{self.what}: step {step}/{self.n_steps}{self.losses}{speed}{ahead}"
+        ahead = [f"{duration(left)} left"] if left else []
+        return [*ahead, *([f"{quantity(self.chars_per_second)} chars/s"] if self.update_seconds else [])]
+
+    def _text(self, step: int, *parts: str) -> str:
+        width = len(str(self.n_steps))
+        return " | ".join([f"{self.what} {step:{width}}/{self.n_steps}: {self.losses}", *parts])
 
 
 class LogMetrics(Callback):

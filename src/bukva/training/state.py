@@ -55,6 +55,7 @@ class TrainState:
         self.best_val = math.inf
         self.best_weights = self.weights()
         self.curve: list[Progress] = []  # one point for each scoring of val
+        self.samples: list[str] = []  # what the model wrote then, if a callback lets it
         self.stop_requested = False  # set by a callback; the loop ends before the next update
 
     def weights(self) -> Tensors:
@@ -73,13 +74,14 @@ class TrainState:
             "best_val": self.best_val,
             "best_weights": self.best_weights,
             "curve": [dataclasses.asdict(progress) for progress in self.curve],
+            "samples": self.samples,
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         """Restore the state that `state_dict` returned."""
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
-        for name in ("step", "sums", "updates", "best_step", "best_val", "best_weights"):
+        for name in ("step", "sums", "updates", "best_step", "best_val", "best_weights", "samples"):
             setattr(self, name, saved[name])
         self.sums = self.sums.to(next(self.model.parameters()).device)
         self.curve = [Progress(**values) for values in saved["curve"]]
@@ -115,6 +117,8 @@ class TrainState:
             if not isinstance(saved[name], int | float):
                 return f"{name}: {describe(saved[name])}"
         [Progress(**values) for values in saved["curve"]]
+        if not all(isinstance(line, str) for line in saved["samples"]):
+            return "samples: not all are text"
         return self._mismatch_of_optimizers(saved["optimizer"])
 
     def _mismatch_of_optimizers(self, saved: list[dict[str, Any]]) -> str:

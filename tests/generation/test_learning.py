@@ -1,0 +1,106 @@
+"""The lines that a model writes while it is trained."""
+
+import copy
+
+import pytest
+import torch
+from equality import same
+from tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, T, recipe, run, task
+
+from bukva.generation.learning import FILE, LINE_CHARS, Samples, on_one_line
+from bukva.generation.sampling import generate
+from bukva.models.bigram import BigramConfig
+from bukva.tokenizers.bpe import BPETokenizer
+from bukva.tokenizers.byte import ByteTokenizer
+from bukva.tokenizers.char import CharTokenizer
+from bukva.training.run import Task, start
+
+SHAPES = {"bigram": BigramConfig(7, T), "plain": SHAPE, "memory": WITH_MEMORY}
+
+
+def trained(task, tokenizer=TOKENIZER, state=None, callbacks=()):
+    """Train with samples; returns the state, and each version of the file."""
+    files = []
+
+    def keep(name, content):
+        assert name == FILE
+        files.append(content)
+
+    state, _ = run(task, state, [Samples(task, tokenizer, keep), *callbacks])
+    return state, files
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_each_scoring_has_a_line_that_its_weights_write_after_the_opening(shape):
+    numbers = task(shape, learning_rate=0.5)
+    state, _ = trained(numbers)
+    ids = torch.tensor([[0]])  # the vocabulary has no newline: its first character
+    rng = torch.Generator().manual_seed(numbers.recipe.seed)
+    last = generate(state.model.eval(), ids, LINE_CHARS, temperature=0.8, top_k=0, top_p=1.0, rng=rng)
+    assert state.samples[-1] == TOKENIZER.decode(last[0].numpy())
+    assert len(state.samples) == len(state.curve) == 4
+    assert len(set(state.samples)) > 1
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_lines_change_no_weight_and_no_loss(shape):
+    plain, (watched, _) = run(task(shape))[0], trained(task(shape))
+    same(watched.state_dict() | {"samples": []}, plain.state_dict())
+
+
+def test_the_file_has_a_row_for_each_scoring_and_grows():
+    state, files = trained(task())
+    *_, last = files
+    how, _, head, *rows = last.splitlines()
+    assert how.startswith("Written after 'а' at temperature 0.8")
+    assert head.split() == ["step", "bits", "on", "val", "text"]
+    assert [row.split()[0] for row in rows] == ["0", "4", "8", "10"]
+    assert [row.split("  ")[-1] for row in rows] == state.samples
+    assert float(rows[-1].split()[1]) == pytest.approx(state.curve[-1].val_nats_per_char / 0.6931472, abs=1e-4)
+    assert [len(content.splitlines()) - 3 for content in files] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("step", [0, 4, 6, 10])
+def test_a_resumed_training_has_the_lines_of_a_whole_one(step):
+    def stop(state, progress):
+        state.stop_requested = True
+
+    whole, files = trained(task())
+    first, _ = trained(task(), callbacks=[Call(step, stop)])
+    second = start(task(seed=5))
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    resumed, again = trained(task(), state=second)
+    assert resumed.samples == whole.samples
+    assert again[0] == files[len(first.samples) - 1]  # before the next update
+    assert again[-1] == files[-1]
+
+
+def test_a_saved_state_with_other_samples_is_a_mismatch():
+    saved = start(task()).state_dict() | {"samples": [7]}
+    assert start(task()).mismatch(saved) == "samples: not all are text"
+
+
+@pytest.mark.parametrize("kind", ["char", "byte", "bpe"])
+def test_a_line_is_short_whatever_an_id_stands_for(kind):
+    text = "абв где!\n" * 70
+    tokenizers = {
+        "char": CharTokenizer(sorted(set(text))),
+        "byte": ByteTokenizer(),
+        "bpe": BPETokenizer.train([text], 263),
+    }
+    tokenizer = tokenizers[kind]
+    ids = tokenizer.encode(text)
+    numbers = Task.of(
+        BigramConfig(len(tokenizer), T),
+        {"train": ids, "val": ids[:60]},
+        tokenizer,
+        recipe(n_steps=1, eval_every=1),
+        CPU,
+    )
+    state, files = trained(numbers, tokenizer)
+    assert files[-1].startswith(r"Written after '\n'")
+    assert all(0 < len(line) <= LINE_CHARS for line in state.samples)
+
+
+def test_a_line_holds_nothing_that_a_terminal_obeys():
+    assert on_one_line("а\nб\tв\u00a0г\x1b[31mд\u202eе\r") == "а↵б в г[31mде "
