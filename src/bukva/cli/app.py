@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from bukva.base.errors import BukvaError
-from bukva.cli import comparing, pipeline, planning, sharing, studies, sweep
+from bukva.cli import comparing, pipeline, planning, recipes, sharing, studies, sweep
 from bukva.config.load import PARAMS
 from bukva.stage import cli
 
@@ -26,6 +26,7 @@ for command in (
     studies.play,
     studies.attention,
     studies.counting,
+    recipes.recipe,
     planning.plan,
     sharing.sync,
     sharing.push,

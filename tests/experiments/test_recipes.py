@@ -1,0 +1,114 @@
+"""Recipes: each is valid, and DVC makes of its options what its file says, whatever params.yaml had before."""
+
+import shutil
+
+import pytest
+from dvc.utils.hydra import apply_overrides
+from imports import ROOT
+from typer.testing import CliRunner
+
+from bukva.base.dotted import flatten
+from bukva.base.errors import BukvaError
+from bukva.cli.app import app
+from bukva.cli.recipes import NO_RECIPE
+from bukva.config.load import PARAMS, read_params, read_yaml
+from bukva.experiments.recipes import FOLDER, descriptions, options
+
+NAMES = sorted(path.stem for path in (ROOT / FOLDER).glob("*.yaml"))
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path, monkeypatch):
+    """Parameters and recipes of the project."""
+    shutil.copy(ROOT / PARAMS, tmp_path)
+    shutil.copytree(ROOT / FOLDER, tmp_path / FOLDER)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def as_a_shell_splits(printed):
+    """What `dvc exp run $(bukva recipe NAME)` passes on as values of -S."""
+    words = printed.split()
+    assert set(words[::2]) == {"-S"}
+    return words[1::2]
+
+
+def applied(name):
+    """params.yaml after `dvc exp run $(bukva recipe NAME)`."""
+    done = CliRunner().invoke(app, ["recipe", name])
+    assert done.exit_code == 0, done.output
+    apply_overrides(str(PARAMS), as_a_shell_splits(done.stdout))
+    read_params()
+    return flatten(read_yaml(PARAMS))
+
+
+def keys(name):
+    return flatten(read_yaml(FOLDER / f"{name}.yaml"))
+
+
+def test_the_recipe_gpt_is_params_yaml():
+    known = flatten(read_yaml(PARAMS))
+    assert keys("gpt") == {key: known[key] for key in keys("gpt")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dvc_makes_of_the_options_what_the_file_says(name):
+    before, wanted = flatten(read_yaml(PARAMS)), keys(name)
+    assert applied(name) == before | wanted
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_gives_the_same_after_any_other(name):
+    first = applied(name)
+    for other in NAMES:
+        applied(other)
+        assert applied(name) == first
+
+
+def test_without_a_name_the_recipes_are_listed_with_their_first_comment():
+    lines = CliRunner().invoke(app, ["recipe"]).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == NAMES == list(descriptions())
+    for line, name in zip(lines, NAMES, strict=True):
+        assert line.endswith((FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines()[0].removeprefix("# "))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("model:\n  n_heads: 8\n", "recipes/mine.yaml, model.n_heads: unknown key with value 8; did you mean n_head?"),
+        ("model:\n  n_head: 0\n", "recipes/mine.yaml, model.n_head: 0 is out of range; it "),
+        ("model: 8\n", "recipes/mine.yaml, model: 8 (int) is invalid; it should be keys with values."),
+        (
+            "models:\n  n_head: 8\n",
+            "recipes/mine.yaml, models: unknown key with value {'n_head': 8}; did you mean model?",
+        ),
+        ("", "recipes/mine.yaml: is empty."),
+        ("a: [", "recipes/mine.yaml: not YAML: "),
+        (
+            "sample:\n  prompts: [a b]\n",
+            "recipes/mine.yaml, sample.prompts=['a b']: a shell changes a space, * or ?; write the value into "
+            "params.yaml instead.",
+        ),
+    ],
+)
+def test_a_mistake_in_a_recipe_is_one_sentence_and_dvc_does_not_run_the_default(content, sentence):
+    (FOLDER / "mine.yaml").write_text(content, encoding="utf-8")
+    done = CliRunner().invoke(app, ["recipe", "mine"])
+    assert isinstance(done.exception, BukvaError)
+    assert str(done.exception).startswith(sentence)
+    assert len(str(done.exception).splitlines()) == 1
+    assert done.stdout == f"{NO_RECIPE}\n"
+
+
+def test_an_unknown_recipe_is_one_sentence():
+    with pytest.raises(BukvaError, match=f"recipe nothing: does not exist; use {', '.join(NAMES[:-1])} or {NAMES[-1]}"):
+        options("nothing")
+
+
+def test_lists_and_texts_reach_dvc_without_quotes_of_the_shell(project):
+    (project / FOLDER / "mine.yaml").write_text(
+        "evaluate:\n  ngram_orders: [3, 7]\nsample:\n  prompts: ['да', '1']\n  temperature: 1e-3\n", encoding="utf-8"
+    )
+    after = applied("mine")
+    assert (after["evaluate.ngram_orders"], after["sample.prompts"]) == ([3, 7], ["да", "1"])
+    assert after["sample.temperature"] == 1e-3
