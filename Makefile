@@ -29,7 +29,7 @@ counting: $(BUKVA) ## show which characters a trained GPT with n-grams predicts 
 report: $(BUKVA) ## write reports/index.html about the last run, and experiments.html about all; each is one file
 	@bukva report
 
-ui: $(BUKVA) ## start MLflow on this machine and print the address of the page that compares the losses
+ui: $(BUKVA) ## experiments, reports, playground and MLflow on pages of this machine; prints their one address
 	@bukva ui
 
 cluster: $(CLUSTER) ## install what bukva sweep needs for search and for several machines

@@ -31,10 +31,11 @@ class _OneModel:
 def _play() -> dict[str, Any]:
     """Texts over HTTP, each after one that is generated without a server; medians."""
     import uvicorn
+    from fastapi import FastAPI
 
     from bukva.base.loopback import listen
     from bukva.models.registry import build
-    from bukva.serving.playground.app import playground
+    from bukva.serving.playground.app import add_playground
     from bukva.serving.writer import Writer
     from bukva.tokenizers.char import CharTokenizer
     from bukva.training.device import prepare
@@ -43,7 +44,8 @@ def _play() -> dict[str, Any]:
     machine = prepare(values.compute)
     alphabet = CharTokenizer([chr(ord("0") + i) for i in range(VOCAB_SIZE)])
     writer = Writer(build(config(values.model)).eval(), alphabet, machine)
-    app: Any = playground(_OneModel(writer), values.sample)  # type: ignore[arg-type]
+    app: Any = FastAPI()
+    add_playground(app, lambda: _OneModel(writer), values.sample, [])  # type: ignore[arg-type, return-value]
     with listen(8050) as found:
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
         thread = threading.Thread(target=server.run, args=([found],), daemon=True)
@@ -74,7 +76,9 @@ def _over_http(port: int) -> tuple[float, float]:
     """Milliseconds from the request to the first character, and characters per second from there to the last."""
     connection = http.client.HTTPConnection("127.0.0.1", port)
     started_at = time.perf_counter()
-    connection.request("POST", "/write", json.dumps({"model": "", "text": "0"}), {"Content-Type": "application/json"})
+    connection.request(
+        "POST", "/play/write", json.dumps({"model": "", "text": "0"}), {"Content-Type": "application/json"}
+    )
     lines = connection.getresponse()
     lines.readline()  # the text that was sent, with its bits
     n_chars, first_at = 0, 0.0

@@ -49,7 +49,8 @@ def opened(
     yield page
     said = [message for message in said if not (expected and expected in message)]
     assert not said, said
-    outside = [url for url in asked if not url.startswith((address, "data:", "blob:"))]
+    server = address if address.startswith("file:") else "/".join([*address.split("/")[:3], ""])
+    outside = [url for url in asked if not url.startswith((server, "data:", "blob:"))]
     assert not outside, outside
     context.close()
 

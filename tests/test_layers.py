@@ -77,7 +77,7 @@ def test_a_stage_imports_no_other_stage():
              "stages.train_bigram"],
         ),
         ("matplotlib", ["bukva.report"]),
-        ("fastapi", ["bukva.serving.playground"]),
+        ("fastapi", ["bukva.serving.playground", "bukva.serving.site"]),
         ("scipy", ["bukva.statistics", "bukva.corpus.repeats.duplicates", "bukva.corpus.splits.strategies"]),
         ("typer", ["bukva.stage.cli", "bukva.cli", "bukva.cluster.machines", "bukva.cluster.options",
                    "bukva.tracking.__main__"]),
@@ -101,7 +101,8 @@ def test_only_stages_import_tracking_and_durability():
     for name in modules():
         for package_ in ("bukva.tracking", "bukva.durability"):
             # costs and progress of experiments are in their journals, and compare writes verdicts beside them
-            homes = ["stages", "bukva.stage", "bukva.cluster", "bukva.experiments.cost", "bukva.cli", package_]
+            homes = ["stages", "bukva.stage", "bukva.cluster", "bukva.experiments.cost", "bukva.serving", "bukva.cli"]
+            homes += [package_]
             if not belongs(name, homes):
                 assert not [other for other in imported(name) if belongs(other, [package_])], name
 

@@ -1,4 +1,4 @@
-"""bukva play: a server of the project's models, and its page as somebody uses it."""
+"""bukva play: the page of the project's server on which one writes with its models, as somebody uses it."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.slow
 
-OPEN = re.compile(r"Open \(Ctrl-C ends it\): (http://127\.0\.0\.1:(\d+))\n")
+OPEN = re.compile(r"Open \(Ctrl-C ends it\): (http://127\.0\.0\.1:\d+)/play\n")
 SPEED = re.compile(r"First character after \d+ ms, then \d+ a second\.")
 
 
@@ -32,7 +32,7 @@ def served(copied):
 
 @pytest.fixture(scope="module")
 def address(served):
-    return served[1][1] + "/"
+    return served[1][1] + "/play"
 
 
 def post(served, path, content):
@@ -41,7 +41,7 @@ def post(served, path, content):
 
 
 def keys(served):
-    page = html.fromstring(requests.get(served[1][1], timeout=60).text)
+    page = html.fromstring(requests.get(served[1][1] + "/play", timeout=60).text)
     return page.xpath("(//select)[1]//option/@value")
 
 
@@ -57,26 +57,56 @@ def test_it_writes_what_stage_sample_wrote(served):
     wanted = {(one["model"], one["state"]): one for one in answers if one["prompt"] == 0 and one["temperature"] == 0.8}
     for key, row in (("workspace/gpt", ("GPT", "trained")), ("workspace/bigram", ("bigram", "trained")),
                      ("workspace/gpt/alone", ("GPT", "trained, without its n-grams"))):  # fmt: skip
-        _, *pieces = post(served, "/write", {"model": key, "text": wanted[row]["read"]})
+        _, *pieces = post(served, "/play/write", {"model": key, "text": wanted[row]["read"]})
         assert "".join(text for text, _ in pieces) == wanted[row]["written"]
 
 
 def test_experiments_write_with_their_own_weights(served):
     keys(served)
     ours, theirs = (
-        post(served, "/score", {"model": key, "text": "семь пар"}) for key in ("workspace/gpt", "plain/gpt")
+        post(served, "/play/score", {"model": key, "text": "семь пар"}) for key in ("workspace/gpt", "plain/gpt")
     )
     assert [text for text, _ in ours[0]["scored"]] == [text for text, _ in theirs[0]["scored"]]
     assert ours[0]["scored"] != theirs[0]["scored"]
 
 
-def test_a_second_playground_takes_the_next_port(served):
-    project, _ = served
-    other = project.start("python", "-m", "bukva", "play", "--port", served[1][2], PYTHONPATH="src")
-    assert other.reaches(lambda: OPEN.search(other.printed)), other.printed
-    assert int(OPEN.search(other.printed)[2]) > int(served[1][2])
-    other.process.send_signal(signal.SIGINT)
-    assert other.wait() in (0, 130)
+def test_a_second_command_finds_the_server_that_runs(served):
+    project, found = served
+    printed = project.run("python", "-m", "bukva", "ui", PYTHONPATH="src")
+    assert printed.strip() == f"Open (another process serves it): {found[1]}"
+
+
+@needs_chromium
+def test_one_address_leads_to_reports_and_to_mlflow_and_survives_f5_and_back(served):
+    with chromium() as browser:
+        page = browser.new_page()
+        overview = page.get_by_role("heading", name="Leaderboard")
+        page.goto(served[1][1])
+        expect(page.locator("[data-chart] svg")).to_have_count(2)
+        page.get_by_role("link", name="plain").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text(
+            re.compile(r"^plain: \d\.\d{3} bits"), timeout=60_000
+        )
+        expect(page.locator("[data-chart] svg")).to_have_count(5)
+        page.reload()
+        expect(page.locator("[data-chart] svg")).to_have_count(5)
+        page.go_back()
+        expect(overview).to_be_visible()
+        page.get_by_role("link", name="MLflow").click()
+        expect(page.get_by_text("Val bits/char by step")).to_be_visible(timeout=60_000)
+        page.go_back()
+        expect(overview).to_be_visible()
+
+
+@needs_chromium
+def test_the_pages_of_experiments_are_for_everybody_on_every_screen(served):
+    with chromium() as browser:
+        for path, n_charts in (("/", 2), ("/runs/plain", 5)):
+            for width in WIDTHS:
+                for scheme in SCHEMES:
+                    with opened(browser, served[1][1] + path, width, scheme, bypass_csp=True) as page:
+                        expect(page.locator("[data-chart] svg")).to_have_count(n_charts, timeout=60_000)
+                        check(page)
 
 
 @needs_chromium

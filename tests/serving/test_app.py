@@ -1,6 +1,7 @@
-"""The playground as its page asks it, with small models in place of those of experiments."""
+"""The web application, with small models and without results: what its pages ask, and what they say without any."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -12,10 +13,12 @@ from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.pipeline.stages import trained_models
+from bukva.serving import pages
 from bukva.serving.library import Choice
-from bukva.serving.playground.app import playground
+from bukva.serving.site import site
 from bukva.serving.writer import Writer
 from bukva.tokenizers.char import CharTokenizer
+from bukva.tracking.ui import Server
 from bukva.training.device import Machine
 
 CHARS = sorted("\n !<абвг")
@@ -53,18 +56,18 @@ def library():
 
 @pytest.fixture(scope="module")
 def client(library):
-    return TestClient(playground(library, SAMPLE), base_url="http://127.0.0.1")
+    return TestClient(site(lambda: library, SAMPLE, Server("http://127.0.0.1:5000")), base_url="http://127.0.0.1")
 
 
 def written(client, **request):
-    answer = client.post("/write", json={"model": "workspace/gpt", "text": "аб"} | request)
+    answer = client.post("/play/write", json={"model": "workspace/gpt", "text": "аб"} | request)
     assert answer.status_code == 200, answer.text
     first, *others = map(json.loads, answer.text.splitlines())
     return first["scored"], others
 
 
 def test_the_page_offers_every_model_and_the_settings_of_params_yaml(client):
-    page = html.fromstring(client.get("/").text)
+    page = html.fromstring(client.get("/play").text)
     for select, chosen in zip(page.xpath("//select"), ("workspace/gpt", "<b>/gpt"), strict=True):
         assert select.xpath(".//option/@value") == ["workspace/gpt", "<b>/gpt"]
         assert select.xpath(".//option[@selected]/@value") == [chosen]
@@ -76,19 +79,19 @@ def test_the_page_offers_every_model_and_the_settings_of_params_yaml(client):
 
 
 def test_everything_that_the_page_loads_comes_from_the_same_place(client):
-    page = html.fromstring(client.get("/").text)
+    page = html.fromstring(client.get("/play").text)
     addresses = [address for address in page.xpath("//@src|//link/@href") if not address.startswith("data:")]
     assert len(addresses) == 3
     for address in addresses:
-        assert not address.startswith(("http", "/"))
-        assert client.get(f"/{address}").status_code == 200
-    assert client.get("/").headers["Content-Security-Policy"].startswith("default-src 'self'")
+        assert re.match("/[^/]", address)
+        assert client.get(address).status_code == 200
+    assert client.get("/play").headers["Content-Security-Policy"].startswith("default-src 'self'")
     assert [client.get(path).status_code for path in ("/docs", "/redoc", "/openapi.json")] == [404] * 3
 
 
 def test_a_text_is_scored_by_the_model_that_is_named(client, library):
     for key, writer in library.writers.items():
-        answer = client.post("/score", json={"model": key, "text": "аб é<"}).json()
+        answer = client.post("/play/score", json={"model": key, "text": "аб é<"}).json()
         assert answer["scored"] == [[piece.text, piece.bits and round(piece.bits, 3)] for piece in writer.score("аб <")]
         assert answer["unknown"] == ["é"]
         assert answer["likeliest"] == [list(pair) for pair in writer.likeliest("аб <", 5)]
@@ -115,38 +118,82 @@ def test_an_empty_text_is_continued_after_a_newline(client):
 @pytest.mark.parametrize(
     ("path", "request_", "sentence"),
     [
-        ("/score", {"model": "other/gpt", "text": "а"}, "other/gpt: no such model."),
-        ("/score", {"model": "workspace/gpt"}, "text: Field required."),
-        ("/score", {"model": "workspace/gpt", "text": 7}, "text: should be a valid string."),
-        ("/score", {"model": "workspace/gpt", "text": "а" * 100_001},
+        ("/play/score", {"model": "other/gpt", "text": "а"}, "other/gpt: no such model."),
+        ("/play/score", {"model": "workspace/gpt"}, "text: Field required."),
+        ("/play/score", {"model": "workspace/gpt", "text": 7}, "text: should be a valid string."),
+        ("/play/score", {"model": "workspace/gpt", "text": "а" * 100_001},
          "text: String should have at most 100000 characters."),
-        ("/score", {"model": "workspace/gpt", "text": "а", "more": 1}, "more: Extra inputs are not permitted."),
-        ("/score", [], "the request: should be a valid dictionary or object to extract fields from."),
-        ("/write", {"settings": {"temperature": -1}},
+        ("/play/score", {"model": "workspace/gpt", "text": "а", "more": 1}, "more: Extra inputs are not permitted."),
+        ("/play/score", [], "the request: should be a valid dictionary or object to extract fields from."),
+        ("/play/write", {"settings": {"temperature": -1}},
          "temperature: -1 is out of range; it should be greater than or equal to 0."),
-        ("/write", {"settings": {"top_p": 0.0}}, "top_p: 0.0 is out of range; it should be greater than 0."),
-        ("/write", {"settings": {"temprature": 1}},
+        ("/play/write", {"settings": {"top_p": 0.0}}, "top_p: 0.0 is out of range; it should be greater than 0."),
+        ("/play/write", {"settings": {"temprature": 1}},
          "temprature: unknown key with value 1; did you mean temperature?"),
-        ("/write", {"settings": {"n_chars": 100_001}},
+        ("/play/write", {"settings": {"n_chars": 100_001}},
          "n_chars: 100001 is too many for a request; use 100000 or fewer."),
-        ("/write", {"settings": {"n_chars": None}},
+        ("/play/write", {"settings": {"n_chars": None}},
          "n_chars: None (NoneType) is invalid; it should be a valid integer."),
-        ("/write", {"model": "other/gpt"}, "other/gpt: no such model."),
+        ("/play/write", {"model": "other/gpt"}, "other/gpt: no such model."),
     ],
 )  # fmt: skip
 def test_a_request_that_makes_no_sense_gets_400_and_a_sentence(client, path, request_, sentence):
-    if path == "/write":
+    if path == "/play/write":
         request_ = {"model": "workspace/gpt", "text": "а"} | request_
     answer = client.post(path, json=request_)
     assert (answer.status_code, answer.json()) == (400, {"error": sentence})
 
 
 def test_text_that_is_not_json_gets_400(client):
-    answer = client.post("/score", content=b"{", headers={"Content-Type": "application/json"})
+    answer = client.post("/play/score", content=b"{", headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
     assert "JSON" in answer.json()["error"]
 
 
 def test_another_name_of_this_machine_is_refused(client):
     # a page of another site could otherwise read answers through a name that leads here
-    assert client.get("/", headers={"Host": "bukva.example"}).status_code == 400
+    assert client.get("/play", headers={"Host": "bukva.example"}).status_code == 400
+
+
+def no_result(*_, **__):
+    raise BukvaError("HEAD: has no result; run `dvc repro`.")
+
+
+def test_without_a_result_there_is_a_page_with_the_sentence(client, monkeypatch):
+    monkeypatch.setattr(pages.Experiments, "read", no_result)
+    monkeypatch.setattr(pages, "page_of", no_result)
+    for path, status in (("/", 200), ("/runs/<b>", 404)):
+        answer = client.get(path)
+        assert answer.status_code == status
+        page = html.fromstring(answer.text)
+        assert page.xpath("//p[@class='verdict']")[0].text_content() == "HEAD: has no result; run dvc repro."
+        assert page.xpath("//nav//@href") == ["/", "/runs/workspace", "/play", "/mlflow"]
+
+
+def test_a_page_is_built_again_only_when_a_result_has_changed(client, monkeypatch):
+    built, commits = [], ["one"]
+    monkeypatch.setattr(pages, "page_of", lambda name, **_: built.append(name) or f"{name} {len(built)}")
+    monkeypatch.setattr(pages, "_state", lambda: list(commits))
+    assert [client.get(path).text for path in ("/runs/a", "/runs/a", "/runs/b/c", "/runs/a")] == [
+        "a 1", "a 1", "b/c 2", "a 1",
+    ]  # fmt: skip
+    commits.append("two")
+    assert client.get("/runs/a").text == "a 3"
+
+
+def test_mlflow_is_opened_where_it_is_when_somebody_asks(library, monkeypatch):
+    class Starting(Server):
+        ready = False
+
+        def is_ready(self):
+            return self.ready
+
+        def page(self, experiment=""):
+            return f"{self.address}/#/charts{experiment}"
+
+    client = TestClient(site(lambda: library, SAMPLE, Starting("http://127.0.0.1:5003")), base_url="http://127.0.0.1")
+    waiting = html.fromstring(client.get("/mlflow", follow_redirects=False).text)
+    assert waiting.xpath("//meta[@http-equiv='refresh']")
+    monkeypatch.setattr(Starting, "ready", True)
+    answer = client.get("/mlflow?run=two", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, "http://127.0.0.1:5003/#/chartstwo")

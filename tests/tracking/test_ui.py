@@ -3,30 +3,22 @@
 import json
 import math
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import psutil
 import pytest
-from browser import chromium, needs_chromium
-from playwright.sync_api import expect
 
 from bukva.base.errors import BukvaError
-from bukva.base.files import write_text
-from bukva.base.loopback import answers, listen
 from bukva.config.schema import Params
 from bukva.tracking.address import explain, redact_secrets, tracking_uri
 from bukva.tracking.entries import DESCRIPTION
 from bukva.tracking.reading import read_journals
 from bukva.tracking.store import connect
 from bukva.tracking.sync import View
-from bukva.tracking.ui import SERVED, address, link_to_experiment
+from bukva.tracking.ui import Server, mlflow_server
 from bukva.tracking.writing import Log
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -42,8 +34,8 @@ def shared_view() -> dict[str, Any]:
     return view
 
 
-def test_the_address_opens_all_trainings_in_charts_of_bits_per_character(database: Path) -> None:
-    printed = address(5005)
+def test_the_address_opens_all_gpts_in_charts_of_bits_per_character(database: Path) -> None:
+    printed = Server("http://127.0.0.1:5005").page()
     page = urlsplit(printed.replace("#/", ""))
     query = parse_qs(page.query)
     store = connect()
@@ -53,7 +45,7 @@ def test_the_address_opens_all_trainings_in_charts_of_bits_per_character(databas
     assert (page.netloc, page.path) == ("127.0.0.1:5005", f"/experiments/{store.experiment_id}/runs")
     assert query["compareRunsMode"] == ["CHART"]
     assert query["workflowType"] == ["machine_learning"]
-    assert view["searchFilter"] == "tags.`bukva.kind` = 'training'"
+    assert view["searchFilter"] == "tags.`bukva.stage` = 'train-gpt'"
     assert view["orderByKey"] == "metrics.`best_val_bits_per_char`"
     assert {chart["metricKey"] for chart in view["compareRunCharts"]} == {"val_bits_per_char"}
     names = {section["uuid"]: section["name"] for section in view["compareRunSections"]}
@@ -63,17 +55,20 @@ def test_the_address_opens_all_trainings_in_charts_of_bits_per_character(databas
     ]
 
 
-def test_a_description_that_a_person_wrote_stays(database: Path) -> None:
+def test_a_description_that_a_person_wrote_stays_and_ours_is_renewed(database: Path) -> None:
     store = connect()
+    store.client.set_experiment_tag(store.experiment_id, DESCRIPTION, "[Open the charts again](elsewhere) after F5")
+    Server("http://127.0.0.1:5005").page()
+    assert experiment_tags()[DESCRIPTION].startswith("[Open the charts of all GPTs](#/")
     store.client.set_experiment_tag(store.experiment_id, DESCRIPTION, "ours")
-    address()
+    Server("http://127.0.0.1:5005").page()
     assert experiment_tags()[DESCRIPTION] == "ours"
 
 
 def test_the_charts_show_where_the_better_half_of_the_trainings_ended(database: Path, params: Params) -> None:
-    address()
+    Server("http://127.0.0.1:5005").page()
     assert {str(chart["range"]) for chart in shared_view()["compareRunCharts"]} == {"{}"}
-    for stage, *bits in (("train-bigram", 7.0, 3.8), ("train-gpt", 6.0, 2.5), ("train-gpt", 6.0, 2.4)):
+    for stage, *bits in (("train-bigram", 7.0, 2.2), ("train-gpt", 6.0, 2.5), ("train-gpt", 6.0, 2.4)):
         log = Log(stage, params)
         for step, value in enumerate(bits):
             log.metrics({"val_nats_per_char": value * math.log(2), "best_val_nats_per_char": value * math.log(2)}, step)
@@ -83,29 +78,23 @@ def test_the_charts_show_where_the_better_half_of_the_trainings_ended(database: 
         assert chart["range"] == {"yMin": 2.3, "yMax": 2.8}
 
 
-def test_the_runs_of_an_experiment_have_an_address_on_the_server_that_runs(database: Path) -> None:
-    with listen(5003) as server:
-        port = server.getsockname()[1]
-        write_text(database.parent / SERVED, str(port))
-        link = urlsplit(link_to_experiment().replace("{}", "two-heads"))
-    assert link.netloc == f"127.0.0.1:{port}"
+def test_the_runs_of_an_experiment_have_an_address(database: Path) -> None:
+    link = urlsplit(Server("http://127.0.0.1:5005").page("two-heads"))
     path, _, query = link.fragment.partition("?")
     experiment = connect().client.get_experiment(path.split("/")[2])
     assert experiment.name == "bukva"
     assert parse_qs(query)["searchFilter"] == ["tags.`bukva.experiment` = 'two-heads'"]
 
 
-def test_without_mlflow_there_is_no_address_and_one_sentence(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_store_that_does_not_answer_is_one_sentence_without_the_password(
+    project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert link_to_experiment() == ""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    assert link_to_experiment() == ""
-    not_running, no_answer = capsys.readouterr().err.splitlines()
-    assert not_running == (
-        "There are no links to MLflow. It is not running; start it (bukva ui), then run bukva report again."
-    )
-    assert no_answer.startswith("There are no links to MLflow. ")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:9")
+    with mlflow_server() as server, pytest.raises(BukvaError, match=r"MLflow cannot be opened\. .*refused") as raised:
+        assert server.is_ready()
+        server.page()
+    assert "secret" not in server.address + str(raised.value)
 
 
 def test_the_database_and_the_artifacts_are_in_the_project(database: Path) -> None:
@@ -155,63 +144,21 @@ def test_an_error_is_explained_in_one_line_by_its_innermost_cause() -> None:
     assert len(explain(ValueError("page " * 1000))) < 400
 
 
-@contextmanager
-def served(project: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """bukva ui: its process, and the address that it prints."""
-    command = [sys.executable, "-m", "bukva", "ui"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        printed = process.stdout.readline().split()[-1]
-        until = time.monotonic() + 60
-        while not answers(urlsplit(printed).port or 0):
-            assert time.monotonic() < until
-            time.sleep(0.2)
-        try:
-            yield process, printed
-        finally:
-            for each in family(process):
-                each.kill()
-
-
-def family(process: "subprocess.Popen[str]") -> list[psutil.Process]:
-    return [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-
-
 @pytest.mark.slow
-def test_the_server_accepts_connections_from_this_machine_only(project: Path, empty_database: Path) -> None:
-    shutil.copy(empty_database, project / "mlflow.db")
-    with served(project) as (process, printed):
-        sockets = [one for each in family(process) for one in each.net_connections("inet")]
-        assert link_to_experiment().startswith(printed.partition("#")[0])
-    assert urlsplit(printed).port in {one.laddr.port for one in sockets if one.status == psutil.CONN_LISTEN}
-    assert {one.laddr.ip for one in sockets} == {"127.0.0.1"}
-    assert link_to_experiment() == ""
-
-
-@pytest.mark.slow
-@needs_chromium
-def test_its_charts_come_back_after_f5_by_a_link_and_stay_after_a_button(
-    project: Path, params: Params, empty_database: Path
+def test_the_server_accepts_connections_from_this_machine_only_and_ends_with_the_block(
+    project: Path, empty_database: Path
 ) -> None:
     shutil.copy(empty_database, project / "mlflow.db")
-    log = Log("train-gpt", params)
-    for step in (100, 200):
-        log.metrics({"val_nats_per_char": 2 - step / 1000}, step)
-    log.end("FINISHED")
-    View(connect()).update(read_journals())
-    with served(project) as (_, printed), chromium() as browser:
-        page = browser.new_page()
-        ours, default = page.get_by_text("Val bits/char by step"), page.get_by_text("Model metrics")
-        page.goto(printed)
-        expect(ours).to_be_visible(timeout=60_000)
-        page.reload()
-        expect(default).to_be_visible(timeout=60_000)
-        expect(ours).to_be_hidden()  # MLflow's doing; if this fails, the link and the button may go
-        with page.expect_popup() as opened:
-            page.get_by_role("link", name="Open the charts again").click()
-        page = opened.value
-        ours = page.get_by_text("Val bits/char by step")
-        expect(ours).to_be_visible(timeout=60_000)
-        page.get_by_role("button", name="Override saved view").click()
-        page.reload()
-        expect(ours).to_be_visible(timeout=60_000)
+    with mlflow_server() as server:
+        until = time.monotonic() + 60
+        while not server.is_ready():
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        assert server.process
+        family = [psutil.Process(server.process.pid), *psutil.Process(server.process.pid).children(recursive=True)]
+        sockets = [one for each in family for one in each.net_connections("inet")]
+    assert urlsplit(server.address).port in {one.laddr.port for one in sockets if one.status == psutil.CONN_LISTEN}
+    assert {one.laddr.ip for one in sockets} == {"127.0.0.1"}
+    assert not [each for each in family if each.is_running()]
+    with pytest.raises(BukvaError, match="MLflow has ended by itself"):
+        server.is_ready()

@@ -4,16 +4,17 @@ from typing import Annotated
 
 import typer
 
+from bukva.base.threads import limit_spinning
 
-def ui(port: Annotated[int, typer.Option(help="The port, or the first that is tried; 0: MLflow's own.")] = 0) -> None:
-    """Start MLflow where losses are compared. Prints the address; Ctrl-C ends it."""
+
+def ui(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 8050) -> None:
+    """Serve all experiments, reports, the playground and MLflow. Prints their one address; Ctrl-C ends it."""
+    limit_spinning()
+    from bukva.serving.server import serve
     from bukva.stage.completion import complete_ended
-    from bukva.tracking.address import errors_in_one_line
-    from bukva.tracking.ui import PORT, serve
 
     complete_ended()
-    with errors_in_one_line():
-        serve(port or PORT)
+    serve(port=port)
 
 
 def sync() -> None:

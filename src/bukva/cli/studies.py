@@ -63,9 +63,8 @@ def report() -> None:
     from bukva.tracking.background import start_sync
     from bukva.tracking.checkout import experiment_of_checkout
     from bukva.tracking.notes import attach
-    from bukva.tracking.ui import link_to_experiment
 
-    for page in build(PAGE, link_to_experiment):
+    for page in build(PAGE):
         print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
     experiment = experiment_of_checkout()
     if experiment and attach(*experiment, PAGE):
@@ -74,11 +73,11 @@ def report() -> None:
 
 
 def play(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 8050) -> None:
-    """Write with the trained models in a browser. Two of them side by side, on a page of this machine."""
+    """Write with the trained models in a browser. Two of them side by side, on a page that `bukva ui` has, too."""
     limit_spinning()
-    from bukva.serving.playground.server import serve
+    from bukva.serving.server import serve
 
-    serve(read_params(), port)
+    serve("/play", port)
 
 
 def _trained_gpt() -> Path:

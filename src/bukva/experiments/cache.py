@@ -15,7 +15,7 @@ from bukva.experiments.revisions import Revision
 
 
 def cached_files(digest: str, path: str) -> dict[str, Path]:
-    """The files of an output that is a folder, by their names in it: from the cache, else from the checkout.
+    """The files of an output, by their names in it, "." if it is a file: from the cache, else from the checkout.
 
     path: where the output is in the checkout, which serves every revision that recorded the same digest.
 
@@ -24,15 +24,17 @@ def cached_files(digest: str, path: str) -> dict[str, Path]:
     """
     root = project_root()
     cache = _folder(root)
-    listing = _object(cache, digest)
-    if listing.is_file():
-        files = {item["relpath"]: _object(cache, item["md5"]) for item in json.loads(listing.read_bytes())}
+    found = _object(cache, digest)
+    if found.is_file():
+        listed = json.loads(found.read_bytes()) if digest.endswith(".dir") else [{"relpath": ".", "md5": digest}]
+        files = {item["relpath"]: _object(cache, item["md5"]) for item in listed}
         if all(file.is_file() for file in files.values()):
             return files
-    folder = root / path
-    if md5_of(folder, root) != digest:
+    output = root / path
+    if md5_of(output, root) != digest:
         return {}
-    return {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*")) if file.is_file()}
+    within = sorted(output.rglob("*")) if output.is_dir() else [output]
+    return {file.relative_to(output).as_posix(): file for file in within if file.is_file()}
 
 
 def has_remote() -> bool:

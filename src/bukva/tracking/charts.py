@@ -1,8 +1,7 @@
-"""The page of MLflow on which all trainings are compared: a shared view of its experiment page.
+"""The page of MLflow on which all GPTs are compared: a shared view of its experiment page.
 
-Of such a view MLflow keeps the filter in the address, and the charts nowhere: F5 or Back shows its default charts. They
-stay after "Override saved view" (the browser then stores them), and the note of the experiment has a link that opens
-the view again.
+Of such a view MLflow keeps the filter in the address, and the charts nowhere: F5 shows its default charts. The address
+/mlflow of `bukva ui` and the link in the note of the experiment open the view again.
 """
 
 import json
@@ -11,17 +10,18 @@ from statistics import median_high
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from bukva.tracking.entries import DESCRIPTION, LABEL
+from bukva.tracking.entries import DESCRIPTION
 from bukva.tracking.store import Store
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
 VIEW = "bukva"
+STAGE = "train-gpt"  # bigrams end far above, after as many updates as they like
 VAL, BEST = "val_bits_per_char", "best_val_bits_per_char"
 BELOW, ABOVE = 0.1, 0.3  # bits of the charts below the best training, and above the median
-KEEP = 'Press "Override saved view" once to keep the charts after F5 or Back.'
-NOTE = '[Open the charts again]({page}) after F5 or Back; "Override saved view" keeps them.'  # MLflow shows one line
+OURS = "[Open the charts"
+NOTE = OURS + " of all GPTs]({page})"  # MLflow shows one line
 
 
 def write_view(store: Store) -> str:
@@ -31,24 +31,23 @@ def write_view(store: Store) -> str:
     page = f"#/experiments/{experiment}/runs?{urlencode(query)}"
     view = json.dumps(_view(_range(store.runs())))
     store.client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{VIEW}", view)
-    if not store.client.get_experiment(experiment).tags.get(DESCRIPTION):  # people may write one, too
+    note = store.client.get_experiment(experiment).tags.get(DESCRIPTION, "")
+    if not note or note.startswith(OURS):  # people may write one, too
         store.client.set_experiment_tag(experiment, DESCRIPTION, NOTE.format(page=page))
     return page
 
 
 def _view(y_range: dict[str, float]) -> dict[str, Any]:
-    """What MLflow's button "Share" stores: all trainings in wide charts, the best first, grouped by experiment.
+    """What MLflow's button "Share" stores: all GPTs in wide charts, the best first.
 
-    A group has the score of its best training, so that the bigram of a baseline does not put it last. Sorted by time,
-    MLflow hides the trainings below their experiments. Each chart has a section of its own, because the title of a
-    chart is always the name of its metric (MLflow ignores displayName on this page), and that of a section is free.
+    Sorted by time, MLflow hides the trainings below their experiments. Each chart has a section of its own, because the
+    title of a chart is always the name of its metric (MLflow ignores displayName on this page), and that of a section
+    is free.
     """
     return {
-        "searchFilter": "tags.`bukva.kind` = 'training'",
+        "searchFilter": f"tags.`bukva.stage` = '{STAGE}'",
         "orderByKey": f"metrics.`{BEST}`",
         "orderByAsc": True,
-        "groupBy": {"aggregateFunction": "min", "groupByKeys": [{"mode": "tag", "groupByData": LABEL}]},
-        "useGroupedValuesInCharts": False,
         "runsHiddenMode": "FIRST_20_RUNS",
         "isAccordionReordered": True,
         "compareRunSections": [
@@ -89,6 +88,6 @@ def _range(runs: list["Run"]) -> dict[str, float]:
     Every curve begins near 6 bits, and good trainings end within a hundredth of each other.
     """
     active = [run.data for run in runs if run.info.lifecycle_stage == "active"]
-    found = [data.metrics.get(BEST, math.nan) for data in active if data.tags.get("bukva.kind") == "training"]
+    found = [data.metrics.get(BEST, math.nan) for data in active if data.tags.get("bukva.stage") == STAGE]
     scores = list(filter(math.isfinite, found))
     return {"yMin": round(min(scores) - BELOW, 2), "yMax": round(median_high(scores) + ABOVE, 2)} if scores else {}

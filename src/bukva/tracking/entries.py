@@ -20,7 +20,6 @@ SECTIONS = "bukva.sections"  # what the store got last of the sections of a desc
 FILES = "bukva.files"  # digests of the files of a whole experiment that the store has, by name
 CONTEXT = "mlflow.data.context"  # what a dataset is used for
 NATS = "nats_per_char"
-LABEL = "bukva.label"  # by which the page of the losses groups trainings
 VERSION = "5"  # of what is made of a record; a run that an older bukva filled is filled again
 
 # By default MLflow derives a run's colour from its id, and two curves of one chart may get the same.
@@ -128,10 +127,9 @@ def models(records: Iterable[Record]) -> list[Record]:
     return _only("model", records)
 
 
-def texts(start: Record, records: Iterable[Record], offset: int) -> list["RunTag"]:
+def texts(records: Iterable[Record], offset: int) -> list["RunTag"]:
     """The tags among the records, why the stage ended, and how far its journal was read."""
-    tags = {LABEL: label(start)}  # a run that an older bukva created has none
-    tags |= {name: text for record in _only("tags", records) for name, text in record["values"].items()}
+    tags = {name: text for record in _only("tags", records) for name, text in record["values"].items()}
     for end in _only("end", records):
         if end["note"]:
             tags[DESCRIPTION] = end["note"]
@@ -193,7 +191,6 @@ def _only(kind: str, records: Iterable[Record]) -> list[Record]:
 def _common_tags(start: Record) -> dict[str, str]:
     return {
         "bukva.experiment": start["experiment"],
-        LABEL: label(start),
         "bukva.key": start["key"],
         "bukva.commit": start["commit"],
         "mlflow.source.git.commit": start["commit"],

@@ -1,67 +1,100 @@
-"""MLflow in a browser, opened where the trainings are compared."""
+"""MLflow's server for this machine, and the addresses of its pages."""
 
 import os
+import signal
+import subprocess
 import sys
-from pathlib import Path
-from typing import NoReturn
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
 
 from bukva.base.errors import BukvaError
-from bukva.base.files import project_root, write_text
+from bukva.base.files import project_root
 from bukva.base.loopback import HOST, answers, free_port
 from bukva.tracking import background
 from bukva.tracking.address import explain, is_server, tracking_uri
-from bukva.tracking.charts import KEEP, write_view
+from bukva.tracking.charts import write_view
 from bukva.tracking.sync import open_store
 
 PORT = 5000
-SERVED = Path(".bukva/ui.port")  # has the port of the last server
-NAME = "NAME"
+STOP_SECONDS = 10
 
 
-def address(port: int = PORT) -> str:
-    """The address of the page with the losses of all trainings in one chart; MLflow's start page is another one.
+@dataclass(frozen=True)
+class Server:
+    """A server of MLflow.
 
-    Writes what the page shows into the MLflow experiment (charts.py).
+    address: its own.
+    process: None if it is another machine's, or was started by somebody else.
     """
-    return f"{_server(port)}/{write_view(open_store())}"
+
+    address: str
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def is_ready(self) -> bool:
+        """Whether it answers.
+
+        Raises:
+            BukvaError: it has ended.
+        """
+        if self.process is None:
+            return True
+        if self.process.poll() is not None:
+            raise BukvaError(f"MLflow has ended by itself; the reason is in {background.LOG}.")
+        return answers(urlsplit(self.address).port or 0)
+
+    def page(self, experiment: str = "") -> str:
+        """The address of the page with the losses of all trainings, or with the runs of one experiment.
+
+        Writes what the first one shows into the MLflow experiment (charts.py).
+
+        Raises:
+            BukvaError: MLflow cannot be asked; says why.
+        """
+        try:
+            store = open_store()
+            if not experiment:
+                return f"{self.address}/{write_view(store)}"
+            runs = {"workflowType": "machine_learning", "searchFilter": f"tags.`bukva.experiment` = '{experiment}'"}
+            return f"{self.address}/#/experiments/{store.experiment_id}/runs?{urlencode(runs)}"
+        except Exception as error:  # of MLflow or its database, of many kinds
+            raise BukvaError(f"MLflow cannot be opened. {explain(error)}") from None
 
 
-def link_to_experiment() -> str:
-    """The address of the runs of an experiment of bukva, with {} for its name; "" and a sentence if MLflow fails."""
-    try:
-        server, experiment = _running_server(), open_store().experiment_id
-    except Exception as error:  # a page is complete without links
-        print(f"There are no links to MLflow. {explain(error)}", file=sys.stderr)
-        return ""
-    query = {"workflowType": "machine_learning", "searchFilter": f"tags.`bukva.experiment` = '{NAME}'"}
-    return f"{server}/#/experiments/{experiment}/runs?{urlencode(query)}".replace(NAME, "{}")
+@contextmanager
+def mlflow_server(port: int = PORT) -> Iterator[Server]:
+    """The server that MLFLOW_TRACKING_URI names, or one of this project, on this port or the next free one.
 
-
-def serve(port: int = PORT) -> None:
-    """Print the address, and replace this process by its server unless MLFLOW_TRACKING_URI names a running one."""
+    The latter ends with the block.
+    """
+    if is_server():
+        yield Server(_remote_server())
+        return
     port = free_port(port)
-    if is_server():
-        print(f"{address(port)}\n{KEEP}")
-    else:
-        print(f"Open in a few seconds (Ctrl-C ends it): {address(port)}\n{KEEP}", flush=True)
-        write_text(project_root() / SERVED, str(port))
-        background.start_sync(["*"])  # short trainings, and what a killed process left
-        _exec_server(port)
+    log = project_root() / background.LOG
+    log.parent.mkdir(parents=True, exist_ok=True)
+    background.start_sync(["*"])  # short trainings, and what a killed process left
+    command, environment = server_command(tracking_uri(), port)
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, env=environment, cwd=project_root(), stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        yield Server(f"http://{HOST}:{port}", process)
+    finally:
+        _stop(process)
 
 
-def _server(port: int) -> str:
-    return _remote_server() if is_server() else f"http://{HOST}:{port}"
-
-
-def _running_server() -> str:
-    if is_server():
-        return _remote_server()
-    served = project_root() / SERVED
-    port = int(served.read_text()) if served.exists() else 0
-    if not answers(port):
-        raise BukvaError("It is not running; start it (bukva ui), then run bukva report again.")
-    return _server(port)
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    """End a server that was started in a session of its own, with the processes that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:  # a request that never ends
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _remote_server() -> str:
@@ -83,9 +116,3 @@ def server_command(store: str, port: int) -> tuple[list[str], dict[str, str]]:
     }
     command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", HOST, "--port", str(port)]
     return command, environment
-
-
-def _exec_server(port: int) -> NoReturn:
-    os.chdir(project_root())
-    command, environment = server_command(tracking_uri(), port)
-    os.execve(sys.executable, command, environment)

@@ -1,12 +1,12 @@
 """The section on attention, from a study of a small model with several heads."""
 
-from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from interpret.small import CPU, PARAMS, TOKENIZER, gpt, random_text
 
-from bukva.base.files import sha256
+from bukva.base.files import sha256, write_text
 from bukva.interpret.study import study
 from bukva.pipeline.stages import trained_models
 from bukva.report.attention import attention_report
@@ -24,12 +24,10 @@ def found():
 
 
 @pytest.fixture
-def studied(found, tmp_path, monkeypatch):
+def studied(found, tmp_path):
     """The folder of the study, beside the model that it is of."""
-    weights = tmp_path / "best.safetensors"
-    weights.write_bytes(b"weights")
-    model = replace(trained_models()["gpt"], folder=tmp_path)
-    monkeypatch.setattr(section, "trained_models", lambda: {"gpt": model})
+    weights = tmp_path / trained_models()["gpt"].folder / "best.safetensors"
+    write_text(weights, "weights")
     attention_report(found, tmp_path / "attention", sha256(weights))
     return tmp_path / "attention"
 
@@ -45,7 +43,7 @@ def drawn(spec):
 
 
 def test_every_choice_shows_the_weights_of_its_own_head(studied, found):
-    page, specs = section.attention(studied)
+    page, specs = section.attention(SimpleNamespace(folder=studied.parent), studied)
     values = [[value for value, _ in values] for _, _, values in page["choices"]]
     assert values == [list(range(LAYERS)), list(range(HEADS))]
     assert set(specs["weights"]) == {f"{layer} {head}" for layer in range(LAYERS) for head in range(HEADS)}
@@ -56,7 +54,7 @@ def test_every_choice_shows_the_weights_of_its_own_head(studied, found):
 
 
 def test_heads_are_in_the_order_of_what_they_are_worth(studied, found):
-    page, specs = section.attention(studied)
+    page, specs = section.attention(SimpleNamespace(folder=studied.parent), studied)
     [rows] = specs["worth"][""]["datasets"].values()
     lost = np.array(found.numbers["worth"]["heads_uniform"])
     assert [row["value"] for row in rows] == sorted(lost.flatten().tolist(), reverse=True)
@@ -69,7 +67,7 @@ def test_heads_are_in_the_order_of_what_they_are_worth(studied, found):
 
 
 def test_the_weights_of_another_model_are_not_shown(studied):
-    (studied.parent / "best.safetensors").write_bytes(b"others")
-    page, specs = section.attention(studied)
+    write_text(studied.parent / trained_models()["gpt"].folder / "best.safetensors", "others")
+    page, specs = section.attention(SimpleNamespace(folder=studied.parent), studied)
     assert "is about another GPT" in page["missing"]
     assert specs == {}

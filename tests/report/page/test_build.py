@@ -20,19 +20,21 @@ def no_baseline(*_):
     ("leaderboard", "why"),
     [
         (no_baseline, NO_BASELINE),
-        (lambda *_: SimpleNamespace(rows=["HEAD"]), "No experiment beside HEAD has a result; run one: dvc exp run -S"),
+        (
+            lambda *_: SimpleNamespace(rows=["HEAD"]),
+            "No experiment beside HEAD has a result yet; run one: `dvc exp run -S",
+        ),
     ],
 )
 def test_without_experiments_to_compare_there_is_one_page_and_a_sentence(
     tmp_path, monkeypatch, capsys, leaderboard, why
 ):
-    monkeypatch.setattr(module.Experiment, "read", lambda: None)
-    monkeypatch.setattr(module, "_write_experiment", lambda path, _, others: path.write_text(str(others)))
+    monkeypatch.setattr(module, "page_of", lambda name, links: f"{name} {links}")
     monkeypatch.setattr(experiments, "leaderboard", leaderboard)
     beside = tmp_path / "experiments.html"
     beside.write_text("of a former commit")
-    assert module.build(tmp_path / "index.html", lambda: pytest.fail("no page has links")) == [tmp_path / "index.html"]
-    assert (tmp_path / "index.html").read_text() == "[]"
+    assert module.build(tmp_path / "index.html") == [tmp_path / "index.html"]
+    assert (tmp_path / "index.html").read_text() == "workspace []"
     assert not beside.exists()
     [sentence] = capsys.readouterr().err.splitlines()
     assert sentence.startswith(f"There is no {beside}. {why}")

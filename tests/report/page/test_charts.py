@@ -31,11 +31,18 @@ POINTS = pd.DataFrame(
 )
 
 
-@pytest.mark.parametrize(("log", "steps"), [(False, [0, 7, 11]), (True, [7, 11])])
-def test_on_a_logarithmic_scale_there_is_no_point_at_zero(log, steps):
-    spec = charts.curves(POINTS, "step", "updates", log=log)
-    assert [row["step"] for row in rows_in(spec)] == steps
-    assert ("log" in [scale.get("type") for scale in found(spec, "scale") if scale]) is log
+@pytest.mark.parametrize("scale", charts.SCALES)
+def test_a_scale_changes_the_losses_only_and_leaves_out_no_point(scale):
+    spec = charts.curves(POINTS, "step", "updates", scale)
+    assert [row["step"] for row in rows_in(spec)] == [0, 7, 11]
+    assert "scale" not in spec["encoding"]["x"]
+    assert (spec["encoding"]["y"]["scale"].get("type") == "log") is (scale == "log")
+
+
+def test_zoomed_losses_are_those_behind_the_beginning_of_each_training():
+    low, high = charts.curves(POINTS, "step", "updates", "zoomed")["encoding"]["y"]["scale"]["domain"]
+    assert 2.4 < low < 2.5
+    assert 3.5 < high < 3.6  # step 7 of 11, and not step 0
 
 
 def test_scores_are_in_order_with_intervals_where_there_are_some():
@@ -67,7 +74,7 @@ def test_groups_are_sorted_by_the_first_model_or_stay_in_order(sort, labels):
 
 def test_every_chart_is_as_wide_as_the_page_in_its_colours_and_has_a_description():
     share = pd.DataFrame({"text": ["people"], "colour": ["#8c8c8c"], "n": [8], "share": [0.25]})
-    for spec in (charts.seen(share), charts.curves(POINTS, "chars", "characters", log=False)):
+    for spec in (charts.seen(share), charts.curves(POINTS, "chars", "characters", "all")):
         assert spec["width"] == "container"
         assert spec["description"].endswith(".")
         assert spec["config"]["background"] == "transparent"

@@ -11,16 +11,17 @@ from bukva.pipeline.stages import trained_models
 from bukva.report.attention import NUMBERS
 from bukva.report.page.attention_charts import bars, context, weights_of_head
 from bukva.report.page.charts import Spec
+from bukva.report.page.experiment import Experiment
 
 MAKE = "`bukva attention` studies it, in about half a minute; then run `bukva report` again."
 
 
-def attention(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Spec]]]:
+def attention(experiment: Experiment, folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Spec]]]:
     """What the heads of the GPT do, and the charts; or a sentence that says how to make them.
 
     folder: of the study.
     """
-    path, weights = folder / NUMBERS, trained_models()["gpt"].folder / "best.safetensors"
+    path, weights = folder / NUMBERS, experiment.folder / trained_models()["gpt"].folder / "best.safetensors"
     if not path.exists():
         return {"missing": f"The attention of this GPT has not been studied. {MAKE}"}, {}
     numbers = read_json(path)

@@ -1,17 +1,17 @@
-"""Writes the report pages: that of the last run, and that of all experiments."""
+"""Makes the report pages: that of one result, and that of all experiments."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from bukva.base.errors import BukvaError
-from bukva.pipeline.stages import trained_models
+from bukva.base.files import project_root, write_text
+from bukva.experiments.revisions import WORKSPACE
 from bukva.report.page import results, text
 from bukva.report.page.attention import attention
-from bukva.report.page.experiment import Experiment
+from bukva.report.page.experiment import SPLIT, Experiment
 from bukva.report.page.experiments import Experiments
 from bukva.report.page.predictors import predictors
-from bukva.report.page.render import write_page
+from bukva.report.page.render import Links, render
 
 SECTIONS = {
     "verdict": "Verdict",
@@ -24,15 +24,14 @@ SECTIONS = {
     "cost": "Cost",
     "lineage": "Lineage",
 }
+REPORTS = Path("reports")
 ALL_EXPERIMENTS = "experiments.html"  # beside the page of the last run
 
 
-def build(path: Path, link: Callable[[], str]) -> list[Path]:
+def build(path: Path) -> list[Path]:
     """Write the page of the last run in this checkout, and beside it one of all experiments.
 
     Without experiments to compare it prints why there is no second page.
-
-    link: gives the address of an experiment in MLflow, with {} for its name, or ""; it is called for the second page.
 
     Returns:
         The pages. Each needs no other file and no network.
@@ -40,28 +39,45 @@ def build(path: Path, link: Callable[[], str]) -> list[Path]:
     Raises:
         BukvaError: the pipeline has not run; names what is missing.
     """
-    experiment, beside = Experiment.read(), path.with_name(ALL_EXPERIMENTS)
+    beside = path.with_name(ALL_EXPERIMENTS)
     try:
         experiments = Experiments.read()
+        missing = experiments.alone
     except BukvaError as error:
-        print(f"There is no {beside}. {error}", file=sys.stderr)
+        missing = str(error)
+    if missing:
+        print(f"There is no {beside}. {missing}", file=sys.stderr)
         beside.unlink(missing_ok=True)
-        _write_experiment(path, experiment, [])
+        write_text(path, page_of(WORKSPACE, links=[]))
         return [path]
-    _write_experiment(path, experiment, [(beside.name, "All experiments")])
-    experiments.write(beside, [(path.name, "The last run")], link())
+    write_text(path, page_of(WORKSPACE, links=[(beside.name, "All experiments")]))
+    write_text(beside, experiments.page(links=[(path.name, "The last run")]))
     return [path, beside]
 
 
-def _write_experiment(path: Path, experiment: Experiment, others: list[tuple[str, str]]) -> None:
-    characters = {split: experiment.characters(split) for split in {"val", experiment.held_out}}
+def page_of(name: str, *, links: Links, served: bool = False) -> str:
+    """The page of a result.
+
+    Args:
+        name: of an experiment, a branch, a tag, a commit, or workspace.
+        links: other pages.
+        served: see render.
+
+    Raises:
+        BukvaError: nothing has this name, or it has no result; says what to do.
+    """
+    with Experiment.opened(name) as experiment:
+        return _page(experiment, links, served)
+
+
+def _page(experiment: Experiment, links: Links, served: bool) -> str:
+    characters = experiment.characters(SPLIT)
     losses, loss_specs = results.curves(experiment)
-    samples, novelty, seen = text.samples(experiment, characters["val"])
+    samples, novelty, seen = text.samples(experiment, characters)
     calibration, reliability = text.calibration(experiment)
-    heads, head_specs = attention(path.with_name("attention"))
-    anatomy, group_specs = text.anatomy_of(experiment, characters[experiment.held_out])
-    write_page(
-        path,
+    heads, head_specs = attention(experiment, project_root() / REPORTS / "attention")
+    anatomy, group_specs = text.anatomy_of(experiment, characters)
+    return render(
         "experiment.html.j2",
         {
             "scores": {"": results.scores_chart(experiment)},
@@ -71,15 +87,17 @@ def _write_experiment(path: Path, experiment: Experiment, others: list[tuple[str
             "reliability": {"": reliability},
             **head_specs,
         },
+        served=served,
+        links=links,
+        refresh=0,
         title=_title(experiment),
         subtitle=_subtitle(experiment),
         sections=list(SECTIONS.items()),
-        others=others,
         verdict=results.verdict(experiment),
         curves=losses,
         samples=samples,
         novelty=novelty,
-        predictors=predictors(experiment, characters[experiment.held_out]),
+        predictors=predictors(experiment, characters),
         attention=heads,
         anatomy=anatomy,
         calibration=calibration,
@@ -90,8 +108,9 @@ def _write_experiment(path: Path, experiment: Experiment, others: list[tuple[str
 
 
 def _title(experiment: Experiment) -> str:
-    score = experiment.table["gpt"][experiment.held_out]["bits_per_char"]
-    return f"{trained_models()['gpt'].label}: {score:.3f} bits per character on {experiment.held_out}"
+    score = experiment.table["gpt"][SPLIT]["bits_per_char"]
+    name = "The last run" if experiment.result.revision.is_workspace else experiment.result.revision.name
+    return f"{name}: {score:.3f} bits per character on {SPLIT}"
 
 
 def _subtitle(experiment: Experiment) -> str:

@@ -29,8 +29,16 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])  # of lines of one colour
 SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c", "#a8843f", "#2f9e9e")
 FAINT = "#80808040"
 LEVELS = (1, 2, 4, 6, 8, 11)  # bits from which a character has the next colour, b1 to b6 in page.css
-ROW = 22  # pixels
+ROW = 24  # pixels
 BITS = "bits per character"
+BEGINNING = 0.3  # of a training: its losses are far above all others
+SCALES = {"zoomed": "zoomed", "all": "all", "log": "logarithmic"}
+FONT_SIZE = 13  # pixels, beside a text of 16
+# ticks: 500, 2,000, 26k, 1.2M
+PLAIN = (
+    "datum.value >= 1e6 ? format(datum.value / 1e6, '~r') + 'M' : "
+    "datum.value >= 1e4 ? format(datum.value / 1e3, ',~r') + 'k' : format(datum.value, ',~r')"
+)
 
 
 def scores(rows: "pd.DataFrame", split: str) -> Spec:
@@ -44,7 +52,7 @@ def scores(rows: "pd.DataFrame", split: str) -> Spec:
     )
     x = alt.X("bits:Q", scale=alt.Scale(zero=False, nice=False, padding=12), title=f"{BITS} on {split}")
     interval = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=3, opacity=0.5)
-    numbers = base.mark_text(align="left", dx=8, fontSize=11).transform_calculate(end="max(datum.high, datum.bits)")
+    numbers = base.mark_text(align="left", dx=8).transform_calculate(end="max(datum.high, datum.bits)")
     chart = alt.layer(
         interval.encode(x=alt.X("low:Q", title=""), x2="high:Q"),
         base.mark_point(filled=True, size=70, opacity=1).encode(x=x),
@@ -53,18 +61,21 @@ def scores(rows: "pd.DataFrame", split: str) -> Spec:
     return finished(chart.properties(height=ROW * len(rows)), f"Scores of {len(rows)} models and baselines on {split}.")
 
 
-def curves(points: "pd.DataFrame", x: str, label: str, *, log: bool) -> Spec:
-    """Losses of all models; columns model, colour, split, bits, x. On a logarithmic scale, points at 0 are left out."""
+def curves(points: "pd.DataFrame", x: str, label: str, scale: str) -> Spec:
+    """Losses of all models; columns model, colour, split, bits, x; scale: a key of SCALES, of the losses."""
     import altair as alt
 
-    shown = points[points[x] > 0] if log else points
-    scale = alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False)
+    y = {
+        "zoomed": alt.Scale(domain=_end_of(points, x), nice=False),
+        "all": alt.Scale(zero=False),
+        "log": alt.Scale(type="log", zero=False, nice=False),
+    }
     chart = (
-        alt.Chart(shown)
-        .mark_line(point=alt.OverlayMarkDef(size=25))
+        alt.Chart(points)
+        .mark_line(point=alt.OverlayMarkDef(size=25), clip=True)
         .encode(
-            x=alt.X(f"{x}:Q", scale=scale, title=label, axis=alt.Axis(format="~s")),
-            y=alt.Y("bits:Q", scale=alt.Scale(type="log" if log else "linear", zero=False), title=BITS),
+            x=alt.X(f"{x}:Q", title=label, axis=alt.Axis(labelExpr=PLAIN)),
+            y=alt.Y("bits:Q", scale=y[scale], title=BITS),
             color=_series(points, "model"),
             strokeDash=alt.StrokeDash("split:N", sort=["val", "train"], legend=None),  # solid, dashed
             tooltip=["model:N", "split:N", alt.Tooltip(f"{x}:Q", format=",.0f"), alt.Tooltip("bits:Q", format=".3f")],
@@ -73,15 +84,21 @@ def curves(points: "pd.DataFrame", x: str, label: str, *, log: bool) -> Spec:
     return finished(chart.properties(height=300), f"Losses by {label}.")
 
 
+def _end_of(points: "pd.DataFrame", x: str) -> list[float]:
+    """The losses from the lowest to the highest that a curve has behind the first BEGINNING of it."""
+    last = points.groupby(["model", "split"])[x].transform("max")
+    shown = points[points[x] >= BEGINNING * last]["bits"]
+    pad = 0.05 * (shown.max() - shown.min()) or 0.05
+    return [float(shown.min() - pad), float(shown.max() + pad)]
+
+
 def curve_choices(points: "pd.DataFrame", axes: dict[str, str]) -> tuple[list[Choice], dict[str, Spec]]:
-    """The curves against each of the axes, column -> label, linear and logarithmic: the choices, and choice -> spec."""
-    scales = {"linear": ("linear", False), "log": ("logarithmic", True)}
+    """The curves against each of the axes, column -> label, in each scale: the choices, and choice -> spec."""
     specs = {
-        f"{x} {scale}": curves(points.dropna(subset=x), x, label, log=log)
-        for (x, label), (scale, (_, log)) in itertools.product(axes.items(), scales.items())
+        f"{x} {scale}": curves(points.dropna(subset=x), x, label, scale)
+        for (x, label), scale in itertools.product(axes.items(), SCALES)
     }
-    named = [(scale, label) for scale, (label, _) in scales.items()]
-    return [("x", "Against", list(axes.items())), ("scale", "Scale", named)], specs
+    return [("x", "Against", list(axes.items())), ("scale", "Losses", list(SCALES.items()))], specs
 
 
 def groups(rows: "pd.DataFrame", by: str, *, sort: bool) -> Spec:
@@ -173,7 +190,9 @@ def coordinates(rows: "pd.DataFrame") -> Spec:
     import altair as alt
 
     axes = rows["axis"].unique().tolist()
-    x = alt.X("axis:N", sort=axes, title=None, axis=alt.Axis(labelAngle=-20, domain=False, ticks=False))
+    x = alt.X(
+        "axis:N", sort=axes, title=None, axis=alt.Axis(labelAngle=-20, labelPadding=12, domain=False, ticks=False)
+    )
     y = alt.Y("place:Q", axis=None)
     base = alt.Chart(rows)
     chart = alt.layer(
@@ -185,7 +204,7 @@ def coordinates(rows: "pd.DataFrame") -> Spec:
             tooltip=["label:N", "axis:N", "value:N", alt.Tooltip("bits:Q", format=".3f")],
         ),
         base.transform_aggregate(groupby=["axis", "value", "place"])
-        .mark_text(dy=-9, fontSize=11, color="currentColor")
+        .mark_text(dy=-9, color="currentColor")
         .encode(x=x, y=y, text="value:N"),
     )
     return finished(
@@ -213,13 +232,20 @@ def _formatted(*names: str) -> "list[alt.Tooltip]":
 
 def finished(chart: Any, description: str) -> Spec:
     """A chart as a specification that fits the page."""
-    text = {"labelColor": "currentColor", "titleColor": "currentColor", "titleFontWeight": "normal"}
+    text = {
+        "labelColor": "currentColor",
+        "titleColor": "currentColor",
+        "titleFontWeight": "normal",
+        "labelFontSize": FONT_SIZE,
+        "titleFontSize": FONT_SIZE,
+    }
     axis = {**text, "gridColor": FAINT, "domainColor": FAINT, "tickColor": FAINT}
     styled = (
         chart.properties(width="container", description=description)
         .configure(background="transparent", font="sans-serif", autosize={"type": "fit-x", "contains": "padding"})
-        .configure_axis(**axis)
+        .configure_axis(**axis, labelFlush=False)
         .configure_legend(**text)
+        .configure_text(fontSize=FONT_SIZE)
         .configure_view(stroke=None)
     )
     spec: Spec = styled.to_dict()

@@ -1,5 +1,7 @@
-"""What the report page is made of: the files of the last run in the checkout."""
+"""What the report page is made of: the files of one result."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,16 +12,18 @@ import pandas as pd
 from bukva.anatomy.characters import Characters, read_characters
 from bukva.base.errors import BukvaError
 from bukva.base.files import read_json
-from bukva.config.load import read_params
+from bukva.config.load import parse_params
 from bukva.config.schema import Params
 from bukva.corpus.collection import MISSING
+from bukva.experiments.outputs import as_checkout
 from bukva.experiments.results import Result, read_results
-from bukva.experiments.revisions import WORKSPACE, resolve
+from bukva.experiments.revisions import resolve
 from bukva.pipeline.stages import paths, trained_models
 from bukva.report.page.charts import COLOURS, MODELS
 from bukva.report.rows import Row, rows_of
 from bukva.scoring.characters import CharScores, files_of
 
+SPLIT = "val"  # of everything that a page says: pages stand side by side, and each look at test is counted
 NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")
 
 
@@ -30,14 +34,16 @@ def work_label(name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """The last run of the pipeline in this checkout.
+    """One result: that of the last run in this checkout, or of a revision.
 
+    folder: has its files, under the paths of dvc.yaml.
     table: reports/scores.json.
     cleaning, split, answers: the JSON files of these stages.
     scores: of every held-out character.
     result: what git and DVC know of it.
     """
 
+    folder: Path
     params: Params
     table: dict[str, Any]
     cleaning: dict[str, Any]
@@ -47,35 +53,43 @@ class Experiment:
     result: Result
 
     @classmethod
-    def read(cls) -> "Experiment":
-        """The files of the checkout.
+    @contextlib.contextmanager
+    def opened(cls, name: str) -> Iterator["Experiment"]:
+        """The result of this name; it can be read while the block runs.
 
         Raises:
-            BukvaError: a file is missing; names it and the command that makes it.
+            BukvaError: nothing has this name, or a file is missing; names it and the command that makes it.
         """
-        named = {name: Path(paths()[name]) for name in NEEDED}
-        for path in named.values():
+        [result] = read_results(resolve([name]))
+        trained = [path.as_posix() for model in trained_models().values() for path in (model.folder, model.curve)]
+        with as_checkout(result, {*(paths()[each] for each in NEEDED), *trained}) as folder:
+            yield cls._read(result, folder)
+
+    @classmethod
+    def _read(cls, result: Result, folder: Path) -> "Experiment":
+        named = {name: folder / paths()[name] for name in NEEDED}
+        for name, path in named.items():
             if not path.exists():
-                raise BukvaError(f"{path}: is missing, so there is nothing to report; run `make repro`.")
+                raise BukvaError(f"{paths()[name]}: is missing, so there is nothing to report; run `make repro`.")
         return cls(
-            params=read_params(),
+            folder=folder,
+            params=parse_params(dict(result.params), f"params.yaml of {result.revision.name}"),
             table=read_json(named["score_table"]),
             cleaning=read_json(named["cleaning"]),
             split=read_json(named["split_report"]),
             answers=read_json(named["answers"]),
             scores=CharScores.read(files_of(named["scores"])),
-            result=read_results(resolve([WORKSPACE]))[0],
+            result=result,
         )
 
-    @property
-    def held_out(self) -> str:
-        """The split of the headline: test, or val if there is no test."""
-        return list(self.table["gpt"])[-1]
+    def path(self, name: str) -> Path:
+        """Where the output is that has this name in dvc.yaml."""
+        return self.folder / paths()[name]
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Models and baselines, the best on the held-out split first."""
-        return sorted(rows_of(self.table, trained_models()), key=lambda row: row.bits[self.held_out])
+        """Models and baselines, the best on val first."""
+        return sorted(rows_of(self.table, trained_models()), key=lambda row: row.bits[SPLIT])
 
     @cached_property
     def labels(self) -> dict[str, str]:
@@ -95,11 +109,9 @@ class Experiment:
     def characters(self, split: str) -> Characters:
         """The scored characters of val or test."""
         window = self.table["window"]
-        return read_characters(
-            Path(paths()["split"]), Path(paths()["tokens"]), split, window["length"], window["stride"]
-        )
+        return read_characters(self.path("split"), self.path("tokens"), split, window["length"], window["stride"])
 
     @cached_property
     def curves(self) -> dict[str, pd.DataFrame]:
         """model -> its losses by step."""
-        return {name: pd.read_csv(model.curve) for name, model in trained_models().items()}
+        return {name: pd.read_csv(self.folder / model.curve) for name, model in trained_models().items()}

@@ -7,7 +7,7 @@ import numpy as np
 from bukva.anatomy.characters import Characters
 from bukva.anatomy.predictors import lead, neither, passage, shares
 from bukva.base.units import bits
-from bukva.report.page.experiment import Experiment, work_label
+from bukva.report.page.experiment import SPLIT, Experiment, work_label
 
 LEADS = (1.0, 3.0)  # bits from which a character has the next colour
 LEGEND = [
@@ -21,11 +21,11 @@ LEGEND = [
 
 def predictors(experiment: Experiment, characters: Characters) -> dict[str, Any]:
     """The shares of characters, and a passage in which each has the colour of its better predictor."""
-    split, labels = experiment.held_out, experiment.labels
+    labels = experiment.labels
     learned = "network" if "network" in experiment.table else "gpt"
     counted = experiment.table["best_counted"]
     names = list(dict.fromkeys([counted, learned, "gpt"]))
-    nats = {name: experiment.scores.nats(name, split) for name in names}
+    nats = {name: experiment.scores.nats(name, SPLIT) for name in names}
     n_symbols = experiment.cleaning["symbols"]
     found = shares(nats[counted], nats[learned], n_symbols)
     shown = passage(characters)
@@ -34,7 +34,7 @@ def predictors(experiment: Experiment, characters: Characters) -> dict[str, Any]
     numbers = zip(*(bits(1.0) * own[name] for name in names), strict=True)
     return {
         "intro": f"{labels[learned]} gave more probability to {100 * found.learned:.0f} % of the characters of "
-        f"{split}, and {labels[counted]} to {100 * found.counted:.0f} %; both gave {100 * found.neither:.1f} % of them "
+        f"{SPLIT}, and {labels[counted]} to {100 * found.counted:.0f} %; both gave {100 * found.neither:.1f} % of them "
         "less than chance.",
         "legend": LEGEND,
         "work": work_label(experiment.scores.works[int(characters.work[shown.start])].name),

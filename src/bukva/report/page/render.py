@@ -1,45 +1,41 @@
-"""Fills the templates of pages that need no other file and no network."""
+"""Fills the templates of pages, which need no network: one file, or with style and script beside it on a server."""
 
 import functools
 import json
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bukva.base.files import write_text
 from bukva.report.page.charts import Spec
 
 EXPOSE = "window.vegaEmbed = vegaEmbed;\n"
 
 Specs = dict[str, dict[str, Spec]]  # chart -> choice -> specification; one that has no choices has ""
+Links = list[tuple[str, str]]  # addresses of other pages, and what they are
 
 
-def write_page(path: Path, template: str, specs: Specs, **contents: Any) -> None:
-    """Write a page from a template of this package."""
+def render(template: str, specs: Specs, *, served: bool, links: Links, **contents: Any) -> str:
+    """A page from a template of this package.
+
+    served: whether a server has page.css and page.js (asset) under these names, so that each page is small.
+    """
     environment = Environment(
         loader=PackageLoader("bukva.report.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    page = environment.get_template(template).render(
-        style=read_asset("page.css"), script=_script(), specs=_embedded(specs), **contents
-    )
-    write_text(path, page)
+    own = {} if served else {"style": asset("page.css"), "script": asset("page.js")}
+    return environment.get_template(template).render(own=own, specs=_embedded(specs), links=links, **contents)
 
 
 @functools.cache
-def _script() -> str:
-    """Vega-Lite and what draws the charts of the page with it, as one module."""
+def asset(name: str) -> str:
+    """What pages load: page.css; page.js, which is Vega-Lite and what draws the charts of a page with it."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle(EXPOSE)) + "\n" + read_asset("page.js")
+    content = (files("bukva.report.page") / "templates" / name).read_text(encoding="utf-8")
+    return f"{vl_convert.javascript_bundle(EXPOSE)}\n{content}" if name == "page.js" else content
 
 
 def _embedded(value: object) -> str:
     """JSON inside an element of a page, which no text in it can end."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def read_asset(name: str) -> str:
-    """A file beside the templates: page.css, page.js."""
-    return (files("bukva.report.page") / "templates" / name).read_text(encoding="utf-8")

@@ -14,30 +14,26 @@ from bukva.experiments.cost import seconds_by_step, stage_seconds
 from bukva.experiments.git import commits_of, git, read_blobs
 from bukva.experiments.lock import PARAMS
 from bukva.experiments.results import parse_params
-from bukva.experiments.revisions import WORKSPACE
 from bukva.pipeline.stages import trained_models
-from bukva.report import comparison, terminal
+from bukva.report import comparison
 from bukva.report.figures import MEANINGS
 from bukva.report.page import charts
-from bukva.report.page.experiment import Experiment
+from bukva.report.page.experiment import SPLIT, Experiment
 from bukva.statistics.text import over_text
 from bukva.statistics.units import N_SEGMENTS, Units
 
 BASELINE = "HEAD"
+SAMPLE_CHARS = 300
 NUMBER = "{:,.0f}".format
 
 
 def verdict(experiment: Experiment) -> dict[str, Any]:
-    """The sentences, the table of scores, and the comparison with the commit."""
-    split = experiment.held_out
+    """What a stranger should know first, a sample, the table of scores, and the comparison with the commit."""
     splits = list(experiment.table["gpt"])
     return {
-        "sentences": [
-            terminal.verdict(experiment.table),
-            *terminal.best_baseline(experiment.table),
-            *terminal.against_counting(experiment.table, experiment.scores),
-        ],
-        "caption": f"Bits per character on {split}, fewer are better; lines are 95 % intervals over the text. "
+        "headline": headline(experiment),
+        "sample": _sample(experiment),
+        "caption": f"Bits per character on {SPLIT}, fewer are better; lines are 95 % intervals over the text. "
         + " ".join(
             f"{kind.capitalize()}: {meaning.removeprefix(kind).strip(', ')}." for kind, meaning in MEANINGS.items()
         ),
@@ -46,15 +42,47 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
             [row.label, *(f"{row.bits[name]:.3f}" if name in row.bits else "" for name in splits)]
             for row in experiment.rows
         ],
-        "baseline": against_baseline(),
+        "baseline": _against_baseline(experiment),
     }
 
 
-def against_baseline() -> dict[str, Any]:
-    """The verdict on val against the last commit, so that test is not looked at again; or why there is none."""
-    name = f"the last commit ({_commit()[:7]})"
+def headline(experiment: Experiment) -> str:
+    """How good the GPT is, what a bit means, and by how much it beats what is only counted."""
+    by_key = {row.key: row for row in experiment.rows}
+    own = by_key["gpt"].bits[SPLIT]
+    counted = next(row for row in experiment.rows if row.kind == "counted")
+    others = [(f"the best model that only counts ({counted.label})", counted), ("the bigram", by_key["bigram"])]
+    differences = [
+        f"{abs(row.bits[SPLIT] - own):.2f} bits {'better' if own < row.bits[SPLIT] else 'worse'} than {name}, "
+        f"{row.bits[SPLIT]:.2f}"
+        for name, row in others
+    ]
+    return (
+        f"The GPT needs {own:.2f} bits for a character of {SPLIT}: it is as unsure as somebody who guesses among "
+        f"{2**own:.1f} equally likely letters. That is {', and '.join(differences)}."
+    )
+
+
+def _sample(experiment: Experiment) -> dict[str, str]:
+    """The beginning of what the trained GPT wrote after the last prompt, at the temperature of params.yaml."""
+    answers = experiment.answers
+    wanted = trained_models()["gpt"].label, "trained", answers["temperature"]
+    *_, one = (each for each in answers["answers"] if (each["model"], each["state"], each["temperature"]) == wanted)
+    written = one["written"]
+    return {
+        "prompt": one["read"].lstrip(),
+        "written": written[:SAMPLE_CHARS] + (" …" if len(written) > SAMPLE_CHARS else ""),
+    }
+
+
+def _against_baseline(experiment: Experiment) -> dict[str, Any]:
+    """The verdict on val against the last commit, or why there is none; no sentences for that commit itself."""
+    ours, commit = experiment.result.revision, _commit(BASELINE)
+    name = f"the last commit ({commit[:7]})"
+    if ours.commit == commit:
+        return {"name": name, "sentences": []}
     try:
-        [found] = compare([BASELINE, WORKSPACE], "gpt", "val")
+        [found] = compare([BASELINE, ours.name], "gpt", SPLIT)
     except BukvaError as error:
         return {"name": name, "sentences": [f"Not compared. {error}"]}
     return {"name": name, "sentences": comparison.sentences(found)}
@@ -62,28 +90,29 @@ def against_baseline() -> dict[str, Any]:
 
 def scores_chart(experiment: Experiment) -> charts.Spec:
     """All rows on one axis, with intervals where every character has a score."""
-    split = experiment.held_out
-    units = Units.of(experiment.scores.chars[split]) if experiment.scores.chars[split].sum() >= N_SEGMENTS else None
+    scored = experiment.scores.chars[SPLIT]
+    units = Units.of(scored) if scored.sum() >= N_SEGMENTS else None
     drawn = []
     for row in experiment.rows:
         low = high = None
         if units and row.key in experiment.scores.models:
-            low, high = over_text(units.sums(experiment.scores.nats(row.key, split)), units).interval
+            low, high = over_text(units.sums(experiment.scores.nats(row.key, SPLIT)), units).interval
         colour = experiment.colours[row.key]
-        drawn.append({"label": row.label, "colour": colour, "bits": row.bits[split], "low": low, "high": high})
-    return charts.scores(pd.DataFrame(drawn), split)
+        drawn.append({"label": row.label, "colour": colour, "bits": row.bits[SPLIT], "low": low, "high": high})
+    return charts.scores(pd.DataFrame(drawn), SPLIT)
 
 
 def curves(experiment: Experiment) -> tuple[dict[str, Any], dict[str, charts.Spec]]:
-    """The losses against steps, characters and, where a journal has them, seconds; linear and logarithmic."""
+    """The losses against steps, characters and, where a journal has them, seconds."""
     points = _points(experiment)
     axes = {"step": "updates", "chars": "characters seen"}
     if points["seconds"].notna().any():
         axes["seconds"] = "seconds"
     choices, specs = charts.curve_choices(points, axes)
     caption = (
-        "Solid: val as one stream; dashed: the batches of train. The score above is by the window rule and with the "
-        "best weights. Seconds are those of the training stage on the machine that ran it."
+        "Solid: val, scored as one stream, so that it is a little higher than the score above, which is by the window "
+        "rule and with the best weights; dashed: the batches of train. Zoomed: to what follows the first third of the "
+        "updates."
     )
     return {"choices": choices, "caption": caption}, specs
 
@@ -124,18 +153,20 @@ def cost(experiment: Experiment) -> dict[str, Any]:
 
 def lineage(experiment: Experiment) -> dict[str, Any]:
     """The commit, what differs from it, and how to make the same again."""
-    commit, params = _commit(), experiment.result.params
+    revision, params = experiment.result.revision, experiment.result.params
+    commit = revision.baseline or revision.commit or _commit(BASELINE)
     committed = parse_params(read_blobs([(commit, PARAMS)]).get((commit, PARAMS), b"").decode())
     ours, theirs = flatten(params), flatten(committed)
-    edited = git("status", "--porcelain", "--", "src", "stages", "dvc.yaml", "numerics.lock")
+    changes = ["diff", "--name-only", commit, revision.commit] if revision.commit else ["status", "--porcelain"]
+    edited = git(*changes, "--", "src", "stages", "dvc.yaml", "numerics.lock")
     run = " ".join(["dvc exp run", *settings(committed, params)]) if ours != theirs else "make repro"
     return {
-        "intro": f"Made from commit {commit}, {'and code that is not committed' if edited else 'as it is'}.",
+        "intro": f"Made from commit {commit}, {'with changes in the code' if edited else 'as it is'}.",
         "commands": f"git checkout {commit}\n{run}",
         "changed": [[key, value, theirs.get(key)] for key, value in ours.items() if value != theirs.get(key)],
     }
 
 
-def _commit() -> str:
-    """The commit of the checkout; "unknown" before the first one."""
-    return commits_of([BASELINE])[BASELINE] or "unknown"
+def _commit(name: str) -> str:
+    """The commit of a name; "unknown" for HEAD before the first one."""
+    return commits_of([name])[name] or "unknown"

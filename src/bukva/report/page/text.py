@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,8 @@ from bukva.anatomy.characters import Characters, read_train
 from bukva.anatomy.extremes import Extreme, extremes
 from bukva.anatomy.groups import anatomy
 from bukva.generation.novelty import COPIED, Copy, Novelty, novelty, open_train
-from bukva.pipeline.stages import paths
 from bukva.report.page import charts
-from bukva.report.page.experiment import Experiment, work_label
+from bukva.report.page.experiment import SPLIT, Experiment, work_label
 
 HUMAN = "people (val)"
 MOST_HUMAN = 200_000  # characters of val that are compared with samples
@@ -45,7 +43,7 @@ def samples(experiment: Experiment, human: Characters) -> tuple[dict[str, Any], 
         for writer in writers
     }
     continuations = [[one["written"] for one in of_writer[writer]] for writer in writers]
-    with open_train(Path(paths()["clean"]), Path(paths()["tokens"])) as train:
+    with open_train(experiment.path("clean"), experiment.path("tokens")) as train:
         *found, of_people = novelty([*continuations, _pieces(human.text())], train)
     by_writer = dict(zip(writers, found, strict=True))
     texts = [
@@ -146,10 +144,10 @@ def _seen_chart(by_name: dict[str, Novelty], colours: dict[str, str]) -> charts.
 
 def anatomy_of(experiment: Experiment, characters: Characters) -> tuple[dict[str, Any], dict[str, charts.Spec]]:
     """Bits per character of groups of characters, and the easiest and hardest passages."""
-    split, scores = experiment.held_out, experiment.scores
+    scores = experiment.scores
     models = _models(experiment)
-    nats = {model: scores.nats(model, split) for model in models}
-    found = anatomy(characters, scores.works, read_train(Path(paths()["split"]), Path(paths()["tokens"])), nats)
+    nats = {model: scores.nats(model, SPLIT) for model in models}
+    found = anatomy(characters, scores.works, read_train(experiment.path("split"), experiment.path("tokens")), nats)
     specs = {}
     for by, label in BY.items():
         if len(found[by]) > 1:
@@ -170,7 +168,7 @@ def anatomy_of(experiment: Experiment, characters: Characters) -> tuple[dict[str
     easiest, hardest = extremes(characters, nats["gpt"], N_EXTREMES)
     names = [work_label(work.name) for work in scores.works]
     page = {
-        "intro": f"Which characters of {split} cost how many bits.",
+        "intro": f"Which characters of {SPLIT} cost how many bits.",
         "choices": [("by", "By", [(by, BY[by]) for by in specs])],
         "caption": f"Point at a dot for the number of characters. Of more than {MOST_GROUPS} groups, the largest are "
         "shown. Position: characters of context in the window. Frequency: how often the 4 characters before stand in "
@@ -185,8 +183,7 @@ def anatomy_of(experiment: Experiment, characters: Characters) -> tuple[dict[str
 
 def calibration(experiment: Experiment) -> tuple[dict[str, Any], charts.Spec]:
     """Whether the GPT is as often right as it is sure."""
-    split = experiment.held_out
-    found = experiment.scores.about["calibration"][split]
+    found = experiment.scores.about["calibration"][SPLIT]
     bins = found["bins"]
     sure, right = (
         sum(each[key] * each["predictions"] for each in bins) / sum(each["predictions"] for each in bins)
@@ -194,7 +191,7 @@ def calibration(experiment: Experiment) -> tuple[dict[str, Any], charts.Spec]:
     )
     unit = experiment.table["window"]["unit"]
     intro = (
-        f"Its likeliest {unit} follows in {_percent(right)} of all places of {split}; it gives it {_percent(sure)} on "
+        f"Its likeliest {unit} follows in {_percent(right)} of all places of {SPLIT}; it gives it {_percent(sure)} on "
         f"average. The expected calibration error is {_percent(found['error'])}."
     )
     caption = "On the dashed line a model is as often right as it is sure. A larger dot stands for more predictions."

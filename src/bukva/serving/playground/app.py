@@ -1,20 +1,19 @@
-"""The playground as a web application: its page, and what the page asks for while somebody writes.
+"""The playground's part of the web application (serving/site.py): its page, and what that asks for.
 
-GET  /        the page; its style and its script are served beside it
-POST /score   the bits of each character of a text, and the likeliest next characters
-POST /write   the characters that follow a text, one JSON object a line, each sent as it is drawn
+GET  /play         the page
+POST /play/score   the bits of each character of a text, and the likeliest next characters
+POST /play/write   the characters that follow a text, one JSON object a line, each sent as it is drawn
 
 Requests that make no sense get status 400 and {"error": a sentence}.
 """
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import Field, ValidationError
@@ -23,15 +22,13 @@ from bukva.base.errors import BukvaError
 from bukva.config.messages import sentence
 from bukva.config.schema import Sample
 from bukva.config.section import Section
-from bukva.report.page.render import read_asset
+from bukva.report.page.render import Links
 from bukva.serving.library import Library
 from bukva.serving.playground.page import MOST_CHARS, page
 from bukva.serving.writer import Scored, Writer
 
 N_LIKELIEST = 5
 FLUSH_SECONDS = 0.02  # sending each character by itself takes as long as drawing it, and nobody sees the difference
-# a browser then loads nothing from elsewhere, and runs no script that stands in a text
-POLICY = "default-src 'self'; img-src data:"
 
 Text = Annotated[str, Field(max_length=MOST_CHARS)]
 
@@ -49,48 +46,35 @@ class WriteRequest(ScoreRequest):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
-def playground(library: Library, sample: Sample) -> FastAPI:
-    """The application.
+def add_playground(app: FastAPI, models: Callable[[], Library], sample: Sample, links: Links) -> None:
+    """Add it to an application.
 
-    sample: section of params.yaml, with the settings that a request does not replace.
+    Args:
+        app: the application.
+        models: opens the library, or finds it open.
+        sample: section of params.yaml, with the settings that a request does not replace.
+        links: other pages of the application.
     """
-    app = FastAPI(openapi_url=None)  # no page of FastAPI's own, which would load its scripts from elsewhere
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])  # no other site's name
-
-    @app.middleware("http")
-    async def with_policy(request: Request, respond: Callable[[Request], Awaitable[Response]]) -> Response:
-        response = await respond(request)
-        response.headers["Content-Security-Policy"] = POLICY
-        return response
-
-    @app.get("/", response_class=HTMLResponse)
-    def show_page() -> str:
-        return page(library.choices(), sample)
-
-    @app.get("/page.css")
-    def show_style() -> Response:
-        return Response(read_asset("page.css"), media_type="text/css")  # that of the report
-
     app.mount("/static", StaticFiles(packages=[("bukva.serving.playground", "static")]))
 
-    @app.post("/score")
+    @app.get("/play", response_class=HTMLResponse)
+    def show_page() -> str:
+        return page(models().choices(), sample, links)
+
+    @app.post("/play/score")
     def score(request: ScoreRequest) -> dict[str, Any]:
-        writer = library.writer(request.model)
+        writer = models().writer(request.model)
         text, answer = _scored(writer, request.text)
         return answer | {"likeliest": writer.likeliest(text, N_LIKELIEST)}
 
-    @app.post("/write")
+    @app.post("/play/write")
     def write(request: WriteRequest) -> StreamingResponse:
         settings = Sample.model_validate(sample.model_dump() | request.settings)
         if settings.n_chars > MOST_CHARS:
             raise BukvaError(f"n_chars: {settings.n_chars} is too many for a request; use {MOST_CHARS} or fewer.")
-        writer = library.writer(request.model)
+        writer = models().writer(request.model)
         text, answer = _scored(writer, request.text)
         return StreamingResponse(_lines(writer, text, answer, settings), media_type="application/x-ndjson")
-
-    @app.exception_handler(BukvaError)
-    async def refuse(_: Request, error: BukvaError) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, status_code=400)
 
     @app.exception_handler(RequestValidationError)
     async def refuse_request(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -102,8 +86,6 @@ def playground(library: Library, sample: Sample) -> FastAPI:
     @app.exception_handler(ValidationError)
     async def refuse_settings(_: Request, error: ValidationError) -> JSONResponse:
         return JSONResponse({"error": sentence(error.errors()[0], Sample)}, status_code=400)
-
-    return app
 
 
 def _scored(writer: Writer, text: str) -> tuple[str, dict[str, Any]]:

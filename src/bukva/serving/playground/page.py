@@ -11,14 +11,15 @@ from bukva.base.files import read_json
 from bukva.config.schema import Sample
 from bukva.pipeline.stages import paths
 from bukva.report.page.charts import LEVELS
+from bukva.report.page.render import Links
 from bukva.serving.library import Choice
 
 SIDES = ("A", "B")
 MOST_CHARS = 100_000  # of the text of a request, and of what a model writes then
 
 
-def page(choices: Sequence[Choice], sample: Sample) -> str:
-    """The page with these models to choose from, and the settings of params.yaml as its first ones."""
+def page(choices: Sequence[Choice], sample: Sample, links: Links) -> str:
+    """The page with these models to choose from, the settings of params.yaml as its first ones, and other pages."""
     environment = Environment(
         loader=PackageLoader("bukva.serving.playground"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -30,6 +31,7 @@ def page(choices: Sequence[Choice], sample: Sample) -> str:
         prompts=prompts,
         text=next((prompt for prompt in prompts if prompt.strip()), ""),
         levels=LEVELS,
+        links=links,
         most_chars=MOST_CHARS,
     )
 

@@ -1,7 +1,7 @@
 // The charts, and the choices above charts and samples. Without a choice made, the page shows the first of each.
 const specs = JSON.parse(document.getElementById("specs").textContent);
-const labelLimit = innerWidth < 500 ? 110 : 240; // pixels
-const options = { renderer: "svg", actions: false, ast: false, config: { axis: { labelLimit } } };
+const labelLimit = innerWidth < 500 ? 130 : 260; // pixels
+const options = { renderer: "svg", actions: false, ast: true, defaultStyle: false, config: { axis: { labelLimit } } };
 
 const chosen = (form) => [...form.querySelectorAll("input:checked")].map((input) => input.value).join(" ");
 

@@ -105,7 +105,7 @@ class Column {
       await task(asked.signal);
     } catch (error) {
       if (asked.signal.aborted) return;
-      this.status.textContent = error instanceof TypeError ? "The playground has ended; start it again: bukva play" : error.message;
+      this.status.textContent = error instanceof TypeError ? "The server has ended; start it again: bukva play" : error.message;
       this.status.classList.add("error");
     } finally {
       if (this.asked === asked) this.writing = false;
@@ -121,7 +121,7 @@ class Column {
   score() {
     return this.run(async (signal) => {
       const body = { model: this.select.value, text: text.value };
-      const answer = await (await this.ask("score", body, signal)).json();
+      const answer = await (await this.ask("/play/score", body, signal)).json();
       this.show(body.text, answer);
       if (this === columns[0]) {
         behind.replaceChildren(...aligned(body.text, answer).map(coloured));
@@ -141,7 +141,7 @@ class Column {
       this.status.textContent = "Writing ...";
       const startedAt = performance.now();
       const body = { model: this.select.value, text: text.value, settings: settings() };
-      const received = lines(await this.ask("write", body, signal));
+      const received = lines(await this.ask("/play/write", body, signal));
       const answer = (await received.next()).value;
       const written = Object.assign(document.createElement("span"), { className: "written" });
       this.show(body.text, answer, written);
