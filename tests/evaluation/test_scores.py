@@ -16,7 +16,6 @@ from bukva.evaluation.scores import evaluate, headline
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.folder import load_models, save_model
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.report.terminal import verdict
 from bukva.scoring import window_rule
 from bukva.scoring.window_rule import evenly_spaced, nats_of
 from bukva.tokenizers.char import CharTokenizer
@@ -95,15 +94,15 @@ def test_the_score_of_the_bigram_on_train_is_that_of_all_its_characters(monkeypa
 
 
 def test_bits_per_byte_are_the_same_bits_over_the_bytes_of_the_characters(table):
-    for model in ("bigram", "gpt", "mixture"):
-        for split in THREE[model == "mixture" :]:
+    for model in ("bigram", "gpt"):
+        for split in THREE:
             score = table[model][split]
             assert score["bits_per_byte"] == score["bits_per_char"] / len("а".encode())
 
 
 def test_bits_are_nats_over_ln_2(table):
-    for model in ("bigram", "gpt", "mixture"):
-        for split in THREE[model == "mixture" :]:
+    for model in ("bigram", "gpt"):
+        for split in THREE:
             score = table[model][split]
             assert score["bits_per_char"] == pytest.approx(score["nats_per_char"] / math.log(2))
 
@@ -140,10 +139,9 @@ def test_the_calibration_is_that_of_the_gpt_over_every_scored_character(scores):
 
 def test_a_split_of_fraction_zero_is_absent():
     found = evaluate(models(), text("train", "val"), PARAMS)
-    assert all("test" not in found.table[key] for key in ("bigram", "gpt", "baselines", "mixture", "context"))
+    assert all("test" not in found.table[key] for key in ("bigram", "gpt", "baselines", "context"))
     assert all(list(nats) == ["val"] for nats in found.nats.values())
     assert all(list(bits) == ["val"] for bits in headline(found.table, ["gpt"]).values())
-    assert verdict(found.table).startswith("On val the GPT is ")
 
 
 def test_the_headline_is_the_bits_of_the_models_and_of_the_best_n_gram_on_val(scores, table):
@@ -159,7 +157,7 @@ def test_the_headline_is_the_bits_of_the_models_and_of_the_best_n_gram_on_val(sc
 
 def test_a_further_model_is_scored_like_the_others_and_changes_no_score(table):
     scored = evaluate({"copy": models()["gpt"], **models()}, text(*THREE), PARAMS).table
-    assert list(scored) == ["copy", "bigram", "gpt", "baselines", "best_counted", "mixture", "window", "context"]
+    assert list(scored) == ["copy", "bigram", "gpt", "baselines", "best_counted", "window", "context"]
     assert scored.pop("copy") == scored["gpt"]
     assert scored == table
 
@@ -229,15 +227,6 @@ def test_what_takes_long_is_counted_for_each_model_and_split(monkeypatch, capsys
             assert shown[-2].endswith(f" {n} of {n} (100%)")
             assert len(shown) > 3
     assert any(line.startswith("evaluate: gpt, train: ") for line in lines)
-
-
-def test_the_mixture_is_that_of_the_gpt_and_the_n_gram_that_is_best_on_val(scores):
-    best = min(("ngram_3", "ngram_4"), key=lambda name: scores.table["baselines"]["val"][name])
-    assert scores.table["mixture"]["of"] == ["gpt", best]
-    p = np.exp(-scores.nats["gpt"]["test"].astype(float)), np.exp(-scores.nats[best]["test"].astype(float))
-    expected = -np.log(sum(p) / 2).mean()
-    assert scores.table["mixture"]["test"]["nats_per_char"] == pytest.approx(expected, rel=1e-6)
-    assert scores.nats["mixture"]["test"].mean() == pytest.approx(expected, rel=1e-6)
 
 
 def test_without_orders_no_n_grams_are_counted_and_other_scores_stay(table, monkeypatch):
@@ -323,11 +312,9 @@ def test_the_network_of_a_gpt_with_a_memory_is_scored_by_itself_as_a_plain_gpt_i
         "network",
         "baselines",
         "best_counted",
-        "mixture",
         "window",
         "context",
     ]
-    assert found.table["mixture"]["of"][0] == "network"
     plain = GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).eval()
     plain.load_state_dict({name: gpt.state_dict()[name] for name in plain.state_dict()})
     expected = evaluate(models() | {"gpt": plain}, held_out, PARAMS)
@@ -335,7 +322,6 @@ def test_the_network_of_a_gpt_with_a_memory_is_scored_by_itself_as_a_plain_gpt_i
     assert found.table["gpt"] != expected.table["gpt"]
     for split in ("val", "test"):
         assert found.nats["network"][split].tolist() == expected.nats["gpt"][split].tolist()
-        assert found.nats["mixture"][split].tolist() == expected.nats["mixture"][split].tolist()
 
 
 def test_what_is_counted_of_train_is_left_out_where_train_is_scored():

@@ -13,10 +13,9 @@ SCORES = {
         "val": {"uniform": 6.0, "unigram": 4.5, "ngram_5": 2.6},
         "test": {"uniform": 6.0, "unigram": 4.5, "ngram_5": 2.6},
     },
-    "mixture": {"of": ["gpt", "ngram_5"], "val": BITS, "test": BITS},
     "window": {"length": 64, "stride": 32, "unit": "character"},
 }
-WITH_MEMORY = SCORES | {"network": SCORED, "mixture": SCORES["mixture"] | {"of": ["network", "ngram_5"]}}
+WITH_MEMORY = SCORES | {"network": SCORED}
 
 
 def rows(scores):
@@ -30,7 +29,6 @@ def test_the_rows_of_a_plain_gpt():
         ("ngram_5", "counted", "n-grams of order 5"),
         ("bigram", "learned", "bigram, learned"),
         ("gpt", "learned", "GPT, learned"),
-        ("mixture", "mixture", "half GPT, half n-grams of order 5"),
     ]
 
 
@@ -38,7 +36,6 @@ def test_of_a_gpt_with_a_memory_the_network_alone_and_the_whole_have_a_row_each(
     assert rows(WITH_MEMORY)[3:] == [
         ("bigram", "learned", "bigram, learned"),
         ("network", "learned", "GPT without its n-grams"),
-        ("mixture", "mixture", "half GPT without its n-grams, half n-grams of order 5"),
         ("gpt", "together", "GPT with its n-grams"),
     ]
 
@@ -47,7 +44,6 @@ def test_a_row_has_the_bits_of_each_split_that_was_scored():
     found = {row.key: row.bits for row in rows_of(WITH_MEMORY, trained_models())}
     assert found["network"] == {"train": 2.5, "val": 2.5, "test": 2.5}
     assert found["uniform"] == {"val": 6.0, "test": 6.0}
-    assert found["mixture"] == {"val": 2.5, "test": 2.5}
 
 
 def test_what_is_equally_likely_is_what_an_id_stands_for():

@@ -11,7 +11,6 @@ from bukva.base.ids import Ids, Nats
 from bukva.base.progress import Read, counting, unread
 from bukva.base.units import bits
 from bukva.baselines import compressors, counts
-from bukva.baselines.mixture import mixture
 from bukva.config.schema import Evaluate
 from bukva.evaluation.held_out import HeldOut, mean
 from bukva.models.base import LanguageModel
@@ -32,7 +31,7 @@ class Scores:
     """What stage evaluate finds.
 
     table: the content of scores.json.
-    nats: model, baseline or mixture -> split -> (N,) of the held-out characters.
+    nats: model or baseline -> split -> (N,) of the held-out characters.
     calibration: split -> how sure and how right the GPT is.
     """
 
@@ -54,22 +53,19 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) 
     if params.ngram_orders:
         check_counting(len(text.splits["train"]), "evaluate.ngram_orders []")
     gpt = models["gpt"]
-    alone = "network" if gpt.counts else "gpt"  # the GPT without what is counted
-    models = models | {alone: gpt.alone()}
+    if gpt.counts:
+        models = models | {"network": gpt.alone()}
     calibration = {split: Calibration() for split in text.names}
     watched = {"gpt": calibration}
     learned = {name: text.nats_of_model(name, model, watched.get(name)) for name, model in models.items()}
     counted = _counted(text, params.ngram_orders)
     ngrams = [name for name in counted if name.startswith("ngram_")] or ["bigram_exact"]
     best = min(ngrams, key=lambda name: float(counted[name]["val"].sum()))
-    # of ids: the mean of two probabilities is one, and that of their roots, which characters have, is not
-    mixed = {split: mixture(learned[alone][split], counted[best][split]) for split in text.names}
-    nats = {name: text.of_chars(scored) for name, scored in (learned | counted | {"mixture": mixed}).items()}
+    nats = {name: text.of_chars(scored) for name, scored in (learned | counted).items()}
     table = {
         **{name: _model_scores(name, model, nats[name], text) for name, model in models.items()},
         "baselines": _baseline_scores({name: nats[name] for name in counted}, text),
         "best_counted": best,
-        "mixture": {"of": [alone, best], **_held_out_scores(nats["mixture"], text)},
         "window": {"length": text.block_size, "stride": text.stride, "unit": text.tokenizer.unit},
         "context": {split: text.value_of_context(gpt, nats["gpt"][split], split, params) for split in text.names},
     }
@@ -169,11 +165,8 @@ def _model_scores(
         with counting(f"evaluate: {name}, train", sum(map(len, runs)), text.tokenizer.unit) as read:
             on_train = score(model, runs, text.tokenizer, text.block_size, text.stride, read)
     n_bytes = sum(count_bytes(text.tokenizer, run[1:]) for run in runs)
-    return {"train": _fields(on_train, n_bytes), **_held_out_scores(held_out, text)}
-
-
-def _held_out_scores(held_out: dict[str, CharNats], text: HeldOut) -> dict[str, dict[str, float]]:
-    return {split: _fields(mean(nats), text.n_bytes[split]) for split, nats in held_out.items()}
+    scored = {split: _fields(mean(nats), text.n_bytes[split]) for split, nats in held_out.items()}
+    return {"train": _fields(on_train, n_bytes), **scored}
 
 
 def _baseline_scores(counted: dict[str, dict[str, CharNats]], text: HeldOut) -> dict[str, dict[str, float]]:

@@ -21,14 +21,12 @@ COLOURS: dict[Kind, str] = {
     "counted": "0.45",
     "compressor": "#8a6d3b",
     "learned": GPT_COLOUR,
-    "mixture": "#7b4fa3",
     "together": "#b3273d",
 }
 MEANINGS: dict[Kind, str] = {
     "counted": "counted on train",
     "compressor": "compressor, learns on from the text it is scored on",
     "learned": "learned by gradients",
-    "mixture": "half of each probability",
     "together": "counted and learned together",
 }
 ROW_HEIGHT = 0.32  # inches

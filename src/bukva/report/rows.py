@@ -6,7 +6,7 @@ from typing import Any, Literal
 from bukva.baselines.compressors import COMPRESSORS
 from bukva.pipeline.stages import TrainedModel
 
-Kind = Literal["counted", "compressor", "learned", "mixture", "together"]
+Kind = Literal["counted", "compressor", "learned", "together"]
 COUNTED = {
     "unigram": "by frequency",
     "bigram_exact": "bigram, counted",
@@ -44,10 +44,6 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
     label = models["gpt"].label
     if both:
         rows.append(Row("network", "learned", f"{label} without its n-grams", _bits(scores["network"])))
-    mixture = dict(scores["mixture"])
-    _, counted = mixture.pop("of")
-    half = f"half {label}{' without its n-grams' if both else ''}, half {_counted(counted, unit)}"
-    rows.append(Row("mixture", "mixture", half, _bits(mixture)))
     return [*rows, Row("gpt", "together", f"{label} with its n-grams", _bits(scores["gpt"]))] if both else rows
 
 

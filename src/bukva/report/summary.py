@@ -12,7 +12,7 @@ from bukva.experiments.revisions import resolve
 from bukva.pipeline.stages import paths, trained_models
 from bukva.report.markdown import code, plain, table
 from bukva.report.rows import rows_of
-from bukva.report.terminal import best_baseline, verdict
+from bukva.report.terminal import headline
 from bukva.scoring.characters import CharScores
 from bukva.statistics.settings import Side, compare_settings
 from bukva.statistics.units import N_SEGMENTS, Units
@@ -44,7 +44,7 @@ def _scores(scores: dict[str, Any], against: list[str]) -> str:
     cells = [
         [plain(row.label), *(f"{row.bits[name]:.3f}" if name in row.bits else "" for name in splits)] for row in rows
     ]
-    sentences = [verdict(scores), *best_baseline(scores), *against]
+    sentences = [headline(scores), *against]
     return "\n\n".join([*map(plain, sentences), table(["bits per character", *(f"#{name}" for name in splits)], cells)])
 
 

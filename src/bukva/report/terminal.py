@@ -1,4 +1,4 @@
-"""The scores as a table for the terminal."""
+"""The scores as a table for the terminal, and in a sentence."""
 
 from typing import Any
 
@@ -6,28 +6,22 @@ from rich.table import Table
 
 from bukva.baselines.compressors import ADAPTIVE
 from bukva.pipeline.stages import trained_models
-from bukva.report.rows import rows_of
-from bukva.scoring.characters import CharScores
-from bukva.statistics.settings import Side, compare_settings
-from bukva.statistics.units import N_SEGMENTS, Units
-from bukva.statistics.wording import text_line
+from bukva.report.rows import Row, rows_of
+
+SPLIT = "val"  # of the sentence: each look at test is counted
 
 
-def table(scores: dict[str, Any]) -> Table:
-    """Bits per character of the baselines and models on every split of reports/scores.json."""
-    splits = list(scores["gpt"])
-    window = scores["window"]
-    rule = f"windows of {window['length']} {window['unit']}s, stride {window['stride']}"
-    result = Table(
-        title="Bits per character (lower is better)",
-        caption=f"{rule}; each work after its own text\n{ADAPTIVE}",
-    )
+def table(scores: dict[str, Any], *, with_test: bool = False, everything: bool = False) -> Table:
+    """Bits per character of reports/scores.json: the models and the best n-gram, or everything that was scored."""
+    splits = [split for split in scores["gpt"] if split != "test" or with_test]
+    result = Table(title="Bits per character (lower is better)", caption=_caption(scores) if everything else None)
     result.add_column("model")
     for split in splits:
         result.add_column(split, justify="right")
-    kind = "counted"
-    for row in rows_of(scores, trained_models()):
-        if row.kind != kind:
+    shown = rows_of(scores, trained_models())
+    kind = shown[0].kind
+    for row in shown if everything else _main(shown, scores):
+        if everything and row.kind != kind:
             result.add_section()
             kind = row.kind
         label = f"{row.label} ({row.settings})" if row.settings else row.label
@@ -35,44 +29,35 @@ def table(scores: dict[str, Any]) -> Table:
     return result
 
 
-def against_counting(scores: dict[str, Any], nats: CharScores) -> list[str]:
-    """Whether the GPT is better than the best of what is counted, and how it compares with half of each.
-
-    Nothing about a text that is too short for an interval.
-    """
-    split = list(scores["gpt"])[-1]
-    if nats.chars[split].sum() < N_SEGMENTS:
-        return []
-    models = trained_models()
-    labels = {row.key: row.label for row in rows_of(scores, models)} | {"gpt": models["gpt"].label}
-    best = scores["best_counted"]
-    units = Units.of(nats.chars[split])
-    sides = {key: Side.of([(0, units.sums(nats.nats(key, split)))]) for key in (best, "gpt", "mixture")}
-    return [
-        text_line(compare_settings(sides[a], sides[b], units, None, pairable=True), labels[a], labels[b], split)
-        for a, b in ((best, "gpt"), ("mixture", "gpt") if "network" in scores else ("gpt", "mixture"))
-    ]
-
-
-def verdict(scores: dict[str, Any]) -> str:
-    """The GPT against the exact bigram on the held-out text, and what its longer context contributes."""
-    split = list(scores["gpt"])[-1]
-    gain = scores["baselines"][split]["bigram_exact"] - scores["gpt"][split]["bits_per_char"]
-    context = scores["context"][split]
+def headline(scores: dict[str, Any]) -> str:
+    """How good the GPT is, what a bit means, and by how much it beats counting and the bigram."""
+    rows = {row.key: row for row in rows_of(scores, trained_models())}
+    own, counted = rows["gpt"].bits[SPLIT], rows[scores["best_counted"]]
+    others = ((f"the best model that only counts ({counted.label})", counted), ("the bigram", rows["bigram"]))
+    gains = [(row.bits[SPLIT] - own, name) for name, row in others]
+    differences = [f"{abs(gain):.3f} bits {'better' if gain >= 0 else 'worse'} than {name}" for gain, name in gains]
     return (
-        f"On {split} the GPT is {abs(gain):.3f} bits per character {'better' if gain > 0 else 'worse'} than the exact "
-        f"bigram; {context['gain_bits_per_char']:.3f} of that comes from context beyond {context['short_context']} "
-        f"{scores['window']['unit']}s."
+        f"The GPT needs {own:.3f} bits for a character of {SPLIT}: it is as unsure as somebody who guesses among "
+        f"{2**own:.1f} equally likely characters. That is {', and '.join(differences)}."
     )
 
 
-def best_baseline(scores: dict[str, Any]) -> list[str]:
-    """A sentence about the best baseline if it is better than the GPT on the held-out text, else nothing."""
-    split = list(scores["gpt"])[-1]
-    own = scores["gpt"][split]["bits_per_char"]
-    rows = [row for row in rows_of(scores, trained_models()) if split in row.bits]
-    best = min(rows, key=lambda row: row.bits[split])
-    if best.bits[split] >= own:
-        return []
-    how = ", which learns on from the text that it is scored on," if best.kind == "compressor" else ""
-    return [f"The best score on {split} is not the GPT's {own:.3f}: {best.label}{how} has {best.bits[split]:.3f}."]
+def context(scores: dict[str, Any]) -> str:
+    """What its longer context contributes to the score of the GPT."""
+    found = scores["context"][SPLIT]
+    return (
+        f"Context beyond {found['short_context']} {scores['window']['unit']}s is worth "
+        f"{found['gain_bits_per_char']:.3f} bits per character to the GPT on {SPLIT}."
+    )
+
+
+def _main(rows: list[Row], scores: dict[str, Any]) -> list[Row]:
+    """The learned bigram, the best n-gram and the GPT."""
+    by_key = {row.key: row for row in rows}
+    return [by_key[key] for key in ("bigram", scores["best_counted"], "gpt")]
+
+
+def _caption(scores: dict[str, Any]) -> str:
+    window = scores["window"]
+    rule = f"windows of {window['length']} {window['unit']}s, stride {window['stride']}"
+    return f"{rule}; each work after its own text\n{ADAPTIVE}"

@@ -20,7 +20,6 @@ COLOURS = {
     "counted": "#8c8c8c",
     "compressor": "#a8843f",
     "learned": "#3f8fd2",
-    "mixture": "#9a70c8",
     "together": "#e0566f",
 }
 GPT = COLOURS["together"]

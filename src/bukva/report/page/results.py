@@ -19,6 +19,7 @@ from bukva.report import comparison
 from bukva.report.figures import MEANINGS
 from bukva.report.page import charts
 from bukva.report.page.experiment import SPLIT, Experiment
+from bukva.report.terminal import headline
 from bukva.statistics.text import over_text
 from bukva.statistics.units import N_SEGMENTS, Units
 
@@ -31,7 +32,7 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
     """What a stranger should know first, a sample, the table of scores, and the comparison with the commit."""
     splits = list(experiment.table["gpt"])
     return {
-        "headline": headline(experiment),
+        "headline": headline(experiment.table),
         "sample": _sample(experiment),
         "caption": f"Bits per character on {SPLIT}, fewer are better; lines are 95 % intervals over the text. "
         + " ".join(
@@ -44,23 +45,6 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
         ],
         "baseline": _against_baseline(experiment),
     }
-
-
-def headline(experiment: Experiment) -> str:
-    """How good the GPT is, what a bit means, and by how much it beats what is only counted."""
-    by_key = {row.key: row for row in experiment.rows}
-    own = by_key["gpt"].bits[SPLIT]
-    counted = next(row for row in experiment.rows if row.kind == "counted")
-    others = [(f"the best model that only counts ({counted.label})", counted), ("the bigram", by_key["bigram"])]
-    differences = [
-        f"{abs(row.bits[SPLIT] - own):.2f} bits {'better' if own < row.bits[SPLIT] else 'worse'} than {name}, "
-        f"{row.bits[SPLIT]:.2f}"
-        for name, row in others
-    ]
-    return (
-        f"The GPT needs {own:.2f} bits for a character of {SPLIT}: it is as unsure as somebody who guesses among "
-        f"{2**own:.1f} equally likely letters. That is {', and '.join(differences)}."
-    )
 
 
 def _sample(experiment: Experiment) -> dict[str, str]:
