@@ -94,7 +94,7 @@ def test_its_scores_are_those_of_scores_json(project, page):
         assert shown[label] == [f"{metrics[key][split]['bits_per_char']:.3f}" for split in ("train", "val", "test")]
     for label, key in (("n-grams of order 6", "ngram_6"), ("by frequency", "unigram"), ("ppmd", "ppmd")):
         assert shown[label][1:] == [f"{metrics['baselines'][split][key]:.3f}" for split in ("val", "test")]
-    assert len(rows) == len(metrics["baselines"]["val"]) + len(["bigram", "gpt", "network", "mixture"])
+    assert len(rows) == len(metrics["baselines"]["val"]) + len(["bigram", "gpt", "network"])
 
 
 def test_its_verdict_is_that_of_make_compare(project, page):

@@ -16,9 +16,8 @@ SCORES = {
     "gpt": {split: {"bits_per_char": 2.7} for split in ("train", "val", "test")},
     "baselines": {split: {"uniform": 6.2, "unigram": 4.8, "bigram_exact": 3.8} for split in ("train", "val", "test")},
     "best_counted": "bigram_exact",
-    "mixture": {"of": ["gpt", "ngram_6"], **{split: {"bits_per_char": 2.6} for split in ("val", "test")}},
     "window": {"length": 64, "stride": 32, "unit": "character"},
-    "context": {"test": {"short_context": 8, "gain_bits_per_char": 0.123}},
+    "context": {"val": {"short_context": 8, "gain_bits_per_char": 0.123}},
 }
 
 
@@ -128,9 +127,22 @@ def test_scores_are_a_table_a_verdict_and_the_next_command(tmp_path):
     write_scores(tmp_path)
     done = run("-m", "bukva", "scores", cwd=tmp_path)
     assert "GPT, learned" in done.stdout
-    assert "On test the GPT is 1.100 bits per character better than the exact bigram; 0.123 of that" in done.stdout
+    assert "1.100 bits better than the best of what is only counted (bigram, counted)" in done.stdout
     assert "bukva ui" in done.stdout
     assert "git commit" not in done.stdout  # no repository, so nothing that could differ
+
+
+def test_all_scores_are_shown_if_one_asks(tmp_path):
+    write_scores(tmp_path)
+    done = run("-m", "bukva", "scores", "--all", "--test", cwd=tmp_path)
+    assert all(text in done.stdout for text in ("by frequency", "train", "val", "test", "is worth 0.123 bits"))
+
+
+def test_scores_that_no_run_has_written_are_one_sentence(tmp_path):
+    (tmp_path / "dvc.yaml").touch()
+    done = run("-m", "bukva", "scores", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "reports/scores.json: is missing, because no run has written it; run `make repro`.\n"
 
 
 def test_a_lock_file_that_differs_from_the_last_commit_is_reported(tmp_path):

@@ -2,7 +2,11 @@
 
 import subprocess
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from bukva.base.errors import BukvaError
 from bukva.base.files import read_json
 from bukva.config.load import read_params
 
@@ -17,22 +21,26 @@ def check() -> None:
     print_uncommitted(params)
 
 
-def scores() -> None:
+def scores(
+    with_test: Annotated[bool, typer.Option("--test", help="Show test, too.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every baseline, and what longer context is worth.")
+    ] = False,
+) -> None:
     """Print the scores of the last run, and the next command."""
     from rich.console import Console
 
     from bukva.pipeline.stages import paths
-    from bukva.report.terminal import against_counting, best_baseline, table, verdict
-    from bukva.scoring.characters import CharScores, files_of
+    from bukva.report.terminal import context, headline, table
 
-    values, characters = read_json(Path(paths()["score_table"])), Path(paths()["scores"])
+    file = Path(paths()["score_table"])
+    if not file.is_file():
+        raise BukvaError(f"{file}: is missing, because no run has written it; run `make repro`.")
+    found = read_json(file)
     console = Console(highlight=False)
-    console.print(table(values))
-    for sentence in (verdict(values), *best_baseline(values)):
+    console.print(table(found, with_test=with_test, everything=everything))
+    for sentence in [headline(found), *([context(found)] if everything else [])]:
         console.print(sentence, soft_wrap=True)
-    if characters.is_dir():
-        for sentence in against_counting(values, CharScores.read(files_of(characters))):
-            console.print(sentence, soft_wrap=True)
     console.print("\nLook at the losses of both models: bukva ui", soft_wrap=True)
     if _lock_is_new():
         console.print(
