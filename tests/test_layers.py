@@ -100,7 +100,8 @@ def test_the_architecture_of_models_imports_nothing_else_of_ours(module):
 def test_only_stages_import_tracking_and_durability():
     for name in modules():
         for package_ in ("bukva.tracking", "bukva.durability"):
-            # costs and progress of experiments are in their journals, and compare writes verdicts beside them
+            # costs and progress of experiments are in their journals, and compare writes verdicts beside them;
+            # bukva.load takes registered models from MLflow
             homes = ["stages", "bukva.stage", "bukva.cluster", "bukva.experiments.cost", "bukva.serving", "bukva.cli"]
             homes += [package_]
             if not belongs(name, homes):

@@ -24,7 +24,7 @@ STAGES = ["download", "clean", "tokenize", "split", "train-bigram", "train-gpt",
 
 # Code that stages import and DVC does not watch, because it cannot change a byte of an output. Each has its reason.
 NOT_DEPS = {
-    "bukva": "holds a docstring",
+    "bukva": "gives bukva.load to other programs",
     "bukva.base.errors": "a stage that raises has no outputs",
     "bukva.base.dotted": "names of parameters in MLflow",
     "bukva.base.progress": "shows progress in the terminal",

@@ -13,6 +13,8 @@ import torch
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
 
+import bukva
+from bukva.base.errors import BukvaError
 from bukva.base.files import write_json
 from bukva.config.schema import Params
 from bukva.models.folder import save_model
@@ -243,3 +245,31 @@ def test_nothing_in_a_model_is_a_pickle(database: Path, alone: Path, params: Par
     wanted = set((folder / "requirements.txt").read_text(encoding="utf-8").split())
     assert wanted == set(requirements())
     assert all("==" in line and "+" not in line for line in wanted)
+
+
+def test_a_registered_model_is_loaded_by_alias_and_by_version(database: Path, alone: Path, params: Params) -> None:
+    for n, val in ((1, 2.5), (2, 2.3)):
+        train(alone, with_layers(params, n), val, seed=n)
+    store = sync()
+    best = bukva.load("models:/bukva-gpt@best")
+    assert best.generate("а", 7, seed=3) == bukva.load(alone / "data/models/gpt").generate("а", 7, seed=3)
+    [other] = [number for number, score in versions(store).items() if score == "2.5"]
+    first = bukva.load(f"models:/bukva-gpt/{other}")
+    assert not torch.equal(first.model.wte.weight, best.model.wte.weight)
+
+
+@pytest.mark.parametrize("name", ["bukva-gtp@best", "bukva-gpt@beste", "bukva-gpt/7"])
+def test_a_model_that_is_not_registered_is_a_sentence_with_those_that_are(
+    database: Path, alone: Path, params: Params, name: str
+) -> None:
+    with pytest.raises(BukvaError, match=rf"no models:/{name} is registered; it has no model yet\.$"):
+        bukva.load(f"models:/{name}")
+    train(alone, params, 2.5)
+    sync()
+    with pytest.raises(BukvaError, match=rf"no models:/{name} is registered; it has bukva-gpt \(see its page Models\)"):
+        bukva.load(f"models:/{name}")
+
+
+def test_a_name_that_mlflow_does_not_have_is_a_sentence() -> None:
+    with pytest.raises(BukvaError, match="models:/bukva-gpt: not the name of a registered model; use models:/NAME@"):
+        bukva.load("models:/bukva-gpt")

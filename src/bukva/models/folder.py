@@ -29,7 +29,7 @@ from bukva.tokenizers import VOCAB, load_tokenizer, save_tokenizer
 from bukva.tokenizers.base import Tokenizer
 
 CPU = torch.device("cpu")
-NUMERICS, COUNTED = "numerics.json", "train.npy"
+CONFIG, NUMERICS, COUNTED = "config.json", "numerics.json", "train.npy"
 REMEDY = "rerun the training stage."
 
 
@@ -59,8 +59,8 @@ def save_model(
         if counted is not None:
             np.save(unfinished / COUNTED, counted)
             shape["train_sha256"] = sha256(unfinished / COUNTED)
-        write_json(unfinished / "config.json", shape)
-        metadata = {"config_sha256": sha256(unfinished / "config.json")}
+        write_json(unfinished / CONFIG, shape)
+        metadata = {"config_sha256": sha256(unfinished / CONFIG)}
         for name, tensors in weights.items():
             # safetensors cannot save tensors that share memory, as tied weights do
             own = {key: tensor.clone() for key, tensor in tensors.items()}
@@ -76,14 +76,14 @@ def load_model(
         BukvaError: config, vocabulary and tensors do not fit each other; names which.
     """
     tokenizer = load_tokenizer(folder)
-    config, digest, counted = _load_config(folder / "config.json")
+    config, digest, counted = _load_config(folder / CONFIG)
     if len(tokenizer) != config.vocab_size:
         raise BukvaError(
             f"{folder}: {VOCAB} has {len(tokenizer)} characters, but config.json has {config.vocab_size}; {REMEDY}"
         )
     if digest != sha256(folder / VOCAB):
         raise BukvaError(f"{folder}: {VOCAB} holds other characters than those the model was trained on; {REMEDY}")
-    tensors = _load_tensors(folder / f"{weights}.safetensors", config, sha256(folder / "config.json"))
+    tensors = _load_tensors(folder / f"{weights}.safetensors", config, sha256(folder / CONFIG))
     model = build(config)  # after the check: a config may claim any size
     model.load_state_dict(tensors)
     if model.counts:
@@ -97,9 +97,7 @@ def load_weights(model: LanguageModel, folder: Path, weights: Literal["best", "i
     Raises:
         BukvaError: the tensors do not fit it.
     """
-    model.load_state_dict(
-        _load_tensors(folder / f"{weights}.safetensors", model.config, sha256(folder / "config.json"))
-    )
+    model.load_state_dict(_load_tensors(folder / f"{weights}.safetensors", model.config, sha256(folder / CONFIG)))
 
 
 def _load_counted(path: Path, digest: str) -> Ids:

@@ -1,4 +1,4 @@
-"""A trained model and its tokenizer: text in, text and bits out."""
+"""A trained model and its tokenizer: text in, text and bits out. `bukva.load` returns a Writer."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,11 +7,16 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import ValidationError
 from torch import Tensor
 
+from bukva.base.errors import BukvaError
 from bukva.base.units import bits
+from bukva.config.messages import sentence
+from bukva.config.request import PROMPT, TEXT
 from bukva.config.schema import Sample
-from bukva.encoding.prompts import opening
+from bukva.config.section import Unknown
+from bukva.encoding.prompts import opening, without_unknown
 from bukva.generation.samples import prompt_generator
 from bukva.generation.sampling import first_seen, generate_each
 from bukva.models.base import LanguageModel
@@ -21,7 +26,8 @@ from bukva.tokenizers.base import MOST_BYTES, Tokenizer
 from bukva.training.device import Machine
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"
-FIRST_PROMPT = 1  # the playground continues a prompt as stage sample continues its first one
+FIRST_PROMPT = 1  # a writer continues a prompt as stage sample continues its first one
+FEWEST = {PROMPT: 1, TEXT: 2}  # ids; the first of a text has no score
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,9 @@ class Scored:
 
 class Writer:
     """Continues texts and scores them, in the precision in which stage sample writes.
+
+    `generate` and `bits` answer people and served requests, and refuse what the model cannot read. The playground calls
+    `write` and `score`, which want a readable text and give each piece with its bits.
 
     In bf16 the bits of a character differ a little from those of stage evaluate, which computes in float32: by 0.004 on
     average for the GPT of the embedded corpus, and by 0.12 at most (2,999 characters, docs/dev/log.md).
@@ -55,6 +64,79 @@ class Writer:
     def alone(self) -> "Writer":
         """One with what the model has learned, without what it counts."""
         return Writer(self.model.alone(), self.tokenizer, self.machine)
+
+    def generate(
+        self,
+        prompt: str,
+        n_chars: int = 300,
+        *,
+        temperature: float = 0.8,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 1337,
+        unknown: Unknown = "error",
+    ) -> str:
+        """The text that follows a prompt, as stage sample continues its first prompt; without the prompt.
+
+        Args:
+            prompt: of one character or more.
+            n_chars: how much to write: characters (with another tokenizer bytes or tokens).
+            temperature: 0 takes the likeliest character, 1 draws from the probabilities of the model.
+            top_k: draw from so many of the likeliest characters, 0 for all.
+            top_p: draw from the fewest characters whose probabilities have this sum, 1 for all.
+            seed: of the random numbers.
+            unknown: what becomes of characters outside the vocabulary: error, drop or replace (by a space).
+
+        Raises:
+            BukvaError: a value is out of range, or the model cannot read the prompt.
+        """
+        values = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "unknown": unknown}
+        try:
+            how = Sample.model_validate({"prompts": "auto", "n_chars": n_chars, **values})
+        except ValidationError as error:
+            raise BukvaError(sentence(error.errors()[0], Sample)) from None
+        return self.continuation(self.checked(PROMPT, prompt, how.unknown), how)
+
+    def bits(self, text: str, unknown: Unknown = "error") -> float:
+        """Bits per character of a text of two characters or more, by the window rule.
+
+        As in a served model, the text is one work, of which nothing is known before its first character: that one is
+        not scored, and does not count. For `unknown` see generate.
+
+        Raises:
+            BukvaError: the model cannot read the text.
+        """
+        return self.bits_per_char(self.checked(TEXT, text, unknown))
+
+    def checked(self, name: str, text: str, unknown: Unknown) -> str:
+        """A readable text, made from a prompt or a text to score.
+
+        Args:
+            name: PROMPT or TEXT, which need FEWEST ids.
+            text: any.
+            unknown: what becomes of characters outside the vocabulary.
+
+        Raises:
+            BukvaError: it is too short, or has characters outside the vocabulary; says what to do.
+        """
+        readable = without_unknown(self.tokenizer, text, unknown)
+        try:
+            n_ids = len(self.tokenizer.encode(readable))
+        except BukvaError as error:
+            advice = "; use another text, or parameter unknown drop or replace" if unknown == "error" else ""
+            raise BukvaError(f"{name}: {error}{advice}.") from None
+        if n_ids < FEWEST[name]:
+            raise BukvaError(f"{name}: {text!r} is too short; use a longer one.")
+        return readable
+
+    def continuation(self, prompt: str, how: Sample) -> str:
+        """What `write` writes after a readable prompt, in one piece."""
+        return "".join(piece.text for piece in self.write(prompt, how))
+
+    def bits_per_char(self, text: str) -> float:
+        """The mean over the characters of a readable text but its first piece, which has no score."""
+        _, *pieces = self.score(text)
+        return sum(piece.bits or 0 for piece in pieces) / sum(len(piece.text) for piece in pieces)
 
     def readable(self, text: str) -> str:
         """The text without characters outside the vocabulary; if nothing is left, a newline, or else the first id."""
