@@ -127,7 +127,7 @@ def test_scores_are_a_table_a_verdict_and_the_next_command(tmp_path):
     write_scores(tmp_path)
     done = run("-m", "bukva", "scores", cwd=tmp_path)
     assert "GPT, learned" in done.stdout
-    assert "1.100 bits better than the best of what is only counted (bigram, counted)" in done.stdout
+    assert "1.100 bits better than the best model that only counts (bigram, counted)" in done.stdout
     assert "bukva ui" in done.stdout
     assert "git commit" not in done.stdout  # no repository, so nothing that could differ
 
