@@ -141,12 +141,13 @@ def test_a_text_that_the_rules_remove_is_reported_before_anything_is_lost(projec
     assert not (project.folder / "data/clean").exists()
 
 
-def test_the_plots_show_the_losses_of_both_models(project):
+def test_the_plots_are_the_losses_of_both_models_and_the_scores_without_pictures(project):
     project.run("dvc", "plots", "show", "-o", "plots")
     page = project.read("plots/index.html")
-    for part in ("train_bigram.csv", "train_gpt.csv", "train_nats_per_char", "val_nats_per_char"):
+    for part in ("train_nats_per_char", "val_nats_per_char", "Bits per character on val, fewer are better"):
         assert part in page
-    assert "Loss by step, bits per character" in page
+    assert all(f"Loss of the {model}, bits per character" in page for model in ("GPT", "bigram"))
+    assert "<img" not in page
 
 
 def test_differences_of_parameters_and_scores_are_shown(project):
