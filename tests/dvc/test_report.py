@@ -98,7 +98,7 @@ def test_its_scores_are_those_of_scores_json(project, page):
 
 
 def test_its_verdict_is_that_of_make_compare(project, page):
-    said = project.run("python", "-m", "bukva", "compare", "--split", "val", "HEAD", "workspace", PYTHONPATH="src")
+    said = project.run("python", "-m", "bukva", "compare", "HEAD", "workspace", PYTHONPATH="src")
     sentences = page.xpath("//h3[starts-with(text(), 'Against')]/following-sibling::*//p[not(@class)]/text()")
     assert sentences
     assert all(sentence in said for sentence in sentences)

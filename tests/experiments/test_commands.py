@@ -4,9 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 from imports import ROOT
+from typer.testing import CliRunner
+
+from bukva.cli import comparing
+from bukva.cli.app import app
+from bukva.statistics.estimate import Verdict
 
 pytestmark = pytest.mark.slow
 
@@ -26,14 +32,53 @@ def bukva(project):
 
 
 def test_compare_prints_both_lines_and_counts_the_look_at_test(bukva):
-    done = bukva("compare", "main", "two-heads")
+    done = bukva("compare", "main", "two-heads", "--test")
     assert done.returncode == 0, done.stderr
     assert "On this test text, model two-heads and the mean of 2 models main " in done.stdout
     assert "settings two-heads against main" in done.stdout
     assert "model.n_head" in done.stdout
     assert done.stderr == "Looks at scores on this test text so far: 1\n"
-    assert "so far: 2" in bukva("compare", "main", "two-heads", "--json").stderr
-    assert bukva("compare", "main", "two-heads", "--split", "val").stderr == ""
+    assert "so far: 2" in bukva("compare", "main", "two-heads", "--test", "--json").stderr
+    assert bukva("compare", "main", "two-heads").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status"),
+    [
+        ("better", 0),
+        ("probably better", 0),
+        ("worse", 1),
+        ("probably worse", 1),
+        ("cannot tell", 2),
+        ("no difference that matters", 2),
+        ("identical", 2),
+    ],
+)
+def test_a_verdict_has_its_exit_status(verdict, status):
+    assert verdict in get_args(Verdict)
+    assert comparing.STATUS.get(verdict, comparing.CANNOT_TELL) == status
+
+
+@pytest.mark.parametrize(
+    ("names", "status"),
+    [
+        (("workspace", "two-heads"), 2),
+        (("main", "main"), 2),
+        (("main", "nobody"), 3),
+        (("main",), 3),
+        (("main", "s1338", "two-heads"), 3),
+        (("main", "s1338", "--jsno"), 3),
+    ],
+)
+def test_with_exit_code_the_status_is_the_verdict_and_a_mistake_is_none(bukva, names, status):
+    assert bukva("compare", *names, "--exit-code").returncode == status
+
+
+def test_with_exit_code_a_bug_is_no_verdict(monkeypatch):
+    monkeypatch.setattr(comparing, "_compare", lambda *_: 1 / 0)
+    done = CliRunner().invoke(app, ["compare", "a", "b", "--exit-code"])
+    assert done.exit_code == 3
+    assert "ZeroDivisionError" in done.stderr
 
 
 def test_compare_prints_json_for_programs_and_leaves_the_checkout_alone(bukva):
@@ -54,7 +99,6 @@ def test_compare_prints_json_for_programs_and_leaves_the_checkout_alone(bukva):
         (["compare", "main", "bad"], "bad: failed, "),
         (["compare", "main", "s1338", "--model", "mlp"], "There is no model mlp; use bigram or gpt."),
         (["compare", "main", "s1338", "--model", "bigram"], "main: has no model bigram; use gpt."),
-        (["compare", "main", "s1338", "--split", "dev"], "main: has no split dev; use --split val or test."),
         (["experiments", "--baseline", "partial"], "partial: "),
         (["experiments", "--model", "mlp"], "There is no model mlp; use bigram or gpt."),
         (["seeds", "1"], "N=1: one seed tells nothing about seeds; use 2 or more."),

@@ -211,7 +211,7 @@ def test_other_code_is_named(known):
 
 @pytest.mark.parametrize(
     ("model", "split", "message"),
-    [("mlp", "test", "no model mlp; use bigram or gpt"), ("gpt", "dev", "no split dev; use --split val or test")],
+    [("mlp", "test", "no model mlp; use bigram or gpt"), ("gpt", "dev", "no scores on dev, only on val and test")],
 )
 def test_an_unknown_model_or_split_names_those_that_there_are(known, model, split, message):
     known("a")

@@ -127,15 +127,24 @@ def test_scores_are_a_table_a_verdict_and_the_next_command(tmp_path):
     write_scores(tmp_path)
     done = run("-m", "bukva", "scores", cwd=tmp_path)
     assert "GPT, learned" in done.stdout
+    assert "test" not in done.stdout
     assert "1.100 bits better than the best model that only counts (bigram, counted)" in done.stdout
     assert "bukva ui" in done.stdout
     assert "git commit" not in done.stdout  # no repository, so nothing that could differ
 
 
-def test_all_scores_are_shown_if_one_asks(tmp_path):
+def test_all_scores_are_shown_if_one_asks_and_a_look_at_test_is_counted(tmp_path):
     write_scores(tmp_path)
-    done = run("-m", "bukva", "scores", "--all", "--test", cwd=tmp_path)
-    assert all(text in done.stdout for text in ("by frequency", "train", "val", "test", "is worth 0.123 bits"))
+    about = tmp_path / "data" / "scores" / "about.json"
+    about.parent.mkdir(parents=True)
+    about.write_text(json.dumps({"text": {"val": "1"}}))
+    done = run("-m", "bukva", "scores", "--test", cwd=tmp_path)
+    assert done.stderr == "data/scores: has no scores on test; run `dvc repro evaluate`, with split.test above 0.\n"
+    about.write_text(json.dumps({"text": {"val": "1", "test": "2"}}))
+    for looks in (1, 2):
+        done = run("-m", "bukva", "scores", "--all", "--test", cwd=tmp_path)
+        assert all(text in done.stdout for text in ("by frequency", "train", "val", "test", "is worth 0.123 bits"))
+        assert done.stderr == f"Looks at scores on this test text so far: {looks}\n"
 
 
 def test_scores_that_no_run_has_written_are_one_sentence(tmp_path):
@@ -143,6 +152,24 @@ def test_scores_that_no_run_has_written_are_one_sentence(tmp_path):
     done = run("-m", "bukva", "scores", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == "reports/scores.json: is missing, because no run has written it; run `make repro`.\n"
+
+
+@pytest.mark.parametrize("arguments", [["check"], ["compare", "HEAD", "HEAD"], ["sweep", "status"]])
+def test_outside_a_project_a_command_says_so_and_names_the_project_above(arguments, tmp_path):
+    done = run("-m", "bukva", *arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"{tmp_path}: no project of bukva is in this folder (no params.yaml); go to the folder of a clone of bukva.\n"
+    )
+    (tmp_path / "params.yaml").touch()
+    (tmp_path / "books").mkdir()
+    done = run("-m", "bukva", *arguments, cwd=tmp_path / "books")
+    assert done.stderr.endswith(f"; go to its project: cd {tmp_path}\n")
+
+
+def test_help_is_there_in_any_folder(tmp_path):
+    done = run("-m", "bukva", "compare", "--help", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_lock_file_that_differs_from_the_last_commit_is_reported(tmp_path):

@@ -16,8 +16,8 @@ app = typer.Typer(
     epilog="Run the pipeline itself with DVC: dvc repro, dvc exp run -S model.n_head=8.",
     **cli.STYLE,
 )
+app.command(cls=comparing.Compare)(comparing.compare)
 for command in (
-    comparing.compare,
     comparing.experiments,
     comparing.seeds,
     comparing.verify,

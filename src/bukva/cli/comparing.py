@@ -1,16 +1,39 @@
 """Commands about several experiments: which is better, more seeds of one, whether one can be made again."""
 
 import sys
-from typing import Annotated
+import traceback
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from bukva.base.errors import BukvaError
+from bukva.base.errors import BukvaError, sentence_for
 from bukva.base.threads import limit_spinning
 from bukva.config.load import read_params
 
+if TYPE_CHECKING:
+    from bukva.experiments.comparison import Comparison
+
 Model = Annotated[str, typer.Option(help="The model to compare: gpt or bigram.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+BETTER, WORSE, CANNOT_TELL, MISTAKE = range(4)  # statuses of compare --exit-code
+STATUS = {"better": BETTER, "probably better": BETTER, "worse": WORSE, "probably worse": WORSE}
+
+
+class Compare(TyperCommand):
+    """A command whose --exit-code also holds for a wrong command line, which ends with 2 otherwise."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        asked = "--exit-code" in args
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            status: Any = error
+            if asked and getattr(error, "exit_code", None):  # of click's errors; 0: --help was asked for
+                status.exit_code = MISTAKE
+            raise
 
 
 def compare(
@@ -18,13 +41,36 @@ def compare(
         list[str], typer.Argument(help="Experiments, branches, tags, commits or workspace: A, then B and others.")
     ],
     model: Model = "gpt",
-    split: Annotated[str, typer.Option(help="val or test; each look at test is counted.")] = "test",
+    test: Annotated[bool, typer.Option("--test", help="Compare on test instead of val; each look is counted.")] = False,
     seed: Annotated[
         list[int] | None, typer.Option(help="Only trainings with this seed; several times for more.")
     ] = None,
     json: Json = False,
+    exit_code: Annotated[
+        bool,
+        typer.Option(
+            "--exit-code",
+            help="Exit with 0 if B is better or probably better, 1 if worse or probably worse, 2 if one cannot tell or "
+            "both are the same, 3 after a mistake.",
+        ),
+    ] = False,
 ) -> None:
     """Say whether B is better than A. By how much, and how sure that is."""
+    if not exit_code:
+        _compare(names, model, test, seed or [], json)
+        return
+    try:
+        if len(names) > 2:
+            raise BukvaError(f"compare --exit-code: {len(names)} names; use two, because it has one status.")
+        (comparison,) = _compare(names, model, test, seed or [], json)
+    except Exception as error:  # a bug, too, must not look like a verdict
+        print(sentence_for(error) or traceback.format_exc(), file=sys.stderr)
+        raise typer.Exit(MISTAKE) from None
+    raise typer.Exit(STATUS.get(comparison.verdict.verdict, CANNOT_TELL))
+
+
+def _compare(names: list[str], model: str, test: bool, seeds: list[int], as_json: bool) -> "list[Comparison]":
+    """Compare, print, and note the verdicts in MLflow."""
     from bukva.experiments import looks
     from bukva.experiments.comparison import compare as compared
     from bukva.report import comparison as show
@@ -33,13 +79,14 @@ def compare(
 
     if len(names) < 2:
         raise BukvaError("compare: one name; use two or more: bukva compare A B")
-    comparisons = compared(names, model, split, seed or ())
-    show.print_comparisons(comparisons, as_json=json)
+    comparisons = compared(names, model, "test" if test else "val", seeds)
+    show.print_comparisons(comparisons, as_json=as_json)
     noted = [each.b.name for each in comparisons if add_section(each.b.name, show.title(each), show.markdown(each))]
     start_sync(noted)
-    if split == "test":
+    if test:
         n = looks.count_look(comparisons[0].a.result.about["text"]["test"])
         print(f"Looks at scores on this test text so far: {n}", file=sys.stderr)
+    return comparisons
 
 
 def experiments(

@@ -1,6 +1,7 @@
 """What `make repro` runs before and after the pipeline."""
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,7 @@ def check() -> None:
 
 
 def scores(
-    with_test: Annotated[bool, typer.Option("--test", help="Show test, too.")] = False,
+    with_test: Annotated[bool, typer.Option("--test", help="Show test, too; each look is counted.")] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="Every baseline, and what longer context is worth.")
     ] = False,
@@ -37,16 +38,34 @@ def scores(
     if not file.is_file():
         raise BukvaError(f"{file}: is missing, because no run has written it; run `make repro`.")
     found = read_json(file)
+    seen = _count_look(Path(paths()["scores"])) if with_test else 0
     console = Console(highlight=False)
     console.print(table(found, with_test=with_test, everything=everything))
     for sentence in [headline(found), *([context(found)] if everything else [])]:
         console.print(sentence, soft_wrap=True)
+    if with_test:
+        print(f"Looks at scores on this test text so far: {seen}", file=sys.stderr)
     console.print("\nLook at the losses of both models: bukva ui", soft_wrap=True)
     if _lock_is_new():
         console.print(
             "\ndvc.lock differs from the last commit. Experiments are compared with that commit; next:", soft_wrap=True
         )
         console.print('git commit -am "Baseline on this machine"', soft_wrap=True)
+
+
+def _count_look(characters: Path) -> int:
+    """Count a look at the test scores of the last run.
+
+    Raises:
+        BukvaError: it has no test scores.
+    """
+    from bukva.experiments import looks
+    from bukva.scoring.characters import ABOUT
+
+    texts = read_json(characters / ABOUT)["text"] if characters.is_dir() else {}
+    if "test" not in texts:
+        raise BukvaError(f"{characters}: has no scores on test; run `dvc repro evaluate`, with split.test above 0.")
+    return looks.count_look(texts["test"])
 
 
 def _lock_is_new() -> bool:

@@ -27,4 +27,4 @@ def print_verdict(sweep: Sweep, seeds: Sequence[int]) -> int:
     """Print whether the winner is better on val, over these seeds only; returns the exit status of compare."""
     only = [word for seed in seeds for word in ("--seed", str(seed))]
     names = sweep.trials[0].name, sweep.trials[-1].name
-    return subprocess.run([sys.executable, "-m", "bukva", "compare", "--split", "val", *only, "--", *names]).returncode
+    return subprocess.run([sys.executable, "-m", "bukva", "compare", *only, "--", *names]).returncode

@@ -18,7 +18,7 @@ def check_has(result: Result, model: str, split: str) -> None:
         raise BukvaError(f"{result.revision.name}: has no model {model}; use {' or '.join(known)}.")
     if split not in result.about["text"]:
         raise BukvaError(
-            f"{result.revision.name}: has no split {split}; use --split {' or '.join(result.about['text'])}."
+            f"{result.revision.name}: has no scores on {split}, only on {' and '.join(result.about['text'])}."
         )
 
 
