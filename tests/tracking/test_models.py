@@ -270,6 +270,12 @@ def test_a_model_that_is_not_registered_is_a_sentence_with_those_that_are(
         bukva.load(f"models:/{name}")
 
 
+def test_where_no_mlflow_is_none_is_created(alone: Path) -> None:
+    with pytest.raises(BukvaError, match=r"mlflow\.db: no MLflow is here; go to the folder of the project, or set MLF"):
+        bukva.load("models:/bukva-gpt@best")
+    assert not list(alone.glob("*.db"))
+
+
 def test_a_name_that_mlflow_does_not_have_is_a_sentence() -> None:
     with pytest.raises(BukvaError, match="models:/bukva-gpt: not the name of a registered model; use models:/NAME@"):
         bukva.load("models:/bukva-gpt")

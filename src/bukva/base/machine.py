@@ -1,4 +1,4 @@
-"""What this machine is, as far as figures and results depend on it; nothing tells it from another of its kind."""
+"""The properties of this machine that timings and results depend on; no name that identifies it."""
 
 import os
 import platform

@@ -17,11 +17,10 @@ from bukva.models.registry import build
 from bukva.scoring.passages import Passage, nats_by_last_id, passages, scored_ids
 from bukva.scoring.window_rule import stride_of
 from bukva.tokenizers.base import Tokenizer, first_char
-from bukva.training.callback import Callback
+from bukva.training.callback import StopAfter
 from bukva.training.device import Machine
 from bukva.training.parallel import Group
 from bukva.training.run import Task, run_training, start
-from bukva.training.state import Progress, TrainState
 from bukva.training.windows import Windows
 
 PASSAGE = 360  # characters that are drawn
@@ -141,17 +140,6 @@ class Counting:
         windows = Windows(self.splits["train"], T, recipe.batch_size, recipe.order, recipe.seed)
         task = Task(lambda: build(self.gpt.config), windows, score, recipe, self.machine)
         state = start(task)
-        run_training(task, state, [_StopAfter(n_steps)])
+        run_training(task, state, [StopAfter(n_steps)])
         points = [{"step": point.step, **summary} for point, summary in zip(state.curve, found, strict=True)]
         return {"points": points, "trained": experts_on(self.gpt, texts).summary()}
-
-
-class _StopAfter(Callback):
-    """Ends a training after n updates, with the learning rates of the whole."""
-
-    def __init__(self, n_steps: int) -> None:
-        self.n_steps = n_steps
-
-    def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Request the stop."""
-        state.stop_requested = progress.step >= self.n_steps

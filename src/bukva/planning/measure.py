@@ -22,7 +22,7 @@ from bukva.planning.params import Values, merge
 from bukva.planning.plan import Size, Speed
 from bukva.tokenizers import load_tokenizer
 from bukva.tokenizers.base import Tokenizer, count_chars
-from bukva.training.callback import Callback
+from bukva.training.callback import Callback, StopAfter
 from bukva.training.device import Machine, prepare
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import Progress, TrainState
@@ -30,17 +30,6 @@ from bukva.training.state import Progress, TrainState
 WARM_UP = 2  # updates before the clock starts: the first ones are slower
 LEAST_UPDATES, LEAST_SECONDS = 3, 1.0  # of a measurement
 SCORED_IDS = 2**14  # of val, to measure scoring
-
-
-class StopAfter(Callback):
-    """A callback that stops a training after so many updates."""
-
-    def __init__(self, n_updates: int) -> None:
-        self.n_updates = n_updates
-
-    def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Request the stop."""
-        state.stop_requested = progress.step >= self.n_updates
 
 
 class Stopwatch(Callback):

@@ -10,7 +10,7 @@ text      is scored; the answer is in column bits_per_char
 The parameters of a request are keys of section sample of params.yaml, whose values in the experiment are the defaults.
 MLflow takes parameters of other names out of a request before this code sees it, with a warning in the server's log.
 
-MLflow runs this file also when it saves a model, maybe beside other code than that of the model. So bukva is imported
+MLflow also runs this file when it saves a model, where another version of bukva may be imported. So bukva is imported
 where the model is used, and not above.
 """
 

@@ -25,3 +25,14 @@ class Callback(Protocol):
     def on_end(self, state: TrainState) -> None:
         """After the last update, unless a callback asked to stop."""
         return
+
+
+class StopAfter(Callback):
+    """A callback that ends a training after n updates, which have the learning rates of the whole."""
+
+    def __init__(self, n_updates: int) -> None:
+        self.n_updates = n_updates
+
+    def on_update(self, state: TrainState, progress: Progress) -> None:
+        """Request the stop."""
+        state.stop_requested = progress.step >= self.n_updates

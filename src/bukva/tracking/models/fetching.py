@@ -29,6 +29,7 @@ def fetch(uri: str, into: Path) -> Path:
     found = NAME.fullmatch(uri)
     if not found:
         raise BukvaError(f"{uri}: not the name of a registered model; use models:/NAME@ALIAS or models:/NAME/VERSION.")
+    _check_database()
     with errors_in_one_line():
         client = connect().client
         version = _version(client, *found.groups())
@@ -37,6 +38,13 @@ def fetch(uri: str, into: Path) -> Path:
             known = f"it has {', '.join(names)} (see its page Models)" if names else "it has no model yet"
             raise BukvaError(f"no {uri} is registered; {known}.")
         return _download(str(version.source), into)
+
+
+def _check_database() -> None:
+    """Raise, rather than create one, where the database of MLflow would be a file that is missing."""
+    path = tracking_uri().removeprefix("sqlite:///")
+    if path.startswith("/") and not Path(path).exists():
+        raise BukvaError(f"{path}: no MLflow is here; go to the folder of the project, or set MLFLOW_TRACKING_URI.")
 
 
 def _version(client: "MlflowClient", name: str, alias: str | None, number: str | None) -> "ModelVersion | None":
