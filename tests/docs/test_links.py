@@ -1,42 +1,19 @@
 """README, docs/ and the lesson name only what exists: files, headings, targets of make, parameters."""
 
 import re
-from functools import cache
 
-import lesson
-import pytest
 from imports import ROOT, modules
-from ruamel.yaml import YAML
+from pages import DEV, PAGES, each_page, parameters, text
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), lesson.NOTEBOOK]
-DEV = sorted((ROOT / "docs" / "dev").glob("*.md"))  # what was chosen and measured, with the commands of its time
 ADDRESS = re.compile(r"[a-z]+://")
 FILE = re.compile(r"(?<![\w/.-])(?:[a-z_]+/)+[a-z_]+\.(?:py|md|yaml|json|csv|png)(?!\w)")
 MADE = ("data/", ".bukva/")  # by the pipeline, and not in git
-
-
-@cache
-def text(page):
-    if page == lesson.NOTEBOOK:
-        return "\n".join(lesson.source(cell) for cell in lesson.cells("markdown"))
-    return page.read_text(encoding="utf-8")
-
-
-@cache
-def parameters():
-    return YAML(typ="safe").load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 
 
 def anchors(page):
     """The anchors that GitHub gives to the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", text(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def each_page(find, pages=PAGES):
-    """One test for each page and for each thing that `find` finds on it."""
-    cases = [(page, item) for page in pages for item in sorted(set(find(text(page))))]
-    return pytest.mark.parametrize(("page", "item"), cases, ids=lambda value: getattr(value, "name", value))
 
 
 @each_page(re.compile(r"\]\(([^)\s]+)\)").findall, [*PAGES, *DEV])

@@ -1,0 +1,29 @@
+"""README, docs/ and the lesson, as the tests of tests/docs read them."""
+
+from functools import cache
+
+import lesson
+import pytest
+from imports import ROOT
+from ruamel.yaml import YAML
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), lesson.NOTEBOOK]
+DEV = sorted((ROOT / "docs" / "dev").glob("*.md"))  # what was chosen and measured, with the commands of its time
+
+
+@cache
+def text(page):
+    if page == lesson.NOTEBOOK:
+        return "\n".join(lesson.source(cell) for cell in lesson.cells("markdown"))
+    return page.read_text(encoding="utf-8")
+
+
+@cache
+def parameters():
+    return YAML(typ="safe").load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+
+
+def each_page(find, pages=PAGES):
+    """One test for each page and for each thing that `find` finds on it."""
+    cases = [(page, item) for page in pages for item in sorted(set(find(text(page))))]
+    return pytest.mark.parametrize(("page", "item"), cases, ids=lambda value: getattr(value, "name", value))
