@@ -182,16 +182,16 @@ def test_the_size_of_all_checkpoints_is_bounded_and_the_oldest_are_removed(anoth
 
 def test_why_there_is_no_checkpoint_is_reported(another, capsys):
     present = another()
-    assert present.why_none() == "nothing was interrupted"
+    assert present.why_none() == ""
     former = another(**{"model.n_head": 8, "src/bukva/scoring/window_rule.py": "cc"})
     written(former, 5)
     written(another("train-bigram", **{"model.n_head": 2}), 5)  # of another stage
     changed = "model.n_head was 8 and is 4, src/bukva/scoring/window_rule.py has changed"
-    assert present.why_none() == f"since the interrupted training, {changed}"
+    assert present.why_none() == f"from the start: since the interrupted training, {changed}"
     written(present, 3)
     files(present)[0].write_bytes(b"torn")
     assert last(present) is None
-    assert present.why_none() == "none of its checkpoints is whole"
+    assert present.why_none() == "from the start: none of its checkpoints is whole"
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "inf"])

@@ -100,14 +100,15 @@ class Checkpoints:
         return b""
 
     def why_none(self) -> str:
-        """Why there is nothing to resume from."""
+        """Why an interrupted training starts from the start; empty if nothing was interrupted."""
         if list(self.folder.glob("*.broken")):
-            return "none of its checkpoints is whole"
+            return "from the start: none of its checkpoints is whole"
         others = checkpoints_root().glob(f"{self.stage}-*/fingerprint.json")
         for file in sorted((file for file in others if file.parent != self.folder), key=_written_at, reverse=True)[:1]:
             with contextlib.suppress(*UNREADABLE):
-                return f"since the interrupted training, {differences(read_json(file), self.fingerprint)}"
-        return "nothing was interrupted"
+                changed = differences(read_json(file), self.fingerprint)
+                return f"from the start: since the interrupted training, {changed}"
+        return ""
 
     def _is_ours(self) -> bool:
         if not self._lock.is_locked:

@@ -98,6 +98,6 @@ def restore(state: State, checkpoints: Checkpoints, rank: int, broadcast: Callab
     content = broadcast(checkpoints.last(state.mismatch) if rank == 0 else b"")
     if content:
         state.load_state_dict(unpack(content))
-    if rank == 0:
-        what = f"resumed at step {state.step}" if content else f"from the start: {checkpoints.why_none()}"
+    what = f"resumed at step {state.step}" if content else checkpoints.why_none()
+    if what and rank == 0:
         print(what, file=sys.stderr, flush=True)
