@@ -60,7 +60,7 @@ def run(
         board = Driver(sweep, place, engine, look).run()
     console.print(summary(board))
     _check_all_finished(board)
-    fetch = "bukva sweep pull, then " if address else ""
+    fetch = "bukva sweep pull && " if address else ""
     console.print(f"Compare them: {fetch}bukva experiments")
 
 

@@ -22,7 +22,7 @@ def head(
     check_installed()
     token = make_token()
     print(f"On each other machine, with a copy of {token}: bukva sweep join {host}:{port}")
-    print(f"To run a sweep: bukva sweep run --address {host}:{port} -S ...", flush=True)
+    print(f"To run a sweep: bukva sweep run --address {host}:{port} -S SECTION.KEY=VALUE,VALUE", flush=True)
     _become_ray("--head", "--node-ip-address", host, "--port", str(port), "--include-dashboard=false", *_given(give))
 
 

@@ -40,7 +40,7 @@ class Sweep:
 
 
 def grid(commit: str, settings: Sequence[str], name: str = "", nodes: int = 1) -> Sweep:
-    """A trial for each combination, as `dvc exp run --queue -S` makes them.
+    """A trial for each combination, as `dvc exp run --queue` makes them.
 
     The same commit and settings give the same names, so that a sweep can be given again.
 
