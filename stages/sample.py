@@ -26,6 +26,7 @@ def main(tokens: Path, cleaning: Path, samples: Path, answers: Path) -> None:
         write_text(samples, page(given, params.sample, tokenizer.unit, prompts.why))
         write_json(answers, to_json(given, params.sample))
         log.artifact(samples)
+        print(f"sample: {len(prompts.texts)} prompts, continued by each model: {samples}")
 
 
 if __name__ == "__main__":
