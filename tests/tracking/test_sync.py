@@ -274,6 +274,16 @@ def test_an_experiment_ends_as_its_last_stage_did(database: Path, params: Params
         time.sleep(0.002)  # MLflow counts milliseconds
 
 
+def test_the_description_of_a_training_says_why_it_has_two_scores_of_val(database: Path, params: Params) -> None:
+    for number, end in enumerate([("FINISHED", ""), ("FAILED", "The loss is NaN.")]):
+        Log("train-gpt", params).end(*end)
+        sync()
+        own = [run.data.tags["mlflow.note.content"] for run in connect().runs() if "bukva.stage" in run.data.tags]
+        assert len(own) == number + 1
+        assert all("`gpt.val`" in text and "as one stream" in text for text in own)
+    assert sum(text.startswith("The loss is NaN.") for text in own) == 1
+
+
 def test_why_a_stage_failed_is_its_description(database: Path, params: Params) -> None:
     Log("clean", params).end("FAILED", "book.txt: byte 7 is not UTF-8.")
     sync()

@@ -58,7 +58,20 @@ def stage_tags(start: Record, parent: str, color: int) -> dict[str, str]:
         "mlflow.parentRunId": parent,
         "mlflow.source.name": f"stages/{start['stage'].replace('-', '_')}.py",
         "mlflow.runColor": COLORS[color % len(COLORS)],
+        **({DESCRIPTION: text} if (text := description(start)) else {}),
     }
+
+
+def description(start: Record) -> str:
+    """What MLflow shows above the metrics of a stage's run: of a training, why it has two scores of val."""
+    if start["kind"] != "training":
+        return ""
+    model = start["stage"].removeprefix("train-")
+    return (
+        f"`{model}.val` and `{model}.test` are the scores that experiments are compared by: bits per character of the "
+        "best weights, each work scored after its own text. `val_bits_per_char` is the curve: all of val scored as one "
+        "stream while training, so it ends a little higher."
+    )
 
 
 def tags_that_move(start: Record, parent: str) -> list["RunTag"]:
@@ -127,12 +140,12 @@ def models(records: Iterable[Record]) -> list[Record]:
     return _only("model", records)
 
 
-def texts(records: Iterable[Record], offset: int) -> list["RunTag"]:
+def texts(start: Record, records: Iterable[Record], offset: int) -> list["RunTag"]:
     """The tags among the records, why the stage ended, and how far its journal was read."""
     tags = {name: text for record in _only("tags", records) for name, text in record["values"].items()}
     for end in _only("end", records):
         if end["note"]:
-            tags[DESCRIPTION] = end["note"]
+            tags[DESCRIPTION] = "\n\n".join(filter(None, [end["note"], description(start)]))
     return run_tags(tags | synced_tags(offset))
 
 

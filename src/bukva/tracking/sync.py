@@ -131,7 +131,7 @@ class View:
             self._upload(run, journal.folder / "artifacts", Path(path))
         self._show_models(journal, records, found, run)
         # last: a process that is stopped before this sends everything again, with the same result
-        self._client.log_batch(run.run_id, tags=entries.texts(records, offset))
+        self._client.log_batch(run.run_id, tags=entries.texts(journal.start, records, offset))
         run.synced = offset
         self._set_status(run, status, ended_at)
 
