@@ -4,6 +4,7 @@ from pathlib import Path
 
 from bukva.base.files import write_json, write_text
 from bukva.base.threads import n_cores
+from bukva.config.data import author_word
 from bukva.config.load import read_params
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import chosen_rules
@@ -23,8 +24,9 @@ def main(raw: Path, clean: Path, cleaning: Path, corpus: Path, corpus_figure: Pa
         counts = clean_collection(raw, clean, chosen, n_cores(params.compute.threads))
         write_json(cleaning, counts)
         table = read_table(clean)
-        write_text(corpus, page(counts, table))
-        draw_corpus(counts, table, corpus_figure)
+        author = author_word(params.download.corpus)
+        write_text(corpus, page(counts, table, author))
+        draw_corpus(counts, table, author, corpus_figure)
         log.metrics({key: value for key, value in counts.items() if isinstance(value, int)})
         log.artifact(cleaning)
         log.artifact(corpus)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from bukva.base.files import write_json
+from bukva.config.data import author_word
 from bukva.config.load import read_params
 from bukva.corpus.collection import read_table
 from bukva.corpus.splits.folder import check_lengths, read_shares, save_splits, sizes
@@ -28,7 +29,7 @@ def main(tokens: Path, clean: Path, split: Path, split_report: Path, split_figur
         n_chars = {name: part["chars"] for name, part in found.items()}
         save_splits(split, np.load(tokens / "ids.npy", mmap_mode="r"), shares)
         write_json(split_report, found)
-        draw_split(found, works, split_figure)
+        draw_split(found, works, author_word(params.download.corpus), split_figure)
         log.metrics({f"{name}_chars": n for name, n in n_chars.items()})
         log.artifact(split_report)
         log.artifact(split_figure)

@@ -15,6 +15,7 @@ ABOUT = {
     "text": {"val": "1", "test": "2"},
 }
 PARAMS = {
+    "download": {"corpus": "sample"},
     "tokenize": {"kind": "char", "vocab_size": 257},
     "split": {"test": 0.05},
     "model": {"n_head": 4},

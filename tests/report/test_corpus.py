@@ -7,6 +7,7 @@ import pytest
 from report.strange import MANY, ONE, STRANGE, TEXTS, works_of
 from report.test_markdown import read
 
+from bukva.config.data import author_word
 from bukva.corpus.cleaning.removals import visible
 from bukva.report.corpus import _share, page
 from bukva.report.corpus_figure import corpus_figure, draw_corpus
@@ -67,7 +68,7 @@ def test_a_small_corpus_is_described_like_this():
         alphabet={" ": 70, "\u0301": 28},
     )
     assert (
-        page(cleaning, works)
+        page(cleaning, works, "author")
         == """\
 # Corpus
 
@@ -145,7 +146,7 @@ Examples, with the text before and after them in their line. `<U+000A>` is the e
 @pytest.mark.parametrize("kind", ["author", "category", "decade", "symbol"])
 def test_each_table_adds_up_to_the_corpus_and_has_few_rows(corpus, kind):
     heading, column, most = ("Symbols", 2, 200) if kind == "symbol" else (f"Characters by {kind}", 2, 30)
-    header, *rows = read(section(page(*corpus), heading))
+    header, *rows = read(section(page(*corpus, "author"), heading))
     assert header[0] == kind
     if kind != "symbol" or len(rows) > most:
         assert sum(int(row[column].replace(",", "")) for row in rows) == corpus[0]["chars"]
@@ -154,14 +155,14 @@ def test_each_table_adds_up_to_the_corpus_and_has_few_rows(corpus, kind):
 
 
 def test_strange_names_are_shown_as_they_are():
-    rows = read(section(page(cleaning_of(STRANGE, TEXT), STRANGE), "Characters by category"))[1:]
+    rows = read(section(page(cleaning_of(STRANGE, TEXT), STRANGE, "author"), "Characters by category"))[1:]
     assert Counter(row[0] for row in rows) == Counter(visible(text).strip(" ") for text in STRANGE["category"])
 
 
 def test_strange_examples_are_shown_as_they_are():
     keys = "work", "before", "removed", "after", "replacement"
     examples = [{"line": 7, **dict.fromkeys(keys, text)} for text in TEXTS]
-    found = page(cleaning_of(ONE, TEXT, examples={"strange": examples}), ONE)
+    found = page(cleaning_of(ONE, TEXT, examples={"strange": examples}), ONE, "author")
     assert read(section(found, "Removed by cleaning").partition("### ")[2])[1:] == [
         [visible(text), "7", *[visible(text)] * 4] for text in TEXTS
     ]
@@ -169,7 +170,7 @@ def test_strange_examples_are_shown_as_they_are():
 
 def test_every_symbol_has_its_code_point_and_the_name_that_unicode_gives_it():
     symbols = "aё \n\t\u00a0\u00ad\u0301|`中\0\ue000\U0010fffd\u0378"
-    rows = read(section(page(cleaning_of(ONE, symbols), ONE), "Symbols"))[1:]
+    rows = read(section(page(cleaning_of(ONE, symbols), ONE, "author"), "Symbols"))[1:]
     for char, row in zip(symbols, rows, strict=True):
         assert row[0] == ("◌\u0301" if char == "\u0301" else visible(char))
         code, _, name = row[1].partition(" ")
@@ -193,9 +194,9 @@ def test_a_part_is_shown_neither_as_nothing_nor_as_all(part, whole, digits, shar
 
 
 def test_page_and_figure_have_the_same_bytes_each_time(corpus, tmp_path):
-    assert page(*corpus) == page(*corpus)
+    assert page(*corpus, "author") == page(*corpus, "author")
     for name in ("a.png", "b.png"):
-        draw_corpus(*corpus, tmp_path / name)
+        draw_corpus(*corpus, "author", tmp_path / name)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
@@ -205,8 +206,17 @@ def bars(axes):
     return [max(bar.get_width(), bar.get_height()) for bar in axes.patches]
 
 
+def test_what_is_no_author_is_called_what_the_corpus_calls_it(corpus):
+    found = page(*corpus, author_word("sample"))
+    assert "| collections |" in found
+    assert "## Characters by collection" in found
+    assert "uthor" not in found
+    assert corpus_figure(*corpus, "collection").axes[0].get_title("left") == "Characters by collection"
+    assert author_word("ruslit") == "author"
+
+
 def test_the_bars_are_the_numbers_of_the_page(corpus):
-    panels = corpus_figure(*corpus).axes
+    panels = corpus_figure(*corpus, "author").axes
     for kind, axes in zip(("author", "category", "decade"), panels, strict=False):
         assert axes.get_title("left") == f"Characters by {kind}"
         assert sum(bars(axes)) == corpus[0]["chars"]

@@ -29,7 +29,7 @@ def found_in(works, chosen, in_train=IN_TRAIN):
 def test_any_splits_are_drawn_to_the_same_bytes(name, fractions, tmp_path):
     found = found_in(WORKS[name], split(*fractions))
     for file in ("a.png", "b.png"):
-        draw_split(found, WORKS[name], tmp_path / file)
+        draw_split(found, WORKS[name], "author", tmp_path / file)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
@@ -37,7 +37,7 @@ def test_any_splits_are_drawn_to_the_same_bytes(name, fractions, tmp_path):
 @pytest.mark.parametrize("strategy", ["tail", "by_work", "by_author"])
 def test_the_marks_are_the_shares_of_each_split_beside_the_whole(strategy):
     found = found_in(MANY, split(0.7, 0.2, 0.1, strategy))
-    author, category, *_ = split_figure(found, MANY).axes
+    author, category, *_ = split_figure(found, MANY, "author").axes
     sums = MANY.groupby("category")["chars"].sum().sort_values(ascending=False)
     assert [label.get_text() for label in category.get_yticklabels()] == list(sums.index)
     np.testing.assert_allclose([bar.get_width() for bar in category.patches], sums / sums.sum(), rtol=1e-12)
@@ -53,7 +53,7 @@ def test_the_marks_are_the_shares_of_each_split_beside_the_whole(strategy):
 
 def test_each_title_has_the_distances():
     found = found_in(MANY, split(0.7, 0.2, 0.1, "by_author"))
-    for kind, axes in zip(("author", "category", "decade"), split_figure(found, MANY).axes, strict=False):
+    for kind, axes in zip(("author", "category", "decade"), split_figure(found, MANY, "author").axes, strict=False):
         distances = [f"{name} {found[name]['distance'][kind]:.3f}" for name in ("train", "val", "test")]
         assert axes.get_title("left") == f"Shares of characters by {kind}\ntotal variation: {', '.join(distances)}"
 
@@ -61,11 +61,11 @@ def test_each_title_has_the_distances():
 def test_an_empty_split_has_no_distance():
     found = found_in(ONE, split(0.7, 0.2, 0.1))
     found["test"] |= _contents(ONE, np.zeros(1, np.int64))
-    assert "test (empty)" in split_figure(found, ONE).axes[0].get_title("left")
+    assert "test (empty)" in split_figure(found, ONE, "author").axes[0].get_title("left")
 
 
 def test_a_bar_has_its_value_and_0_is_written_as_0():
-    windows = split_figure(found_in(ONE, split(0.7, 0.2, 0.1)), ONE).axes[3]
+    windows = split_figure(found_in(ONE, split(0.7, 0.2, 0.1)), ONE, "author").axes[3]
     assert [text.get_text() for text in windows.texts] == [*["50", "3.1", "0.07", "0"], *"0000"] * 2
     assert [bar.get_height() for bar in windows.patches][:4] == [50, 3.1, pytest.approx(0.07), 0]
     assert windows.get_yscale() == "log"
@@ -74,5 +74,5 @@ def test_a_bar_has_its_value_and_0_is_written_as_0():
 
 def test_windows_of_which_none_is_in_train_are_drawn(tmp_path):
     found = found_in(ONE, split(0.7, 0.2, 0.1), dict.fromkeys(IN_TRAIN, 0.0))
-    draw_split(found, ONE, tmp_path / "split.png")
-    assert {text.get_text() for text in split_figure(found, ONE).axes[3].texts} == {"0"}
+    draw_split(found, ONE, "author", tmp_path / "split.png")
+    assert {text.get_text() for text in split_figure(found, ONE, "author").axes[3].texts} == {"0"}

@@ -119,7 +119,7 @@ def test_what_can_be_detected_is_always_said_and_what_more_seeds_would_resolve()
 
 def test_the_author_who_decides_is_named():
     effects = (AuthorEffect("x", 997, -0.1, -0.05, "cannot tell"), AuthorEffect("y", 991, 0.01, 0.005, None))
-    assert authors_line(Authors(effects, 1, 1), "A", "B") == (
+    assert authors_line(Authors(effects, 1, 1), "A", "B", "author") == (
         "By author: B is better than A on 1 of 2, worse on 1. Without x, the verdict over the text would be: cannot "
         "tell."
     )

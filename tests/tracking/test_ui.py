@@ -47,7 +47,7 @@ def test_the_address_opens_all_gpts_in_charts_of_bits_per_character(database: Pa
     assert query["workflowType"] == ["machine_learning"]
     assert view["searchFilter"] == "tags.`bukva.stage` = 'train-gpt'"
     assert view["orderByKey"] == "metrics.`best_val_bits_per_char`"
-    assert view["selectedColumns"] == ["metrics.`gpt.val`", "metrics.`best_val_bits_per_char`"]
+    assert view["selectedColumns"] == ["metrics.`gpt.val`"]
     assert {chart["metricKey"] for chart in view["compareRunCharts"]} == {"val_bits_per_char"}
     names = {section["uuid"]: section["name"] for section in view["compareRunSections"]}
     assert [names[chart["metricSectionId"]] for chart in view["compareRunCharts"]] == [

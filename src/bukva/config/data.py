@@ -14,6 +14,15 @@ from bukva.config.section import Section, Unknown
 
 DATASET = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 EXTENSION = re.compile(r"\.[^\s./\\]+")
+AUTHORED = ("ruslit",)  # corpora whose works lie in folders of authors; those of others are genres, or anything
+
+
+def author_word(corpus: str) -> str:
+    """What texts and figures call the level above a work: a genre or a folder is no author.
+
+    Data and JSON have the key author for both.
+    """
+    return "author" if corpus in AUTHORED else "collection"
 
 
 class Download(Section):

@@ -28,8 +28,8 @@ from bukva.statistics.units import Units
 REACH = {
     "tail": "the ends of works whose beginnings are in train",
     "contiguous": "the last works of the corpus, in the order of their names",
-    "by_work": "other works of the authors in train",
-    "by_author": "works of other authors than those in train",
+    "by_work": "other works of the {author}s in train",
+    "by_author": "works of other {author}s than those in train",
 }
 
 
@@ -232,4 +232,5 @@ def _reach(result: Result, split: str) -> list[str]:
     strategy = flatten(result.params).get("split.strategy")
     if strategy not in REACH:
         return []
-    return [f"The {split} text is {REACH[strategy]} (split.strategy {strategy}); the verdicts reach no further."]
+    text = REACH[strategy].format(author=result.author_word)
+    return [f"The {split} text is {text} (split.strategy {strategy}); the verdicts reach no further."]

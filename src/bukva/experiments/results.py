@@ -17,6 +17,7 @@ from typing import Any
 from bukva.base.dotted import flatten
 from bukva.base.errors import BukvaError
 from bukva.base.files import project_root
+from bukva.config.data import author_word
 from bukva.experiments.cache import cached_files, fetch, has_remote
 from bukva.experiments.commands import rerun
 from bukva.experiments.git import Blob, read_blobs
@@ -65,6 +66,11 @@ class Result:
     def is_complete(self) -> bool:
         """Whether it can be compared at once."""
         return bool(self.scores) and not self.problem
+
+    @property
+    def author_word(self) -> str:
+        """What its corpus calls the level above a work."""
+        return author_word(self.params["download"]["corpus"])
 
     @functools.cached_property
     def flat_params(self) -> Mapping[str, Any]:

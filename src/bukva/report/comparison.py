@@ -40,7 +40,7 @@ def sentences(comparison: Comparison) -> list[str]:
     if verdict.verdict != "identical" and not comparison.same_settings:
         found.append(detectable_line(verdict))
     if comparison.authors:
-        found.append(authors_line(comparison.authors, a, b))
+        found.append(authors_line(comparison.authors, a, b, comparison.a.result.author_word))
     found += comparison.remarks
     if comparison.code:
         more = f" and {len(comparison.code) - MAX_CODE} more" if len(comparison.code) > MAX_CODE else ""

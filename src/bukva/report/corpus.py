@@ -21,23 +21,30 @@ KINDS = {"Cc": "control character", "Co": "private use", "Cn": "not assigned"}
 COUNTS = ("chars", "lines", "places")  # of what a rule removed
 
 
-def page(cleaning: dict[str, Any], works: "pd.DataFrame") -> str:
+def page(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> str:
     """reports/corpus.md.
 
     Args:
         cleaning: reports/cleaning.json.
         works: the table of the cleaned collection.
+        author: what its authors are called.
     """
-    parts = _corpus(cleaning, works), _by_label(works), _removed(cleaning), _lost_most(cleaning), _symbols(cleaning)
+    parts = (
+        _corpus(cleaning, works, author),
+        _by_label(works, author),
+        _removed(cleaning),
+        _lost_most(cleaning),
+        _symbols(cleaning),
+    )
     return "\n\n".join(block for part in parts for block in part) + "\n"
 
 
-def _corpus(cleaning: dict[str, Any], works: "pd.DataFrame") -> Iterator[str]:
+def _corpus(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> Iterator[str]:
     yield "# Corpus"
     chars, before = cleaning["chars"], cleaning["chars_before"]
     rows = [
         ("works", f"{len(works):,}"),
-        ("authors", _distinct(works["author"])),
+        (f"{author}s", _distinct(works["author"])),
         ("categories", _distinct(works["category"])),
         ("years", _years(works["year"])),
         ("characters", f"{chars:,} ({_share(chars, before)} of the {before:,} before cleaning)"),
@@ -73,13 +80,14 @@ def _letters(letters: dict[str, int]) -> str:
     return ", ".join(f"{script} {_share(n, total)}" for script, (n,) in rows) or "none"
 
 
-def _by_label(works: "pd.DataFrame") -> Iterator[str]:
+def _by_label(works: "pd.DataFrame", author: str) -> Iterator[str]:
     chars = works["chars"].tolist()
     for kind, labels in balance.labels(works).items():
         rows = largest(works_and_chars(labels, chars), MOST_LABELS, by_name=kind == "decade")
         cells = ((plain(name), f"{n_works:,}", f"{n:,}", _share(n, sum(chars))) for name, (n, n_works) in rows)
-        yield f"## Characters by {kind}"
-        yield table((kind, "#works", "#characters", "#share"), cells)
+        word = author if kind == "author" else kind
+        yield f"## Characters by {word}"
+        yield table((word, "#works", "#characters", "#share"), cells)
 
 
 def _removed(cleaning: dict[str, Any]) -> Iterator[str]:

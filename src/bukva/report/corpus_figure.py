@@ -22,12 +22,12 @@ TITLE, SYMBOLS, MARGIN = 0.75, 1.7, 0.4  # inches: a title and its axis, a row o
 COLOUR = PALETTE[2]
 
 
-def draw_corpus(cleaning: dict[str, Any], works: "pd.DataFrame", path: Path) -> None:
-    """Draw reports/corpus.png from reports/cleaning.json and the table of the cleaned collection."""
-    save(corpus_figure(cleaning, works), path)
+def draw_corpus(cleaning: dict[str, Any], works: "pd.DataFrame", author: str, path: Path) -> None:
+    """Draw reports/corpus.png from reports/cleaning.json and the table of works, whose authors have this name."""
+    save(corpus_figure(cleaning, works, author), path)
 
 
-def corpus_figure(cleaning: dict[str, Any], works: "pd.DataFrame") -> "Figure":
+def corpus_figure(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> "Figure":
     """The panels of authors, categories and decades, and below them the symbols in rows."""
     chars = works["chars"].tolist()
     bars = {
@@ -38,7 +38,7 @@ def corpus_figure(cleaning: dict[str, Any], works: "pd.DataFrame") -> "Figure":
     rows = [counted[start : start + IN_ROW] for start in range(0, len(counted), IN_ROW)]
     figure, _, panels, bottom = halves(bars, TITLE, SYMBOLS * len(rows) + MARGIN)
     for kind, axes in panels.items():
-        _bars(axes, f"Characters by {kind}", bars[kind])
+        _bars(axes, f"Characters by {author if kind == 'author' else kind}", bars[kind])
     for axes, row in zip(bottom.subplots(len(rows), 1, squeeze=False)[:, 0], rows, strict=True):
         _symbols(axes, row, most=counted[0][1])
     which = "of each symbol" if len(counted) == cleaning["symbols"] else f"of the {len(counted)} most frequent symbols"

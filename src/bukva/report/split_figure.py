@@ -23,12 +23,12 @@ FAINT = 0.4  # bars of what was before
 LEAST = 1e-4  # per cent at the foot of the scale if all are 0
 
 
-def draw_split(found: dict[str, Any], works: "pd.DataFrame", path: Path) -> None:
-    """Draw reports/split.png from reports/split.json and the table of works."""
-    save(split_figure(found, works), path)
+def draw_split(found: dict[str, Any], works: "pd.DataFrame", author: str, path: Path) -> None:
+    """Draw reports/split.png from reports/split.json and the table of works, whose authors have this name."""
+    save(split_figure(found, works, author), path)
 
 
-def split_figure(found: dict[str, Any], works: "pd.DataFrame") -> "Figure":
+def split_figure(found: dict[str, Any], works: "pd.DataFrame", author: str) -> "Figure":
     """The panels of authors, categories and decades, and below them that of the windows."""
     rows = {
         kind: largest(_sums(found, kind, labels, works["chars"].tolist()), MOST_ROWS, by_name=kind == "decade")
@@ -38,7 +38,7 @@ def split_figure(found: dict[str, Any], works: "pd.DataFrame") -> "Figure":
     for kind, axes in panels.items():
         _shares(axes, list(found), rows[kind])
         distances = ", ".join(f"{name} {_distance(part['distance'][kind])}" for name, part in found.items())
-        title = f"Shares of characters by {kind}\ntotal variation: {distances}"
+        title = f"Shares of characters by {author if kind == 'author' else kind}\ntotal variation: {distances}"
         axes.set_title(title, loc="left", fontsize=9)
     handles, labels = panels["author"].get_legend_handles_labels()
     top.legend(handles, labels, loc="outside upper left", ncols=len(labels), frameon=False, fontsize=9)

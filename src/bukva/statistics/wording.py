@@ -62,10 +62,10 @@ def detectable_line(verdict: SettingsVerdict) -> str:
     return f"{line} {k} seeds a side would resolve {resolved:.3f} bits."
 
 
-def authors_line(authors: Authors, a: str, b: str) -> str:
-    """How many authors move which way, and those without whom the verdict over the text is another."""
+def authors_line(authors: Authors, a: str, b: str, author: str) -> str:
+    """How many authors, or what the corpus has, move which way, and those without whom the verdict is another."""
     n = len(authors.effects)
-    line = f"By author: {b} is better than {a} on {authors.better} of {n}, worse on {authors.worse}."
+    line = f"By {author}: {b} is better than {a} on {authors.better} of {n}, worse on {authors.worse}."
     for effect in authors.deciding:
         line += f" Without {effect.author}, the verdict over the text would be: {effect.without}."
     return line

@@ -149,7 +149,8 @@ def anatomy_of(experiment: Experiment, characters: Characters) -> tuple[dict[str
     nats = {model: scores.nats(model, SPLIT) for model in models}
     found = anatomy(characters, scores.works, read_train(experiment.path("split"), experiment.path("tokens")), nats)
     specs = {}
-    for by, label in BY.items():
+    labels = BY | {"author": experiment.result.author_word}
+    for by in BY:
         if len(found[by]) > 1:
             kept = sorted(found[by], key=lambda group: -group.chars)[:MOST_GROUPS]
             rows = [
@@ -164,12 +165,12 @@ def anatomy_of(experiment: Experiment, characters: Characters) -> tuple[dict[str
                 if group in kept
                 for model, value in group.bits.items()
             ]
-            specs[by] = charts.groups(pd.DataFrame(rows), label, sort=by not in IN_ORDER)
+            specs[by] = charts.groups(pd.DataFrame(rows), labels[by], sort=by not in IN_ORDER)
     easiest, hardest = extremes(characters, nats["gpt"], N_EXTREMES)
     names = [work_label(work.name) for work in scores.works]
     page = {
         "intro": f"Which characters of {SPLIT} cost how many bits.",
-        "choices": [("by", "By", [(by, BY[by]) for by in specs])],
+        "choices": [("by", "By", [(by, labels[by]) for by in specs])],
         "caption": f"Point at a dot for the number of characters. Of more than {MOST_GROUPS} groups, the largest are "
         "shown. Position: characters of context in the window. Frequency: how often the 4 characters before stand in "
         "train.",
@@ -216,7 +217,11 @@ def corpus(experiment: Experiment) -> dict[str, Any]:
     cleaning, split, params = experiment.cleaning, experiment.split, experiment.params
     held_out = [name for name in split if name != "train"]
     rows = [["characters", *(f"{split[name]['chars']:,}" for name in split)]]
-    for label, several in (("author", "authors"), ("category", "categories"), ("decade", "decades")):
+    for label, several in (
+        ("author", f"{experiment.result.author_word}s"),
+        ("category", "categories"),
+        ("decade", "decades"),
+    ):
         rows.append([f"distance of {several}", *(f"{split[name]['distance'][label]:.3f}" for name in split)])
     for n in split[held_out[0]]["in_train"]["after"] if held_out else ():
         shares = (_percent(split[name]["in_train"]["after"][n]) if name in held_out else "" for name in split)
