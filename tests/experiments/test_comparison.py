@@ -198,7 +198,8 @@ def test_the_verdicts_say_what_text_they_reach(known, strategy):
         known(name, changes | {"split.strategy": strategy}, effect=effect)
     (found,) = compare(["a", "b"], "gpt", "test")
     (line,) = (line for line in sentences(found) if line.startswith("The test text is "))
-    assert line == f"The test text is {REACH[strategy]} (split.strategy {strategy}); the verdicts reach no further."
+    text = REACH[strategy].format(author="collection")
+    assert line == f"The test text is {text} (split.strategy {strategy}); the verdicts reach no further."
 
 
 def test_other_code_is_named(known):
