@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import itertools
+import os
 import re
 import shlex
 import subprocess
@@ -299,3 +300,19 @@ def test_every_package_that_is_imported_is_a_dependency_of_the_project():
         used = set(imported(module)) - modules().keys() - sys.stdlib_module_names - ours
         allowed = asked | (extra if module.startswith("bukva.cluster.") else set())
         assert {names.get(item, item) for item in used} <= allowed, module
+
+
+def test_a_snapshot_runs_its_own_code_although_bukva_is_installed_from_another_folder(tmp_path):
+    def folder_of_bukva(prefix):
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        command = f"{prefix} {shlex.quote(sys.executable)} -c 'import bukva; print(bukva.__path__[0])'"
+        return subprocess.run(command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True)
+
+    (tmp_path / "src" / "bukva").mkdir(parents=True)
+    (tmp_path / "src" / "bukva" / "__init__.py").touch()
+    installed = folder_of_bukva("")
+    assert installed.returncode == 0, "bukva is not installed; make check installs it"
+    assert not installed.stdout.startswith(str(tmp_path))
+    for stage in stages().values():
+        prefix = stage.command.partition(" ")[0]
+        assert folder_of_bukva(prefix).stdout.strip() == str(tmp_path / "src" / "bukva"), stage.name
