@@ -66,7 +66,7 @@ def _take_away(team: Team, number: int) -> str:
     what = (team.origin, team.remote)[number % 2]
     hidden = what.with_name("hidden")
     worker = team.start("first", team.job())
-    assert worker.reaches("step 400/"), worker.printed
+    assert worker.reaches(" 400/"), worker.printed
     what.rename(hidden)
     what.touch()  # a file, because DVC would make a missing folder
     tried = worker.reaches(AGAIN)

@@ -57,7 +57,7 @@ def test_when_one_process_ends_all_end_with_a_sentence(project, name, exit_code)
     with log.open("w") as output:
         parent = subprocess.Popen(["python", *TRAIN], cwd=project.folder, env=environment, stdout=output, stderr=output)
     deadline = time.monotonic() + 100
-    while "step 0/" not in log.read_text() and time.monotonic() < deadline:
+    while " 0/" not in log.read_text() and time.monotonic() < deadline:
         time.sleep(0.2)
     ranks = processes_of(project.folder)
     assert sorted(ranks) == [0, 1], log.read_text()
