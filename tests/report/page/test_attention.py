@@ -7,6 +7,7 @@ import pytest
 from interpret.small import CPU, PARAMS, TOKENIZER, gpt, random_text
 
 from bukva.base.files import sha256, write_text
+from bukva.experiments.revisions import Revision
 from bukva.interpret.study import study
 from bukva.pipeline.stages import trained_models
 from bukva.report.attention import attention_report
@@ -32,6 +33,10 @@ def studied(found, tmp_path):
     return tmp_path / "attention"
 
 
+def experiment(studied):
+    return SimpleNamespace(folder=studied.parent, result=SimpleNamespace(revision=Revision("two", "0" * 40)))
+
+
 def drawn(spec):
     """(T, T) weights of a chart."""
     [rows] = spec["datasets"].values()
@@ -43,7 +48,7 @@ def drawn(spec):
 
 
 def test_every_choice_shows_the_weights_of_its_own_head(studied, found):
-    page, specs = section.attention(SimpleNamespace(folder=studied.parent), studied)
+    page, specs = section.attention(experiment(studied), studied)
     values = [[value for value, _ in values] for _, _, values in page["choices"]]
     assert values == [list(range(LAYERS)), list(range(HEADS))]
     assert set(specs["weights"]) == {f"{layer} {head}" for layer in range(LAYERS) for head in range(HEADS)}
@@ -54,7 +59,7 @@ def test_every_choice_shows_the_weights_of_its_own_head(studied, found):
 
 
 def test_heads_are_in_the_order_of_what_they_are_worth(studied, found):
-    page, specs = section.attention(SimpleNamespace(folder=studied.parent), studied)
+    page, specs = section.attention(experiment(studied), studied)
     [rows] = specs["worth"][""]["datasets"].values()
     lost = np.array(found.numbers["worth"]["heads_uniform"])
     assert [row["value"] for row in rows] == sorted(lost.flatten().tolist(), reverse=True)
@@ -68,6 +73,8 @@ def test_heads_are_in_the_order_of_what_they_are_worth(studied, found):
 
 def test_the_weights_of_another_model_are_not_shown(studied):
     write_text(studied.parent / trained_models()["gpt"].folder / "best.safetensors", "others")
-    page, specs = section.attention(SimpleNamespace(folder=studied.parent), studied)
-    assert "is about another GPT" in page["missing"]
+    page, specs = section.attention(experiment(studied), studied)
+    assert page["missing"].startswith(
+        "The attention of this GPT has not been studied. `dvc exp apply two`, then `bukva"
+    )
     assert specs == {}

@@ -13,8 +13,6 @@ from bukva.report.page.attention_charts import bars, context, weights_of_head
 from bukva.report.page.charts import Spec
 from bukva.report.page.experiment import Experiment
 
-MAKE = "`bukva attention` studies it, in about half a minute; then run `bukva report` again."
-
 
 def attention(experiment: Experiment, folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Spec]]]:
     """What the heads of the GPT do, and the charts; or a sentence that says how to make them.
@@ -22,11 +20,9 @@ def attention(experiment: Experiment, folder: Path) -> tuple[dict[str, Any], dic
     folder: of the study.
     """
     path, weights = folder / NUMBERS, experiment.folder / trained_models()["gpt"].folder / "best.safetensors"
-    if not path.exists():
-        return {"missing": f"The attention of this GPT has not been studied. {MAKE}"}, {}
-    numbers = read_json(path)
+    numbers = read_json(path) if path.exists() else {}
     if numbers.get("model") != sha256(weights):
-        return {"missing": f"{path} is about another GPT than that of the last run. {MAKE}"}, {}
+        return {"missing": _how(experiment)}, {}
     n_layer, n_head = np.shape(numbers["heads"]["trained"]["entropy"])
     names = {(layer, head): _name(numbers, layer, head) for layer, head in np.ndindex(n_layer, n_head)}
     page = {
@@ -45,6 +41,16 @@ def attention(experiment: Experiment, folder: Path) -> tuple[dict[str, Any], dic
         for (layer, head), name in names.items()
     }
     return page, {"weights": maps, "worth": {"": _worth(numbers, names)}, "context": {"": _context(numbers)}}
+
+
+def _how(experiment: Experiment) -> str:
+    """The sentence in place of a study."""
+    revision = experiment.result.revision
+    before = "" if revision.is_workspace or revision.name == "HEAD" else f"`dvc exp apply {revision.name}`, then "
+    return (
+        f"The attention of this GPT has not been studied. {before}`bukva attention` studies it, in half a minute; then "
+        "look again (`bukva ui`), or run `bukva report` again."
+    )
 
 
 def _role(numbers: dict[str, Any], layer: int, head: int) -> str:

@@ -23,6 +23,7 @@ def predictors(experiment: Experiment, characters: Characters) -> dict[str, Any]
     """The shares of characters, and a passage in which each has the colour of its better predictor."""
     labels = experiment.labels
     learned = "network" if "network" in experiment.table else "gpt"
+    who = "The GPT" if learned == "gpt" else "The GPT without its n-grams"
     counted = experiment.table["best_counted"]
     names = list(dict.fromkeys([counted, learned, "gpt"]))
     nats = {name: experiment.scores.nats(name, SPLIT) for name in names}
@@ -33,9 +34,9 @@ def predictors(experiment: Experiment, characters: Characters) -> dict[str, Any]
     classes = _classes(own[counted], own[learned], n_symbols)
     numbers = zip(*(bits(1.0) * own[name] for name in names), strict=True)
     return {
-        "intro": f"{labels[learned]} gave more probability to {100 * found.learned:.0f} % of the characters of "
-        f"{SPLIT}, and {labels[counted]} to {100 * found.counted:.0f} %; both gave {100 * found.neither:.1f} % of them "
-        "less than chance.",
+        "intro": f"{who} gave more probability to {100 * found.learned:.0f} % of the characters of {SPLIT}, and "
+        f"{labels[counted]} to {100 * found.counted:.0f} %; both gave {100 * found.neither:.1f} % of them less than "
+        "chance.",
         "legend": LEGEND,
         "work": work_label(experiment.scores.works[int(characters.work[shown.start])].name),
         "parts": [
