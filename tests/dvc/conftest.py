@@ -33,6 +33,15 @@ def copied(template, tmp_path_factory) -> Project:
     return template.copy_to(tmp_path_factory.mktemp("project") / "bukva")
 
 
+@pytest.fixture(scope="module")
+def with_ngrams(copied) -> Project:
+    """The copy after a commit that gives its GPT n-grams."""
+    copied.set({"model": {"ngrams": "input"}})
+    copied.repro()
+    copied.commit("n-grams")
+    return copied
+
+
 @pytest.fixture
 def project(copied) -> Project:
     """The copy, as it was committed."""

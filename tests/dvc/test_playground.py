@@ -17,9 +17,9 @@ SPEED = re.compile(r"First character after \d+ ms, then \d+ a second\.")
 
 
 @pytest.fixture(scope="module")
-def served(copied):
-    """The project with one experiment more, and its playground."""
-    copied.reset()
+def served(with_ngrams):
+    """A project whose GPT has n-grams with one experiment more, and its playground."""
+    copied = with_ngrams
     copied.run("dvc", "exp", "run", "-n", "plain", "-S", "model.ngrams=none")
     copied.reset()
     running = copied.start("python", "-m", "bukva", "play", PYTHONPATH="src")
@@ -88,11 +88,12 @@ def test_one_address_leads_to_reports_and_to_mlflow_and_survives_f5_and_back(ser
             re.compile(r"^plain: \d\.\d{3} bits"), timeout=60_000
         )
         expect(page.locator("[data-chart] svg")).to_have_count(5)
+        assert page.get_by_role("link", name="plain in MLflow").get_attribute("href") == "/mlflow?run=plain"
         page.reload()
         expect(page.locator("[data-chart] svg")).to_have_count(5)
         page.go_back()
         expect(overview).to_be_visible()
-        page.get_by_role("link", name="MLflow").click()
+        page.get_by_role("link", name="MLflow", exact=True).click()
         expect(page.get_by_text("Val bits/char by step")).to_be_visible(timeout=60_000)
         page.go_back()
         expect(overview).to_be_visible()

@@ -26,9 +26,9 @@ def report(project, **kwargs):
 
 
 @pytest.fixture(scope="module")
-def page(copied):
-    """The page of the template after a study of its attention, parsed."""
-    copied.reset()
+def page(with_ngrams):
+    """The page of a GPT with n-grams after a study of its attention, parsed."""
+    copied = with_ngrams
     copied.run("python", "-m", "bukva", "attention", PYTHONPATH="src")
     report(copied)
     return parsed(copied)

@@ -3,15 +3,16 @@
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import project_root
 from bukva.experiments.git import git
-from bukva.experiments.revisions import WORKSPACE
+from bukva.experiments.revisions import WORKSPACE, experiments
 from bukva.pipeline.stages import paths
 from bukva.report.page.build import page_of
 from bukva.report.page.experiments import Experiments
-from bukva.report.page.render import render
+from bukva.report.page.render import Links, render
 from bukva.tracking.reading import Journal, read_journals
 
 OVERVIEW = ("/", "Experiments")
@@ -45,7 +46,7 @@ class Pages:
         Raises:
             BukvaError: nothing has this name, or it has no result.
         """
-        return self._page(name, _state(), lambda: page_of(name, links=LINKS, served=True))
+        return self._page(name, _state(), lambda: page_of(name, links=_links(name), served=True))
 
     def _page(self, name: str, state: Sequence[object], build: Callable[[], str]) -> str:
         key = tuple(state)
@@ -70,6 +71,13 @@ def message(title: str, sentence: str, refresh: int = 0) -> str:
         sections=[],
         sentence=sentence,
     )
+
+
+def _links(name: str) -> Links:
+    """The pages, and for an experiment its runs in MLflow; other results have other names there."""
+    if name not in [experiment.name for experiment in experiments()]:
+        return LINKS
+    return [*LINKS, (f"/mlflow?run={quote(name)}", f"{name} in MLflow")]
 
 
 def _overview(training: list[str]) -> str:
