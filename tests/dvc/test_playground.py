@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.slow
 
 OPEN = re.compile(r"Open \(Ctrl-C ends it\): (http://127\.0\.0\.1:\d+)/play\n")
+WAIT = 60_000  # milliseconds, for a page that is built and drawn on a busy machine
 SPEED = re.compile(r"First character after \d+ ms, then \d+ a second\.")
 
 
@@ -82,21 +83,21 @@ def test_one_address_leads_to_reports_and_to_mlflow_and_survives_f5_and_back(ser
         page = browser.new_page()
         overview = page.get_by_role("heading", name="Leaderboard")
         page.goto(served[1][1])
-        expect(page.locator("[data-chart] svg")).to_have_count(2)
+        expect(page.locator("[data-chart] svg")).to_have_count(2, timeout=WAIT)
         page.get_by_role("link", name="plain").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text(
-            re.compile(r"^plain: \d\.\d{3} bits"), timeout=60_000
+            re.compile(r"^plain: \d\.\d{3} bits"), timeout=WAIT
         )
-        expect(page.locator("[data-chart] svg")).to_have_count(5)
+        expect(page.locator("[data-chart] svg")).to_have_count(5, timeout=WAIT)
         assert page.get_by_role("link", name="plain in MLflow").get_attribute("href") == "/mlflow?run=plain"
         page.reload()
-        expect(page.locator("[data-chart] svg")).to_have_count(5)
+        expect(page.locator("[data-chart] svg")).to_have_count(5, timeout=WAIT)
         page.go_back()
-        expect(overview).to_be_visible()
+        expect(overview).to_be_visible(timeout=WAIT)
         page.get_by_role("link", name="MLflow", exact=True).click()
-        expect(page.get_by_text("Val bits/char by step")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("Val bits/char by step")).to_be_visible(timeout=WAIT)
         page.go_back()
-        expect(overview).to_be_visible()
+        expect(overview).to_be_visible(timeout=WAIT)
 
 
 @needs_chromium
@@ -106,7 +107,7 @@ def test_the_pages_of_experiments_are_for_everybody_on_every_screen(served):
             for width in WIDTHS:
                 for scheme in SCHEMES:
                     with opened(browser, served[1][1] + path, width, scheme, bypass_csp=True) as page:
-                        expect(page.locator("[data-chart] svg")).to_have_count(n_charts, timeout=60_000)
+                        expect(page.locator("[data-chart] svg")).to_have_count(n_charts, timeout=WAIT)
                         check(page)
 
 
