@@ -93,7 +93,7 @@ def test_a_line_about_models_speaks_of_this_text(text, k, line):
         (
             on_settings("cannot tell", OPEN, "noise floor", (1, 1), floors=4.1),
             "Cannot tell, -0.002 bits (-0.029 to +0.025; one seed each): settings B against A. "
-            "To confirm, add seeds: bukva seeds 3",
+            "To find out, add seeds: bukva seeds 3",
         ),
         (
             on_settings("cannot tell", None, "text only", (1, 5)),

@@ -42,7 +42,7 @@ def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str
     by = f" by {_size(verdict.estimate)}" if has_direction else f", {_signed(verdict.estimate)}"
     more = ""
     if verdict.method == "noise floor":
-        more = f" To confirm, add seeds: {command}"
+        more = f" To {'confirm' if has_direction else 'find out'}, add seeds: {command}"
     elif verdict.verdict == "no difference that matters":
         more = f" The limit is {MATTERS} bits."
     return f"{word}{by}; {seeds}): {about}.{more}"
