@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 DESCRIPTION = "mlflow.note.content"
 SECTIONS = "bukva.sections"  # what the store got last of the sections of a description
 FILES = "bukva.files"  # digests of the files of a whole experiment that the store has, by name
-TRAINING = (
-    "val_bits_per_char is of val as one stream, which is fast enough to score while training. The score of the "
-    "experiment, gpt.val.bits_per_char, gives each character more context and is a little lower."
-)
 CONTEXT = "mlflow.data.context"  # what a dataset is used for
 NATS = "nats_per_char"
 VERSION = "5"  # of what is made of a record; a run that an older bukva filled is filled again
@@ -60,7 +56,6 @@ def stage_tags(start: Record, parent: str, color: int) -> dict[str, str]:
         "bukva.journal": start["id"],
         **({"bukva.restored": "true"} if start["restored"] else {}),
         "mlflow.parentRunId": parent,
-        **({DESCRIPTION: TRAINING} if start["kind"] == "training" else {}),
         "mlflow.source.name": f"stages/{start['stage'].replace('-', '_')}.py",
         "mlflow.runColor": COLORS[color % len(COLORS)],
         **({DESCRIPTION: text} if (text := description(start)) else {}),
