@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from bukva.base.progress import transfer
+from bukva.config.data import author_word
 from bukva.config.load import read_params
 from bukva.corpus.collection import TABLE
 from bukva.corpus.sources.download import download
@@ -20,9 +21,10 @@ def main(raw: Path) -> None:
     with journal("download", params) as log:
         with transfer(f"download {params.download.corpus}") as show:
             found = download(params.download, raw, show, note=print)
-        log.metrics(dataclasses.asdict(found))
+        values, authors = dataclasses.asdict(found), f"{author_word(params.download.corpus)}s"
+        log.metrics({authors if name == "authors" else name: value for name, value in values.items()})
         log.artifact(raw / TABLE)
-        print(f"download: {found.works} works by {found.authors} authors, {found.chars:,} characters")
+        print(f"download: {found.works} works of {found.authors} {authors}, {found.chars:,} characters")
 
 
 if __name__ == "__main__":
