@@ -85,7 +85,7 @@ def test_its_scores_are_those_of_scores_json(project, page):
     metrics = json.loads(project.read("reports/scores.json"))
     own = metrics["gpt"]["val"]["bits_per_char"]
     assert page.xpath("//h1")[0].text == f"The last run: {own:.3f} bits per character on val"
-    assert f"needs {own:.2f} bits for a character of val" in page.xpath("//p[@class='verdict']")[0].text
+    assert f"needs {own:.3f} bits for a character of val" in page.xpath("//p[@class='verdict']")[0].text
     header, *rows = cells(page.xpath("//section[@id='verdict']//table")[0])
     assert header[1:] == ["train", "val", "test"]
     shown = {row[0]: row[1:] for row in rows}
@@ -185,7 +185,7 @@ def joined(groups):
 @needs_chromium
 def test_a_browser_draws_every_chart_and_shows_one_choice_of_samples(project, page):
     with chromium() as browser, opened(browser, address(project)) as shown:
-        expect(shown.locator("[data-chart] svg")).to_have_count(CHARTS)
+        expect(shown.locator("[data-chart] svg")).to_have_count(CHARTS, timeout=60_000)
         visible = shown.locator("article:visible")
         keys = {article.get_attribute("data-sample") for article in visible.all()}
         assert keys == {"0 0.8"}
@@ -200,7 +200,7 @@ def test_the_page_is_for_everybody_on_every_screen(project, page):
         for width in WIDTHS:
             for scheme in SCHEMES:
                 with opened(browser, address(project), width, scheme) as shown:
-                    expect(shown.locator("[data-chart] svg")).to_have_count(CHARTS)
+                    expect(shown.locator("[data-chart] svg")).to_have_count(CHARTS, timeout=60_000)
                     check(shown)
 
 
