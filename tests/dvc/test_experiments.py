@@ -9,7 +9,6 @@ from browser import SCHEMES, WIDTHS, check, chromium, needs_chromium, opened
 from lxml import html
 from playwright.sync_api import expect
 
-from bukva.base.loopback import listen
 from chaos.project import Project
 
 pytestmark = pytest.mark.slow
@@ -105,7 +104,7 @@ def test_one_more_head_trains_and_scores_again_and_nothing_else(project, done):
     assert runs[None]["params"]["model.n_head"] == "2"
     shown = project.run("dvc", "exp", "show", "--csv")
     assert "two-heads" in shown
-    assert "gpt.test.bits_per_char" in shown
+    assert "gpt.test" in shown
 
 
 def test_an_experiment_says_what_it_leaves_and_how_to_return(project, done):
@@ -148,7 +147,7 @@ def test_the_description_of_an_experiment_says_what_it_is_worth(project, done, n
     description = done.runs[name][None]["tags"]["mlflow.note.content"]
     metrics = json.loads(project.read_from_experiment(name, "reports/scores.json"))
     scores = " | ".join(f"{metrics['gpt'][split]['bits_per_char']:.3f}" for split in ("train", "val", "test"))
-    assert f"| GPT with its n-grams | {scores} |" in description
+    assert f"| GPT, learned | {scores} |" in description
     assert f"`dvc exp apply {name}`" in description
     before, after = values
     assert f"| `{key}` | `{before}` | `{after}` |" in description
@@ -171,36 +170,27 @@ def test_runs_are_named_by_what_their_experiment_changed(done):
 
 
 def test_the_page_of_all_experiments_shows_their_scores_and_what_they_changed(project, done):
-    with listen(5003) as server:
-        port = server.getsockname()[1]
-        (project.folder / ".bukva/ui.port").write_text(str(port))  # as bukva ui does
-        project.run("python", "-m", "bukva", "report", PYTHONPATH="src")
+    project.run("python", "-m", "bukva", "report", PYTHONPATH="src")
     page = html.parse(str(project.folder / "reports/experiments.html")).getroot()
     header, *rows = [[cell.text_content() for cell in row.xpath("th|td")] for row in page.xpath("//table//tr")]
-    assert header[:4] == ["experiment", "changed", "val", "against the baseline"]
+    assert header[:4] == ["experiment", "val", "against the baseline", "changed"]
     board = json.loads(project.run("python", "-m", "bukva", "experiments", "--json", PYTHONPATH="src"))
     assert [row[0] for row in rows] == [row["experiments"][0] for row in board["rows"]]
-    assert [row[2] for row in rows] == [f"{row['val'][0]:.3f}" for row in board["rows"]]
-    assert any(row[1].startswith("model.n_head=2") for row in rows)
+    assert [row[1] for row in rows] == [f"{row['val'][0]:.3f}" for row in board["rows"]]
+    assert any(row[3].startswith("model.n_head=2") for row in rows)
     specs = json.loads(page.get_element_by_id("specs").text)
     assert set(specs) == {"scores", "curves", "coordinates"}
     axes = {row["axis"] for rows in specs["coordinates"][""]["datasets"].values() for row in rows}
     assert axes >= {"model.n_head", "val"}
-    links = {link.text_content(): link.get("href") for link in page.xpath("//table//a")}
-    assert set(links) == {row[0] for row in rows} - {"HEAD"}
-    for name, link in links.items():
-        assert re.match(rf"http://127\.0\.0\.1:{port}/#/experiments/\d+/runs\?", link)
-        assert link.endswith(f"%27{name}%27")
+    assert not page.xpath("//table//a")  # only a server has the report of each
     assert page.xpath("//nav//a[@href='index.html']")
     first = html.parse(str(project.folder / "reports/index.html")).getroot()
     assert first.xpath("//nav//a[@href='experiments.html']")
 
 
 @needs_chromium
-def test_that_page_is_for_everybody_on_every_screen_also_without_mlflow(project, done):
-    said = project.run("python", "-m", "bukva", "report", PYTHONPATH="src")
-    assert "There are no links to MLflow. It is not running; start it (bukva ui)" in said
-    assert not html.parse(str(project.folder / "reports/experiments.html")).getroot().xpath("//table//a")
+def test_that_page_is_for_everybody_on_every_screen(project, done):
+    project.run("python", "-m", "bukva", "report", PYTHONPATH="src")
     with chromium() as browser:
         for width in WIDTHS:
             for scheme in SCHEMES:

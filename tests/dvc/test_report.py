@@ -42,6 +42,11 @@ def cells(table):
     return [[cell.text_content() for cell in row.xpath("th|td")] for row in table.xpath(".//tr")]
 
 
+def test_a_gpt_with_ngrams_has_counted_the_train_split_and_nothing_else(with_ngrams):
+    split = (with_ngrams.folder / "data/split/train.npy").read_bytes()
+    assert (with_ngrams.folder / "data/models/gpt/train.npy").read_bytes() == split
+
+
 def test_the_page_is_one_file_that_asks_nothing_of_a_network(project, page):
     file = project.folder / "reports/index.html"
     assert file.stat().st_size < 5_000_000

@@ -33,11 +33,6 @@ def test_the_first_run_runs_every_stage(template):
     assert all(list(bits) == ["val", "test"] and 2 < bits["test"] < 7 for bits in metrics.values())
 
 
-def test_the_gpt_has_counted_the_train_split_and_nothing_else(template):
-    split = (template.folder / "data/split/train.npy").read_bytes()
-    assert (template.folder / "data/models/gpt/train.npy").read_bytes() == split
-
-
 def test_the_second_run_runs_nothing(project):
     assert "up to date" in project.run("dvc", "status")
     assert project.repro() == []
