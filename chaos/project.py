@@ -153,6 +153,10 @@ class Project:
         found = [*self.folder.rglob(".*.part"), *self.folder.rglob(".*.old"), *self.checkpoints()]
         return sorted(path.relative_to(self.folder).as_posix() for path in found)
 
+    def remove_checkpoints(self) -> None:
+        """Let the next training start from the beginning."""
+        shutil.rmtree(self.folder / ".bukva" / "checkpoints", ignore_errors=True)
+
     def checkpoints(self, stage: str = "train-*") -> list[Path]:
         """The checkpoints of trainings that have not ended, oldest first."""
         return sorted(self.folder.glob(f".bukva/checkpoints/{stage}-*/*.safetensors"))

@@ -59,7 +59,7 @@ class Setup:
     def with_seed(self, seed: int, steps: list[int] = SHORT, **recipe: object) -> Project:
         """The project `whole`, with another GPT to train: its seed, the steps at which it scores val, its recipe."""
         self.whole.reset()
-        self.whole.run("make", "clean-checkpoints")  # those of a training that another fault has left
+        self.whole.remove_checkpoints()  # those of a training that another fault has left
         self.whole.set({"train_gpt": {"seed": seed, **_scored_at(steps), **recipe}})
         return self.whole
 

@@ -53,7 +53,7 @@ def test_a_sweep_whose_workers_and_driver_are_killed_has_the_results_of_dvcs_que
     driver = project.start(*RUN, **ENV)
     assert driver.reaches(lambda: has_step(project)), driver.printed
     os.kill(workers(driver)[0].pid, signal.SIGKILL)
-    assert driver.reaches(lambda: "stage" in project.run(*RUN[:3], "status", **ENV)), driver.printed
+    assert driver.reaches(lambda: "stage" in project.run(*RUN[:4], "status", **ENV)), driver.printed
     os.kill(driver.process.pid, signal.SIGKILL)
     driver.wait()
     printed = project.run(*RUN, **ENV)

@@ -45,12 +45,12 @@ def test_a_changed_parameter_and_changed_code_start_from_the_start_and_are_named
     interrupted.edit("src/bukva/training/schedule.py", '"""', '"""  ')
     assert (
         "from the start: since the interrupted training, src/bukva/training/schedule.py has changed, "
-        "train_gpt.learning_rate was 0.004 and is 0.001\n"
+        "train_gpt.learning_rate was 0.003 and is 0.001\n"
     ) in first_lines(interrupted)
 
 
 def test_a_training_without_dvc_leaves_no_checkpoint(project):
-    project.run("make", "clean-checkpoints")
+    project.remove_checkpoints()
     project.run(
         "python", "-m", "stages.train_gpt", "data/tokens", "data/split", "data/models/gpt",
         "reports/curves/train_gpt.csv", PYTHONPATH="src", **SAVE_OFTEN,
