@@ -35,7 +35,7 @@ def test_a_stage_that_ends_without_an_error_has_a_complete_journal(alone: Path, 
     start, metrics, tags, seconds, end = records()
     assert (start["stage"], start["kind"], start["experiment"]) == ("clean", "data", "repro-uncommitted")
     assert start["params"]["model.n_head"] == params.model.n_head
-    assert start["sections"] == ["clean"]
+    assert start["sections"] == ["clean", "download"]
     assert (metrics["step"], metrics["values"]) == (3, {"chars": 5.0})
     assert tags["values"] == {"rules": "notes"}
     assert list(seconds["values"]) == ["seconds"]
