@@ -351,7 +351,8 @@ def test_a_server_gets_everything_once_and_commands_print_no_password(
     sync()
     assert points_shown() == before
     assert [file.path for file in store.client.list_artifacts(run.info.run_id)] == ["weights"]
-    assert ui.address().startswith(f"http://127.0.0.1:{shared_port}/#/experiments/")
+    with ui.mlflow_server() as server:
+        assert server.page().startswith(f"http://127.0.0.1:{shared_port}/#/experiments/")
 
 
 def test_a_database_locked_by_another_process_is_completed_later(

@@ -86,7 +86,7 @@ def test_in_a_log_the_line_shows_losses_time_left_speed_and_a_sample(state, cloc
 
 
 def test_on_a_terminal_the_line_stays_at_a_scoring_with_a_sample(state, clock, capsys, monkeypatch):
-    monkeypatch.setattr(line.shutil, "get_terminal_size", lambda: os.terminal_size((61, 24)))
+    monkeypatch.setattr(line.shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((61, 24)))
     state.samples, shown = ["проба пера"], ProgressLine("train-gpt", 10)
     shown.line.screen = True
     train(state, [shown], updates(clock))
