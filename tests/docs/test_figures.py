@@ -1,22 +1,50 @@
-"""README is one page, and the speed that it shows is what the bench has written."""
+"""README is one page, and what it shows is what the last run and the bench have written."""
+
+import re
+from functools import cache
 
 import pytest
 from imports import ROOT
 
 from bukva.base.files import read_json
+from bukva.pipeline.stages import paths, trained_models
+from bukva.report.rows import rows_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+SPLITS = "train", "val", "test"
+
+
+@cache
+def report(name):
+    return read_json(ROOT / "reports" / name)
+
+
+def rows(head):
+    """The rows of the table of README that begins with these cells, without their emphasis."""
+    lines = README.split(f"| {head} |\n")[1].split("\n\n")[0].splitlines()[1:]
+    return [[cell.strip().strip("*") for cell in line.strip("|").split("|")] for line in lines]
 
 
 def test_the_readme_is_one_page():
     assert len(README.splitlines()) <= 150
 
 
+@pytest.mark.parametrize("row", rows("model | train | val | test"), ids=lambda row: row[0])
+def test_a_row_of_scores_is_that_of_the_last_run(row):
+    label, *shown = row
+    bits = {each.label: each.bits for each in rows_of(report("scores.json"), trained_models())}
+    assert shown == [f"{bits[label][split]:.3f}" if split in bits[label] else "" for split in SPLITS]
+
+
+def test_the_samples_are_those_of_the_last_run():
+    written = (ROOT / paths()["samples"]).read_text(encoding="utf-8")
+    shown = re.findall(r"^    (?:before|after): +(.*?)(?: \.\.\.)?$", README, re.MULTILINE)
+    assert len(shown) == 2
+    for text in shown:
+        assert text in written
+
+
 @pytest.mark.parametrize("row", ["race-network", "generation"])
 def test_a_factor_of_speed_is_that_of_the_bench(row):
-    ratio = next(
-        score["value"]
-        for score in read_json(ROOT / "reports" / "bench.json")["rows"][row]["scores"]
-        if score["name"] == "ratio"
-    )
+    ratio = next(score["value"] for score in report("bench.json")["rows"][row]["scores"] if score["name"] == "ratio")
     assert f"{ratio:.1f} times as fast" in " ".join(README.split())
