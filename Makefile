@@ -46,7 +46,7 @@ check: $(CLUSTER) ## run formatting, lint, types and the fast tests (2 min)
 	mypy
 	pytest -m "not slow and not nightly" -n 2 --dist loadfile
 
-test: $(CLUSTER) ## run check and the slow tests, which run DVC, train and kill (14 min)
+test: $(CLUSTER) ## run check and the slow tests, which run DVC, train and kill (about 20 min)
 	ruff format --check .
 	ruff check .
 	mypy

@@ -5,7 +5,7 @@ import pytest
 from chaos.rows import ROWS
 from chaos.setup import Setup
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")
