@@ -57,12 +57,9 @@ def test_dvc_makes_of_the_options_what_the_file_says(name):
     assert applied(name) == before | wanted
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_recipe_gives_the_same_after_any_other(name):
-    first = applied(name)
-    for other in NAMES:
-        applied(other)
-        assert applied(name) == first
+def test_a_recipe_gives_the_same_after_any_other():
+    """Because each has every key that another has."""
+    assert {name: set(keys(name)) for name in NAMES} == dict.fromkeys(NAMES, set(keys("gpt")))
 
 
 def test_without_a_name_the_recipes_are_listed_with_their_first_comment():
