@@ -136,9 +136,9 @@ def name(row: Row) -> str:
     return f"{row.names[0]} ({k} seeds)" if k > 1 else row.names[0]
 
 
-def changed(row: Row) -> str:
-    """The parameters that differ from those of the baseline, the first MAX_CHANGED."""
-    items = list(row.changed.items())
+def changed(row: Row, *, short: bool = False) -> str:
+    """The first MAX_CHANGED parameters that differ from the baseline; if short, n_head=8 instead of model.n_head=8."""
+    items = [(key.rpartition(".")[2] if short else key, value) for key, value in row.changed.items()]
     shown = ", ".join(f"{key}={value}" for key, value in items[:MAX_CHANGED])
     more = len(items) - MAX_CHANGED
     return (f"{shown} and {more} more" if more > 0 else shown) or "code"

@@ -163,14 +163,7 @@ class Experiments:
 
 def _label(row: Row) -> str:
     """What differs, and the name: charts have little else."""
-    return f"{_short(row)} ({row.setting.name})" if row.changed else row.setting.name
-
-
-def _short(row: Row) -> str:
-    """n_head=8 instead of model.n_head=8."""
-    return ", ".join(
-        setting.rpartition(".")[2] if "=" in setting else setting for setting in shown.changed(row).split(", ")
-    )
+    return f"{shown.changed(row, short=True)} ({row.setting.name})" if row.changed else row.setting.name
 
 
 def _verdict(row: Row) -> str:
