@@ -7,7 +7,6 @@ from tiny import SHAPE
 
 from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
-from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.registry import build
 from bukva.training import device as module
 from bukva.training.device import Machine, prepare
@@ -36,15 +35,10 @@ def test_auto_chooses_bf16_where_the_hardware_multiplies_it(monkeypatch, precisi
     assert prepare(compute(precision=precision)) == Machine(torch.device("cpu"), expected)
 
 
-def test_threads_are_as_given():
-    prepare(compute(threads=2))
-    assert torch.get_num_threads() == 2
-
-
-def test_processes_share_the_cores(monkeypatch):
+def test_threads_are_as_given_or_the_processes_share_the_cores(monkeypatch):
     monkeypatch.setattr(module, "n_cores", lambda: 6)
-    for local_size, threads in ((1, 6), (3, 2), (7, 1)):
-        prepare(compute(threads=0), local_rank=0, local_size=local_size)
+    for given, local_size, threads in ((2, 1, 2), (0, 1, 6), (0, 3, 2), (0, 7, 1)):
+        prepare(compute(threads=given), local_rank=0, local_size=local_size)
         assert torch.get_num_threads() == threads
 
 
@@ -61,12 +55,6 @@ def test_only_the_linear_layers_of_the_blocks_are_cast():
     Machine(torch.device("cpu"), torch.bfloat16).cast_blocks(model)
     cast = {name for name, parameter in model.named_parameters() if parameter.dtype == torch.bfloat16}
     assert cast == {name for name, parameter in model.named_parameters() if "blocks" in name and parameter.dim() == 2}
-
-
-def test_a_model_without_hidden_layers_is_not_cast():
-    model = Bigram(BigramConfig(3, 5))
-    Machine(torch.device("cpu"), torch.bfloat16).cast_blocks(model)
-    assert model.table.weight.dtype == torch.float32
 
 
 def test_each_process_needs_a_gpu(monkeypatch):

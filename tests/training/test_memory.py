@@ -21,36 +21,27 @@ from bukva.training.memory import check_memory, least_bytes, memory_bytes
 
 N = count_parameters(SHAPE)
 CHARS = 3 * SHAPE.block_size
+ACTIVATIONS = 2 * 16 * 8  # bytes per character of one block of 8 channels
 
 
-@pytest.mark.parametrize(("optimizer", "copies"), [("adamw", 4), ("muon", 3)])
-def test_the_weights_are_held_by_the_optimizer_and_saved_twice(optimizer, copies):
-    assert least_bytes(SHAPE, recipe(optimizer=optimizer))[0] == 4 * N * (copies + 2)
-
-
-def test_on_a_gpu_neither_saved_weights_nor_windows_count():
-    weights, batch = least_bytes(SHAPE, recipe(), on_gpu=True)
-    assert weights == 4 * N * 4
-    assert batch == CHARS * (2 * SHAPE.activations_per_char + 8 * V)
-
-
-def test_a_batch_is_activations_logits_and_windows():
-    assert least_bytes(SHAPE, recipe())[1] == CHARS * (2 * 16 * 8 + 8 * V + 16)
-
-
-def test_a_bigram_has_no_activations():
-    assert least_bytes(BigramConfig(V, 5), recipe())[1] == CHARS * (8 * V + 16)
+def test_a_training_holds_weights_by_copies_and_a_batch_by_activations_logits_and_windows():
+    assert least_bytes(SHAPE, recipe(optimizer="adamw")) == (4 * N * (4 + 2), CHARS * (ACTIVATIONS + 8 * V + 16))
+    assert least_bytes(SHAPE, recipe(optimizer="muon"))[0] == 4 * N * (3 + 2)
+    assert least_bytes(SHAPE, recipe(), on_gpu=True) == (4 * N * 4, CHARS * (ACTIVATIONS + 8 * V))
+    assert least_bytes(BigramConfig(V, 5), recipe())[1] == CHARS * (8 * V + 16)  # it has no activations
+    assert WITH_MEMORY.activations_per_char == SHAPE.activations_per_char + 4 * V * 2  # numbers of both experts
 
 
 @pytest.mark.parametrize("changes", [{"micro_batches": 3}, {"processes": 3}])
 def test_micro_batches_and_processes_divide_what_is_computed_at_once(changes):
-    assert least_bytes(SHAPE, recipe(**changes))[1] == CHARS // 3 * (2 * 16 * 8 + 8 * V) + CHARS * 16
+    assert least_bytes(SHAPE, recipe(**changes))[1] == CHARS // 3 * (ACTIVATIONS + 8 * V) + CHARS * 16
 
 
 def test_a_training_that_fits_passes():
     assert memory_bytes(CPU.device) > 2**28
     check_memory(SHAPE, recipe(), CPU)
     check_memory(SHAPE, recipe(), Machine(torch.device("cpu"), torch.bfloat16))
+    check_memory(BigramConfig(60, 8), read_params().train_bigram, CPU)
 
 
 # ---- too large for this machine
@@ -63,28 +54,19 @@ def shape(**values):
 @pytest.mark.parametrize(
     ("config", "changes", "advice"),
     [
-        ({"n_embd": 2**24}, {}, "use a smaller model"),
-        ({"n_embd": 2**16, "n_layer": 1000}, {"optimizer": "adamw"}, "use a smaller model"),
-        ({}, {"batch_size": 10**12}, "use a smaller batch_size or block_size, or more micro_batches."),
-        ({}, {"batch_size": 10**12, "micro_batches": 10**12}, "use a smaller batch_size"),
-        ({"block_size": 2**24}, {"batch_size": 2**20}, "use a smaller batch_size or block_size"),
+        (shape(n_embd=2**24), {}, "use a smaller model, or a text with fewer characters."),
+        (shape(), {"batch_size": 10**12}, "use a smaller batch_size or block_size, or more micro_batches."),
+        (shape(), {"batch_size": 10**12, "micro_batches": 10**12}, "use a smaller batch_size"),
+        (BigramConfig(2**20, 8), {}, "a text with fewer characters"),
     ],
+    ids=["weights", "batch", "windows", "vocabulary"],
 )
 def test_a_training_that_exceeds_the_memory_is_rejected_before_anything_is_allocated(config, changes, advice):
     words = r"^params\.yaml: training [\d,]+ parameters .* needs at least [\d,.]+ GB of memory; this machine has"
     with pytest.raises(BukvaError, match=words) as error:
-        check_memory(shape(**config), recipe(**changes), CPU)
+        check_memory(config, recipe(**changes), CPU)
     assert advice in str(error.value)
     assert str(error.value).endswith(WAY_BACK)
-
-
-def test_a_bigram_may_exceed_the_memory_by_its_batch_or_its_vocabulary():
-    training = read_params().train_bigram
-    check_memory(BigramConfig(60, 8), training, CPU)
-    with pytest.raises(BukvaError, match="use a smaller batch_size"):
-        check_memory(BigramConfig(60, 8), training.model_copy(update={"batch_size": 10**12}), CPU)
-    with pytest.raises(BukvaError, match="a text with fewer characters"):
-        check_memory(BigramConfig(2**20, 8), training, CPU)
 
 
 def test_processes_of_one_machine_share_its_memory(monkeypatch):
@@ -95,23 +77,17 @@ def test_processes_of_one_machine_share_its_memory(monkeypatch):
         check_memory(SHAPE, recipe(), CPU, local_size=3)
 
 
-@pytest.mark.parametrize("n_processes", [1, 3])
-def test_counting_takes_memory_in_every_process(monkeypatch, n_processes):
-    gigabytes = 2**30 / 24  # of ids
-    n_train = int(gigabytes)
-    monkeypatch.setattr(memory, "memory_bytes", lambda _: 24 * n_train * n_processes)
-    check_memory(WITH_MEMORY, recipe(), CPU, n_processes, n_train=n_train)
-    check_memory(SHAPE, recipe(), CPU, n_processes, n_train=n_train + 1)  # which counts nothing
+def test_counting_takes_memory_in_every_process(monkeypatch):
+    n_train = 2**30 // 24  # whose counts take a gigabyte
+    monkeypatch.setattr(memory, "memory_bytes", lambda _: 24 * n_train * 3)
+    check_memory(WITH_MEMORY, recipe(), CPU, 3, n_train=n_train)
+    check_memory(SHAPE, recipe(), CPU, 3, n_train=n_train + 1)  # which counts nothing
     with pytest.raises(BukvaError) as error:
-        check_memory(WITH_MEMORY, recipe(), CPU, n_processes, n_train=n_train + 1)
+        check_memory(WITH_MEMORY, recipe(), CPU, 3, n_train=n_train + 1)
     assert str(error.value) == (
-        f"params.yaml: counting the n-grams of 44,739,243 characters needs at least {n_processes}.0 GB of memory; this "
-        f"machine has {n_processes}.0; use model.ngrams none, or a shorter text.\n{WAY_BACK}"
+        f"params.yaml: counting the n-grams of 44,739,243 characters needs at least 3.0 GB of memory; this "
+        f"machine has 3.0; use model.ngrams none, or a shorter text.\n{WAY_BACK}"
     )
-
-
-def test_a_memory_keeps_numbers_of_every_expert():
-    assert WITH_MEMORY.activations_per_char == SHAPE.activations_per_char + 4 * V * 2
 
 
 MEASURE = r"""
@@ -139,7 +115,7 @@ print((peak() - before) / sum(least_bytes(config, training)))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_bound_is_below_what_a_training_takes():
     """A training of 12 million parameters, measured in a process of its own."""
     root = Path(__file__).parents[2]

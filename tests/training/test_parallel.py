@@ -30,12 +30,11 @@ def test_a_single_process_exchanges_nothing():
     assert weight.grad.tolist() == [5.0, 7.0]
     assert ALONE.sum(2.5) == 2.5
     assert ALONE.broadcast(b"content") == b"content"
-    assert ALONE.leads
-    assert not Group(rank=1, size=2).leads
-
-
-def test_the_ranks_of_the_first_machine_are_beside_rank_0():
+    assert not is_launched()
+    with join(1) as group:
+        assert group is ALONE
     groups = [Group(rank, size=6, local_rank=rank % 3, local_size=3) for rank in range(6)]
+    assert [group.leads for group in groups] == [True] + [False] * 5
     assert [group.is_beside_leader for group in groups] == [True] * 3 + [False] * 3
 
 
@@ -58,6 +57,7 @@ with join(2) as group:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_average_gradients_and_share_numbers_and_bytes():
     common = {"PYTHONPATH": str(SRC), "TORCHELASTIC_RUN_ID": "test", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port(0)), "OMP_NUM_THREADS": "1"}  # fmt: skip
@@ -77,12 +77,6 @@ def test_two_processes_average_gradients_and_share_numbers_and_bytes():
         "sum": pytest.approx(0.3),
         "broadcast": ["content", ""],
     }  # fmt: skip
-
-
-def test_a_process_that_was_not_launched_trains_alone():
-    assert not is_launched()
-    with join(1) as group:
-        assert group is ALONE
 
 
 def test_a_single_launched_process_needs_no_connection(monkeypatch):
@@ -119,14 +113,10 @@ class Failure:
         return "SIGKILL"
 
 
-@pytest.mark.parametrize(
-    ("failures", "how"),
-    [
+def test_the_cause_of_a_failure_is_the_first_one_or_the_one_that_a_signal_ended():
+    for failures, how in (
         ({1: Failure(1, 5), 2: Failure(1, 3)}, "process 2 of 3 ended with status 1"),
         ({0: Failure(1, 3), 1: Failure(-9, 5)}, "process 1 of 3 was ended by SIGKILL"),
-    ],
-    ids=["the first", "the one that a signal ended"],
-)
-def test_the_cause_of_a_failure_is_reported(failures, how):
-    sentence = f"train-gpt: {how}, and the others were stopped; give the same command again."
-    assert parallel._sentence(*parallel._first(failures), 3) == sentence
+    ):
+        sentence = f"train-gpt: {how}, and the others were stopped; give the same command again."
+        assert parallel._sentence(*parallel._first(failures), 3) == sentence

@@ -1,14 +1,17 @@
-"""What a training shows while it runs, and which metrics it logs."""
+"""What a training shows while it runs, which metrics it logs, and its curve: one row for each scoring."""
 
-import os
+import csv
 
 import pytest
+from tiny import Call, run, task
 
 from bukva.base import progress as line
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.training import progress as module
+from bukva.training.curve import COLUMNS, CurveFile
 from bukva.training.optimizers.several import Optimizers
 from bukva.training.progress import LogMetrics, ProgressLine
+from bukva.training.run import run_training
 from bukva.training.state import Progress, TrainState
 
 
@@ -52,14 +55,14 @@ def train(state, callbacks, progress):
         callback.on_end(state)
 
 
-def logged(state, clock, progress):
+def logged(state, progress):
     metrics, shown = [], ProgressLine("train-gpt", 5)
     train(state, [shown, LogMetrics(lambda values, step: metrics.append((step, values)), shown)], progress)
     return metrics
 
 
 def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(state, clock):
-    first, last = logged(state, clock, updates(clock))
+    first, last = logged(state, updates(clock))
     assert first == (
         0, {"chars_seen": 0, "learning_rate": 0.0, "val_nats_per_char": 4.5, "best_val_nats_per_char": 4.5}
     )  # fmt: skip
@@ -70,31 +73,21 @@ def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(state, clock
 
 def test_a_resumed_training_logs_the_scorings_before_the_interruption_first(state, clock):
     state.curve = [Progress(0, 0, 0.0, None, 4.5, 4.5), Progress(3, 3000, 0.1, 2.75, 3.25, 3.0)]
-    points = logged(state, clock, [Progress(4, 4000, 0.1), Progress(5, 5000, 0.1, 2.5, 2.75, 2.75)])
+    points = logged(state, [Progress(4, 4000, 0.1), Progress(5, 5000, 0.1, 2.5, 2.75, 2.75)])
     assert [step for step, _ in points] == [0, 3, 5]
     assert points[1][1]["val_nats_per_char"] == 3.25
     assert "chars_per_second" not in points[1][1]
 
 
-def test_in_a_log_the_line_shows_losses_time_left_speed_and_a_sample(state, clock, capsys):
-    state.samples = ["проба"]
+def test_the_line_shows_losses_in_bits_time_left_speed_a_sample_and_why_it_ended(state, clock, capsys):
+    state.samples, state.best_step, state.best_val = ["проба"], 3, 2.5
     train(state, [ProgressLine("train-gpt", 10)], updates(clock))
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "train-gpt  0/10:             val 6.492 bits | проба"
+    first, *_, last, early, kept = capsys.readouterr().err.splitlines()
+    assert first == "train-gpt  0/10:             val 6.492 bits | проба"
     # 5 steps in 41 s, and 5 more; 2.5 and 2.75 nats
-    assert lines[-2] == "train-gpt  5/10: train 3.607 val 3.967 bits | 41 s left | 500 chars/s | проба"
-
-
-def test_on_a_terminal_the_line_stays_at_a_scoring_with_a_sample(state, clock, capsys, monkeypatch):
-    monkeypatch.setattr(line.shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((61, 24)))
-    state.samples, shown = ["проба пера"], ProgressLine("train-gpt", 10)
-    shown.line.screen = True
-    train(state, [shown], updates(clock))
-    first, *_, passing, last, early = [text.strip() for text in capsys.readouterr().err.split("\r") if text.strip()]
-    assert first == "train-gpt  0/10:             val 6.492 bits | проба пера"
-    assert passing == "train-gpt  4/10:             val 6.492 bits | 16 s left | 50"  # cut at the width
-    assert last == "train-gpt  5/10: train 3.607 val 3.967 bits | проба пера"
-    assert early.startswith("train-gpt: stopped early")
+    assert last == "train-gpt  5/10: train 3.607 val 3.967 bits | 41 s left | 500 chars/s | проба"
+    assert early == "train-gpt: stopped early at step 5: no improvement on val (patience)"
+    assert kept == "train-gpt: kept the weights of step 3, the best on val (3.607 bits)"
 
 
 def test_the_line_of_a_resumed_training_starts_with_its_last_losses(state, clock, capsys):
@@ -103,17 +96,35 @@ def test_the_line_of_a_resumed_training_starts_with_its_last_losses(state, clock
     assert capsys.readouterr().err == "train-gpt 4/4: train 3.967 val 4.689 bits\n"
 
 
-def test_the_last_line_names_the_weights_that_are_kept_unless_they_are_the_last(state, clock, capsys):
-    state.best_step, state.best_val = 3, 2.5
-    train(state, [ProgressLine("train-gpt", 5)], updates(clock))
-    assert capsys.readouterr().err.endswith("train-gpt: kept the weights of step 3, the best on val (3.607 bits)\n")
-    state.best_step = 5
-    train(state, [ProgressLine("train-gpt", 5)], updates(clock))
-    assert "kept" not in capsys.readouterr().err
+# ---- the curve
 
 
-@pytest.mark.parametrize(("n_steps", "reported"), [(5, False), (10, True)])
-def test_a_training_that_stops_early_is_reported(state, clock, capsys, n_steps, reported):
-    train(state, [ProgressLine("train-gpt", n_steps)], updates(clock))
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert (last == "train-gpt: stopped early at step 5: no improvement on val (patience)") is reported
+def rows(path):
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def test_the_curve_is_written_at_each_scoring_with_the_values_of_the_state(tmp_path):
+    found = []
+    look = Call(6, lambda *_: found.extend(int(row["step"]) for row in rows(tmp_path / "curve.csv")))
+    state, _ = run(task(), callbacks=[CurveFile(tmp_path / "curve.csv"), look])
+    table = rows(tmp_path / "curve.csv")
+    assert tuple(table[0]) == COLUMNS
+    assert found == [0, 4]
+    assert [int(row["step"]) for row in table] == [0, 4, 8, 10]
+    assert [int(row["chars_seen"]) for row in table] == [0, 60, 120, 150]
+    assert table[0]["train_nats_per_char"] == ""
+    for name in ("train_nats_per_char", "val_nats_per_char", "learning_rate"):
+        assert float(table[3][name]) == getattr(state.curve[3], name)
+
+
+@pytest.mark.parametrize("step", [5, 10])
+def test_a_resumed_training_writes_the_curve_of_a_whole_one(tmp_path, step):
+    run(task(), callbacks=[CurveFile(tmp_path / "whole.csv")])
+
+    def stop(state, progress):
+        state.stop_requested = True
+
+    state, _ = run(task(), callbacks=[Call(step, stop)])
+    state.stop_requested = False
+    run_training(task(), state, [CurveFile(tmp_path / "resumed.csv")])
+    assert (tmp_path / "resumed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()

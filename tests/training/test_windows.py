@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bukva.training.windows import Windows, prefetched
@@ -23,6 +23,7 @@ def test_targets_are_the_inputs_one_character_later(order):
     assert (x[:, 1:] == x[:, :-1] + 1).all()
 
 
+@settings(max_examples=30)
 @given(n=st.integers(T + 1, 400), seed=st.integers(0, 2**32), epoch=st.integers(0, 3))
 def test_an_epoch_has_every_window_once(n, seed, epoch):
     batches = windows(n, seed=seed, batch_size=1)
@@ -33,12 +34,7 @@ def test_an_epoch_has_every_window_once(n, seed, epoch):
     assert ordered[0] < T
     assert ordered[-1] + T < n
     assert n - 1 - (ordered[-1] + T) < 2 * T  # less than two windows are left out at the end
-
-
-def test_batches_continue_across_epochs():
-    singles = windows(batch_size=1)
-    together = np.concatenate([windows().starts(step) for step in range(1, 41)])
-    assert together.tolist() == [int(singles.starts(step)[0]) for step in range(1, 121)]
+    assert windows(n, seed=seed, batch_size=3).starts(7).tolist() == [int(batches.starts(i)[0]) for i in (19, 20, 21)]
 
 
 def test_epochs_differ_in_order_and_offset():
@@ -71,10 +67,9 @@ def test_a_text_without_a_window_is_an_error():
         windows(n=T)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 6])
-def test_shares_of_a_batch_are_the_batch(size):
+def test_shares_of_a_batch_are_the_batch():
     whole = windows(batch_size=6)
-    shares = [whole.share(5, rank, size) for rank in range(size)]
+    shares = [whole.share(5, rank, 3) for rank in range(3)]
     for number in (0, 1):
         assert torch.equal(torch.cat([share[number] for share in shares]), whole.batch(5)[number])
 
@@ -108,11 +103,3 @@ def test_a_batch_that_cannot_be_read_is_an_error_where_it_is_used():
     assert next(batches)[0] == 3
     with pytest.raises(OSError, match="the disk is gone"):
         next(batches)
-
-
-def test_a_loop_that_ends_early_ends_the_prefetching():
-    watched = Watched()
-    for step, _ in prefetched(watched, range(1, 1000)):
-        if step == 3:
-            break
-    assert watched.read in ([1, 2, 3], [1, 2, 3, 4])
