@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from works import save_in_characters, split, works_of
 
@@ -20,6 +20,7 @@ def saved(folder, chars, split):
     return load_splits(folder), load_lengths(folder)
 
 
+@settings(max_examples=20)
 @given(
     chars=st.lists(st.integers(0, 23), min_size=1, max_size=7),
     split=st.sampled_from([TAIL, CONTIGUOUS]),
