@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from bukva.base import progress
 from bukva.base.errors import BukvaError
 from bukva.baselines.compressors import COMPRESSORS
 from bukva.baselines.counts import fitted_to_train, scorers
@@ -14,8 +13,8 @@ from bukva.config.schema import Evaluate
 from bukva.evaluation.held_out import HeldOut
 from bukva.evaluation.scores import evaluate, headline
 from bukva.models.bigram import Bigram, BigramConfig
-from bukva.models.folder import load_models, save_model
 from bukva.models.gpt import GPT, GPTConfig
+from bukva.ngrams.kneser_ney import KneserNey
 from bukva.scoring import window_rule
 from bukva.scoring.window_rule import evenly_spaced, nats_of
 from bukva.tokenizers.char import CharTokenizer
@@ -30,7 +29,7 @@ PARAMS = Evaluate(
 
 
 class PairTokenizer(CharTokenizer):
-    """A tokenizer each of whose ids stands for two characters, the same one twice."""
+    """Each id stands for two characters, the same one twice."""
 
     unit, alphabet = "token", None
 
@@ -93,38 +92,15 @@ def test_the_score_of_the_bigram_on_train_is_that_of_all_its_characters(monkeypa
     assert evaluate(models(), text(*THREE), PARAMS).table["bigram"]["train"]["nats_per_char"] == pytest.approx(expected)
 
 
-def test_bits_per_byte_are_the_same_bits_over_the_bytes_of_the_characters(table):
-    for model in ("bigram", "gpt"):
-        for split in THREE:
-            score = table[model][split]
-            assert score["bits_per_byte"] == score["bits_per_char"] / len("а".encode())
-
-
-def test_bits_are_nats_over_ln_2(table):
-    for model in ("bigram", "gpt"):
-        for split in THREE:
-            score = table[model][split]
-            assert score["bits_per_char"] == pytest.approx(score["nats_per_char"] / math.log(2))
-
-
-def test_the_window_rule_is_beside_the_scores(table):
+def test_bits_are_nats_over_ln_2_and_over_the_bytes_of_the_characters(table):
+    for score in (table[model][split] for model in ("bigram", "gpt") for split in THREE):
+        assert score["bits_per_char"] == pytest.approx(score["nats_per_char"] / math.log(2))
+        assert score["bits_per_byte"] == score["bits_per_char"] / len("а".encode())
     assert table["window"] == {"length": 6, "stride": 3, "unit": "character"}
 
 
-def test_models_with_different_vocabularies_are_rejected(tmp_path):
-    for name, chars in (("bigram", "абвгд"), ("gpt", "абвгд"), ("third", "абвгж")):
-        config = BigramConfig(V, 8)
-        save_model(tmp_path / name, config, CharTokenizer(list(chars)), {"best": Bigram(config).state_dict()})
-    folders = {name: tmp_path / name for name in ("bigram", "gpt")}
-    assert list(load_models(folders)[0]) == ["bigram", "gpt"]
-    with pytest.raises(BukvaError, match=r"third: its vocabulary is not that of .*bigram; rerun the training stage"):
-        load_models(folders | {"third": tmp_path / "third"})
-
-
 def test_the_calibration_is_that_of_the_gpt_over_every_scored_character(scores):
-    for split, n in (("val", 210), ("test", 96)):
-        found = scores.calibration[split]
-        assert found.counts.sum() == n
+    assert {split: found.counts.sum() for split, found in scores.calibration.items()} == {"val": 210, "test": 96}
     gpt = models()["gpt"]
     passages = text(*THREE).passages("test", T - 2)
     right = 0
@@ -155,13 +131,6 @@ def test_the_headline_is_the_bits_of_the_models_and_of_the_best_n_gram_on_val(sc
         assert found[key] == pytest.approx(means[name])
 
 
-def test_a_further_model_is_scored_like_the_others_and_changes_no_score(table):
-    scored = evaluate({"copy": models()["gpt"], **models()}, text(*THREE), PARAMS).table
-    assert list(scored) == ["copy", "bigram", "gpt", "baselines", "best_counted", "window", "context"]
-    assert scored.pop("copy") == scored["gpt"]
-    assert scored == table
-
-
 def test_ids_that_stand_for_two_characters_halve_the_bits_per_character(scores):
     pairs = evaluate(models(), text(*THREE, tokenizer=PairTokenizer(TOKENIZER.chars)), PARAMS)
     for split in THREE:
@@ -180,18 +149,13 @@ def test_ids_that_stand_for_two_characters_halve_the_bits_per_character(scores):
         assert pairs.table["context"]["val"][key] == pytest.approx(half, rel=1e-6)
 
 
-def test_the_nats_of_the_characters_are_those_of_the_metrics(scores):
+def test_scores_are_means_of_the_nats_of_the_characters_and_of_train_in_closed_form(scores, table):
     for name, split in ((name, split) for name in ("bigram", "gpt") for split in ("val", "test")):
-        mean = scores.nats[name][split].mean(dtype=np.float64)
-        assert scores.table[name][split]["nats_per_char"] == mean
+        assert table[name][split]["nats_per_char"] == scores.nats[name][split].mean(dtype=np.float64)
     for name in COUNTED:
         mean = scores.nats[name]["test"].mean(dtype=np.float64) / math.log(2)
-        assert scores.table["baselines"]["test"][name] == pytest.approx(mean)
-
-
-def test_baselines_that_are_counted_on_train_are_in_closed_form_there(table):
-    train = text(*THREE).splits["train"]
-    assert table["baselines"]["train"] == fitted_to_train(train, V)
+        assert table["baselines"]["test"][name] == pytest.approx(mean)
+    assert table["baselines"]["train"] == fitted_to_train(text(*THREE).splits["train"], V)
     assert table["baselines"]["val"]["uniform"] == math.log2(V)
 
 
@@ -199,7 +163,8 @@ def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
     """The oracle: each character alone, after the preceding text of its work as far as the window reaches."""
     held_out, gpt = text(*THREE), models()["gpt"]
     lengths = {name: np.cumsum([0, *WORKS[name]]) for name in THREE}
-    bigram, expected = scorers(held_out.splits["train"], V)["bigram_exact"], {"gpt": [], "bigram_exact": []}
+    bigram, ngrams = scorers(held_out.splits["train"], V)["bigram_exact"], KneserNey(held_out.splits["train"], V, 4)
+    expected = {"gpt": [], "bigram_exact": [], "ngram_4": []}
     for work in range(3):
         own = np.concatenate([held_out.splits[name][lengths[name][work] : lengths[name][work + 1]] for name in THREE])
         start = len(own) - WORKS["test"][work]
@@ -210,23 +175,9 @@ def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
             window = torch.from_numpy(own[max(first, 0) : i].astype(np.int64))[None]
             expected["gpt"].append(-gpt(window)[0, -1].log_softmax(-1)[int(own[i])].item())
             expected["bigram_exact"].append(bigram(own[i - 1 : i + 1])[0])
+            expected["ngram_4"].append(ngrams.nats_by_order(own[i - 3 : i + 1], [4])[4][-1])
     for name, nats in expected.items():
         np.testing.assert_allclose(scores.nats[name]["test"], nats, rtol=1e-4, err_msg=name)
-
-
-def test_what_takes_long_is_counted_for_each_model_and_split(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "QUIET_SECONDS", 0)
-    monkeypatch.setattr(progress, "LOG_SECONDS", 0)
-    monkeypatch.setattr(window_rule, "BATCH_CHARS", {"cpu": 60})
-    evaluate(models(), text(*THREE), PARAMS)
-    lines = [line.partition(" characters, ")[0] for line in capsys.readouterr().err.splitlines()]
-    for name in ("bigram", "gpt"):
-        for split, n in (("val", "210"), ("test", "96")):
-            shown = [line for line in lines if line.startswith(f"evaluate: {name}, {split}: ")]
-            assert shown[-1] == f"evaluate: {name}, {split}: {n}"
-            assert shown[-2].endswith(f" {n} of {n} (100%)")
-            assert len(shown) > 3
-    assert any(line.startswith("evaluate: gpt, train: ") for line in lines)
 
 
 def test_without_orders_no_n_grams_are_counted_and_other_scores_stay(table, monkeypatch):
@@ -263,14 +214,6 @@ def test_a_limit_of_characters_takes_a_share_of_every_work():
     assert found["full_bits_per_char"] == pytest.approx(expected)
 
 
-def test_a_bigram_gains_nothing_from_context():
-    torch.manual_seed(1)
-    bigram = Bigram(BigramConfig(V, T))
-    table = evaluate({"bigram": bigram, "gpt": bigram}, text("train", "val"), PARAMS).table
-    assert table["context"]["val"]["gain_bits_per_char"] == pytest.approx(0, abs=1e-6)
-    assert table["gpt"]["val"] == table["bigram"]["val"]
-
-
 def test_short_context_means_exactly_that_many_characters_of_the_same_work():
     gpt, held_out = models()["gpt"], text("train", "val")
     nats, start = [], {"train": 0, "val": 0}
@@ -299,22 +242,11 @@ def with_memory(train):
     return models() | {"gpt": gpt}
 
 
-def remembered(held_out):
-    return evaluate(with_memory(held_out.splits["train"]), held_out, PARAMS)
-
-
 def test_the_network_of_a_gpt_with_a_memory_is_scored_by_itself_as_a_plain_gpt_is():
     held_out = text(*THREE)
-    gpt, found = with_memory(held_out.splits["train"])["gpt"], remembered(held_out)
-    assert list(found.table) == [
-        "bigram",
-        "gpt",
-        "network",
-        "baselines",
-        "best_counted",
-        "window",
-        "context",
-    ]
+    gpt = with_memory(held_out.splits["train"])["gpt"]
+    found = evaluate(models() | {"gpt": gpt}, held_out, PARAMS)
+    assert list(found.table) == ["bigram", "gpt", "network", "baselines", "best_counted", "window", "context"]
     plain = GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).eval()
     plain.load_state_dict({name: gpt.state_dict()[name] for name in plain.state_dict()})
     expected = evaluate(models() | {"gpt": plain}, held_out, PARAMS)
@@ -336,20 +268,10 @@ def test_what_is_counted_of_train_is_left_out_where_train_is_scored():
     assert scored == np.concatenate([nats_of(gpt, run, T, 3, of_train=True) for run in runs]).mean(dtype=np.float64)
 
 
-def test_of_train_each_character_is_scored_as_if_it_was_not_counted():
-    train = text("train").splits["train"][:101]
-    gpt, found = with_memory(train)["gpt"], []
-    for i in range(1, len(train)):
-        first = max(0, -(-(i - T) // 3)) * 3  # windows move by 3, and score what no earlier one has
-        window = torch.from_numpy(train[first : i + 1].astype(np.int64))[None]
-        found.append(-gpt(window[:, :-1], following=window[:, -1])[0, -1].log_softmax(-1)[int(train[i])].item())
-    np.testing.assert_allclose(nats_of(gpt, train, T, 3, of_train=True), found, rtol=1e-4, atol=1e-5)
-
-
 def test_the_text_of_test_changes_no_score_of_val():
     held_out, other = text(*THREE), text(*THREE)
     other.splits["test"] = other.splits["test"][::-1].copy()
-    one, two = remembered(held_out), remembered(other)
+    one, two = (evaluate(with_memory(each.splits["train"]), each, PARAMS) for each in (held_out, other))
     for name in ("gpt", "network"):
         assert one.nats[name]["val"].tolist() == two.nats[name]["val"].tolist()
         assert one.table[name]["train"] == two.table[name]["train"]

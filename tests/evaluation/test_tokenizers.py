@@ -1,5 +1,7 @@
 """Every tokenizer is scored over the same characters, so that one axis holds all of them."""
 
+from hashlib import sha256
+
 import numpy as np
 import pytest
 import torch
@@ -54,96 +56,54 @@ def texts(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def scores(texts):
-    """kind -> what stage evaluate finds, with untrained models that are not flat."""
+    """kind -> what stage evaluate finds, and its bigram; models are untrained, but not flat."""
     found = {}
     for kind, text in texts.items():
         torch.manual_seed(1)
         V = len(text.tokenizer)
-        gpt = GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).eval()
+        gpt, bigram = GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).eval(), Bigram(BigramConfig(V, T))
         torch.nn.init.normal_(gpt.lm_head.weight)
-        found[kind] = evaluate({"bigram": Bigram(BigramConfig(V, T)), "gpt": gpt}, text, PARAMS)
+        found[kind] = evaluate({"bigram": bigram, "gpt": gpt}, text, PARAMS), bigram
     return found
 
 
-def test_the_same_characters_of_each_work_are_scored(texts):
-    expected = texts["char"].chars
-    for split, chars in expected.items():
-        assert chars.sum() == len(texts["char"].splits[split]) - 1
-        for kind in KINDS:
-            assert texts[kind].chars[split].tolist() == chars.tolist()
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_the_same_characters_of_each_work_are_scored_all_but_the_first_of_the_split(texts, split):
+    chars = texts["char"].chars[split].tolist()
+    text = texts["char"].tokenizer.decode(texts["char"].splits[split])
+    assert sum(chars) == len(text) - 1
+    for kind in KINDS:
+        ids = np.concatenate([passage.scored for passage in texts[kind].passages(split, 3)])
+        assert texts[kind].chars[split].tolist() == chars
+        assert texts[kind].tokenizer.decode(ids) == text[1:]
+        assert text_digest(texts[kind].splits[split], texts[kind].tokenizer) == sha256(text.encode()).hexdigest()
 
 
-def test_the_scored_ids_are_the_text_without_its_first_character(texts):
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_bits_are_those_of_all_ids_over_all_characters_and_over_all_their_bytes(texts, scores, split):
+    """The oracle: one forward pass of the bigram, which has no windows."""
+    text = texts["char"].tokenizer.decode(texts["char"].splits[split])[1:]
+    for kind, (found, bigram) in scores.items():
+        bits = 0.0
+        for passage in texts[kind].passages(split, 1):
+            ids = torch.from_numpy(passage.ids.astype(np.int64))
+            logits = bigram(ids[None, :-1])[0].detach().double()
+            bits += float(torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum")) / np.log(2)
+        fields = found.table["bigram"][split]
+        assert fields["bits_per_char"] == pytest.approx(bits / len(text), rel=1e-5)
+        assert fields["bits_per_byte"] == pytest.approx(bits / len(text.encode()), rel=1e-5), kind
+        assert {name: len(nats[split]) for name, nats in found.nats.items()} == dict.fromkeys(found.nats, len(text))
+
+
+def test_what_does_not_depend_on_the_tokenizer_is_the_same_and_its_unit_is_named(texts, scores):
+    tables = {kind: found.table for kind, (found, _) in scores.items()}
+    assert [tables[kind]["window"]["unit"] for kind in KINDS] == ["character", "byte", "token"]
     for split in ("val", "test"):
-        text = texts["char"].tokenizer.decode(texts["char"].splits[split])
-        for kind in KINDS:
-            ids = np.concatenate([passage.scored for passage in texts[kind].passages(split, 3)])
-            assert texts[kind].tokenizer.decode(ids) == text[1:]
-            assert texts[kind].n_bytes[split] == len(text[1:].encode())
-
-
-def test_the_digest_of_the_text_is_the_same(texts):
-    for split in ("val", "test"):
-        assert len({text_digest(text.splits[split], text.tokenizer) for text in texts.values()}) == 1
-
-
-def test_there_is_a_score_of_each_character(texts, scores):
-    for found in scores.values():
-        for nats in found.nats.values():
-            assert {split: len(values) for split, values in nats.items()} == {
-                split: len(texts["char"].splits[split]) - 1 for split in ("val", "test")
-            }
-
-
-def test_bits_per_byte_are_the_bits_of_all_characters_over_all_their_bytes(texts, scores):
-    for kind, found in scores.items():
-        for split in ("val", "test"):
-            text = texts["char"].tokenizer.decode(texts["char"].splits[split])[1:]
-            for name in ("bigram", "gpt"):
-                bits = found.nats[name][split].sum(dtype=np.float64) / np.log(2)
-                fields = found.table[name][split]
-                assert fields["bits_per_byte"] == pytest.approx(bits / len(text.encode()), rel=1e-6), kind
-                assert fields["bits_per_char"] == pytest.approx(bits / len(text), rel=1e-6)
-                assert fields["chars"] == len(text)
-
-
-def test_the_bits_of_a_text_are_those_of_its_ids(texts, scores):
-    """The oracle: the nats of ids by one forward pass of the bigram, which has no windows."""
-    for kind, text in texts.items():
-        torch.manual_seed(1)
-        V = len(text.tokenizer)
-        torch.nn.init.normal_(GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).lm_head.weight)  # draws what the fixture drew
-        model = Bigram(BigramConfig(V, T))
-        for split in ("val", "test"):
-            nats = 0.0
-            for passage in text.passages(split, 1):
-                ids = torch.from_numpy(passage.ids.astype(np.int64))
-                logits = model(ids[None, :-1])[0].detach().double()
-                nats += float(torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum"))
-            found = scores[kind].table["bigram"][split]
-            assert found["nats_per_char"] * found["chars"] == pytest.approx(nats, rel=1e-5)
-
-
-def test_compressors_do_not_depend_on_the_tokenizer(scores):
-    for split in ("val", "test"):
-        compressed = [
-            {name: value for name, value in found.table["baselines"][split].items() if name in COMPRESSORS}
-            for found in scores.values()
-        ]
-        assert compressed[0].keys() == COMPRESSORS.keys()
+        compressed = [[table["baselines"][split][name] for name in COMPRESSORS] for table in tables.values()]
         assert compressed[0] == compressed[1] == compressed[2]
-
-
-def test_the_unit_of_windows_is_what_an_id_stands_for(scores):
-    units = {kind: found.table["window"]["unit"] for kind, found in scores.items()}
-    assert units == {"char": "character", "byte": "byte", "bpe": "token"}
-
-
-def test_the_value_of_context_is_over_so_many_characters_at_most_for_each_work(texts, scores):
-    for kind, found in scores.items():
-        for split, context in found.table["context"].items():
-            n = len([chars for chars in texts[kind].chars[split] if chars])
-            assert 0 < context["chars"] <= PARAMS.context_chars + n * 4
+        for kind, table in tables.items():
+            n_works = sum(texts[kind].chars[split] > 0)
+            assert 0 < table["context"][split]["chars"] <= PARAMS.context_chars + n_works * 4
 
 
 def test_train_is_scored_by_its_characters(texts):
