@@ -18,38 +18,34 @@ WORKS = {"а": "мир и война, война и мир\n" * 29, "б": "", "�
 SPLITS = {"tail": section(0.8, 0.1, 0.1, "tail"), "contiguous": section(0.7, 0.15, 0.15, "contiguous")}
 
 
-@pytest.fixture(params=[(kind, name) for kind in ("char", "byte", "bpe") for name in SPLITS])
-def made(request, tmp_path):
+@pytest.fixture(scope="module", params=[(kind, name) for kind in ("char", "byte", "bpe") for name in SPLITS])
+def made(request, tmp_path_factory):
     """The folders, and the held-out text as stage evaluate reads it."""
-    kind, name = request.param
-    write_collection(tmp_path / "clean", ((Document("c", "A", work), text) for work, text in WORKS.items()))
+    folder, (kind, name) = tmp_path_factory.mktemp("made"), request.param
+    write_collection(folder / "clean", ((Document("c", "A", work), text) for work, text in WORKS.items()))
     params = Tokenize(kind=kind, vocabulary="all", unknown="error", vocab_size=277)
-    tokenizer = tokenize(tmp_path / "clean", tmp_path / "tokens", params, SPLITS[name]).tokenizer
-    save_splits(tmp_path / "split", np.load(tmp_path / "tokens/ids.npy"), read_shares(tmp_path / "tokens"))
-    splits = load_splits(tmp_path / "split")
-    return tmp_path, HeldOut(splits, load_lengths(tmp_path / "split"), tokenizer, T)
+    tokenizer = tokenize(folder / "clean", folder / "tokens", params, SPLITS[name]).tokenizer
+    save_splits(folder / "split", np.load(folder / "tokens/ids.npy"), read_shares(folder / "tokens"))
+    return folder, HeldOut(load_splits(folder / "split"), load_lengths(folder / "split"), tokenizer, T)
 
 
 def characters(folder, name="val"):
     return read_characters(folder / "split", folder / "tokens", name, T, stride_of(T))
 
 
-@pytest.mark.parametrize("name", ["val", "test"])
-def test_they_are_the_characters_that_have_scores_in_the_order_of_the_works(made, name):
+def test_they_are_the_characters_that_have_scores_in_the_order_of_the_works_after_their_own_text(made):
     folder, text = made
-    found = characters(folder, name)
-    assert np.bincount(found.work, minlength=len(WORKS)).tolist() == text.chars[name].tolist()
-    assert found.text() == "".join(text.tokenizer.decode(passage.scored) for passage in text.passages(name, 1))
-    assert found.text() == text.tokenizer.decode(text.splits[name])[1:]
-
-
-def test_before_each_stands_the_own_text_of_its_work(made):
-    folder, _ = made
-    found = characters(folder)
-    starts = np.searchsorted(found.work, found.work)  # of the work of each
-    for i in range(len(found)):
-        own = found.text(int(starts[i]), i)[-BEFORE:]
-        assert from_code_points(found.before[i].astype(np.uint32)).endswith(own)
+    for name in ("val", "test"):
+        found = characters(folder, name)
+        assert np.bincount(found.work, minlength=len(WORKS)).tolist() == text.chars[name].tolist()
+        assert found.text() == "".join(text.tokenizer.decode(passage.scored) for passage in text.passages(name, 1))
+        assert found.text() == text.tokenizer.decode(text.splits[name])[1:]
+        starts = np.searchsorted(found.work, found.work)  # of the work of each
+        for i in range(len(found)):
+            own = found.text(int(starts[i]), i)[-BEFORE:]
+            assert from_code_points(found.before[i].astype(np.uint32)).endswith(own)
+    train = from_code_points(read_train(folder / "split", folder / "tokens"))
+    assert train == text.tokenizer.decode(text.splits["train"])
 
 
 def test_context_is_what_the_window_holds_that_scores_the_character(made):
@@ -62,10 +58,3 @@ def test_context_is_what_the_window_holds_that_scores_the_character(made):
             context[at] = at - start
     expected = np.repeat(context, text.tokenizer.chars_of(ids) * (context > 0))
     assert characters(folder).context.tolist() == expected.tolist()
-
-
-def test_train_is_the_text_of_train(made):
-    folder, text = made
-    assert from_code_points(read_train(folder / "split", folder / "tokens")) == text.tokenizer.decode(
-        text.splits["train"]
-    )

@@ -46,72 +46,63 @@ def found(characters, nats):
     return anatomy(characters, WORKS, code_points(TRAIN).astype(np.uint32), nats)
 
 
-def by(label, nats):
-    """label -> characters and bits per character, by a loop."""
-    sums = defaultdict(float)
-    for name, value in zip(label, nats.tolist(), strict=True):
-        sums[name] += value
-    return {name: (n, bits(sums[name] / n)) for name, n in Counter(label).items()}
-
-
 def check(groups, label, nats):
+    """Every label has its characters and their mean in bits, by a loop."""
     for model, of_model in nats.items():
-        expected = by(label, of_model)
-        assert {group.label: group.chars for group in groups} == {name: n for name, (n, _) in expected.items()}
-        for group in groups:
-            assert group.bits[model] == pytest.approx(expected[group.label][1])
+        sums = defaultdict(float)
+        for name, value in zip(label, of_model.tolist(), strict=True):
+            sums[name] += value
+        expected = {name: (n, pytest.approx(bits(sums[name] / n))) for name, n in Counter(label).items()}
+        assert {group.label: (group.chars, group.bits[model]) for group in groups} == expected
 
 
-@pytest.mark.parametrize(
-    ("kind", "labels"),
-    [
-        ("category", ["prose", "prose", "verse"]),
-        ("author", ["А", "Б", "А"]),
-        ("decade", ["1860s", "1870s", "-"]),
-        ("work", ["prose/А/первая", "prose/Б/вторая", "verse/А/третья"]),
-    ],
-)
-def test_works_are_grouped_by_what_is_known_of_them(found, characters, nats, kind, labels):
-    check(found[kind], [labels[row] for row in characters.work], nats)
+def test_works_are_grouped_by_what_is_known_of_them(found, characters, nats):
+    known = {
+        "category": ["prose", "prose", "verse"],
+        "author": ["А", "Б", "А"],
+        "decade": ["1860s", "1870s", "-"],
+        "work": ["prose/А/первая", "prose/Б/вторая", "verse/А/третья"],
+    }
+    for kind, labels in known.items():
+        check(found[kind], [labels[row] for row in characters.work], nats)
+    nothing = anatomy(characters, [Document("-", "-", str(i)) for i in range(3)], characters.codes, nats)
+    assert [len(nothing[kind]) for kind in known] == [0, 0, 0, 3]
 
 
-def test_what_no_work_has_makes_no_groups(characters, nats):
-    unknown = [Document("-", "-", str(i)) for i in range(3)]
-    groups = anatomy(characters, unknown, characters.codes, nats)
-    assert [groups[kind] for kind in ("category", "author", "decade")] == [[], [], []]
-    assert len(groups["work"]) == 3
+def test_positions_are_grouped_by_ranges(found, characters, nats):
+    ranges = [tuple(map(int, group.label.split(" to "))) for group in found["context"]]
+    assert ranges[0][0] == 0
+    assert [low for low, *_ in ranges[1:]] == [edges[-1] + 1 for edges in ranges[:-1]]
+    assert ranges[-1][-1] == characters.context.max()
+
+    def label(position):
+        return next(
+            group.label
+            for group, edges in zip(found["context"], ranges, strict=True)
+            if edges[0] <= position <= edges[-1]
+        )
+
+    check(found["context"], list(map(label, characters.context.tolist())), nats)
 
 
-def test_classes_of_characters(found, characters, nats):
-    def label(char):
-        if char == "\n":
-            return "line ends"
-        if char == " ":
-            return "spaces"
+def test_characters_are_grouped_by_class_and_by_place_in_the_word(found, nats):
+    def of_class(char):
+        if char in "\n ":
+            return "line ends" if char == "\n" else "spaces"
         if char.isdigit():
             return "digits"
         if char.isupper():
             return "capital letters"
         return "letters" if char.isalpha() else "punctuation"
 
-    check(found["class"], [label(char) for char in characters.text()], nats)
-
-
-def test_the_first_letter_of_a_word_is_one_that_follows_no_letter(found, nats):
-    def label(text, i):
+    def place(text, i):
         before = i > 0 and text[i - 1].isalpha()
         if text[i].isalpha():
             return "later letter" if before else "first letter of a word"
         return "what ends a word" if before else "what follows no letter"
 
-    check(found["place"], [label(text, i) for text in TEXTS for i in range(len(text))], nats)
-
-
-def test_positions_are_in_ranges_that_hold_all_of_them(found):
-    assert sum(group.chars for group in found["context"]) == sum(map(len, TEXTS))
-    edges = [tuple(map(int, group.label.split(" to "))) for group in found["context"] if " to " in group.label]
-    assert edges == sorted(edges)
-    assert (edges[0][0], edges[-1][-1]) == (0, 16)
+    check(found["class"], [of_class(char) for char in "".join(TEXTS)], nats)
+    check(found["place"], [place(text, i) for text in TEXTS for i in range(len(text))], nats)
 
 
 def test_the_frequency_of_a_context_is_how_often_train_has_it(found, nats):
