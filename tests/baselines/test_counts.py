@@ -37,33 +37,26 @@ def test_baselines_equal_counting_one_by_one(name, order):
     assert bits(nats.mean()) == pytest.approx(count_one_by_one(train.tolist(), val.tolist(), order, 1))
 
 
-def test_uniform_is_log2_of_the_vocabulary():
-    assert fitted_to_train(text(50), V)["uniform"] == pytest.approx(math.log2(V))
-
-
 def test_a_pair_that_train_lacks_costs_a_finite_number_of_bits():
     result = {name: bits(score(np.array([3, 4]))[0]) for name, score in scorers(np.zeros(100, np.uint8), V).items()}
     assert result["bigram_exact"] == pytest.approx(math.log2(V))
     assert result["unigram"] == pytest.approx(math.log2(99 + V))
+    assert fitted_to_train(text(50), V)["uniform"] == pytest.approx(math.log2(V))
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 10_000])
-def test_pairs_are_counted_across_chunks(monkeypatch, chunk):
-    monkeypatch.setattr(module, "CHUNK", chunk)
+def test_pairs_are_counted_across_chunks(monkeypatch):
     ids = text(103)
-    counts = count_pairs(ids, V)
     expected = Counter(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True))
-    assert counts.sum() == 102
-    assert {pair: n for pair, n in np.ndenumerate(counts) if n} == expected
-
-
-def test_the_exact_bigram_of_one_run_is_that_of_a_split():
-    train, val = text(401), text(97, seed=2)
-    assert exact_bigram(train, [val], V) == pytest.approx(bits(scorers(train, V)["bigram_exact"](val).mean()))
+    for chunk in (1, 7, 10_000):
+        monkeypatch.setattr(module, "CHUNK", chunk)
+        counts = count_pairs(ids, V)
+        assert counts.sum() == 102
+        assert {pair: n for pair, n in np.ndenumerate(counts) if n} == expected
 
 
 def test_the_exact_bigram_counts_no_pair_across_runs():
     train, val = text(401), text(97, seed=2)
+    assert exact_bigram(train, [val], V) == pytest.approx(bits(scorers(train, V)["bigram_exact"](val).mean()))
     runs = [val[:41], val[50:]]
     nats = [exact_bigram(train, [run], V) * (len(run) - 1) for run in runs]
     assert exact_bigram(train, runs, V) == pytest.approx(sum(nats) / (40 + 46))
