@@ -2,7 +2,9 @@
 
 import contextlib
 import hashlib
+import io
 import os
+import pickle
 import resource
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import torch
 from bukva.base.errors import BukvaError
 from bukva.durability import checkpoints as module
 from bukva.durability import packing
-from bukva.durability.checkpoints import Checkpoints, seconds_between
+from bukva.durability.checkpoints import Checkpoints
 from bukva.durability.packing import pack, unpack
 
 SRC = Path(__file__).parents[2] / "src"
@@ -81,13 +83,11 @@ def test_the_last_two_are_kept_and_the_last_one_is_restored(checkpoints, another
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda _: b"",
         lambda content: content[: len(content) // 2],
         lambda content: content[:-1] + bytes([content[-1] ^ 1]),
-        lambda content: b"\xff" * 16 + content[16:],
-        lambda _: b"\x80\x04. a pickle",
+        lambda _: b"",
     ],
-    ids=["empty", "torn", "a bit flipped", "a false header", "a pickle"],
+    ids=["torn", "a bit flipped", "empty"],
 )
 def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_is_restored(checkpoints, damage, capsys):
     written(checkpoints, 8, 9)
@@ -101,13 +101,26 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_is_restored(che
     )
 
 
-@pytest.mark.parametrize("content", [b"anything", b"\xff" * 20, b"\x80\x04. a pickle", pack(["no", "dictionary"])])
-def test_a_file_with_the_right_digest_that_is_not_a_checkpoint_is_set_aside(checkpoints, content):
+class Dangerous:
+    """Unpickling it makes a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_a_stranger_with_the_right_digest_is_set_aside_and_never_unpickled(checkpoints, tmp_path):
     checkpoints.folder.mkdir(parents=True)
-    name = f"000000003-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
-    (checkpoints.folder / name).write_bytes(content)
-    assert checkpoints.last(lambda saved: saved["mismatch"]) == b""
-    assert (checkpoints.folder / name).with_suffix(".broken").exists()
+    torch.save(Dangerous(tmp_path / "by torch"), archive := io.BytesIO())
+    pickles = [pickle.dumps(Dangerous(tmp_path / "by pickle")), archive.getvalue()]
+    for content in (b"", b"anything", b"\xff" * 20, pack(["no", "dictionary"]), *pickles):
+        file = checkpoints.folder / f"000000003-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
+        file.write_bytes(content)
+        assert checkpoints.last(lambda saved: saved["mismatch"]) == b""
+        assert file.with_suffix(".broken").exists()
+    assert not list(tmp_path.glob("by*"))
 
 
 def test_a_checkpoint_of_another_version_is_set_aside(checkpoints, capsys, monkeypatch):
@@ -116,12 +129,6 @@ def test_a_checkpoint_of_another_version_is_set_aside(checkpoints, capsys, monke
     monkeypatch.undo()
     assert last(checkpoints) is None
     assert "version 99, not 2" in capsys.readouterr().err
-
-
-def test_a_checkpoint_of_another_training_is_set_aside_with_the_reason(checkpoints, capsys):
-    written(checkpoints, 1, 2)
-    assert last(checkpoints, lambda found: "too many heads" if found["step"] == 2 else "") == 1
-    assert "(too many heads)" in capsys.readouterr().err
 
 
 def test_a_full_disk_is_reported_once_and_the_checkpoints_before_stay(checkpoints, capsys):
@@ -140,6 +147,7 @@ def test_a_full_disk_is_reported_once_and_the_checkpoints_before_stay(checkpoint
     assert "no checkpoint at step 6" in capsys.readouterr().err  # after a good one it is reported again
 
 
+@pytest.mark.slow
 def test_of_two_processes_that_train_the_same_one_writes_until_it_is_gone_and_then_the_other(checkpoints, capsys):
     program = (
         "import sys; from bukva.durability.checkpoints import Checkpoints\n"
@@ -194,18 +202,15 @@ def test_why_there_is_no_checkpoint_is_reported(another, capsys):
     assert present.why_none() == "from the start: none of its checkpoints is whole"
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "inf"])
-def test_an_invalid_interval_is_a_sentence(monkeypatch, text):
-    monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", text)
-    words = rf"BUKVA_CHECKPOINT_SECONDS: '{text}' is not a number of seconds; use 30, or 0 for every update."
-    with pytest.raises(BukvaError, match=words):
-        seconds_between()
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("0", 0.0), ("2.5", 2.5)])
-def test_an_interval_is_read_from_the_environment(another, monkeypatch, text, seconds):
-    monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", text)
-    assert another().seconds == seconds
+def test_the_interval_is_read_from_the_environment_or_an_error(another, monkeypatch):
+    for text, seconds in (("0", 0.0), ("2.5", 2.5)):
+        monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", text)
+        assert another().seconds == seconds
+    for text in ("soon", "-1", "nan", "inf"):
+        monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", text)
+        words = rf"BUKVA_CHECKPOINT_SECONDS: '{text}' is not a number of seconds; use 30, or 0 for every update."
+        with pytest.raises(BukvaError, match=words):
+            another()
 
 
 def test_the_training_id_depends_on_stage_and_fingerprint(another):
@@ -215,5 +220,4 @@ def test_the_training_id_depends_on_stage_and_fingerprint(another):
         for changes in ({}, {"model.n_head": 8}, {"numerics.lock": "cc"})
     }
     assert len(ids) == 6
-    assert another().training_id == another().training_id
-    assert another().folder.name == another().training_id
+    assert another().folder.name == another().training_id == another().training_id
