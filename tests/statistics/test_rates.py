@@ -14,9 +14,18 @@ from tests.statistics.simulation import (
 )
 
 DRAWS = 2000  # the Monte Carlo error is half a point
-TWICE = SEED_SD, 2 * SEED_SD  # B scatters double
+EQUAL, TWICE = (SEED_SD, SEED_SD), (SEED_SD, 2 * SEED_SD)  # B scatters double
 
 
+def test_in_a_few_hundred_draws_intervals_contain_the_truth_and_seeds_rarely_make_a_verdict():
+    assert 91 <= coverage(EMBEDDED, 38, 400)[0] <= 98.5
+    assert found_on_the_text(-0.02, 200) >= 88
+    assert 100 - verdicts_on_settings(3, 200)["cannot tell"] <= 10
+    assert 100 - verdicts_on_settings(3, 200, pairable=True)["cannot tell"] <= 10
+    assert verdicts_on_settings(3, 100, difference=-0.03, sd=(0.005, 0.005), pairable=True)["better"] >= 50
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("lengths", "n_works", "low", "high"),
     [(EMBEDDED, 12, 93.5, 97.5), (EMBEDDED, 38, 93.5, 97.5), (RUSLIT, 38, 95.0, 98.0), (RUSLIT, 373, 93.0, 98.0)],
@@ -28,40 +37,22 @@ def test_95_of_100_intervals_over_the_text_contain_the_truth(lengths, n_works, l
     assert max(outside) < 4
 
 
-@pytest.mark.parametrize(
-    ("k", "sd", "pairable", "most"),
-    [
-        (3, (SEED_SD, SEED_SD), True, 7),
-        (3, (SEED_SD, SEED_SD), False, 7),
-        (5, (SEED_SD, SEED_SD), True, 6),
-        (5, (SEED_SD, SEED_SD), False, 6),
-        ((3, 5), (SEED_SD, SEED_SD), True, 7),
-        (3, TWICE, True, 8),
-        (3, TWICE, False, 8),
-    ],
-)
-def test_seeds_alone_rarely_make_a_verdict_on_settings(k, sd, pairable, most):
-    rates = verdicts_on_settings(k, DRAWS, sd=sd, pairable=pairable)
-    assert 100 - rates["cannot tell"] <= most
+@pytest.mark.nightly
+def test_seeds_alone_rarely_make_a_verdict_on_settings():
+    for pairable in (True, False):
+        for k, sd, most in ((3, EQUAL, 7), (5, EQUAL, 6), ((3, 5), EQUAL, 7), (3, TWICE, 8)):
+            rates = verdicts_on_settings(k, DRAWS, sd=sd, pairable=pairable)
+            assert 100 - rates["cannot tell"] <= most, (k, sd, pairable)
+    for k in (1, 2, (1, 5), (5, 1)):  # with a borrowed noise floor
+        rates = verdicts_on_settings(k, DRAWS, floor=5)
+        assert {"better", "worse"}.isdisjoint(rates)
+        assert false(rates) <= 2.5, k
+    for pairable in (True, False):
+        assert sweeps_with_a_false_better(12, 3, DRAWS, pairable=pairable) <= 6
 
 
-@pytest.mark.parametrize("k", [1, 2, (1, 5), (5, 1)])
-def test_a_borrowed_noise_floor_rarely_makes_a_probably(k):
-    rates = verdicts_on_settings(k, DRAWS, floor=5)
-    assert {"better", "worse"}.isdisjoint(rates)
-    assert false(rates) <= 2.5
-
-
-def test_a_planted_difference_is_found_on_the_text():
+@pytest.mark.nightly
+def test_a_planted_difference_is_found():
     assert found_on_the_text(-0.02, DRAWS) >= 90
-
-
-def test_a_planted_difference_is_found_between_settings():
     rates = verdicts_on_settings(3, DRAWS, difference=-0.03, sd=(0.005 / 2**0.5,) * 2, pairable=True)
     assert rates["better"] >= 95
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("pairable", [True, False], ids=["paired", "unpaired"])
-def test_a_sweep_of_equal_experiments_rarely_has_a_better_one(pairable):
-    assert sweeps_with_a_false_better(12, 3, DRAWS, pairable=pairable) <= 6

@@ -1,5 +1,6 @@
 """The verdict on settings: which trainings are compared and how, and the variance by hand."""
 
+import itertools
 import json
 import math
 
@@ -58,8 +59,13 @@ def test_the_same_seeds_are_paired():
 
 @pytest.mark.parametrize(
     ("seeds_a", "seeds_b", "pairable"),
-    [([1, 2, 3], [1, 2, 3], False), ([1, 2, 3], [4, 5, 6, 7, 8], True), ([1, 2, 3, 4], [3, 4, 5, 6, 7], True)],
-    ids=["other numerics", "other seeds", "two common seeds"],
+    [
+        ([1, 2, 3], [1, 2, 3], False),
+        ([1, 2, 3], [4, 5, 6, 7, 8], True),
+        ([1, 2, 3, 4], [3, 4, 5, 6, 7], True),
+        ([1, 1, 2, 3], [1, 2, 3], True),
+    ],
+    ids=["other numerics", "other seeds", "two common seeds", "a seed twice"],
 )
 def test_otherwise_each_side_has_its_own_variance(seeds_a, seeds_b, pairable):
     a, b = trained(seeds_a, rng=1), trained(seeds_b, -0.03, sd=0.02, rng=2)
@@ -77,13 +83,7 @@ def test_three_common_seeds_are_paired_and_the_others_left_out():
     assert verdict == alone
 
 
-def test_a_seed_that_a_side_has_twice_is_not_paired():
-    a, b = trained([1, 1, 2, 3], rng=1), trained([1, 2, 3], -0.03, rng=2)
-    verdict = compare_settings(a, b, UNITS, None, pairable=True)
-    assert (verdict.method, len(verdict.seeds_a)) == ("unpaired", 4)
-
-
-@pytest.mark.parametrize(("k_a", "k_b"), [(1, 1), (1, 5), (5, 1), (2, 2), (2, 3)])
+@pytest.mark.parametrize(("k_a", "k_b"), [(1, 1), (1, 5), (3, 2)])
 def test_fewer_than_three_seeds_borrow_twice_the_noise_floor(k_a, k_b):
     a, b = trained(range(k_a), rng=1), trained(range(k_b), -0.1, rng=2)
     verdict = compare_settings(a, b, UNITS, FLOOR, pairable=True)
@@ -92,60 +92,6 @@ def test_fewer_than_three_seeds_borrow_twice_the_noise_floor(k_a, k_b):
     assert verdict.method == "noise floor"
     assert verdict.noise_floors == pytest.approx(abs(difference) / (math.sqrt(2) * 0.009))
     assert_estimate(verdict, difference, [over_text(a, b), doubled])
-
-
-def test_one_seed_each_adds_the_square_of_twice_the_noise_floor():
-    a, b = trained([1], rng=1), trained([1], rng=2)
-    estimate = compare_settings(a, b, UNITS, FLOOR, pairable=True).estimate
-    assert estimate.se**2 == pytest.approx(over_text(a, b)[0] + (2 * FLOOR.difference) ** 2)
-
-
-@pytest.mark.parametrize(
-    ("difference", "word"), [(-0.2, "probably better"), (0.2, "probably worse"), (-0.03, "cannot tell")]
-)
-def test_one_seed_each_is_probably_better_at_best(difference, word):
-    assert compare_settings(trained([1]), trained([2], difference, rng=2), UNITS, FLOOR, pairable=True).verdict == word
-
-
-@pytest.mark.parametrize("floor", [None, Floor(0.009, 3), Floor(0.0, 0), Floor(0.0, 7)])
-def test_without_a_known_floor_one_seed_each_cannot_tell(floor):
-    verdict = compare_settings(trained([1]), trained([2], -0.5, rng=2), UNITS, floor, pairable=True)
-    assert (verdict.verdict, verdict.method, verdict.estimate, verdict.p) == ("cannot tell", "text only", None, 1.0)
-    assert (verdict.noise_floors, verdict.text.verdict) == (None, "better")
-
-
-@pytest.mark.parametrize(
-    ("difference", "word"),
-    [(-0.1, "better"), (0.1, "worse"), (-0.012, "cannot tell"), (0.002, "no difference that matters")],
-)
-def test_three_seeds_decide(difference, word):
-    rng = np.random.default_rng(3)
-    spread = 0.03 if word == "cannot tell" else 0.003  # sd of a work's effect
-    base = trained([1, 2, 3]).sums
-    works = rng.normal(0, spread, 38)
-    works -= (works * UNITS.chars).sum() / UNITS.chars.sum()  # the effects cancel over the whole text
-    seeds = difference + np.array([[-0.001], [0.0], [0.001]])
-    a, b = Side((1, 2, 3), base), Side((1, 2, 3), base + UNITS.chars * (seeds + works))
-    verdict = compare_settings(a, b, UNITS, None, pairable=True)
-    assert (verdict.difference, verdict.verdict) == (pytest.approx(difference), word)
-
-
-def test_a_certain_difference_below_a_hundredth_of_a_bit_does_not_matter():
-    base = trained([1, 2, 3]).sums
-    shifted = base + UNITS.chars * -0.005
-    verdict = compare_settings(Side((1, 2, 3), base), Side((1, 2, 3), shifted), UNITS, None, pairable=True)
-    assert verdict.estimate.interval[1] < 0
-    assert verdict.verdict == "no difference that matters"
-
-
-@pytest.mark.parametrize("seeds", [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4, 5]])
-@pytest.mark.parametrize("floor", [None, FLOOR])
-@pytest.mark.parametrize("pairable", [True, False])
-def test_settings_against_themselves_are_identical(seeds, floor, pairable):
-    verdict = compare_settings(trained(seeds), trained(seeds), UNITS, floor, pairable)
-    assert (verdict.verdict, verdict.difference, verdict.p) == ("identical", 0.0, 1.0)
-    assert verdict.estimate.interval == (0.0, 0.0)
-    json.dumps(verdict.to_json(), allow_nan=False)
 
 
 def test_swapping_a_and_b_mirrors_the_verdict():
@@ -157,11 +103,39 @@ def test_swapping_a_and_b_mirrors_the_verdict():
         assert back.p == pytest.approx(there.p)
 
 
-def test_json_always_has_the_same_keys_and_no_nan():
-    cases = [
-        compare_settings(trained([1, 2, 3]), trained([1, 2, 3], -0.05, rng=2), UNITS, FLOOR, pairable=True),
-        compare_settings(trained([1]), trained([1], rng=2), UNITS, FLOOR, pairable=True),
-        compare_settings(trained([1]), trained([1], rng=2), UNITS, None, pairable=True),
-    ]
-    keys = {tuple(json.loads(json.dumps(case.to_json(), allow_nan=False))) for case in cases}
-    assert len(keys) == 1
+@pytest.mark.parametrize(
+    ("difference", "spread", "word"),
+    [
+        (-0.1, 0.003, "better"),
+        (0.1, 0.003, "worse"),
+        (-0.012, 0.03, "cannot tell"),
+        (0.002, 0.003, "no difference that matters"),
+        (-0.005, 0.0, "no difference that matters"),  # certain, but below a hundredth of a bit
+    ],
+)
+def test_three_seeds_decide(difference, spread, word):
+    works = np.random.default_rng(3).normal(0, spread, 38)
+    works -= (works * UNITS.chars).sum() / UNITS.chars.sum()  # the effects cancel over the whole text
+    seeds, base = np.array([[-0.001], [0.0], [0.001]]), trained([1, 2, 3]).sums
+    a, b = Side((1, 2, 3), base), Side((1, 2, 3), base + UNITS.chars * (difference + seeds + works))
+    verdict = compare_settings(a, b, UNITS, None, pairable=True)
+    assert (verdict.difference, verdict.verdict) == (pytest.approx(difference), word)
+
+
+def test_one_seed_each_is_probably_better_at_best_and_cannot_tell_without_a_known_floor():
+    for difference, word in ((-0.2, "probably better"), (0.2, "probably worse"), (-0.03, "cannot tell")):
+        sides = trained([1]), trained([2], difference, rng=2)
+        assert compare_settings(*sides, UNITS, FLOOR, pairable=True).verdict == word
+    for floor in (None, Floor(0.009, 3), Floor(0.0, 7)):
+        verdict = compare_settings(trained([1]), trained([2], -0.5, rng=2), UNITS, floor, pairable=True)
+        assert (verdict.verdict, verdict.method, verdict.estimate) == ("cannot tell", "text only", None)
+        assert (verdict.p, verdict.noise_floors, verdict.text.verdict) == (1.0, None, "better")
+        json.dumps(verdict.to_json(), allow_nan=False)
+
+
+def test_settings_against_themselves_are_identical():
+    for seeds, floor, pairable in itertools.product(([1], [1, 2, 3]), (None, FLOOR), (True, False)):
+        verdict = compare_settings(trained(seeds), trained(seeds), UNITS, floor, pairable)
+        assert (verdict.verdict, verdict.difference, verdict.p) == ("identical", 0.0, 1.0)
+        assert verdict.estimate.interval == (0.0, 0.0)
+        json.dumps(verdict.to_json(), allow_nan=False)

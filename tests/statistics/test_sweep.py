@@ -55,34 +55,16 @@ def test_a_sweep_says_cannot_tell_of_what_may_be_luck():
     assert [verdict.estimate for verdict in together] == [verdict.estimate for verdict in alone]
 
 
-def test_a_sweep_of_one_changes_nothing():
-    assert correct(verdicts([-0.03])) == verdicts([-0.03])
+def test_the_best_of_m_equal_settings_gains_the_mean_of_the_greatest_of_m_normal_deviates():
+    for m, luck in ((1, 0), (2, np.pi**-0.5), (3, 1.5 * np.pi**-0.5), (12, 1.6292)):
+        assert expected_luck(m, 1) == pytest.approx(luck, abs=1e-4)
+        assert expected_luck(m, 0.009) == pytest.approx(0.009 * luck, abs=1e-6)
 
 
-@pytest.mark.parametrize(("m", "luck"), [(1, 0), (2, np.pi**-0.5), (3, 1.5 * np.pi**-0.5), (12, 1.6292)])
-def test_the_best_of_m_equal_settings_gains_the_mean_of_the_greatest_of_m_normal_deviates(m, luck):
-    assert expected_luck(m, 1) == pytest.approx(luck, abs=1e-4)
-    assert expected_luck(m, 0.009) == pytest.approx(0.009 * luck, abs=1e-6)
-
-
-def test_luck_agrees_with_draws():
-    greatest = np.random.default_rng(1).normal(size=(20_011, 31)).max(axis=1)
-    assert expected_luck(31, 1) == pytest.approx(greatest.mean(), abs=0.015)
-
-
-@pytest.mark.parametrize(
-    ("sd", "paired", "seeds"),
-    [
-        (0.006, False, [5, 3, 2]),
-        (0.009, False, [10, 4, 2]),
-        (0.012, False, [16, 5, 3]),
-        (0.003, True, [3, 3, 2]),
-        (0.005, True, [4, 3, 2]),
-        (0.010, True, [8, 4, 3]),
-    ],
-)
-def test_seeds_for_differences_of_half_one_and_two_per_cent_of_2_52_bits(sd, paired, seeds):
-    assert [seeds_needed(share * 2.52, sd, paired=paired) for share in (0.005, 0.01, 0.02)] == seeds
+def test_seeds_for_differences_of_half_one_and_two_per_cent_of_2_52_bits():
+    table = {(0.006, False): [5, 3, 2], (0.012, False): [16, 5, 3], (0.003, True): [3, 3, 2], (0.010, True): [8, 4, 3]}
+    for (sd, paired), seeds in table.items():
+        assert [seeds_needed(share * 2.52, sd, paired=paired) for share in (0.005, 0.01, 0.02)] == seeds
 
 
 def test_the_text_limits_what_seeds_can_resolve():

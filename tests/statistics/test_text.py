@@ -1,7 +1,6 @@
 """The interval over the text: by hand, against the paired t, and under changes that must not matter."""
 
 import json
-import math
 
 import numpy as np
 import pytest
@@ -51,49 +50,36 @@ def test_equal_lengths_reproduce_the_paired_t(difference):
     assert estimate.df == pytest.approx(12)
 
 
-def test_swapping_a_and_b_mirrors_the_verdict():
+def test_the_smallest_detectable_difference_is_found_in_80_of_100_cases():
+    estimate = compare_text(*two_models(UNITS), UNITS).estimate
+    t = stats.nct(estimate.df, estimate.smallest_detectable / estimate.se)
+    assert t.sf(stats.t.ppf(0.975, estimate.df)) == pytest.approx(0.8, abs=0.005)
+
+
+def test_neither_the_order_of_works_nor_that_of_models_matters():
     a, b = two_models(UNITS)
     there, back = compare_text(a, b, UNITS), compare_text(b, a, UNITS)
     assert (there.verdict, back.verdict) == ("better", "worse")
     assert back.estimate.difference == -there.estimate.difference
     assert back.estimate.interval == tuple(-edge for edge in reversed(there.estimate.interval))
     assert (back.estimate.se, back.estimate.p) == (there.estimate.se, there.estimate.p)
-
-
-def test_the_order_of_works_does_not_matter():
-    a, b = two_models(UNITS)
     order = np.random.default_rng(2).permutation(len(UNITS))
-    shuffled = compare_text(a[order], b[order], Units.of(EMBEDDED[order])).estimate
-    expected = compare_text(a, b, UNITS).estimate
-    assert (shuffled.difference, shuffled.se, shuffled.df) == pytest.approx(
-        (expected.difference, expected.se, expected.df), rel=1e-12
-    )
+    shuffled = compare_text(a[order], b[order], Units.of(EMBEDDED[order])).to_json()
+    assert shuffled.pop("interval") == pytest.approx(there.to_json().pop("interval"))
+    assert shuffled == pytest.approx({key: value for key, value in there.to_json().items() if key in shuffled})
 
 
-def test_every_run_gives_the_same_bytes():
-    a, b = two_models(UNITS)
-    runs = {json.dumps(compare_text(a, b, Units.of(EMBEDDED)).to_json()) for _ in range(3)}
-    assert len(runs) == 1
-
-
-@pytest.mark.parametrize("units", [UNITS, Units.of([997])], ids=["works", "one work"])
-def test_a_model_against_itself_is_identical(units):
-    a, _ = two_models(units)
-    verdict = compare_text(a, a, units)
-    assert (verdict.verdict, verdict.estimate.p, verdict.estimate.interval) == ("identical", 1.0, (0.0, 0.0))
-    assert "NaN" not in json.dumps(verdict.to_json())
-
-
-def test_the_same_difference_in_every_work_is_certain():
-    units = Units.of([64] * 7)
-    verdict = compare_text(np.zeros(7), np.full(7, -64.0), units)
-    assert (verdict.verdict, verdict.estimate.interval, verdict.estimate.p) == ("better", (-1.0, -1.0), 0.0)
-
-
-def test_a_difference_in_two_works_that_cancels_is_not_identical():
+def test_identical_is_said_only_where_nothing_differs():
+    for units in (UNITS, Units.of([997])):
+        a, _ = two_models(units)
+        verdict = compare_text(a, a, units)
+        assert (verdict.verdict, verdict.estimate.p, verdict.estimate.interval) == ("identical", 1.0, (0.0, 0.0))
+        json.dumps(verdict.to_json(), allow_nan=False)
     sums = np.zeros(38)
-    sums[3], sums[5] = 7, -7
+    sums[3], sums[5] = 7, -7  # which cancel
     assert compare_text(np.zeros(38), sums, UNITS).verdict == "cannot tell"
+    everywhere = compare_text(np.zeros(7), np.full(7, -64.0), Units.of([64] * 7))
+    assert (everywhere.verdict, everywhere.estimate.interval, everywhere.estimate.p) == ("better", (-1.0, -1.0), 0.0)
 
 
 def test_one_work_is_compared_by_segments():
@@ -101,15 +87,3 @@ def test_one_work_is_compared_by_segments():
     verdict = compare_text(*two_models(units), units)
     assert (verdict.unit, verdict.n_units) == ("segments", 20)
     assert verdict.estimate.df == pytest.approx(19, abs=0.01)
-
-
-def test_the_smallest_detectable_difference_is_found_in_80_of_100_cases():
-    estimate = compare_text(*two_models(UNITS), UNITS).estimate
-    t = stats.nct(estimate.df, estimate.smallest_detectable / estimate.se)
-    assert t.sf(stats.t.ppf(0.975, estimate.df)) == pytest.approx(0.8, abs=0.005)
-
-
-def test_json_has_plain_numbers_only():
-    verdict = compare_text(*two_models(UNITS), UNITS).to_json()
-    assert {type(value) for value in verdict.values()} == {str, int, float, list}
-    assert all(math.isfinite(value) for value in verdict.values() if isinstance(value, float))

@@ -1,4 +1,4 @@
-"""Units against one work at a time."""
+"""Units against one work at a time, and the noise floor against all scores pooled at once."""
 
 import math
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bukva.base.errors import BukvaError
+from bukva.statistics.noise import Floor, pool
 from bukva.statistics.units import Units
 
 CHARS = [7, 11, 13, 5, 11, 7, 13]  # seven works, worth 6.3 equal ones
@@ -17,26 +18,17 @@ def test_equal_works_are_worth_their_number_and_one_long_work_is_worth_one():
     assert Units.works([1, 2, 3]).effective == pytest.approx(36 / 14)
 
 
-def test_the_bits_of_a_work_are_those_of_its_characters():
+def test_the_bits_of_a_work_are_those_of_its_characters_and_empty_works_are_left_out():
     nats = np.random.default_rng(1).exponential(size=sum(CHARS)).astype(np.float32)
+    nats[0] = 2**24  # float32 cannot count further
     expected, start = [], 0
     for n in CHARS:
         expected.append(sum(float(value) for value in nats[start : start + n]) / math.log(2))
         start += n
-    units = Units.of(CHARS)
+    units, with_empty = Units.of(CHARS), Units.of([0, *CHARS[:3], 0, 0, *CHARS[3:], 0])
     assert (units.kind, len(units)) == ("works", 7)
     np.testing.assert_allclose(units.sums(nats), expected, rtol=1e-12)
-
-
-def test_sums_are_in_float64():
-    nats = np.array([2**24, 1, 1, 1], np.float32)  # float32 cannot count further than 2^24
-    assert float(Units.works([4]).sums(nats)[0]) * math.log(2) == pytest.approx(2**24 + 3, abs=1e-6)
-
-
-def test_works_without_characters_are_left_out():
-    nats = np.arange(sum(CHARS), dtype=np.float32)
-    with_empty = Units.of([0, *CHARS[:3], 0, 0, *CHARS[3:], 0])
-    np.testing.assert_array_equal(with_empty.sums(nats), Units.of(CHARS).sums(nats))
+    np.testing.assert_allclose(with_empty.sums(nats), expected, rtol=1e-12)
     assert with_empty.rows.tolist() == [1, 2, 3, 6, 7, 8, 9]
 
 
@@ -49,19 +41,34 @@ def test_fewer_than_six_effective_works_become_20_segments_of_equal_length(chars
     assert units.sums(nats).sum() * math.log(2) == pytest.approx(nats.sum())
 
 
-def test_a_text_without_enough_characters_is_an_error():
+def test_a_text_that_is_too_short_or_of_other_scores_is_an_error():
     for chars in ([], [0, 0], [19]):
         with pytest.raises(BukvaError, match="too few to compare models on; use 20 or more"):
             Units.of(chars)
-
-
-def test_a_loss_that_is_not_finite_is_an_error():
     nats = np.ones(sum(CHARS), np.float32)
     nats[[3, 5]] = np.inf, np.nan
     with pytest.raises(BukvaError, match="2 of 67 characters have no finite loss"):
         Units.of(CHARS).sums(nats)
-
-
-def test_scores_of_another_text_are_refused():
     with pytest.raises(ValueError, match="66 scores for 67 characters"):
         Units.of(CHARS).sums(np.ones(66))
+
+
+# ---- the noise floor
+
+GROUPS = [[2.51, 2.52, 2.49], [2.61, 2.6], [2.7], [2.4, 2.41, 2.42, 2.4, 2.43]]
+
+
+def test_groups_of_seeds_are_pooled_around_their_own_means():
+    residuals = np.concatenate([np.array(group) - np.mean(group) for group in GROUPS])
+    floors = [Floor.of(group) for group in GROUPS]
+    for floor in (pool(floors), pool([pool(floors[:2]), pool(floors[2:])])):
+        assert (floor.sd, floor.df) == (pytest.approx(np.sqrt((residuals**2).sum() / 7)), 2 + 1 + 0 + 4)
+        assert floor.difference == pytest.approx(np.sqrt(2) * floor.sd)
+
+
+@pytest.mark.parametrize(
+    ("groups", "known"),
+    [([], False), ([[2.5]], False), ([[2.5, 2.6, 2.5, 2.6]], False), ([[2.5] * 5], False), (GROUPS[3:], True)],
+)
+def test_a_floor_is_known_from_five_seeds_that_differ(groups, known):
+    assert pool(map(Floor.of, groups)).known is known

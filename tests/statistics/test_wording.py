@@ -1,123 +1,60 @@
 """The sentences, word for word, from results whose numbers are given."""
 
-import pytest
-
 from bukva.statistics.authors import AuthorEffect, Authors
 from bukva.statistics.estimate import Estimate
 from bukva.statistics.settings import SettingsVerdict
 from bukva.statistics.text import TextVerdict
 from bukva.statistics.wording import authors_line, detectable_line, settings_line, text_line
 
-COMMAND = "bukva seeds 3"
 CLEAR, OPEN = Estimate(-0.062, 0.0054, 33.0), Estimate(-0.002, 0.0135, 33.0)
+BETTER = TextVerdict("better", CLEAR, "works", 38, 33.9, 16930)
 
 
-def on_text(verdict, estimate, unit="works", n=38):
-    return TextVerdict(verdict, estimate, unit, n, 33.9, 16930)
-
-
-def on_settings(
-    word, estimate, method="paired", k=(3, 3), *, text=None, floors=None, sd: float | None = 0.009, compared=1
-):
-    text = text or on_text("better", CLEAR)
+def on_settings(word, estimate, method="paired", k=(3, 3), *, text=BETTER, sd: float | None = 0.009, compared=1):
     seeds = [tuple(range(n)) for n in k]
-    return SettingsVerdict(word, text.estimate.difference, estimate, 0.01, compared, method, *seeds, sd, floors, text)
+    return SettingsVerdict(word, text.estimate.difference, estimate, 0.01, compared, method, *seeds, sd, None, text)
 
 
-@pytest.mark.parametrize(
-    ("text", "k", "line"),
-    [
-        (
-            on_text("better", CLEAR),
-            1,
-            "On this test text, model B is better than model A by 0.062 bits (0.051 to 0.073; 38 works).",
-        ),
-        (
-            on_text("worse", Estimate(0.062, 0.0054, 33.0)),
-            1,
-            "On this test text, model B is worse than model A by 0.062 bits (0.051 to 0.073; 38 works).",
-        ),
-        (
-            on_text("better", CLEAR),
-            3,
-            "On this test text, the mean of 3 models B is better than the mean of 3 models A by 0.062 bits "
-            "(0.051 to 0.073; 38 works).",
-        ),
-        (
-            on_text("cannot tell", OPEN, "segments", 20),
-            1,
-            "On this test text, model B and model A cannot be told apart: -0.002 bits (-0.029 to +0.025; "
-            "20 segments: more of this text only).",
-        ),
-        (
-            on_text("better", Estimate(-0.0062, 0.00054, 33.0)),
-            1,
-            "On this test text, model B is better than model A by 0.0062 bits (0.0051 to 0.0073; 38 works).",
-        ),
-        (
-            on_text("identical", Estimate(0.0, 0.0, 33.0)),
-            1,
-            "On this test text, model B and model A are identical: there is no difference anywhere.",
-        ),
-    ],
-)
-def test_a_line_about_models_speaks_of_this_text(text, k, line):
-    assert text_line(on_settings("cannot tell", None, k=(k, k), text=text), "A", "B", "test") == line
+def test_a_line_about_models_speaks_of_this_text():
+    by_segments = TextVerdict("cannot tell", OPEN, "segments", 20, 20.0, 997)
+    found = [
+        text_line(on_settings("cannot tell", None, k=(k, k), text=text), "A", "B", "test")
+        for text, k in ((BETTER, 3), (by_segments, 1))
+    ]
+    assert found == [
+        "On this test text, the mean of 3 models B is better than the mean of 3 models A by 0.062 bits "
+        "(0.051 to 0.073; 38 works).",
+        "On this test text, model B and model A cannot be told apart: -0.002 bits (-0.029 to +0.025; "
+        "20 segments: more of this text only).",
+    ]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "line"),
-    [
-        (
-            on_settings("better", CLEAR),
-            "Better by 0.062 bits (0.051 to 0.073; 3 paired seeds): settings B against A.",
-        ),
-        (
-            on_settings("worse", CLEAR, "unpaired", (3, 5), compared=12),
-            "Worse by 0.062 bits (0.051 to 0.073; 3 and 5 seeds, unpaired; Holm over 12): settings B against A.",
-        ),
-        (
-            on_settings("cannot tell", OPEN),
-            "Cannot tell, -0.002 bits (-0.029 to +0.025; 3 paired seeds): settings B against A.",
-        ),
-        (
-            on_settings("no difference that matters", Estimate(-0.002, 0.003, 33.0), "unpaired", (5, 5)),
-            "No difference that matters, -0.002 bits (-0.008 to +0.004; 5 seeds each, unpaired): settings B against A. "
-            "The limit is 0.01 bits.",
-        ),
-        (
-            on_settings("probably better", CLEAR, "noise floor", (1, 1), floors=7.85),
-            "Probably better by 0.062 bits (0.051 to 0.073; one seed each): settings B against A. "
-            "To confirm, add seeds: bukva seeds 3",
-        ),
-        (
-            on_settings("cannot tell", OPEN, "noise floor", (1, 1), floors=4.1),
-            "Cannot tell, -0.002 bits (-0.029 to +0.025; one seed each): settings B against A. "
-            "To find out, add seeds: bukva seeds 3",
-        ),
-        (
-            on_settings("cannot tell", None, "text only", (1, 5)),
-            "Cannot tell from 1 and 5 seeds: settings B against A. To add seeds: bukva seeds 3",
-        ),
-        (on_settings("identical", Estimate(0.0, 0.0, 33.0)), "Identical: settings B against A."),
-    ],
-)
-def test_the_headline_is_about_settings_and_begins_with_the_word_to_act_on(verdict, line):
-    assert settings_line(verdict, "A", "B", COMMAND) == line
+def test_the_headline_is_about_settings_and_begins_with_the_word_to_act_on():
+    verdicts = (
+        on_settings("better", CLEAR),
+        on_settings("worse", CLEAR, "unpaired", (3, 5), compared=12),
+        on_settings("no difference that matters", Estimate(-0.002, 0.003, 33.0), "unpaired", (5, 5)),
+        on_settings("probably better", CLEAR, "noise floor", (1, 1)),
+        on_settings("cannot tell", None, "text only", (1, 5)),
+        on_settings("identical", Estimate(0.0, 0.0, 33.0)),
+    )
+    assert [settings_line(verdict, "A", "B", "bukva seeds 3") for verdict in verdicts] == [
+        "Better by 0.062 bits (0.051 to 0.073; 3 paired seeds): settings B against A.",
+        "Worse by 0.062 bits (0.051 to 0.073; 3 and 5 seeds, unpaired; Holm over 12): settings B against A.",
+        "No difference that matters, -0.002 bits (-0.008 to +0.004; 5 seeds each, unpaired): settings B against A. "
+        "The limit is 0.01 bits.",
+        "Probably better by 0.062 bits (0.051 to 0.073; one seed each): settings B against A. "
+        "To confirm, add seeds: bukva seeds 3",
+        "Cannot tell from 1 and 5 seeds: settings B against A. To add seeds: bukva seeds 3",
+        "Identical: settings B against A.",
+    ]
 
 
-def test_what_can_be_detected_is_always_said_and_what_more_seeds_would_resolve():
+def test_what_can_be_detected_is_said_and_who_decides():
     assert detectable_line(on_settings("better", Estimate(-0.062, 0.008, 12.0))) == (
         "Smallest detectable difference: 0.016 bits between models on this text, 0.024 bits between settings. "
         "5 seeds a side would resolve 0.020 bits."
     )
-    assert detectable_line(on_settings("cannot tell", None, "text only", (1, 1), sd=None)) == (
-        "Smallest detectable difference: 0.016 bits between models on this text; between settings it is unknown until "
-        "the noise floor is."
-    )
-
-
-def test_the_author_who_decides_is_named():
     effects = (AuthorEffect("x", 997, -0.1, -0.05, "cannot tell"), AuthorEffect("y", 991, 0.01, 0.005, None))
     assert authors_line(Authors(effects, 1, 1), "A", "B", "author") == (
         "By author: B is better than A on 1 of 2, worse on 1. Without x, the verdict over the text would be: cannot "
