@@ -1,11 +1,10 @@
 """Which sizes are measured, and which one is proposed."""
 
-import dataclasses
 import math
 
 import pytest
 import torch
-from plans import ALL, BUDGET, RAW, plan, speed
+from plans import ALL, BUDGET, RAW, plan
 
 from bukva.base.errors import BukvaError
 from bukva.config.load import parse_params
@@ -15,30 +14,12 @@ from bukva.planning.params import merge
 from bukva.planning.plan import Speed
 
 
-def climbed(seconds_per_parameter, params=ALL):
-    """The plans of a machine of this pace, and the sizes and batches that were measured."""
-    measured = []
-
-    def measure(size, batch_size):
-        measured.append((size, batch_size))
-        n = size.n_layer * size.n_embd**2 * 12
-        return Speed(size, n, batch_size, batch_size * 64, seconds_per_parameter * n * batch_size, 1.0)
-
-    return list(climb(measure, params, BUDGET)), measured
-
-
-# ---- the choice
-
-
 def test_the_largest_size_that_sees_twenty_characters_per_parameter_is_chosen():
     small, middle, large = (plan(n_parameters=n) for n in (1000, 6342, 6343))  # 1812 updates of 70 are 20 times 6342
     assert propose([small, middle, large]) is middle
     assert propose([small, middle]) is middle
-
-
-def test_the_smallest_size_is_chosen_when_none_sees_enough():
-    small, large = plan(n_parameters=10_000), plan(n_parameters=30_000)
-    assert propose([small, large]) is small
+    low, high = plan(n_parameters=10_000), plan(n_parameters=30_000)
+    assert propose([low, high]) is low  # none sees enough
 
 
 def test_a_budget_without_time_for_an_update_is_an_error_that_names_a_sufficient_one():
@@ -52,44 +33,37 @@ def test_a_budget_without_time_for_an_update_is_an_error_that_names_a_sufficient
     )
 
 
-# ---- the ladder
+def climbed(seconds_per_parameter, params=ALL, fits=8):
+    """The plans of a machine of this pace and memory, and the sizes and batches that were measured."""
+    measured = []
+
+    def measure(size, batch_size):
+        if size in LADDER[fits:]:
+            raise torch.OutOfMemoryError
+        measured.append((size, batch_size))
+        n = size.n_layer * size.n_embd**2 * 12
+        return Speed(size, n, batch_size, batch_size * 64, seconds_per_parameter * n * batch_size, 1.0)
+
+    return list(climb(measure, params, BUDGET)), measured
 
 
-def test_sizes_are_measured_up_to_the_first_that_sees_too_little():
+def test_sizes_are_measured_up_to_the_first_that_sees_too_little_or_does_not_fit():
     plans, measured = climbed(seconds_per_parameter=2e-8)
     assert [one.is_enough for one in plans] == [True] * (len(plans) - 1) + [False]
     assert [one.speed.size for one in plans] == LADDER[: len(plans)] == [size for size, _ in measured]
     assert propose(plans) is plans[-2]
+    assert [one.speed.size for one in climbed(2e-8, fits=1)[0]] == LADDER[:1]
+    with pytest.raises(BukvaError, match=r"too little memory for the smallest size; use a smaller train_gpt\.batch_"):
+        propose(climbed(2e-8, fits=0)[0])
 
 
-def test_a_fast_machine_gets_the_largest_size_and_batches_double_with_the_channels():
+def test_batches_double_with_the_channels_and_are_halved_for_few_updates_but_stay_divisible():
     plans, measured = climbed(seconds_per_parameter=1e-13)
     assert propose(plans).speed.size == LADDER[-1]
     own = ALL.train_gpt.batch_size
     assert [batch // own for _, batch in measured] == [1, 1, 1, 1, 2, 2, 4, 4]
     for one in plans:
         parse_params(merge(RAW, one.values()), "params.yaml")
-
-
-def test_a_batch_is_halved_when_there_are_few_updates_but_stays_divisible():
     recipe = ALL.train_gpt.model_copy(update={"batch_size": 48, "micro_batches": 3, "processes": 2})
     _, measured = climbed(seconds_per_parameter=1.0, params=ALL.model_copy(update={"train_gpt": recipe}))
     assert measured == [(LADDER[0], batch) for batch in (48, 24, 12, 6)]
-
-
-def test_a_size_that_does_not_fit_into_memory_ends_the_ladder():
-    def measure(size, batch_size):
-        if size == LADDER[1]:
-            raise torch.OutOfMemoryError
-        return dataclasses.replace(speed(), size=size)
-
-    plans = list(climb(measure, ALL, BUDGET))
-    assert [one.speed.size for one in plans] == LADDER[:1]
-    with pytest.raises(BukvaError, match=r"too little memory for the smallest size; use a smaller train_gpt\.batch_"):
-        propose([])
-
-
-def test_every_rung_is_larger_than_the_one_before():
-    sizes = [(size.n_layer, size.n_head, size.n_embd) for size in LADDER]
-    assert sizes == sorted(sizes)
-    assert all(n_embd == 32 * n_head for _, n_head, n_embd in sizes)

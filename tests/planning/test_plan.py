@@ -1,13 +1,33 @@
-"""The arithmetic of a plan: updates, scorings and epochs that fit into a budget."""
+"""The arithmetic of a plan: what fits into a budget, what is said about it, and its lines of params.yaml."""
 
-from hypothesis import given
+import math
+import re
+
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from plans import RAW, plan
+from plans import RAW, TEXT, plan
 
-from bukva.config.load import parse_params
+from bukva.base.errors import BukvaError
+from bukva.config.load import PARAMS, parse_params, read_params
 from bukva.config.section import MOST_STEPS
-from bukva.planning.budget import Budget
-from bukva.planning.params import merge
+from bukva.planning.budget import Budget, parse_budget
+from bukva.planning.params import differences, merge, write
+from bukva.planning.show import warnings
+
+
+def test_a_budget_is_a_number_with_its_unit_or_an_error_with_examples():
+    found = {text: parse_budget(text) for text in ("90s", "10min", "1h30min", "1h5s", "1.5h", "720h")}
+    assert found == {"90s": 90, "10min": 600, "1h30min": 5400, "1h5s": 3605, "1.5h": 5400, "720h": 2_592_000}
+    for text in ("", "10", "min", "10m", "10 min", "30min1h", "-5min", "1e3s", "10min,", "١s"):
+        with pytest.raises(BukvaError) as error:
+            parse_budget(text)
+        assert str(error.value) == (
+            f"BUDGET {text!r}: not a time with its unit (h, min, s); use for example 90s, 10min, 1h30min or 2h."
+        )
+    for text in ("0s", "0.0s", "720h1s", "9" * 400 + "h"):
+        with pytest.raises(BukvaError, match=r"use more than 0 and at most 30 days, for example 90s, .* or 2h\.$"):
+            parse_budget(text)
 
 
 def test_updates_fill_the_budget_beside_start_up_scorings_and_reserve():
@@ -25,6 +45,7 @@ def test_val_is_scored_less_often_where_scoring_is_slow():
     assert plan(seconds_per_scoring=300.0).n_scorings == 1  # the last one is always made
 
 
+@settings(max_examples=30)
 @given(
     seconds=st.floats(1, 1e6),
     startup=st.floats(0, 100),
@@ -38,3 +59,49 @@ def test_updates_and_scorings_never_exceed_the_budget(seconds, startup, update, 
         assert startup + one.n_steps * update + len(scored) * scoring <= 0.95 * seconds * (1 + 1e-9)
         parse_params(merge(RAW, one.values()), "params.yaml")
     assert one.n_steps == MOST_STEPS or one.seconds_for(one.n_steps + 1) > seconds * (1 - 1e-9)
+
+
+def test_a_warning_names_the_budget_that_gives_enough_text_or_four_epochs():
+    (warning,) = warnings(plan(n_parameters=10_000))
+    # 20 * 10,000 / 70 updates of 0.5 s, 11 s and 11 scorings of 3 s, in 95 % of the time
+    assert math.ceil((20 * 10_000 / 70 * 0.5 + 11 + 33) / 0.95) == 25 * 60 + 51
+    assert "sees 12.7 characters per parameter, fewer than 20; use a budget of 25 min 51 s or more." in warning
+    assert not list(warnings(plan(Budget(1000, 11, 1812 * 70 // 4))))  # four epochs
+    (warning,) = warnings(plan(Budget(1000, 11, 7000)))
+    # four times 7000 characters are 400 updates: 200 s, 11 s and 33 s in 95 % of the time
+    assert "reads the text 18.1 times. After 4 epochs, which take 4 min 17 s, reading it again" in warning
+
+
+# ---- params.yaml
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A copy of params.yaml."""
+    copy = tmp_path / PARAMS
+    copy.write_text(TEXT, encoding="utf-8")
+    return copy
+
+
+def test_writing_changes_the_lines_of_these_values_and_no_other_byte(file):
+    values = plan().values()
+    write(values, file)
+    wanted = TEXT
+    for section, keys in values.items():
+        head, found, rest = wanted.partition(f"\n{section}:\n")
+        for key, value in keys.items():
+            rest = re.sub(rf"(?m)^  {key}: .*$", f"  {key}: {value}", rest, count=1)
+        wanted = head + found + rest
+    assert file.read_text(encoding="utf-8") == wanted != TEXT
+    assert read_params(file).model_dump() == merge(RAW, values)
+
+
+def test_values_that_are_invalid_or_in_the_file_already_leave_it_alone(file):
+    odd = TEXT.replace("  n_head: 4", "  n_head:   0x4  # four").replace("\n", "\r\n").encode()  # not as DVC writes it
+    file.write_bytes(odd)
+    write({"model": {"n_head": 4}}, file)
+    with pytest.raises(BukvaError, match="warmup_steps: 20 is more than n_steps 10"):
+        write({"train_gpt": {"n_steps": 10, "eval_every": 10, "warmup_steps": 20}}, file)
+    assert file.read_bytes() == odd
+    changes = differences(RAW, {"model": {"n_embd": 192, "n_head": RAW["model"]["n_head"]}})
+    assert list(changes) == [("model.n_embd", RAW["model"]["n_embd"], 192)]
