@@ -1,6 +1,14 @@
-"""Section download of params.yaml for tests: your own texts from no place yet, and what a test changes."""
+"""Downloads for tests: section download of params.yaml, and files and archives of texts."""
+
+import io
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
 
 from bukva.config.data import Download
+from bukva.corpus.sources.download import DownloadSummary, download
 
 LOCAL = {
     "corpus": "local",
@@ -18,5 +26,33 @@ LOCAL = {
 
 
 def download_params(**changes: object) -> Download:
-    """The section with some keys changed; paths become text."""
+    """Your own texts from no place yet, with some keys changed; paths become text."""
     return Download.model_validate({**LOCAL, **changes, "path": str(changes.get("path", "-"))})
+
+
+def get(
+    target: Path, corpus: str = "local", note: Callable[[str], object] = pytest.fail, **changes: object
+) -> DownloadSummary:
+    """Download into `target`; a note fails the test unless it takes notes."""
+    return download(download_params(corpus=corpus, **changes), target, lambda *_: None, note)
+
+
+def write(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+    """Write files into a folder; text is encoded as UTF-8."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def tar_gz(files: Mapping[str, str | bytes]) -> bytes:
+    """An archive of files."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w:gz") as tar:
+        for name, content in files.items():
+            content = content if isinstance(content, bytes) else content.encode()
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return raw.getvalue()

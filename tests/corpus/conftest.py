@@ -1,60 +1,29 @@
-"""A local server whose replies a test chooses, and no mirror unless a test sets one."""
+"""A local server, and no mirror unless a test sets one."""
 
-import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
-
-Reply = Callable[[BaseHTTPRequestHandler], None]
-
-
-@dataclass
-class Server:
-    """Replies by path, and the requested paths."""
-
-    address: str = ""
-    replies: dict[str, Reply] = field(default_factory=dict)
-    requested: list[str] = field(default_factory=list)
-
-    def has(self, path: str, body: bytes, status: int = 200, announced: int | None = None) -> str:
-        """Make the server send a body; returns its address."""
-
-        def reply(request: BaseHTTPRequestHandler) -> None:
-            request.send_response(status)
-            request.send_header("Content-Length", str(len(body) if announced is None else announced))
-            request.end_headers()
-            request.wfile.write(body)
-
-        self.replies[path] = reply
-        return self.address + path
+from corpus.serving import Server, serving
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     served = Server()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            served.requested.append(self.path)
-            reply = served.replies.get(self.path.partition("?")[0])
-            if reply:
-                reply(self)
-            else:
-                self.send_error(404)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        served.address = f"http://127.0.0.1:{listening.server_port}"
-        thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(served) as served.address:
         yield served
-        listening.shutdown()
-        thread.join()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "books").mkdir()
+    return tmp_path / "books"
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "raw"
 
 
 @pytest.fixture

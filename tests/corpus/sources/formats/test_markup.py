@@ -18,31 +18,24 @@ def markdown_text(tmp_path, markdown: str) -> str:
 @pytest.mark.parametrize(
     ("html", "text"),
     [
-        ("", ""),
         (" \n ", ""),
         ("Просто текст", "Просто текст\n"),
-        ("<p>раз<p>два", "раз\nдва\n"),
-        ("<p>раз</p>\n\n<p>два</p>", "раз\nдва\n"),
-        ("<div><div><p>раз</p></div></div><h1>два</h1>три", "раз\nдва\nтри\n"),
-        ("раз<br>два<br/>три", "раз\nдва\nтри\n"),
-        ("<p>раз\n  два\t<b> три</b> <i>четыре</i>", "раз два три четыре\n"),
-        ("<p>раз<b>два</b>", "раздва\n"),
+        ("<div><div><p>раз</p></div></div>\n\n<h1>два</h1>три<br>четыре", "раз\nдва\nтри\nчетыре\n"),
+        ("<p>раз\n  два\t<b> три</b> <i>четыре</i><p>пять<b>шесть", "раз два три четыре\nпятьшесть\n"),
         ("<p>1&nbsp;&mdash;&lt;b&gt; &#1078; &#x436;", "1\u00a0—<b> ж ж\n"),
         ("<ul><li>раз<li>два</ul>", "раз\nдва\n"),
         ("<table><tr><th>a<th>b<tr><td>1</td><td>2</td></table>", "a b\n1 2\n"),
         ("<pre>\n a\n\n  b</pre>после", " a\n\n  b\nпосле\n"),
-        ("<pre>a\n</pre>b", "a\nb\n"),
         ("<a href='http://x/'>имя</a> <img src=x alt=y>", "имя\n"),
         ("<head><title>нет</title><meta charset=cp1251></head><p>да", "да\n"),
         ("да<script>if (a < b) '<p>нет</p>'</script><style>p {}</style>", "да\n"),
-        ("<script src='x'/><p>after", "after\n"),
         ("<?xml version='1.0'?><html><head><script src='x'/></head><body><p>да</p></body></html>", "да\n"),
         ("<!-- нет --><!DOCTYPE html>да<noscript>нет</noscript><svg><title>нет</title></svg>", "да\n"),
         ("<template><p>нет</template>да<iframe>нет</iframe>", "да\n"),
-        ("<p>не закрыто <b>и <i>вложено", "не закрыто и вложено\n"),
         ("a\0b", "a\ufffdb\n"),
+        ("<div>" * 100_003 + "раз" + "</div>" * 100_003 + "два", "раз\nдва\n"),
     ],
-    ids=ascii,
+    ids=range(16),
 )
 def test_the_text_of_a_page(html, text) -> None:
     assert html_text(html) == text
@@ -54,54 +47,36 @@ def test_any_page_has_a_text_of_lines_that_end(html) -> None:
     assert text == "" or text.endswith("\n")
 
 
-@given(st.lists(st.text("абв", min_size=1), min_size=1))
-def test_paragraphs_become_lines(paragraphs) -> None:
-    assert html_text("".join(f"<p>{text}</p>" for text in paragraphs)) == "".join(f"{text}\n" for text in paragraphs)
-
-
-def test_a_hundred_thousand_nested_elements_lose_no_text() -> None:
-    n = 100_003
-    assert html_text("<div>" * n + "раз" + "</div>" * n + "два") == "раз\nдва\n"
-
-
 @pytest.mark.parametrize(
     ("markdown", "text"),
     [
         ("# Заголовок\n\nПервая строка\nвторая строка.\n\nАбзац.", "Заголовок\nПервая строка вторая строка.\nАбзац.\n"),
         ("**жирный** *курсив* ~~нет~~ `код`", "жирный курсив нет код\n"),
         ("[имя](http://x/ 'y') ![alt](pic.png) <http://y/>", "имя http://y/\n"),
-        ("- раз\n- два\n  - три\n\n1. четыре", "раз\nдва\nтри\nчетыре\n"),
-        ("> цитата\n\n---\n\nпосле", "цитата\nпосле\n"),
+        ("- раз\n- два\n  - три\n\n> цитата\n\n---\n\nпосле", "раз\nдва\nтри\nцитата\nпосле\n"),
         ("```python\ndef f():\n    return 1\n```\nпосле", "def f():\n    return 1\nпосле\n"),
-        ("    код\n      ещё", "код\n  ещё\n"),
         ("| a | b |\n|---|---|\n| 1 | 2 |", "a b\n1 2\n"),
         ("---\ntitle: нет\ndate: 2020\n---\n\nда", "да\n"),
         ("да <span class='x'>и это</span><script>нет</script>\n\n<!-- нет -->", "да и это\n"),
         ("a < b &amp; \\*c\\*", "a < b & *c*\n"),
-        ("", ""),
+        ("> " * 31 + "x", "x\n"),
     ],
-    ids=ascii,
+    ids=range(10),
 )
 def test_the_text_of_markdown(markdown, text, tmp_path) -> None:
     assert markdown_text(tmp_path, markdown) == text
 
 
-@pytest.mark.parametrize("markdown", ["[" * 5003, "> " * 5003 + "x", "*" * 5003 + "x", "- " * 1009 + "x"])
+@pytest.mark.parametrize("markdown", ["[" * 5003, "> " * 5003 + "x", "*" * 5003 + "x"], ids=["links", "quotes", "bold"])
 def test_markdown_that_is_very_deep_takes_no_time(markdown, tmp_path) -> None:
     markdown_text(tmp_path, markdown)
 
 
-def test_markdown_of_thirty_levels_loses_no_text(tmp_path) -> None:
-    assert markdown_text(tmp_path, "> " * 31 + "x") == "x\n"
-
-
 @pytest.mark.parametrize("read", [read_html, read_markdown])
 def test_a_page_above_the_bound_is_an_error_before_it_is_read(read, tmp_path) -> None:
-    path = tmp_path / "a"
-    with path.open("wb") as file:
+    with (tmp_path / "a").open("wb") as file:
         file.truncate(MAX_WHOLE_BYTES + 1)
-    (text,) = read(TextFile(path, "books/a"))
-    with pytest.raises(
-        UnreadableError, match=r"^books/a: has 16777217 bytes, and a file of this type may have 16777216"
-    ):
+    (text,) = read(TextFile(tmp_path / "a", "books/a"))
+    words = r"^books/a: has 16777217 bytes, and a file of this type may have 16777216"
+    with pytest.raises(UnreadableError, match=words):
         list(text.pieces)
