@@ -49,7 +49,7 @@ def cut_from(codes, train, held_out, works):
 
 
 @given(divided(), st.sampled_from([2, 8, 16, 33]), st.sampled_from([7, 1 << 20]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30)
 def test_windows_seen_in_train_are_those_of_a_dictionary(text, n, entries):
     codes, train, held_out, _ = text
     texts, trains = [held_out[::2], held_out[1::2]], [train[::2], train[1::2]]
@@ -63,7 +63,7 @@ def test_windows_seen_in_train_are_those_of_a_dictionary(text, n, entries):
 
 
 @given(divided())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30)
 def test_held_out_text_is_read_in_one_array_and_train_in_the_other(text):
     codes, train, held_out, _ = text
     of_held_out, of_train = np.full_like(codes, 251), np.full_like(codes, 252)
@@ -108,7 +108,7 @@ def test_the_longest_run_of_each_text_is_that_in_the_train_read_so_far():
 
 
 @given(divided())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60)
 def test_after_cutting_no_window_of_val_and_test_stands_in_another_works_train_not_even_across_cuts(text):
     codes, train, held_out, works = text
     pieces = cut_from(codes, train, held_out, works)
@@ -148,22 +148,10 @@ def test_text_that_comes_together_by_a_cut_is_cut_too():
     assert not shared_windows(codes, pieces, works[1:], works)
 
 
-def test_rows_of_dots_are_cut_too():
-    codes, works = joined(*(np.concatenate([text_of(97, 29, seed) + 1, np.zeros(61, np.uint16)]) for seed in (1, 2)))
-    pieces = cut_from(codes, works[:1], works[1:], works)
-    assert pieces.tolist() == [[0, 0, 97]]
-
-
 def test_cuts_that_touch_at_the_border_of_two_works_are_cut_from_both():
     texts = [text_of(101, 29, seed) for seed in range(4)]
     codes, works = joined(np.concatenate(texts[:2]), np.concatenate(texts[2:]), texts[1], texts[2])
     assert cut_from(codes, works[:2], works[2:], works).tolist() == [[0, 0, 101], [1, 303, 404]]
-
-
-def test_train_without_duplicates_stays_as_it_is():
-    codes, works = joined(*(text_of(n, 29, seed=n) for n in (7, 211, 499, 101)))
-    train = np.array([[0, 7], [7, 7], [218, 717]])
-    assert cut_from(codes, train, works[3:], works).tolist() == [[0, 0, 7], [2, 218, 717]]
 
 
 def test_pieces_too_short_for_a_window_go_with_the_cuts_beside_them():

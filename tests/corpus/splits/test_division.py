@@ -2,14 +2,14 @@
 
 import pandas as pd
 import pytest
-from corpus.splits.test_report import PASSAGE, text_of
+from corpus.splits.made import PASSAGE, text_of
 from works import split, works_of
 
 from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.collection import TEXT, Document, write_collection
 from bukva.corpus.splits import division
-from bukva.corpus.splits.division import divide, mapped_codes, rows_of
+from bukva.corpus.splits.division import divide, rows_of
 from bukva.corpus.splits.strategies import spans
 
 
@@ -74,11 +74,3 @@ def test_works_that_share_much_are_in_one_split(strategy, tmp_path, monkeypatch)
     assert homes[[3, 7, 11]].nunique() == 1
     assert homes.nunique() == 3
     assert sorted(homes.index) == list(range(17))
-
-
-def test_the_code_points_are_those_of_the_text(tmp_path):
-    works = [(Document("-", "-", name), [text]) for name, text in (("a", "ж😀\n"), ("b", ""), ("c", "x"))]
-    with mapped_codes(tmp_path, write_collection(tmp_path, works)) as arrays:
-        assert [codes.tolist() for codes in arrays] == [list(map(ord, "ж😀\nx"))] * 2
-    with mapped_codes(tmp_path, write_collection(tmp_path, works[1:2])) as arrays:
-        assert [codes.tolist() for codes in arrays] == [[], []]
