@@ -16,8 +16,8 @@ def split_mix_64(seed, i):
     return z ^ (z >> 31)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 31, 32, 1009])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [3, 1009])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_an_element_is_zero_if_its_16_bits_are_below_the_threshold(n, dtype):
     p = 0.3
     torch.manual_seed(5)
@@ -35,8 +35,8 @@ def test_the_first_numbers_are_those_that_others_publish():
     assert [split_mix_64(1234567, i) for i in (1, 2, 3)] == published
 
 
-@pytest.mark.parametrize("p", [0.1, 0.2, 0.5])
-def test_dropout_zeroes_a_share_and_keeps_the_mean(p):
+def test_dropout_zeroes_a_share_and_keeps_the_mean():
+    p = 0.2
     torch.manual_seed(1)
     y = dropout(torch.full((1009, 211), 3.0), p)
     n, zeros = y.numel(), int((y == 0).sum())

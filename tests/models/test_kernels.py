@@ -60,13 +60,6 @@ def test_tiled_attention_is_attention(tiles, T, S, causal):
     torch.testing.assert_close(gradients(y, [q, k, v]), gradients(plain, [q, k, v]), rtol=1e-5, atol=1e-6)
 
 
-def test_tiled_attention_does_not_change_its_arguments():
-    q, k, v = (drawn(1, 2, 7, 5, seed=seed).detach() for seed in (1, 2, 3))
-    before = [x.clone() for x in (q, k, v)]
-    tiled_attention(q, k, v, causal=True, dropout=0.5)
-    assert all(torch.equal(x, y) for x, y in zip((q, k, v), before, strict=True))
-
-
 def test_tiled_attention_drops_weights(tiles, monkeypatch):
     T = 7
     factors = kept(torch.Size([6, T, T]), 0.4, torch.empty(0, dtype=torch.float64))

@@ -1,6 +1,5 @@
 """The n-gram memory of the GPT: the product of the experts, what is left out, caches, losses, the network alone."""
 
-import copy
 import dataclasses
 
 import numpy as np
@@ -106,39 +105,6 @@ def test_features_are_logarithms_of_how_much_of_a_context_is_seen():
     close(features.expm1().unflatten(-1, (2, 5)), torch.from_numpy(seen), atol=1e-2)
 
 
-def test_orders_may_come_in_any_order():
-    models = [gpt(ngram_orders=orders) for orders in ((2, 3, 5), (5, 2, 3))]
-    x = windows()[:, :-1]
-    assert torch.equal(models[0](x), models[1](x))
-
-
-@pytest.mark.parametrize("orders", [(1,), (12,), (12, 1)])
-def test_any_orders_will_do(orders):
-    model, x = gpt(ngram_orders=orders), windows()[:, :-1]
-    assert model(x).isfinite().all()
-    assert model.ngrams.n_context == max(orders) - 1
-
-
-@pytest.mark.parametrize("orders", [(), (3, 3), (0,), (2.5,), (True,), "8", 8, [[8]], None])
-def test_orders_that_no_memory_can_have_are_an_error(orders):
-    with pytest.raises((ValueError, TypeError), match=r"ngram_orders|unhashable"):
-        dataclasses.replace(CONFIG, ngram_orders=orders)
-
-
-def test_orders_may_be_a_list_as_in_json():
-    assert dataclasses.replace(CONFIG, ngram_orders=[2, 3, 5]) == CONFIG
-
-
-@pytest.mark.parametrize("vocab_size", [1, 2, 257, 65_521])
-def test_the_vocabulary_may_have_any_size(vocab_size):
-    train = (skewed(101, min(vocab_size, 7)) * np.uint16(vocab_size // 7 or 1) % vocab_size).astype(np.uint16)
-    model = gpt(train, vocab_size=vocab_size)
-    x = torch.from_numpy(train[None, : T + 1].astype(np.int64))
-    model.losses(x[:, :-1], x[:, 1:]).minimised.backward()
-    assert model(x[:, :-1]).shape == (1, T, vocab_size)
-    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
-
-
 # ---- which positions depend on which
 
 
@@ -154,38 +120,15 @@ def test_the_future_is_invisible(memory):
         assert (after[:, t + 1 :] != before[:, t + 1 :]).any()
 
 
-def test_windows_of_a_batch_are_independent():
-    model, x = gpt(), windows()[:, :-1]
-    before = model(x)
-    x[1] = 0
-    close(model(x)[[0, 2, 3, 4]], before[[0, 2, 3, 4]], atol=1e-6)
-
-
-@NGRAMS
-def test_a_text_in_pieces_has_the_same_logits(memory):
-    model, x = gpt(ngrams=memory), windows()[:, :-1]
+@pytest.mark.parametrize(
+    ("memory", "orders"), [("logits", ORDERS), ("input", ORDERS), ("logits", (1,)), ("input", (12, 1))]
+)
+def test_a_text_in_pieces_has_the_same_logits(memory, orders):
+    model, x = gpt(ngrams=memory, ngram_orders=orders), windows()[:, :-1]
     whole = model(x)
-    pieces = [(first, second, T - first - second) for first in range(1, T + 1) for second in range(T - first + 1)]
-    for lengths in [*pieces, (1,) * T]:
+    for lengths in [[T], [1] * T, [3, 4], [5, 1, 1]]:
         caches = model.new_caches()
-        split = x.split([length for length in lengths if length], dim=1)
-        close(torch.cat([model(piece, caches) for piece in split], dim=1), whole)
-
-
-@pytest.mark.parametrize("order", [1, 2, 12])
-def test_caches_keep_as_much_text_as_the_longest_order_needs(order):
-    model, x = gpt(ngram_orders=(order,)), windows()[:, :-1]
-    caches = model.new_caches()
-    close(torch.cat([model(piece, caches) for piece in x.split(1, dim=1)], dim=1), model(x))
-
-
-@pytest.mark.parametrize("n", [0, 1, 3, 11])
-def test_of_the_text_before_only_the_last_ids_are_kept(n):
-    caches, x = gpt().new_caches(), windows(length=12)
-    texts = [caches.with_text(piece, n) for piece in x.split([1, 5, 7], dim=1)]
-    starts, stops = [0, max(1 - n, 0), max(6 - n, 0)], [1, 6, 13]
-    for text, start, stop in zip(texts, starts, stops, strict=True):
-        assert torch.equal(text, x[:, start:stop])
+        close(torch.cat([model(piece, caches) for piece in x.split(lengths, dim=1)], dim=1), whole)
 
 
 # ---- left out
@@ -204,18 +147,11 @@ def test_with_the_ids_that_follow_each_is_predicted_as_if_it_was_not_counted(mem
     assert (found - model(x[:, :-1])).abs().max() > 0.1
 
 
-def test_the_id_that_follows_a_window_is_left_out_at_its_last_position_only():
-    model, x = gpt(ngrams="logits"), windows()
-    one, other = (model(x[:, :-1], following=(x[:, -1] + n) % (V - 1)) for n in (0, 1))
-    close(one[:, :-1], other[:, :-1], atol=0)
-    assert (one[:, -1] != other[:, -1]).any()
-
-
 # ---- some positions
 
 
 @pytest.mark.parametrize("memory", ["none", "logits", "input"])
-@pytest.mark.parametrize("n", [0, 1, 11, B * T])
+@pytest.mark.parametrize("n", [0, 11])
 def test_the_logits_of_wanted_positions_are_those_of_all_positions(memory, n):
     model, x = gpt(ngrams=memory), windows()
     wanted = (torch.randperm(B * T, generator=torch.Generator().manual_seed(3)) < n).view(B, T)
@@ -229,9 +165,7 @@ def test_the_logits_of_wanted_positions_are_those_of_all_positions(memory, n):
 
 
 @NGRAMS
-@pytest.mark.parametrize(
-    ("ngram_dropout", "alone"), [(0.0, []), (0.19, []), (0.2, [4]), (0.5, [1, 3]), (0.99, [1, 2, 3, 4])]
-)
+@pytest.mark.parametrize(("ngram_dropout", "alone"), [(0.0, []), (0.19, []), (0.5, [1, 3]), (0.99, [1, 2, 3, 4])])
 def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, ngram_dropout, alone):
     model, x = gpt(ngrams=memory, ngram_dropout=ngram_dropout, network_loss=0.3), windows()
     ids, targets, others = x[:, :-1], x[:, 1:], [b for b in range(B) if b not in alone]
@@ -245,10 +179,9 @@ def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, ngram_drop
     close(found.minimised, whole + 0.3 * F.cross_entropy(network.mT, targets))
 
 
-@pytest.mark.parametrize("ngram_dropout", [0.01, 1 / 7, 0.3, 0.75, 0.9999999999999999])
-def test_at_least_one_window_has_the_memory(ngram_dropout):
-    model = gpt(ngram_dropout=ngram_dropout)
-    for n in (1, 2, 3, 8, 17):
+def test_at_least_one_window_has_the_memory():
+    model = gpt(ngram_dropout=0.9999999999999999)
+    for n in (1, 17):
         x = windows(n)
         assert model.losses(x[:, :-1], x[:, 1:]).minimised.isfinite()
 
@@ -270,26 +203,6 @@ def test_every_parameter_has_a_gradient_and_the_counts_have_none(memory):
     recall = model.ngrams.recall(x[:, :-1], T, x[:, -1])
     assert not recall.probabilities.requires_grad
     assert not recall.features.requires_grad
-
-
-def test_with_a_memory_it_learns_what_counting_cannot():
-    """The text repeats every 13 ids, which is more than the n-grams hold and less than the block."""
-    torch.manual_seed(5)
-    period = np.array([0, 1] * 6 + [2], np.uint8)  # after 0 1 0 1 comes 0 or 2
-    train = np.tile(period, 11)
-    model = GPT(GPTConfig(3, 1, 1, 16, 19, 0.0, ngrams="input", ngram_orders=(3,)))
-    model.count(train)
-    at = np.arange(0, 13 * 5, 13)[:, None] + np.arange(20)
-    x = torch.from_numpy(train[at].astype(np.int64))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
-    nats = []
-    for _ in range(60):
-        losses = model.losses(x[:, :-1], x[:, 1:])
-        optimizer.zero_grad()
-        losses.minimised.backward()
-        optimizer.step()
-        nats.append(losses.nats.item())
-    assert nats[-1] < nats[0] / 3
 
 
 # ---- the network alone
@@ -318,11 +231,6 @@ def test_alone_it_shares_the_weights_and_leaves_the_whole_as_it_was():
     assert not alone(x).any()
 
 
-def test_alone_a_plain_gpt_is_itself():
-    model, x = gpt(ngrams="none"), windows()[:, :-1]
-    assert torch.equal(model.alone()(x), model(x))
-
-
 # ---- what is counted, and where it is
 
 
@@ -331,13 +239,6 @@ def test_an_empty_memory_is_an_error():
     for use in (lambda: model(x[:, :-1]), lambda: model.losses(x[:, :-1], x[:, 1:])):
         with pytest.raises(ValueError, match=r"^the memory is empty; count train first$"):
             use()
-
-
-def test_a_plain_gpt_counts_nothing():
-    model = gpt(ngrams="none")
-    assert not model.counts
-    assert model.ngrams is None
-    assert not {name for name in model.state_dict() if "mixture" in name or "shown" in name}
 
 
 @NGRAMS
@@ -358,11 +259,3 @@ def test_a_memory_adds_as_many_parameters_as_the_formula(memory):
     experts, features = len(ORDERS) + 1, 2 * max(ORDERS)
     mixture = (C + features + 1) * experts
     assert count_parameters(dataclasses.replace(CONFIG, ngrams=memory)) == plain + mixture + V * C * (memory == "input")
-
-
-def test_a_copy_predicts_the_same():
-    model, x = gpt(), windows()[:, :-1]
-    copied = copy.deepcopy(model)
-    assert torch.equal(copied(x), model(x))
-    copied.count(TRAIN[:101])
-    assert not torch.equal(copied(x), model(x))
