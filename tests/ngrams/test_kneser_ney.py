@@ -8,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ngrams.witness import Witness, skewed
 
-from bukva.ngrams import trie
 from bukva.ngrams.kneser_ney import KneserNey
 from bukva.ngrams.smoothing import FALLBACK, discounts_of
 
@@ -26,7 +25,7 @@ def cases(draw):
 
 
 @given(cases())
-@settings(max_examples=50)
+@settings(max_examples=20)
 @example(([0], [0, 0, 0, 0], 1, 3))
 @example(([0, 1], [1, 0, 1], 2, 5))  # train is shorter than the order
 def test_nats_are_those_of_the_formulas(case):
@@ -36,16 +35,16 @@ def test_nats_are_those_of_the_formulas(case):
     assert model.nats(np.array(ids, np.uint8), order) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize(("V", "order"), [(11, 3), (7, 5), (3, 8)])
+@pytest.mark.parametrize(("V", "order"), [(11, 3), (3, 8)])
 def test_nats_are_those_of_the_formulas_where_discounts_are_estimated(V, order):
-    train, ids = skewed(1009, V), skewed(53, V, seed=2)
+    train, ids = skewed(1009, V), skewed(31, V, seed=2)
     counts = np.array(list(Witness(train.tolist(), V).counts(order, is_longest=True).values()))
     assert discounts_of(counts).tolist() != list(FALLBACK)
     expected = Witness(train.tolist(), V).nats(ids.tolist(), order)
     assert KneserNey(train, V, order).nats(ids, order) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("order", [1, 2, 4, 8])
+@pytest.mark.parametrize("order", [1, 2, 5])
 def test_probabilities_sum_to_one_after_seen_and_unseen_contexts(order):
     V = 13
     train = skewed(997, V - 1)  # the last id is not in train
@@ -63,33 +62,6 @@ def test_one_model_scores_all_orders_as_models_of_one_order_do():
     assert set(together) == {1, 3, 6}
     for order, nats in together.items():
         assert nats.tolist() == KneserNey(train, 7, order).nats(ids, order).tolist()
-
-
-def test_nats_depend_on_the_last_ids_only():
-    train, ids = skewed(499, 7), skewed(101, 7, seed=2)
-    model = KneserNey(train, 7, 4)
-    whole = model.nats(ids, 4)
-    assert model.nats(ids[50:], 4)[3:].tolist() == whole[53:].tolist()
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_ids_may_be_mapped_from_a_file(tmp_path, dtype):
-    train = skewed(499, 7).astype(dtype)
-    np.save(tmp_path / "train.npy", train)
-    mapped = np.load(tmp_path / "train.npy", mmap_mode="r")
-    assert KneserNey(mapped, 7, 3).nats(mapped, 3).tolist() == KneserNey(train, 7, 3).nats(train, 3).tolist()
-
-
-# ---- large vocabularies
-
-
-@pytest.mark.parametrize("greatest", [7 * 8, 7 * 7 * 8, 10_000, 10_000_000])
-def test_ranks_in_place_of_codes_change_nothing(monkeypatch, greatest):
-    train = skewed(499, 7)
-    expected = trie.count_ngrams(train, 7, 8)
-    monkeypatch.setattr(trie, "GREATEST", greatest)
-    for found, array in zip(trie.count_ngrams(train, 7, 8), expected, strict=True):
-        assert found.tolist() == array.tolist()
 
 
 def test_the_largest_vocabulary_at_the_highest_order():
@@ -111,8 +83,8 @@ def test_discounts_are_those_of_equation_26():
 
 @pytest.mark.parametrize(
     "counts",
-    [[1, 2, 9], [2, 3, 4], [1, 3], [5], [1, 1, 1, 2, 3, 3, 3, 3]],
-    ids=["no 3", "no 1", "no 2", "only 5", "a negative discount"],
+    [[1, 2, 9], [2, 3, 4], [1, 3], [1, 1, 1, 2, 3, 3, 3, 3]],
+    ids=["no 3", "no 1", "no 2", "a negative discount"],
 )
 def test_discounts_are_fixed_where_counts_of_counts_do_not_give_them(counts):
     assert discounts_of(np.array(counts)).tolist() == [0, 0.5, 1, 1.5]

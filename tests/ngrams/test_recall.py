@@ -87,16 +87,6 @@ class Recount:
         return found
 
 
-def seen_of(train, context, max_order):
-    """(2, K), how often train has the ends of a context with something after them, and before how many ids."""
-    found = np.zeros((2, max_order))
-    for n in range(min(max_order, len(context) + 1)):
-        h = tuple(context[len(context) - n :])
-        followers = [train[i + n] for i in range(len(train) - n) if tuple(train[i : i + n]) == h]
-        found[:, n] = len(followers), len(set(followers))
-    return found
-
-
 @st.composite
 def texts(draw):
     """(ids of train, V, orders)."""
@@ -109,7 +99,7 @@ def texts(draw):
 
 
 @given(texts(), st.data())
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_it_recalls_the_probabilities_of_the_formulas_for_every_id(text, data):
     train, V, orders = text
     window = data.draw(st.lists(st.integers(0, V - 1), min_size=1, max_size=9))
@@ -123,15 +113,10 @@ def test_it_recalls_the_probabilities_of_the_formulas_for_every_id(text, data):
             h = tuple(context[max(len(context) - order + 1, 0) :])
             expected = [witness.probability(w, h, is_longest=len(h) == order - 1) for w in range(V)]
             np.testing.assert_allclose(found.probabilities[0, t, r], expected, **NEAR)
-        assert found.seen[0, t].tolist() == seen_of(train, context, orders[-1]).tolist()
-
-
-def test_it_recalls_what_the_model_scores_by():
-    V, train, ids = 11, skewed(1009, 11), skewed(37, 11, seed=2)
-    model = KneserNey(train, V, 8)
-    found = model.recall(ids[None, :-1], [2, 3, 5, 8], 36).probabilities[0]  # (T, R, V)
-    for r, (_, nats) in enumerate(model.nats_by_order(ids, [2, 3, 5, 8]).items()):
-        np.testing.assert_allclose(found[np.arange(36), r, ids[1:]], np.exp(-nats[1:]), **NEAR)
+        for n in range(min(orders[-1], len(context) + 1)):
+            h = context[len(context) - n :]
+            followers = [train[i + n] for i in range(len(train) - n) if train[i : i + n] == h]
+            assert found.seen[0, t, :, n].tolist() == [len(followers), len(set(followers))]
 
 
 @pytest.mark.parametrize("leave_out", [False, True])
@@ -144,55 +129,10 @@ def test_probabilities_are_positive_and_sum_to_one(leave_out):
     np.testing.assert_allclose(found.sum(-1, dtype=np.float64), 1, rtol=1e-6)
 
 
-def test_after_ids_that_train_lacks_it_recalls_the_shortest_context():
-    V, train = 13, skewed(997, 11)
-    model = KneserNey(train, V, 5)
-    found, nothing = (model.recall(np.array([ids]), [5], 1) for ids in ([3, 5, 12], [12]))
-    assert found.probabilities.tolist() == nothing.probabilities.tolist()
-    assert found.seen[0, 0].tolist() == [[997, 0, 0, 0, 0], [11, 0, 0, 0, 0]]
-    never = nothing.probabilities[0, 0, 0, 11:]  # both are equally likely, and less likely than any other
-    assert never[0] == never[1] < nothing.probabilities[0, 0, 0, :11].min()
-
-
-def test_an_order_above_the_window_uses_what_the_window_holds():
-    V, train = 7, skewed(499, 7)
-    model = KneserNey(train, V, 8)
-    short = model.recall(train[None, 40:42].astype(np.int64), [8], 2)
-    whole = model.recall(train[None, 20:42].astype(np.int64), [8], 2)
-    assert short.probabilities[0].tolist() != whole.probabilities[0].tolist()
-    assert short.seen[0, 1, :, :3].tolist() == whole.seen[0, 1, :, :3].tolist()
-    assert not short.seen[0, 1, :, 3:].any()
-    expected = [Witness(train.tolist(), V).probability(w, tuple(train[40:42].tolist()), False) for w in range(V)]
-    np.testing.assert_allclose(short.probabilities[0, 1, 0], expected, **NEAR)
-
-
-@pytest.mark.parametrize("n_windows", [0, 1, 2, 3, 5, 7])
-@pytest.mark.parametrize("n_threads", [2, 3, 11])
-def test_any_number_of_threads_recalls_the_same(n_windows, n_threads):
-    train = skewed(997, 7, 1)
-    model, ids = KneserNey(train, 7, 5), windows(train, range(0, 13 * n_windows, 13), 11)
-    ids = ids.reshape(n_windows, 11)
-    one, several = (model.recall(ids, [2, 5], 8, leave_out=True, n_threads=n) for n in (1, n_threads))
-    assert np.array_equal(one.probabilities, several.probabilities)
-    assert np.array_equal(one.seen, several.seen)
-
-
 @pytest.mark.parametrize("leave_out", [False, True])
-def test_the_last_positions_of_a_window_are_those_of_all_its_positions(leave_out):
-    train = skewed(499, 7)
-    model, ids = KneserNey(train, 7, 5), windows(train, [0, 101], 13 + leave_out)
-    whole = model.recall(ids, [2, 5], 13, leave_out=leave_out)
-    for n in (1, 2, 11):
-        last = model.recall(ids, [2, 5], n, leave_out=leave_out)
-        for found, expected in zip(last, whole, strict=True):
-            assert found.tolist() == expected[:, -n:].tolist()
-
-
-@pytest.mark.parametrize("leave_out", [False, True])
-@pytest.mark.parametrize("orders", [[1], [2, 5]])
-@pytest.mark.parametrize("share", [0, 0.3, 1])
-def test_wanted_positions_are_those_of_all_positions(leave_out, orders, share):
-    train = skewed(499, 7)
+@pytest.mark.parametrize("share", [0, 0.3])
+def test_wanted_positions_by_two_threads_are_those_of_all_positions_by_one(leave_out, share):
+    train, orders = skewed(499, 7), [2, 5]
     model, ids = KneserNey(train, 7, orders[-1]), windows(train, [0, 101, 203], 13 + leave_out)
     whole, wanted = model.recall(ids, orders, 13, leave_out=leave_out), np.random.default_rng(1).random((3, 13)) < share
     for longest in (False, True):
@@ -206,7 +146,7 @@ def test_wanted_positions_are_those_of_all_positions(leave_out, orders, share):
 
 
 @given(texts(), st.data())
-@settings(max_examples=30)
+@settings(max_examples=15)
 @example(([0, 0, 0, 0, 0], 1, [1, 3]), None)
 @example(([0, 1, 2, 3, 0, 1, 2, 3, 1], 4, [2, 4, 5]), None)
 def test_what_follows_is_left_out_as_if_train_was_counted_without_it(text, data):
@@ -224,12 +164,11 @@ def test_what_follows_is_left_out_as_if_train_was_counted_without_it(text, data)
         assert found.seen[0, t].tolist() == recount.seen(place, start, orders[-1]).tolist()
 
 
-@pytest.mark.parametrize("orders", [[3], [2, 5], [1, 4, 7]])
-def test_it_is_left_out_where_discounts_are_estimated(orders):
-    V, train = 5, skewed(307, 5)
+def test_it_is_left_out_where_discounts_are_estimated():
+    V, train, orders = 5, skewed(307, 5), [2, 5]
     found = KneserNey(train, V, orders[-1]).recall(train[None, :60].astype(np.int64), orders, 59, leave_out=True)
     recount = Recount(train.tolist(), V)
-    for place in (1, 2, 5, 11, 31, 59):
+    for place in (1, 5, 59):
         for r, order in enumerate(orders):
             expected = recount.distribution(place, 0, order)
             np.testing.assert_allclose(found.probabilities[0, place - 1, r], expected, **NEAR)
