@@ -5,8 +5,6 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bukva.generation.sampling import draw, first_seen, generate, keep_likeliest
 from bukva.models.bigram import Bigram, BigramConfig
@@ -49,38 +47,31 @@ def kept(top_k, top_p):
     ("top_k", "top_p", "expected"),
     [
         (0, 1.0, [0, 1, 2, 3, 4]),
-        (1, 1.0, [1]),
         (3, 1.0, [1, 3, 4]),
         (99, 1.0, [0, 1, 2, 3, 4]),
-        (0, 0.39, [1]),
         (0, 0.69, [1, 3]),
         (0, 0.71, [1, 3, 4]),
         (0, 1e-9, [1]),
         (2, 0.99, [1, 3]),
+        (3, 0.7, [1, 3]),
     ],
 )
 def test_only_the_likeliest_are_kept(top_k, top_p, expected):
     assert kept(top_k, top_p) == expected
 
 
-def test_what_is_kept_keeps_its_logits():
-    logits = PROBABILITIES.log()
-    assert keep_likeliest(logits, 2, 1.0)[0, [1, 3]].tolist() == logits[0, [1, 3]].tolist()
-
-
-def test_drawing_follows_the_probabilities():
-    drawn = draw(PROBABILITIES.log().expand(20_000, -1), 1.0, 0, 1.0, rng()).flatten()
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "weights"),
+    [(1.0, 0, PROBABILITIES), (0.5, 0, PROBABILITIES**2), (1.0, 3, PROBABILITIES * (PROBABILITIES > 0.12))],
+    ids=["as they are", "sharpened by temperature", "of the likeliest"],
+)
+def test_drawing_follows_the_probabilities(temperature, top_k, weights):
+    drawn = draw(PROBABILITIES.log().expand(20_000, -1), temperature, top_k, 1.0, rng()).flatten()
     shares = torch.bincount(drawn, minlength=5) / len(drawn)
-    torch.testing.assert_close(shares, PROBABILITIES[0], rtol=0, atol=0.015)
+    torch.testing.assert_close(shares, (weights / weights.sum())[0], rtol=0, atol=0.015)
 
 
-def test_temperature_sharpens():
-    drawn = draw(PROBABILITIES.log().expand(20_000, -1), 0.5, 0, 1.0, rng()).flatten()
-    shares = torch.bincount(drawn, minlength=5) / len(drawn)
-    torch.testing.assert_close(shares, (PROBABILITIES**2 / (PROBABILITIES**2).sum())[0], rtol=0, atol=0.015)
-
-
-@pytest.mark.parametrize("temperature", [1e-6, 1e-30, 1e-39, 1e-320])
+@pytest.mark.parametrize("temperature", [1e-6, 1e-320])
 def test_the_likeliest_is_drawn_at_any_tiny_temperature(temperature):
     assert draw(PROBABILITIES.log(), temperature, 0, 1.0, rng()).tolist() == [1]
 
@@ -97,18 +88,10 @@ def first_seen_by_loop(stop, block_size):
     return start
 
 
-@given(block_size=st.integers(1, 40), stop=st.integers(1, 300))
-def test_when_the_block_is_full_its_first_half_is_dropped(block_size, stop):
-    assert first_seen(stop, block_size) == first_seen_by_loop(stop, block_size)
-
-
-@given(block_size=st.integers(1, 40), stop=st.integers(1, 300))
-def test_between_half_a_block_and_a_whole_one_is_seen(block_size, stop):
-    seen = stop - first_seen(stop, block_size)
-    assert min(stop, block_size / 2) <= seen <= block_size
-
-
-def test_nothing_is_dropped_before_the_block_is_full():
+def test_when_the_block_is_full_its_first_half_is_dropped():
+    for block_size in (1, 2, 7, 8):
+        for stop in range(1, 31):
+            assert first_seen(stop, block_size) == first_seen_by_loop(stop, block_size)
     assert [first_seen(stop, 8) for stop in range(1, 18)] == [0] * 8 + [4] * 4 + [8] * 4 + [12]
 
 
@@ -121,14 +104,7 @@ def inputs_of(model, ids, n_chars, **settings):
     return seen, torch.cat([ids, torch.tensor(written)], dim=1)
 
 
-lengths = pytest.mark.parametrize("n_prompt", [1, T - 2, T - 1, T, T + 1, 2 * T, 3 * T + 2])
-
-
-@lengths
-def test_without_caches_the_input_is_the_whole_window_for_each_character(n_prompt):
-    seen, text = inputs_of(gpt(), prompt(2, n_prompt), 20, cached=False)
-    for stop, window in enumerate(seen, start=n_prompt):
-        assert window.tolist() == text[:, first_seen_by_loop(stop, T) : stop].tolist()
+lengths = pytest.mark.parametrize("n_prompt", [1, T, T + 1, 3 * T + 2])
 
 
 @lengths
@@ -140,30 +116,17 @@ def test_with_caches_the_input_is_one_character_until_the_window_moves_and_then_
         assert window.tolist() == text[:, new:stop].tolist()
 
 
-def test_the_input_of_a_bigram_is_the_window_because_nothing_is_cached():
-    seen, text = inputs_of(Bigram(BigramConfig(V, T)).double(), prompt(2, 3), 9)
-    assert [window.tolist() for window in seen] == [text[:, first_seen(t, T) : t].tolist() for t in range(3, 12)]
-
-
 # ---- with caches as without
 
 
-@lengths
-@pytest.mark.parametrize("block_size", [T, 8, 2, 1])
+@pytest.mark.parametrize("block_size", [T, 8, 1])
 @pytest.mark.parametrize("positions", ["learned", "rotary"])
-def test_the_same_is_written_with_caches_as_without(n_prompt, block_size, positions):
-    model, ids = gpt(block_size, positions=positions), prompt(3, n_prompt)
-    n_chars = 4 * block_size + 3  # past the block many times
-    assert continuation(model, ids, n_chars) == continuation(model, ids, n_chars, cached=False)
-
-
-@pytest.mark.parametrize("positions", ["learned", "rotary"])
-@pytest.mark.parametrize("temperature", [0.0, 0.3, 1.0, 3.0])
-@pytest.mark.parametrize(("top_k", "top_p"), [(0, 1.0), (3, 1.0), (0, 0.8), (5, 0.9)])
-def test_the_same_is_written_with_caches_as_without_for_all_ways_to_draw(positions, temperature, top_k, top_p):
-    model, ids = gpt(positions=positions), prompt(3, 2)
-    settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    assert continuation(model, ids, 17, **settings) == continuation(model, ids, 17, **settings, cached=False)
+def test_the_same_is_written_with_caches_as_without(block_size, positions):
+    model, n_chars = gpt(block_size, positions=positions), 4 * block_size + 3  # past the block many times
+    for n_prompt in (1, T, T + 1):
+        ids = prompt(3, n_prompt)
+        for how in ({}, {"temperature": 0.3, "top_k": 5, "top_p": 0.9}):
+            assert continuation(model, ids, n_chars, **how) == continuation(model, ids, n_chars, **how, cached=False)
 
 
 @lengths
@@ -171,7 +134,7 @@ def test_the_same_is_written_with_caches_as_without_for_all_ways_to_draw(positio
 @pytest.mark.parametrize(("temperature", "top_k"), [(0.0, 0), (1.0, 1)])
 def test_temperature_zero_and_top_one_take_the_likeliest_after_the_window(n_prompt, cached, temperature, top_k):
     model, ids = gpt(positions="rotary"), prompt(2, n_prompt)
-    written = ids
+    written = ids.clone()
     for stop in range(n_prompt, n_prompt + 13):
         logits = model(written[:, first_seen_by_loop(stop, T) :])
         written = torch.cat([written, logits[:, -1].argmax(-1, keepdim=True)], dim=1)
@@ -189,30 +152,12 @@ def test_texts_are_continued_in_a_batch_as_alone(cached):
     assert len({tuple(row) for row in together}) == 3
 
 
-def test_the_prompt_is_not_changed_and_not_returned():
-    ids = prompt(2, 4)
-    before = ids.clone()
-    assert torch.tensor(continuation(gpt(), ids, 9)).shape == (2, 9)
-    assert ids.tolist() == before.tolist()
-
-
-def test_no_gradient_is_kept():
-    written = generate(gpt(), prompt(1, 1), 3, temperature=1.0, top_k=0, top_p=1.0, rng=rng())
-    assert not written.requires_grad
-
-
 # ---- the text
 
 
 def test_the_same_seed_gives_the_same_text_and_another_seed_another():
     texts = [continuation(gpt(), torch.tensor([[0]]), 30, temperature=3.0, seed=seed) for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
-
-
-def test_a_bigram_that_counts_continues_counting():
-    model = Bigram(BigramConfig(V, 8))
-    model.table.weight.data = torch.eye(V).roll(1, dims=1) * 100  # after i comes i + 1
-    assert continuation(model, torch.tensor([[5]]), 6) == [[6, 0, 1, 2, 3, 4]]
 
 
 def test_what_is_not_among_the_likeliest_is_never_written():
