@@ -24,6 +24,7 @@ def run(folder, cache):
     return tuple(map(int, done.stdout.split()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("project", "kept"), [("src/bukva", "here/.bukva/numba"), ("src", "cache/bukva/numba")])
 def test_machine_code_is_kept_in_a_project_and_elsewhere_in_the_cache_of_the_user(tmp_path, project, kept):
     here = tmp_path / "here"
@@ -47,7 +48,7 @@ def test_a_copy_of_a_module_finds_its_machine_code_and_another_content_does_not(
     assert run(tmp_path / "three", tmp_path / "cache") == (15, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path):
     (tmp_path / "module.py").write_text(MODULE)
     (tmp_path / "cache").write_text("a file, not a folder")

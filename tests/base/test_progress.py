@@ -1,8 +1,12 @@
-"""The progress of a transfer on a terminal or in a log."""
+"""The progress of a transfer and of work in a log, readable quantities and durations, nats and bits."""
+
+import math
 
 import pytest
 
 from bukva.base import progress
+from bukva.base.progress import duration, quantity
+from bukva.base.units import bits
 
 
 @pytest.fixture
@@ -24,22 +28,36 @@ def test_a_transfer_shows_size_and_speed(clock, capsys):
     assert lines[-1] == "download ruslit: 20.0MB, 500kB/s"
 
 
-def test_work_shows_the_share_of_its_characters_and_the_speed(clock, capsys):
+def test_work_shows_its_share_and_speed_and_short_work_nothing(clock, capsys):
+    assert list(progress.watched(["раз", "два"], "tokenize", 6)) == ["раз", "два"]
+    assert capsys.readouterr().err == ""
     with progress.counting("clean", 20_000_000) as show:
-        for _ in range(4):
+        for _ in range(3):
             clock[0] += 10
-            show(3_000_000)
+            show(4_000_000)
     assert capsys.readouterr().err.splitlines() == [
-        "clean: 6.00M of 20.0M (30%) characters, 300k/s",
-        "clean: 9.00M of 20.0M (45%) characters, 300k/s",
-        "clean: 12.0M of 20.0M (60%) characters, 300k/s",
-        "clean: 12.0M characters, 300k/s",
+        "clean: 8.00M of 20.0M (40%) characters, 400k/s",
+        "clean: 12.0M of 20.0M (60%) characters, 400k/s",
+        "clean: 12.0M characters, 400k/s",
     ]
 
 
-def test_short_work_shows_nothing(clock, capsys):
-    assert list(progress.watched(["раз", "два"], "tokenize", 6)) == ["раз", "два"]
-    with progress.counting("clean", 7) as show:
-        clock[0] += 7
-        show(7)
-    assert capsys.readouterr().err == ""
+@pytest.mark.parametrize(
+    ("n", "shown"),
+    [(0, "0"), (999.4, "999"), (1000, "1.00k"), (12_345, "12.3k"), (999_499, "999k"), (999_999, "1.00M"),
+     (34_824_659, "34.8M"), (1_200_000_000, "1.20G"), (2_000_000_000_000, "2000G")],
+)  # fmt: skip
+def test_a_quantity_has_three_digits_and_a_unit(n, shown):
+    assert quantity(n) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(8.4, "8 s"), (59.6, "1 min 00 s"), (125, "2 min 05 s"), (3599.6, "1 h 00 min"), (90_000, "25 h 00 min")],
+)
+def test_a_duration_has_its_two_largest_units(seconds, shown):
+    assert duration(seconds) == shown
+
+
+def test_choosing_evenly_among_n_costs_log2_n_bits():
+    assert math.isclose(bits(math.log(87)), math.log2(87), rel_tol=1e-15)

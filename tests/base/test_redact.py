@@ -5,60 +5,46 @@ import json
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
+from imports import ROOT
 
 from bukva.base.errors import BukvaError
 from bukva.base.redact import redact_text, redact_url
-from bukva.config.load import PARAMS, parse_params, read_params
+from bukva.config.load import PARAMS, parse_params, read_params, read_yaml
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.sources.fetching import fetch
 from bukva.tracking.experiment import this_experiment
 
-TEXT = (Path(__file__).parents[2] / PARAMS).read_text(encoding="utf-8")
-RAW = YAML(typ="safe").load(TEXT)
+RAW = read_yaml(ROOT / PARAMS)
 MARK = "СЕКРЕТ"
 
 # A secret is the mark, repeated after each character at which an address may be split.
 pasted = st.lists(st.sampled_from([*"@:/?#&=%;,+!*[]()|\\~", "//", "://", "щ", "%40", "\U0001f511"]), max_size=6).map(
     lambda between: MARK + "".join(f"{char}{MARK}" for char in between)
 )
-places = st.sampled_from(["host/a.txt", "host:5000", "127.0.0.1:80/a/b.zip", "[::1]:80/a", "host"])
-
-
-def address(scheme, user, password, place, token):
-    return f"{scheme}://{user}:{password}@{place}" + (f"?key={token}" if token else "")
-
-
 addresses = st.builds(
-    address,
-    st.sampled_from(["http", "https", "postgresql", "postgresql+psycopg2", "mysql", "mssql+pyodbc", "sqlite"]),
-    st.one_of(st.just("me"), pasted),
+    lambda scheme, user, password, place, token: f"{scheme}://{user}:{password}@{place}?key={token}",
+    st.sampled_from(["http", "https", "postgresql+psycopg2", "sqlite"]),
+    st.just("me") | pasted,
     pasted,
-    places,
-    st.one_of(st.just(""), pasted),
+    st.sampled_from(["host/a.txt", "host:5000", "127.0.0.1:80/a/b.zip", "[::1]:80/a"]),
+    st.just("") | pasted,
 )
-web_addresses = addresses.map(lambda text: re.sub("^[^:]*", "https", text))
 
 
+@settings(max_examples=60)
 @given(addresses)
 @example(f"postgresql://me:{MARK}/12@host/db")
 @example(f"https://host/a?key=a@{MARK}")
 @example(f"https://me:1/{MARK}@host")
-def test_an_address_loses_its_secrets(address):
+def test_an_address_and_a_text_with_one_lose_their_secrets(address):
     assert MARK not in redact_url(address)
     assert redact_url(address).startswith(address.partition("://")[0])
-
-
-@given(addresses)
-def test_a_text_with_an_address_loses_its_secrets(address):
-    assert MARK not in redact_text(f"cannot reach {address} : no route")
-    assert MARK not in redact_text(ValueError(f"{address}"))
+    assert MARK not in redact_text(ValueError(f"cannot reach {address} : no route"))
 
 
 @pytest.mark.parametrize(
@@ -72,87 +58,63 @@ def test_a_text_with_an_address_loses_its_secrets(address):
         ("https://me:word", "https://***"),  # a password, or a port
         ("sqlite:////home/me/mlflow.db", "sqlite:////home/me/mlflow.db"),
         ("example.org/a.txt", "example.org/a.txt"),
-        ("", ""),
     ],
 )
 def test_the_public_part_of_an_address_is_kept(address, redacted):
     assert redact_url(address) == redacted
-
-
-def test_a_text_keeps_its_words():
-    assert redact_text("https://host:5000/api: write to me@host") == "https://host:5000/api: write to me@host"
-    assert redact_text("no route to https://me:se/cr@et@host/api?a=1, sorry") == (
-        "no route to https://***@host/api sorry"
+    assert (
+        redact_text(f"no route to {address}: write to me@host")
+        == f"no route to {redact_url(address + ':')} write to me@host"
     )
 
 
 # ---- params.yaml
 
 
-def rejection(raw):
+def rejection(**download):
     with pytest.raises(BukvaError) as error:
-        parse_params(raw, "params.yaml")
+        parse_params(RAW | {"download": RAW["download"] | download}, "params.yaml")
     return str(error.value)
 
 
-def with_download(**values):
-    return RAW | {"download": RAW["download"] | values}
-
-
-@given(web_addresses, st.sampled_from(["sample", "url"]))
-def test_an_address_with_a_user_is_rejected_and_not_shown(address, corpus):
-    message = rejection(with_download(corpus=corpus, url=address, sha256="a" * 64))
+@pytest.mark.parametrize("corpus", ["sample", "url"])
+def test_an_address_with_a_user_is_rejected_and_not_shown(corpus):
+    message = rejection(corpus=corpus, url=f"https://me:{MARK}/{MARK}@host/a.txt?key={MARK}", sha256="a" * 64)
     assert message.startswith("params.yaml, download.url: 'https://***")
     assert "~/.netrc" in message
     assert message.endswith(WAY_BACK)
     assert MARK not in message
 
 
+@settings(max_examples=25)
 @given(addresses)
 def test_a_mistake_elsewhere_does_not_show_an_address(address):
     bare = address.partition("://")[2]
     for url in (address, bare, [address], {"https": bare}, {address: 1}, [[bare]]):
-        mistaken = [
-            with_download(url=url),
-            with_download(ulr=url),
-            with_download(corpus=url),
-            with_download(sha256=url),
-            RAW | {"downlaod": {"url": url}},
-            RAW | {"url": url},
-            RAW | {"sample": RAW["sample"] | {"prompts": [3, url]}},
-        ]
-        for raw in mistaken:
-            assert MARK not in rejection(raw)
+        for key in ("url", "ulr", "corpus", "sha256", "extensions"):
+            assert MARK not in rejection(**{key: url})
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "{0}\n  url: {0}",
-        "{0}: x",
-        "@{0}",
-        "!!int {0}",
-        "*{0}",
-        "!{0} a",
-        "'{0}",
-        '"{0}',
-        "[{0}",
-        "{0}\n{0}",
-        "? {0}\n  - a",
-    ],
+    "line", ["{0}\n  url: {0}", "{0}: x", "!!int {0}", "*{0}", "!{0} a", "'{0}", "[{0}", "? {0}\n  - a"]
 )
 def test_a_broken_file_does_not_show_an_address(tmp_path, line):
+    text = (ROOT / PARAMS).read_text(encoding="utf-8")
     url = f"https://me:{MARK}@host/a.txt?key={MARK}"
-    (tmp_path / PARAMS).write_text(TEXT.replace("url: ''", f"url: {line.format(url)}"), encoding="utf-8")
+    (tmp_path / PARAMS).write_text(text.replace("url: ''", f"url: {line.format(url)}"), encoding="utf-8")
     with pytest.raises(BukvaError) as error:
         read_params(tmp_path / PARAMS)
     assert MARK not in str(error.value)
     assert re.search(r"line \d+, column \d+|https://\*\*\*", str(error.value))
 
 
+# ---- where an address with a token goes
+
+
 def test_a_token_is_accepted_and_reaches_neither_journal_nor_mlflow():
     url = f"https://host/a.txt?key={MARK}"
-    params = parse_params(with_download(corpus="url", url=url, sha256="a" * 64), "params.yaml")
+    raw = RAW | {"download": RAW["download"] | {"corpus": "url", "url": url, "sha256": "a" * 64}}
+    params = parse_params(raw, "params.yaml")
     assert params.download.url == url
     experiment = this_experiment(params)
     assert experiment.params["download.url"] == "https://host/a.txt"
@@ -165,10 +127,9 @@ def test_a_password_in_netrc_reaches_the_server_and_no_message(tmp_path, monkeyp
     class Server(BaseHTTPRequestHandler):
         def do_GET(self):
             asked.append(self.headers.get("Authorization", ""))
-            self.send_response(200 if len(asked) == 1 else 403)
-            self.send_header("Content-Length", "2")
+            self.send_response(403)
+            self.send_header("Content-Length", "0")
             self.end_headers()
-            self.wfile.write(b"ok")
 
         def log_message(self, *_):
             """Keep the test's output clean."""
@@ -180,9 +141,8 @@ def test_a_password_in_netrc_reaches_the_server_and_no_message(tmp_path, monkeyp
     with HTTPServer(("127.0.0.1", 0), Server) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/{quote('а.txt')}?key={MARK}"
-        fetch(url, tmp_path / "a.txt", lambda *_: None)
         with pytest.raises(BukvaError, match="status 403") as error:
-            fetch(url, tmp_path / "b.txt", lambda *_: None)
+            fetch(url, tmp_path / "a.txt", lambda *_: None)
         server.shutdown()
-    assert asked == ["Basic " + base64.b64encode(b"me:word").decode()] * 2
+    assert asked == ["Basic " + base64.b64encode(b"me:word").decode()]
     assert not re.search(f"{MARK}|word", str(error.value))
