@@ -1,4 +1,4 @@
-"""How commands end, and what they print."""
+"""How stages and commands end, and what they print."""
 
 import json
 import os
@@ -9,8 +9,12 @@ import sys
 import pytest
 from imports import ROOT
 
+from bukva.base.errors import BukvaError, LostError
+from bukva.cli.app import main
 from bukva.config.messages import RETURN
+from bukva.stage.cli import call
 
+PARAMS = (ROOT / "params.yaml").read_text(encoding="utf-8")
 SCORES = {
     "bigram": {split: {"bits_per_char": 3.9} for split in ("train", "val", "test")},
     "gpt": {split: {"bits_per_char": 2.7} for split in ("train", "val", "test")},
@@ -22,15 +26,24 @@ SCORES = {
 
 
 def run(*command, cwd=ROOT):
+    """Run Python in a process of its own."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run([sys.executable, *command], cwd=cwd, env=env, capture_output=True, text=True)
 
 
-def write_scores(folder):
-    (folder / "reports").mkdir()
-    (folder / "reports" / "scores.json").write_text(json.dumps(SCORES))
-    (folder / "dvc.lock").write_text("a")
-    (folder / "params.yaml").touch()  # makes the folder a project
+@pytest.fixture
+def bukva(tmp_path, monkeypatch, capsys):
+    """A function that gives a command in tmp_path; returns its status and what it printed."""
+
+    def give(*arguments):
+        monkeypatch.setattr(sys, "argv", ["bukva", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (ended.value.code, *capsys.readouterr())
+
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return give
 
 
 def commit(folder, file):
@@ -39,143 +52,126 @@ def commit(folder, file):
         subprocess.run([*git, *command], cwd=folder, check=True)
 
 
+# ---- mistakes and faults
+
+
 @pytest.mark.parametrize(
     ("error", "status", "printed"),
     [
-        ("BukvaError('book.txt: byte 7 is not UTF-8.')", 1, "book.txt: byte 7 is not UTF-8.\n"),
-        ("KeyboardInterrupt()", 130, ""),
-        ("SystemExit(143)", 143, ""),
+        (BukvaError("book.txt: byte 7 is not UTF-8."), 1, "book.txt: byte 7 is not UTF-8.\n"),
+        (LostError("the origin is away."), 75, "the origin is away.\n"),
         (
-            "OSError(28, 'No space left on device', 'raw')",
+            OSError(28, "No space left on device", "raw"),
             1,
             "raw: No space left on device; existing files are intact: free some space and give the same command "
             "again.\n",
         ),
         (
-            "OSError(30, 'Read-only file system')",
+            OSError(30, "Read-only file system"),
             1,
             "a file: Read-only file system; check the permissions of this path.\n",
         ),
+        (MemoryError(), 1, "This machine has too little memory; use a smaller model, batch_size or block_size.\n"),
         (
-            "MemoryError()",
-            1,
-            "This machine has too little memory; use a smaller model, batch_size or block_size.\n",
-        ),
-        (
-            "RuntimeError('[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can\\'t allocate memory: you tried')",
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"),
             1,
             "This machine has too little memory; use a smaller model, batch_size or block_size.\n",
         ),
     ],
 )
-def test_a_mistake_prints_a_sentence_and_a_signal_sets_the_exit_status(error, status, printed):
-    done = run(
-        "-c",
-        "from bukva.stage import cli; from bukva.base.errors import BukvaError\n"
-        f"def main():\n raise {error}\ncli.run(main)",
-    )
-    assert done.returncode == status
-    assert done.stderr.endswith(printed)
+def test_a_mistake_is_a_sentence_and_a_status(error, status, printed, capsys):
+    def fail():
+        raise error
+
+    with pytest.raises(SystemExit) as ended:
+        call(fail)
+    assert (ended.value.code, *capsys.readouterr()) == (status, "", printed)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("by zero"), FileNotFoundError(2, "No such file", "a")])
+def test_a_fault_of_the_program_is_not_hidden(error):
+    def fail():
+        raise error
+
+    with pytest.raises(type(error)):
+        call(fail)
+
+
+def test_a_stage_ends_with_130_after_ctrl_c_and_with_2_after_a_wrong_command_line():
+    done = run("-c", "from bukva.stage import cli\ndef main():\n raise KeyboardInterrupt\ncli.run(main)")
+    assert done.returncode == 130
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    "error", ["ZeroDivisionError('by zero')", "FileNotFoundError(2, 'No such file', 'a')", "RuntimeError('of shapes')"]
-)
-def test_a_fault_of_the_program_keeps_its_traceback(error):
-    done = run("-c", f"from bukva.stage import cli\ndef main():\n raise {error}\ncli.run(main)")
-    assert done.returncode == 1
-    assert "Traceback" in done.stderr
-    assert error.split("(")[0] in done.stderr
-
-
-def test_a_missing_argument_is_reported():
     done = run("-m", "stages.split", "one")
     assert done.returncode == 2
     assert "Missing argument" in done.stderr
 
 
-def test_check_prints_nothing_for_valid_parameters_and_a_sentence_for_invalid_ones(tmp_path):
-    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
-    (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
-    done = run("-m", "bukva", "check", cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    (tmp_path / "params.yaml").write_text(text.replace("kind: char", "kind: word"), encoding="utf-8")
-    done = run("-m", "bukva", "check", cwd=tmp_path)
-    assert done.returncode == 1
-    sentence, _, way_back = done.stderr.partition("\n")
-    assert sentence == "params.yaml, tokenize.kind: 'word' is unknown; use 'char', 'byte' or 'bpe'."
-    assert way_back.startswith("To go back: ")
+# ---- commands
 
 
-def test_check_says_where_params_yaml_differs_from_the_last_commit(tmp_path):
-    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
-    (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
+def test_check_prints_nothing_for_valid_parameters_and_else_what_is_wrong_or_differs(bukva, tmp_path):
+    file = tmp_path / "params.yaml"
+    file.write_text(PARAMS, encoding="utf-8")
     commit(tmp_path, "params.yaml")
-    assert run("-m", "bukva", "check", cwd=tmp_path).stdout == ""
-    (tmp_path / "params.yaml").write_text(text.replace("kind: char", "kind: byte"), encoding="utf-8")
-    done = run("-m", "bukva", "check", cwd=tmp_path)
-    assert done.returncode == 0
+    assert bukva("check") == (0, "", "")
+    file.write_text(PARAMS.replace("kind: char", "kind: byte"), encoding="utf-8")
+    status, said, _ = bukva("check")
+    assert status == 0
     assert re.fullmatch(
         r"params.yaml differs from [0-9a-f]{7}: tokenize.kind='byte'; the next experiment starts from here. "
         rf"Return: {re.escape(RETURN)}\n",
-        done.stdout,
+        said,
+    )
+    file.write_text(PARAMS.replace("kind: char", "kind: word"), encoding="utf-8")
+    done = run("-m", "bukva", "check", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"params.yaml, tokenize.kind: 'word' is unknown; use 'char', 'byte' or 'bpe'.\nTo go back: {RETURN}\n"
     )
 
 
-def test_scores_are_a_table_a_verdict_and_the_next_command(tmp_path):
-    write_scores(tmp_path)
-    done = run("-m", "bukva", "scores", cwd=tmp_path)
-    assert "GPT, learned" in done.stdout
-    assert "test" not in done.stdout
-    assert "1.100 bits better than the best model that only counts (bigram, counted)" in done.stdout
-    assert "bukva ui" in done.stdout
-    assert "git commit" not in done.stdout  # no repository, so nothing that could differ
+def test_scores_are_a_table_a_verdict_and_the_next_command(bukva, tmp_path):
+    (tmp_path / "params.yaml").touch()
+    assert bukva("scores")[::2] == (
+        1,
+        "reports/scores.json: is missing, because no run has written it; run `make repro`.\n",
+    )
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "scores.json").write_text(json.dumps(SCORES))
+    (tmp_path / "dvc.lock").write_text("a")
+    commit(tmp_path, "dvc.lock")
+    _, said, _ = bukva("scores")
+    assert "GPT, learned" in said
+    assert "test" not in said
+    assert "1.100 bits better than the best model that only counts (bigram, counted)" in said
+    assert "git commit" not in said
+    (tmp_path / "dvc.lock").write_text("b")
+    assert 'git commit -am "Baseline on this machine"' in bukva("scores")[1].splitlines()[-1]
 
 
-def test_all_scores_are_shown_if_one_asks_and_a_look_at_test_is_counted(tmp_path):
-    write_scores(tmp_path)
+def test_all_scores_are_shown_if_one_asks_and_a_look_at_test_is_counted(bukva, tmp_path):
+    (tmp_path / "params.yaml").touch()
     about = tmp_path / "data" / "scores" / "about.json"
-    about.parent.mkdir(parents=True)
-    about.write_text(json.dumps({"text": {"val": "1"}}))
-    done = run("-m", "bukva", "scores", "--test", cwd=tmp_path)
-    assert done.stderr == "data/scores: has no scores on test; run `dvc repro evaluate`, with split.test above 0.\n"
+    for file, content in (("reports/scores.json", SCORES), ("data/scores/about.json", {"text": {"val": "1"}})):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(json.dumps(content))
+    assert bukva("scores", "--test")[2] == (
+        "data/scores: has no scores on test; run `dvc repro evaluate`, with split.test above 0.\n"
+    )
     about.write_text(json.dumps({"text": {"val": "1", "test": "2"}}))
     for looks in (1, 2):
-        done = run("-m", "bukva", "scores", "--all", "--test", cwd=tmp_path)
-        assert all(text in done.stdout for text in ("by frequency", "train", "val", "test", "is worth 0.123 bits"))
-        assert done.stderr == f"Looks at scores on this test text so far: {looks}\n"
+        _, said, counted = bukva("scores", "--all", "--test")
+        assert all(text in said for text in ("by frequency", "train", "val", "test", "is worth 0.123 bits"))
+        assert counted == f"Looks at scores on this test text so far: {looks}\n"
 
 
-def test_scores_that_no_run_has_written_are_one_sentence(tmp_path):
-    (tmp_path / "dvc.yaml").touch()
-    done = run("-m", "bukva", "scores", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr == "reports/scores.json: is missing, because no run has written it; run `make repro`.\n"
-
-
-@pytest.mark.parametrize("arguments", [["check"], ["compare", "HEAD", "HEAD"], ["sweep", "status"]])
-def test_outside_a_project_a_command_says_so_and_names_the_project_above(arguments, tmp_path):
-    done = run("-m", "bukva", *arguments, cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr == (
+def test_outside_a_project_a_command_says_so_and_names_the_project_above(bukva, tmp_path, monkeypatch):
+    said = (
         f"{tmp_path}: no project of bukva is in this folder (no params.yaml); go to the folder of a clone of bukva.\n"
     )
+    assert bukva("compare", "HEAD", "HEAD") == (1, "", said)
+    assert bukva("compare", "--help")[0] == 0
     (tmp_path / "params.yaml").touch()
     (tmp_path / "books").mkdir()
-    done = run("-m", "bukva", *arguments, cwd=tmp_path / "books")
-    assert done.stderr.endswith(f"; go to its project: cd {tmp_path}\n")
-
-
-def test_help_is_there_in_any_folder(tmp_path):
-    done = run("-m", "bukva", "compare", "--help", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_lock_file_that_differs_from_the_last_commit_is_reported(tmp_path):
-    write_scores(tmp_path)
-    commit(tmp_path, "dvc.lock")
-    assert "git commit" not in run("-m", "bukva", "scores", cwd=tmp_path).stdout
-    (tmp_path / "dvc.lock").write_text("b")
-    printed = run("-m", "bukva", "scores", cwd=tmp_path).stdout
-    assert 'git commit -am "Baseline on this machine"' in printed.splitlines()[-1]
+    monkeypatch.chdir(tmp_path / "books")
+    assert bukva("check")[2].endswith(f"; go to its project: cd {tmp_path}\n")
