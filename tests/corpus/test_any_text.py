@@ -45,14 +45,6 @@ def test_a_mixed_folder_is_read_type_by_type(source, target) -> None:
     }
 
 
-def test_rows_with_authors_of_their_own_keep_the_path_that_tells_them_apart(source, target) -> None:
-    for folder in ("a/b", "c/d"):
-        (source / folder).mkdir(parents=True)
-        jsonl(source / folder / "x.jsonl", [{"text": folder, "author": "А", "category": "К"}])
-    get(target, path=source)
-    assert [key.name for key in texts_in(target)] == ["К/А/a/b/x.jsonl#000000001", "К/А/c/d/x.jsonl#000000001"]
-
-
 def test_one_file_of_any_type_is_a_corpus_here_and_at_an_address(source, target, server) -> None:
     book, table = epub(source / "a.epub", {"a.xhtml": "a"}), jsonl(source / "a.ndjson", [{"text": "a"}])
     page = write(source, {"a.html": "<p>a"}) / "a.html"
@@ -98,9 +90,6 @@ def test_a_file_with_nul_is_left_out_whatever_its_type(name, source, target) -> 
     why = "is NUL, as in binary files and in UTF-16 without a byte order mark (utf-16-le or utf-16-be)"
     assert noted(source, target) == [f"1 file left out, cannot be read: books/{name} (byte 10 (0x00) {why})."]
     assert list(texts_in(target).values()) == ["да"]
-    words = rf"{name}: byte 10 \(0x00\) is NUL, .*; convert the file, .*, or set download.encoding\."
-    with pytest.raises(BukvaError, match=words):
-        get(target, path=source, strict=True, encoding="utf-8")
 
 
 def test_nothing_of_a_file_that_fails_late_is_kept(source, target) -> None:
@@ -118,24 +107,6 @@ def test_without_any_readable_text_a_download_fails_and_says_why(source, target)
     )
     with pytest.raises(BukvaError, match=words):
         get(target, path=source)
-    assert not target.exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("a.html", "<p>", "contains no text; fill"),
-        ("a.epub", "x", "damaged, or not an epub"),
-        ("a.parquet", "x", "damaged, or not Parquet"),
-        ("a.jsonl", "{", "is not JSON"),
-        ("a.txt", GARBAGE, r"byte 5 \(0x80\) is not UTF-8, and no other encoding fits the whole file; set"),
-    ],
-    ids=range(5),
-)
-def test_in_a_strict_download_the_first_bad_file_or_row_is_an_error(name, content, words, source, target) -> None:
-    write(source, {"0.txt": "good", name: content})
-    with pytest.raises(BukvaError, match=f"^{source}/{name}(, row 1)?: {words}"):
-        get(target, path=source, strict=True)
     assert not target.exists()
 
 

@@ -1,6 +1,5 @@
 """A collection of documents is read as it was written."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from works import texts_in
 
-from bukva.base.errors import BukvaError
 from bukva.corpus.collection import PIECE_BYTES, TEXT, TYPES, Document, read_table, read_texts, write_collection
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -68,23 +66,3 @@ def test_a_piece_ends_with_a_line_else_with_a_word_and_is_bounded(text: str, end
     assert {piece[-1] for piece in pieces[:-1]} <= set(ends)
     assert not any(piece.startswith("\n") for piece in pieces)
     assert max(map(len, pieces)) <= 2 * PIECE_BYTES
-
-
-def test_a_work_whose_pieces_raise_is_left_out_and_reported_or_ends_all(tmp_path: Path) -> None:
-    def bad() -> Iterator[str]:
-        yield "half"
-        raise BukvaError("b: not text")
-
-    works = [(Document("c", "A", "a"), "one"), (Document("c", "A", "b"), bad()), (Document("c", "A", "c"), "two")]
-    reported: list[tuple[str, str]] = []
-    write_collection(tmp_path, works, lambda document, error: reported.append((document.name, str(error))))
-    assert reported == [("c/A/b", "b: not text")]
-    assert list(texts_in(tmp_path).values()) == ["one", "two"]
-    with pytest.raises(BukvaError, match="b: not text"):
-        write_collection(tmp_path, [(Document("c", "A", "b"), bad())])
-
-
-def test_two_works_with_one_name_are_rejected_and_named(tmp_path: Path) -> None:
-    works = [(Document("c", "A", "w", year), "x") for year in ("1863", "1869")]
-    with pytest.raises(BukvaError, match="c/A/w: two works have this name; rename one of them"):
-        write_collection(tmp_path, works)

@@ -94,17 +94,12 @@ def test_an_archive_of_any_name_unpacks_to_its_files(pack, tmp_path) -> None:
     assert contents(tmp_path / "out") == FILES
 
 
-def test_empty_folders_are_kept_and_file_modes_ignored(tmp_path) -> None:
-    top, folder = special("./", tarfile.DIRTYPE), special("empty", tarfile.DIRTYPE)
-    locked = special("locked.txt", tarfile.REGTYPE)
-    locked.mode = 0o4000
-    unpack(tar_with(tmp_path / "a.tgz", top, folder, folder, locked), tmp_path / "out")
-    unpack(zip_with(tmp_path / "a.zip", ("empty/", b"")), tmp_path / "zipped")
+def test_file_modes_are_ignored(tmp_path) -> None:
+    info = special("locked.txt", tarfile.REGTYPE)
+    info.mode = 0o4000
+    unpack(tar_with(tmp_path / "a.tgz", special("empty", tarfile.DIRTYPE), info), tmp_path / "out")
+    assert (tmp_path / "out" / "locked.txt").stat().st_mode & (stat.S_IRUSR | stat.S_ISUID) == stat.S_IRUSR
     assert (tmp_path / "out" / "empty").is_dir()
-    assert (tmp_path / "zipped" / "empty").is_dir()
-    mode = (tmp_path / "out" / "locked.txt").stat().st_mode
-    assert mode & stat.S_IRUSR
-    assert not mode & stat.S_ISUID
 
 
 # ---- names, links and devices
@@ -116,11 +111,6 @@ def test_names_that_lead_outside_are_rejected(name, pack, tmp_path, rejected) ->
         pack(tmp_path, {"good.txt": b"x", name: b"evil"}),
         f"entry '{name}': its name leads outside the folder; unpack it yourself",
     )
-
-
-def test_names_that_a_file_system_does_not_have_are_rejected(tmp_path, rejected) -> None:
-    long = PACK["zip"](tmp_path, {"ё" * 126 + ".txt": b"x"})
-    rejected(long, "entry 'ё+.txt': its name has a component of more")
 
 
 def test_a_zero_byte_in_a_name_is_rejected(tmp_path, rejected) -> None:
@@ -248,14 +238,6 @@ def test_headers_that_exceed_the_bound_are_rejected(tmp_path, rejected, monkeypa
 def test_headers_of_headers_without_an_end_are_rejected(tmp_path, rejected) -> None:
     (tmp_path / "a.tar").write_bytes(special("x", tarfile.XHDTYPE).tobuf(tarfile.USTAR_FORMAT) * 5000)
     rejected(tmp_path / "a.tar", "damaged, or not an archive .maximum recursion")
-
-
-def test_the_content_of_files_does_not_count_as_headers(pack, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(archives, "MAX_HEADER_BYTES", 20_000)
-    monkeypatch.setattr(archives, "MAX_ENTRIES", 3)
-    files = {"a.txt": os.urandom(30_000), "b.txt": archives.ZIP_ENTRY * 10}
-    unpack(pack(tmp_path, files), tmp_path / "out")
-    assert contents(tmp_path / "out") == files
 
 
 def test_a_zip_whose_pieces_unpack_to_any_size_is_rejected(tmp_path, rejected) -> None:

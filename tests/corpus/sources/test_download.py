@@ -1,10 +1,9 @@
 """Five sources of a corpus give the same kind of collection; a mistake is one sentence that says where it is."""
 
 import os
-import unicodedata
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import sha256 as digest_of
 from pathlib import Path
 from typing import get_args
@@ -21,7 +20,7 @@ from bukva.config.data import Download
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.collection import Document
 from bukva.corpus.sources import download as sources
-from bukva.corpus.sources.download import Source, registry
+from bukva.corpus.sources.download import registry
 from bukva.corpus.sources.git_tree import git_tree_id
 from bukva.corpus.sources.info import read_info
 
@@ -84,20 +83,6 @@ def test_hidden_files_and_files_of_other_types_are_skipped(source, target) -> No
     assert [document.work for document in texts_in(target)] == ["B", "a"]
 
 
-def test_decomposed_names_of_macos_become_composed(source, target) -> None:
-    name, info = (unicodedata.normalize("NFD", text) for text in ("Чехов/Чайка й.txt", "name,year\nЧайка й,1896\n"))
-    get(target, path=write(source, {name: "x", str(Path(name).parent / "info.csv"): info}))
-    assert list(texts_in(target)) == [Document("-", "Чехов", "Чайка й", "1896")]
-
-
-def test_links_to_folders_and_files_are_followed(source, target, tmp_path) -> None:
-    write(tmp_path / "elsewhere", {"one.txt": "1", "more/two.txt": "2"})
-    (source / "Blok").symlink_to(tmp_path / "elsewhere" / "more")
-    (source / "one.txt").symlink_to(tmp_path / "elsewhere" / "one.txt")
-    get(target, path=source)
-    assert texts_in(target) == {Document("-", "-", "one"): "1", Document("-", "Blok", "two"): "2"}
-
-
 def test_a_place_without_texts_is_rejected_with_what_it_has_instead(source, fails) -> None:
     place = rf"^params\.yaml, download\.path: '{source}/"
     fails(rf"{place}none' does not exist; use a folder of texts, or one text", path=source / "none")
@@ -136,21 +121,6 @@ def test_years_are_text_and_rows_without_a_work_are_counted(source, target) -> N
     assert summary.works_without_year == 3
     assert summary.info_rows_without_file == 3  # b is another author's, and D has no works at all
     assert summary.info_rows_unreadable == 2
-
-
-@pytest.mark.parametrize(
-    ("raw", "years", "unreadable"),
-    [
-        (b"\xef\xbb\xbfname,year\r\na,1\r\n", {"a": "1"}, 0),
-        (b"name,year,pages\na,1,2\nb,1\n", {"a": "1"}, 1),
-        (b"title,year\na,1\n", {}, 2),
-        (b"name,year\n" + b"a" * 200_000 + b",1\nb,2\n", {"b": "2"}, 1),
-        ("name,year\nЁж,1\nb,2\n".encode("cp1251"), {"\ufffd\ufffd": "1", "b": "2"}, 0),
-    ],
-    ids=range(5),
-)
-def test_the_readable_rows_of_info_are_read(raw, years, unreadable) -> None:
-    assert read_info(raw) == (years, unreadable)
 
 
 @given(st.binary() | st.text("nameyr,\"'\r\n \0").map(str.encode))
@@ -221,17 +191,9 @@ def pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Make ruslit a small archive in a mirror: two pinned folders with a work in CP1251, and the given files."""
     works = {"poems/Blok/1.txt": "раз", "prose/Gogol/2.txt": "два".encode("cp1251")}
     write(tmp_path / "tree", works)
-    entry = Source(
-        title="",
-        page="",
-        licence="",
-        url="https://nowhere.invalid/r.tar.gz",
-        file="r.tar.gz",
-        format="archive",
-        root="r-1",
-        trees={name: git_tree_id(tmp_path / "tree" / name) for name in ("poems", "prose")},
-        encodings={"prose/Gogol/2.txt": "cp1251"},
-    )
+    trees = {name: git_tree_id(tmp_path / "tree" / name) for name in ("poems", "prose")}
+    encodings = {"prose/Gogol/2.txt": "cp1251"}
+    entry = replace(registry()["ruslit"], file="r.tar.gz", root="r-1", trees=trees, encodings=encodings)
     monkeypatch.setattr(sources, "registry", lambda: {"ruslit": entry})
     monkeypatch.setenv("BUKVA_MIRROR", str(tmp_path / "mirror"))
 

@@ -10,7 +10,7 @@ from bukva.base.errors import BukvaError
 from bukva.corpus.sources import archives
 from bukva.corpus.sources.formats import epub as reader
 from bukva.corpus.sources.formats.base import TextFile, UnreadableError
-from bukva.corpus.sources.formats.epub import is_epub, read_epub
+from bukva.corpus.sources.formats.epub import read_epub
 
 
 def text_of(path: Path) -> str:
@@ -49,11 +49,6 @@ def test_a_chapter_in_another_encoding_is_read_as_it_declares(tmp_path) -> None:
     assert text_of(bare(tmp_path / "a.epub", ROOT, PACKAGE, raw)) == "Ёж\n"
 
 
-def test_an_epub_is_known_by_its_first_bytes(tmp_path) -> None:
-    assert is_epub(epub(tmp_path / "a.zip", {"a.xhtml": "x"}))
-    assert not is_epub(bare(tmp_path / "b.epub", ROOT))
-
-
 ENCRYPTED = (
     '<encryption><EncryptedData xmlns="http://www.w3.org/2001/04/xmlenc#"><CipherData>'
     '<CipherReference URI="{}"/></CipherData></EncryptedData></encryption>'
@@ -84,11 +79,10 @@ def test_a_book_without_a_part_of_its_structure_is_an_error(container, package, 
         text_of(bare(tmp_path / "a.epub", container, package))
 
 
-@pytest.mark.parametrize("step", [61, pytest.param(7, marks=pytest.mark.nightly)])
-def test_a_book_that_is_cut_or_changed_anywhere_is_an_error_or_the_same_text(step, tmp_path) -> None:
+def test_a_book_that_is_cut_or_changed_anywhere_is_an_error_or_the_same_text(tmp_path) -> None:
     whole = epub(tmp_path / "a.epub", {"a.xhtml": "<p>Был тихий вечер</p>"}).read_bytes()
-    changed = [whole[:n] for n in range(0, len(whole), step)]
-    changed += [whole[:n] + bytes([whole[n] ^ 0xFF]) + whole[n + 1 :] for n in range(0, len(whole), step)]
+    changed = [whole[:n] for n in range(0, len(whole), 37)]
+    changed += [whole[:n] + bytes([whole[n] ^ 0xFF]) + whole[n + 1 :] for n in range(0, len(whole), 37)]
     texts = set()
     for raw in changed:
         (tmp_path / "b.epub").write_bytes(raw)

@@ -36,12 +36,6 @@ def test_a_row_gives_its_text_and_names(tmp_path) -> None:
     assert rows(parquet(tmp_path / "a.parquet", {key: [value] for key, value in row.items()}), "content") == expected
 
 
-def test_the_column_work_is_a_title_and_names_that_are_no_text_are_ignored(tmp_path) -> None:
-    row = {"text": "x", "work": "Нос", "author": None, "category": ["a"], "year": True}
-    assert rows(jsonl(tmp_path / "a.jsonl", [row])) == [Text(["x"], 1, "Нос")]
-    assert rows(jsonl(tmp_path / "a.jsonl", [{"text": "x", "author": "a" * 5003}]))[0].author == "a" * 100
-
-
 BAD_LINES = {
     "{": "is not JSON (Expecting property name enclosed in double quotes)",
     "[" * 100_003: "is not JSON (too large or too deep)",
@@ -79,19 +73,14 @@ def test_rows_of_all_groups_and_batches_are_read_in_their_order(tmp_path) -> Non
     assert [(text.pieces, text.row) for text in found] == [([text], n) for n, text in enumerate(texts, start=1)]
 
 
-@pytest.mark.parametrize(
-    "kind", [pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=["long", "dictionary"]
-)
-def test_text_of_any_arrow_type_is_read_and_rows_without_are_errors(kind, tmp_path) -> None:
-    table = parquet(tmp_path / "a.parquet", {"text": pa.array(["раз", None, "", "два"], pa.string()).cast(kind)})
-    bad = "books/a.parquet, row {}: has no text in column 'text'; correct the row or remove it."
-    assert [text.pieces for text in rows(table)] == [["раз"], [bad.format(2)], [bad.format(3)], ["два"]]
-
-
-def test_text_that_is_not_utf8_is_an_error_of_its_row(tmp_path) -> None:
-    raw = pa.array([b"a", b"\xff", b"b"], pa.binary()).view(pa.string())
-    bad = "books/a.parquet, row 2: is not UTF-8; correct the row or remove it."
-    assert [text.pieces for text in rows(parquet(tmp_path / "a.parquet", {"text": raw}))] == [["a"], [bad], ["b"]]
+def test_bad_rows_of_a_table_are_errors_of_their_own(tmp_path) -> None:
+    bad = ["books/a.parquet, row 2: is not UTF-8; correct the row or remove it."]
+    bad += [f"books/a.parquet, row {n}: has no text in column 'text'; correct the row or remove it." for n in (3, 4)]
+    texts = pa.array([b"a", b"\xff", b"", None, b"b"], pa.binary()).view(pa.string())
+    found = rows(parquet(tmp_path / "a.parquet", {"text": texts}))
+    assert [text.pieces for text in found] == [["a"], *([each] for each in bad), ["b"]]
+    shared = pa.array(["a", "b"], pa.string()).cast(pa.dictionary(pa.int32(), pa.string()))
+    assert [text.pieces for text in rows(parquet(tmp_path / "b.parquet", {"text": shared}))] == [["a"], ["b"]]
 
 
 def test_a_table_without_the_column_is_an_error_that_names_its_columns(tmp_path) -> None:
