@@ -7,6 +7,7 @@ from bukva.config.data import Clean
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.cleaning.clean import clean
 from bukva.corpus.cleaning.rule_sets import chosen_rules
+from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules
 from bukva.corpus.collection import Document, write_collection
 
 
@@ -63,6 +64,26 @@ def test_notes_that_would_remove_much_are_not_taken_by_auto_and_say_so_where_the
     assert name_and_why(much, "notes") == ("notes", why)
     whole = raw(lost * 3)
     assert chosen(whole, "auto").why == "because notes would remove 100.0 % of the text (clean.rules auto)"
+
+
+@pytest.mark.parametrize(
+    ("text", "rules", "why"),
+    [
+        ("а" * 90 + "b" * 10, "notes", "90.0 % of the letters are Cyrillic"),
+        ("а" * 899 + "b" * 101, "literary", "only 89.9 % of the letters are Cyrillic"),
+        ("а" * 9999 + "b", "notes", "99.9 % of the letters are Cyrillic"),
+        ("а" * 99 + "ї", "notes", "100.0 % of the letters are Cyrillic"),
+        ("а" * 989 + "ї" * 11, "literary", "only 98.9 % of the Cyrillic letters are Russian"),
+        ("Въ началѣ было Слово", "literary", "only 94.1 % of the Cyrillic letters are Russian"),
+        ("道可道，非常道。Tao", "literary", "66.6 % of the letters are Han"),
+        ("12 + 3 = 15;\n", "literary", "the text has no letters"),
+    ],
+    ids=range(8),
+)
+def test_the_rules_of_auto_follow_from_the_shares_of_the_letters(text, rules, why):
+    counts = CharCounts()
+    counts.add(text)
+    assert fitting_rules(counts) == (rules, why)
 
 
 OWN = "rules:\n- {name: a, delete: x}\n- {name: b, delete: y, optional: true}\n"

@@ -7,8 +7,8 @@ from corpus.repeats.texts import changed, joined, text_of, windows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bukva.corpus.repeats import duplicates, grams
-from bukva.corpus.repeats.duplicates import COLUMNS, covered_chars, groups, passages_between, shared_passages
+from bukva.corpus.repeats import duplicates
+from bukva.corpus.repeats.duplicates import COLUMNS, groups, shared_passages
 
 MIN = duplicates.MIN_CHARS
 
@@ -68,25 +68,6 @@ def test_a_passage_is_named_with_both_works_and_ends_where_its_work_ends():
     assert rows(table.assign(work_b=table["work_b"] - 1)) == expected
 
 
-def test_too_small_a_minimum_is_refused_and_a_corpus_without_text_has_no_passages():
-    codes, works = joined(text_of(499, 29, seed=1))
-    with pytest.raises(ValueError, match="min_chars is 30; passages shorter than 31 may be missed"):
-        shared_passages(codes, codes, works, min_chars=30)
-    none, empty = np.empty(0, np.uint16), np.zeros((2, 2), np.int64)
-    table = shared_passages(none, none, empty)
-    assert table.empty
-    assert groups(table, empty, 100, 0.2).tolist() == [0, 1]
-
-
-def test_a_query_that_is_another_array_gives_the_same_passages():
-    codes, works, *_ = planted(101)
-    own = passages_between(codes, works[:1], codes, works[2:])
-    start = works[2, 0]
-    other = passages_between(codes, works[:1], codes[start:].astype(np.uint32), works[2:] - start)
-    assert own["chars"].tolist() == other["chars"].tolist() == [101]
-    assert (own["start_b"] - start).tolist() == other["start_b"].tolist()
-
-
 # ---- changed
 
 
@@ -103,16 +84,6 @@ def test_passages_with_changed_characters_are_found(share, least):
             is_found[row.start_a : row.stop_a] = True
         found.append(is_found[start:stop].mean())
     assert np.mean(found) >= least
-
-
-@pytest.mark.parametrize("setting", [(grams, "ENTRIES", 7), (grams, "CAPACITY", 64)])
-def test_bounded_memory_cuts_passages_but_loses_none(monkeypatch, setting):
-    codes, works, _, (start, stop) = planted(997)
-    monkeypatch.setattr(*setting)
-    table = shared_passages(codes, codes, works)
-    assert min(table["start_b"]) <= start
-    covered = covered_chars(np.zeros(len(table), int), table["start_b"].to_numpy(), table["stop_b"].to_numpy())
-    assert covered.sum() >= stop - start
 
 
 # ---- groups
@@ -135,12 +106,3 @@ def test_linked_works_are_one_group(passages, min_chars, min_share, expected):
     """A passage is work_a, start_a, work_b, start_b, chars."""
     table = pd.DataFrame([(a, i, i + n, b, k, k + n, n) for a, i, b, k, n in passages], columns=COLUMNS)
     assert groups(table, WORKS, min_chars, min_share).tolist() == expected
-
-
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 20)), max_size=11))
-def test_covered_characters_are_counted_once_in_each_group(spans):
-    of, starts, lengths = (np.array([span[i] for span in spans], np.int64) for i in range(3))
-    covered = covered_chars(of, starts, starts + lengths)
-    for group in range(3):
-        expected = {at for g, start, n in spans if g == group for at in range(start, start + n)}
-        assert covered[of == group].sum() == len(expected)

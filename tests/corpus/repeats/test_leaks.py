@@ -39,6 +39,14 @@ def shared_windows(codes, pieces, held_out, works):
     return found
 
 
+def only(codes, spans):
+    """The codes of these spans; the others are none that a text has."""
+    kept = np.full_like(codes, 251 + len(spans))
+    for start, stop in spans.tolist():
+        kept[start:stop] = codes[start:stop]
+    return kept
+
+
 def cut_from(codes, train, held_out, works):
     """What is left of train, whose rows are the first works; the others are held out as a whole."""
     rest = works[len(train) :, [0, 0]]
@@ -55,24 +63,11 @@ def test_windows_seen_in_train_are_those_of_a_dictionary(text, n, entries):
     texts, trains = [held_out[::2], held_out[1::2]], [train[::2], train[1::2]]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grams, "ENTRIES", entries)
-        seen = seen_in_train(codes, texts, codes, trains, n)
+        seen = seen_in_train(only(codes, held_out), texts, only(codes, train), trains, n)
     for row, ours in zip(seen, (windows(codes, train[::2], n), windows(codes, train, n)), strict=True):
         for found, theirs in zip(row, (windows(codes, spans, n) for spans in texts), strict=True):
             assert found.windows == sum(map(len, theirs.values()))
             assert found.in_train == sum(len(places) for gram, places in theirs.items() if gram in ours)
-
-
-@given(divided())
-@settings(max_examples=30)
-def test_held_out_text_is_read_in_one_array_and_train_in_the_other(text):
-    codes, train, held_out, _ = text
-    of_held_out, of_train = np.full_like(codes, 251), np.full_like(codes, 252)
-    for array, spans in ((of_held_out, held_out), (of_train, train)):
-        for start, stop in spans.tolist():
-            array[start:stop] = codes[start:stop]
-    expected = seen_in_train(codes, [held_out], codes, [train], 8)
-    assert seen_in_train(of_held_out, [held_out], of_train, [train], 8) == expected
-    assert longest_runs(of_held_out, [held_out], of_train, [train]) == longest_runs(codes, [held_out], codes, [train])
 
 
 def test_of_many_windows_as_many_as_allowed_are_looked_up(monkeypatch):
@@ -146,12 +141,6 @@ def test_text_that_comes_together_by_a_cut_is_cut_too():
     assert pieces[0].tolist() == [0, 0, 97 + 20]
     assert pieces[1, 1] == 97 + 20 + 101 + 20
     assert not shared_windows(codes, pieces, works[1:], works)
-
-
-def test_cuts_that_touch_at_the_border_of_two_works_are_cut_from_both():
-    texts = [text_of(101, 29, seed) for seed in range(4)]
-    codes, works = joined(np.concatenate(texts[:2]), np.concatenate(texts[2:]), texts[1], texts[2])
-    assert cut_from(codes, works[:2], works[2:], works).tolist() == [[0, 0, 101], [1, 303, 404]]
 
 
 def test_pieces_too_short_for_a_window_go_with_the_cuts_beside_them():
