@@ -2,27 +2,22 @@
 
 import io
 import json
-import os
 from pathlib import Path
 
 import pytest
-import yaml
-from downloads import download_params
 from hypothesis import example, given
 from hypothesis import strategies as st
 from works import texts_in
 
 from bukva.base.errors import BukvaError
-from bukva.base.files import resolve
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.cleaning import clean as cleaning
 from bukva.corpus.cleaning.removals import Removed
+from bukva.corpus.cleaning.rule_files import line_rules, read_entries
 from bukva.corpus.cleaning.rule_sets import RULES, Chosen, rule_set
-from bukva.corpus.collection import PIECE_BYTES, Document, documents, read_table, write_collection
-from bukva.corpus.sources.download import download
+from bukva.corpus.collection import PIECE_BYTES, TABLE, TEXT, Document, documents, read_table, write_collection
 
 ROOT = Path(__file__).parents[3]
-MIRROR = resolve(os.environ.get("BUKVA_MIRROR", "no mirror"))  # read before a fixture unsets it
 
 
 def clean(text, name="notes"):
@@ -41,11 +36,6 @@ MARKED = set("ÇÉÊÔÜßàáâäçèéêëíîïòóôöùúûüýœ") | {"\u0
 GREEK = {chr(code) for code in [*range(0x0370, 0x0400), *range(0x1F00, 0x2000)]}  # the blocks, plain and polytonic
 FOREIGN = LATIN | MARKED | GREEK
 DELETE = set("_`|~§*#0123456789\t\u0001\u007f«»½\u040c€№¾=()[]{}°<>“”„\"…%'@^\u2011⟨⟩")
-NOTES = (  # the 87 symbols that the lecture notes print
-    "\n !&,-.:;?i\u00a0\u0300\u0301\u0401\u0406\u0409"
-    + "".join(map(chr, range(0x0410, 0x0450)))
-    + "\u0451\u0454\u0456\u2013\u2014\u2019"
-)
 
 
 def unix(text):
@@ -108,16 +98,6 @@ def test_the_sample_agrees_with_the_oracle():
     for work in works:
         text = work.read_bytes().decode()
         assert clean(text)[0] == by_the_rules(text), work
-
-
-def test_the_table_has_each_symbol_of_the_oracle_once_and_a_reason_for_every_entry():
-    table = yaml.safe_load((RULES / "notes.yaml").read_text(encoding="utf-8"))
-    named = []
-    for entry in [*table["foreign"], *table["delete"]]:
-        assert entry["reason"]
-        named += entry.get("symbols") or map(chr, range(ord(entry["first"]), ord(entry["last"]) + 1))
-    assert len(named) == len(set(named))
-    assert set(named) == FOREIGN | DELETE
 
 
 @given(texts)
@@ -218,14 +198,61 @@ def test_a_line_longer_than_a_piece_stays_one_line_and_its_counts_add_up(tmp_pat
     assert sum(rule["chars"] for rule in report["removed"]) == report["chars_before"] - report["chars"]
 
 
-@pytest.mark.nightly
-def test_cleaned_ruslit_has_the_87_symbols_of_the_lecture_notes(tmp_path, monkeypatch):
-    if not list(MIRROR.glob("RusLit-*.tar.gz")):
-        pytest.skip("BUKVA_MIRROR is not a folder with the archive of RusLit")
-    monkeypatch.setenv("BUKVA_MIRROR", str(MIRROR))
-    download(download_params(corpus="ruslit"), tmp_path / "raw", lambda *_: None, pytest.fail)
-    report = clean_collection(tmp_path / "raw", tmp_path / "clean")
-    assert (report["works"], report["chars"]) == (373, 34_824_659)
-    before, after = texts_in(tmp_path / "raw"), texts_in(tmp_path / "clean")
-    assert after == {document: by_the_rules(text) for document, text in before.items()}
-    assert "".join(sorted(set().union(*after.values()))) == NOTES
+# ---- several processes clean a collection into the same bytes and the same report as one
+
+LINES = "— Да, «так» и/или //иначе...\r\n\n  Oui, oui, oui!\n№ {}\u00ad и\u0306 слово  \nCafe\u0301 [7]\n\n"
+
+
+def from_file(path, name):
+    """The rule set of a file with all its optional rules."""
+    return line_rules(name, path.name, read_entries(path, path.name))
+
+
+CHOSEN = {"notes": rule_set("notes"), "literary": from_file(RULES / "literary.yaml", "literary")}
+
+
+@pytest.fixture
+def raw(tmp_path, monkeypatch):
+    """Eleven works in pieces of 997 bytes, two of them empty, one with a line of many pieces."""
+    monkeypatch.setattr("bukva.corpus.collection.PIECE_BYTES", 997)
+    monkeypatch.setattr(cleaning, "SHARED_BYTES", 0)
+    texts = ["".join(LINES.format(n) for n in range(7 * number)) for number in range(9)]
+    texts += ["слово " * 1013 + "ё" * 1499 + "\r\nещё\r", ""]
+    write_collection(tmp_path / "raw", [(Document("-", "-", f"{n:02}"), text) for n, text in enumerate(texts)])
+    return tmp_path / "raw"
+
+
+def cleaned_by(processes, raw, rules):
+    """The report and the bytes of both files."""
+    target = raw.with_name(f"{rules.name} {processes}")
+    report = cleaning.clean_collection(raw, target, Chosen(rules, ""), processes)
+    return report, [(target / name).read_bytes() for name in (TEXT, TABLE)]
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_the_bytes_and_the_report_are_the_same_for_any_number_of_processes(raw, name):
+    alone = cleaned_by(1, raw, CHOSEN[name])
+    assert cleaned_by(3, raw, CHOSEN[name]) == alone
+    report, _ = alone
+    of_works = {
+        work: cleaning.clean(text, CHOSEN[name])[0] for work, text in texts_in(raw).items() if work.work != "09"
+    }
+    after = texts_in(raw.with_name(f"{name} 3"))
+    assert {work: after[work] for work in of_works} == of_works
+    assert sum(counts["chars"] for counts in report["removed"]) == report["chars_before"] - report["chars"]
+    if name == "notes":
+        found = [(one["work"], one["line"]) for one in report["examples"]["foreign"]]
+        assert found == [(f"-/-/{n:02}", 3) for n in range(1, 6)]  # work 0 is empty; the report has five
+
+
+def test_a_rule_without_end_is_the_same_sentence_from_any_process(raw, tmp_path):
+    (tmp_path / "own.yaml").write_text("rules:\n- {name: a, replace: x, by: xx}\n")
+    write_collection(raw, [(Document("-", "-", name), "слово\n" * 997 + name) for name in ("x", "y", "xx")])
+    sentences = []
+    for processes in (1, 2):
+        with pytest.raises(BukvaError) as error:
+            cleaned_by(processes, raw, from_file(tmp_path / "own.yaml", "file"))
+        sentences.append(str(error.value))
+        assert not raw.with_name(f"file {processes}").exists()
+    assert sentences[0].startswith("own.yaml, rule a: 'xx' becomes 'xxxx', which the rules change again")
+    assert sentences[1] == sentences[0]

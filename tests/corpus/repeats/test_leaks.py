@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bukva.corpus.repeats import grams, leaks
 from bukva.corpus.repeats.duplicates import SEED, passages_between
-from bukva.corpus.repeats.leaks import Run, longest_runs, seen_in_train
+from bukva.corpus.repeats.leaks import longest_runs, seen_in_train
 
 MIN = 31  # the least that cut_from takes
 
@@ -58,7 +58,7 @@ def cut_from(codes, train, held_out, works):
 
 @given(divided(), st.sampled_from([2, 8, 16, 33]), st.sampled_from([7, 1 << 20]))
 @settings(max_examples=30)
-def test_windows_seen_in_train_are_those_of_a_dictionary(text, n, entries):
+def test_windows_and_the_longest_run_seen_in_train_are_those_of_slow_searches(text, n, entries):
     codes, train, held_out, _ = text
     texts, trains = [held_out[::2], held_out[1::2]], [train[::2], train[1::2]]
     with pytest.MonkeyPatch.context() as patch:
@@ -68,35 +68,11 @@ def test_windows_seen_in_train_are_those_of_a_dictionary(text, n, entries):
         for found, theirs in zip(row, (windows(codes, spans, n) for spans in texts), strict=True):
             assert found.windows == sum(map(len, theirs.values()))
             assert found.in_train == sum(len(places) for gram, places in theirs.items() if gram in ours)
-
-
-def test_of_many_windows_as_many_as_allowed_are_looked_up(monkeypatch):
-    monkeypatch.setattr(leaks, "MOST_WINDOWS", 199)
-    train, held_out = text_of(997, 29, seed=1), text_of(1009, 29, seed=2)
-    held_out[307:808] = train[101:602]
-    codes, spans = joined(train, held_out)
-    [[seen]] = seen_in_train(codes, [spans[1:]], codes, [spans[:1]], 8)
-    assert 150 < seen.windows <= 199
-    assert seen.in_train / seen.windows == pytest.approx((501 - 7) / (1009 - 7), abs=0.02)
-    assert longest_runs(codes, [spans[1:]], codes, [spans[:1]]) == [[Run(997 + 307, 101, 501)]]
-
-
-def test_the_longest_run_of_each_text_is_that_in_the_train_read_so_far():
-    texts = [text_of(n, 29, seed) for seed, n in enumerate((211, 307, 101, 401, 59))]
-    texts[3][101:151] = texts[1][53:103]  # 50 characters of the second train
-    texts[3][211:251] = texts[0][41:81]
-    texts[2][11:34] = texts[0][7:30]
-    codes, spans = joined(*texts)
-
-    def longest(text, trains):
-        row = max(maximal_runs(codes, spans[text], codes, spans[trains], SEED), key=lambda run: run[2], default=None)
-        return row and Run(*row)
-
-    found = longest_runs(codes, [spans[[3]], spans[[4, 2]]], codes, [spans[[0]], spans[[1]]])
-    assert found[0] == [longest([3], [0]), longest([2], [0])]
-    assert found[1] == [longest([3], [0, 1]), longest([2], [0])]
-    assert [run.chars >= 50 for run in found[1]] == [True, False]
-    assert longest_runs(codes, [spans[[4]]], codes, [spans[[0, 1]]]) == [[None]]
+    longest = longest_runs(only(codes, held_out), texts, only(codes, train), trains)
+    for row, ours in zip(longest, (train[::2], train), strict=True):
+        for run, spans in zip(row, texts, strict=True):
+            lengths = [length for *_, length in maximal_runs(codes, spans, codes, ours, SEED)]
+            assert (run.chars if run else None) == max(lengths, default=None)
 
 
 # ---- cutting

@@ -10,7 +10,6 @@ import stat
 import struct
 import subprocess
 import tarfile
-import tracemalloc
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -84,22 +83,11 @@ def rejected(tmp_path: Path) -> Callable[[Path, str], None]:
     return check
 
 
-# ---- valid archives
-
-
 def test_an_archive_of_any_name_unpacks_to_its_files(pack, tmp_path) -> None:
     archive = pack(tmp_path, FILES)
     unpack(archive, tmp_path / "out")
     assert is_archive(archive)
     assert contents(tmp_path / "out") == FILES
-
-
-def test_file_modes_are_ignored(tmp_path) -> None:
-    info = special("locked.txt", tarfile.REGTYPE)
-    info.mode = 0o4000
-    unpack(tar_with(tmp_path / "a.tgz", special("empty", tarfile.DIRTYPE), info), tmp_path / "out")
-    assert (tmp_path / "out" / "locked.txt").stat().st_mode & (stat.S_IRUSR | stat.S_ISUID) == stat.S_IRUSR
-    assert (tmp_path / "out" / "empty").is_dir()
 
 
 # ---- names, links and devices
@@ -111,12 +99,6 @@ def test_names_that_lead_outside_are_rejected(name, pack, tmp_path, rejected) ->
         pack(tmp_path, {"good.txt": b"x", name: b"evil"}),
         f"entry '{name}': its name leads outside the folder; unpack it yourself",
     )
-
-
-def test_a_zero_byte_in_a_name_is_rejected(tmp_path, rejected) -> None:
-    info = tarfile.TarInfo("a")
-    info.pax_headers = {"path": "a\0b"}
-    rejected(tar_with(tmp_path / "a.tar", info, mode="w:"), "contains a zero byte")
 
 
 def test_names_that_are_not_utf8_are_rejected_in_a_tar(tmp_path, rejected) -> None:
@@ -184,32 +166,18 @@ def announcing(archive: Path, n_bytes: int) -> Path:
     return archive
 
 
-def listing(archive: Path, times: int) -> int:
-    """List the only entry of a zip so often: all of them the same bytes, as in the densest bombs; returns the bytes."""
-    raw = archive.read_bytes()
-    at, end = raw.index(b"PK\1\2"), raw.index(b"PK\5\6")
-    listed = raw[at:end] * times
-    # zipfile ignores the announced count, which is 1
-    archive.write_bytes(raw[:at] + listed + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(listed), at, 0))
-    return len(listed)
-
-
 def test_files_said_to_be_of_100_gigabytes_are_rejected_unread(tmp_path, rejected) -> None:
     bomb = special("bomb", tarfile.REGTYPE)
     bomb.size = 100 * 10**9
     (tmp_path / "a.tgz").write_bytes(gzip.compress(bomb.tobuf()))
     words = f"with it the archive unpacks to more than {archives.MAX_BYTES} bytes"
     rejected(tmp_path / "a.tgz", f"entry 'bomb': {words}")
-    listing(announcing(zip_with(tmp_path / "a.zip", ("a", b"x")), 10**9), 100)
+    raw = announcing(zip_with(tmp_path / "a.zip", ("a", b"x")), 10**9).read_bytes()
+    at, end = raw.index(b"PK\1\2"), raw.index(b"PK\5\6")
+    listed = raw[at:end] * 100  # all of them the same bytes, as in the densest bombs
+    last = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 100, 100, len(listed), at, 0)
+    (tmp_path / "a.zip").write_bytes(raw[:at] + listed + last)
     rejected(tmp_path / "a.zip", f"entry 'a': {words}")
-
-
-def test_a_zip_of_many_entries_is_rejected_before_they_become_objects(tmp_path, rejected, peak_memory) -> None:
-    n_bytes = listing(zip_with(tmp_path / "a.zip", ("a.txt", b"x")), 200_003)
-    tracemalloc.reset_peak()
-    rejected(tmp_path / "a.zip", "more than 100000 entries")
-    assert peak_memory() < 1.1 * n_bytes
-    assert contents(tmp_path / "in") == {}
 
 
 def test_no_more_bytes_are_unpacked_than_the_headers_announce(tmp_path, rejected) -> None:
@@ -233,11 +201,6 @@ def test_headers_that_exceed_the_bound_are_rejected(tmp_path, rejected, monkeypa
         entry.comment = b"x" * 60_000
     archive = zip_with(tmp_path / "a.zip", *((entry, b"") for entry in zipped))
     rejected(archive, "a.zip: has headers of more than 100000 bytes")
-
-
-def test_headers_of_headers_without_an_end_are_rejected(tmp_path, rejected) -> None:
-    (tmp_path / "a.tar").write_bytes(special("x", tarfile.XHDTYPE).tobuf(tarfile.USTAR_FORMAT) * 5000)
-    rejected(tmp_path / "a.tar", "damaged, or not an archive .maximum recursion")
 
 
 def test_a_zip_whose_pieces_unpack_to_any_size_is_rejected(tmp_path, rejected) -> None:

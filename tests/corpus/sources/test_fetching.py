@@ -17,6 +17,7 @@ from corpus.serving import send
 from bukva.base.errors import BukvaError
 from bukva.corpus.sources import fetching
 from bukva.corpus.sources.fetching import UnreachableError, fetch
+from bukva.corpus.sources.mirror import obtain
 
 BODY = "Мой дядя самых честных правил\r\n".encode() * 1000
 DIGEST = hashlib.sha256(BODY).hexdigest()
@@ -46,20 +47,6 @@ def test_a_file_arrives_unchanged_and_its_progress_is_reported(server, target, m
     assert [n for n, _ in calls] == sorted({n for n, _ in calls})
     assert calls[-1] == (len(BODY), len(BODY))
     assert len(calls) >= len(BODY) / 20_000
-
-
-def test_no_encoding_is_asked_for_or_undone_and_a_missing_length_is_unknown(server, target) -> None:
-    asked: list[str | None] = []
-
-    def reply(request: BaseHTTPRequestHandler) -> None:
-        asked.append(request.headers["Accept-Encoding"])
-        send(request, BODY, {"Content-Encoding": "gzip"})
-
-    server.replies["/file"] = reply
-    calls: list[tuple[int, int | None]] = []
-    fetch(server.address + "/file", target, lambda *progress: calls.append(progress), DIGEST)
-    assert asked == ["identity"]
-    assert calls[-1] == (len(BODY), None)
 
 
 def test_a_status_of_trouble_is_retried_and_a_missing_file_is_not(server, target) -> None:
@@ -150,13 +137,6 @@ def test_a_cut_transfer_continues_where_it_broke(cut, header, server, target) ->
     assert file.ranges == [None, f"bytes={cut}-"]
     assert [n for n, _ in calls] == sorted(n for n, _ in calls)
     assert {total for _, total in calls} == {len(BODY)}
-
-
-def test_the_count_of_retries_restarts_when_bytes_arrive(server, target) -> None:
-    server.replies["/file"] = file = BreakingFile([2000] * 20)
-    fetch(server.address + "/file", target, silent, DIGEST)
-    assert target.read_bytes() == BODY
-    assert file.ranges == [None, *(f"bytes={n}-" for n in range(2000, 42_000, 2000))]
 
 
 @pytest.mark.parametrize(
@@ -313,3 +293,40 @@ def test_an_endless_body_is_rejected_at_the_bound_and_a_file_of_that_size_is_not
         fetch(server.address + "/endless", target, lambda n, _: calls.append(n))
     assert calls[-1] <= len(BODY) + fetching.PIECE_BYTES
     assert target.read_bytes() == BODY
+
+
+# ---- a mirror
+
+UNREACHABLE = "http://127.0.0.1:1/file"  # port 1: the connection is refused
+
+
+def test_a_file_in_a_mirror_folder_is_used_in_place_and_found_from_the_project(tmp_path, monkeypatch) -> None:
+    mirrored = tmp_path / "mirror" / "book.txt"
+    mirrored.parent.mkdir()
+    mirrored.write_bytes(BODY)
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("BUKVA_MIRROR", "mirror")
+    monkeypatch.chdir("/")
+    assert obtain(UNREACHABLE, "book.txt", tmp_path / "new", silent, pytest.fail, DIGEST) == mirrored
+    mirrored.write_bytes(b"another")
+    with pytest.raises(BukvaError, match=rf"book\.txt: its SHA-256 is .*, not {DIGEST}"):
+        obtain(UNREACHABLE, "book.txt", tmp_path / "new", silent, pytest.fail, DIGEST)
+
+
+def test_a_mirror_on_the_network_is_used_first(server, tmp_path, monkeypatch) -> None:
+    server.has("/mirror/book%20%231.txt", BODY)
+    monkeypatch.setenv("BUKVA_MIRROR", f"{server.address}/mirror/")
+    path = obtain(UNREACHABLE, "book #1.txt", tmp_path, silent, pytest.fail, DIGEST)
+    assert path.read_bytes() == BODY
+
+
+@pytest.mark.parametrize("place", ["folder", "network"])
+def test_a_mirror_without_the_file_is_reported_and_the_network_used(place, server, tmp_path, monkeypatch) -> None:
+    mirror = str(tmp_path / "mirror") if place == "folder" else f"{server.address}/mirror"
+    monkeypatch.setenv("BUKVA_MIRROR", mirror)
+    notes: list[str] = []
+    path = obtain(server.has("/a", BODY), "book.txt", tmp_path / "new", silent, notes.append, DIGEST)
+    assert path.read_bytes() == BODY
+    (note,) = notes
+    assert note.startswith(f"BUKVA_MIRROR: {mirror}/book.txt")
+    assert note.endswith(f" Fetching {server.address}/a instead.")

@@ -1,32 +1,38 @@
-"""The table of shares: text that repeats between works is cut out of train, or its works stay together."""
+"""What repeats is cut out of train or stays in one split, the report tells it, and files keep the shares."""
 
+import json
+
+import numpy as np
 import pandas as pd
 import pytest
-from corpus.splits.made import PASSAGE, text_of
-from works import split, works_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from works import save_in_characters, split, splits, works_of
 
 from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
 from bukva.corpus.collection import TEXT, Document, write_collection
 from bukva.corpus.splits import division
 from bukva.corpus.splits.division import divide, rows_of
+from bukva.corpus.splits.folder import check_lengths, load_lengths, load_splits
+from bukva.corpus.splits.report import report, tell_missed_shares
 from bukva.corpus.splits.strategies import spans
+
+PASSAGE = "Мороз и солнце; день чудесный! Ещё ты дремлешь, друг прелестный."
+
+
+def text_of(first, n=97):
+    """Lines that no other number has."""
+    return "".join(
+        f"Строка {number * number * 7919 % 100_003} из {number}, а за ней {number * 104_729 % 99_991}.\n"
+        for number in range(first, first + n)
+    )
 
 
 def texts(folder, shares, name):
     """The texts of the shares of a split."""
     joined = (folder / TEXT).read_text()
     return [joined[start:stop] for start, stop in shares.loc[shares["split"] == name, ["start", "stop"]].to_numpy()]
-
-
-def test_every_work_has_a_row_of_every_split_in_the_order_of_the_text():
-    rows = rows_of(spans(works_of([10, 0, 20]), split(0.7, 0.2, 0.1)))
-    assert rows.to_dict("list") == {
-        "split": ["train", "val", "test"] * 3,
-        "work": [0, 0, 0, 1, 1, 1, 2, 2, 2],
-        "start": [0, 7, 9, 10, 10, 10, 10, 24, 28],
-        "stop": [7, 9, 10, 10, 10, 10, 24, 28, 30],
-    }
 
 
 def test_what_val_and_test_share_with_train_is_cut_out_of_train_and_nothing_else(tmp_path):
@@ -74,3 +80,116 @@ def test_works_that_share_much_are_in_one_split(strategy, tmp_path, monkeypatch)
     assert homes[[3, 7, 11]].nunique() == 1
     assert homes.nunique() == 3
     assert sorted(homes.index) == list(range(17))
+
+
+# ---- reports/split.json
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Two works; the end of the first, which is test, has a passage of the beginning of the second."""
+    first, second = text_of(0), text_of(1000)
+    works = {
+        Document("poems", "Блок", "a", "1908"): first[:-11] + PASSAGE + first[-11:],
+        Document("prose", "Чехов", "b", "1890-1891"): second[:501] + PASSAGE + second[501:],
+    }
+    return tmp_path / "clean", write_collection(tmp_path / "clean", ((work, [text]) for work, text in works.items()))
+
+
+def test_the_longest_passage_of_test_in_train_is_named_with_both_works_before_and_after(corpus):
+    folder, table = corpus
+    chosen = split(0.8, 0.1, 0.1, duplicates="remove")
+    found = report(folder, table, divide(folder, table, chosen), chosen)
+    before, after = (found["test"]["longest"][when] for when in ("before", "after"))
+    assert (before["work"], before["of_train"]) == ("poems/Блок/a", "prose/Чехов/b")
+    assert before["chars"] >= len(PASSAGE)
+    assert PASSAGE[:90] in before["text"]
+    assert after is None or after["chars"] < chosen.duplicate_chars
+    for n in ("32", "64"):
+        assert found["test"]["in_train"]["before"][n] > 0
+        assert found["test"]["in_train"]["after"][n] == 0
+    assert found["val"]["longest"]["before"] is None or found["val"]["longest"]["before"]["chars"] < 31
+    assert json.loads(json.dumps(found)) == found
+    keep = split(0.8, 0.1, 0.1)
+    found = report(folder, table, divide(folder, table, keep), keep)
+    for name in ("val", "test"):
+        for key in ("in_train", "longest"):
+            assert found[name][key]["before"] == found[name][key]["after"]
+    assert found["test"]["longest"]["after"] == before
+
+
+def test_the_report_counts_categories_decades_and_authors(tmp_path):
+    works = [
+        (Document("poems", "Blok", "a", "1799-1803"), "x" * 10),
+        (Document("poems", "Blok", "b", "1850"), "x" * 10),
+        (Document("poems", "NA", "c", "1857"), "x" * 20),
+        (Document("prose", "-", "d"), "x" * 10),
+    ]
+    table, chosen = write_collection(tmp_path, works), split(0.8, 0.2, 0)
+    found = report(tmp_path, table, rows_of(spans(table, chosen)), chosen)
+    assert {name: {key: part[key] for key in list(part)[:5]} for name, part in found.items()} == {
+        name: {
+            "chars": 5 * n,
+            "distance": {"author": 0.0, "category": 0.0, "decade": 0.0},
+            "categories": [{"category": "poems", "chars": 4 * n}, {"category": "prose", "chars": n}],
+            "decades": {"1790s": n, "1850s": 3 * n, "-": n},
+            "authors": [
+                {"category": "poems", "author": "Blok", "chars": 2 * n},
+                {"category": "poems", "author": "NA", "chars": 2 * n},
+                {"category": "prose", "author": "-", "chars": n},
+            ],
+        }
+        for name, n in (("train", 8), ("val", 2))
+    }
+
+
+def test_a_share_that_is_not_the_one_asked_for_is_told():
+    def told(chars, chosen):
+        notes = []
+        tell_missed_shares(rows_of(spans(works_of(chars), chosen)), chosen, notes.append)
+        return notes
+
+    # of nine characters the last one is test, and val has none
+    assert told([9] * 7, split(0.9, 0.05, 0.05)) == [
+        "split: val has 0 % of the characters, not 5 %; test has 11.1 % of the characters, not 5 % "
+        "(split.strategy tail, split.duplicates keep)"
+    ]
+    assert told([9] * 700, split(0.9, 0.05, 0.05, "contiguous")) == []
+    assert told([810, 190], split(0.8, 0.2, 0, "by_work")) == []
+    assert len(told([850, 150], split(0.8, 0.2, 0, "by_work"))) == 1
+
+
+# ---- on the disk
+
+
+@settings(max_examples=20)
+@given(
+    chars=st.lists(st.integers(0, 40), min_size=1, max_size=5),
+    chosen=splits("tail", "contiguous"),
+    dtype=st.sampled_from(["uint8", "uint32"]),
+)
+def test_splits_survive_a_round_trip(tmp_path_factory, chars, chosen, dtype):
+    ids = np.arange(sum(chars)).astype(dtype)
+    by_split = spans(works_of(chars), chosen)
+    folder = tmp_path_factory.getbasetemp() / "split"
+    save_in_characters(folder, ids, by_split)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(f"{name}.npy" for name in ["lengths", *by_split])
+    loaded = load_splits(folder)
+    assert list(loaded) == list(by_split)  # a split of a former run is removed
+    lengths = load_lengths(folder)
+    for name, span in by_split.items():
+        assert lengths[name].tolist() == (span[:, 1] - span[:, 0]).tolist()
+        assert loaded[name].dtype == np.dtype(dtype)
+        assert loaded[name].tolist() == [id_ for start, stop in span for id_ in ids[start:stop].tolist()]
+
+
+@pytest.mark.parametrize(("n", "advice"), [(8, "7 or less, "), (3, "2 or less, "), (2, ""), (0, "")])
+def test_a_split_shorter_than_a_window_is_rejected_and_a_window_has_2_characters_or_more(n, advice):
+    with pytest.raises(BukvaError) as error:
+        check_lengths({"train": 1_000_000, "val": n}, 8, "model.block_size")
+    assert str(error.value) == (
+        f"params.yaml, model.block_size: a window of 8 characters and the next one is longer than val, which has {n}; "
+        f"use {advice}a larger split.val or more text.\n{WAY_BACK}"
+    )
+    if advice:
+        check_lengths({"train": n, "val": n}, int(advice[0]), "model.block_size")  # the suggestion is valid

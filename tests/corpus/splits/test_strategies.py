@@ -55,21 +55,6 @@ def test_each_work_or_all_joined_are_cut_by_the_fractions_without_gap_or_overlap
         assert at == end
 
 
-def test_the_splits_of_a_small_corpus():
-    by_split = spans(works_of([10, 0, 20]), split(0.7, 0.2, 0.1, "tail"))
-    assert {name: span.tolist() for name, span in by_split.items()} == {
-        "train": [[0, 7], [10, 10], [10, 24]],
-        "val": [[7, 9], [10, 10], [24, 28]],
-        "test": [[9, 10], [10, 10], [28, 30]],
-    }
-    by_split = spans(works_of([10, 0, 20]), split(0.2, 0.5, 0.3, "contiguous"))
-    assert {name: span.tolist() for name, span in by_split.items()} == {
-        "train": [[0, 6], [10, 10], [10, 10]],
-        "val": [[6, 10], [10, 10], [10, 21]],
-        "test": [[10, 10], [10, 10], [21, 30]],
-    }
-
-
 # ---- whole works
 
 FRACTIONS = (0.8, 0.1, 0.1)
