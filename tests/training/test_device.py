@@ -42,17 +42,13 @@ def test_threads_are_as_given_or_the_processes_share_the_cores(monkeypatch):
         assert torch.get_num_threads() == threads
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_products_are_computed_in_the_precision_of_the_machine(dtype):
-    x = torch.ones(2, 2)
-    with Machine(torch.device("cpu"), dtype).autocast():
-        assert (x @ x).dtype == dtype
-    assert (x @ x).dtype == torch.float32
-
-
-def test_only_the_linear_layers_of_the_blocks_are_cast():
-    model = build(SHAPE)
-    Machine(torch.device("cpu"), torch.bfloat16).cast_blocks(model)
+def test_products_and_the_linear_layers_of_the_blocks_are_in_the_precision_of_the_machine():
+    machine, x, model = Machine(torch.device("cpu"), torch.bfloat16), torch.ones(2, 2), build(SHAPE)
+    with machine.autocast():
+        assert (x @ x).dtype == torch.bfloat16
+    with Machine(torch.device("cpu"), torch.float32).autocast():
+        assert (x @ x).dtype == torch.float32
+    machine.cast_blocks(model)
     cast = {name for name, parameter in model.named_parameters() if parameter.dtype == torch.bfloat16}
     assert cast == {name for name, parameter in model.named_parameters() if "blocks" in name and parameter.dim() == 2}
 

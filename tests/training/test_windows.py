@@ -6,21 +6,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bukva.training.windows import Windows, prefetched
+from bukva.training.windows import Windows
 
 T, B = 5, 3
 
 
 def windows(n=101, order="epoch", seed=1, batch_size=B):
     return Windows(np.arange(n, dtype=np.uint16), T, batch_size, order, seed)
-
-
-@pytest.mark.parametrize("order", ["epoch", "random"])
-def test_targets_are_the_inputs_one_character_later(order):
-    x, y = windows(order=order).batch(4)
-    assert x.shape == y.shape == (B, T)
-    assert (y == x + 1).all()
-    assert (x[:, 1:] == x[:, :-1] + 1).all()
 
 
 @settings(max_examples=30)
@@ -37,22 +29,25 @@ def test_an_epoch_has_every_window_once(n, seed, epoch):
     assert windows(n, seed=seed, batch_size=3).starts(7).tolist() == [int(batches.starts(i)[0]) for i in (19, 20, 21)]
 
 
-def test_epochs_differ_in_order_and_offset():
-    batches = windows(n=1009, batch_size=1)
-    epochs = [
-        [int(batches.starts(e * batches.n_windows + i + 1)[0]) for i in range(batches.n_windows)] for e in range(4)
-    ]
-    assert len({min(epoch) for epoch in epochs}) > 1
-    assert len({tuple(epoch) for epoch in epochs}) == 4
-
-
 @pytest.mark.parametrize("order", ["epoch", "random"])
-def test_a_batch_depends_on_seed_and_step_alone(order):
+def test_a_batch_depends_on_seed_and_step_alone_and_targets_are_one_character_later(order):
     forward = [windows(order=order).batch(step)[0].tolist() for step in range(1, 50)]
     one = windows(order=order)
     backward = [one.batch(step)[0].tolist() for step in range(49, 0, -1)]
     assert forward == backward[::-1]
     assert forward != [windows(order=order, seed=2).batch(step)[0].tolist() for step in range(1, 50)]
+    x, y = one.batch(4)
+    assert x.shape == y.shape == (B, T)
+    assert (y == x + 1).all()
+    assert (x[:, 1:] == x[:, :-1] + 1).all()
+
+
+def test_epochs_differ_in_order_and_offset():
+    batches = windows(n=1009, batch_size=1)
+    starts = [int(batches.starts(step + 1)[0]) for step in range(4 * batches.n_windows)]
+    epochs = np.array(starts).reshape(4, -1)
+    assert len(set(epochs.min(axis=1).tolist())) > 1
+    assert len({tuple(epoch) for epoch in epochs.tolist()}) == 4
 
 
 def test_all_starts_of_random_windows_are_equally_likely():
@@ -60,9 +55,6 @@ def test_all_starts_of_random_windows_are_equally_likely():
     counts = np.bincount(batches.starts(1), minlength=4)
     assert len(counts) == 4
     np.testing.assert_allclose(counts / 4000, 0.25, atol=0.03)
-
-
-def test_a_text_without_a_window_is_an_error():
     with pytest.raises(ValueError, match="5 characters are too few for a window of 5"):
         windows(n=T)
 
@@ -72,34 +64,3 @@ def test_shares_of_a_batch_are_the_batch():
     shares = [whole.share(5, rank, 3) for rank in range(3)]
     for number in (0, 1):
         assert torch.equal(torch.cat([share[number] for share in shares]), whole.batch(5)[number])
-
-
-class Watched(Windows):
-    """Windows that note which steps were read, and cannot read one of them."""
-
-    def __init__(self, unreadable=None):
-        super().__init__(np.arange(101, dtype=np.uint16), T, 6, "epoch", 1)
-        self.read, self.unreadable = [], unreadable
-
-    def share(self, step, rank, size):
-        self.read.append(step)
-        if step == self.unreadable:
-            raise OSError("the disk is gone")
-        return super().share(step, rank, size)
-
-
-def test_batches_are_prefetched_in_their_order():
-    watched = Watched()
-    for step, batch in prefetched(watched, range(3, 8), rank=1, size=2):
-        assert step in watched.read
-        for ids, expected in zip(batch, watched.batch(step), strict=True):
-            assert torch.equal(ids, expected.chunk(2)[1])
-    assert watched.read == [3, 4, 5, 6, 7]
-    assert list(prefetched(watched, range(5, 5))) == []
-
-
-def test_a_batch_that_cannot_be_read_is_an_error_where_it_is_used():
-    batches = prefetched(Watched(unreadable=4), range(3, 6))
-    assert next(batches)[0] == 3
-    with pytest.raises(OSError, match="the disk is gone"):
-        next(batches)
