@@ -11,7 +11,7 @@ from bukva.baselines.compressors import COMPRESSORS
 from bukva.baselines.counts import fitted_to_train, scorers
 from bukva.config.schema import Evaluate
 from bukva.evaluation.held_out import HeldOut
-from bukva.evaluation.scores import evaluate, headline
+from bukva.evaluation.scores import evaluate, headline, score_pairs
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.ngrams.kneser_ney import KneserNey
@@ -74,22 +74,18 @@ def table(scores):
 
 
 def test_the_bigram_is_scored_on_all_of_train_and_another_model_on_as_much_as_val_has(table):
-    assert {split: score["chars"] for split, score in table["bigram"].items()} == {
-        "train": 3999,
-        "val": 210,
-        "test": 96,
-    }
+    assert [score["chars"] for score in table["bigram"].values()] == [3999, 210, 96]
     gpt = {split: score["chars"] for split, score in table["gpt"].items()}
     assert (gpt["val"], gpt["test"]) == (210, 96)
     assert 211 <= gpt["train"] < 300
 
 
-def test_the_score_of_the_bigram_on_train_is_that_of_all_its_characters(monkeypatch, table):
-    train = text(*THREE).splits["train"]
-    expected = nats_of(models()["bigram"], train, 6, 3).mean(dtype=np.float64)
-    assert table["bigram"]["train"]["nats_per_char"] == pytest.approx(expected, rel=1e-6)
+def test_the_score_of_the_bigram_on_train_is_that_of_all_its_characters(monkeypatch):
+    train, bigram = text(*THREE).splits["train"], models()["bigram"]
+    expected = nats_of(bigram, train, 6, 3).mean(dtype=np.float64)
+    assert score_pairs(bigram, train, TOKENIZER).nats_per_char == pytest.approx(expected, rel=1e-6)
     monkeypatch.setattr(window_rule, "BATCH_LOGITS", {"cpu": 2 * V})  # a few rows of the table at a time
-    assert evaluate(models(), text(*THREE), PARAMS).table["bigram"]["train"]["nats_per_char"] == pytest.approx(expected)
+    assert score_pairs(bigram, train, TOKENIZER).nats_per_char == pytest.approx(expected, rel=1e-6)
 
 
 def test_bits_are_nats_over_ln_2_and_over_the_bytes_of_the_characters(table):
@@ -116,7 +112,6 @@ def test_the_calibration_is_that_of_the_gpt_over_every_scored_character(scores):
 def test_a_split_of_fraction_zero_is_absent():
     found = evaluate(models(), text("train", "val"), PARAMS)
     assert all("test" not in found.table[key] for key in ("bigram", "gpt", "baselines", "context"))
-    assert all(list(nats) == ["val"] for nats in found.nats.values())
     assert all(list(bits) == ["val"] for bits in headline(found.table, ["gpt"]).values())
 
 
@@ -159,19 +154,22 @@ def test_scores_are_means_of_the_nats_of_the_characters_and_of_train_in_closed_f
     assert table["baselines"]["val"]["uniform"] == math.log2(V)
 
 
+def own_texts(held_out):
+    """The ids of each work in all splits, and where the first of them in the last split is that is scored."""
+    for work in range(3):
+        parts = [np.split(ids, np.cumsum(WORKS[name]))[work] for name, ids in held_out.splits.items()]
+        yield np.concatenate(parts), sum(map(len, parts[:-1])) + (work == 0)
+
+
 def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
     """The oracle: each character alone, after the preceding text of its work as far as the window reaches."""
     held_out, gpt = text(*THREE), models()["gpt"]
-    lengths = {name: np.cumsum([0, *WORKS[name]]) for name in THREE}
     bigram, ngrams = scorers(held_out.splits["train"], V)["bigram_exact"], KneserNey(held_out.splits["train"], V, 4)
     expected = {"gpt": [], "bigram_exact": [], "ngram_4": []}
-    for work in range(3):
-        own = np.concatenate([held_out.splits[name][lengths[name][work] : lengths[name][work + 1]] for name in THREE])
-        start = len(own) - WORKS["test"][work]
-        for i in range(start + (work == 0), len(own)):
+    for own, start in own_texts(held_out):
+        for i in range(start, len(own)):
             # windows move by 3; the first one begins 4 characters before the first that is scored
-            begin = start + (work == 0) - 4
-            first = begin + 3 * max(0, -(-(i - begin - T) // 3))
+            first = start - 4 + 3 * max(0, -(-(i - start + 4 - T) // 3))
             window = torch.from_numpy(own[max(first, 0) : i].astype(np.int64))[None]
             expected["gpt"].append(-gpt(window)[0, -1].log_softmax(-1)[int(own[i])].item())
             expected["bigram_exact"].append(bigram(own[i - 1 : i + 1])[0])
@@ -186,8 +184,7 @@ def test_without_orders_no_n_grams_are_counted_and_other_scores_stay(table, monk
     assert found["best_counted"] == "bigram_exact"
     for split, theirs in table["baselines"].items():
         assert found["baselines"][split] == {key: theirs[key] for key in theirs if not key.startswith("ngram")}
-    same = ["bigram", "gpt", "window", "context"]
-    assert {key: found[key] for key in same} == {key: table[key] for key in same}
+    assert [found[key] for key in ("bigram", "gpt", "context")] == [table[key] for key in ("bigram", "gpt", "context")]
 
 
 def test_n_grams_that_exceed_the_memory_are_rejected_before_anything_is_scored(monkeypatch):
@@ -195,13 +192,6 @@ def test_n_grams_that_exceed_the_memory_are_rejected_before_anything_is_scored(m
     monkeypatch.setattr(HeldOut, "nats_of_model", lambda *_: pytest.fail("scored"))
     with pytest.raises(BukvaError, match=r"4,000 characters needs at least .* use evaluate.ngram_orders \[\], or"):
         evaluate(models(), text(*THREE), PARAMS)
-
-
-def test_short_context_is_scored_over_the_same_characters(table):
-    context = table["context"]["val"]
-    assert context["chars"] == 210
-    assert context["full_bits_per_char"] == table["gpt"]["val"]["bits_per_char"]
-    assert context["gain_bits_per_char"] == context["short_bits_per_char"] - context["full_bits_per_char"]
 
 
 def test_a_limit_of_characters_takes_a_share_of_every_work():
@@ -216,18 +206,18 @@ def test_a_limit_of_characters_takes_a_share_of_every_work():
 
 def test_short_context_means_exactly_that_many_characters_of_the_same_work():
     gpt, held_out = models()["gpt"], text("train", "val")
-    nats, start = [], {"train": 0, "val": 0}
-    for work in range(3):
-        own = []
-        for name in ("train", "val"):
-            own.append(held_out.splits[name][start[name] : start[name] + WORKS[name][work]])
-            start[name] += WORKS[name][work]
-        joined = np.concatenate(own)
-        for i in range(len(own[0]) + (work == 0), len(joined)):
-            window = torch.from_numpy(joined[i - 2 : i].astype(np.int64))[None]
-            nats.append(-gpt(window)[0, -1].log_softmax(-1)[int(joined[i])].item())
-    value = held_out.value_of_context(gpt, held_out.of_chars(held_out.nats_of_model("gpt", gpt))["val"], "val", PARAMS)
-    assert value["short_bits_per_char"] == pytest.approx(np.mean(nats) / np.log(2), abs=1e-5)
+    nats = []
+    for own, start in own_texts(held_out):
+        for i in range(start, len(own)):
+            window = torch.from_numpy(own[i - 2 : i].astype(np.int64))[None]
+            nats.append(-gpt(window)[0, -1].log_softmax(-1)[int(own[i])].item())
+    whole = held_out.of_chars(held_out.nats_of_model("gpt", gpt))["val"]
+    value = held_out.value_of_context(gpt, whole, "val", PARAMS)
+    short, full = np.mean(nats) / np.log(2), whole.mean(dtype=float) / np.log(2)
+    assert value["chars"] == len(nats) == 210
+    assert value["short_bits_per_char"] == pytest.approx(short, abs=1e-5)
+    assert value["full_bits_per_char"] == pytest.approx(full)
+    assert value["gain_bits_per_char"] == pytest.approx(short - full, abs=1e-5)
 
 
 # ---- a GPT with a memory
@@ -246,7 +236,6 @@ def test_the_network_of_a_gpt_with_a_memory_is_scored_by_itself_as_a_plain_gpt_i
     held_out = text(*THREE)
     gpt = with_memory(held_out.splits["train"])["gpt"]
     found = evaluate(models() | {"gpt": gpt}, held_out, PARAMS)
-    assert list(found.table) == ["bigram", "gpt", "network", "baselines", "best_counted", "window", "context"]
     plain = GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).eval()
     plain.load_state_dict({name: gpt.state_dict()[name] for name in plain.state_dict()})
     expected = evaluate(models() | {"gpt": plain}, held_out, PARAMS)

@@ -14,7 +14,7 @@ from bukva.corpus.collection import Document, write_collection
 from bukva.corpus.splits.folder import load_lengths, load_splits, read_shares, save_splits
 from bukva.encoding.works import tokenize
 from bukva.evaluation.held_out import HeldOut
-from bukva.evaluation.scores import evaluate, score
+from bukva.evaluation.scores import evaluate
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.scoring.characters import text_digest
@@ -104,12 +104,3 @@ def test_what_does_not_depend_on_the_tokenizer_is_the_same_and_its_unit_is_named
         for kind, table in tables.items():
             n_works = sum(texts[kind].chars[split] > 0)
             assert 0 < table["context"][split]["chars"] <= PARAMS.context_chars + n_works * 4
-
-
-def test_train_is_scored_by_its_characters(texts):
-    for text in texts.values():
-        model = Bigram(BigramConfig(len(text.tokenizer), T))
-        torch.nn.init.zeros_(model.table.weight)
-        train = text.splits["train"]
-        uniform = np.log(len(text.tokenizer)) * (len(train) - 1) / text.tokenizer.chars_of(train[1:]).sum()
-        assert score(model, [train], text.tokenizer, T, 3).nats_per_char == pytest.approx(uniform, rel=1e-6)

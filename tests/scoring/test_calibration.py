@@ -40,9 +40,6 @@ def test_who_draws_from_its_own_probabilities_is_calibrated_and_who_is_too_sure_
     assert honest.error < 0.01
     assert boastful.error > 0.1
     assert all(each["confidence"] > each["right"] for each in boastful.to_json()["bins"][-3:])
-
-
-def test_certainty_is_in_the_last_bin():
-    found = Calibration()
-    found(torch.tensor([[0.0, 1000.0], [1000.0, 0.0]]), torch.tensor([1, 1]))
-    assert found.to_json() == {"error": 0.5, "bins": [{"predictions": 2, "confidence": 1.0, "right": 0.5}]}
+    certain = Calibration()
+    certain(torch.tensor([[0.0, 1000.0], [1000.0, 0.0]]), torch.tensor([1, 1]))
+    assert certain.to_json() == {"error": 0.5, "bins": [{"predictions": 2, "confidence": 1.0, "right": 0.5}]}

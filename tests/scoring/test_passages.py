@@ -1,14 +1,13 @@
 """Passages: each work after its own text."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from works import save_in_characters, split, works_of
 
 from bukva.corpus.splits.folder import load_lengths, load_splits
 from bukva.corpus.splits.strategies import spans
-from bukva.scoring.passages import nats_by_last_id, passages
+from bukva.scoring.passages import passages
 
 TAIL = split(0.6, 0.2, 0.2, "tail")
 CONTIGUOUS = split(0.6, 0.2, 0.2, "contiguous")
@@ -47,19 +46,3 @@ def test_a_share_takes_the_beginning_of_every_work(tmp_path):
     whole = list(passages(splits, lengths, "test", 5))
     for half, full in zip(passages(splits, lengths, "test", 5, 0.5), whole, strict=True):
         assert half.scored.tolist() == full.scored[: -(-len(full.scored) // 2)].tolist()
-
-
-@pytest.mark.parametrize("n_context", [1, 3])
-def test_nats_by_the_last_id_are_those_of_the_scored_ids_and_the_ids_before_them(tmp_path, n_context):
-    splits, lengths = saved(tmp_path / "split", [101, 53, 7, 199], TAIL)
-    works, calls, expected = list(passages(splits, lengths, "val", n_context)), [], []
-
-    def pairs(ids):
-        calls.append(len(ids))
-        return 1000 * ids[:-1].astype(float) + ids[1:]
-
-    for work in works:
-        expected += pairs(work.ids)[work.n_context - 1 :].tolist()
-    calls.clear()
-    assert nats_by_last_id(pairs, works).tolist() == expected
-    assert len(calls) == 1

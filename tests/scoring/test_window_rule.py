@@ -18,7 +18,6 @@ from bukva.scoring.window_rule import (
     nats_of,
     nats_of_passages,
     share_of_nats,
-    spread_windows,
     stride_of,
 )
 
@@ -136,10 +135,3 @@ def test_evenly_spaced_runs_are_disjoint_and_hold_enough_ids(n, wanted):
     assert (np.diff(together.astype(np.int64)) > 0).all()
     assert together[0] == 0
     assert together[-1] == n - 1
-
-
-def test_windows_are_spread_over_the_whole_text():
-    found = spread_windows(np.arange(101, dtype=np.uint8), 3, 11)
-    assert found[:, 0].tolist() == [0, 45, 90]
-    assert found[0].tolist() == list(range(11))
-    assert len(spread_windows(np.arange(101, dtype=np.uint8), 99, 11)) == 9
