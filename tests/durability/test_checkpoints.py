@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from equality import same
 
 from bukva.base.errors import BukvaError
 from bukva.durability import checkpoints as module
@@ -52,9 +53,9 @@ def steps(checkpoints):
     return [int(file.name.partition("-")[0]) for file in files(checkpoints)]
 
 
-def last(checkpoints, mismatch=lambda _: ""):
+def last(checkpoints):
     """The step of the last good checkpoint."""
-    content = checkpoints.last(mismatch)
+    content = checkpoints.last(lambda _: "")
     return unpack(content)["step"] if content else None
 
 
@@ -70,14 +71,22 @@ def full_disk_after(n_bytes):
 
 
 def test_the_last_two_are_kept_and_the_last_one_is_restored(checkpoints, another):
+    checkpoints.folder.mkdir(parents=True)
+    half = checkpoints.folder / ".000000002-aa.safetensors.part"  # of a killed process
+    half.write_bytes(b"half")
     assert not checkpoints
     assert written(checkpoints, 3, 5, 8, 13) == [True] * 4
+    assert not half.exists()
     assert steps(checkpoints) == [8, 13]
     assert checkpoints.step == 13
     later = another()
     assert later
     assert last(later) == 13
     assert later.step == 13
+    assert later.folder.name == later.training_id == checkpoints.training_id
+    others = another("train-bigram"), another(**{"model.n_head": 8}), another(**{"numerics.lock": "cc"})
+    assert not any(others)
+    assert len({later.training_id, *(other.training_id for other in others)}) == 4
 
 
 @pytest.mark.parametrize(
@@ -96,9 +105,8 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_is_restored(che
     assert last(checkpoints) == 8
     aside = damaged.with_suffix(".broken")
     assert aside.exists()
-    assert capsys.readouterr().err.startswith(
-        f"{aside}: set aside, not a checkpoint of this training (its bytes are not those"
-    )
+    words = f"{aside}: set aside, not a checkpoint of this training (its bytes are not those"
+    assert capsys.readouterr().err.startswith(words)
 
 
 class Dangerous:
@@ -121,6 +129,18 @@ def test_a_stranger_with_the_right_digest_is_set_aside_and_never_unpickled(check
         assert checkpoints.last(lambda saved: saved["mismatch"]) == b""
         assert file.with_suffix(".broken").exists()
     assert not list(tmp_path.glob("by*"))
+
+
+def test_what_is_packed_is_unpacked_whole_and_a_tuple_as_a_list():
+    tree = {
+        0: torch.arange(6).view(2, 3).T,
+        "half": torch.randn(3).bfloat16(),
+        "empty": [torch.empty(0, 5), {}, None, "", True, 2**70, -0.1],
+        "alone": torch.tensor(2.5, dtype=torch.float64),
+        "twice": [torch.ones(2)] * 2,
+        "betas": (0.9, 0.99),
+    }
+    same(unpack(pack(tree)), tree | {"betas": [0.9, 0.99]})
 
 
 def test_a_checkpoint_of_another_version_is_set_aside(checkpoints, capsys, monkeypatch):
@@ -166,14 +186,6 @@ def test_of_two_processes_that_train_the_same_one_writes_until_it_is_gone_and_th
     assert written(checkpoints, 4) == [True]
 
 
-def test_a_half_written_file_of_a_killed_process_is_removed(checkpoints, another):
-    checkpoints.folder.mkdir(parents=True)
-    (checkpoints.folder / ".000000007-aa.safetensors.part").write_bytes(b"half")
-    assert last(checkpoints) is None
-    written(checkpoints, 1)
-    assert not list(checkpoints.folder.glob(".*.part"))
-
-
 def test_the_size_of_all_checkpoints_is_bounded_and_the_oldest_are_removed(another, monkeypatch, capsys):
     trainings = [another(**{"train_gpt.seed": seed}) for seed in range(4)]
     for training in trainings[:3]:
@@ -211,13 +223,3 @@ def test_the_interval_is_read_from_the_environment_or_an_error(another, monkeypa
         words = rf"BUKVA_CHECKPOINT_SECONDS: '{text}' is not a number of seconds; use 30, or 0 for every update."
         with pytest.raises(BukvaError, match=words):
             another()
-
-
-def test_the_training_id_depends_on_stage_and_fingerprint(another):
-    ids = {
-        another(stage, **changes).training_id
-        for stage in (STAGE, "train-bigram")
-        for changes in ({}, {"model.n_head": 8}, {"numerics.lock": "cc"})
-    }
-    assert len(ids) == 6
-    assert another().folder.name == another().training_id == another().training_id

@@ -1,6 +1,7 @@
 """An interrupted training ends in the same bytes as an uninterrupted one, and reports where it resumed."""
 
 import contextlib
+import math
 import os
 import re
 import signal
@@ -39,12 +40,12 @@ class KilledError(Exception):
     """Ends a training as a kill does."""
 
 
-def kill(state, progress):
-    raise KilledError
-
-
 def trained(state, checkpoints, task, killed_after=None):
     """Train, and be killed in the update after `killed_after`, before its checkpoint."""
+
+    def kill(*_):
+        raise KilledError
+
     killer = Call(None if killed_after is None else killed_after + 1, kill)
     with contextlib.suppress(KilledError):
         run_training(task, state, [killer, Durability(checkpoints, StopSignal())])
@@ -87,6 +88,7 @@ def test_a_killed_training_ends_as_an_uninterrupted_one(checkpoints, shape, opti
     assert capsys.readouterr().err == f"resumed at step {killed_after}\n"
     trained(second, checkpoints, numbers)
     same(second.state_dict(), whole.state_dict())
+    same(second.best_weights, whole.best_weights)
 
 
 def test_every_process_restores_what_rank_0_has_read(checkpoints, capsys):
@@ -118,13 +120,6 @@ def test_a_training_that_ended_early_ends_at_once_when_it_is_resumed(checkpoints
     same(again.state_dict(), ended.state_dict())
 
 
-def edited(checkpoints, edit):
-    """Add a checkpoint with other content and the digest of that content."""
-    step, state = checkpoints.step, unpack(checkpoints.last(lambda _: ""))
-    edit(state)
-    checkpoints.write(step + 1, state)
-
-
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
@@ -145,7 +140,9 @@ def edited(checkpoints, edit):
 )  # fmt: skip
 def test_a_checkpoint_of_another_training_is_set_aside_with_the_reason(checkpoints, edit, reason, capsys):
     trained(start(task()), checkpoints, task(), killed_after=9)
-    edited(checkpoints, edit)
+    state = unpack(checkpoints.last(lambda _: ""))
+    edit(state)
+    checkpoints.write(10, state)
     assert resumed(checkpoints, task()).step == 9
     printed = capsys.readouterr().err
     assert re.search(reason, printed), printed
@@ -163,26 +160,22 @@ def test_the_first_and_the_last_state_are_saved_however_rare_checkpoints_are(che
     same(resumed(checkpoints, task()).state_dict(), state.state_dict())
 
 
-def test_a_restored_state_is_not_saved_again_at_once(checkpoints):
-    trained(start(task()), checkpoints, task(), killed_after=9)
-    assert saved_steps(checkpoints) == [8, 9]
-    checkpoints.seconds = 3600.0
-    trained(resumed(checkpoints, task()), checkpoints, task(), killed_after=12)
-    assert saved_steps(checkpoints) == [8, 9]
-
-
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_lets_the_update_end_and_saves_it(checkpoints, number, status, capsys):
+def test_a_signal_lets_the_update_end_and_saves_it_and_a_second_one_ends_the_process(
+    checkpoints, number, status, capsys
+):
     checkpoints.seconds = 3600.0
-    state, last, stop = start(task()), Record(), StopSignal()
+    before, last, stop = signal.getsignal(number), Record(), StopSignal()
     with stop.caught():
         send = Call(5, lambda *_: os.kill(os.getpid(), number))
-        run_training(task(), state, [send, Durability(checkpoints, stop), last])
-    assert state.stop_requested
-    assert last.calls[-1] == ("on_update", 5)
-    with pytest.raises(SystemExit) as exit_:
+        run(task(), callbacks=[send, Durability(checkpoints, stop), last])
+        with pytest.raises(SystemExit) as second:
+            os.kill(os.getpid(), number)
+    with pytest.raises(SystemExit) as ready:
         stop.exit_if_requested()
-    assert exit_.value.code == status
+    assert second.value.code == ready.value.code == status
+    assert signal.getsignal(number) == before
+    assert last.calls[-1] == ("on_update", 5)
     printed = "interrupted after step 5: the checkpoint is saved; give the same command to resume\n"
     assert capsys.readouterr().err == printed
     again = resumed(checkpoints, task())
@@ -193,36 +186,30 @@ def test_a_signal_lets_the_update_end_and_saves_it(checkpoints, number, status, 
 def test_an_interruption_without_a_checkpoint_is_reported(checkpoints, monkeypatch, capsys):
     monkeypatch.setattr(Checkpoints, "write", lambda *_: False)
     stop = StopSignal()
+    stop.exit_if_requested()  # nothing was
     stop.signal = signal.SIGTERM
-    state, _ = run(task(), callbacks=[Durability(checkpoints, stop)])
-    assert state.step == 0
+    durability = Durability(checkpoints, stop)
+    assert run(task(), callbacks=[durability])[0].step == 0
     assert capsys.readouterr().err == "interrupted after step 0: no checkpoint was saved\n"
-
-
-def test_an_exploding_loss_stops_the_training_and_leaves_the_checkpoint_before(checkpoints):
-    checkpoints.seconds = 3600.0
-    durability = Durability(checkpoints, StopSignal())
     assert durability.last_good(0) == "there is no checkpoint"
-    with pytest.raises(DivergedError, match=r"diverged at step 4, learning rate .*e\+\d+: "):
-        run(task(optimizer="adamw", learning_rate=1e4, grad_clip=0.0), callbacks=[durability])
-    assert saved_steps(checkpoints) == [0]
-    assert durability.last_good(0) == "the last good checkpoint, of step 0, has the best weights, of step 0"
 
 
-@pytest.mark.parametrize("where", ["weights", "loss"])
-def test_a_state_with_nan_is_not_saved_and_stops_the_training(checkpoints, where):
-    def damage(state, progress):
-        with torch.no_grad():
-            (next(state.model.parameters()) if where == "weights" else state.sums).fill_(float("nan"))
-
+@pytest.mark.parametrize(
+    ("damaged", "value", "what"),
+    [
+        (lambda state: state.model.lm_head.weight.data[-1, -1:], math.nan, "lm_head.weight"),
+        (lambda state: state.model.wte.weight.data[0], -math.inf, "wte.weight"),
+        (lambda state: state.sums[:1], math.inf, "the loss"),
+        (lambda state: state.sums[1:], math.nan, "the gradient"),
+    ],
+    ids=["weight", "infinity", "loss", "gradient"],
+)
+def test_a_state_that_is_not_finite_is_not_saved_and_stops_the_training(checkpoints, damaged, value, what):
     numbers, durability = task(learning_rate=0.125), Durability(checkpoints, StopSignal())
-    words = r"^the training diverged at step 5, learning rate 0\.\d+: .* is NaN or infinite$"
+    words = rf"^the training diverged at step 5, learning rate 0\.\d+: {what} is NaN or infinite$"
     with pytest.raises(DivergedError, match=words):
-        run(numbers, callbacks=[Call(5, damage), durability])
+        run(numbers, callbacks=[Call(5, lambda state, _: damaged(state).fill_(value)), durability])
     assert durability.last_good(2) == "the last good checkpoint, of step 4, has the best weights, of step 2"
     again = resumed(checkpoints, numbers)
     assert again.step == 4
     again.check_finite(0.0)
-
-
-# ---- finish
