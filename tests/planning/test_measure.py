@@ -11,7 +11,7 @@ from bukva.config.load import parse_params
 from bukva.models.registry import count_parameters
 from bukva.planning import measure
 from bukva.planning.measure import Measuring, Stopwatch
-from bukva.planning.plan import Size
+from bukva.planning.plan import Size, Speed
 from bukva.scoring.window_rule import nats_of, stride_of
 from bukva.tokenizers.char import CharTokenizer
 from bukva.training.device import Machine
@@ -50,24 +50,15 @@ def test_the_stopwatch_times_the_scoring_and_rounds_of_updates_after_the_warm_up
     assert timed(measuring, {0: [0.0, 0.0], 2: [5.0], 5: [6.0]})[0].step == 5  # exactly a second is enough
 
 
-def test_the_measured_size_and_batch_are_the_given_ones(measuring, monkeypatch):
-    monkeypatch.setattr(measure, "LEAST_SECONDS", 0.0)
-    one = measuring.speed(Size(2, 32), 5)
-    config, task = measuring._task(Size(2, 32), 5)
-    assert (config.n_layer, config.n_head, config.n_embd, config.vocab_size) == (2, 1, 32, len(VOCABULARY))
-    assert (one.size, one.n_parameters) == (Size(2, 32), count_parameters(config))
-    assert (one.batch_size, one.chars_per_update) == (5, 5 * BLOCK_SIZE)
-    assert task.windows.batch(1)[0].shape == (5, BLOCK_SIZE)
-    assert min(one.seconds_per_update, one.seconds_per_scoring) > 0
-
-
-def test_a_sample_of_a_long_val_split_is_scored_and_the_time_of_the_whole_is_given(measuring, monkeypatch):
-    """50 of the 100 characters take 3 s."""
+def test_a_size_is_measured_with_its_batch_and_a_sample_of_val_whose_time_is_that_of_the_whole(measuring, monkeypatch):
+    """50 of the 100 characters take 3 s; three updates of 5 windows take 6 s."""
     monkeypatch.setattr(measure, "SCORED_IDS", 50)
     readings = iter([0.0, 3.0, 3.0, 9.0])
     monkeypatch.setattr(Measuring, "_now", lambda _: next(readings))
-    assert measuring.speed(Size(1, 32), 3).seconds_per_scoring == 6.0
-    _, task = measuring._task(Size(1, 32), 3)
+    config, task = measuring._task(Size(2, 32), 5)
+    assert (config.n_layer, config.n_head, config.n_embd, config.vocab_size) == (2, 1, 32, len(VOCABULARY))
+    expected = Speed(Size(2, 32), count_parameters(config), 5, 5 * BLOCK_SIZE, 2.0, 6.0)
+    assert measuring.speed(Size(2, 32), 5) == expected
     model = start(task).model
     nats = nats_of(model, measuring.splits["val"][:51], BLOCK_SIZE, stride_of(BLOCK_SIZE))
     assert task.score_val(model, ALONE) == pytest.approx(nats.mean(), rel=1e-6)

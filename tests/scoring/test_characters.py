@@ -1,6 +1,5 @@
 """Scores per character on disk: what is written is read, and what is broken is named."""
 
-
 import numpy as np
 import pytest
 

@@ -56,17 +56,13 @@ def test_the_smallest_detectable_difference_is_found_in_80_of_100_cases():
     assert t.sf(stats.t.ppf(0.975, estimate.df)) == pytest.approx(0.8, abs=0.005)
 
 
-def test_neither_the_order_of_works_nor_that_of_models_matters():
+def test_swapping_a_and_b_mirrors_the_verdict():
     a, b = two_models(UNITS)
     there, back = compare_text(a, b, UNITS), compare_text(b, a, UNITS)
     assert (there.verdict, back.verdict) == ("better", "worse")
     assert back.estimate.difference == -there.estimate.difference
     assert back.estimate.interval == tuple(-edge for edge in reversed(there.estimate.interval))
     assert (back.estimate.se, back.estimate.p) == (there.estimate.se, there.estimate.p)
-    order = np.random.default_rng(2).permutation(len(UNITS))
-    shuffled = compare_text(a[order], b[order], Units.of(EMBEDDED[order])).to_json()
-    assert shuffled.pop("interval") == pytest.approx(there.to_json().pop("interval"))
-    assert shuffled == pytest.approx({key: value for key, value in there.to_json().items() if key in shuffled})
 
 
 def test_identical_is_said_only_where_nothing_differs():
@@ -80,10 +76,3 @@ def test_identical_is_said_only_where_nothing_differs():
     assert compare_text(np.zeros(38), sums, UNITS).verdict == "cannot tell"
     everywhere = compare_text(np.zeros(7), np.full(7, -64.0), Units.of([64] * 7))
     assert (everywhere.verdict, everywhere.estimate.interval, everywhere.estimate.p) == ("better", (-1.0, -1.0), 0.0)
-
-
-def test_one_work_is_compared_by_segments():
-    units = Units.of([997])
-    verdict = compare_text(*two_models(units), units)
-    assert (verdict.unit, verdict.n_units) == ("segments", 20)
-    assert verdict.estimate.df == pytest.approx(19, abs=0.01)

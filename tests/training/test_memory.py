@@ -1,6 +1,5 @@
 """The least memory of a training, term by term, and the errors above that of the machine."""
 
-
 import pytest
 from tiny import CPU, SHAPE, WITH_MEMORY, V, recipe
 

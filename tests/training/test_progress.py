@@ -11,7 +11,6 @@ from bukva.training import progress as module
 from bukva.training.curve import COLUMNS, CurveFile
 from bukva.training.optimizers.several import Optimizers
 from bukva.training.progress import LogMetrics, ProgressLine
-from bukva.training.run import run_training
 from bukva.training.state import Progress, TrainState
 
 
@@ -26,10 +25,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def state():
-    """One whose last weights are the best."""
-    state = TrainState(Bigram(BigramConfig(3, 5)), Optimizers([]))
-    state.best_step = 5
-    return state
+    return TrainState(Bigram(BigramConfig(3, 5)), Optimizers([]))
 
 
 def updates(clock):
@@ -55,36 +51,33 @@ def train(state, callbacks, progress):
         callback.on_end(state)
 
 
-def logged(state, progress):
-    metrics, shown = [], ProgressLine("train-gpt", 5)
+def followed(state, progress):
+    """Train with the line; returns the metrics that are logged."""
+    metrics, shown = [], ProgressLine("train-gpt", 10)
     train(state, [shown, LogMetrics(lambda values, step: metrics.append((step, values)), shown)], progress)
     return metrics
 
 
-def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone_and_those_before_an_interruption_first(
-    state, clock
-):
-    first, last = logged(state, updates(clock))
-    assert first == (
+def test_a_training_is_logged_and_shown_in_bits_with_the_speed_of_the_updates_alone(state, clock, capsys):
+    state.samples, state.best_step, state.best_val = ["проба"], 3, 2.5
+    before, (step, values) = followed(state, updates(clock))
+    assert before == (
         0, {"chars_seen": 0, "learning_rate": 0.0, "val_nats_per_char": 4.5, "best_val_nats_per_char": 4.5}
     )  # fmt: skip
-    step, values = last
     assert (step, values["train_nats_per_char"], values["gradient_norm"]) == (5, 2.5, 0.375)
     assert values["chars_per_second"] == pytest.approx(500)  # four updates of 1,000 characters in 2 s each
-    state.curve = [Progress(0, 0, 0.0, None, 4.5, 4.5), Progress(3, 3000, 0.1, 2.75, 3.25, 3.0)]
-    points = logged(state, [Progress(4, 4000, 0.1), Progress(5, 5000, 0.1, 2.5, 2.75, 2.75)])
-    assert [(step, values["val_nats_per_char"]) for step, values in points] == [(0, 4.5), (3, 3.25), (5, 2.75)]
-
-
-def test_the_line_shows_losses_in_bits_time_left_speed_a_sample_and_why_it_ended(state, clock, capsys):
-    state.samples, state.best_step, state.best_val = ["проба"], 3, 2.5
-    train(state, [ProgressLine("train-gpt", 10)], updates(clock))
     first, *_, last, early, kept = capsys.readouterr().err.splitlines()
     assert first == "train-gpt  0/10:             val 6.492 bits | проба"
     # 5 steps in 41 s, and 5 more; 2.5 and 2.75 nats
     assert last == "train-gpt  5/10: train 3.607 val 3.967 bits | 41 s left | 500 chars/s | проба"
     assert early == "train-gpt: stopped early at step 5: no improvement on val (patience)"
     assert kept == "train-gpt: kept the weights of step 3, the best on val (3.607 bits)"
+
+
+def test_a_resumed_training_logs_the_scorings_before_the_interruption_first(state, clock):
+    state.curve = [Progress(0, 0, 0.0, None, 4.5, 4.5), Progress(3, 3000, 0.1, 2.75, 3.25, 3.0)]
+    points = followed(state, [Progress(4, 4000, 0.1), Progress(5, 5000, 0.1, 2.5, 2.75, 2.75)])
+    assert [(step, values["val_nats_per_char"]) for step, values in points] == [(0, 4.5), (3, 3.25), (5, 2.75)]
 
 
 # ---- the curve
@@ -111,11 +104,7 @@ def test_the_curve_is_written_at_each_scoring_with_the_values_of_the_state(tmp_p
 @pytest.mark.parametrize("step", [5, 10])
 def test_a_resumed_training_writes_the_curve_of_a_whole_one(tmp_path, step):
     run(task(), callbacks=[CurveFile(tmp_path / "whole.csv")])
-
-    def stop(state, progress):
-        state.stop_requested = True
-
-    state, _ = run(task(), callbacks=[Call(step, stop)])
+    state, _ = run(task(), callbacks=[Call(step, lambda state, _: setattr(state, "stop_requested", True))])
     state.stop_requested = False
-    run_training(task(), state, [CurveFile(tmp_path / "resumed.csv")])
+    run(task(), state, [CurveFile(tmp_path / "resumed.csv")])
     assert (tmp_path / "resumed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
