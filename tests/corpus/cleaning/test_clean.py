@@ -108,9 +108,6 @@ def test_without_rules_only_line_ends_change(text):
     assert removed == {"line_ends": Removed(len(text) - len(cleaned), 0, text.count("\r"))}
 
 
-# ---- counts
-
-
 def test_the_counts_of_a_small_text():
     text = "\r\n  — Он сказал: «да».\r\n \n- Oui, oui!\n№ 12/34 // 5\nж"
     cleaned, removed = clean(text)
@@ -123,9 +120,6 @@ def test_the_counts_of_a_small_text():
         "delete": Removed(2 + 1 + 2 + 2 + 1, 0, 8),
         "rewrite": Removed(1 + 0, 0, 2),
     }
-
-
-# ---- a collection
 
 
 def test_works_stay_separate_and_the_report_sums_the_counts_of_all(tmp_path):

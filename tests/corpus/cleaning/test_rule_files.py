@@ -80,9 +80,6 @@ def test_a_file_is_one_list_of_1_to_60_rules(tmp_path):
         own(tmp_path, "rules:\n- name: a\n  delete: x\n  delete: y\n")
 
 
-# ---- what the actions do
-
-
 def test_the_actions_of_a_file(tmp_path):
     rules = own(
         tmp_path,
@@ -144,9 +141,6 @@ def test_rules_without_an_end_are_rejected_by_the_text_that_shows_it(rules, line
     )
 
 
-# ---- literary
-
-
 def optional(*names):
     entries = read_entries(RULES / "literary.yaml", "literary.yaml")
     return line_rules("literary", "literary.yaml", [one for one in entries if not one.optional or one.name in names])
@@ -162,20 +156,7 @@ texts = st.lists(plain | marks | st.characters(exclude_categories=["Cs"]), max_s
 
 
 def test_literary_removes_what_people_do_not_see():
-    unseen = [
-        "\u00ad",
-        "\u034f",
-        "\u200b",
-        "\u200e",
-        "\ufeff",
-        "\u202e",
-        "\u2060",
-        "\u200c",
-        "\u200d",
-        "\0",
-        "\x07",
-        "\x85",
-    ]
+    unseen = "\u00ad\u034f\u200b\u200e\ufeff\u202e\u2060\u200c\u200d\0\x07\x85"
     text = "".join(f"{char}сло{char}во{char} {char}\n" for char in unseen)
     assert clean(text, rule_set("literary"))[0] == "слово\n" * len(unseen)
     assert clean("и\u0306 е\u00ad\u0308\u200d \t\r", rule_set("literary"))[0] == "й ё\n"
@@ -196,9 +177,6 @@ def test_options_remove_stress_accents_of_cyrillic_vowels_and_latin_passages():
     assert clean(text, optional("stress_accents"))[0] == "замок\nй й\u0301 ё ё\nё а\ncafé ќ ѓ\n"  # й is no vowel
     text = "Он сказал:\n  Je vous aime,\n  beaucoup.\n\nI\nИ ушёл (exit).\n"
     assert clean(text, optional("latin_passages"))[0] == "Он сказал:\n\nI\nИ ушёл (exit).\n"
-
-
-# ---- idempotence
 
 
 @pytest.mark.parametrize(

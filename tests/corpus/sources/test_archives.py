@@ -208,9 +208,6 @@ def test_a_zip_whose_pieces_unpack_to_any_size_is_rejected(tmp_path, rejected) -
     rejected(archive, "entry 'x.txt': is compressed by another method than deflate")
 
 
-# ---- damage
-
-
 @pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
 @pytest.mark.parametrize("times", [61, pytest.param(997, marks=pytest.mark.nightly)])
 def test_a_damaged_archive_unpacks_or_is_rejected(times, pack, tmp_path) -> None:
@@ -246,9 +243,6 @@ def test_a_file_that_is_not_an_archive_is_rejected_in_one_line(tmp_path) -> None
         (tmp_path / "page").write_bytes(content)
         with pytest.raises(BukvaError, match=r"^page: damaged, or not an archive [^\n]*$"):
             unpack(tmp_path / "page", tmp_path / str(number))
-
-
-# ---- ids of git
 
 
 def test_the_id_of_a_folder_is_that_of_git(tmp_path) -> None:

@@ -272,9 +272,6 @@ def test_a_redirect_to_another_host_does_not_send_the_password(server, target) -
     assert sent[-1] == ("/to", "Basic cHVzaGtpbjpodW50ZXIy")  # the same host may know it
 
 
-# ---- too large
-
-
 def test_a_length_above_the_bound_is_rejected_before_the_body_is_read(server, target, monkeypatch) -> None:
     monkeypatch.setattr(fetching, "MAX_BYTES", 10_000)
     for announced in ("10001", "9" * 5000):

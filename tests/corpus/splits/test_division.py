@@ -143,6 +143,13 @@ def test_the_report_counts_categories_decades_and_authors(tmp_path):
     }
 
 
+def test_the_distance_is_that_of_the_whole_where_no_author_is_common(tmp_path):
+    works = [(Document("prose", author, "w", year), "x" * 100) for author, year in (("A", "1850"), ("B", "c. 1899"))]
+    table, chosen = write_collection(tmp_path, works), split(0.5, 0.5, 0, "by_author")
+    apart = report(tmp_path, table, rows_of(spans(table, chosen)), chosen)
+    assert apart["val"]["distance"] == {"author": 0.5, "category": 0.0, "decade": 0.5}
+
+
 def test_a_share_that_is_not_the_one_asked_for_is_told():
     def told(chars, chosen):
         notes = []
@@ -157,9 +164,6 @@ def test_a_share_that_is_not_the_one_asked_for_is_told():
     assert told([9] * 700, split(0.9, 0.05, 0.05, "contiguous")) == []
     assert told([810, 190], split(0.8, 0.2, 0, "by_work")) == []
     assert len(told([850, 150], split(0.8, 0.2, 0, "by_work"))) == 1
-
-
-# ---- on the disk
 
 
 @settings(max_examples=20)

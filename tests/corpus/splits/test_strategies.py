@@ -22,9 +22,6 @@ def lengths(shares):
     return {name: (span[:, 1] - span[:, 0]).tolist() for name, span in shares.items()}
 
 
-# ---- the position of the cuts
-
-
 def cut(n, chosen):
     """The stops of n characters cut by exact fractions."""
     train, val = Fraction(str(chosen.train)), Fraction(str(chosen.val))
@@ -54,8 +51,6 @@ def test_each_work_or_all_joined_are_cut_by_the_fractions_without_gap_or_overlap
             assert by_split[name][work, 1] == at
         assert at == end
 
-
-# ---- whole works
 
 FRACTIONS = (0.8, 0.1, 0.1)
 

@@ -47,22 +47,6 @@ def test_a_chapter_in_another_encoding_is_read_as_it_declares(tmp_path) -> None:
     assert text_of(bare(tmp_path / "a.epub", ROOT, PACKAGE, raw)) == "Ёж\n"
 
 
-ENCRYPTED = (
-    '<encryption><EncryptedData xmlns="http://www.w3.org/2001/04/xmlenc#"><CipherData>'
-    '<CipherReference URI="{}"/></CipherData></EncryptedData></encryption>'
-)
-
-
-def test_a_protected_book_is_an_error_and_one_with_protected_fonts_is_not(tmp_path) -> None:
-    def book(name: str) -> Path:
-        encryption = {"META-INF/encryption.xml": ENCRYPTED.format(name).encode()}
-        return epub(tmp_path / "a.epub", {"a b.xhtml": "x"}, others=encryption)
-
-    assert text_of(book("OPS/font.otf")) == "x\n"
-    with pytest.raises(UnreadableError, match=r"^books/a\.epub: chapter OPS/a b\.xhtml is encrypted; only a book"):
-        text_of(book("OPS/a%20b.xhtml"))
-
-
 @pytest.mark.parametrize(
     ("container", "package", "why"),
     [

@@ -1,0 +1,284 @@
+"""What repeats between works or splits is found, changed passages too, and nothing of it is left after cutting."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bukva.corpus.repeats import duplicates, grams, leaks
+from bukva.corpus.repeats.duplicates import COLUMNS, SEED, groups, passages_between, shared_passages
+from bukva.corpus.repeats.leaks import longest_runs, seen_in_train
+
+# ---- texts with repeats, and slow and obvious searches for them
+
+
+def text_of(n, n_kinds, seed):
+    """(n,) random characters: no run of 12 stands in two places by chance if n_kinds is 29 and n a few thousand."""
+    return np.random.default_rng(seed).integers(0, n_kinds, n).astype(np.uint16)
+
+
+def joined(*texts):
+    """Texts one after the other, and their (n_texts, 2) spans."""
+    stops = np.cumsum([len(text) for text in texts])
+    return np.concatenate(texts), np.stack([stops - [len(text) for text in texts], stops], axis=1)
+
+
+def windows(codes, spans, n):
+    """Every window of n characters within a span: its characters -> the places where it stands."""
+    found = {}
+    for start, stop in spans:
+        for at in range(start, stop - n + 1):
+            found.setdefault(tuple(codes[at : at + n].tolist()), []).append(at)
+    return found
+
+
+def maximal_runs(codes, a_spans, text, b_spans, n):
+    """{(start in codes, start in text, length)} of equal runs of n characters or more that cannot be longer."""
+    runs = set()
+    for a_start, a_stop in a_spans:
+        for b_start, b_stop in b_spans:
+            for a in range(a_start, a_stop):
+                for b in range(b_start, b_stop):
+                    if a > a_start and b > b_start and codes[a - 1] == text[b - 1]:
+                        continue
+                    length = 0
+                    while a + length < a_stop and b + length < b_stop and codes[a + length] == text[b + length]:
+                        length += 1
+                    if length >= n:
+                        runs.add((int(a), int(b), length))
+    return runs
+
+
+def changed(text, share, rng):
+    """A third of the changed characters is replaced, a third left out, a third put before another."""
+    result = []
+    for code in text.tolist():
+        draw = rng.random() / share if share else 1
+        if draw >= 1 / 3:
+            if draw < 1:
+                result.append(int(rng.integers(0, 29)))
+            if draw >= 2 / 3:
+                result.append(code)
+    return np.array(result, np.uint16)
+
+
+# ---- between works
+
+FOUND = duplicates.MIN_CHARS  # the least that is found wherever it stands
+
+
+def planted(length, share=0.0, seed=1):
+    """Three works; the third has a changed copy of a passage of the first. Returns codes, works and both spans."""
+    rng = np.random.default_rng(seed)
+    first, second, third = (text_of(n, 29, seed + i) for i, n in enumerate((2003, 503, 1511), start=10))
+    copy = changed(first[307 : 307 + length], share, rng)
+    codes, works = joined(first, second, np.concatenate([third[:701], copy, third[701:]]))
+    at = works[2, 0] + 701
+    return codes, works, (307, 307 + length), (at, at + len(copy))
+
+
+def rows(table):
+    return [tuple(row) for row in table.itertuples(index=False)]
+
+
+@given(st.integers(0, 400), st.integers(0, 1200), st.integers(FOUND, 90))
+@settings(max_examples=30)
+def test_no_repeat_of_min_chars_is_missed_wherever_it_stands(a, b, length):
+    first, second = text_of(499, 29, seed=1), text_of(1297, 29, seed=2)
+    codes, works = joined(first, np.concatenate([second[:b], first[a : a + length], second[b:]]))
+    found = set()
+    for row in shared_passages(codes, codes, works).itertuples():
+        found |= set(range(row.start_b, row.stop_b))
+    here = windows(codes, works[:1], FOUND)
+    for gram, places in windows(codes, works[1:], FOUND).items():
+        if gram in here:
+            assert {at + i for at in places for i in range(FOUND)} <= found
+
+
+def test_a_shorter_repeat_one_within_a_work_and_a_form_of_address_that_returns_are_no_passages():
+    codes, works, *_ = planted(FOUND - 13)
+    assert shared_passages(codes, codes, works).empty
+    text = text_of(499, 29, seed=1)
+    codes, works = joined(np.concatenate([text, text]), text_of(499, 29, seed=2))
+    assert shared_passages(codes, codes, works).empty
+    address = text_of(24, 29, seed=1)
+    letters = (np.concatenate([*(part for i in range(9) for part in (text_of(80, 29, seed + i), address))])
+               for seed in (20, 40))  # fmt: skip
+    codes, works = joined(*letters)
+    assert shared_passages(codes, codes, works).empty
+
+
+def test_a_passage_is_named_with_both_works_and_ends_where_its_work_ends():
+    text = text_of(601, 29, seed=1)
+    codes, works = joined(text[:201], text[201:401], text[401:], text[:401], text[401:])  # neighbours in both
+    expected = [(0, 0, 201, 3, 601, 802, 201), (1, 201, 401, 3, 802, 1002, 200), (2, 401, 601, 4, 1002, 1202, 200)]
+    assert rows(shared_passages(codes, codes, works)) == expected
+    with_empty = np.insert(works, 3, works[2, 1], axis=0)  # a work without text between the others
+    table = shared_passages(codes, codes, with_empty)
+    assert table["work_b"].tolist() == [4, 4, 5]
+    assert rows(table.assign(work_b=table["work_b"] - 1)) == expected
+
+
+@pytest.mark.parametrize(("share", "least"), [(0.01, 0.97), (0.05, 0.85), (0.1, 0.35)])
+def test_passages_with_changed_characters_are_found(share, least):
+    found = []
+    for seed in range(20):
+        codes, works, (start, stop), (start_b, stop_b) = planted(997, share, seed)
+        table = shared_passages(codes, codes, works)
+        assert (table["start_b"] >= start_b - 2).all()
+        assert (table["stop_b"] <= stop_b + 2).all()
+        is_found = np.zeros(len(codes), np.bool_)
+        for row in table.itertuples():
+            is_found[row.start_a : row.stop_a] = True
+        found.append(is_found[start:stop].mean())
+    assert np.mean(found) >= least
+
+
+WORKS = np.array([[0, 1000], [1000, 2000], [2000, 2100], [2100, 9000], [9000, 20000]])
+
+
+@pytest.mark.parametrize(
+    ("passages", "min_chars", "min_share", "expected"),
+    [
+        ([(0, 0, 1, 1000, 600), (1, 1700, 3, 3000, 600)], 500, 1, [0, 0, 1, 0, 2]),
+        ([(3, 2100, 4, 9000, 60), (2, 2000, 4, 9900, 60)], 500, 0.2, [0, 1, 2, 3, 2]),
+        ([(3, 2100, 4, 9000, 300), (3, 2500, 4, 9500, 300)], 600, 1, [0, 1, 2, 3, 3]),
+        ([(3, 2100, 4, 9000, 300), (3, 2100, 4, 9500, 300)], 600, 1, [0, 1, 2, 3, 4]),
+    ],
+    ids=["through others", "an epigraph links a short work only", "passages add up", "a repeat counts once"],
+)
+def test_linked_works_are_one_group(passages, min_chars, min_share, expected):
+    """A passage is work_a, start_a, work_b, start_b, chars."""
+    table = pd.DataFrame([(a, i, i + n, b, k, k + n, n) for a, i, b, k, n in passages], columns=COLUMNS)
+    assert groups(table, WORKS, min_chars, min_share).tolist() == expected
+
+
+# ---- between splits
+
+MIN = 31  # the least that cut_from takes
+
+
+@st.composite
+def divided(draw):
+    """Works of lines that often repeat, each line up to 40 characters, the end of each work held out; their spans."""
+    lines = [text_of(draw(st.integers(1, 40)), 29, seed) for seed in range(5)]
+    order = st.lists(st.sampled_from(range(5)), min_size=1, max_size=5)
+    works = draw(st.lists(order, min_size=1, max_size=4))
+    codes, spans = joined(*(np.concatenate([lines[i] for i in work]) for work in works))
+    cuts = np.array([draw(st.integers(start, stop)) for start, stop in spans.tolist()])
+    return codes, np.stack([spans[:, 0], cuts], axis=1), np.stack([cuts, spans[:, 1]], axis=1), spans
+
+
+def text_left(codes, pieces, work):
+    """The text of a work that is left, joined across cuts."""
+    return np.concatenate([codes[:0], *(codes[a:b] for w, a, b in pieces.tolist() if w == work)])
+
+
+def shared_windows(codes, pieces, held_out, works):
+    """Windows of MIN characters of the text that is left which stand in held-out text of another work."""
+    found = set()
+    for work, (start, stop) in enumerate(works.tolist()):
+        text = text_left(codes, pieces, work)
+        others = held_out[(held_out[:, 0] < start) | (held_out[:, 1] > stop)]
+        found |= windows(text, [(0, len(text))], MIN).keys() & windows(codes, others, MIN).keys()
+    return found
+
+
+def only(codes, spans):
+    """The codes of these spans; the others are none that a text has."""
+    kept = np.full_like(codes, 251 + len(spans))
+    for start, stop in spans.tolist():
+        kept[start:stop] = codes[start:stop]
+    return kept
+
+
+def cut_from(codes, train, held_out, works):
+    """What is left of train, whose rows are the first works; the others are held out as a whole."""
+    rest = works[len(train) :, [0, 0]]
+    return leaks.cut_from(codes, held_out, codes, np.concatenate([train, rest]), works, MIN)
+
+
+@given(divided(), st.sampled_from([2, 8, 16, 33]), st.sampled_from([7, 1 << 20]))
+@settings(max_examples=30)
+def test_windows_and_the_longest_run_seen_in_train_are_those_of_slow_searches(text, n, entries):
+    codes, train, held_out, _ = text
+    texts, trains = [held_out[::2], held_out[1::2]], [train[::2], train[1::2]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grams, "ENTRIES", entries)
+        seen = seen_in_train(only(codes, held_out), texts, only(codes, train), trains, n)
+    for row, ours in zip(seen, (windows(codes, train[::2], n), windows(codes, train, n)), strict=True):
+        for found, theirs in zip(row, (windows(codes, spans, n) for spans in texts), strict=True):
+            assert found.windows == sum(map(len, theirs.values()))
+            assert found.in_train == sum(len(places) for gram, places in theirs.items() if gram in ours)
+    longest = longest_runs(only(codes, held_out), texts, only(codes, train), trains)
+    for row, ours in zip(longest, (train[::2], train), strict=True):
+        for run, spans in zip(row, texts, strict=True):
+            lengths = [length for *_, length in maximal_runs(codes, spans, codes, ours, SEED)]
+            assert (run.chars if run else None) == max(lengths, default=None)
+
+
+@given(divided())
+@settings(max_examples=60)
+def test_after_cutting_no_window_of_val_and_test_stands_in_another_works_train_not_even_across_cuts(text):
+    codes, train, held_out, works = text
+    pieces = cut_from(codes, train, held_out, works)
+    assert not shared_windows(codes, pieces, held_out, works)
+    for work, start, stop in pieces.tolist():  # of its work's train, in order
+        assert train[work, 0] <= start < stop <= train[work, 1]
+    assert (pieces[1:, 1] >= pieces[:-1, 2]).all()
+
+
+@pytest.mark.parametrize("share", [0, 0.02])
+def test_a_planted_passage_is_cut_and_little_else(share):
+    rng = np.random.default_rng(1)
+    book, other = text_of(2003, 29, seed=1), text_of(997, 29, seed=2)
+    copy = changed(book[1607:1907], share, rng)
+    codes, works = joined(book, np.concatenate([other[:401], copy, other[401:]]))
+    train, held_out = np.array([[0, 1501], works[1]]), np.array([[1501, 2003], [works[1, 1]] * 2])
+    pieces = cut_from(codes, train, held_out, works)
+    at = works[1, 0] + 401
+    assert pieces[:, 0].tolist() == [0, 1, 1]
+    assert pieces[0].tolist() == [0, 0, 1501]
+    assert abs(pieces[1, 2] - at) <= 25 * (share > 0) + 2
+    assert abs(pieces[2, 1] - (at + len(copy))) <= 25 * (share > 0) + 2
+    left, spans = joined(*(text_left(codes, pieces, work) for work in (0, 1)))
+    assert passages_between(codes, held_out, left, spans, MIN).empty
+
+
+def test_text_that_comes_together_by_a_cut_is_cut_too():
+    line = text_of(40, 29, seed=1)  # a line of val; train has it with a passage of val in its middle
+    passage = text_of(101, 29, seed=2)
+    codes, works = joined(
+        np.concatenate([text_of(97, 29, seed=3), line[:20], passage, line[20:], text_of(83, 29, seed=4)]),
+        np.concatenate([line, text_of(53, 29, seed=5), passage]),
+    )
+    pieces = cut_from(codes, works[:1], works[1:], works)
+    assert pieces[0].tolist() == [0, 0, 97 + 20]
+    assert pieces[1, 1] == 97 + 20 + 101 + 20
+    assert not shared_windows(codes, pieces, works[1:], works)
+
+
+def test_pieces_too_short_for_a_window_go_with_the_cuts_beside_them():
+    val = text_of(211, 29, seed=1)
+    own = text_of(23, 29, seed=2)
+    codes, works = joined(np.concatenate([own, val[:101], own, val[101:], text_of(97, 29, seed=3)]), val)
+    assert cut_from(codes, works[:1], works[1:], works)[:, :2].tolist() == [[0, 23 + 101 + 23 + 110]]
+
+
+@pytest.mark.parametrize("n_kinds", [2, 29])  # with 2, only equal windows are found
+def test_what_a_work_repeats_of_itself_stays(n_kinds):
+    refrain = text_of(101, n_kinds, seed=1)
+    parts = [text_of(97, 29, seed) for seed in range(2, 8)]
+    codes, works = joined(
+        np.concatenate([parts[0], refrain, parts[1], refrain]), np.concatenate([parts[2], refrain, parts[3]])
+    )
+    train, held_out = np.array([[0, 295], [396, 691]]), np.array([[295, 396], [691, 691]])
+    assert cut_from(codes, train[:1], held_out, works).tolist() == [[0, 0, 295]]
+    assert cut_from(codes, train, held_out, works).tolist() == [[0, 0, 295], [1, 396, 493], [1, 594, 691]]
+    both = np.array([[295, 396], [493, 594]])  # held out in both works: each one's copy is another's
+    assert cut_from(codes, np.array([[0, 295], [396, 493]]), both, works).tolist() == [
+        [0, 0, 97],
+        [0, 198, 295],
+        [1, 396, 493],
+    ]
