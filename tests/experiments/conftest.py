@@ -27,6 +27,8 @@ class Fake(Project):
             "score.py": "32",
             "code/one.py": "1",
             "code/deep/two.py": "2",
+            "code/deep/.two.py.part": "torn",
+            "code/__pycache__/one.cpython-311.pyc": "byte code",
             "reports/.gitkeep": "",
             ".gitignore": "/data/*\n!/data/sample/\n/.bukva/\n__pycache__/\n",
         }.items():
@@ -34,7 +36,7 @@ class Fake(Project):
             (self.folder / name).write_text(text, encoding="utf-8")
         self.run("git", "init", "-q", "-b", "main")
         self.run("dvc", "init", "-q")
-        self.run("dvc", "config", "core.analytics", "false")
+        (self.folder / ".dvc/config").write_text("[core]\n    analytics = false\n", encoding="utf-8")
         self.run("dvc", "repro", "-q")
         self.commit("baseline")
 
@@ -44,15 +46,12 @@ class Fake(Project):
         return Fake(folder)
 
 
+EXPERIMENTS = {"two-heads": "model.n_head=2", "s1338": "train_gpt.seed=1338", "bad": "model.n_layer=13"}  # bad fails
+
+
 @pytest.fixture(scope="session")
 def template(tmp_path_factory) -> Fake:
-    """The project with its experiments. All workers of xdist share it, so tests must not change it.
-
-    two-heads   another n_head
-    s1338       another seed, from the queue
-    bad         failed in the queue
-    partial     only its train-gpt was run, so the scores are those of the baseline
-    """
+    """The project with its experiments, from DVC's queue. All workers of xdist share it; tests must not change it."""
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent  # that of the whole session
@@ -61,10 +60,8 @@ def template(tmp_path_factory) -> Fake:
         if not (root / "fake.done").exists():
             made.folder.mkdir(parents=True)
             made.create()
-            made.run("dvc", "exp", "run", "--temp", "-n", "two-heads", "-S", "model.n_head=2")
-            made.run("dvc", "exp", "run", "--temp", "-n", "partial", "-S", "model.n_layer=2", "train-gpt")
-            made.run("dvc", "exp", "run", "--queue", "-n", "s1338", "-S", "train_gpt.seed=1338")
-            made.run("dvc", "exp", "run", "--queue", "-n", "bad", "-S", "model.n_layer=13")
+            for name, change in EXPERIMENTS.items():
+                made.run("dvc", "exp", "run", "--queue", "-n", name, "-S", change)
             made.run("dvc", "exp", "run", "--run-all")
             made.wait_for_background()
             (root / "fake.done").touch()

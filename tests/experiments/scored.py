@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from experiments.made import NUMERICS, result
+from experiments.made import ABOUT, NUMERICS, result
 
 from bukva.corpus.collection import Document
 from bukva.experiments.results import Training
@@ -11,11 +11,7 @@ from bukva.scoring.characters import files_of, save_scores
 
 N_WORKS, CHARS = 13, 101
 WORKS = [Document("prose", "abc"[work % 3], f"work {work}") for work in range(N_WORKS)]
-ABOUT = {
-    "window": {"length": 64, "stride": 32, "context": "own work"},
-    "alphabet": "abc",
-    "text": {"val": "1" * 64, "test": "2" * 64},
-}
+DIGESTS = {"text": {"val": "1" * 64, "test": "2" * 64}}
 
 
 def scored(folder, name, changes=(), effect=0.0, seed_effect=0.0, about=(), numerics=NUMERICS, parameters=7, **more):
@@ -33,12 +29,12 @@ def scored(folder, name, changes=(), effect=0.0, seed_effect=0.0, about=(), nume
     }
     target = folder / f"scores-{name}"
     models = {model: {"numerics": numerics, "parameters": parameters} for model in ("gpt", "bigram")}
-    said = ABOUT | dict(about) | {"models": models}
+    said = ABOUT | DIGESTS | dict(about) | {"models": models}
     chars = {split: np.full(N_WORKS, CHARS) for split in nats}
     save_scores(target, said, WORKS, chars, {"gpt": nats, "bigram": nats})
     bits = {split: float(values.mean(dtype=np.float64) / np.log(2)) for split, values in nats.items()}
     return replace(
-        result(folder, name, changes, about, numerics, **more),
+        result(folder, name, changes, DIGESTS | dict(about), numerics, **more),
         scores=files_of(target),
         metrics={"gpt": bits, "bigram": bits},
         trainings={"gpt": Training(1000, 1_024_000), "bigram": Training(100, 5)},

@@ -31,7 +31,7 @@ def known(tmp_path, monkeypatch):
     def make(name, *changes, problem="", **more):
         made[name] = replace(scored(tmp_path, name, *changes, **more), problem=problem)
 
-    make.unfinished = unfinished
+    make.made, make.unfinished = made, unfinished
     return make
 
 
@@ -67,11 +67,8 @@ def test_verdicts_are_against_the_baseline_on_val_and_corrected_for_all(known):
     rows = {row.changed.get("model.n_head"): row for row in leaderboard("HEAD", "gpt").rows}
     assert rows[None].comparison is None
     verdicts = {heads: rows[heads].comparison.verdict for heads in (1, 2, 8)}
-    assert {heads: verdict.verdict for heads, verdict in verdicts.items()} == {
-        1: "worse",
-        2: "better",
-        8: "no difference that matters",
-    }
+    said = {heads: verdict.verdict for heads, verdict in verdicts.items()}
+    assert said == {1: "worse", 2: "better", 8: "no difference that matters"}
     assert {verdict.compared for verdict in verdicts.values()} == {3}
 
 
@@ -110,14 +107,13 @@ def test_only_seeds_that_no_other_setting_has_are_fresh_and_three_of_them_count(
     assert any("Only fresh seeds count" in line for line in sentences(board))
 
 
-def test_one_setting_is_not_chosen_of_anything(known):
+def test_one_setting_is_not_chosen_of_anything_and_none_that_is_worse_wins(known):
     known("HEAD")
     known("b", {"model.n_head": 1}, effect=-0.1)
     assert leaderboard("HEAD", "gpt").choice is None
-
-
-def test_a_sweep_without_a_setting_that_beats_the_baseline_has_no_winner(known):
-    sweep(known, [0.3, 0.2, 0.1])
+    del known.made["b"]
+    known("worse", {"model.n_head": 8}, effect=0.1)
+    known("worst", {"model.n_head": 2}, effect=0.2)
     assert leaderboard("HEAD", "gpt").choice is None
 
 
@@ -151,9 +147,10 @@ def test_a_baseline_without_a_result_is_an_error_that_says_what_to_do(known):
         leaderboard("HEAD", "gpt")
 
 
-def test_test_scores_are_hidden_until_they_are_asked_for(known, capsys):
+def test_table_and_json_have_every_row_and_hide_test_scores_until_they_are_asked_for(known, capsys):
     sweep(known, [0.3, -0.3, 0.1])
     board = leaderboard("HEAD", "gpt")
+    names = [list(row.names) for row in board.rows]
     test = f"{board.rows[0].setting.scores('test')[0]:.3f}"
     for shown in (False, True):
         console = Console(width=200)
@@ -163,15 +160,7 @@ def test_test_scores_are_hidden_until_they_are_asked_for(known, capsys):
         print_leaderboard(board, 3, with_test=shown, as_json=True)
         said = json.loads(capsys.readouterr().out)
         assert all(("test" in row) == shown for row in said["rows"])
+        assert [row["experiments"] for row in said["rows"]] == names
+        assert (said["choice"]["best"], said["rows"][0]["verdict"]["compared"]) == (["c1337"], 3)
     print_leaderboard(board, 0, with_test=False, as_json=False)
     assert "Looks at scores on this test text so far: 0; bukva experiments --test shows them" in capsys.readouterr().out
-
-
-def test_the_json_has_every_row_and_the_choice(known, capsys):
-    sweep(known, [0.3, -0.3, 0.1])
-    board = leaderboard("HEAD", "gpt")
-    print_leaderboard(board, 0, with_test=False, as_json=True)
-    said = json.loads(capsys.readouterr().out)
-    assert [row["experiments"] for row in said["rows"]] == [list(row.names) for row in board.rows]
-    assert said["choice"]["best"] == ["c1337"]
-    assert said["rows"][0]["verdict"]["compared"] == 3

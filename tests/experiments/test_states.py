@@ -1,13 +1,11 @@
-"""Experiments without a result, while DVC's queue runs for real."""
+"""Experiments without a result: queued, running, interrupted, failed."""
 
 import json
 import os
-import shutil
 import signal
-from dataclasses import dataclass
+import subprocess
 
 import pytest
-from experiments.conftest import enter
 
 from bukva.base.errors import BukvaError
 from bukva.experiments.revisions import resolve
@@ -19,53 +17,8 @@ pytestmark = pytest.mark.slow
 FAILED = "stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What was seen while experiments ran, after some were killed, and when all had ended.
-
-    shown: name -> state, of `dvc exp show`.
-    """
-
-    running: list[State]
-    shown: dict[str, str]
-    sentences: dict[str, str]
-    killed: list[State]
-    ended: list[State]
-
-
-@pytest.fixture(scope="module")
-def seen(template, tmp_path_factory) -> Seen:
-    """One experiment of the queue and two beside it wait in their training; a fourth waits in the queue."""
-    project = template.copy_to(tmp_path_factory.mktemp("states") / "bukva")
-    slow = ["-S", "model.n_layer=11"]
-    with pytest.MonkeyPatch.context() as patch:
-        enter(project, patch)
-        for name, seed in (("slow", 1), ("next", 2)):
-            project.run("dvc", "exp", "run", "--queue", "-n", name, *slow, "-S", f"train_gpt.seed={seed}")
-        project.start("dvc", "queue", "start").wait()  # whose workers keep its output open
-        beside = [
-            project.start("dvc", "exp", "run", "--temp", "-n", name, *slow, "-S", f"train_gpt.seed={seed}")
-            for name, seed in (("beside", 3), ("killed", 4))
-        ]
-        wait_until(lambda: len(project.processes("train_gpt")) >= 3)
-        running = states()
-        shown = {
-            experiment["name"]: (experiment["executor"] or {}).get("state")
-            for commit in json.loads(project.run("dvc", "exp", "show", "--json"))
-            for experiment in commit.get("experiments") or []
-        }
-        sentences = {name: sentence(name) for name in ("slow", "next", "killed")}
-        os.killpg(beside[1].process.pid, signal.SIGKILL)
-        beside[1].wait()
-        wait_until(lambda: kinds(states())["killed"] != "running")  # until its last file is not fresh any more
-        killed, sentences["killed"] = states(), sentence("killed")
-        (project.folder / "go").touch()
-        assert beside[0].wait() == 0
-        wait_until(lambda: {"slow", "next", "beside"} <= set(project.run("dvc", "exp", "list", "--name-only").split()))
-        wait_until(lambda: not any(state.kind in ("queued", "running") for state in states()))
-        ended = states()
-        project.wait_for_background()
-    return Seen(running, shown, sentences, killed, ended)
+def kinds():
+    return {state.name: state.kind for state in states()}
 
 
 def sentence(name):
@@ -74,67 +27,77 @@ def sentence(name):
     return str(error.value)
 
 
-def kinds(found):
-    return {state.name: state.kind for state in found}
-
-
-def test_experiments_have_the_state_that_dvc_shows(seen):
-    expected = {"slow": "running", "beside": "running", "killed": "running", "next": "queued", "bad": "failed"}
-    assert kinds(seen.running) == expected
-    assert {name: state for name, state in seen.shown.items() if name in expected} == expected
-
-
-def test_an_experiment_whose_process_is_gone_was_interrupted(seen):
-    assert kinds(seen.killed) == kinds(seen.running) | {"killed": "interrupted"}
-
-
-def test_what_has_ended_leaves_the_list(seen):
-    assert kinds(seen.ended) == {"bad": "failed", "killed": "interrupted"}
-
-
-def test_a_failure_has_its_stage_and_its_reason(seen):
-    assert {state.reason for state in seen.ended if state.kind == "failed"} == {FAILED}
-
-
-def test_a_name_without_a_result_is_one_sentence(seen):
-    assert seen.sentences == {
-        "slow": "slow: has no result yet; wait for its end.",
-        "next": "next: has no result yet; start the queue: `dvc queue start`.",
-        "killed": "killed: was interrupted and has no result; run it again.",
-    }
-
-
-def test_a_state_has_its_files_and_its_baseline(template, seen):
-    baseline = template.run("git", "rev-parse", "HEAD").strip()
-    assert {state.baseline for state in seen.running} == {baseline}
-    assert len({state.commit for state in seen.running}) == len(seen.running)
-
-
-def test_a_failed_experiment_that_was_repaired_is_no_failure(project):
-    project.edit("fake.py", "layers == 13", "layers == 17")
-    project.run("dvc", "exp", "run", "--temp", "-n", "bad", "-S", "model.n_layer=13")
-    assert states() == []
-    assert resolve(["bad"])[0].commit
-
-
-@pytest.mark.parametrize(
-    ("name", "pid", "expected"),
-    [
-        ("workspace", "own", "running"),
-        ("workspace", 2**22 + 1, "interrupted"),  # more than the highest number of a process
-        ("workspace", None, "interrupted"),
-        ("0" * 40, None, None),  # DVC leaves it behind when the experiment has ended
-    ],
-)
-def test_an_experiment_in_the_checkout_runs_as_long_as_its_process(project, monkeypatch, name, pid, expected):
-    monkeypatch.chdir(project.folder)  # as a user's shell
-    enter(project, monkeypatch)
-    folder = project.folder / ".dvc/tmp/exps/run" / name
+def written_by_dvc(project, folder, name, pid=None, root="."):
+    """What DVC keeps of an execution that runs."""
+    root = project.folder / root
+    info = {"root_dir": str(root), "location": "tempdir", "name": name, "baseline_rev": "1", "status": 2}
+    folder = project.folder / ".dvc/tmp/exps" / folder
     folder.mkdir(parents=True)
-    info = {"root_dir": str(project.folder), "location": "workspace", "name": "here", "baseline_rev": "1", "status": 2}
-    (folder / f"{name}.run").write_text(json.dumps(info), encoding="utf-8")
-    if pid:
-        pid = os.getpid() if pid == "own" else pid
-        (folder / f"{name}.json").write_text(json.dumps({"pid": pid}), encoding="utf-8")
-    assert kinds(states()).get("here") == expected
-    shutil.rmtree(folder)
+    if folder.name == "workspace":
+        info["location"] = "workspace"
+        if pid:
+            (folder / "workspace.json").write_text(json.dumps({"pid": pid}), encoding="utf-8")
+    file = folder / f"{folder.name}.run"
+    file.write_text(json.dumps(info), encoding="utf-8")
+    for path in (file, root):
+        os.utime(path, (1000, 1000))  # long ago
+    return file
+
+
+def test_a_failure_has_its_stage_and_its_reason_until_it_is_repaired(project):
+    (failed,) = states()
+    baseline = project.run("git", "rev-parse", "HEAD").strip()
+    assert failed == State("bad", "failed", failed.commit, baseline, FAILED)
+    project.run("git", "update-ref", f"refs/exps/{baseline[:2]}/{baseline[2:]}/bad", baseline)  # run again, and done
+    assert states() == []
+
+
+def test_an_execution_runs_as_long_as_a_process_is_in_its_folder(project):
+    (project.folder / "tmp").mkdir()
+    file = written_by_dvc(project, f"standalone/run/{'1' * 40}", "beside", root="tmp")
+    with subprocess.Popen(["sleep", "60"], cwd=project.folder / "tmp") as process:
+        assert kinds()["beside"] == "running"
+        assert sentence("beside") == "beside: has no result yet; wait for its end."
+        process.kill()
+    assert kinds()["beside"] == "interrupted"
+    assert sentence("beside") == "beside: was interrupted and has no result; run it again."
+    os.utime(file)  # DVC writes between its stages, from another folder
+    assert kinds()["beside"] == "running"
+
+
+@pytest.mark.parametrize(("pid", "kind"), [(os.getpid(), "running"), (2**22 + 1, "interrupted"), (None, "interrupted")])
+def test_an_experiment_in_the_checkout_runs_as_long_as_its_process(project, pid, kind):
+    written_by_dvc(project, "run/workspace", "here", pid)
+    assert kinds()["here"] == kind
+
+
+@pytest.mark.nightly
+def test_experiments_have_the_state_that_dvc_shows(project):
+    """One experiment of the queue and two beside it wait in their training; a fourth waits in the queue."""
+    slow = ["-S", "model.n_layer=11"]
+    for name, seed in (("slow", 1), ("next", 2)):
+        project.run("dvc", "exp", "run", "--queue", "-n", name, *slow, "-S", f"train_gpt.seed={seed}")
+    project.start("dvc", "queue", "start").wait()  # whose workers keep its output open
+    beside, killed = (
+        project.start("dvc", "exp", "run", "--temp", "-n", name, *slow, "-S", f"train_gpt.seed={seed}")
+        for name, seed in (("beside", 3), ("killed", 4))
+    )
+    wait_until(lambda: len(project.processes("train_gpt")) >= 3)
+    shown = {
+        experiment["name"]: (experiment["executor"] or {}).get("state")
+        for commit in json.loads(project.run("dvc", "exp", "show", "--json"))
+        for experiment in commit.get("experiments") or []
+    }
+    expected = {"slow": "running", "beside": "running", "killed": "running", "next": "queued", "bad": "failed"}
+    assert kinds() == expected
+    assert {name: state for name, state in shown.items() if name in expected} == expected
+    assert sentence("next") == "next: has no result yet; start the queue: `dvc queue start`."
+    os.killpg(killed.process.pid, signal.SIGKILL)
+    killed.wait()
+    wait_until(lambda: kinds()["killed"] != "running")  # until its last file is not fresh any more
+    assert kinds() == expected | {"killed": "interrupted"}
+    (project.folder / "go").touch()
+    assert beside.wait() == 0
+    wait_until(lambda: kinds() == {"bad": "failed", "killed": "interrupted"})
+    assert {"slow", "next", "beside"} <= set(project.run("dvc", "exp", "list", "--name-only").split())
+    project.wait_for_background()
