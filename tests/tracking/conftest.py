@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from bukva.config.load import read_params
-from bukva.config.schema import Params
 from bukva.tracking.store import ENVIRONMENT
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -17,7 +16,7 @@ FOREIGN = ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV", "GIT_D
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path, monkeypatch):
     """The root of a new project; stages run in it."""
     root = tmp_path / "мой проект"
     (root / ".dvc").mkdir(parents=True)
@@ -31,27 +30,27 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def alone(project, monkeypatch):
     """The same, but no process can start beside a stage, as on a machine that has no more of them."""
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     return project
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _quiet_mlflow() -> None:
+def _quiet_mlflow():
     """MLflow logs nothing, as in the processes that bukva starts, also if it was imported before."""
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", ENVIRONMENT["MLFLOW_LOGGING_LEVEL"])
     logging.getLogger("mlflow").setLevel(ENVIRONMENT["MLFLOW_LOGGING_LEVEL"])
 
 
 @pytest.fixture(scope="session")
-def params() -> Params:
+def params():
     """The parameters of the repository."""
     return read_params(REPOSITORY / "params.yaml")
 
 
 @pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def empty_database(tmp_path_factory):
     """MLflow's tables, empty."""
     path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
     from mlflow import MlflowClient
@@ -61,6 +60,6 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def database(alone: Path, empty_database: Path) -> Path:
+def database(alone, empty_database):
     """The project's own database."""
     return Path(shutil.copy(empty_database, alone / "mlflow.db"))

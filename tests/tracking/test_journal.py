@@ -12,27 +12,29 @@ import pytest
 
 from bukva.base.errors import BukvaError
 from bukva.base.files import write_text
-from bukva.config.schema import Params
 from bukva.tracking.journal import journal
-from bukva.tracking.reading import Journal, has_present_files, journals_root, open_journal, read_journals
-from bukva.tracking.records import FILE, Record
+from bukva.tracking.reading import journals_root, open_journal, read_journals
+from bukva.tracking.records import FILE
 from bukva.tracking.writing import Log
 
 
-def the_journal() -> Journal:
+def the_journal():
     (only,) = read_journals()
     return only
 
 
-def records() -> list[Record]:
+def records():
     return the_journal().read()[0]
 
 
-def test_a_stage_that_ends_without_an_error_has_a_complete_journal(alone: Path, params: Params) -> None:
+def test_a_stage_that_ends_well_has_a_complete_journal_in_the_original_repository(alone, params, tmp_path, monkeypatch):
+    (tmp_path / "snapshot/.dvc").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "snapshot")
     with journal("clean", params) as log:
         log.metrics({"chars": 5}, step=3)
         log.tags({"rules": "notes"})
     start, metrics, tags, seconds, end = records()
+    assert the_journal().folder.is_relative_to(alone)
     assert (start["stage"], start["kind"], start["experiment"]) == ("clean", "data", "repro-uncommitted")
     assert start["params"]["model.n_head"] == params.model.n_head
     assert start["sections"] == ["clean", "download"]
@@ -43,33 +45,11 @@ def test_a_stage_that_ends_without_an_error_has_a_complete_journal(alone: Path, 
     assert the_journal().status() == ("FINISHED", end["at"])
 
 
-def test_a_silent_stage_writes_no_journal(alone: Path, params: Params, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_training_without_a_follower_reports_it_and_a_silent_one_writes_nothing(alone, params, capsys):
     with journal("train-gpt", params, silent=True) as log:
         log.metrics({"chars": 5})
-        log.artifact(Path(__file__))
     assert read_journals() == []
     assert capsys.readouterr() == ("", "")
-
-
-def test_a_text_is_replaced_as_it_grows(alone: Path, params: Params) -> None:
-    with journal("clean", params) as log:
-        log.text("samples.txt", "один\n")
-        log.text("samples.txt", "один\nдва\n")
-    assert [record["path"] for record in records() if record["record"] == "artifact"] == ["samples.txt"] * 2
-    kept = the_journal().folder / "artifacts" / "samples.txt"
-    assert kept.read_text(encoding="utf-8") == "один\nдва\n"
-    assert has_present_files(the_journal())  # it is nowhere else, so it cannot differ
-
-
-def test_a_light_stage_starts_no_process(alone: Path, params: Params, capsys: pytest.CaptureFixture[str]) -> None:
-    with journal("split", params):
-        pass
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_training_without_a_follower_reports_it_and_continues(
-    alone: Path, params: Params, capsys: pytest.CaptureFixture[str]
-) -> None:
     with journal("train-gpt", params) as log:
         log.metrics({"val_nats_per_char": 2.0})
     assert "bukva sync completes it" in capsys.readouterr().err
@@ -82,21 +62,18 @@ def test_a_training_without_a_follower_reports_it_and_continues(
         (BukvaError("book.txt: byte 7 is not UTF-8."), "FAILED", "book.txt: byte 7 is not UTF-8."),
         (ZeroDivisionError("by zero"), "FAILED", "ZeroDivisionError: by zero"),
         (SystemExit(2), "FAILED", "SystemExit: 2"),
-        (SystemExit(130), "KILLED", "Interrupted."),
         (SystemExit(143), "KILLED", "Interrupted."),
         (KeyboardInterrupt(), "KILLED", "Interrupted."),
         (SystemExit(0), "FINISHED", ""),
     ],
 )
-def test_the_journal_says_how_a_stage_ended_and_the_error_is_raised_again(
-    alone: Path, params: Params, error: BaseException, status: str, note: str
-) -> None:
+def test_the_journal_says_how_a_stage_ended_and_the_error_is_raised_again(alone, params, error, status, note):
     with pytest.raises(type(error)), journal("clean", params):
         raise error
     assert (records()[-1]["status"], records()[-1]["note"]) == (status, note)
 
 
-def test_sigterm_lets_a_stage_save_what_it_has(alone: Path, params: Params) -> None:
+def test_sigterm_lets_a_stage_save_what_it_has(alone, params):
     before = signal.getsignal(signal.SIGTERM)
     saved = False
     with pytest.raises(SystemExit, match="143"), journal("train-gpt", params):
@@ -109,64 +86,51 @@ def test_sigterm_lets_a_stage_save_what_it_has(alone: Path, params: Params) -> N
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_journal_whose_process_was_killed_has_the_status_killed(project: Path, params: Params) -> None:
+def test_a_killed_process_leaves_a_journal_of_whole_lines_with_the_status_killed(project, params):
     program = (
-        "import sys; from pathlib import Path; from bukva.config.load import read_params;"
+        "from pathlib import Path; from bukva.config.load import read_params;"
         "from bukva.tracking.writing import Log;"
-        f"log = Log('train-gpt', read_params(Path({str(Path(__file__).parents[2] / 'params.yaml')!r})));"
-        "print('here', flush=True); sys.stdin.read()"
+        f"log = Log('train-gpt', read_params(Path({str(Path(__file__).parents[2] / 'params.yaml')!r})))\n"
+        "print('here', flush=True); step = 0\n"
+        "while True: step += 1; log.metrics({'val_nats_per_char': 3.0}, step)"
     )
-    command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()
         assert the_journal().status() == ("RUNNING", None)
         process.kill()
     assert the_journal().status()[0] == "KILLED"
+    steps = [record["step"] for record in records()[1:]]
+    assert steps == list(range(1, len(steps) + 1))
 
 
-def test_artifacts_stay_when_the_original_files_are_replaced_or_deleted(alone: Path, params: Params) -> None:
-    write_text(alone / "data/models/gpt/weights", "old")
-    write_text(alone / "reports/curve.csv", "step\n1\n")
+def test_artifacts_are_links_that_stay_when_the_files_are_replaced_and_the_later_of_one_name_is_kept(alone, params):
+    weights, curve = alone / "data/models/gpt/weights", alone / "reports/curve.csv"
+    write_text(weights, "old")
     with journal("sample", params) as log:
         log.artifact(alone / "data/models/gpt")
-        log.artifact(Path("reports/curve.csv"), "curves")
-    write_text(alone / "data/models/gpt/weights", "new")
-    (alone / "reports/curve.csv").unlink()
-    kept = the_journal().folder / "artifacts"
-    assert (kept / "gpt/weights").read_text() == "old"
-    assert (kept / "curves/curve.csv").read_text() == "step\n1\n"
-    assert [record["path"] for record in records() if record["record"] == "artifact"] == [
-        "gpt",
-        "curves/curve.csv",
-    ]
-
-
-def test_an_artifact_takes_no_space_on_the_disk(alone: Path, params: Params) -> None:
-    write_text(alone / "weights", "much")
-    with journal("sample", params) as log:
-        log.artifact(alone / "weights")
-    assert (the_journal().folder / "artifacts/weights").samefile(alone / "weights")
-
-
-def test_the_later_of_two_artifacts_with_one_name_is_kept(alone: Path, params: Params) -> None:
-    with journal("sample", params) as log:
+        kept = the_journal().folder / "artifacts"
+        assert (kept / "gpt/weights").samefile(weights)
         for text in ("first", "second"):
-            write_text(alone / "samples.md", text)
-            log.artifact(alone / "samples.md")
-    assert (the_journal().folder / "artifacts/samples.md").read_text() == "second"
+            write_text(curve, text)
+            log.artifact(Path("reports/curve.csv"), "curves")
+    write_text(weights, "new")
+    curve.unlink()
+    assert (kept / "gpt/weights").read_text() == "old"
+    assert (kept / "curves/curve.csv").read_text() == "second"
+    paths = [record["path"] for record in records() if record["record"] == "artifact"]
+    assert paths == ["gpt", "curves/curve.csv", "curves/curve.csv"]
 
 
-def test_stages_that_start_at_the_same_time_have_separate_journals(alone: Path, params: Params) -> None:
+def test_stages_that_start_at_the_same_time_have_separate_journals(alone, params):
     with ThreadPoolExecutor(8) as pool:
         logs = list(pool.map(lambda _: Log("sample", params), range(16)))
     for log in logs:
         log.end("FINISHED")
-    assert sorted(entry.folder.name for entry in read_journals()) == [f"sample-{number:03d}" for number in range(1, 17)]
-    assert len({entry.id for entry in read_journals()}) == 16
+    assert len({entry.id for entry in read_journals()}) == len({entry.folder for entry in read_journals()}) == 16
 
 
-def test_a_line_is_not_read_before_it_is_complete(alone: Path, params: Params) -> None:
+def test_a_line_is_not_read_before_it_is_complete_nor_a_journal_before_its_first(alone, params):
     log = Log("clean", params)
     start, offset = the_journal().read()
     with (the_journal().folder / FILE).open("ab") as file:
@@ -177,19 +141,14 @@ def test_a_line_is_not_read_before_it_is_complete(alone: Path, params: Params) -
     assert len(start) == 1
     assert the_journal().read(offset)[0][0]["values"] == {"ё": 1}
     log.end("FINISHED")
+    torn = journals_root() / "wide" / "clean-001"
+    torn.mkdir(parents=True)
+    (torn / FILE).write_text('{"record": "sta')
+    assert open_journal(torn) is None
+    assert len(read_journals()) == 1
 
 
-def test_a_journal_without_a_complete_first_line_is_ignored(alone: Path) -> None:
-    folder = journals_root() / "wide" / "clean-001"
-    folder.mkdir(parents=True)
-    (folder / FILE).write_text('{"record": "sta')
-    assert open_journal(folder) is None
-    assert read_journals() == []
-
-
-def test_a_journal_that_cannot_be_written_does_not_stop_the_stage(
-    alone: Path, params: Params, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_journal_that_cannot_be_written_does_not_stop_the_stage(alone, params, capsys):
     (alone / ".bukva").write_text("a file where a folder should be")
     with journal("train-gpt", params) as log:
         log.metrics({"val_nats_per_char": 2.0})
@@ -197,23 +156,17 @@ def test_a_journal_that_cannot_be_written_does_not_stop_the_stage(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_snapshot_writes_its_journal_in_the_original_repository(
-    alone: Path, params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "snapshot/.dvc").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "snapshot")
-    with journal("clean", params):
-        pass
-    assert the_journal().folder.is_relative_to(alone)
-
-
-def test_a_stage_never_imports_mlflow(project: Path) -> None:
-    program = "import sys; from bukva.tracking import journal, publish; print('mlflow' in sys.modules)"
+def test_a_stage_never_imports_mlflow_and_a_note_nothing_slow(project):
+    program = (
+        "import sys; from bukva.tracking import background, notes;"
+        "print({'mlflow', 'pydantic', 'typer', 'sqlalchemy'} & {*sys.modules});"
+        "from bukva.tracking import journal, publish; print('mlflow' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
-    assert done.stdout == "False\n"
+    assert done.stdout == "set()\nFalse\n"
 
 
-def test_an_interrupted_journal_continues_without_repeating_a_point(alone: Path, params: Params) -> None:
+def test_an_interrupted_journal_continues_without_repeating_a_point(alone, params):
     with pytest.raises(SystemExit), journal("train-gpt", params, training_id="train-gpt-01") as log:
         log.metrics({"n_parameters": 5})
         log.metrics({"val_nats_per_char": 3.0}, step=10)
@@ -235,7 +188,7 @@ def test_an_interrupted_journal_continues_without_repeating_a_point(alone: Path,
     assert list(points[3][1]) == ["seconds"]
 
 
-def test_the_seconds_of_an_interrupted_training_are_the_sum_of_its_parts(alone: Path, params: Params) -> None:
+def test_the_seconds_of_an_interrupted_training_are_the_sum_of_its_parts(alone, params):
     interrupted(params)
     file = the_journal().folder / FILE
     start, end = map(json.loads, file.read_text().splitlines())
@@ -248,87 +201,50 @@ def test_the_seconds_of_an_interrupted_training_are_the_sum_of_its_parts(alone: 
     assert seconds == [pytest.approx(3660, abs=5)]
 
 
-def interrupted(params: Params, stage: str = "train-gpt", training_id: str = "train-gpt-01") -> None:
+def interrupted(params, stage="train-gpt", training_id="train-gpt-01"):
     with pytest.raises(SystemExit), journal(stage, params, training_id=training_id):
         raise SystemExit(143)
 
 
-def test_the_journal_of_another_training_is_not_continued(alone: Path, params: Params) -> None:
+def test_the_journal_of_another_training_or_of_a_running_process_is_not_continued(alone, params):
     interrupted(params, training_id="train-gpt-02")
     interrupted(params, stage="train-bigram", training_id="train-bigram-01")
     interrupted(params, training_id="")
-    before = [entry.id for entry in read_journals()]
-    assert len(before) == 3
     with journal("train-gpt", params, training_id="train-gpt-01"):
         assert len(read_journals()) == 4
+        with journal("train-gpt", params, training_id="train-gpt-01", resumes=True):
+            assert len(read_journals()) == 5
     with journal("train-gpt", params):
-        assert len(read_journals()) == 5
+        assert len(read_journals()) == 6
 
 
-def with_seed(params: Params, seed: int) -> Params:
+def with_seed(params, seed):
     return params.model_copy(update={"sample": params.sample.model_copy(update={"seed": seed})})
 
 
-def test_the_journal_of_an_interrupted_training_moves_to_the_experiment_that_continues_it(
-    alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DVC_EXP_NAME", "first")
-    with journal("train-gpt", params, training_id="train-gpt-02"):
-        pass
-    interrupted(params)
-    began = next(entry for entry in read_journals("first") if entry.start["training_id"] == "train-gpt-01")
-    monkeypatch.setenv("DVC_EXP_NAME", "second")
-    with journal("train-gpt", with_seed(params, 7), training_id="train-gpt-01") as log:
-        log.metrics({"val_nats_per_char": 2.0}, step=20)
-        other = Log("clean", with_seed(params, 7))
-    (ended,) = read_journals("first")
-    assert ended.start["training_id"] == "train-gpt-02"
-    moved, clean = read_journals("second")
-    assert (moved.id, moved.start["at"]) == (began.id, began.start["at"])
-    assert moved.key == clean.key != began.key
-    assert moved.start["experiment"] == "second"
-    assert moved.read()[0][0]["params"]["sample.seed"] == 7  # of the experiment that continues it
-    assert moved.status()[0] == "FINISHED"
-    other.end("FINISHED")
-
-
-def test_a_failed_training_continues_only_in_its_own_experiment(alone: Path, params: Params) -> None:
+def test_a_failed_training_continues_in_its_own_experiment_and_a_finished_one_from_a_checkpoint(alone, params):
     with pytest.raises(ZeroDivisionError), journal("train-gpt", params, training_id="train-gpt-01"):
         raise ZeroDivisionError
     with journal("train-gpt", with_seed(params, 7), training_id="train-gpt-01"):
         assert len(read_journals()) == 2
-    with journal("train-gpt", params, training_id="train-gpt-01", resumes=True):
-        assert len(read_journals()) == 2
-
-
-def test_a_finished_training_continues_only_from_a_checkpoint(alone: Path, params: Params) -> None:
     with journal("train-gpt", params, training_id="train-gpt-01"):
+        assert len(read_journals()) == 2
+    with journal("train-gpt", params, training_id="train-gpt-02"):
         pass
-    with journal(
-        "train-gpt", params, training_id="train-gpt-01", resumes=True
-    ):  # DVC was killed before it recorded the outputs
-        assert len(read_journals()) == 1
-    assert [record["record"] for record in records()] == ["start", "metrics", "end", "resumed", "end"]
-    with journal("train-gpt", params, training_id="train-gpt-01"):  # dvc repro -f
-        assert len(read_journals()) == 2
+    with journal("train-gpt", params, training_id="train-gpt-02", resumes=True):
+        assert len(read_journals()) == 3  # DVC was killed before it recorded the outputs
+    with journal("train-gpt", params, training_id="train-gpt-02"):  # dvc repro -f
+        assert len(read_journals()) == 4
 
 
-def test_the_journal_of_a_running_process_is_not_continued(alone: Path, params: Params) -> None:
-    with (
-        journal("train-gpt", params, training_id="train-gpt-01"),
-        journal("train-gpt", params, training_id="train-gpt-01", resumes=True),
-    ):
-        assert len(read_journals()) == 2
-
-
-def test_the_next_stage_closes_the_journals_of_killed_processes(alone: Path, params: Params) -> None:
+def test_the_next_stage_closes_the_journals_of_killed_processes(alone, params):
     killed, living = Log("train-gpt", params), Log("sample", params)
     killed.metrics({"val_nats_per_char": 3.0}, step=10)
     assert killed.folder
     assert killed._file
     killed._file.close()  # as the system does for a process that was killed
     os.utime(killed.folder / FILE, (1000, 1000))
-    with journal("clean", params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 1})})):
+    with journal("clean", with_seed(params, 1)):
         pass
     found = {entry.start["stage"]: entry for entry in read_journals()}
     assert found["train-gpt"].read()[0][-1] == {

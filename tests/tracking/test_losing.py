@@ -1,41 +1,38 @@
 """A training that goes on at another machine has one run in MLflow, and each point once."""
 
 import shutil
-from pathlib import Path
 
 import pytest
+from tracking.runs import sync
 
-from bukva.config.schema import Params
 from bukva.tracking.losing import end_runs, take_over
 from bukva.tracking.reading import read_journals
 from bukva.tracking.records import FILE
-from bukva.tracking.store import Store, connect
-from bukva.tracking.sync import View
+from bukva.tracking.store import connect
 from bukva.tracking.writing import Log
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 LOSSES = {100: 3.0, 200: 2.5, 300: 2.25, 400: 2.0}
 
 
-def history(store: Store) -> list[tuple[int, float]]:
+def history(store):
     """Steps and losses of the only training that is not deleted."""
     [run] = [run for run in store.runs() if run.data.tags.get("bukva.stage") == "train-gpt"]
     points = store.client.get_metric_history(run.info.run_id, "val_nats_per_char")
     return sorted((point.step, point.value) for point in points)
 
 
-def sync() -> list[str]:
-    return View(connect()).update(read_journals())
-
-
-def train(log: Log, *steps: int) -> None:
+def train(log, *steps):
     for step in steps:
         log.metrics({"val_nats_per_char": LOSSES[step]}, step)
 
 
 @pytest.fixture
-def lost(database: Path, params: Params, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Log:
+def lost(database, params, monkeypatch, tmp_path):
     """A training that is cut off at step 300; its journal was sent at step 200, and is now at another machine.
 
     The current folder is that of the other machine.
@@ -59,7 +56,7 @@ def lost(database: Path, params: Params, monkeypatch: pytest.MonkeyPatch, tmp_pa
     return log
 
 
-def test_the_next_attempt_continues_the_run_and_no_point_is_there_twice(lost: Log, params: Params) -> None:
+def test_the_next_attempt_continues_the_run_and_no_point_is_there_twice(lost, params):
     [journal] = read_journals()
     take_over(journal.folder, 2)
     log = Log("train-gpt", params, training_id="train-gpt-1", resumes=True)
@@ -72,7 +69,7 @@ def test_the_next_attempt_continues_the_run_and_no_point_is_there_twice(lost: Lo
     assert {run.info.status for run in store.runs()} == {"FINISHED"}
 
 
-def test_a_machine_that_comes_back_adds_nothing(lost: Log, params: Params, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_comes_back_adds_nothing(lost, params, monkeypatch):
     take_over(read_journals()[0].folder, 2)
     assert lost.folder
     monkeypatch.setenv("DVC_ROOT", str(lost.folder.parents[3]))
@@ -84,9 +81,7 @@ def test_a_machine_that_comes_back_adds_nothing(lost: Log, params: Params, monke
     assert [step for step, _ in history(connect())] == [100, 200, 300]
 
 
-def test_without_a_run_in_mlflow_the_journal_stays_as_it_is(
-    lost: Log, params: Params, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, empty_database: Path
-) -> None:
+def test_without_a_run_in_mlflow_the_journal_stays_as_it_is(lost, params, monkeypatch, tmp_path, empty_database):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{shutil.copy(empty_database, tmp_path / 'other.db')}")
     [journal] = read_journals()
     before = (journal.folder / FILE).read_bytes()
@@ -94,7 +89,7 @@ def test_without_a_run_in_mlflow_the_journal_stays_as_it_is(
     assert (journal.folder / FILE).read_bytes() == before
 
 
-def test_the_runs_of_a_lost_machine_are_ended(lost: Log) -> None:
+def test_the_runs_of_a_lost_machine_are_ended(lost):
     [journal] = read_journals()
     end_runs(journal.start["experiment"], "another commit")
     assert {run.info.status for run in connect().runs()} == {"RUNNING"}

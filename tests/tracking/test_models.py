@@ -3,37 +3,33 @@
 import json
 import subprocess
 import sysconfig
+import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pytest
 import torch
-
-if TYPE_CHECKING:
-    from mlflow.entities import LoggedModel
+from imports import modules, reached
 
 import bukva
 from bukva.base.errors import BukvaError
 from bukva.base.files import write_json
-from bukva.config.schema import Params
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.tokenizers.char import CharTokenizer
 from bukva.tracking.journal import journal
-from bukva.tracking.models.package import requirements
-from bukva.tracking.models.registry import TEXT, Registry
+from bukva.tracking.models.package import requirements, write_code
 from bukva.tracking.reading import read_journals
-from bukva.tracking.store import Store, connect
+from bukva.tracking.store import connect
 from bukva.tracking.sync import View
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 TOKENIZER = CharTokenizer(sorted("\n абвг"))
 CONFIG = GPTConfig(len(TOKENIZER), 1, 1, 5, 7, 0.0)
 
 
-def train(folder: Path, params: Params, val: float, seed: int = 1) -> None:
+def train(folder, params, val, seed=1):
     """What the stages leave: a model of random weights, and a score of our choice."""
     torch.manual_seed(seed)
     weights = {name: dict(GPT(CONFIG).state_dict()) for name in ("best", "initial")}
@@ -44,40 +40,38 @@ def train(folder: Path, params: Params, val: float, seed: int = 1) -> None:
     evaluate(folder, params, val)
 
 
-def evaluate(folder: Path, params: Params, val: float) -> None:
+def evaluate(folder, params, val):
     scores = {split: val + more for split, more in (("val", 0), ("test", 0.5))}
     write_json(folder / "reports/metrics.json", {"gpt": scores})
     with journal("evaluate", params) as log:
         log.artifact(folder / "reports/metrics.json")
 
 
-def with_layers(params: Params, n: int) -> Params:
+def with_layers(params, n):
     return params.model_copy(update={"model": params.model.model_copy(update={"n_layer": n})})
 
 
-def sync() -> Store:
+def sync():
     store = connect()
     assert View(store).update(read_journals()) == []
     return store
 
 
-def logged(store: Store) -> list["LoggedModel"]:
+def logged(store):
     return list(store.client.search_logged_models([store.experiment_id]))
 
 
-def versions(store: Store) -> dict[str, str]:
+def versions(store):
     """The score of each version."""
     found = store.client.search_model_versions("name = 'bukva-gpt'")
     return {str(each.version): each.tags["bukva.val_bits_per_char"] for each in found}
 
 
-def aliases(store: Store) -> dict[str, str]:
+def aliases(store):
     return {name: str(version) for name, version in store.client.get_registered_model("bukva-gpt").aliases.items()}
 
 
-def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(
-    database: Path, alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(database, alone, params, monkeypatch):
     splits = [{"name": f"sample/{split}", "digest": "d", "split": split} for split in ("val", "test")]
     splits = [each | {"source": {}, "profile": {}} for each in splits]
     monkeypatch.setattr("bukva.tracking.writing.datasets", lambda kind, _: splits if kind == "report" else [])
@@ -99,29 +93,22 @@ def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(
     assert [point.step for point in curve] == [100]
 
 
-def test_best_is_the_lowest_on_val(database: Path, alone: Path, params: Params) -> None:
+def test_best_is_the_lowest_on_val_of_one_text_and_models_are_loaded_by_alias_and_version(database, alone, params):
+    other = params.model_copy(update={"download": params.download.model_copy(update={"corpus": "rus.lit"})})
+    train(alone, other, 1.5)
     for n, val in ((1, 2.5), (2, 2.3), (3, 2.4)):
         train(alone, with_layers(params, n), val, seed=n)
     store = sync()
-    assert list(versions(store).values()).count("2.3") == 1
-    assert len(versions(store)) == 3
-    assert versions(store)[aliases(store)["best"]] == "2.3"
-    assert aliases(store)["best-sample"] == aliases(store)["best"]
+    assert sorted(versions(store).values()) == ["1.5", "2.3", "2.4", "2.5"]
+    best = {alias: versions(store)[number] for alias, number in aliases(store).items()}
+    assert best == {"best": "2.3", "best-sample": "2.3", "best-rus-lit": "1.5"}
+    [last] = [number for number, score in versions(store).items() if score == "2.4"]
+    loaded, kept = bukva.load(f"models:/bukva-gpt/{last}"), bukva.load(alone / "data/models/gpt")
+    assert loaded.generate("а", 7, seed=3) == kept.generate("а", 7, seed=3)
+    assert not torch.equal(bukva.load("models:/bukva-gpt@best").model.wte.weight, kept.model.wte.weight)
 
 
-def test_scores_on_another_text_are_not_compared(database: Path, alone: Path, params: Params) -> None:
-    train(alone, params, 1.5)
-    other = params.model_copy(update={"download": params.download.model_copy(update={"corpus": "rus.lit"})})
-    train(alone, other, 2.5, seed=2)
-    store = sync()
-    assert versions(store)[aliases(store)["best"]] == "2.5"
-    assert versions(store)[aliases(store)["best-rus-lit"]] == "2.5"
-    assert versions(store)[aliases(store)["best-sample"]] == "1.5"
-
-
-def test_a_model_that_is_scored_again_keeps_its_version_with_the_new_score(
-    database: Path, alone: Path, params: Params
-) -> None:
+def test_a_model_that_is_scored_again_keeps_its_version_with_the_new_score(database, alone, params):
     train(alone, params, 2.5)
     sync()
     evaluate(alone, params, 2.25)
@@ -131,29 +118,22 @@ def test_a_model_that_is_scored_again_keeps_its_version_with_the_new_score(
     assert "2.250 bits per character on val of sample" in version.description
 
 
-def test_a_model_without_a_score_is_not_registered(database: Path, alone: Path, params: Params) -> None:
-    train(alone, params, 2.5)
-    for journal_ in read_journals():
-        if journal_.start["stage"] == "evaluate":
-            (journal_.folder / "journal.jsonl").unlink()
-    store = sync()
-    assert len(logged(store)) == 1
-    assert versions(store) == {}
+def test_a_sync_that_is_stopped_at_any_call_is_completed_without_doubling(database, alone, params, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
 
-
-@pytest.mark.parametrize(
-    "call",
-    ["log_outputs", "log_model_artifacts", "finalize_logged_model", "create_registered_model", "create_model_version",
-     "set_registered_model_alias"],
-)  # fmt: skip
-def test_a_sync_that_is_stopped_at_any_call_is_completed_without_doubling(
-    database: Path, alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
     train(alone, params, 2.5)
-    store = connect()
-    with monkeypatch.context() as stopped, pytest.raises(KeyboardInterrupt):
-        stopped.setattr(type(store.client), call, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
-        View(store).update(read_journals())
+    for call in (
+        "log_outputs",
+        "log_model_artifacts",
+        "finalize_logged_model",
+        "create_registered_model",
+        "create_model_version",
+        "set_registered_model_alias",
+    ):
+        with monkeypatch.context() as stopped, pytest.raises(KeyboardInterrupt):
+            stopped.setattr(f"mlflow.MlflowClient.{call}", stop)
+            sync()
     store = sync()
     [model] = logged(store)
     assert model.status.name == "READY"
@@ -163,37 +143,14 @@ def test_a_sync_that_is_stopped_at_any_call_is_completed_without_doubling(
     assert aliases(store)["best"] == "1"
 
 
-def test_another_machine_that_registers_a_better_one_meanwhile_gets_the_alias(
-    database: Path, alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train(alone, params, 2.5)
-    train(alone, with_layers(params, 2), 2.3, seed=2)
-    store, seen = sync(), Registry._versions
-    calls = []
-
-    def late(self: Registry, name: str) -> object:
-        """The first look comes before the other machine registers."""
-        calls.append(name)
-        return [each for each in seen(self, name) if len(calls) > 1 or each.tags["bukva.val_bits_per_char"] == "2.5"]
-
-    worse = next(
-        each for each in seen(Registry(store.client), "bukva-gpt") if each.tags["bukva.val_bits_per_char"] == "2.5"
-    )
-    monkeypatch.setattr(Registry, "_versions", late)
-    Registry(store.client)._point_to_best("bukva-gpt", worse.tags[TEXT], "sample")
-    assert versions(store)[aliases(store)["best"]] == "2.3"
-
-
-def test_another_machine_may_create_the_alias_first(
-    database: Path, alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_machine_may_create_the_alias_first(database, alone, params, monkeypatch):
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
     train(alone, params, 2.5)
     first, calls = MlflowClient.set_registered_model_alias, []
 
-    def late(*arguments: Any) -> None:
+    def late(*arguments):
         calls.append(arguments)
         if len(calls) == 1:
             raise MlflowException("duplicate key value violates unique constraint registered_model_alias_pk")
@@ -211,30 +168,9 @@ print(next(module.__file__ for name, module in sys.modules.items() if name == "b
 """
 
 
-@pytest.mark.slow
-def test_a_model_writes_outside_the_repository_with_the_code_it_carries(
-    database: Path, alone: Path, params: Params, tmp_path: Path
-) -> None:
-    train(alone, params, 2.5)
-    sync()
-    away = tmp_path / "elsewhere"
-    away.mkdir()
-    environment = {
-        "MLFLOW_TRACKING_URI": f"sqlite:///{database}",
-        "HOME": str(away),
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-    }
-    python = str(Path(sysconfig.get_path("scripts")) / "python")  # sys.executable is no program here
-    done = subprocess.run(
-        [python, "-W", "ignore", "-c", PROGRAM], cwd=away, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    [answer], code = json.loads(done.stdout.splitlines()[0]), done.stdout.splitlines()[1]
-    assert len(answer["continuation"]) == 5
-    assert str(Path(__file__).parents[2]) not in code
-
-
-def test_nothing_in_a_model_is_a_pickle(database: Path, alone: Path, params: Params) -> None:
+def test_a_model_is_no_pickle_and_writes_outside_the_repository_with_the_code_it_carries(
+    database, alone, params, tmp_path
+):
     train(alone, params, 2.5)
     [model] = logged(sync())
     folder = Path(unquote(model.artifact_location.removeprefix("file://")))
@@ -245,37 +181,43 @@ def test_nothing_in_a_model_is_a_pickle(database: Path, alone: Path, params: Par
     wanted = set((folder / "requirements.txt").read_text(encoding="utf-8").split())
     assert wanted == set(requirements())
     assert all("==" in line and "+" not in line for line in wanted)
+    away = tmp_path / "elsewhere"
+    away.mkdir()
+    environment = {
+        "MLFLOW_TRACKING_URI": f"sqlite:///{database}",
+        "HOME": str(away),
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
+    python = str(Path(sysconfig.get_path("scripts")) / "python")  # sys.executable is no program here
+    command = [python, "-W", "ignore", "-c", PROGRAM]
+    done = subprocess.run(command, cwd=away, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    [answer], code = json.loads(done.stdout.splitlines()[0]), done.stdout.splitlines()[1]
+    assert len(answer["continuation"]) == 5
+    assert str(Path(__file__).parents[2]) not in code
 
 
-def test_a_registered_model_is_loaded_by_alias_and_by_version(database: Path, alone: Path, params: Params) -> None:
-    for n, val in ((1, 2.5), (2, 2.3)):
-        train(alone, with_layers(params, n), val, seed=n)
-    store = sync()
-    best = bukva.load("models:/bukva-gpt@best")
-    assert best.generate("а", 7, seed=3) == bukva.load(alone / "data/models/gpt").generate("а", 7, seed=3)
-    [other] = [number for number, score in versions(store).items() if score == "2.5"]
-    first = bukva.load(f"models:/bukva-gpt/{other}")
-    assert not torch.equal(first.model.wte.weight, best.model.wte.weight)
-
-
-@pytest.mark.parametrize("name", ["bukva-gtp@best", "bukva-gpt@beste", "bukva-gpt/7"])
-def test_a_model_that_is_not_registered_is_a_sentence_with_those_that_are(
-    database: Path, alone: Path, params: Params, name: str
-) -> None:
-    with pytest.raises(BukvaError, match=rf"no models:/{name} is registered; it has no model yet\.$"):
-        bukva.load(f"models:/{name}")
-    train(alone, params, 2.5)
-    sync()
-    with pytest.raises(BukvaError, match=rf"no models:/{name} is registered; it has bukva-gpt \(see its page Models\)"):
-        bukva.load(f"models:/{name}")
-
-
-def test_where_no_mlflow_is_none_is_created(alone: Path) -> None:
+def test_a_model_that_is_not_registered_is_a_sentence_and_creates_no_store(database, alone):
+    for name in ("bukva-gtp@best", "bukva-gpt/7"):
+        with pytest.raises(BukvaError, match=rf"no models:/{name} is registered; it has no model yet\.$"):
+            bukva.load(f"models:/{name}")
+    with pytest.raises(BukvaError, match="models:/bukva-gpt: not the name of a registered model; use models:/NAME@"):
+        bukva.load("models:/bukva-gpt")
+    database.unlink()
     with pytest.raises(BukvaError, match=r"mlflow\.db: no MLflow is here; go to the folder of the project, or set MLF"):
         bukva.load("models:/bukva-gpt@best")
     assert not list(alone.glob("*.db"))
 
 
-def test_a_name_that_mlflow_does_not_have_is_a_sentence() -> None:
-    with pytest.raises(BukvaError, match="models:/bukva-gpt: not the name of a registered model; use models:/NAME@"):
-        bukva.load("models:/bukva-gpt")
+def test_the_archive_has_every_module_that_the_model_imports_and_always_the_same_bytes(tmp_path):
+    write_code(tmp_path / "code.zip")
+    with zipfile.ZipFile(tmp_path / "code.zip") as packed:
+        names = set(packed.namelist())
+    root, entry = Path(modules()["bukva"]).parent.parent, "bukva.serving.pyfunc"
+    by_name = ["bukva.models.bigram", *(f"bukva.tokenizers.{kind}" for kind in ("byte", "bpe"))]
+    needed = {entry, *reached(entry, also=by_name)}
+    assert {modules()[name].relative_to(root).as_posix() for name in needed} <= names
+    assert "bukva/encoding/prompts.yaml" in names
+    assert not [name for name in names if "__pycache__" in name]
+    write_code(tmp_path / "again.zip")
+    assert (tmp_path / "again.zip").read_bytes() == (tmp_path / "code.zip").read_bytes()

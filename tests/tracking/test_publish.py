@@ -1,17 +1,16 @@
-"""Stage publish completes MLflow with the stages that DVC restored instead of running."""
+"""Stage publish completes MLflow with the stages that DVC restored; which experiment made the checkout's files."""
 
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bukva.base.files import write_text
-from bukva.config.schema import Params
+from bukva.tracking.checkout import experiment_of_checkout
 from bukva.tracking.notes import read_notes
 from bukva.tracking.publish import publish
-from bukva.tracking.reading import Journal, read_journals
+from bukva.tracking.reading import read_journals
 from bukva.tracking.writing import Log
 
 CURVE = """\
@@ -23,36 +22,36 @@ step,chars_seen,train_nats_per_char,val_nats_per_char,learning_rate
 """
 
 
-def no_sections(_: str) -> dict[str, str]:
+def no_sections(_):
     return {}
 
 
-def entry(*outs: str, digest: str = "1") -> dict[str, Any]:
+def entry(*outs, digest="1"):
     return {"cmd": "python", "outs": [{"path": out, "md5": digest} for out in outs]}
 
 
-def lock(**stages: dict[str, Any]) -> None:
+def lock(**stages):
     content = {"schema": "2.0", "stages": {name.replace("_", "-"): value for name, value in stages.items()}}
     write_text(Path("dvc.lock"), json.dumps(content))  # which is YAML too
 
 
-def commit() -> None:
+def commit():
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for arguments in (["init", "-q"], ["add", "dvc.lock"], [*identity, "commit", "-qm", "one"]):
         subprocess.run(["git", *arguments], check=True)
 
 
-def journals(stage: str) -> list[Journal]:
+def journals(stage):
     return [found for found in read_journals() if found.start["stage"] == stage]
 
 
-def write_gpt(weights: str = "weights") -> dict[str, Any]:
+def write_gpt(weights="weights"):
     write_text(Path("data/models/train_gpt/model.safetensors"), weights)
     write_text(Path("reports/curves/train_gpt.csv"), CURVE)
     return entry("data/models/train_gpt", "reports/curves/train_gpt.csv", digest=weights)
 
 
-def test_the_journal_of_a_restored_training_is_written_from_its_files(alone: Path, params: Params) -> None:
+def test_the_journal_of_a_restored_training_is_written_from_its_files(alone, params):
     lock(train_gpt=write_gpt())
     publish(params, {}, no_sections)
     (journal,) = journals("train-gpt")
@@ -60,20 +59,16 @@ def test_the_journal_of_a_restored_training_is_written_from_its_files(alone: Pat
     assert journal.status()[0] == "FINISHED"
     assert (journal.folder / "artifacts/train_gpt/model.safetensors").read_text() == "weights"
     assert (journal.folder / "artifacts/train_gpt.csv").read_text() == CURVE
-
-
-def test_its_curve_becomes_points_with_the_best_so_far(alone: Path, params: Params) -> None:
-    lock(train_gpt=write_gpt())
-    publish(params, {}, no_sections)
-    (journal,) = journals("train-gpt")
     points = {record["step"]: record["values"] for record in journal.read()[0] if record["record"] == "metrics"}
     assert sorted(points) == [100, 200, 300, 400]
     assert points[200] == {"chars_seen": 1600, "train_nats_per_char": 3.0, "learning_rate": 0.1}
     best = [points[step].get("best_val_nats_per_char") for step in sorted(points)]
     assert best == [3.25, None, 2.75, 2.75]
+    publish(params, {}, no_sections)
+    assert len(journals("train-gpt")) == 1
 
 
-def test_texts_and_ids_are_not_artifacts(alone: Path, params: Params) -> None:
+def test_texts_and_ids_are_not_artifacts(alone, params):
     for path in ("data/clean/work.txt", "data/tokens/vocab.json", "reports/corpus.json"):
         write_text(Path(path), "{}")
     lock(clean=entry("data/clean", "reports/corpus.json"), tokenize=entry("data/tokens"))
@@ -84,42 +79,25 @@ def test_texts_and_ids_are_not_artifacts(alone: Path, params: Params) -> None:
     assert kept == {"clean": ["corpus.json"], "tokenize": []}
 
 
-def test_publishing_twice_writes_each_journal_once(alone: Path, params: Params) -> None:
-    lock(train_gpt=write_gpt(), clean=entry("data/clean"))
-    publish(params, {}, no_sections)
-    publish(params, {}, no_sections)
-    assert [len(journals(stage)) for stage in ("train-gpt", "clean")] == [1, 1]
-
-
-def test_a_stage_that_ran_gets_no_second_journal(alone: Path, params: Params) -> None:
-    present = write_gpt()
+@pytest.mark.parametrize(
+    ("weights", "status", "restored"),
+    [
+        ("weights", "FINISHED", [False]),
+        ("of edited code", "FINISHED", [False, True]),  # and then the edit was undone
+        ("weights", "KILLED", [False, True]),
+    ],
+)
+def test_a_stage_gets_a_journal_unless_it_has_one_of_the_present_files(alone, params, weights, status, restored):
     log = Log("train-gpt", params)
-    for out in present["outs"]:
+    for out in write_gpt(weights)["outs"]:
         log.artifact(Path(out["path"]))
-    log.end("FINISHED")
-    lock(train_gpt=present)
-    publish(params, {}, no_sections)
-    assert len(journals("train-gpt")) == 1
-
-
-def test_a_stage_that_ran_and_whose_former_files_were_restored_gets_one(alone: Path, params: Params) -> None:
-    write_gpt("of edited code")
-    log = Log("train-gpt", params)
-    log.artifact(Path("data/models/train_gpt"))
-    log.end("FINISHED")
-    lock(train_gpt=write_gpt("of the code as it was"))
-    publish(params, {}, no_sections)
-    assert [journal.start["restored"] for journal in journals("train-gpt")] == [False, True]
-
-
-def test_a_stage_that_was_killed_and_then_restored_gets_one(alone: Path, params: Params) -> None:
-    Log("train-gpt", params).end("KILLED")
+    log.end(status)
     lock(train_gpt=write_gpt())
     publish(params, {}, no_sections)
-    assert [journal.status()[0] for journal in journals("train-gpt")] == ["KILLED", "FINISHED"]
+    assert [journal.start["restored"] for journal in journals("train-gpt")] == restored
 
 
-def test_a_stage_that_did_not_change_since_the_baseline_gets_none(alone: Path, params: Params) -> None:
+def test_a_stage_that_did_not_change_since_the_baseline_gets_none(alone, params):
     lock(clean=entry("data/clean"), train_gpt=entry("data/models/train_gpt"))
     commit()
     lock(clean=entry("data/clean"), train_gpt=write_gpt())
@@ -127,7 +105,7 @@ def test_a_stage_that_did_not_change_since_the_baseline_gets_none(alone: Path, p
     assert [found.start["stage"] for found in read_journals()] == ["train-gpt"]
 
 
-def test_a_model_that_was_trained_again_gets_the_scores_that_it_has(alone: Path, params: Params) -> None:
+def test_a_model_that_was_trained_again_gets_the_scores_that_it_has(alone, params):
     """The training made the same bytes as before, so that DVC did not run stage evaluate."""
     write_text(Path("reports/metrics.json"), "{}")
     lock(train_gpt=write_gpt(), evaluate=entry("reports/metrics.json"))
@@ -143,49 +121,28 @@ def test_a_model_that_was_trained_again_gets_the_scores_that_it_has(alone: Path,
     assert (journal.folder / "artifacts/metrics.json").exists()
 
 
-def test_tags_are_for_this_experiment_and_not_for_a_later_one_of_its_name(
-    alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tags_and_sections_are_for_this_experiment_and_not_for_a_later_one_of_its_name(alone, params, monkeypatch):
     monkeypatch.setenv("DVC_EXP_NAME", "wide")
+    monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0123456789abcdef")
     other = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})})
     lock(train_gpt=write_gpt())
     for parameters, group in ((params, "a"), (other, "b"), (params, "c")):
-        publish(parameters, {"group": group}, no_sections)
-    first, second = read_journals()
-    assert read_notes(first.folder.parent, first.key).tags["group"] == "c"
-    assert read_notes(second.folder.parent, second.key).tags["group"] == "b"
+        publish(parameters, {"group": group}, lambda baseline, group=group: {"Scores": f"{group} against {baseline}"})
+    for journal, group in zip(read_journals(), "cb", strict=True):
+        notes = read_notes(journal.folder.parent, journal.key)
+        assert notes.tags["group"] == group
+        assert notes.sections == {"Scores": f"{group} against 0123456789abcdef"}
 
 
-def test_the_description_is_made_of_the_baseline_and_is_for_this_experiment(
-    alone: Path, params: Params, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DVC_EXP_NAME", "wide")
-    monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0123456789abcdef")
-    lock(train_gpt=write_gpt())
-    publish(params, {}, lambda baseline: {"Scores": f"better than {baseline}", "Cost": "3 s"})
-    [journal] = read_journals()
-    assert read_notes(journal.folder.parent, journal.key).sections == {
-        "Scores": "better than 0123456789abcdef", "Cost": "3 s"
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("text", ["", "a: [", "stages: 3"])
-def test_a_broken_lock_file_does_not_fail_an_experiment(
-    alone: Path, params: Params, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_text(Path("dvc.lock"), text)
+@pytest.mark.parametrize("text", [None, "a: [", "stages: 3"])
+def test_a_broken_or_missing_lock_file_does_not_fail_an_experiment(alone, params, text, capsys):
+    if text:
+        write_text(Path("dvc.lock"), text)
     publish(params, {}, no_sections)
     assert capsys.readouterr().out.startswith("MLflow ")
 
 
-def test_a_missing_lock_file_does_not_fail_an_experiment(
-    alone: Path, params: Params, capsys: pytest.CaptureFixture[str]
-) -> None:
-    publish(params, {}, no_sections)
-    assert "dvc.lock" in capsys.readouterr().out
-
-
-def test_the_lineage_names_inputs_outputs_versions_and_machine(alone: Path, params: Params) -> None:
+def test_the_lineage_names_inputs_outputs_versions_and_machine(alone, params):
     gpt = write_gpt()
     gpt["outs"].append({"path": "data/models/gpt", "md5": "of the model"})
     lock(
@@ -205,3 +162,21 @@ def test_the_lineage_names_inputs_outputs_versions_and_machine(alone: Path, para
     assert notes.tags["bukva.processor"] == content["machine"]["cpu"]
     publish(params, {}, no_sections)
     assert read_notes(journal.folder.parent, journal.key) == notes
+
+
+def test_the_files_of_the_checkout_are_those_of_the_newest_experiment_whose_reports_they_are(
+    alone, params, monkeypatch
+):
+    report = Path("reports/metrics.json")
+    assert experiment_of_checkout() is None
+    for name, scores, status in (("first", "1", "FINISHED"), ("second", "2", "FINISHED"), ("killed", "2", "KILLED")):
+        monkeypatch.setenv("DVC_EXP_NAME", name)
+        write_text(report, scores)
+        log = Log("evaluate", params)
+        log.artifact(report)
+        log.end(status)
+    for scores, name in (("2", "second"), ("1", "first")):
+        write_text(report, scores)
+        assert experiment_of_checkout()[0] == name
+    write_text(report, "3")
+    assert experiment_of_checkout() is None
