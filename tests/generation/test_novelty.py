@@ -20,8 +20,7 @@ WORKS["четыре"] = WORKS["один"][300:310] + "Ж" + "".join(RNG.choice(l
 @pytest.fixture(scope="module")
 def train(tmp_path_factory):
     folder = tmp_path_factory.mktemp("text")
-    table = write_collection(folder / "clean", ((Document("п", "А", name), text) for name, text in WORKS.items()))
-    assert len(table) == len(WORKS)
+    write_collection(folder / "clean", ((Document("п", "А", name), text) for name, text in WORKS.items()))
     params = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=277)
     tokenize(folder / "clean", folder / "tokens", params, section(0.8, 0.1, 0.1, "tail"))
     with open_train(folder / "clean", folder / "tokens") as opened:
@@ -64,20 +63,14 @@ def test_of_copies_that_overlap_the_longer_one_is_kept(train):
 
 def test_shares_of_n_grams_are_those_of_a_dictionary_for_each_group(train):
     groups = [[share("один", 0, 499) + other(101, 1), other(3, 2)], [WORKS["два"][2500:2900]], [""]]
-    text = [WORKS[name][: int(stop)] for name, stop in zip(WORKS, _train_stops(train), strict=True)]
+    sizes = (train.spans[:, 1] - train.spans[:, 0]).tolist()  # in the order of the table
+    text = [WORKS[name][:size] for name, size in zip(sorted(WORKS), sizes, strict=True)]
     for group, found in zip(groups, novelty(groups, train), strict=True):
         for n in LENGTHS:
             known = {part[i : i + n] for part in text for i in range(len(part) - n + 1)}
             grams = [each[i : i + n] for each in group for i in range(len(each) - n + 1)]
             expected = sum(gram in known for gram in grams) / len(grams) if grams else None
             assert found.seen[n] == (pytest.approx(expected) if grams else None)
-
-
-def _train_stops(train):
-    """Characters of each work in train, in the order of WORKS."""
-    order = sorted(WORKS)
-    sizes = dict(zip(order, (train.spans[:, 1] - train.spans[:, 0]).tolist(), strict=True))
-    return [sizes[name] for name in WORKS]
 
 
 def test_new_words_are_those_that_train_does_not_have_in_any_case(train):
