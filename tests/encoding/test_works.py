@@ -34,9 +34,20 @@ def collection(folder, *texts):
     return folder
 
 
+def symbols(first, n):
+    """n different characters, of four bytes each."""
+    return "".join(map(chr, range(0x10000 + first, 0x10000 + first + n)))
+
+
 def joined(target):
     """The text of the ids in a folder."""
     return load_tokenizer(target).decode(np.load(target / "ids.npy"))
+
+
+def rejection(clean, target, params):
+    with pytest.raises(BukvaError) as error:
+        tokenize(clean, target, params, HALVES)
+    return str(error.value)
 
 
 def test_the_ids_of_all_works_follow_the_order_of_the_table(tmp_path):
@@ -50,25 +61,13 @@ def test_the_ids_of_all_works_follow_the_order_of_the_table(tmp_path):
 
 
 def test_new_characters_renumber_the_works_before_them(tmp_path):
-    few, many = "яюэ", "".join(map(chr, range(0x400, 0x501)))  # 257 characters
-    more = "".join(map(chr, range(0x10000, 0x10000 + 10_000)))  # beyond the basic plane, in 4 bytes each
-    works = [few, "", many, "😀\n", more, few]
+    works = ["яюэ", "", "".join(map(chr, range(0x400, 0x501))), "😀\n", symbols(0, 10_000), "яюэ"]
     found = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", ALL, HALVES)
     ids = np.load(tmp_path / "tokens" / "ids.npy")
     assert found.tokenizer.chars == sorted(set("".join(works)))
     assert ids.dtype == np.dtype("uint16")
     assert found.n_ids == len(ids) == len("".join(works))
     assert joined(tmp_path / "tokens") == "".join(works)
-
-
-@pytest.mark.parametrize("works", [["ж"], ["", ""]])
-def test_a_vocabulary_of_one_character_or_none_is_enough(works, tmp_path):
-    found = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", ALL, HALVES)
-    assert found.tokenizer.chars == sorted(set("".join(works)))
-    assert np.load(tmp_path / "tokens" / "ids.npy").tolist() == [0] * len("".join(works))
-
-
-# ---- the vocabulary of train
 
 
 def test_a_character_that_train_lacks_is_rejected_with_its_work(tmp_path):
@@ -79,12 +78,6 @@ def test_a_character_that_train_lacks_is_rejected_with_its_work(tmp_path):
     assert "'ѣ' (U+0463 CYRILLIC SMALL LETTER YAT)" in message
     assert message.endswith(f"; use tokenize.vocabulary all, or tokenize.unknown drop or replace.\n{WAY_BACK}")
     assert joined(tmp_path / "tokens") == "абаавгвёѣ"  # the former outputs are complete
-
-
-def rejection(clean, target, params):
-    with pytest.raises(BukvaError) as error:
-        tokenize(clean, target, params, HALVES)
-    return str(error.value)
 
 
 @pytest.mark.parametrize(("unknown", "instead"), [("drop", ""), ("replace", "\ufffd")])
@@ -102,37 +95,25 @@ def test_characters_that_train_lacks_are_dropped_or_replaced_and_counted(unknown
 
 
 texts = st.lists(st.text("абв\n😀", max_size=8), min_size=1, max_size=4)
-strategies = st.sampled_from(["tail", "contiguous"])
-fractions = st.sampled_from([(0.5, 0.5, 0.0), (0.8, 0.1, 0.1), (0.3, 0.3, 0.4)])
+splits = st.sampled_from([split(0.8, 0.1, 0.1, "tail"), split(0.5, 0.5, 0, "contiguous"), split(0.3, 0.3, 0.4, "tail")])
 
 
 @settings(max_examples=10)
-@given(texts, strategies, fractions)
-def test_the_vocabulary_of_train_matches_stage_split_and_covers_all_text_or_is_rejected(texts, strategy, fractions):
-    train, val, test = fractions
-    chosen = split(train, val, test, strategy)
+@given(texts, splits)
+def test_the_vocabulary_of_train_matches_stage_split_and_covers_all_text_or_is_rejected(texts, chosen):
     with tempfile.TemporaryDirectory() as temporary:
-        clean, tokens, splits = (Path(temporary) / name for name in ("clean", "tokens", "split"))
+        clean, tokens, folder = (Path(temporary) / name for name in ("clean", "tokens", "split"))
         collection(clean, *texts)
         everything = tokenize(clean, tokens, ALL, chosen).tokenizer
         assert joined(tokens) == "".join(texts)
-        save_splits(splits, np.load(tokens / "ids.npy"), read_shares(tokens))
-        seen = sorted(set(everything.decode(load_splits(splits)["train"])))
+        save_splits(folder, np.load(tokens / "ids.npy"), read_shares(tokens))
+        seen = sorted(set(everything.decode(load_splits(folder)["train"])))
         if seen == everything.chars:
-            tokenizer = tokenize(clean, tokens, TRAIN, chosen).tokenizer
-            assert tokenizer.chars == seen
+            assert tokenize(clean, tokens, TRAIN, chosen).tokenizer.chars == seen
         else:
             with pytest.raises(BukvaError, match=f"not in the vocabulary of {len(seen)} characters"):
                 tokenize(clean, tokens, TRAIN, chosen)
         assert joined(tokens) == "".join(texts)
-
-
-# ---- too many characters
-
-
-def symbols(first, n):
-    """n different characters, none of them a surrogate."""
-    return "".join(map(chr, range(0x10000 + first, 0x10000 + first + n)))
 
 
 def test_more_characters_than_a_model_takes_are_rejected_with_advice_at_the_first_work_above_the_limit(tmp_path):

@@ -72,25 +72,11 @@ def test_the_largest_vocabulary_at_the_highest_order():
     assert KneserNey(train, V, order).nats(ids, order) == pytest.approx(expected, rel=1e-12)
 
 
-# ---- discounts
-
-
-def test_discounts_are_those_of_equation_26():
-    counts = np.repeat([1, 2, 3, 4, 9], [10, 5, 3, 1, 2])
-    Y = 10 / (10 + 2 * 5)
-    assert discounts_of(counts) == pytest.approx([0, 1 - 2 * Y * 5 / 10, 2 - 3 * Y * 3 / 5, 3 - 4 * Y * 1 / 3])
-
-
 @pytest.mark.parametrize(
-    "counts",
-    [[1, 2, 9], [2, 3, 4], [1, 3], [1, 1, 1, 2, 3, 3, 3, 3]],
-    ids=["no 3", "no 1", "no 2", "a negative discount"],
+    "counts", [[1, 2, 9], [2, 3, 4], [1, 1, 1, 2, 3, 3, 3, 3]], ids=["no 3", "no 1", "a negative discount"]
 )
 def test_discounts_are_fixed_where_counts_of_counts_do_not_give_them(counts):
     assert discounts_of(np.array(counts)).tolist() == [0, 0.5, 1, 1.5]
-
-
-# ---- known figures
 
 
 def test_the_embedded_corpus_has_the_figures_of_the_reference_table(embedded):

@@ -56,16 +56,11 @@ def test_the_arrays_are_those_of_grams_counted_with_dictionaries(text, dtype):
     assert lists(count_ngrams(np.array(ids, dtype), V, max_length)) == by_dictionaries(ids, max_length)
 
 
-@pytest.mark.parametrize("greatest", [7 * 8, 10_000])
-def test_ranks_in_place_of_codes_change_nothing(monkeypatch, greatest):
-    ids = skewed(499, 7)
-    expected = lists(count_ngrams(ids, 7, 8))
-    monkeypatch.setattr(trie, "GREATEST", greatest)
-    assert lists(count_ngrams(ids, 7, 8)) == expected
-
-
-@pytest.mark.parametrize(("V", "dtype"), [(256, np.uint8), (65_521, np.uint16)])
-def test_the_greatest_ids_of_a_type_are_counted_as_others_are(V, dtype):
+@pytest.mark.parametrize(("V", "dtype", "greatest"), [(256, np.uint8, 10**7), (65_521, np.uint16, trie.GREATEST)])
+def test_the_greatest_ids_of_a_type_are_counted_as_others_are_by_codes_and_by_their_ranks(
+    monkeypatch, V, dtype, greatest
+):
+    monkeypatch.setattr(trie, "GREATEST", greatest)  # of the codes; above it, ranks take their place
     ids = (V - 1 - skewed(211, 7)).astype(dtype)
     ids.flags.writeable = False  # as those of a file that is mapped
     assert lists(count_ngrams(ids, V, 8)) == by_dictionaries(ids.tolist(), 8)
