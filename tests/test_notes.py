@@ -68,45 +68,14 @@ def test_the_vocabulary_has_87_characters():
 
 
 @pytest.mark.parametrize(
-    ("text", "ids"),
-    [
-        (" ", [1]),
-        ("\n", [0]),
-        ("и", [57]),
-        (
-            "Мой дядя самых честных правил",
-            LINE_IDS,
-        ),
-        (TEXT, TEXT_IDS),
-    ],
-    ids=["space", "newline", "letter", "line", "text"],
+    ("text", "ids"), [("Мой дядя самых честных правил", LINE_IDS), (TEXT, TEXT_IDS)], ids=["line", "text"]
 )
 def test_text_is_encoded_as_the_printed_ids_and_decoded(text, ids):
     assert TOKENIZER.encode(text).tolist() == ids
     assert TOKENIZER.decode(ids) == text
 
 
-def test_the_character_with_id_1_is_20_in_utf_8():
-    assert TOKENIZER.decode([1]).encode("utf-8").hex() == "20"
-
-
 # ---- blocks and batches
-
-
-def test_a_block_of_eight_holds_eight_examples():
-    block = torch.tensor(TOKENIZER.encode(TEXT)[:9].tolist())
-    assert str(block) == "tensor([29, 57, 70, 49, 57, 60,  1, 28, 54])"
-    examples = [f"{i}/8: When input is, {block[:i]} target is {block[i]}" for i in range(1, 9)]
-    assert examples == [
-        "1/8: When input is, tensor([29]) target is 57",
-        "2/8: When input is, tensor([29, 57]) target is 70",
-        "3/8: When input is, tensor([29, 57, 70]) target is 49",
-        "4/8: When input is, tensor([29, 57, 70, 49]) target is 57",
-        "5/8: When input is, tensor([29, 57, 70, 49, 57]) target is 60",
-        "6/8: When input is, tensor([29, 57, 70, 49, 57, 60]) target is 1",
-        "7/8: When input is, tensor([29, 57, 70, 49, 57, 60,  1]) target is 28",
-        "8/8: When input is, tensor([29, 57, 70, 49, 57, 60,  1, 28]) target is 54",
-    ]
 
 
 X = torch.tensor(
@@ -131,25 +100,6 @@ def test_the_printed_batch_is_russian_and_its_targets_are_one_character_later():
     assert [TOKENIZER.decode(row) for row in X] == ["х. Отряд", "а челове", "себе ими", "рное, жд"]
     assert [TOKENIZER.decode(row) for row in Y] == [". Отряд ", " человек", "ебе ими ", "ное, жде"]
     assert X[:, 1:].tolist() == Y[:, :-1].tolist()
-
-
-def test_the_printed_batch_holds_the_printed_examples():
-    examples = [(X[b, : t + 1].tolist(), Y[b, t].item()) for b in range(4) for t in range(8)]
-    assert examples[:13] == [  # as far as the lecture notes print them
-        ([70], 6),
-        ([70, 6], 1),
-        ([70, 6, 1], 31),
-        ([70, 6, 1, 31], 67),
-        ([70, 6, 1, 31, 67], 65),
-        ([70, 6, 1, 31, 67, 65], 80),
-        ([70, 6, 1, 31, 67, 65, 80], 53),
-        ([70, 6, 1, 31, 67, 65, 80, 53], 1),
-        ([49], 1),
-        ([49, 1], 72),
-        ([49, 1, 72], 54),
-        ([49, 1, 72, 54], 60),
-        ([49, 1, 72, 54, 60], 63),
-    ]
 
 
 def test_our_windows_are_such_batches():
@@ -253,31 +203,6 @@ def test_four_sequences_of_eight_pairs_and_their_averages():
                 [0.3888, -0.1700],
             ],
         )
-
-
-ONES = torch.ones(3, 3)
-TRIANGLE = causal_mask(3, 3).float()
-
-
-@pytest.mark.parametrize(
-    ("a", "printed_a", "printed_c"),
-    [
-        (ONES, [[1.0, 1, 1], [1, 1, 1], [1, 1, 1]], [[14.0, 16], [14, 16], [14, 16]]),
-        (TRIANGLE, [[1.0, 0, 0], [1, 1, 0], [1, 1, 1]], [[2.0, 7], [8, 11], [14, 16]]),
-        (
-            TRIANGLE / TRIANGLE.sum(1, keepdim=True),
-            [[1.0, 0, 0], [0.5, 0.5, 0], [0.3333, 0.3333, 0.3333]],
-            [[2.0, 7], [4, 5.5], [4.6667, 5.3333]],
-        ),
-    ],
-    ids=["sums", "sums of the past", "averages of the past"],
-)
-def test_the_toy_products(a, printed_a, printed_c):
-    torch.manual_seed(42)
-    b = torch.randint(0, 10, (3, 2)).float()
-    assert b.tolist() == [[2, 7], [6, 4], [6, 5]]
-    prints(a, printed_a)
-    prints(a @ b, printed_c)
 
 
 def test_equal_scores_are_equal_shares_of_the_past():
