@@ -15,14 +15,6 @@ from bukva.models.registry import count_parameters
 V, T, B, nh, hs = 23, 5, 2, 3, 4
 CONFIG = GPTConfig(vocab_size=V, n_layer=2, n_head=nh, n_embd=nh * hs, block_size=T, dropout=0.0)
 
-PLAIN = {
-    "positions": "learned",
-    "norm": "layernorm",
-    "activation": "gelu",
-    "qk_norm": False,
-    "bias": False,
-    "tie_weights": False,
-}
 MODERN = {"positions": "rotary", "norm": "rmsnorm", "activation": "relu2", "qk_norm": True}
 SHAPES = [
     {},
@@ -123,7 +115,9 @@ def test_the_parameter_count_equals_the_formula(options):
 
 
 def test_the_default_options_are_those_of_the_lecture_notes():
-    assert dataclasses.replace(CONFIG, **PLAIN) == CONFIG
+    of_the_notes = {"positions": "learned", "norm": "layernorm", "activation": "gelu", "ngrams": "none"}
+    switched_off = dict.fromkeys(["qk_norm", "bias", "tie_weights"], False)
+    assert dataclasses.replace(CONFIG, **of_the_notes, **switched_off) == CONFIG
 
 
 INVALID = [
@@ -164,18 +158,14 @@ def test_heads_have_equal_shares_of_the_channels_and_rotary_positions_pairs_of_t
 
 def test_tied_weights_are_one_tensor():
     model, x = gpt(tie_weights=True), ids(B, T)
-    untied = gpt(tie_weights=False)
-    assert count_parameters(untied.config) - count_parameters(model.config) == V * nh * hs
     model.wte.weight.data[7] = 0  # character 7 is embedded as 0 and has a logit of 0
     assert (model(x)[..., 7] == 0).all()
-    untied.wte.weight.data[7] = 0
-    assert (untied(x)[..., 7] != 0).all()
 
 
 # ---- which positions depend on which
 
 
-@every_option
+@plain_and_modern
 def test_the_future_is_invisible(options):
     model, x = gpt(**options), ids(B, T)
     before = model(x)
@@ -226,19 +216,6 @@ def test_an_untrained_gpt_scores_as_the_uniform_distribution():
     model = GPT(GPTConfig(vocab_size=76, n_layer=4, n_head=4, n_embd=128, block_size=64, dropout=0.0))
     x = torch.randint(76, (16, 65), generator=torch.Generator().manual_seed(6))
     assert cross_entropy(model, x).item() == pytest.approx(math.log(76), abs=0.05)
-
-
-@plain_and_modern
-def test_it_memorises_two_windows(options):
-    torch.manual_seed(5)
-    model, x = GPT(dataclasses.replace(CONFIG, n_embd=36, block_size=7, **options)), ids(2, 8)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for _ in range(100):
-        nats = cross_entropy(model, x)
-        optimizer.zero_grad()
-        nats.backward()
-        optimizer.step()
-    assert nats.item() < 0.05
 
 
 @plain_and_modern

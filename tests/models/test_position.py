@@ -35,7 +35,8 @@ def one_by_one(model, ids, n_first=1):
     return torch.cat(each, dim=1)
 
 
-def count_calls(monkeypatch):
+@pytest.fixture
+def seen(monkeypatch):
     """The positions that the compiled block computes."""
     seen, block = [], position.block
     monkeypatch.setattr(position, "block", lambda *args: seen.append(args[3]) or block(*args))
@@ -57,8 +58,8 @@ def count_calls(monkeypatch):
     ],
     ids=str,
 )
-def test_positions_one_by_one_are_the_positions_together(changes, monkeypatch):
-    model, x, seen = gpt(**changes), ids(), count_calls(monkeypatch)
+def test_positions_one_by_one_are_the_positions_together(changes, seen):
+    model, x = gpt(**changes), ids()
     with torch.inference_mode():
         together = model(x)
     assert not seen
@@ -78,21 +79,13 @@ def test_a_matrix_in_bf16_is_read_exactly():
     torch.testing.assert_close(one_by_one(model, ids()), one_by_one(rounded, ids()), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("what", ["float64", "training", "kernel", "two texts"])
-def test_other_positions_are_computed_by_the_layers(what, monkeypatch):
-    model, x, seen = gpt(dropout=0.0), ids(), count_calls(monkeypatch)
-    match what:
-        case "float64":
-            model.double()
-        case "training":
-            model.train()
-        case "kernel":
-            for block in model.blocks:
-                block.attention.attend = lambda *args, **options: attend_fused(*args, **options)
-        case "two texts":
-            x = x.expand(2, -1)
-    with torch.inference_mode():
-        torch.testing.assert_close(one_by_one(model, x), model(x))
+@torch.inference_mode()
+def test_other_positions_are_computed_by_the_layers(seen):
+    double, training, replaced, x = gpt().double(), gpt(dropout=0.0).train(), gpt(), ids()
+    for block in replaced.blocks:
+        block.attention.attend = lambda *args, **options: attend_fused(*args, **options)
+    for model, texts in ((double, x), (training, x), (replaced, x), (gpt(), x.expand(2, -1))):
+        torch.testing.assert_close(one_by_one(model, texts), model(texts))
     assert not seen
 
 
