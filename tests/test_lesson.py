@@ -25,12 +25,6 @@ def test_the_lesson_is_short_and_every_step_in_it_is_checked():
     assert all("assert" in lesson.source(cell) for cell in CODE[1:])
 
 
-def test_the_lesson_ends_with_an_experiment_and_its_comparison():
-    end = lesson.source(lesson.cells("markdown")[-1])
-    assert "dvc exp run -S model.n_head=8" in end
-    assert "bukva compare HEAD workspace" in end
-
-
 def test_the_outputs_are_stored_and_small():
     assert [cell["execution_count"] for cell in CODE] == list(range(1, len(CODE) + 1))
     assert all(cell["outputs"] for cell in CODE if "print(" in lesson.source(cell))

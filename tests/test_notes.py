@@ -42,9 +42,6 @@ TEXT = (
     "В небесах торжественно и чудно!\nСпит земля в сиянье г"
 )
 # fmt: off
-LINE_IDS = [
-    29, 63, 58, 1, 53, 80, 53, 80, 1, 66, 49, 61, 76, 70, 1, 72, 54, 66, 67, 62, 76, 70, 1, 64, 65, 49, 51, 57, 60,
-]
 TEXT_IDS = [
     29, 57, 70, 49, 57, 60,  1, 28, 54, 65, 61, 63, 62, 67, 63, 51,  0,  1,
      1,  0,  0, 19, 76, 70, 63, 55, 68,  1, 63, 53, 57, 62,  1, 80,  1, 62,
@@ -67,39 +64,29 @@ def test_the_vocabulary_has_87_characters():
     assert "".join(TOKENIZER.chars) == ALPHABET == "".join(sorted(set(ALPHABET)))
 
 
-@pytest.mark.parametrize(
-    ("text", "ids"), [("Мой дядя самых честных правил", LINE_IDS), (TEXT, TEXT_IDS)], ids=["line", "text"]
-)
-def test_text_is_encoded_as_the_printed_ids_and_decoded(text, ids):
-    assert TOKENIZER.encode(text).tolist() == ids
-    assert TOKENIZER.decode(ids) == text
+def test_text_is_encoded_as_the_printed_ids_and_decoded():
+    assert TOKENIZER.encode(TEXT).tolist() == TEXT_IDS
+    assert TOKENIZER.decode(TEXT_IDS) == TEXT
+    line = "29 63 58 1 53 80 53 80 1 66 49 61 76 70 1 72 54 66 67 62 76 70 1 64 65 49 51 57 60"
+    assert TOKENIZER.encode("Мой дядя самых честных правил").tolist() == [int(number) for number in line.split()]
 
 
 # ---- blocks and batches
 
 
-X = torch.tensor(
+PRINTED = torch.tensor(
     [
-        [70, 6, 1, 31, 67, 65, 80, 53],
-        [49, 1, 72, 54, 60, 63, 51, 54],
-        [66, 54, 50, 54, 1, 57, 61, 57],
-        [65, 62, 63, 54, 4, 1, 55, 53],
+        [70, 6, 1, 31, 67, 65, 80, 53, 1],
+        [49, 1, 72, 54, 60, 63, 51, 54, 59],
+        [66, 54, 50, 54, 1, 57, 61, 57, 1],
+        [65, 62, 63, 54, 4, 1, 55, 53, 54],
     ]
 )
-Y = torch.tensor(
-    [
-        [6, 1, 31, 67, 65, 80, 53, 1],
-        [1, 72, 54, 60, 63, 51, 54, 59],
-        [54, 50, 54, 1, 57, 61, 57, 1],
-        [62, 63, 54, 4, 1, 55, 53, 54],
-    ]
-)
+X, Y = PRINTED[:, :-1], PRINTED[:, 1:]
 
 
-def test_the_printed_batch_is_russian_and_its_targets_are_one_character_later():
-    assert [TOKENIZER.decode(row) for row in X] == ["х. Отряд", "а челове", "себе ими", "рное, жд"]
-    assert [TOKENIZER.decode(row) for row in Y] == [". Отряд ", " человек", "ебе ими ", "ное, жде"]
-    assert X[:, 1:].tolist() == Y[:, :-1].tolist()
+def test_the_printed_batch_is_russian():
+    assert [TOKENIZER.decode(row) for row in PRINTED] == ["х. Отряд ", "а человек", "себе ими ", "рное, жде"]
 
 
 def test_our_windows_are_such_batches():

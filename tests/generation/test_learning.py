@@ -5,13 +5,11 @@ import copy
 import pytest
 import torch
 from equality import same
-from tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, T, recipe, run, task
+from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, run, task
 
 from bukva.generation.learning import FILE, LINE_CHARS, Samples, on_one_line
 from bukva.generation.sampling import generate
-from bukva.models.bigram import BigramConfig
-from bukva.tokenizers.bpe import BPETokenizer
-from bukva.training.run import Task, start
+from bukva.training.run import start
 
 plain_and_memory = pytest.mark.parametrize("shape", [SHAPE, WITH_MEMORY], ids=["plain", "memory"])
 
@@ -71,17 +69,6 @@ def test_a_resumed_training_has_the_lines_of_a_whole_one(step):
     assert resumed.samples == whole.samples
     assert again[0] == files[len(first.samples) - 1]  # before the next update
     assert again[-1] == files[-1]
-
-
-def test_a_line_is_short_where_an_id_stands_for_several_characters():
-    text = "абв где!\n" * 70
-    tokenizer = BPETokenizer.train([text], 263)
-    ids = tokenizer.encode(text)
-    splits, short = {"train": ids, "val": ids[:60]}, recipe(n_steps=1, eval_every=1)
-    numbers = Task.of(BigramConfig(len(tokenizer), T), splits, tokenizer, short, CPU)
-    state, files = trained(numbers, tokenizer)
-    assert files[-1].startswith(r"Written after '\n'")
-    assert all(0 < len(line) <= LINE_CHARS for line in state.samples)
 
 
 def test_a_line_holds_nothing_that_a_terminal_obeys():

@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
 from bukva.generation.samples import Answer, answer, page, to_json
 from bukva.models.bigram import BigramConfig
 from bukva.models.folder import load_model, save_model
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import build
-from bukva.tokenizers.byte import ByteTokenizer
 from bukva.tokenizers.char import CharTokenizer
 from bukva.training.device import Machine
 
@@ -106,23 +104,9 @@ def test_the_random_numbers_are_derived_from_seed_and_number_of_the_prompt(folde
     assert given[1].text == given[3].text == f"\n│{first}"
 
 
-def test_a_prompt_outside_the_vocabulary_is_named(folder):
-    with pytest.raises(BukvaError, match=r"sample.prompts: 'аж'.*U\+0436"):
-        answers_of({"bigram": folder}, ["аж"])
-
-
 def test_the_page_shows_line_feeds_and_ends_no_code_block():
     answers = [("\n", [Answer("GPT", "trained", 0.8, "\n", "```\n# б")])]
     text = page(answers, params(top_k=5, top_p=0.9), "character", "")
     assert "## `\\n`" in text
     assert "    │```\n    # б" in text
     assert "from the 5 likeliest, of these the fewest that hold 0.9 of the probability." in text
-
-
-def test_a_model_of_bytes_draws_bytes(tmp_path):
-    config = BigramConfig(256, 8)
-    torch.manual_seed(1)
-    weights = build(config).state_dict()
-    save_model(tmp_path / "bigram", config, ByteTokenizer(), {"best": weights, "initial": weights})
-    [(_, given)] = answers_of({"bigram": tmp_path / "bigram"}, ["я"], n_chars=31)
-    assert all(one.text.startswith("я│") and len(one.text.encode()) > 31 for one in given)

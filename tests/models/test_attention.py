@@ -46,7 +46,7 @@ def same(a, b):
     torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
-# ---- scores and weights
+# ---- the kernels
 
 
 @kernels
@@ -55,18 +55,10 @@ def test_keys_of_zero_average_the_past(kernel):
     close(ATTEND[kernel](q, k, x, causal=True, dropout=0.0), average_by_loop(x))
 
 
-def test_scores_are_products_of_queries_and_keys():
-    q, k = rand(B, T, hs), rand(B, S, hs, seed=2)
-    close(attention_scores(q, k), torch.einsum("bth,bsh->bts", q, k) / hs**0.5)
-
-
 def test_the_queries_are_the_last_positions():
     assert causal_mask(2, 4).tolist() == [[True, True, True, False], [True, True, True, True]]
     assert causal_mask(3, 3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
     assert causal_mask(1, 3).tolist() == [[True, True, True]]
-
-
-# ---- the kernels
 
 
 @kernels
@@ -180,16 +172,6 @@ def test_rotation_equals_complex_multiplication():
     close(rotate(x, rotary_cos_sin(40, 40 + T, 14)), rotate_by_complex_numbers(x, positions), atol=1e-5)
 
 
-def test_rotated_scores_depend_on_distances_only():
-    q, k = rand(1, 14).expand(2 * T, -1), rand(1, 14, seed=2).expand(2 * T, -1)
-    cos_sin = rotary_cos_sin(0, 2 * T, 14)
-    scores = attention_scores(rotate(q, cos_sin), rotate(k, cos_sin))
-    for distance in range(-2 * T + 1, 2 * T):
-        along = scores.diagonal(distance)
-        close(along, along[:1].expand(len(along)), atol=1e-5)
-    assert scores[0].unique().numel() == 2 * T  # no two distances have the same score
-
-
 def test_the_layer_rotates_queries_and_keys_but_not_values():
     attention, x = layer(n_embd=24), rand(B, T, 24, seed=9)
     q, k, v = map(attention.split_heads, attention.qkv(x).chunk(3, dim=-1))
@@ -244,11 +226,7 @@ def test_dropout_zeroes_weights_and_scales_the_others(kernel, causal):
 def test_the_layer_drops_a_share_of_its_output_in_training_only():
     attention, x = layer(dropout=0.25), rand(40, T, C, seed=9)
     whole = attention(x)
-
-    def without_dropout(q, k, v, *, causal, dropout):
-        return attend_explicit(q, k, v, causal=causal)
-
-    attention.attend = without_dropout
+    attention.attend = lambda q, k, v, **options: attend_explicit(q, k, v, causal=options["causal"])
     torch.manual_seed(3)
     dropped = attention.train()(x)
     left = dropped != 0

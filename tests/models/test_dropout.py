@@ -29,7 +29,7 @@ def test_an_element_is_zero_if_its_16_bits_are_below_the_threshold(n, dtype):
     assert torch.equal(kept(torch.Size([n]), p, torch.empty(0, dtype=dtype)), torch.tensor(expected, dtype=dtype))
 
 
-def test_the_first_numbers_are_those_that_others_publish():
+def test_the_first_numbers_of_the_listing_are_those_that_others_publish():
     # the test vector of SplitMix64 for seed 1234567 (Vigna's splitmix64.c; Rosetta Code)
     published = [6457827717110365317, 3203168211198807973, 9817491932198370423]
     assert [split_mix_64(1234567, i) for i in (1, 2, 3)] == published
@@ -38,7 +38,10 @@ def test_the_first_numbers_are_those_that_others_publish():
 def test_dropout_zeroes_a_share_and_keeps_the_mean():
     p = 0.2
     torch.manual_seed(1)
-    y = dropout(torch.full((1009, 211), 3.0), p)
+    x = torch.full((1009, 211), 3.0, requires_grad=True)
+    y = dropout(x, p)
+    y.sum().backward()
+    torch.testing.assert_close(3 * x.grad, y.detach())
     n, zeros = y.numel(), int((y == 0).sum())
     assert abs(zeros / n - p) < 5 * (p * (1 - p) / n) ** 0.5  # five standard errors
     assert y.unique().tolist() == pytest.approx([0.0, 3 / (1 - p)])
@@ -47,25 +50,15 @@ def test_dropout_zeroes_a_share_and_keeps_the_mean():
 def test_dropout_draws_neighbours_independently():
     torch.manual_seed(1)
     zero = (kept(torch.Size([400_003]), 0.5, torch.empty(0)) == 0).double()
-    for distance in (1, 2, 3, 4, 5):  # four of 16 bits come from one draw
+    for distance in (1, 4):  # four of 16 bits come from one draw
         both = float((zero[distance:] * zero[:-distance]).mean())
         assert both == pytest.approx(0.25, abs=0.004)
 
 
-def test_dropout_passes_the_gradient_where_it_passes_the_value():
-    x = torch.ones(101, requires_grad=True)
-    y = dropout(x, 0.3)
-    y.sum().backward()
-    assert torch.equal(x.grad, y.detach())
-
-
 def test_dropout_is_repeated_by_its_seed_and_off_in_evaluation():
     layer, x = Dropout(0.5), torch.ones(1009)
-    outcomes = []
-    for seed in (1, 2, 1):
-        torch.manual_seed(seed)
-        outcomes.append(layer(x))
-    assert torch.equal(outcomes[0], outcomes[2])
-    assert not torch.equal(outcomes[0], outcomes[1])
+    one, another, again = (torch.manual_seed(seed) and layer(x) for seed in (1, 2, 1))
+    assert torch.equal(one, again)
+    assert not torch.equal(one, another)
     assert layer.eval()(x) is x
     assert dropout(x, 0.0) is x

@@ -64,15 +64,6 @@ def test_embeddings_are_dropped_in_training_only():
 # ---- positions
 
 
-@pytest.mark.parametrize(("positions", "matters"), [("learned", True), ("rotary", True), ("none", False)])
-def test_order_matters_through_positions_only(positions, matters):
-    # one layer: with two, the mask alone shows the second which characters came first
-    made, x = stack(positions=positions, n_layer=1), ids(B, T)
-    swapped = x[:, [1, 0, *range(2, T)]]
-    difference = (made.encode(x) - made.encode(swapped))[:, -1].abs().amax()
-    assert difference > 1e-3 if matters else difference < 1e-12
-
-
 # ---- initial weights
 
 

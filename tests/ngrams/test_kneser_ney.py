@@ -64,14 +64,6 @@ def test_one_model_scores_all_orders_as_models_of_one_order_do():
         assert nats.tolist() == KneserNey(train, 7, order).nats(ids, order).tolist()
 
 
-def test_the_largest_vocabulary_at_the_highest_order():
-    V, order = 20_000, 8
-    train = skewed(211, 5) * np.uint16(4_999)  # 0 to 19,996
-    ids = np.concatenate([train[60:83], [V - 1, 7], train[:11]]).astype(np.uint16)
-    expected = Witness(train.tolist(), V).nats(ids.tolist(), order)
-    assert KneserNey(train, V, order).nats(ids, order) == pytest.approx(expected, rel=1e-12)
-
-
 @pytest.mark.parametrize(
     "counts", [[1, 2, 9], [2, 3, 4], [1, 1, 1, 2, 3, 3, 3, 3]], ids=["no 3", "no 1", "a negative discount"]
 )

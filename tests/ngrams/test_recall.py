@@ -3,7 +3,6 @@
 The rule of leaving out is that of bukva.ngrams.kneser_ney: counts are recounted, the discounts stay.
 """
 
-import math
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -172,18 +171,3 @@ def test_it_is_left_out_where_discounts_are_estimated():
         for r, order in enumerate(orders):
             expected = recount.distribution(place, 0, order)
             np.testing.assert_allclose(found.probabilities[0, place - 1, r], expected, **NEAR)
-
-
-def test_what_is_left_out_of_random_text_teaches_nothing():
-    """Of n-grams that occur once, a model that sees its answers gives them most of the probability."""
-    V, length, orders = 17, 11, [3, 5, 8]
-    train = np.random.default_rng(1).integers(V, size=20_011).astype(np.uint8)
-    ids = windows(train, range(0, 20_000, length), length + 1)
-    model = KneserNey(train, V, 8)
-
-    def nats(recall):
-        p = np.take_along_axis(recall.probabilities, ids[:, 1:, None, None], axis=-1)[..., 0]  # (B, T, R)
-        return -np.log(p).mean(0)
-
-    assert nats(model.recall(ids, orders, length, leave_out=True)).min() > math.log(V) - 0.02
-    assert nats(model.recall(ids[:, :-1], orders, length))[7:, -1].max() < 0.2

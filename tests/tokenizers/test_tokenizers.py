@@ -56,19 +56,6 @@ def test_a_saved_tokenizer_is_loaded_with_its_kind_and_all_that_it_has_learned(k
     assert loaded.encode(text).tolist() == tokenizer.encode(text).tolist()
 
 
-@settings(max_examples=25)
-@given(texts, characters)
-def test_knows_agrees_with_encode(kind, texts, char):
-    tokenizer = trained(kind, texts)
-    assert all(tokenizer.knows(known) for known in "".join(texts))
-    assert tokenizer.knows(char) == (tokenizer.alphabet is None or char in tokenizer.alphabet)
-    if tokenizer.knows(char):
-        assert tokenizer.decode(tokenizer.encode(char)) == char
-    else:
-        with pytest.raises(BukvaError):
-            tokenizer.encode(char)
-
-
 @pytest.mark.parametrize(
     "content",
     [
