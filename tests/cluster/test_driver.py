@@ -25,43 +25,28 @@ def test_every_trial_is_given_out_once_and_its_news_are_kept(project):
     assert Board.read("tries") == board
 
 
-def test_a_job_names_commit_settings_origin_and_project(project):
-    engine = FakeEngine(finishing(project))
+def test_a_job_is_complete_and_the_origin_has_its_commit_before_any_worker_starts(project):
+    seen, commit = [], run_git(project, "rev-parse", "HEAD").strip()
+
+    def play(job: Job) -> FakeWorker:
+        seen.append(run_git(project, "ls-remote", job.origin, f"refs/bukva/base/{job.commit}").partition("\t")[0])
+        return FakeWorker([], DONE)
+
+    engine = FakeEngine(play)
     drive(project, engine, "a", "b")
+    assert seen[0] == commit
     job = Job.from_json(engine.jobs[1].to_json())
-    commit = run_git(project, "rev-parse", "HEAD").strip()
     assert job == Job("b", ("train_gpt.seed=1",), commit, place(project).origin, str(project), 1, 1, {"A": "1"})
 
 
-def test_the_origin_gets_the_commit_before_any_worker_starts(project):
-    seen = []
-
-    def play(job: Job) -> FakeWorker:
-        seen.append(run_git(project, "ls-remote", job.origin, f"refs/bukva/base/{job.commit}"))
-        return FakeWorker([], DONE)
-
-    drive(project, FakeEngine(play), "a")
-    assert job_commit(seen[0]) == run_git(project, "rev-parse", "HEAD").strip()
-
-
-def job_commit(listed: str) -> str:
-    return listed.partition("\t")[0]
-
-
-def test_what_the_origin_has_is_not_given_out_again(project):
+def test_what_the_origin_has_is_not_given_out_again_and_a_sweep_may_grow(project):
+    commit, origin = sweep_of(project).commit, place(project).origin
     drive(project, FakeEngine(finishing(project)), "a")
+    run_git(project, "push", "-q", origin, f"HEAD:{result_ref('ab' * 20, 'c')}")  # of another commit
+    assert finished(project, origin, commit) == {"a"}
     engine = FakeEngine(finishing(project))
-    board = Driver(sweep_of(project, "a"), place(project), engine, lambda _: None).run()
-    assert engine.jobs == []
-    assert states(board) == {"a": "finished"}
-
-
-def test_a_result_that_was_removed_is_made_again(project):
-    drive(project, FakeEngine(finishing(project)), "a")
-    run_git(project, "push", "-q", place(project).origin, f":{result_ref(sweep_of(project).commit, 'a')}")
-    engine = FakeEngine(finishing(project))
-    drive(project, engine, "a")
-    assert [job.attempt for job in engine.jobs] == [2]
+    assert states(drive(project, engine, "a", "b")) == {"a": "finished", "b": "finished"}
+    assert [job.trial for job in engine.jobs] == ["b"]
 
 
 @pytest.mark.parametrize("status", [KILLED, TRY_AGAIN, 2])
@@ -75,13 +60,6 @@ def test_a_lost_trial_is_given_out_again(project, status):
     board = drive(project, engine, "a", "b")
     assert states(board) == {"a": "finished", "b": "finished"}
     assert [job.attempt for job in engine.jobs if job.trial == "a"] == [1, 2, 3]
-
-
-def test_a_trial_that_is_always_lost_is_given_up_with_the_reason(project):
-    engine = FakeEngine(lambda _: FakeWorker([News("end", {"text": "origin: no answer"})], TRY_AGAIN))
-    board = drive(project, engine, "a")
-    assert len(engine.jobs) == MOST_LOSSES
-    assert (board.trials["a"].state, board.trials["a"].text) == ("lost", "origin: no answer (3 times)")
 
 
 def test_a_trial_that_fails_is_not_repeated_until_the_command_is_given_again(project):
@@ -121,38 +99,13 @@ def test_after_ctrl_c_all_workers_have_saved_and_the_trials_wait(project):
     assert states(board) == {"a": "finished", "b": "finished", "c": "finished"}
 
 
-def test_a_second_driver_of_a_sweep_is_refused(project):
-    with driving("tries"), pytest.raises(BukvaError, match="tries: another driver runs it"):
-        drive(project, FakeEngine(finishing(project)), "a")
-
-
-def test_a_name_that_another_sweep_has_is_refused(project):
-    drive(project, FakeEngine(finishing(project)), "a", "b")
-    with pytest.raises(BukvaError, match=r"there is another sweep tries, of commit .* and 2 trials"):
-        drive(project, FakeEngine(finishing(project)), "a", "c")
-
-
-def test_a_sweep_may_grow(project):
-    drive(project, FakeEngine(finishing(project)), "a")
+def test_what_another_driver_or_sweep_has_and_an_origin_that_is_away_are_one_sentence(project):
     engine = FakeEngine(finishing(project))
-    assert states(drive(project, engine, "a", "b")) == {"a": "finished", "b": "finished"}
-    assert [job.trial for job in engine.jobs] == ["b"]
-
-
-def test_an_origin_that_is_away_is_one_sentence(project):
-    driver = Driver(
-        sweep_of(project, "a"),
-        Place("file:///nowhere/origin.git", project, shared=True, environment={}),
-        FakeEngine(finishing(project)),
-        lambda _: None,
-    )
+    with driving("tries"), pytest.raises(BukvaError, match="tries: another driver runs it"):
+        drive(project, engine, "a")
+    drive(project, engine, "a", "b")
+    with pytest.raises(BukvaError, match=r"there is another sweep tries, of commit .* and 2 trials"):
+        drive(project, engine, "a", "c")
+    away = Place("file:///nowhere/origin.git", project, shared=True, environment={})
     with pytest.raises(GitError, match=r"git push: .*nowhere/origin.git"):
-        driver.run()
-
-
-def test_names_of_results_are_those_of_this_commit(project):
-    commit, origin = sweep_of(project).commit, place(project).origin
-    other = "ab" * 20
-    for ref in (result_ref(commit, "a"), result_ref(commit, "b"), result_ref(other, "c")):
-        run_git(project, "push", "-q", origin, f"HEAD:{ref}")
-    assert finished(project, origin, commit) == {"a", "b"}
+        Driver(sweep_of(project, "a", "b"), away, engine, lambda _: None).run()
