@@ -1,109 +1,168 @@
-"""Whatever params.yaml contains, the stages succeed or reject it in a sentence: no traceback and no hang."""
+"""Whatever params.yaml contains, the stages succeed or reject it in a sentence: no traceback and no hang.
 
+All stages run once, so that whatever is loaded late is loaded. Then each case runs in a fork and a copy of the project,
+so a case that hangs, dies or exhausts its memory is noticed and does not disturb the others.
+"""
+
+import importlib
+import inspect
 import itertools
+import json
+import os
 import random
-from concurrent.futures import ThreadPoolExecutor
+import resource
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from pathlib import Path
 
 import pytest
-from config.stage_server import SECTIONS, STAGES, StageServer, with_changes
-from config.values import COMBINATIONS, EVALUATE_COMBINATIONS, FAILED_ONCE, LARGEST, MAY_BE_REJECTED, VALUES
+from config.values import ADDRESSES, PATHS, ROOT, SECTIONS, VALUES, rejection, with_changes
 
 from bukva.base.errors import BukvaError
-from bukva.config.load import parse_params
+from bukva.config.load import PARAMS, parse_params
 from bukva.config.messages import WAY_BACK
+from bukva.pipeline.stages import paths, recorded_stages
 
-# The stages that a section can reach. The study of attention takes ten times as long as all stages together, so it runs
-# only for the section evaluate; the values of other sections that may disturb it are in EVALUATE_COMBINATIONS.
+pytestmark = pytest.mark.nightly
+
+CASE_SECONDS = 180  # a hang; the slowest case takes 5, and much more when other programs need the cores
+CASE_BYTES = 16 << 30  # so that a case that fails does not exhaust the machine
+ATTENTION = "attention"  # `bukva attention`, which reads the section evaluate as a stage does
+STAGES = [*(stage.module for stage in recorded_stages().values()), ATTENTION]
+# The first and the last stage that a section can disturb. The study of attention takes ten times as long as all stages
+# together, so it runs only for the section evaluate, and for what may disturb it.
 REACHED = {
-    "download": ["download", "clean", "tokenize", "split", "train_bigram", "train_gpt", "evaluate", "sample"],
-    "clean": ["clean", "tokenize", "split", "train_bigram", "train_gpt", "evaluate", "sample"],
-    "tokenize": ["tokenize", "split", "train_bigram", "train_gpt", "evaluate", "sample"],
-    "split": ["tokenize", "split", "train_bigram", "train_gpt", "evaluate", "sample"],
-    "model": ["split", "train_gpt", "evaluate", "sample"],
-    "compute": ["train_bigram", "train_gpt", "evaluate", "sample"],
-    "train_bigram": ["train_bigram"],
-    "train_gpt": ["train_gpt"],
-    "evaluate": ["tokenize", "evaluate", "attention"],
-    "sample": ["tokenize", "sample"],
-}
-# the keys of a group of their own in model, training and sampling sections
-NUMERIC = {
-    *("learning_rate", "weight_decay", "beta2", "grad_clip", "decay_to", "temperature", "top_p"),
-    *("dropout", "ngram_dropout", "network_loss"),
+    "download": ("download", "split"),
+    "clean": ("clean", "split"),
+    "tokenize": ("tokenize", "sample"),
+    "split": ("tokenize", "evaluate"),
+    "model": ("train_gpt", "sample"),
+    "compute": ("train_bigram", "sample"),
+    "train_bigram": ("train_bigram", "train_bigram"),
+    "train_gpt": ("train_gpt", "train_gpt"),
+    "evaluate": ("tokenize", "attention"),
+    "sample": ("sample", "sample"),
 }
 # without corpus url or huggingface
 UNREAD = {"download.url", "download.sha256", "download.dataset", "download.revision", "download.files"}
-
-
-def rejection(changes):
-    """The sentence of the schema, or nothing for valid parameters."""
-    try:
-        parse_params(with_changes(changes), "params.yaml")
-    except BukvaError as error:
-        return str(error)
-    return ""
+# Larger values are valid too, but take longer or more memory than a test has; processes are tested in tests/dvc.
+LARGEST = {
+    "model.n_layer": 3, "model.n_embd": 20, "compute.threads": 20, "train_gpt.processes": 1,
+    "train_bigram.n_steps": 20, "train_bigram.batch_size": 32, "train_bigram.micro_batches": 32,
+    "train_gpt.n_steps": 20, "train_gpt.batch_size": 32, "train_gpt.micro_batches": 32,
+    "evaluate.attention_windows": 3, "evaluate.leak_steps": 3, "evaluate.context_chars": 20,
+    "evaluate.short_context": 16, "sample.n_chars": 20,
+}  # fmt: skip
+# Keys that depend on each other, and what failed once.
+COMBINATIONS = [
+    {"split.train": 0.95, "split.val": 0.05, "split.test": 0},
+    {"split.train": 0.01, "split.val": 0.98, "split.test": 0.01},
+    {"split.train": 5e-324, "split.val": 0.5, "split.test": 0.5},
+    {"train_gpt.n_steps": 1, "train_gpt.eval_every": 1, "train_gpt.warmup_steps": 1},
+    {"train_gpt.learning_rate": 1.7e308, "train_gpt.weight_decay": 1.7e308, "train_gpt.optimizer": "adamw"},
+    {"compute.precision": "bf16", "model.dropout": 0.5},
+    {"sample.temperature": 5e-324, "sample.top_p": 5e-324, "sample.top_k": 10**12},
+    {"sample.prompts": ["а\U0001f600"], "sample.unknown": "drop"},
+    {"clean.rules": "literary", "clean.optional": ["stress_accents", "latin_passages"], "sample.prompts": "auto"},
+    {"model.n_layer": 3, "model.n_head": 8, "model.positions": "none", "evaluate.attention_sentence": "Было это"},
+    {"model.positions": "learned", "model.tie_weights": True, "model.bias": True, "evaluate.attention_sentence": "а"},
+    {
+        "model.block_size": 2,
+        "evaluate.short_context": 1,
+        "evaluate.context_chars": 2,
+        "evaluate.attention_sentence": " ",
+    },
+    {"evaluate.attention_windows": 10**9, "evaluate.context_chars": 10**12},
+    {"model.ngrams": "logits", "model.ngram_orders": [1], "model.ngram_dropout": 0.9999999999999999},
+    {"model.block_size": 3, "evaluate.short_context": 3, "model.ngrams": "input", "model.ngram_orders": [12, 2]},
+    *[{"clean.rules": "file", "clean.file": file} for file in PATHS],
+    *[{"download.corpus": "url", "download.url": url, "download.sha256": "a" * 64} for url in ADDRESSES],
+]
 
 
 def stages_of(changes):
-    reached = set(itertools.chain(*(REACHED[name.split(".")[0]] for name in changes)))
-    return [stage for stage in STAGES if stage in reached]
+    reached = [STAGES.index(stage) for name in changes for stage in REACHED[name.split(".")[0]]]
+    return STAGES[min(reached) : max(reached) + 1]
 
 
-def is_runnable(key, value):
-    return key not in UNREAD and not rejection({key: value}) and (key not in LARGEST or value <= LARGEST[key])
+def runnable_values():
+    """Each value of each key that the schema accepts and a test has the time for."""
+    for key, values in VALUES.items():
+        for value in values:
+            if key not in UNREAD and not rejection({key: value}) and (key not in LARGEST or value <= LARGEST[key]):
+                yield {key: value}
 
 
-def may_be_rejected(key, value):
-    return key in MAY_BE_REJECTED and MAY_BE_REJECTED[key](value)
-
-
-ACCEPTED = [
-    (key, value) for key, values in VALUES.items() for value in values
-    if is_runnable(key, value) and {key: value} not in [changes for changes, _ in FAILED_ONCE]
-]  # fmt: skip
-ALONE = [{key: value} for key, value in ACCEPTED if may_be_rejected(key, value)]
-TOGETHER = [(key, value) for key, value in ACCEPTED if not may_be_rejected(key, value)]
-
-
-def one_value_per_group():
-    """Cases that together contain every value of TOGETHER except evaluate's, each with at most one per group of keys.
-
-    A section is read by a stage of its own, and its numbers of the optimizer, the loss or the sampler do not depend on
-    its other keys, so one run of all stages tests one value of each. Values that a stage may reject are not here: what
-    follows a rejection is not tested.
-    """
-    groups = {}
-    for key, value in TOGETHER:
-        section, name = key.split(".")
-        groups.setdefault((section, name in NUMERIC), []).append({key: value})
-    del groups["evaluate", False]
-    for values in itertools.zip_longest(*groups.values(), fillvalue={}):
-        yield {key: value for changes in values for key, value in changes.items()}
-
-
-def several_values(n_cases):
-    """Cases of two or three random values of any sections except evaluate; those that the schema accepts."""
+def pairs(values, n_cases):
+    """Random values of two keys; those that the schema accepts."""
     rng = random.Random(0)
-    candidates = [(key, value) for key, value in ACCEPTED if not key.startswith("evaluate.")]
-    cases = (dict(rng.sample(candidates, rng.choice([2, 3]))) for _ in itertools.count())
+    cases = (first | second for first, second in (rng.sample(values, 2) for _ in itertools.count()))
     return list(itertools.islice((changes for changes in cases if not rejection(changes)), n_cases))
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """Run cases in parallel; returns the outcomes in their order."""
-    with StageServer(tmp_path_factory.mktemp("project")) as server, ThreadPoolExecutor(2) as pool:
-        yield lambda cases: list(pool.map(lambda changes: server.run(changes, stages_of(changes)), cases))
+def run_here(changes, stages):
+    """Run stages in the current folder: {} in success, {"rejected": sentence} or {"failed": why}."""
+    text = json.dumps(with_changes(changes), ensure_ascii=False)  # JSON is YAML, and keeps every number
+    PARAMS.write_text(text, encoding="utf-8")
+    try:
+        for stage in stages:
+            if stage == ATTENTION:
+                importlib.import_module("bukva.cli.studies").attention()
+            else:
+                main = importlib.import_module(f"stages.{stage}").main
+                main(*(Path(paths()[name]) for name in inspect.signature(main).parameters))
+    except BukvaError as error:
+        return {"rejected": str(error)}
+    except BaseException:
+        return {"failed": traceback.format_exc()}
+    return {}
 
 
-def check(cases, outcomes):
-    """Raise unless every case succeeded or was rejected in a sentence."""
-    wrong = [
-        (changes, outcome)
-        for changes, outcome in zip(cases, outcomes, strict=True)
-        if "failed" in outcome or not is_sentence(outcome.get("rejected", "."))
-    ]
-    assert not wrong, "\n".join(f"{changes}: {outcome}" for changes, outcome in wrong)
+def run_in_fork(changes, template):
+    """The same in a process and a copy of the project; a hang or the death of the process is a failure."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as answer:
+        shutil.copytree(template, folder, symlinks=True, dirs_exist_ok=True)
+        child = os.fork()
+        if not child:
+            os.chdir(folder)
+            os.environ["DVC_ROOT"] = folder
+            resource.setrlimit(resource.RLIMIT_AS, (CASE_BYTES, CASE_BYTES))
+            json.dump(run_here(changes, stages_of(changes)), answer)
+            answer.flush()
+            os._exit(0)
+        ends_at, done = time.monotonic() + CASE_SECONDS, 0
+        while not done and time.monotonic() < ends_at:
+            time.sleep(0.005)
+            done, status = os.waitpid(child, os.WNOHANG)
+        if not done:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+            return {"failed": f"hangs: not done in {CASE_SECONDS} s"}
+        answer.seek(0)
+        text = answer.read()
+        return json.loads(text) if text and not status else {"failed": f"died with status {status}"}
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project with a text of 3,000 characters, in which all stages have run."""
+    for name in ("src", "stages", "rules", "dvc.yaml", "numerics.lock"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    book = (ROOT / "data/sample/prose/skazki/sem_par_laptey.txt").read_text(encoding="utf-8")[:3000]
+    (tmp_path / "book.txt").write_text(book, encoding="utf-8")
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "latin.txt").write_bytes("Café".encode("latin-1"))
+    monkeypatch.setattr("bukva.corpus.sources.fetching.BACKOFF_SECONDS", 0)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")  # so that no second process starts beside a training
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings(action="ignore"):
+        assert run_here({}, STAGES) == {}
+        yield tmp_path
 
 
 def is_sentence(message):
@@ -111,54 +170,23 @@ def is_sentence(message):
     return message.isprintable() and len(message) < 2500 and "secret" not in message
 
 
-# ---- the schema
-
-
-def test_every_key_has_at_least_twenty_values():
+def test_every_value_is_valid_or_rejected_in_a_sentence():
     assert VALUES.keys() == {f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys}
-    assert all(len(values) >= 20 for values in VALUES.values())
+    for key, values in VALUES.items():
+        for value in values:
+            if message := rejection({key: value}):
+                assert key.split(".")[0] in message
+                assert message.endswith(WAY_BACK)
+                assert is_sentence(message), message
+            else:
+                raw = with_changes({key: value})
+                assert parse_params(raw, "params.yaml").model_dump() == raw
 
 
-@pytest.mark.parametrize("key", VALUES)
-def test_every_value_is_valid_or_rejected_in_a_sentence(key):
-    for value in VALUES[key]:
-        message = rejection({key: value})
-        if message:
-            assert key.split(".")[0] in message
-            assert message.endswith(WAY_BACK)
-            assert is_sentence(message), message
-
-
-# ---- the stages
-
-
-@pytest.mark.slow
-def test_every_accepted_value_succeeds_in_its_stages(run):
-    cases = [*one_value_per_group(), *EVALUATE_COMBINATIONS]
-    outcomes = run(cases)
-    check(cases, outcomes)
-    succeeded = [pair for changes, outcome in zip(cases, outcomes, strict=True) if not outcome
-                 for pair in changes.items()]  # fmt: skip
-    assert [pair for pair in TOGETHER if not any(is_same(pair, other) for other in succeeded)] == []
-
-
-def is_same(pair, other):
-    """Whether two keys with values are the same; 1, 1.0 and True are different values."""
-    return pair == other and type(pair[1]) is type(other[1])
-
-
-@pytest.mark.slow
-def test_a_value_that_a_stage_may_reject_succeeds_or_is_rejected_in_a_sentence(run):
-    check(ALONE, run(ALONE))
-
-
-@pytest.mark.slow
-def test_combinations_of_values_succeed_or_are_rejected_in_a_sentence(run):
-    cases = [changes for changes in COMBINATIONS if not rejection(changes)] + several_values(n_cases=20)
-    check(cases, run(cases))
-
-
-@pytest.mark.slow
-def test_values_that_once_failed_succeed_or_are_rejected_in_a_sentence(run):
-    cases = [changes for changes, _ in FAILED_ONCE]
-    check(cases, run(cases))
+def test_every_accepted_value_succeeds_in_its_stages_or_is_rejected_in_a_sentence(project):
+    values = list(runnable_values())
+    cases = [*values, *(changes for changes in COMBINATIONS if not rejection(changes)), *pairs(values, n_cases=20)]
+    for changes in cases:
+        outcome = run_in_fork(changes, project)
+        assert "failed" not in outcome, f"{changes}: {outcome['failed']}"
+        assert is_sentence(outcome.get("rejected", ".")), f"{changes}: {outcome}"

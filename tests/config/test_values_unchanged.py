@@ -2,44 +2,21 @@
 
 import copy
 
-import pytest
-from config.values import LARGEST, VALUES
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic._internal._decorators import PydanticDescriptorProxy
-from ruamel.yaml import YAML
 
-from bukva.config import choices, schema
-from bukva.config.load import PARAMS
+from bukva.config import choices
+from bukva.config.load import PARAMS, read_yaml
 from bukva.config.schema import Params
-from bukva.config.section import Section
 from bukva.corpus.cleaning.rule_sets import RULES
+from bukva.models.gpt import NGRAMS
 from bukva.models.transformer import ACTIVATIONS, NORMS, POSITIONS, PROJ_INITS
 from bukva.tokenizers import TOKENIZERS
 from bukva.training.optimizers import OPTIMIZERS
 
-ROOT = RULES.parents[4]
-SHIPPED = YAML(typ="safe").load((ROOT / PARAMS).read_text(encoding="utf-8"))
-SECTIONS = [value for value in vars(schema).values() if isinstance(value, type) and issubclass(value, Section)]
-
-
-def is_valid(raw):
-    try:
-        Params.model_validate(raw)
-    except ValidationError:
-        return False
-    return True
-
-
-def changed(key, value):
-    raw = copy.deepcopy(SHIPPED)
-    section, name = key.split(".")
-    raw[section][name] = value
-    return raw
-
-
-VALID = [(key, value) for key, values in VALUES.items() for value in values if is_valid(changed(key, value))]
+SHIPPED = read_yaml(RULES.parents[4] / PARAMS)
 
 
 def types(value):
@@ -56,34 +33,23 @@ def check_unchanged(raw):
             assert types(dumped[section][key]) in (types(value), expected)
 
 
-def test_the_shipped_values_are_unchanged():
-    check_unchanged(SHIPPED)
+any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=64)
 
 
-@given(st.lists(st.sampled_from(VALID), min_size=1, max_size=6))
-def test_valid_values_are_unchanged(changes):
-    raw = copy.deepcopy(SHIPPED)
-    for key, value in changes:
-        section, name = key.split(".")
-        raw[section][name] = value
-    if is_valid(raw):
-        check_unchanged(raw)
-
-
+@settings(max_examples=25)
 @given(
     st.fixed_dictionaries(
         {
-            "learning_rate": st.floats(5e-324, 1e300),
-            "weight_decay": st.floats(0, 1e300),
+            "learning_rate": st.floats(5e-324, 1e300) | st.integers(1, 10**12),
             "seed": st.integers(0, 2**63 - 1),
-            "n_steps": st.integers(1000, 10**8),
             "decay_to": st.floats(0, 1) | st.integers(0, 1),
         }
     ),
-    st.text(st.characters(exclude_categories=["Cs"]), max_size=64),
-    st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1),
+    any_text,
+    st.lists(any_text.filter(bool), min_size=1),
 )
 def test_any_valid_number_and_text_is_unchanged(training, sentence, prompts):
+    check_unchanged(SHIPPED)
     raw = copy.deepcopy(SHIPPED)
     raw["train_gpt"] |= training
     raw["evaluate"]["attention_sentence"] = sentence
@@ -91,40 +57,27 @@ def test_any_valid_number_and_text_is_unchanged(training, sentence, prompts):
     check_unchanged(raw)
 
 
-@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
-def test_a_section_defines_nothing_but_fields_and_validators(section):
-    assert all(field.is_required() for field in section.model_fields.values())
-    assert not section.model_computed_fields
-    own = {name: value for name, value in vars(section).items() if name not in vars(BaseModel)}
-    validators = set(section.__pydantic_decorators__.model_validators)
-    assert not section.__pydantic_decorators__.field_serializers
-    assert not section.__pydantic_decorators__.model_serializers
-    others = {name for name in own if not name.startswith("__") and name not in validators}
-    assert others <= {"_abc_impl"}
-    assert not any(isinstance(value, property | PydanticDescriptorProxy) for value in own.values())
+def test_a_section_defines_nothing_but_fields_and_validators():
+    for section in [field.annotation for field in Params.model_fields.values()]:
+        assert not section.model_computed_fields
+        assert not section.__pydantic_decorators__.field_serializers
+        assert not section.__pydantic_decorators__.model_serializers
+        own = {name: value for name, value in vars(section).items() if name not in vars(BaseModel)}
+        validators = set(section.__pydantic_decorators__.model_validators)
+        assert {name for name in own if not name.startswith("__") and name not in validators} <= {"_abc_impl"}
+        assert not any(isinstance(value, property | PydanticDescriptorProxy) for value in own.values())
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "table"),
-    [
+def test_the_choices_are_the_keys_of_the_tables_of_the_code_that_they_name():
+    tables = [
         ("models/transformer.py", "ACTIVATIONS", ACTIVATIONS),
         ("models/transformer.py", "NORMS", NORMS),
         ("models/transformer.py", "POSITIONS", POSITIONS),
         ("models/transformer.py", "PROJ_INITS", PROJ_INITS),
+        ("models/gpt.py", "NGRAMS", NGRAMS),
         ("training/optimizers/__init__.py", "OPTIMIZERS", OPTIMIZERS),
         ("tokenizers/__init__.py", "TOKENIZERS", TOKENIZERS),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_the_choices_are_the_keys_of_the_imported_table(module, name, table):
-    assert choices.keys_of(module, name) == tuple(table)
-
-
-def test_the_rule_sets_are_the_files_of_the_rules_folder_and_three_words():
+    ]
+    for module, name, table in tables:
+        assert choices.keys_of(module, name) == tuple(table)
     assert set(choices.rule_sets()) == {file.stem for file in RULES.iterdir()} | {"auto", "none", "file"}
-
-
-def test_these_tests_have_a_valid_value_of_every_key():
-    # the fractions of split must sum to 1, so no single one can be changed
-    assert {key for key, _ in VALID} >= VALUES.keys() - {"download.sha256", "split.train", "split.val", "split.test"}
-    assert LARGEST.keys() <= VALUES.keys()
