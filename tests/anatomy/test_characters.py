@@ -1,32 +1,21 @@
 """The scored characters: what they are, what stands before them, and how much context their windows give."""
 
+import itertools
+
 import numpy as np
 import pytest
-from works import split as section
+from encoded import KINDS, SPLITS, WORKS, T, held_out
 
 from bukva.anatomy.characters import BEFORE, read_characters, read_train
 from bukva.base.text import from_code_points
-from bukva.config.data import Tokenize
-from bukva.corpus.collection import Document, write_collection
-from bukva.corpus.splits.folder import load_lengths, load_splits, read_shares, save_splits
-from bukva.encoding.works import tokenize
-from bukva.evaluation.held_out import HeldOut
 from bukva.scoring.window_rule import _windows, stride_of
 
-T = 7
-WORKS = {"а": "мир и война, война и мир\n" * 29, "б": "", "в": "日本 — мир 😀 и war\n" * 23 + "мир", "г": "и"}
-SPLITS = {"tail": section(0.8, 0.1, 0.1, "tail"), "contiguous": section(0.7, 0.15, 0.15, "contiguous")}
 
-
-@pytest.fixture(scope="module", params=[(kind, name) for kind in ("char", "byte", "bpe") for name in SPLITS])
+@pytest.fixture(scope="module", params=itertools.product(KINDS, SPLITS), ids=" ".join)
 def made(request, tmp_path_factory):
     """The folders, and the held-out text as stage evaluate reads it."""
-    folder, (kind, name) = tmp_path_factory.mktemp("made"), request.param
-    write_collection(folder / "clean", ((Document("c", "A", work), text) for work, text in WORKS.items()))
-    params = Tokenize(kind=kind, vocabulary="all", unknown="error", vocab_size=277)
-    tokenizer = tokenize(folder / "clean", folder / "tokens", params, SPLITS[name]).tokenizer
-    save_splits(folder / "split", np.load(folder / "tokens/ids.npy"), read_shares(folder / "tokens"))
-    return folder, HeldOut(load_splits(folder / "split"), load_lengths(folder / "split"), tokenizer, T)
+    folder = tmp_path_factory.mktemp("made")
+    return folder, held_out(folder, *request.param)
 
 
 def characters(folder, name="val"):

@@ -5,53 +5,24 @@ from hashlib import sha256
 import numpy as np
 import pytest
 import torch
-from works import split as section
+from encoded import KINDS, SPLITS, T, held_out
 
 from bukva.baselines.compressors import COMPRESSORS
-from bukva.config.data import Tokenize
 from bukva.config.schema import Evaluate
-from bukva.corpus.collection import Document, write_collection
-from bukva.corpus.splits.folder import load_lengths, load_splits, read_shares, save_splits
-from bukva.encoding.works import tokenize
-from bukva.evaluation.held_out import HeldOut
 from bukva.evaluation.scores import evaluate
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.scoring.characters import text_digest
 
-T = 6
-WORKS = {
-    "а": "мир и война, война и мир\n" * 41,
-    "б": "",
-    "в": "日本 — мир 😀 и war\n" * 37 + "мирмирмир",
-    "г": "и",
-}
-SPLITS = {
-    "tail": section(0.8, 0.1, 0.1, "tail"),
-    "contiguous": section(0.7, 0.15, 0.15, "contiguous"),
-}
-KINDS = ["char", "byte", "bpe"]
 PARAMS = Evaluate(
     short_context=2, context_chars=31, attention_sentence="", attention_windows=3, leak_steps=2, ngram_orders=[3, 4]
 )
 
 
-def held_out(folder, kind, split):
-    """The works, encoded and split up by the stages' functions."""
-    write_collection(folder / "clean", ((Document("c", "A", name), text) for name, text in WORKS.items()))
-    params = Tokenize(kind=kind, vocabulary="all", unknown="error", vocab_size=277)
-    found = tokenize(folder / "clean", folder / "tokens", params, split)
-    save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), read_shares(folder / "tokens"))
-    return HeldOut(load_splits(folder / "split"), load_lengths(folder / "split"), found.tokenizer, T)
-
-
 @pytest.fixture(scope="module", params=SPLITS)
 def texts(request, tmp_path_factory):
     """kind -> the text."""
-    folders = {kind: tmp_path_factory.mktemp(kind) for kind in KINDS}
-    for folder in folders.values():
-        (folder / "clean").mkdir()
-    return {kind: held_out(folder, kind, SPLITS[request.param]) for kind, folder in folders.items()}
+    return {kind: held_out(tmp_path_factory.mktemp(kind), kind, request.param) for kind in KINDS}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,24 @@
+"""Works of several alphabets, encoded by each tokenizer and split up by the stages' functions."""
+
+import numpy as np
+from works import split as section
+
+from bukva.config.data import Tokenize
+from bukva.corpus.collection import Document, write_collection
+from bukva.corpus.splits.folder import load_lengths, load_splits, read_shares, save_splits
+from bukva.encoding.works import tokenize
+from bukva.evaluation.held_out import HeldOut
+
+T = 6
+KINDS = ["char", "byte", "bpe"]
+SPLITS = {"tail": section(0.8, 0.1, 0.1, "tail"), "contiguous": section(0.7, 0.15, 0.15, "contiguous")}
+WORKS = {"а": "мир и война, война и мир\n" * 29, "б": "", "в": "日本 — мир 😀 и war\n" * 23 + "мир", "г": "и"}
+
+
+def held_out(folder, kind, split):
+    """The held-out text as stage evaluate reads it; clean, tokens and split are in the folder."""
+    write_collection(folder / "clean", ((Document("c", "A", name), text) for name, text in WORKS.items()))
+    params = Tokenize(kind=kind, vocabulary="all", unknown="error", vocab_size=277)
+    found = tokenize(folder / "clean", folder / "tokens", params, SPLITS[split])
+    save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), read_shares(folder / "tokens"))
+    return HeldOut(load_splits(folder / "split"), load_lengths(folder / "split"), found.tokenizer, T)
