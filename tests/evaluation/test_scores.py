@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from bukva.base.errors import BukvaError
-from bukva.baselines.compressors import COMPRESSORS
 from bukva.baselines.counts import fitted_to_train, scorers
 from bukva.config.schema import Evaluate
 from bukva.evaluation.held_out import HeldOut
@@ -28,27 +27,12 @@ PARAMS = Evaluate(
 )
 
 
-class PairTokenizer(CharTokenizer):
-    """Each id stands for two characters, the same one twice."""
-
-    unit, alphabet = "token", None
-
-    def decode(self, ids):
-        return super().decode(np.repeat(ids, 2))
-
-    def chars_of(self, ids):
-        return 2 * super().chars_of(ids)
-
-    def bytes_of(self, ids):
-        return 2 * super().bytes_of(ids)
-
-
-def text(*names, tokenizer=TOKENIZER):
+def text(*names):
     splits = {
         name: np.random.default_rng(i).integers(V, size=sum(WORKS[name])).astype(np.uint8)
         for i, name in enumerate(names)
     }
-    return HeldOut(splits, {name: np.array(WORKS[name]) for name in names}, tokenizer, T)
+    return HeldOut(splits, {name: np.array(WORKS[name]) for name in names}, TOKENIZER, T)
 
 
 THREE = ("train", "val", "test")
@@ -75,9 +59,9 @@ def table(scores):
 
 def test_the_bigram_is_scored_on_all_of_train_and_another_model_on_as_much_as_val_has(table):
     assert [score["chars"] for score in table["bigram"].values()] == [3999, 210, 96]
-    gpt = {split: score["chars"] for split, score in table["gpt"].items()}
-    assert (gpt["val"], gpt["test"]) == (210, 96)
-    assert 211 <= gpt["train"] < 300
+    train, *held_out = (score["chars"] for score in table["gpt"].values())
+    assert held_out == [210, 96]
+    assert 211 <= train < 300
 
 
 def test_the_score_of_the_bigram_on_train_is_that_of_all_its_characters(monkeypatch):
@@ -95,20 +79,6 @@ def test_bits_are_nats_over_ln_2_and_over_the_bytes_of_the_characters(table):
     assert table["window"] == {"length": 6, "stride": 3, "unit": "character"}
 
 
-def test_the_calibration_is_that_of_the_gpt_over_every_scored_character(scores):
-    assert {split: found.counts.sum() for split, found in scores.calibration.items()} == {"val": 210, "test": 96}
-    gpt = models()["gpt"]
-    passages = text(*THREE).passages("test", T - 2)
-    right = 0
-    for passage in passages:
-        ids = torch.from_numpy(passage.ids.astype(np.int64))
-        at, n = passage.n_context, len(ids)
-        for i in range(at, n):  # the window that scores each (bukva.scoring.window_rule)
-            start = 0 if i <= T else -(-(i - T) // 3) * 3
-            right += int(gpt(ids[None, start:i])[0, -1].argmax() == ids[i])
-    assert scores.calibration["test"].right.sum() == right
-
-
 def test_a_split_of_fraction_zero_is_absent():
     found = evaluate(models(), text("train", "val"), PARAMS)
     assert all("test" not in found.table[key] for key in ("bigram", "gpt", "baselines", "context"))
@@ -124,24 +94,6 @@ def test_the_headline_is_the_bits_of_the_models_and_of_the_best_n_gram_on_val(sc
     for key, name in (("gpt", "gpt"), ("bigram", "bigram"), ("counted", best)):
         assert list(found[key]) == ["val", "test"]
         assert found[key] == pytest.approx(means[name])
-
-
-def test_ids_that_stand_for_two_characters_halve_the_bits_per_character(scores):
-    pairs = evaluate(models(), text(*THREE, tokenizer=PairTokenizer(TOKENIZER.chars)), PARAMS)
-    for split in THREE:
-        for model in ("bigram", "gpt"):
-            assert pairs.table[model][split]["chars"] == 2 * scores.table[model][split]["chars"]
-            for unit in ("nats_per_char", "bits_per_char"):
-                half = scores.table[model][split][unit] / 2
-                assert pairs.table[model][split][unit] == pytest.approx(half, rel=1e-7)
-        for name, value in scores.table["baselines"][split].items():
-            if name not in COMPRESSORS:
-                assert pairs.table["baselines"][split][name] == pytest.approx(value / 2, rel=1e-7)
-    for model, nats in scores.nats.items():
-        np.testing.assert_allclose(pairs.nats[model]["val"], np.repeat(nats["val"] / 2, 2), rtol=1e-6)
-    for key in ("short_bits_per_char", "full_bits_per_char", "gain_bits_per_char"):
-        half = scores.table["context"]["val"][key] / 2
-        assert pairs.table["context"]["val"][key] == pytest.approx(half, rel=1e-6)
 
 
 def test_scores_are_means_of_the_nats_of_the_characters_and_of_train_in_closed_form(scores, table):
@@ -165,17 +117,21 @@ def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
     """The oracle: each character alone, after the preceding text of its work as far as the window reaches."""
     held_out, gpt = text(*THREE), models()["gpt"]
     bigram, ngrams = scorers(held_out.splits["train"], V)["bigram_exact"], KneserNey(held_out.splits["train"], V, 4)
-    expected = {"gpt": [], "bigram_exact": [], "ngram_4": []}
+    expected, right = {"gpt": [], "bigram_exact": [], "ngram_4": []}, 0
     for own, start in own_texts(held_out):
         for i in range(start, len(own)):
             # windows move by 3; the first one begins 4 characters before the first that is scored
             first = start - 4 + 3 * max(0, -(-(i - start + 4 - T) // 3))
             window = torch.from_numpy(own[max(first, 0) : i].astype(np.int64))[None]
-            expected["gpt"].append(-gpt(window)[0, -1].log_softmax(-1)[int(own[i])].item())
+            logits = gpt(window)[0, -1]
+            expected["gpt"].append(-logits.log_softmax(-1)[int(own[i])].item())
+            right += int(logits.argmax() == own[i])
             expected["bigram_exact"].append(bigram(own[i - 1 : i + 1])[0])
             expected["ngram_4"].append(ngrams.nats_by_order(own[i - 3 : i + 1], [4])[4][-1])
     for name, nats in expected.items():
         np.testing.assert_allclose(scores.nats[name]["test"], nats, rtol=1e-4, err_msg=name)
+    assert scores.calibration["test"].right.sum() == right
+    assert {split: found.counts.sum() for split, found in scores.calibration.items()} == {"val": 210, "test": 96}
 
 
 def test_without_orders_no_n_grams_are_counted_and_other_scores_stay(table, monkeypatch):

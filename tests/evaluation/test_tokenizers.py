@@ -8,11 +8,13 @@ import torch
 from encoded import KINDS, SPLITS, T, held_out
 
 from bukva.baselines.compressors import COMPRESSORS
+from bukva.baselines.counts import fitted_to_train
 from bukva.config.schema import Evaluate
 from bukva.evaluation.scores import evaluate
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.scoring.characters import text_digest
+from bukva.scoring.window_rule import nats_of
 
 PARAMS = Evaluate(
     short_context=2, context_chars=31, attention_sentence="", attention_windows=3, leak_steps=2, ngram_orders=[3, 4]
@@ -63,7 +65,20 @@ def test_bits_are_those_of_all_ids_over_all_characters_and_over_all_their_bytes(
         fields = found.table["bigram"][split]
         assert fields["bits_per_char"] == pytest.approx(bits / len(text), rel=1e-5)
         assert fields["bits_per_byte"] == pytest.approx(bits / len(text.encode()), rel=1e-5), kind
+        uniform = np.log2(len(texts[kind].tokenizer)) * len(texts[kind].splits[split]) / (len(text) + 1)
+        assert found.table["baselines"][split]["uniform"] == pytest.approx(uniform)
         assert {name: len(nats[split]) for name, nats in found.nats.items()} == dict.fromkeys(found.nats, len(text))
+
+
+def test_train_is_scored_by_its_characters(texts, scores):
+    for kind, (found, bigram) in scores.items():
+        ids, tokenizer = texts[kind].splits["train"], texts[kind].tokenizer
+        chars = len(tokenizer.decode(ids)) - 1
+        nats = nats_of(bigram, ids, T, 3).sum(dtype=np.float64)
+        assert found.table["bigram"]["train"]["nats_per_char"] == pytest.approx(nats / chars, rel=1e-5)
+        per_id = fitted_to_train(ids, len(tokenizer))["unigram"]
+        unigram = per_id * (len(ids) - 1) / chars
+        assert found.table["baselines"]["train"]["unigram"] == pytest.approx(unigram, rel=1e-9)
 
 
 def test_what_does_not_depend_on_the_tokenizer_is_the_same_and_its_unit_is_named(texts, scores):

@@ -5,7 +5,6 @@ import pytest
 import torch
 from tiny import SHAPE
 
-from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
 from bukva.models.registry import build
 from bukva.training import device as module
@@ -51,13 +50,6 @@ def test_products_and_the_linear_layers_of_the_blocks_are_in_the_precision_of_th
     machine.cast_blocks(model)
     cast = {name for name, parameter in model.named_parameters() if parameter.dtype == torch.bfloat16}
     assert cast == {name for name, parameter in model.named_parameters() if "blocks" in name and parameter.dim() == 2}
-
-
-def test_each_process_needs_a_gpu(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(BukvaError, match=r"processes: 2 on this machine, which has 1 usable GPUs"):
-        prepare(compute(device="auto"), local_rank=1, local_size=2)
 
 
 def test_numerics_name_what_decides_the_order_of_a_sum(monkeypatch):

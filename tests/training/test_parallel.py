@@ -79,19 +79,6 @@ def test_two_processes_average_gradients_and_share_numbers_and_bytes():
     }  # fmt: skip
 
 
-def test_a_single_launched_process_needs_no_connection(monkeypatch):
-    for name in ("TORCHELASTIC_RUN_ID", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
-        monkeypatch.setenv(name, "1")
-    for name in ("RANK", "LOCAL_RANK"):
-        monkeypatch.setenv(name, "0")
-    assert is_launched()
-    with join(1) as group:
-        assert group == ALONE
-    words = r"params.yaml, train_gpt.processes: 2, but the launcher started 1; use -S train_gpt.processes=1, or start 2"
-    with pytest.raises(BukvaError, match=words), join(2):
-        pass
-
-
 def test_more_processes_than_the_cores_can_run_or_unequal_shares_are_an_error(monkeypatch):
     monkeypatch.setattr(parallel, "n_cores", lambda: 2)
     check_processes(8)

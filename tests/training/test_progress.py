@@ -1,17 +1,16 @@
 """What a training shows while it runs, which metrics it logs, and its curve: one row for each scoring."""
 
 import csv
+import dataclasses
 
 import pytest
 from tiny import Call, run, task
 
 from bukva.base import progress as line
-from bukva.models.bigram import Bigram, BigramConfig
+from bukva.base.units import bits
 from bukva.training import progress as module
 from bukva.training.curve import COLUMNS, CurveFile
-from bukva.training.optimizers.several import Optimizers
 from bukva.training.progress import LogMetrics, ProgressLine
-from bukva.training.state import Progress, TrainState
 
 
 @pytest.fixture
@@ -23,61 +22,32 @@ def clock(monkeypatch):
     return now
 
 
-@pytest.fixture
-def state():
-    return TrainState(Bigram(BigramConfig(3, 5)), Optimizers([]))
+def scripted():
+    """A training with known scores of val, so that the best weights are not the last."""
+    values = iter([4.5, 2.5, 3.0, 2.75])
+    return dataclasses.replace(task(), score_val=lambda *_: next(values))
 
 
-def updates(clock):
-    """Five updates of 1,000 characters in 2 s each; scoring val takes 3 s before the first and 28 s at the last."""
-    clock[0] += 3
-    yield Progress(0, 0, 0.0, None, 4.5, 4.5)
-    for step in range(1, 5):
-        clock[0] += 2
-        yield Progress(step, step * 1000, 0.1)
-    clock[0] += 30
-    yield Progress(5, 5000, 0.1, 2.5, 2.75, 2.75, 0.375)
+def test_each_scoring_is_logged_and_shown_in_bits_with_the_speed_of_the_updates_alone(clock, capsys):
+    logged, shown = [], ProgressLine("train-gpt", 20)
 
+    def tick(state, progress):
+        clock[0] += 30 if progress.val_nats_per_char else 2  # seconds for 15 characters
 
-def train(state, callbacks, progress):
-    """Call the callbacks as the training loop does."""
-    for callback in callbacks:
-        callback.on_start(state)
-    for point in progress:
-        state.step = point.step
-        for callback in callbacks:
-            callback.on_update(state, point)
-    for callback in callbacks:
-        callback.on_end(state)
-
-
-def followed(state, progress):
-    """Train with the line; returns the metrics that are logged."""
-    metrics, shown = [], ProgressLine("train-gpt", 10)
-    train(state, [shown, LogMetrics(lambda values, step: metrics.append((step, values)), shown)], progress)
-    return metrics
-
-
-def test_a_training_is_logged_and_shown_in_bits_with_the_speed_of_the_updates_alone(state, clock, capsys):
-    state.samples, state.best_step, state.best_val = ["проба"], 3, 2.5
-    before, (step, values) = followed(state, updates(clock))
-    assert before == (
-        0, {"chars_seen": 0, "learning_rate": 0.0, "val_nats_per_char": 4.5, "best_val_nats_per_char": 4.5}
-    )  # fmt: skip
-    assert (step, values["train_nats_per_char"], values["gradient_norm"]) == (5, 2.5, 0.375)
-    assert values["chars_per_second"] == pytest.approx(500)  # four updates of 1,000 characters in 2 s each
+    ticks = [Call(step, tick) for step in range(11)]
+    state, _ = run(scripted(), callbacks=[*ticks, shown, LogMetrics(lambda *values: logged.append(values), shown)])
+    assert [step for _, step in logged] == [0, 4, 8, 10]
+    for (values, _), point in zip(logged, state.curve, strict=True):
+        known = {name: value for name, value in dataclasses.asdict(point).items() if value is not None}
+        speed = {"chars_per_second": pytest.approx(7.5)} if point.step else {}
+        assert {"step": point.step, **values} == known | speed
     first, *_, last, early, kept = capsys.readouterr().err.splitlines()
-    assert first == "train-gpt  0/10:             val 6.492 bits | проба"
-    # 5 steps in 41 s, and 5 more; 2.5 and 2.75 nats
-    assert last == "train-gpt  5/10: train 3.607 val 3.967 bits | 41 s left | 500 chars/s | проба"
-    assert early == "train-gpt: stopped early at step 5: no improvement on val (patience)"
-    assert kept == "train-gpt: kept the weights of step 3, the best on val (3.607 bits)"
-
-
-def test_a_resumed_training_logs_the_scorings_before_the_interruption_first(state, clock):
-    state.curve = [Progress(0, 0, 0.0, None, 4.5, 4.5), Progress(3, 3000, 0.1, 2.75, 3.25, 3.0)]
-    points = followed(state, [Progress(4, 4000, 0.1), Progress(5, 5000, 0.1, 2.5, 2.75, 2.75)])
-    assert [(step, values["val_nats_per_char"]) for step, values in points] == [(0, 4.5), (3, 3.25), (5, 2.75)]
+    assert first == f"train-gpt  0/20:             val {bits(4.5):.3f} bits"
+    # 10 updates in 4 * 30 + 7 * 2 seconds, and 10 more
+    learned = bits(state.curve[-1].train_nats_per_char)
+    assert last == f"train-gpt 10/20: train {learned:.3f} val 3.967 bits | 2 min 14 s left | 8 chars/s"
+    assert early == "train-gpt: stopped early at step 10: no improvement on val (patience)"
+    assert kept == "train-gpt: kept the weights of step 4, the best on val (3.607 bits)"
 
 
 # ---- the curve
@@ -102,9 +72,11 @@ def test_the_curve_is_written_at_each_scoring_with_the_values_of_the_state(tmp_p
 
 
 @pytest.mark.parametrize("step", [5, 10])
-def test_a_resumed_training_writes_the_curve_of_a_whole_one(tmp_path, step):
+def test_a_resumed_training_logs_and_writes_the_curve_of_a_whole_one(tmp_path, step):
     run(task(), callbacks=[CurveFile(tmp_path / "whole.csv")])
     state, _ = run(task(), callbacks=[Call(step, lambda state, _: setattr(state, "stop_requested", True))])
-    state.stop_requested = False
-    run(task(), state, [CurveFile(tmp_path / "resumed.csv")])
+    state.stop_requested, logged = False, []
+    log = LogMetrics(lambda _, step: logged.append(step), ProgressLine("train-gpt", 10))
+    run(task(), state, [CurveFile(tmp_path / "resumed.csv"), log])
     assert (tmp_path / "resumed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert logged == [0, 4, 8, 10]
