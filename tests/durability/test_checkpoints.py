@@ -200,20 +200,6 @@ def test_the_size_of_all_checkpoints_is_bounded_and_the_oldest_are_removed(anoth
     assert steps(trainings[3]) == [2, 3]  # its own stay, whatever their size
 
 
-def test_why_there_is_no_checkpoint_is_reported(another, capsys):
-    present = another()
-    assert present.why_none() == ""
-    former = another(**{"model.n_head": 8, "src/bukva/scoring/window_rule.py": "cc"})
-    written(former, 5)
-    written(another("train-bigram", **{"model.n_head": 2}), 5)  # of another stage
-    changed = "model.n_head was 8 and is 4, src/bukva/scoring/window_rule.py has changed"
-    assert present.why_none() == f"from the start: since the interrupted training, {changed}"
-    written(present, 3)
-    files(present)[0].write_bytes(b"torn")
-    assert last(present) is None
-    assert present.why_none() == "from the start: none of its checkpoints is whole"
-
-
 def test_the_interval_is_read_from_the_environment_or_an_error(another, monkeypatch):
     for text, seconds in (("0", 0.0), ("2.5", 2.5)):
         monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", text)

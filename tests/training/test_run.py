@@ -59,23 +59,16 @@ def test_a_stop_request_ends_the_loop_before_the_next_update_and_without_on_end(
     assert last.calls == first.calls == [("on_start", 0), *(("on_update", i) for i in range(step + 1))]
 
 
-def test_a_callback_that_scores_and_draws_random_numbers_changes_nothing():
+def test_neither_scoring_nor_callbacks_nor_the_mode_of_the_model_changes_the_weights():
     def curious(state, _):
         torch.rand(7)
         nats_of(state.model, splits()["val"], T, 1)
 
-    assert run(task(), callbacks=[Call(step, curious) for step in range(11)])[1] == run(task())[1]
-
-
-def test_scoring_more_often_does_not_change_the_weights():
-    often, rarely = (run(task(eval_every=every))[0] for every in (1, 10))
-    same(often.weights(), rarely.weights())
-
-
-def test_updates_use_dropout_whatever_mode_the_model_was_in():
-    state = start(task())
+    whole, state = run(task())[0].weights(), start(task())
     state.model.eval()
-    assert run(task(), state)[1] == run(task())[1]
+    same(run(task(), state)[0].weights(), whole)
+    same(run(task(eval_every=1))[0].weights(), whole)
+    same(run(task(), callbacks=[Call(step, curious) for step in range(11)])[0].weights(), whole)
 
 
 class SecondOfTwo(Group):
@@ -115,7 +108,8 @@ def test_updates_are_those_of_adamw_written_out():
     first, second = ({name: torch.zeros_like(weight) for name, weight in weights.items()} for _ in range(2))
     for step, rate in ((1, 0.005), (2, 0.01), (3, 0.003)):
         x, y = trained.windows.batch(step)
-        gradients = dict(zip(weights, torch.autograd.grad(_loss(model, x, y), weights.values()), strict=True))
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        gradients = dict(zip(weights, torch.autograd.grad(loss, weights.values()), strict=True))
         norm = torch.cat([gradient.flatten() for gradient in gradients.values()]).norm()
         assert norm > 2 * 0.1
         for name, weight in weights.items():
@@ -129,25 +123,18 @@ def test_updates_are_those_of_adamw_written_out():
         torch.testing.assert_close(after, weights[name].data, rtol=0, atol=1e-5)
 
 
-def _loss(model, x, y):
-    return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-
-
-@pytest.mark.parametrize("shape", [SHAPE, WITH_MEMORY], ids=["plain", "memory"])
-def test_micro_batches_add_up_to_the_batch(shape):
-    shape = dataclasses.replace(shape, dropout=0.0, ngram_dropout=0.0)
-    split, whole = (run(task(shape, batch_size=6, micro_batches=n))[1] for n in (3, 1))
+@pytest.mark.parametrize(
+    ("shape", "ngram_dropout", "batch_size"),
+    [(SHAPE, 0.0, 6), (WITH_MEMORY, 0.0, 6), (WITH_MEMORY, 0.25, 24)],  # 24: as many without the memory in each third
+    ids=["plain", "memory", "without memory"],
+)
+def test_micro_batches_add_up_to_the_batch(shape, ngram_dropout, batch_size):
+    shape = dataclasses.replace(shape, dropout=0.0, ngram_dropout=ngram_dropout)
+    split, whole = (run(task(shape, batch_size=batch_size, micro_batches=n))[1] for n in (3, 1))
     for ours, theirs in zip(split, whole, strict=True):
         assert ours.val_nats_per_char == pytest.approx(theirs.val_nats_per_char, abs=1e-5)
         assert ours.train_nats_per_char == pytest.approx(theirs.train_nats_per_char, abs=1e-5)
     assert split[-1].gradient_norm == pytest.approx(whole[-1].gradient_norm, rel=1e-4)
-
-
-def test_micro_batches_of_enough_windows_leave_the_same_ones_without_the_memory():
-    shape = dataclasses.replace(WITH_MEMORY, dropout=0.0, ngram_dropout=0.25)
-    split, whole = (run(task(shape, batch_size=24, micro_batches=n))[1][-1] for n in (3, 1))
-    assert split.train_nats_per_char == pytest.approx(whole.train_nats_per_char, abs=1e-5)
-    assert split.val_nats_per_char == pytest.approx(whole.val_nats_per_char, abs=1e-5)
 
 
 def test_bf16_follows_float32():
@@ -273,11 +260,10 @@ def test_losses_are_divided_by_the_characters_that_the_scored_ids_stand_for():
             assert getattr(found, name) == (None if nats is None else pytest.approx(nats / chars))
 
 
-def test_a_task_scores_val_by_the_window_rule():
-    plain = task()
-    model = start(plain).model
+def test_val_is_scored_by_the_window_rule():
+    model = start(task()).model
     expected = Score.of(nats_of(model, splits()["val"], T, T // 2), 99).nats_per_char
-    assert plain.score_val(model, plain.group) == expected
+    assert task().score_val(model, Group()) == expected
 
 
 def test_the_initial_weights_are_a_function_of_shape_and_seed():
