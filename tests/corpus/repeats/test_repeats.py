@@ -259,13 +259,6 @@ def test_text_that_comes_together_by_a_cut_is_cut_too():
     assert not shared_windows(codes, pieces, works[1:], works)
 
 
-def test_pieces_too_short_for_a_window_go_with_the_cuts_beside_them():
-    val = text_of(211, 29, seed=1)
-    own = text_of(23, 29, seed=2)
-    codes, works = joined(np.concatenate([own, val[:101], own, val[101:], text_of(97, 29, seed=3)]), val)
-    assert cut_from(codes, works[:1], works[1:], works)[:, :2].tolist() == [[0, 23 + 101 + 23 + 110]]
-
-
 @pytest.mark.parametrize("n_kinds", [2, 29])  # with 2, only equal windows are found
 def test_what_a_work_repeats_of_itself_stays(n_kinds):
     refrain = text_of(101, n_kinds, seed=1)

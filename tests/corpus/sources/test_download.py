@@ -22,6 +22,13 @@ from bukva.corpus.sources.download import registry
 from bukva.corpus.sources.git_tree import git_tree_id
 
 
+def noted(source: Path, target: Path, **params: object) -> list[str]:
+    """The notes of a download."""
+    notes: list[str] = []
+    get(target, path=source, note=notes.append, **params)
+    return [note.removeprefix("download: ").replace(str(source), "books") for note in notes]
+
+
 @pytest.fixture
 def fails(target: Path):
     """The function returned checks that a download raises these words and the way back, and changes nothing."""
@@ -61,11 +68,10 @@ def test_folders_become_category_author_and_work_and_are_counted(source, target,
 def test_text_is_unchanged_except_for_byte_order_marks_and_those_inside_are_told(source, target) -> None:
     write(source, {"a.txt": "\ufeffодин\r\nдва\rтри\n\n \u2028", "b.txt": "\ufeff\ufeffx", "c.txt": "x\ufeff\ny\ufeff"})
     write(source, {"d.jsonl": '{"text": "one"}\n{"text": "\ufefftwo"}'})
-    notes: list[str] = []
-    assert get(target, path=source, note=notes.append).texts_with_marks_inside == 3
+    places = "books/b.txt, books/c.txt, books/d.jsonl, row 2"
+    words = f"3 texts had byte order marks (U+FEFF) inside, which are removed: {places}."
+    assert noted(source, target) == [words]
     assert list(texts_in(target).values()) == ["один\r\nдва\rтри\n\n \u2028", "x", "x\ny", "one", "two"]
-    places = f"{source}/b.txt, {source}/c.txt, {source}/d.jsonl, row 2"
-    assert notes == [f"download: 3 texts had byte order marks (U+FEFF) inside, which are removed: {places}."]
 
 
 def test_a_place_without_texts_is_rejected_with_what_it_has_instead(source, fails) -> None:
@@ -86,10 +92,8 @@ def test_what_is_no_file_is_left_out_before_it_is_opened(source, target, fails) 
     (source / "zero.txt").symlink_to("/dev/zero")
     fails(r"books/info\.csv: is a pipe, a socket or a device; remove it", path=source, strict=True)
     fails(r"pipe\.txt' is a pipe, a socket or a device; use a folder of texts", path=source / "pipe.txt")
-    notes: list[str] = []
-    get(target, path=source, note=notes.append)
-    names = ", ".join(f"{source}/{name} (is a pipe, a socket or a device)" for name in ("info.csv", "pipe", "pipe.txt"))
-    assert notes == [f"download: 4 files left out, cannot be read: {names} and 1 more."]
+    names = ", ".join(f"books/{name} (is a pipe, a socket or a device)" for name in ("info.csv", "pipe", "pipe.txt"))
+    assert noted(source, target) == [f"4 files left out, cannot be read: {names} and 1 more."]
 
 
 def test_years_are_text_and_rows_without_a_work_are_counted(source, target) -> None:
@@ -190,13 +194,6 @@ def test_the_sample_has_its_works_and_characters(target) -> None:
 
 RUSSIAN = "Был тихий вечер, и солнце уже садилось за лесом. Старик сидел у окна.\n" * 7
 GARBAGE = b"text\n" + bytes(range(128, 256)) * 50 + b"\0" * 1000
-
-
-def noted(source: Path, target: Path, **params: object) -> list[str]:
-    """The notes of a download."""
-    notes: list[str] = []
-    get(target, path=source, note=notes.append, **params)
-    return [note.removeprefix("download: ").replace(str(source), "books") for note in notes]
 
 
 def test_a_mixed_folder_is_read_type_by_type(source, target) -> None:

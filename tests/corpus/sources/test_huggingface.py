@@ -118,9 +118,7 @@ def test_the_chosen_files_of_known_types_become_texts_without_the_card(hub, targ
     assert not [path for _, path, _ in hub.requests if "model.bin" in path or "README" in path or "evil" in path]
     fetch(target, files="docs/*")
     assert list(texts_in(target).values()) == ["ж"]
-    with pytest.raises(
-        BukvaError, match=r"^params\.yaml, download\.files: '\*\.csv' matches no file of owner/name that"
-    ):
+    with pytest.raises(BukvaError, match=r"^params\.yaml, download\.files: '\*\.csv' matches no file of owner/name"):
         fetch(target, files="*.csv")
 
 
@@ -144,19 +142,15 @@ def test_a_refusal_says_what_to_do(hub, target) -> None:
         fails(target, f"{page} {words}")
 
 
-def test_what_is_no_hub_is_an_error(hub, target, monkeypatch) -> None:
-    for hub.page in (b"<html>Please log in</html>", b'{"siblings": [{}]}'):
-        fails(
-            target, rf"^{hub.address}: answers, but not as a Hugging Face hub does; check the network and HF_ENDPOINT"
-        )
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-    fails(target, r"^http://127\.0\.0\.1:1/datasets/owner/name: no connection, or it broke \(ConnectError\); check the")
-
-
-def test_a_hub_that_fails_for_a_moment_is_asked_again(hub, target) -> None:
-    hub.files, hub.failures = {"a.txt": b"x"}, 3
+def test_what_is_no_hub_is_an_error_and_one_that_fails_for_a_moment_is_asked_again(hub, target, monkeypatch) -> None:
+    hub.page = b"<html>Please log in</html>"
+    fails(target, f"^{hub.address}: answers, but not as a Hugging Face hub does; check the network and HF_ENDPOINT")
+    hub.page, hub.files, hub.failures = b"", {"a.txt": b"x"}, 3
     fetch(target)
     assert list(texts_in(target).values()) == ["x"]
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    with pytest.raises(BukvaError, match=r"^http://127\.0\.0\.1:1/datasets/owner/name: no connection, or it broke"):
+        fetch(target)
 
 
 @pytest.mark.parametrize("lfs", [False, True])

@@ -22,10 +22,9 @@ def epub(
     path: Path,
     chapters: Mapping[str, str],
     order: Sequence[str] = (),
-    others: Mapping[str, bytes] | None = None,
     package: str = "OPS/book.opf",
 ) -> Path:
-    """An epub: chapters by name below the package's folder, the order of the spine, and other entries of the zip."""
+    """An epub: chapters by name below the package's folder, and the order of the spine."""
     names = list(chapters)
     items = "".join(
         f'<item id="c{number}" href="{name.replace(" ", "%20")}" media-type="application/xhtml+xml"'
@@ -44,8 +43,6 @@ def epub(
         file.writestr(package, opf)
         for name, body in chapters.items():
             file.writestr(f"{folder}/{name}".lstrip("/"), XHTML.format(body))
-        for name, content in (others or {}).items():
-            file.writestr(name, content)
     return path
 
 
