@@ -197,12 +197,7 @@ def test_a_line_longer_than_a_piece_stays_one_line_and_its_counts_add_up(tmp_pat
 LINES = "— Да, «так» и/или //иначе...\r\n\n  Oui, oui, oui!\n№ {}\u00ad и\u0306 слово  \nCafe\u0301 [7]\n\n"
 
 
-def from_file(path, name):
-    """The rule set of a file with all its optional rules."""
-    return line_rules(name, path.name, read_entries(path, path.name))
-
-
-CHOSEN = {"notes": rule_set("notes"), "literary": from_file(RULES / "literary.yaml", "literary")}
+OPTIONS = line_rules("literary", "literary.yaml", read_entries(RULES / "literary.yaml", "literary.yaml"))
 
 
 @pytest.fixture
@@ -223,30 +218,15 @@ def cleaned_by(processes, raw, rules):
     return report, [(target / name).read_bytes() for name in (TEXT, TABLE)]
 
 
-@pytest.mark.parametrize("name", CHOSEN)
-def test_the_bytes_and_the_report_are_the_same_for_any_number_of_processes(raw, name):
-    alone = cleaned_by(1, raw, CHOSEN[name])
-    assert cleaned_by(3, raw, CHOSEN[name]) == alone
+@pytest.mark.parametrize("rules", [rule_set("notes"), OPTIONS], ids=lambda rules: rules.name)
+def test_the_bytes_and_the_report_are_the_same_for_any_number_of_processes(raw, rules):
+    alone = cleaned_by(1, raw, rules)
+    assert cleaned_by(3, raw, rules) == alone
     report, _ = alone
-    of_works = {
-        work: cleaning.clean(text, CHOSEN[name])[0] for work, text in texts_in(raw).items() if work.work != "09"
-    }
-    after = texts_in(raw.with_name(f"{name} 3"))
+    of_works = {work: cleaning.clean(text, rules)[0] for work, text in texts_in(raw).items() if work.work != "09"}
+    after = texts_in(raw.with_name(f"{rules.name} 3"))
     assert {work: after[work] for work in of_works} == of_works
     assert sum(counts["chars"] for counts in report["removed"]) == report["chars_before"] - report["chars"]
-    if name == "notes":
+    if rules.name == "notes":
         found = [(one["work"], one["line"]) for one in report["examples"]["foreign"]]
         assert found == [(f"-/-/{n:02}", 3) for n in range(1, 6)]  # work 0 is empty; the report has five
-
-
-def test_a_rule_without_end_is_the_same_sentence_from_any_process(raw, tmp_path):
-    (tmp_path / "own.yaml").write_text("rules:\n- {name: a, replace: x, by: xx}\n")
-    write_collection(raw, [(Document("-", "-", name), "слово\n" * 997 + name) for name in ("x", "y", "xx")])
-    sentences = []
-    for processes in (1, 2):
-        with pytest.raises(BukvaError) as error:
-            cleaned_by(processes, raw, from_file(tmp_path / "own.yaml", "file"))
-        sentences.append(str(error.value))
-        assert not raw.with_name(f"file {processes}").exists()
-    assert sentences[0].startswith("own.yaml, rule a: 'xx' becomes 'xxxx', which the rules change again")
-    assert sentences[1] == sentences[0]

@@ -90,9 +90,6 @@ def test_an_archive_of_any_name_unpacks_to_its_files(pack, tmp_path) -> None:
     assert contents(tmp_path / "out") == FILES
 
 
-# ---- names, links and devices
-
-
 @pytest.mark.parametrize("name", ["/tmp/evil.txt", "../evil.txt", "a/../../evil.txt", "//evil.txt"])
 def test_names_that_lead_outside_are_rejected(name, pack, tmp_path, rejected) -> None:
     rejected(
@@ -134,9 +131,6 @@ def test_a_name_that_occurs_twice_is_rejected(make, second, tmp_path, rejected) 
     archive = make(tmp_path / "archive", ("a/x.txt", b"one"), (second, b"two"))
     rejected(archive, f"entry '{second}': its name occurs twice")
     assert contents(tmp_path / "in" / "out") == {"a/x.txt": b"one"}
-
-
-# ---- bounds
 
 
 def test_more_bytes_or_entries_than_the_bound_are_rejected_before_one_is_written(

@@ -253,14 +253,6 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
     ]
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.html", "a.jsonl"])
-def test_a_file_with_nul_is_left_out_whatever_its_type(name, source, target) -> None:
-    write(source, {name: '{"text": "\0"}\n', "b.txt": "да"})
-    why = "is NUL, as in binary files and in UTF-16 without a byte order mark (utf-16-le or utf-16-be)"
-    assert noted(source, target) == [f"1 file left out, cannot be read: books/{name} (byte 10 (0x00) {why})."]
-    assert list(texts_in(target).values()) == ["да"]
-
-
 def test_nothing_of_a_file_that_fails_late_is_kept(source, target) -> None:
     write(source, {"a.txt": b"x" * 3_000_017 + b"\xff", "b.txt": "да"})
     words = "1 file left out, cannot be read: books/a.txt (byte 3000017 (0xff) is not UTF-8)."

@@ -74,13 +74,6 @@ def test_a_wrong_digest_names_both_and_keeps_the_former_file(server, target) -> 
     assert target.read_bytes() == b"former"
 
 
-def test_an_address_without_a_server_is_reported_with_the_message_of_the_system(target) -> None:
-    with pytest.raises(UnreachableError, match=r"no connection \(Connection refused\)"):
-        fetch(closed_address(), target, silent)
-    with pytest.raises(UnreachableError, match="no connection"):
-        fetch("http://[::1/c", target, silent)
-
-
 def test_errors_show_no_user_password_or_query_of_either_address(server, target) -> None:
     places = [
         server.address + "/none",
@@ -138,16 +131,14 @@ def test_a_cut_transfer_continues_where_it_broke(cut, header, server, target) ->
     assert {total for _, total in calls} == {len(BODY)}
 
 
-@pytest.mark.parametrize(
-    "arriving", [BreakingFile([1500] + [0] * 99), BreakingFile([1500] * 99, version={})], ids=["stuck", "same byte"]
-)
-def test_a_transfer_without_progress_is_abandoned(arriving, server, target) -> None:
-    server.replies["/file"] = arriving
+def test_a_transfer_without_progress_is_abandoned(server, target) -> None:
     words = rf"cut off after 1500 bytes of {len(BODY)} \(.*\); give the same command again"
-    with pytest.raises(UnreachableError, match=words):
-        fetch(server.address + "/file", target, silent, DIGEST)
-    assert len(arriving.ranges) == 1 + fetching.RETRIES
-    assert not target.exists()
+    for file in (BreakingFile([1500] + [0] * 99), BreakingFile([1500] * 99, version={})):
+        server.replies["/file"] = file
+        with pytest.raises(UnreachableError, match=words):
+            fetch(server.address + "/file", target, silent, DIGEST)
+        assert len(file.ranges) == 1 + fetching.RETRIES
+        assert not target.exists()
 
 
 def test_without_a_strict_version_a_transfer_restarts_from_the_beginning(server, target) -> None:
