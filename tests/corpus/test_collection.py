@@ -15,7 +15,7 @@ odd = st.sampled_from(["NA", "007", "null", "1e5", "a\rb", "a\r\nb", '"', " ", "
 years = st.one_of(st.none(), st.sampled_from(["1863", "1863-1869", "NA", "-"]))
 
 
-@settings(max_examples=30)
+@settings(max_examples=17)
 @given(
     st.lists(
         st.tuples(st.builds(Document, odd | names, st.sampled_from(["A", "Ю", "-"]), odd | names, years), st.text()),

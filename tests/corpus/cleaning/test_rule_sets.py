@@ -17,7 +17,6 @@ def raw(tmp_path):
 
     def make(*texts):
         folder = tmp_path / f"raw {len(list(tmp_path.iterdir()))}"
-        folder.mkdir()
         write_collection(folder, [(Document("-", "-", str(i)), text) for i, text in enumerate(texts)])
         return folder
 
@@ -39,14 +38,6 @@ def rejection(*arguments, **options):
     sentence, way_back = str(error.value).split("\n")
     assert way_back == WAY_BACK
     return sentence
-
-
-def test_auto_counts_the_letters_of_all_works_and_a_named_set_is_taken_as_it_is(raw):
-    russian, english = raw("а" * 95, "b" * 5), raw("To be", "о")
-    assert name_and_why(russian, "auto") == ("notes", "because 95.0 % of the letters are Cyrillic (clean.rules auto)")
-    assert name_and_why(english, "auto") == ("literary", "because 80.0 % of the letters are Latin (clean.rules auto)")
-    for name in ("literary", "none"):
-        assert name_and_why(russian, name) == (name, "as clean.rules says")
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r"])

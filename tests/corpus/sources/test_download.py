@@ -45,9 +45,6 @@ def fails(target: Path):
     return check
 
 
-# ---- corpus local: a folder or a file
-
-
 def test_folders_become_category_author_and_work_and_are_counted(source, target, monkeypatch, tmp_path) -> None:
     names = ["poems/Blok/Скифы.txt", "prose/Blok/Нос. Том 1.txt", "letter.txt", "Gogol/cycle/1.txt"]
     write(source, {name: name for name in names} | {"prose/Blok/info.csv": "name,year\nНос. Том 1,1901"})
@@ -109,9 +106,6 @@ def test_years_are_text_and_rows_without_a_work_are_counted(source, target) -> N
     assert summary.info_rows_unreadable == 2
 
 
-# ---- corpus url
-
-
 def test_a_text_at_an_address_is_one_work_with_a_valid_name(target) -> None:
     with serving(lambda request: send(request, b"x\r\n", {})) as address:
         for path, work in (
@@ -149,9 +143,6 @@ def test_mistakes_at_an_address_are_reported(server, fails) -> None:
         fails(words, corpus="url", url=url, sha256=digest_of(body).hexdigest(), strict=True, encoding="utf-8")
 
 
-# ---- the registry
-
-
 @pytest.fixture
 def pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Make ruslit a small archive in a mirror: two pinned folders with a work in CP1251, and the given files."""
@@ -183,11 +174,6 @@ def test_an_archive_with_other_content_is_rejected(pinned, fails, tmp_path) -> N
         fails(words, corpus="ruslit")
     write(tmp_path / "mirror", {"r.tar.gz": tar_gz({"r-1/poems/Blok/1.txt": "раз"})})
     fails("folder prose: its git tree is missing", corpus="ruslit")
-
-
-def test_the_sample_has_its_works_and_characters(target) -> None:
-    summary = get(target, "sample", path=Path(__file__).parents[3] / "data" / "sample")
-    assert (summary.works, summary.chars) == (38, 344_243)
 
 
 # ---- any folder of texts: mixed types and encodings, bad files among good ones, files of any size
@@ -291,14 +277,10 @@ def test_a_given_encoding_holds_for_all_files_and_corpus_sample_is_strict_utf8(s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_a_table_of_any_size_stays_in_bounded_memory(kind, source, target, peak_memory) -> None:
-    rows = [f"{n} " + "Слово за словом. " * 1009 for n in range(1013)]
-    if kind == "jsonl":
-        jsonl(source / "a.jsonl", [{"text": row} for row in rows])
-    else:
-        parquet(source / "a.parquet", {"text": rows}, row_group_size=len(rows))
-    del rows
+def test_a_table_of_any_size_stays_in_bounded_memory(source, target, peak_memory) -> None:
+    texts = [f"{n} " + "Слово за словом. " * 1009 for n in range(1013)]
+    parquet(source / "a.parquet", {"text": texts}, row_group_size=len(texts))
+    del texts
     tracemalloc.reset_peak()
     assert get(target, path=source).bytes > 30e6
     assert peak_memory() < 14e6

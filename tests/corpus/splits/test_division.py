@@ -166,7 +166,7 @@ def test_a_share_that_is_not_the_one_asked_for_is_told():
     assert len(told([850, 150], split(0.8, 0.2, 0, "by_work"))) == 1
 
 
-@settings(max_examples=20)
+@settings(max_examples=11)
 @given(
     chars=st.lists(st.integers(0, 40), min_size=1, max_size=5),
     chosen=splits("tail", "contiguous"),
