@@ -7,8 +7,7 @@ import pytest
 
 from bukva.anatomy.characters import Characters
 from bukva.anatomy.extremes import LENGTH, MOST_OF_WORK, STEP, extremes
-from bukva.anatomy.predictors import LENGTH as SHOWN
-from bukva.anatomy.predictors import lead, neither, passage, shares
+from bukva.anatomy.predictors import lead, neither, shares
 from bukva.base.text import code_points
 from bukva.base.units import bits
 
@@ -59,10 +58,3 @@ def test_each_character_has_one_predictor_or_neither_which_is_worse_than_chance(
     assert vars(found) == pytest.approx({name: n / 1009 for name, n in wanted.items()})
     assert neither(np.array([chance + 1e-6, chance]), np.array([9.0, 9.0]), 11).tolist() == [True, False]
     assert lead(-np.log([1 / 8, 1 / 2]), -np.log([1 / 2, 1 / 8])).tolist() == pytest.approx([2, -2])  # bits
-
-
-def test_the_passage_begins_with_the_first_whole_line_of_the_longest_work_or_with_its_start():
-    characters = of_works("б" * 700, "конец строки\n" + "а" * 900, "в" * 50)
-    assert characters.text(passage(characters).start, passage(characters).stop) == "а" * SHOWN
-    for text in ("а" * 700, "а" * 300):  # without a line that fits
-        assert passage(of_works("в", text)) == slice(1, 1 + min(SHOWN, len(text)))

@@ -37,10 +37,7 @@ def test_updates_fill_the_budget_beside_start_up_scorings_and_reserve():
     assert one.chars == 1812 * 70
     assert one.chars_per_parameter == 126.84
     assert one.epochs == 1812 * 70 / 500_000
-
-
-def test_val_is_scored_less_often_where_scoring_is_slow():
-    """A fifth of 939 s holds four scorings of 40 s; one of them is before the first update."""
+    # a fifth of 939 s holds four scorings of 40 s; one of them is before the first update
     assert plan(seconds_per_scoring=40.0).n_scorings == 3
     assert plan(seconds_per_scoring=300.0).n_scorings == 1  # the last one is always made
 
