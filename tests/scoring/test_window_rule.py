@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.scoring import window_rule as scoring
 from bukva.scoring.passages import Passage
-from bukva.scoring.window_rule import (
-    Score,
-    evenly_spaced,
-    nats_of,
-    nats_of_passages,
-    share_of_nats,
-    stride_of,
-)
+from bukva.scoring.window_rule import Score, evenly_spaced, nats_of, nats_of_passages, share_of_nats, stride_of
 
 V, T = 11, 7
 
@@ -82,14 +75,8 @@ def test_many_works_in_one_batch_have_the_scores_of_each_by_itself(memory, of_tr
     for passage in passages:
         alone = score_one_by_one(model, passage.ids, stride, block_size, of_train=of_train)
         expected += alone[passage.n_context - 1 :]
-    found = nats_of_passages(
-        model,
-        passages,
-        block_size,
-        stride,
-        of_train=of_train,
-        watch=lambda logits, followed: seen.append(F.cross_entropy(logits, followed, reduction="none")),
-    )
+    watch = lambda logits, followed: seen.append(F.cross_entropy(logits, followed, reduction="none"))  # noqa: E731
+    found = nats_of_passages(model, passages, block_size, stride, of_train=of_train, watch=watch)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     np.testing.assert_array_equal(np.sort(torch.cat(seen)), np.sort(found))
 
