@@ -40,12 +40,9 @@ def test_of_a_gpt_with_a_memory_the_network_alone_and_the_whole_have_a_row_each(
     ]
 
 
-def test_a_row_has_the_bits_of_each_split_that_was_scored():
-    found = {row.key: row.bits for row in rows_of(WITH_MEMORY, trained_models())}
-    assert found["network"] == {"train": 2.5, "val": 2.5, "test": 2.5}
-    assert found["uniform"] == {"val": 6.0, "test": 6.0}
-
-
-def test_what_is_equally_likely_is_what_an_id_stands_for():
-    of_bytes = SCORES | {"window": {"length": 64, "stride": 32, "unit": "byte"}}
-    assert rows(of_bytes)[0] == ("uniform", "counted", "every byte equally likely")
+def test_a_row_has_the_bits_of_each_split_that_was_scored_and_the_unit_of_its_ids():
+    of_bytes = WITH_MEMORY | {"window": {"length": 64, "stride": 32, "unit": "byte"}}
+    found = {row.key: row for row in rows_of(of_bytes, trained_models())}
+    assert found["network"].bits == {"train": 2.5, "val": 2.5, "test": 2.5}
+    assert found["uniform"].bits == {"val": 6.0, "test": 6.0}
+    assert found["uniform"].label == "every byte equally likely"

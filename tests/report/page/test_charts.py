@@ -70,12 +70,3 @@ def test_groups_are_sorted_by_the_first_model_or_stay_in_order(sort, labels):
     )
     spec = charts.groups(rows, "author", sort=sort)
     assert all(order == labels for order in found(spec, "sort"))
-
-
-def test_every_chart_is_as_wide_as_the_page_in_its_colours_and_has_a_description():
-    share = pd.DataFrame({"text": ["people"], "colour": ["#8c8c8c"], "n": [8], "share": [0.25]})
-    for spec in (charts.seen(share), charts.curves(POINTS, "chars", "characters", "all")):
-        assert spec["width"] == "container"
-        assert spec["description"].endswith(".")
-        assert spec["config"]["background"] == "transparent"
-        assert set(found(spec["config"], "labelColor")) == {"currentColor"}
