@@ -6,9 +6,8 @@ import math
 import numpy as np
 import pytest
 from interpret.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
-from interpret.small import CPU, PARAMS, TOKENIZER, T, V, gpt
+from interpret.small import CPU, PARAMS, TOKENIZER, T, V
 
-from bukva.base.errors import BukvaError
 from bukva.baselines.counts import count_pairs
 from bukva.config.schema import Training
 from bukva.interpret.counting import Counting
@@ -31,13 +30,9 @@ def found():
     return counting(remembering()).study(PARAMS, RECIPE)
 
 
-def test_a_study_covers_everything_and_can_be_written_as_json(found):
+def test_scores_are_over_the_same_characters_and_can_be_written_as_json(found):
     assert json.loads(json.dumps(found)) == found
-    assert list(found) == ["unit", "orders", "scores", "val", "passage", "by_position", "by_context", "training"]
     assert sum(row["n"] for row in found["by_context"]) == found["val"]["n"] == len(SPLITS["val"]) - 1
-
-
-def test_scores_are_over_the_same_characters(found):
     scores, val = found["scores"], found["val"]
     names = {"ngrams": "counted", "network": "learned", "together": "together"}
     assert [scores[name] for name in names] == pytest.approx([val[name] for name in names.values()])
@@ -83,8 +78,3 @@ def test_the_first_updates_are_those_of_the_training(found):
         assert point["together"] == pytest.approx(summaries[point["step"]]["together"])
     assert len({point["together"] for point in found["training"]["points"]}) == 4
     assert found["training"]["trained"] == pytest.approx(found["val"])
-
-
-def test_a_gpt_without_a_memory_is_one_sentence():
-    with pytest.raises(BukvaError, match=r"model\.ngrams none.*dvc exp run -S model\.ngrams=input"):
-        counting(gpt())

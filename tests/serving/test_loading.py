@@ -5,25 +5,21 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 import bukva
 from bukva.base.errors import BukvaError
-from bukva.base.units import bits
 from bukva.config.load import read_params
 from bukva.generation.samples import answer
 from bukva.models.folder import CONFIG, save_model
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.scoring.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
 from bukva.tokenizers.char import CharTokenizer
 
 T = 11
 TOKENIZER = CharTokenizer(sorted("\n !,абвг"))
 SHAPE = GPTConfig(len(TOKENIZER), 2, 2, 20, T, 0.0)
-TEXT = "аб вг, аб!\n" * 3  # longer than two windows
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +47,6 @@ def test_importing_bukva_imports_nothing_else(tmp_path):
     assert not [name for name in imported if name.startswith("bukva.") or name in ("torch", "numpy", "mlflow")]
 
 
-def test_bukva_has_nothing_but_load():
-    assert bukva.__all__ == ["load"]
-    with pytest.raises(AttributeError, match="module 'bukva' has no attribute 'lode'"):
-        _ = bukva.lode
-    assert (Path(bukva.__file__).parent / "py.typed").exists()
-
-
 def test_it_writes_what_stage_sample_writes_for_the_first_prompt(folder, gpt):
     params = read_params().sample.model_copy(update={"n_chars": 37, "seed": 3, "top_k": 5, "top_p": 0.9})
     [(_, given)] = answer({"GPT": folder}, ["аб"], params, gpt.machine)
@@ -73,13 +62,6 @@ def test_the_defaults_of_generate_are_those_of_params_yaml():
     assert defaults == read_params().sample.model_dump(exclude={"prompts"})
 
 
-def test_bits_are_the_mean_over_all_characters_but_the_first_by_the_window_rule(gpt):
-    with gpt.machine.autocast():
-        nats = nats_of(gpt.model, TOKENIZER.encode(TEXT), T, stride_of(T))
-    assert len(nats) == len(TEXT) - 1
-    assert gpt.bits(TEXT) == pytest.approx(bits(float(np.mean(nats))), rel=1e-6)
-
-
 def test_unknown_characters_can_be_dropped_or_replaced(gpt):
     assert gpt.bits("аxб вг", unknown="drop") == gpt.bits("аб вг")
     assert gpt.generate("аxб", 7, unknown="replace") == gpt.generate("а б", 7)
@@ -89,10 +71,7 @@ def test_unknown_characters_can_be_dropped_or_replaced(gpt):
     ("ask", "sentence"),
     [
         (lambda gpt: gpt.generate(""), "prompt: '' is too short; use a longer one."),
-        (lambda gpt: gpt.generate("аx"), "'x'.*; use another text, or parameter unknown drop or replace."),
-        (lambda gpt: gpt.generate("а", 0), "n_chars: 0 is out of range; it should be greater than or equal to 1."),
         (lambda gpt: gpt.generate("а", temperature=-1.0), "temperature: -1.0 is out of range"),
-        (lambda gpt: gpt.generate("а", unknown="omit"), "unknown: 'omit' is unknown; use 'error', 'drop' or 'repl"),
         (lambda gpt: gpt.bits("а"), "text: 'а' is too short; use a longer one."),
         (lambda gpt: gpt.bits("аéб"), "text: not in the vocabulary of 8 characters: 'é'.*; use another text, or"),
     ],

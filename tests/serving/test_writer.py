@@ -16,12 +16,11 @@ from bukva.tokenizers.byte import ByteTokenizer
 from bukva.tokenizers.char import CharTokenizer
 from bukva.training.device import Machine
 
-FP32, BF16 = (Machine(torch.device("cpu"), dtype) for dtype in (torch.float32, torch.bfloat16))
+FP32 = Machine(torch.device("cpu"), torch.float32)
 TEXT = "аб вг, аб!\n" * 3  # longer than two windows
 T = 11
 TOKENIZERS = {
     "char": CharTokenizer(sorted("\n !,абвг")),
-    "byte": ByteTokenizer(),
     "bpe": BPETokenizer.train([TEXT * 20], 263),
 }
 
@@ -35,7 +34,7 @@ def sharp_gpt(vocab_size, **shape):
     return model
 
 
-@pytest.fixture(params=TOKENIZERS)
+@pytest.fixture(params=["char", "bpe"])
 def writer(request):
     tokenizer = TOKENIZERS[request.param]
     return Writer(sharp_gpt(len(tokenizer)), tokenizer, FP32)
@@ -105,22 +104,6 @@ def test_what_a_model_cannot_read_is_left_out():
     without = Writer(sharp_gpt(2), CharTokenizer(["а", "б"]), FP32)
     assert without.readable("") == "а"
     assert [(piece.text, piece.bits) for piece in without.score("а")] == [("а", None)]
-
-
-def test_one_in_bf16_writes_and_scores_nearly_the_same():
-    torch.manual_seed(1)
-    config = GPTConfig(8, 2, 2, 32, T, 0.0, positions="rotary", qk_norm=True)
-    states = GPT(config).state_dict()
-    found = []
-    for machine in (FP32, BF16):
-        model = GPT(config).eval()
-        model.load_state_dict(states)
-        torch.nn.init.normal_(model.lm_head.weight, std=0.2, generator=torch.Generator().manual_seed(2))
-        writer = Writer(model, TOKENIZERS["char"], machine)
-        assert len("".join(piece.text for piece in writer.write("аб", how()))) == 37
-        found.append([piece.bits for piece in writer.score(TEXT)[1:]])
-    difference = np.abs(np.subtract(*found))
-    assert 0 < difference.mean() < 0.15  # of 4.6 bits; small weights make rounding matter more than in a trained model
 
 
 def test_one_without_what_its_model_counts_writes_with_the_network():
