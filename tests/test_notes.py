@@ -159,19 +159,6 @@ def test_a_table_of_unit_normals_scores_half_a_nat_above_the_uniform_distributio
 def test_four_sequences_of_eight_pairs_and_their_averages():
     torch.manual_seed(3)
     x = torch.randn(4, 8, 2)
-    prints(
-        x[0],
-        [
-            [-0.0766, 0.3599],
-            [-0.7820, 0.0715],
-            [0.6648, -0.2868],
-            [1.6206, -1.5967],
-            [-0.0517, -0.3060],
-            [0.2485, -0.2226],
-            [0.9132, 0.2043],
-            [0.5740, 0.4163],
-        ],
-    )
     weights = attention_weights(torch.zeros(8, 8), causal_mask(8, 8))
     averages = [average_by_loop(x), average_by_product(x), average_by_softmax(x), weights @ x]
     for average in averages:

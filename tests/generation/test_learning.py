@@ -14,7 +14,7 @@ from bukva.training.run import start
 plain_and_memory = pytest.mark.parametrize("shape", [SHAPE, WITH_MEMORY], ids=["plain", "memory"])
 
 
-def trained(task, tokenizer=TOKENIZER, state=None, callbacks=()):
+def trained(task, state=None, callbacks=()):
     """Train with samples; returns the state, and each version of the file."""
     files = []
 
@@ -22,7 +22,7 @@ def trained(task, tokenizer=TOKENIZER, state=None, callbacks=()):
         assert name == FILE
         files.append(content)
 
-    state, _ = run(task, state, [Samples(task, tokenizer, keep), *callbacks])
+    state, _ = run(task, state, [Samples(task, TOKENIZER, keep), *callbacks])
     return state, files
 
 

@@ -26,29 +26,30 @@ def answers_of(folders, prompts=("\n", "аб"), **changes):
     return [(prompt, [one for one in given if one.temperature == temperature]) for prompt, given in found]
 
 
+def saved(folder, config, counted=None):
+    """A model whose trained weights differ from its untrained ones."""
+    torch.manual_seed(1)
+    weights = {key: build(config).state_dict() for key in ("best", "initial")}
+    if counted is not None:
+        torch.nn.init.normal_(weights["best"]["lm_head.weight"])
+    save_model(folder, config, CharTokenizer(["\n", "а", "б"]), weights, counted=counted)
+    return folder
+
+
 @pytest.fixture
 def folder(tmp_path):
-    config, tokenizer = BigramConfig(vocab_size=3, block_size=8), CharTokenizer(["\n", "а", "б"])
-    torch.manual_seed(1)
-    save_model(tmp_path / "m", config, tokenizer, {key: build(config).state_dict() for key in ("best", "initial")})
-    return tmp_path / "m"
+    return saved(tmp_path / "m", BigramConfig(vocab_size=3, block_size=8))
+
+
+@pytest.fixture
+def counting(tmp_path):
+    config = GPTConfig(3, 1, 1, 8, 5, 0.0, ngrams="input", ngram_orders=(3,))
+    return saved(tmp_path / "gpt", config, np.array([0, 1, 2, 1, 1, 2, 0, 2, 1, 0, 1], np.uint8))
 
 
 def continuations(folder, prompts=("\n", "аб"), **changes):
     """What one trained model wrote after each prompt."""
     return [given[-1].written for _, given in answers_of({"bigram": folder}, prompts, **changes)]
-
-
-@pytest.fixture
-def counting(tmp_path):
-    """A GPT with a memory, whose trained network differs from its untrained one."""
-    config = GPTConfig(3, 1, 1, 8, 5, 0.0, ngrams="input", ngram_orders=(3,))
-    torch.manual_seed(1)
-    weights = {key: build(config).state_dict() for key in ("best", "initial")}
-    torch.nn.init.normal_(weights["best"]["lm_head.weight"])
-    train = np.array([0, 1, 2, 1, 1, 2, 0, 2, 1, 0, 1], np.uint8)
-    save_model(tmp_path / "gpt", config, CharTokenizer(["\n", "а", "б"]), weights, counted=train)
-    return tmp_path / "gpt"
 
 
 def test_of_a_gpt_with_a_memory_the_network_alone_answers_before_the_whole(counting, folder):

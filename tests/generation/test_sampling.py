@@ -141,8 +141,6 @@ def test_a_model_with_cast_blocks_writes_the_same_as_with_autocast_alone():
     whole = GPT(GPTConfig(V, n_layer=2, n_head=2, n_embd=32, block_size=11, dropout=0.0, positions="rotary")).eval()
     light = copy.deepcopy(whole)
     machine.cast_blocks(light)
-    for name, weight in light.named_parameters():
-        assert (weight.dtype == torch.bfloat16) == (name.startswith("blocks.") and weight.dim() == 2)
     with machine.autocast():
         written = [continuation(model, torch.zeros(2, 3, dtype=torch.int64), 40) for model in (whole, light)]
     assert written[0] == written[1]

@@ -172,14 +172,6 @@ def test_rotation_equals_complex_multiplication():
     close(rotate(x, rotary_cos_sin(40, 40 + T, 14)), rotate_by_complex_numbers(x, positions), atol=1e-5)
 
 
-def test_the_layer_rotates_queries_and_keys_but_not_values():
-    attention, x = layer(n_embd=24), rand(B, T, 24, seed=9)
-    q, k, v = map(attention.split_heads, attention.qkv(x).chunk(3, dim=-1))
-    q, k = (rotate_by_complex_numbers(vectors, range(T)) for vectors in (q, k))
-    expected = attention.proj(attention.join_heads(attend_by_loop(q, k, v, causal=True)))
-    close(attention(x, cos_sin=rotary_cos_sin(0, T, 8)), expected, atol=1e-6)
-
-
 # ---- the cache
 
 

@@ -47,14 +47,6 @@ def test_dropout_zeroes_a_share_and_keeps_the_mean():
     assert y.unique().tolist() == pytest.approx([0.0, 3 / (1 - p)])
 
 
-def test_dropout_draws_neighbours_independently():
-    torch.manual_seed(1)
-    zero = (kept(torch.Size([400_003]), 0.5, torch.empty(0)) == 0).double()
-    for distance in (1, 4):  # four of 16 bits come from one draw
-        both = float((zero[distance:] * zero[:-distance]).mean())
-        assert both == pytest.approx(0.25, abs=0.004)
-
-
 def test_dropout_is_repeated_by_its_seed_and_off_in_evaluation():
     layer, x = Dropout(0.5), torch.ones(1009)
     one, another, again = (torch.manual_seed(seed) and layer(x) for seed in (1, 2, 1))

@@ -116,7 +116,6 @@ EDITED = [
     ({"positions": ["learned"]}, NO_SHAPE + r"positions cannot be \['learned'\]"),
     ({"block_size": 10**30}, NO_SHAPE + "block_size cannot be 10"),
     ({"n_head": 3}, NO_SHAPE + "n_head 3 does not divide n_embd 8"),
-    ({"n_layer": None}, NO_SHAPE + "n_layer"),
     ({"vocab_sha256": None}, NO_SHAPE + "vocab_sha256"),
     ({"window": 3}, NO_SHAPE + "window"),
     ({"model": "lstm"}, NO_SHAPE + "lstm"),
@@ -165,9 +164,7 @@ def test_other_tensors_are_an_error_that_names_the_first(folder, changes, words)
 
 DAMAGES = {
     "torn": lambda content: content[:100],
-    "a byte short": lambda content: content[:-1],
     "empty": lambda content: content[:0],
-    "zeros": lambda content: bytes(len(content)),
     "header of 2^64 - 1": lambda content: struct.pack("<Q", 2**64 - 1) + content[8:],
     "unknown type": lambda content: content.replace(b'"F32"', b'"F99"', 1),
     "pickle": lambda content: b"\x80\x04N." + content,

@@ -1,9 +1,5 @@
 """Every model is found by its name, built from its config, and gives its hidden layers to optimizers."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -12,7 +8,6 @@ from bukva.models.gpt import GPTConfig
 from bukva.models.registry import MODELS, build, build_empty, count_parameters, kind_of
 from bukva.models.tensors import first_mismatch
 
-SRC = Path(__file__).parents[2] / "src"
 V, T = 13, 5
 CONFIGS = {
     "bigram": BigramConfig(V, T),
@@ -62,16 +57,3 @@ def test_the_logits_of_a_bigram_are_the_row_of_the_last_character():
     model, ids = build(CONFIGS["bigram"]), torch.tensor([[1, 2, 3], [12, 0, 3]])
     assert torch.equal(model(ids), model.table.weight[ids])
     assert (model.hidden_layers(), model.new_caches()) == ([], None)
-
-
-@pytest.mark.slow
-def test_parameters_are_counted_without_the_compiler_of_torch():
-    # it takes seconds to import, and torch imports it for initial values on the meta device
-    program = (
-        "import sys; from bukva.models.gpt import GPTConfig; "
-        "from bukva.models.registry import count_parameters; "
-        "print(count_parameters(GPTConfig(13, 3, 2, 8, 5, 0.1)) > 0, 'torch._dynamo' in sys.modules)"
-    )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env={"PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "False"]

@@ -1,15 +1,11 @@
 """byte and bpe: any text, bytes that are not UTF-8, and how merges are learned."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from imports import ROOT
 
 from bukva.tokenizers.bpe import BPETokenizer
 from bukva.tokenizers.byte import ByteTokenizer
@@ -60,8 +56,6 @@ def test_any_ids_are_decoded_as_python_decodes_their_bytes(tokenizer, data):
 @BOTH
 def test_a_part_of_a_character_is_the_replacement_character(tokenizer):
     lead, *others = "я".encode()
-    assert tokenizer.decode([lead]) == "\ufffd"
-    assert tokenizer.decode([*others, ord("a")]) == "\ufffda"
     assert tokenizer.parts([lead, *others, ord("a")]) == ["я", "", "a"]
     assert [tokenizer.pieces[id_] for id_ in (lead, ord("a"), 0, ord("\n"))] == ["\\xd1", "a", "\\x00", "\n"]
 
@@ -95,20 +89,3 @@ def test_the_vocabulary_is_as_large_as_asked_for_unless_every_pair_comes_once():
     assert len(BPETokenizer.train(["ab ab"], 300)) == 257
     assert len(BPETokenizer.train(TRAIN, 263)) == 263
     assert BPETokenizer.train(TRAIN, 263).merges == BPE.merges[:7]
-
-
-@pytest.mark.slow
-def test_another_process_with_other_threads_learns_the_same_merges():
-    program = (
-        "import sys; from bukva.tokenizers.bpe import BPETokenizer; "
-        "texts = [str(n * n) + ' мир' * (n % 7) for n in range(5000)][:: int(sys.argv[1])]; "
-        "print(*BPETokenizer.train(texts, 997).merges, sep='|')"
-    )
-    found = []
-    for threads, step in (("1", "1"), ("3", "-1")):
-        environment = os.environ | {"PYTHONPATH": "src", "RAYON_NUM_THREADS": threads, "PYTHONUTF8": "1"}
-        command = [sys.executable, "-c", program, step]
-        run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True, text=True)
-        found.append(run.stdout)
-    assert found[0] == found[1]
-    assert len(found[0].split("|")) == 997 - 256
