@@ -59,12 +59,8 @@ TEXT_IDS = [
 # fmt: on
 
 
-def test_the_vocabulary_has_87_characters():
+def test_text_is_encoded_as_the_printed_ids_of_87_characters_and_decoded():
     assert len(TOKENIZER) == V
-    assert "".join(TOKENIZER.chars) == ALPHABET == "".join(sorted(set(ALPHABET)))
-
-
-def test_text_is_encoded_as_the_printed_ids_and_decoded():
     assert TOKENIZER.encode(TEXT).tolist() == TEXT_IDS
     assert TOKENIZER.decode(TEXT_IDS) == TEXT
     line = "29 63 58 1 53 80 53 80 1 66 49 61 76 70 1 72 54 66 67 62 76 70 1 64 65 49 51 57 60"
@@ -160,6 +156,8 @@ def test_four_sequences_of_eight_pairs_and_their_averages():
     torch.manual_seed(3)
     x = torch.randn(4, 8, 2)
     weights = attention_weights(torch.zeros(8, 8), causal_mask(8, 8))
+    shares = [1.0, 0.5, 0.3333, 0.25, 0.2, 0.1667, 0.1429, 0.125]
+    prints(weights, [[share] * (t + 1) + [0.0] * (7 - t) for t, share in enumerate(shares)])
     averages = [average_by_loop(x), average_by_product(x), average_by_softmax(x), weights @ x]
     for average in averages:
         assert average.shape == (4, 8, 2)
@@ -177,12 +175,6 @@ def test_four_sequences_of_eight_pairs_and_their_averages():
                 [0.3888, -0.1700],
             ],
         )
-
-
-def test_equal_scores_are_equal_shares_of_the_past():
-    weights = attention_weights(torch.zeros(8, 8), causal_mask(8, 8))
-    shares = [1.0, 0.5, 0.3333, 0.25, 0.2, 0.1667, 0.1429, 0.125]
-    prints(weights, [[share] * (t + 1) + [0.0] * (7 - t) for t, share in enumerate(shares)])
 
 
 # ---- a single head

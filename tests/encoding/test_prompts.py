@@ -28,9 +28,6 @@ def rejection(call, *arguments):
     return str(error.value)
 
 
-# ---- prompts
-
-
 @pytest.mark.parametrize(
     ("prompt", "dropped", "replaced"),
     [("а б\n", "а б\n", "а б\n"), ("аббат", "абба", "абба "), ("Ab, а?", " а", "    а "), ("x\n", "\n", " \n")],
@@ -54,9 +51,6 @@ def test_a_prompt_of_which_nothing_is_left_or_without_a_space_to_replace_by_is_r
     message = rejection(readable_prompt, tokenizer, prompt, unknown)
     assert message.startswith(f"params.yaml, sample.prompts: {prompt!r}: not in the vocabulary of ")
     assert message.endswith(f"; use another prompt.\n{WAY_BACK}")
-
-
-# ---- prompts that are chosen
 
 
 def chosen(tokenizer, letters, openings=()):
@@ -102,9 +96,6 @@ def test_a_text_without_known_prompts_in_its_script_gets_beginnings_of_works_or_
 
 def test_the_prompts_are_composed():
     assert all(unicodedata.is_normalized("NFC", prompt) for prompts in SCRIPTS.values() for prompt in prompts)
-
-
-# ---- the sentence whose attention is drawn, and both in stage tokenize
 
 
 def test_a_sentence_with_an_unknown_character_or_of_more_ids_than_a_window_is_rejected():

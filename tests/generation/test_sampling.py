@@ -69,9 +69,6 @@ def test_the_likeliest_is_drawn_at_any_tiny_temperature(temperature):
     assert draw(PROBABILITIES.log(), temperature, 0, 1.0, rng()).tolist() == [1]
 
 
-# ---- what the model sees
-
-
 def first_seen_by_loop(stop, block_size):
     """Read one by one; when the block is full, drop half of it."""
     start = 0
@@ -97,9 +94,6 @@ def test_with_caches_the_input_is_one_character_until_the_window_moves_and_then_
         start, before = first_seen_by_loop(stop, T), first_seen_by_loop(stop - 1, T)
         new = start if stop == n_prompt or start > before else stop - 1
         assert window.tolist() == text[:, new:stop].tolist()
-
-
-# ---- with caches as without
 
 
 @pytest.mark.parametrize("block_size", [T, 8, 1])

@@ -147,9 +147,6 @@ def test_cross_attention_equals_that_of_torch_with_the_same_weights(kernel, bias
     close(ours(x, memory), torch_layer(ours, bias=bias)(x, memory, memory, need_weights=False)[0])
 
 
-# ---- which positions depend on which
-
-
 def influence(attention):
     """(T, T), how much the output at t changes with the input at s."""
     slopes = torch.autograd.functional.jacobian(
@@ -164,15 +161,9 @@ def test_each_position_depends_on_itself_and_those_before_it_and_no_others(kerne
     assert (influence(layer(kernel=kernel, causal=False)) > 1e-6).all()
 
 
-# ---- rotary positions
-
-
 def test_rotation_equals_complex_multiplication():
     x, positions = rand(B, nh, T, 14), range(40, 40 + T)
     close(rotate(x, rotary_cos_sin(40, 40 + T, 14)), rotate_by_complex_numbers(x, positions), atol=1e-5)
-
-
-# ---- the cache
 
 
 @kernels
@@ -198,9 +189,6 @@ def test_more_positions_than_the_cache_holds_are_an_error_and_change_nothing():
         cache.append(k[:, :, :2], v[:, :, :2])
     kept, _ = cache.append(v[:, :, :1], k[:, :, :1])
     same(kept, torch.cat([k, v[:, :, :1]], dim=2))
-
-
-# ---- dropout
 
 
 @kernels

@@ -56,9 +56,6 @@ def rejected(folder, words):
         load_model(folder)
 
 
-# ---- saved and loaded
-
-
 @pytest.mark.parametrize(
     "config", [BIGRAM_SHAPE, GPT_SHAPE, dataclasses.replace(GPT_SHAPE, **MODERN)], ids=["bigram", "plain", "modern"]
 )
@@ -94,9 +91,6 @@ def test_the_folder_holds_the_documented_files_and_no_pickle_with_the_same_bytes
     assert config.pop("model") == "gpt"
     assert config.pop("vocab_sha256") == sha256(folder / "vocab.json")
     assert config == json.loads(json.dumps(dataclasses.asdict(GPT_SHAPE)))
-
-
-# ---- the vocabulary and the shape
 
 
 def test_another_vocabulary_is_an_error(folder):
@@ -140,9 +134,6 @@ def test_a_file_that_is_not_a_shape_is_an_error(folder, content):
 def test_an_edited_config_is_an_error_that_names_what_does_not_fit(folder, values, words):
     edit(folder / "config.json", **values)
     rejected(folder, words)
-
-
-# ---- the tensors
 
 
 @pytest.mark.parametrize(
@@ -215,20 +206,23 @@ def test_a_model_that_counts_counts_again_when_it_is_loaded_and_not_for_other_we
         load_weights(model, folder, "best")
 
 
-def test_another_text_than_the_counted_one_is_an_error_and_a_pickle_is_not_read(counting):
+def test_a_pickle_in_a_folder_that_fits_is_not_read(tmp_path):
+    weights = {"best": clones(build(COUNTING))}
+    save_model(tmp_path / "m", COUNTING, TOKENIZER, weights, counted=np.array([{}], object))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        load_model(tmp_path / "m")
+
+
+def test_another_text_than_the_counted_one_is_an_error(counting):
     folder, _ = counting
     another = r"train.npy: is not the text that the model beside it has counted"
     assert json.loads((folder / "config.json").read_text())["train_sha256"] == sha256(folder / "train.npy")
-    for ids in (TRAIN[::-1], np.array([{}], object)):
-        np.save(folder / "train.npy", ids, allow_pickle=True)
-        rejected(folder, another)
+    np.save(folder / "train.npy", TRAIN[::-1])
+    rejected(folder, another)
     (folder / "train.npy").write_bytes(b"")
     rejected(folder, another)
     (folder / "train.npy").unlink()
     rejected(folder, r"train.npy: not readable \(.*No such file")
-
-
-# ---- several models
 
 
 def test_models_are_loaded_by_name_with_the_tokenizer_that_they_share(tmp_path):

@@ -1,4 +1,4 @@
-"""The GPT: equal to one written with loops, causal, of the size of the formula, able to learn."""
+"""The GPT: equal to one written with loops, causal, in pieces as in one, and of the size of the formula."""
 
 import dataclasses
 import math
@@ -30,7 +30,6 @@ SHAPES = [
     MODERN | {"bias": True, "tie_weights": True},
 ]
 every_option = pytest.mark.parametrize("options", SHAPES, ids=str)
-plain_and_modern = pytest.mark.parametrize("options", [{}, MODERN], ids=["plain", "modern"])
 
 
 def gpt(*, causal=True, **options):
@@ -90,9 +89,6 @@ def test_it_equals_a_gpt_written_with_loops(options):
     with torch.no_grad():  # the angles of rotary positions are float32
         atol = 1e-5 if model.config.positions == "rotary" else 1e-10
         close(model(x), gpt_by_loop(model.state_dict(), model.config, x), atol)
-
-
-# ---- its size
 
 
 def formula(config):
@@ -159,17 +155,11 @@ def test_tied_weights_are_one_tensor():
     assert (model(x)[..., 7] == 0).all()
 
 
-# ---- which positions depend on which
-
-
 def test_without_its_mask_each_position_sees_its_target():
     model, x = gpt(causal=False), ids(B, T)
     changed = x.clone()
     changed[:, -1] = (x[:, -1] + 1) % V
     assert ((model(changed) - model(x)).abs().amax(-1) > 1e-6).all()
-
-
-# ---- caches
 
 
 @every_option
@@ -188,9 +178,6 @@ def test_more_characters_than_block_size_are_an_error_with_caches_and_without():
     model(ids(1, T), caches)
     with pytest.raises(ValueError, match="6 characters do not fit block_size 5"):
         model(ids(1, 1), caches)
-
-
-# ---- learning
 
 
 def cross_entropy(model, x):

@@ -48,9 +48,6 @@ def close(a, b, atol=1e-5):
     torch.testing.assert_close(a, b, rtol=0, atol=atol)
 
 
-# ---- the mixture
-
-
 @NGRAMS
 def test_before_training_it_predicts_as_the_longest_order_does(memory):
     model, x = GPT(dataclasses.replace(CONFIG, ngrams=memory)), windows()[:, :-1]
@@ -95,9 +92,6 @@ def test_features_are_logarithms_of_how_much_of_a_context_is_seen():
     close(features.expm1().unflatten(-1, (2, 5)), torch.from_numpy(seen), atol=1e-2)
 
 
-# ---- which positions depend on which
-
-
 @NGRAMS
 def test_the_future_is_invisible(memory):
     model, x = gpt(ngrams=memory), windows()[:, :-1]
@@ -121,9 +115,6 @@ def test_a_text_in_pieces_has_the_same_logits(memory, orders):
         close(torch.cat([model(piece, caches) for piece in x.split(lengths, dim=1)], dim=1), whole)
 
 
-# ---- left out
-
-
 @NGRAMS
 def test_with_the_ids_that_follow_each_is_predicted_as_if_it_was_not_counted(memory):
     model, x = gpt(ngrams=memory), windows()
@@ -137,9 +128,6 @@ def test_with_the_ids_that_follow_each_is_predicted_as_if_it_was_not_counted(mem
     assert (found - model(x[:, :-1])).abs().max() > 0.1
 
 
-# ---- some positions
-
-
 @pytest.mark.parametrize("memory", ["none", "logits", "input"])
 @pytest.mark.parametrize("n", [0, 11])
 def test_the_logits_of_wanted_positions_are_those_of_all_positions(memory, n):
@@ -149,9 +137,6 @@ def test_the_logits_of_wanted_positions_are_those_of_all_positions(memory, n):
         whole, found = model(x[:, :-1], following=following), model(x[:, :-1], following=following, wanted=wanted)
         assert found.shape == (n, V)
         close(found, whole[wanted])
-
-
-# ---- losses
 
 
 @NGRAMS
@@ -190,9 +175,6 @@ def test_every_parameter_has_a_gradient_and_the_counts_have_none(memory):
     assert not recall.features.requires_grad
 
 
-# ---- the network alone
-
-
 @NGRAMS
 def test_alone_the_network_is_a_plain_gpt_with_the_same_weights(memory):
     model, x = gpt(ngrams=memory), windows()[:, :-1]
@@ -204,9 +186,6 @@ def test_alone_the_network_is_a_plain_gpt_with_the_same_weights(memory):
     assert not alone.counts
     assert alone.wte.weight is model.wte.weight
     assert torch.equal(model(x), before)  # the whole is as it was
-
-
-# ---- what is counted, and where it is
 
 
 @NGRAMS

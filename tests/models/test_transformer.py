@@ -41,9 +41,6 @@ def test_cross_attention_is_between_attention_and_mlp_and_knows_no_positions():
     close(block(x, memory, cos_sin=cos_sin), y + block.mlp(block.ln_2(y)))
 
 
-# ---- dropout
-
-
 def drops_a_quarter(whole, dropped):
     left = dropped != 0
     close(dropped[left], whole[left] / 0.75)
@@ -59,12 +56,6 @@ def test_embeddings_are_dropped_in_training_only():
     made, x = stack(dropout=0.25), ids(40, T)
     made.blocks, made.ln_f = torch.nn.ModuleList(), torch.nn.Identity()
     drops_a_quarter(made.encode(x), made.train().encode(x))
-
-
-# ---- positions
-
-
-# ---- initial weights
 
 
 def fresh(**options):

@@ -21,9 +21,6 @@ def cases(draw):
     return train, draw(st.lists(ids, max_size=20)), V, draw(st.integers(1, 5))
 
 
-# ---- exact
-
-
 @given(cases())
 @settings(max_examples=20)
 @example(([0], [0, 0, 0, 0], 1, 3))

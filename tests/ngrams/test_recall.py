@@ -21,9 +21,6 @@ def windows(ids, starts, length):
     return np.array([ids[start : start + length] for start in starts], np.int64)
 
 
-# ---- witnesses
-
-
 class Recount:
     """p(w | h) at one place of train, as if the id there had not been counted."""
 
@@ -94,9 +91,6 @@ def texts(draw):
     return train, V, sorted(draw(st.sets(st.integers(1, 6), min_size=1, max_size=3)))
 
 
-# ---- nothing left out
-
-
 @given(texts(), st.data())
 @settings(max_examples=15)
 def test_it_recalls_the_probabilities_of_the_formulas_for_every_id(text, data):
@@ -139,9 +133,6 @@ def test_wanted_positions_by_two_threads_are_those_of_all_positions_by_one(leave
         assert found.probabilities.tolist() == whole.probabilities[wanted].tolist()
         assert found.seen.tolist() == whole.seen[wanted].tolist()
         assert found.longest.tolist() == whole.probabilities[:, : 13 * longest, -1].tolist()
-
-
-# ---- left out
 
 
 @given(texts(), st.data())

@@ -39,9 +39,6 @@ def test_a_text_that_is_encoded_in_pieces_has_the_same_ids(tokenizer, monkeypatc
     assert tokenizer.encode(text).tolist() == whole
 
 
-# ---- ids that are not UTF-8: a model may write any
-
-
 @BOTH
 @settings(max_examples=25)
 @given(data=st.data())
@@ -65,9 +62,6 @@ def test_a_character_counts_at_its_first_byte(tokenizer):
     assert tokenizer.chars_of(list("a я 日 😀".encode())).tolist() == [1, 1, 1, 0, 1, 1, 0, 0, 1, 1, 0, 0, 0]
     with pytest.raises((IndexError, OverflowError)):
         tokenizer.decode([0, 300])
-
-
-# ---- merges
 
 
 def test_the_most_frequent_pair_is_merged_first_after_the_256_bytes():
