@@ -63,10 +63,6 @@ def test_what_mlflow_shows_begins_with_what_differs_from_the_commit(project, par
     assert this_experiment(params).label == "puffy-vail"
     wide = with_heads(params, 8)
     assert this_experiment(wide).label == "n_head=8 (puffy-vail)"
-    sample = params.sample.model_copy(update={"seed": 7, "prompts": ["a long prompt", "and another"]})
-    assert this_experiment(params.model_copy(update={"sample": sample})).label == (
-        'prompts=["a long prompt", "a…, sample.seed=7 (puffy-vail)'
-    )
     train_gpt = params.train_gpt.model_copy(update={"seed": 7, "n_steps": 50})
     download = params.download.model_copy(update={"url": "https://host/a.txt?key=secret"})
     many = wide.model_copy(update={"train_gpt": train_gpt, "download": download})

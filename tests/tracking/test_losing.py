@@ -1,7 +1,5 @@
 """A training that goes on at another machine has one run in MLflow, and each point once."""
 
-import shutil
-
 import pytest
 from tracking.runs import sync
 
@@ -79,14 +77,6 @@ def test_a_machine_that_comes_back_adds_nothing(lost, params, monkeypatch):
     [trouble] = sync()
     assert trouble.endswith("attempt 2 of this training has taken over; this is attempt 1")
     assert [step for step, _ in history(connect())] == [100, 200, 300]
-
-
-def test_without_a_run_in_mlflow_the_journal_stays_as_it_is(lost, params, monkeypatch, tmp_path, empty_database):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{shutil.copy(empty_database, tmp_path / 'other.db')}")
-    [journal] = read_journals()
-    before = (journal.folder / FILE).read_bytes()
-    take_over(journal.folder, 2)
-    assert (journal.folder / FILE).read_bytes() == before
 
 
 def test_the_runs_of_a_lost_machine_are_ended(lost):

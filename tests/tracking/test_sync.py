@@ -8,11 +8,10 @@ import sqlite3
 import time
 
 import pytest
-from filelock import FileLock, Timeout
 from tracking.runs import by_name, files, points, sync
 from tracking.test_experiment import commit
 
-from bukva.base.files import project_root, write_json, write_text
+from bukva.base.files import write_json, write_text
 from bukva.config.schema import Params
 from bukva.tracking.journal import journal
 from bukva.tracking.reading import read_journals
@@ -156,29 +155,6 @@ def test_a_journal_that_grows_is_followed_and_nothing_is_sent_again(database, pa
     assert files(store, by_name(store)["train-gpt"]) == []
 
 
-def test_only_one_process_at_a_time_writes_what_mlflow_must_not_have_twice(database, params, monkeypatch):
-    """MLflow looks which parameters and points are missing, then inserts them: a second writer would collide."""
-    from mlflow import MlflowClient
-
-    unlocked = []
-
-    def log_batch(client, run_id, metrics=(), params=(), tags=()):
-        if metrics or params:
-            with contextlib.suppress(Timeout), FileLock(project_root() / ".bukva" / "mlflow.lock", timeout=0):
-                unlocked.append([*metrics, *params])
-        send(client, run_id, metrics, params, tags)
-
-    send = MlflowClient.log_batch
-    monkeypatch.setattr(MlflowClient, "log_batch", log_batch)
-    with journal("train-gpt", params) as log:
-        log.metrics({"val_nats_per_char": 3.0}, 1)
-    sync()
-    run = by_name(connect())["train-gpt"]
-    assert run.data.params
-    assert run.data.metrics["val_nats_per_char"] == 3.0
-    assert unlocked == []
-
-
 def test_an_experiment_is_running_while_a_stage_is_and_then_ends_as_its_last_stage_did(database, params):
     def status():
         sync()
@@ -275,16 +251,6 @@ def test_a_training_that_another_experiment_continues_is_shown_there_and_once(da
     now = contents(store)
     assert sync() == []
     assert contents(connect()) == now
-
-
-def test_a_name_used_again_with_other_parameters_is_another_run(database, params, monkeypatch):
-    monkeypatch.setenv("DVC_EXP_NAME", "wide")
-    for n_head in (1, 2):
-        model = params.model.model_copy(update={"n_head": n_head})
-        Log("clean", params.model_copy(update={"model": model})).end("FINISHED")
-    sync()
-    whole = [run for run in connect().runs() if run.info.run_name == "wide"]
-    assert sorted(run.data.params["model.n_head"] for run in whole) == ["1", "2"]
 
 
 def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_not_change(database, params):

@@ -5,7 +5,6 @@ It is dead, slow, locked or killed, or its answers are lost; make nightly has mo
 
 import contextlib
 import http.client
-import os
 import shutil
 import socket
 import subprocess
@@ -57,14 +56,6 @@ def wait_until(true):
 
 def with_password(port):
     return f"http://me:{SECRETS[0]}@127.0.0.1:{port}"
-
-
-def kill(pid):
-    """Kill a process and those that it started, as the end of a machine does."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        for each in (*process.children(recursive=True), process):
-            each.kill()
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +144,7 @@ def trial(project, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", SECRETS[2])
     yield project
     for follower in followers():
-        kill(follower.pid)
+        follower.kill()
     written = b"".join(file.read_bytes() for file in project.rglob("*") if file.is_file())
     assert not [secret for secret in SECRETS if secret.encode() in written]
 
@@ -336,32 +327,6 @@ assert 1 <= time.monotonic() - ended_at < 5
         monkeypatch.setenv("MLFLOW_TRACKING_URI", with_password(listener.getsockname()[1]))
         stage = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     assert (stage.stdout, stage.stderr) == ("[] False\n", "")  # its follower is not done, and may still succeed
-
-
-@pytest.mark.nightly
-def test_followers_that_start_at_the_same_time_create_one_database_and_double_nothing(trial):
-    """Two trainings in each of two experiments, so that two followers fill the same journals."""
-    program = f"""{STAGE}
-with journal("train-gpt", params) as log:
-    step = 0
-    while step < 20 or not Path("mlflow.db").exists():
-        step += 1
-        log.metrics({{"val_nats_per_char": 1 / step}}, step)
-        time.sleep(0.1)
-"""
-    stages = [
-        subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "DVC_EXP_NAME": f"trial-{number}"})
-        for number in (1, 1, 2, 2)
-    ]
-    assert [stage.wait() for stage in stages] == [0, 0, 0, 0]
-    store = connect()
-    wait_until(lambda: [run.info.status for run in store.runs()] == ["FINISHED"] * 6)
-    runs = {run.data.tags.get("bukva.journal"): run for run in store.runs()}
-    for kept in read_journals():
-        shown = store.client.get_metric_history(runs[kept.id].info.run_id, "val_nats_per_char")
-        steps = [record["step"] for record in kept.read()[0] if "val_nats_per_char" in record.get("values", {})]
-        assert [point.step for point in shown] == steps
-    assert (trial / LOG).read_text() == ""
 
 
 @pytest.mark.nightly

@@ -1,0 +1,161 @@
+"""The store: its address without secrets, the page that it opens, and a database that was copied or is no good."""
+
+import contextlib
+import json
+import math
+import shutil
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import DatabaseError
+from tracking.runs import files, points, sync
+
+from bukva.base.errors import BukvaError
+from bukva.base.files import write_text
+from bukva.tracking.address import explain, redact_secrets, tracking_uri
+from bukva.tracking.entries import DESCRIPTION
+from bukva.tracking.reading import read_journals
+from bukva.tracking.store import connect
+from bukva.tracking.sync import open_store
+from bukva.tracking.ui import Server, mlflow_server
+from bukva.tracking.writing import Log
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+
+@pytest.mark.slow
+def test_the_address_opens_all_gpts_in_charts_where_the_better_half_of_them_ended(database, params):
+    for stage, bits in (("train-bigram", 2.2), ("train-gpt", 2.5), ("train-gpt", 2.4)):
+        log = Log(stage, params)
+        log.metrics({"best_val_nats_per_char": bits * math.log(2)})
+        log.end("FINISHED")
+    assert sync() == []
+    page, store = Server("http://127.0.0.1:5005").page(), connect()
+    tags = store.client.get_experiment(store.experiment_id).tags
+    assert f"({page.removeprefix('http://127.0.0.1:5005/')})" in tags[DESCRIPTION]
+    view = json.loads(tags["mlflow.sharedViewState.bukva"])
+    assert (view["searchFilter"], view["orderByAsc"]) == ("tags.`bukva.stage` = 'train-gpt'", True)
+    for chart in view["compareRunCharts"]:
+        assert (chart["metricKey"], chart["range"]) == ("val_bits_per_char", {"yMin": 2.3, "yMax": 2.8})
+    store.client.set_experiment_tag(store.experiment_id, DESCRIPTION, "of a person")
+    Server("http://127.0.0.1:5005").page()
+    assert store.client.get_experiment(store.experiment_id).tags[DESCRIPTION] == "of a person"
+
+
+@pytest.mark.slow
+def test_a_store_that_does_not_answer_is_one_sentence_without_the_password(project, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:9")
+    with mlflow_server() as server, pytest.raises(BukvaError, match=r"MLflow cannot be opened\. .*refused") as raised:
+        server.page()
+    assert "secret" not in server.address + str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "meant"),
+    [
+        ("", "sqlite:///{project}/mlflow.db"),
+        ("sqlite:///db/mlflow.db", "sqlite:///{project}/db/mlflow.db"),
+        ("sqlite:////db/mlflow.db", "sqlite:////db/mlflow.db"),
+        ("postgresql://u:p@host/mlflow", "postgresql://u:p@host/mlflow"),
+    ],
+)
+def test_only_the_relative_path_of_a_database_is_changed(project, monkeypatch, uri, meant):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    assert tracking_uri() == meant.format(project=project)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no route to https://me:se/cr@et@host:5000/api", "no route to https://***@host:5000/api"),
+        ("postgresql+psycopg2://me:secret@host/db is down", "postgresql+psycopg2://***@host/db is down"),
+        ("https://host:5000/api: write to me@host", "https://host:5000/api: write to me@host"),
+        ("refused: Basic b@ttery, Bearer a-t0ken, c%40rrect or c@rrect", "refused: Basic ***, Bearer ***, *** or ***"),
+    ],
+)
+def test_passwords_and_tokens_are_removed(monkeypatch, text, shown):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://host/db?user=me&password=c%40rrect")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "b@ttery")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "a-t0ken")
+    assert redact_secrets(text) == shown
+
+
+def test_an_error_is_explained_in_one_line_by_its_innermost_cause():
+    wrapped = RuntimeError("call failed: [Errno 111] Connection refused, call ...\nTraceback")
+    wrapped.__context__ = ConnectionRefusedError("[Errno 111] Connection refused\nnobody there")
+    assert explain(wrapped) == "ConnectionRefusedError: [Errno 111] Connection refused"
+    assert explain(BukvaError("The disk is full.")) == "The disk is full."
+    assert len(explain(ValueError("page " * 1000))) < 400
+
+
+def train(params):
+    log = Log("train-gpt", params)
+    log.metrics({"val_nats_per_char": 1.0}, 7)
+    write_text(Path("weights"), "w")
+    log.artifact(Path("weights"))
+    log.end("FINISHED")
+
+
+@pytest.fixture
+def original(database, alone, params):
+    """A project with a training in MLflow."""
+    train(params)
+    assert sync() == []
+    return alone
+
+
+@pytest.mark.slow
+def test_a_copy_of_a_project_gets_a_database_of_its_own_even_if_the_first_process_is_killed(
+    original, params, tmp_path, monkeypatch, capfd
+):
+    def state():
+        return {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in original.rglob("*") if file.is_file()}
+
+    copy, before = Path(shutil.copytree(original, tmp_path / "a copy")), state()
+    monkeypatch.setenv("DVC_ROOT", str(copy))
+    monkeypatch.chdir(copy)
+    train(params)
+    assert connect().runs() == []  # as a process leaves it that is killed before it fills the new database
+    assert capfd.readouterr().err == (
+        f"{copy}/mlflow.db: its artifacts are in {original}/mlruns, so this project was copied or moved; a new "
+        "database is filled from .bukva/journal, and the former one is mlflow.db.of-other-folder-1.\n"
+    )
+    store = open_store()
+    runs = {run.data.tags.get("bukva.journal"): run for run in store.runs()}
+    assert set(runs) == {None, *(entry.id for entry in read_journals())}
+    for entry in read_journals():
+        run = runs[entry.id]
+        assert len(points(store, run, "val_bits_per_char")) == 1
+        assert run.info.artifact_uri.startswith((copy / "mlruns").as_uri() + "/")
+        assert files(store, run) == [("weights", 1)]
+    assert not open_store().to_fill
+    assert capfd.readouterr().err == ""
+    assert (copy / "mlflow.db.of-other-folder-1").read_bytes() == before[original / "mlflow.db"][1]
+    assert state() == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [
+        ("75868b020152", "an older MLflow (their version 75868b020152)"),
+        ("ffffffffffff", "a newer MLflow (their version ffffffffffff is unknown here)"),
+        ("", "file is not a database"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_reported_at_once_and_not_changed(database, version, reason):
+    if version:
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            connection.execute("UPDATE alembic_version SET version_num = ?", [version])
+            connection.commit()
+    else:
+        database.write_text("not a database" * 1000)
+    before, started_at = database.read_bytes(), time.monotonic()
+    with pytest.raises((BukvaError, DatabaseError)) as raised:
+        connect()
+    assert reason in explain(raised.value)
+    assert time.monotonic() - started_at < 30  # MLflow tries for 100 s
+    assert database.read_bytes() == before
