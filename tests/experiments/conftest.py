@@ -2,11 +2,14 @@
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from experiments.scored import scored
 from filelock import FileLock
 
+from bukva.experiments import comparison, leaderboard
 from chaos.project import Project
 
 HERE = Path(__file__).parent
@@ -72,13 +75,29 @@ def template(tmp_path_factory) -> Fake:
 def project(template, tmp_path, monkeypatch) -> Fake:
     """A copy of it, in which bukva.experiments works."""
     copy = template.copy_to(tmp_path / "bukva")
-    enter(copy, monkeypatch)
+    monkeypatch.chdir(copy.folder)
+    monkeypatch.setenv("DVC_ROOT", str(copy.folder))
+    for name in ("DVC_SITE_CACHE_DIR", "GIT_CONFIG_GLOBAL"):
+        monkeypatch.setenv(name, copy.env[name])
     return copy
 
 
-def enter(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let bukva and DVC work in a project."""
-    monkeypatch.chdir(project.folder)
-    monkeypatch.setenv("DVC_ROOT", str(project.folder))
-    for name in ("DVC_SITE_CACHE_DIR", "GIT_CONFIG_GLOBAL"):
-        monkeypatch.setenv(name, project.env[name])
+@pytest.fixture
+def known(tmp_path, monkeypatch):
+    """A function that makes results; compare and the leaderboard find all, HEAD as the baseline."""
+    made, unfinished = {}, []
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    for module in (comparison, leaderboard):
+        monkeypatch.setattr(module, "experiments", lambda: [name for name in made if name != "HEAD"])
+    monkeypatch.setattr(comparison, "results_of", lambda names: [made[name] for name in names])
+    monkeypatch.setattr(comparison, "read_results", lambda _: list(made.values()))
+    monkeypatch.setattr(comparison, "head", str)
+    monkeypatch.setattr(leaderboard, "resolve", lambda names: names)
+    monkeypatch.setattr(leaderboard, "read_results", lambda names: [made[name] for name in names])
+    monkeypatch.setattr(leaderboard, "states", lambda: unfinished)
+
+    def make(name, *changes, problem="", **more):
+        made[name] = replace(scored(tmp_path, name, *changes, **more), problem=problem)
+
+    make.made, make.unfinished = made, unfinished
+    return make

@@ -1,13 +1,11 @@
 """The stages of a fake project: they write files of the shape of the real ones, in no time.
 
-python fake.py STAGE. A model of 13 layers fails; one of 11 layers waits until the file `go` exists in the project.
+python fake.py STAGE. A model of 13 layers fails.
 """
 
 import hashlib
 import json
-import os
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +28,6 @@ def train_gpt(params):
     layers = params["model"]["n_layer"]
     if layers == 13:
         sys.exit("params.yaml, model.n_layer: 13 is unlucky.")
-    while layers == 11 and not Path(os.environ["DVC_ROOT"], "go").exists():
-        time.sleep(0.1)
     write("data/models/gpt/config.json", json.dumps([params["model"], params["train_gpt"], params["compute"]]))
     write(
         "reports/curves/train_gpt.csv",

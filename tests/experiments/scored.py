@@ -39,3 +39,10 @@ def scored(folder, name, changes=(), effect=0.0, seed_effect=0.0, about=(), nume
         metrics={"gpt": bits, "bigram": bits},
         trainings={"gpt": Training(1000, 1_024_000), "bigram": Training(100, 5)},
     )
+
+
+def seeds_of(known, name, seeds, changes=(), effect=0.0, sd=0.005, **more):
+    """A training of one setting for each seed, whose luck has a standard deviation of about `sd`."""
+    for seed in seeds:
+        luck = np.random.default_rng(seed).normal(0, sd)
+        known(f"{name}{seed}", {**dict(changes), "train_gpt.seed": seed}, effect=effect, seed_effect=luck, **more)

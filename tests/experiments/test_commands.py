@@ -15,6 +15,8 @@ from bukva.cli import comparing
 from bukva.cli.app import app
 from bukva.statistics.estimate import Verdict
 
+FAILED = "stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
+
 
 @pytest.fixture
 def bukva(project, monkeypatch):
@@ -72,7 +74,7 @@ def test_a_mistake_is_one_sentence(bukva, project):
     for command, message in [
         (["compare", "main"], "compare: one name; use two or more: bukva compare A B"),
         (["compare", "main", "two-haeds"], "two-haeds: no experiment, branch, tag or commit has this name"),
-        (["compare", "main", "bad"], "bad: failed, "),
+        (["compare", "main", "bad"], f"bad: failed, {FAILED}; its log: `dvc queue logs bad`."),
         (["compare", "main", "s1338", "--model", "mlp"], "There is no model mlp; use bigram or gpt."),
         (["compare", "main", "s1338", "--model", "bigram"], "main: has no model bigram; use gpt."),
         (["experiments", "--baseline", "bad"], "bad: failed, "),

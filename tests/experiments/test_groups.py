@@ -1,12 +1,16 @@
-"""Seed groups: which results are one."""
+"""Seed groups: which results are one, by what dvc.lock records of them."""
 
+import io
 from dataclasses import replace
 
 import pytest
-from experiments.made import ABOUT, NUMERICS, PARAMS, lock, result
+import yaml
+from experiments.made import ABOUT, NUMERICS, result
+from ruamel.yaml import YAML
 
-from bukva.experiments.groups import groups, training_key
-from bukva.experiments.lock import Entry
+from bukva.experiments.groups import groups
+from bukva.experiments.lock import Entry, sources, upstream
+from bukva.pipeline import lock
 
 
 @pytest.fixture
@@ -63,29 +67,36 @@ def test_incomplete_results_are_in_no_group(made):
     assert grouped(results) == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "about", "same"),
-    [
-        ({"model.n_head": 2}, {}, True),
-        ({}, {"window": {"length": 8}}, True),
-        ({"train_gpt.optimizer": "adamw"}, {}, False),
-        ({}, {"text": ABOUT["text"] | {"test": "3"}}, False),
-    ],
-)
-def test_a_family_is_a_text_a_model_and_an_optimizer(made, changes, about, same):
-    first, second = groups([made("a"), made("b", changes, about=about)], "gpt")
-    assert (first.family == second.family) == same
+def test_a_family_is_a_text_a_model_and_an_optimizer(made):
+    known = groups([made("a")], "gpt")[0].family
+    other_text = {"text": ABOUT["text"] | {"test": "3"}}
+    same = [made("b", {"model.n_head": 2}), made("c", about={"window": {"length": 8}})]
+    others = [made("d", {"train_gpt.optimizer": "adamw"}), made("e", about=other_text)]
+    assert {group.family for group in groups(same, "gpt")} == {known}
+    assert known not in {group.family for group in groups(others, "gpt")}
 
 
-def test_the_key_of_a_training_is_known_before_it_ran():
-    recorded = lock(PARAMS, {})
-    sources = {"books", "split.py", "code.py"}
-    unknown = {
-        name: Entry(
-            entry.params,
-            {path: md5 if path in sources else "" for path, md5 in entry.deps.items()},
-            dict.fromkeys(entry.outs, ""),
-        )
-        for name, entry in recorded.items()
-    }
-    assert training_key(unknown, "gpt") == training_key(recorded, "gpt")
+def test_values_that_dvc_writes_are_read_back_with_their_type_of_yaml_1_2():
+    plain = ["1e-05", "1e5", "1_000", "on", "yes", "12:30", "2026-11-21", "~", ".inf", "0x1f"]
+    written = io.StringIO()
+    YAML().dump({"values": [1e-05, 1e20, True, None, "буква: #", "on", *plain]}, written)  # as DVC writes dvc.lock
+    for text in (written.getvalue(), *plain):
+        assert repr(yaml.load(text, lock._loader())) == repr(YAML(typ="safe").load(text))
+
+
+ENTRIES = {
+    "raw": Entry({}, {"books": "1"}, {"data/raw": "2"}),
+    "split": Entry({}, {"data/raw": "2", "code.py": "3"}, {"data/split": "4", "report.json": "5"}),
+    "bigram": Entry({}, {"data/split": "4", "code.py": "3"}, {"data/bigram": "6"}),
+    "gpt": Entry({}, {"data/split/train.npy": "7", "data/splits.txt": "8", "code.py": "3"}, {"data/gpt": "9"}),
+    "evaluate": Entry({}, {"data/gpt": "9", "report.json": "5"}, {"scores": "0"}),
+}
+
+
+def test_a_stage_needs_those_whose_outputs_it_reads_and_theirs():
+    assert upstream("evaluate", ENTRIES) == ["raw", "split", "gpt", "evaluate"]
+    assert upstream("bigram", ENTRIES) == ["raw", "split", "bigram"]
+
+
+def test_a_file_that_no_stage_makes_is_a_source():
+    assert sources("gpt", ENTRIES) == {"data/splits.txt": "8", "code.py": "3"}

@@ -3,42 +3,17 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from experiments.scored import scored
+from experiments.scored import seeds_of
 from rich.console import Console
 
 from bukva.base.errors import BukvaError
-from bukva.experiments import leaderboard as module
 from bukva.experiments.leaderboard import leaderboard
 from bukva.experiments.states import State
 from bukva.report.leaderboard import print_leaderboard, sentences, table
 from bukva.statistics.sweep import expected_luck
 
 HEADS = {"b": 1, "c": 2, "d": 8}
-
-
-@pytest.fixture
-def known(tmp_path, monkeypatch):
-    """A function that makes experiments beside the baseline HEAD, and the list of those without a result."""
-    made, unfinished = {}, []
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    monkeypatch.setattr(module, "resolve", lambda names: names)
-    monkeypatch.setattr(module, "experiments", lambda: [name for name in made if name != "HEAD"])
-    monkeypatch.setattr(module, "read_results", lambda names: [made[name] for name in names])
-    monkeypatch.setattr(module, "states", lambda: unfinished)
-
-    def make(name, *changes, problem="", **more):
-        made[name] = replace(scored(tmp_path, name, *changes, **more), problem=problem)
-
-    make.made, make.unfinished = made, unfinished
-    return make
-
-
-def seeds_of(known, name, seeds, changes=(), **more):
-    for seed in seeds:
-        luck = np.random.default_rng(seed).normal(0, 0.005)
-        known(f"{name}{seed}", {**dict(changes), "train_gpt.seed": seed}, seed_effect=luck, **more)
 
 
 def sweep(known, effects, seeds=(1337,)):
@@ -83,16 +58,6 @@ def test_the_best_of_several_is_marked_with_the_luck_that_is_expected(known):
     )
 
 
-def test_without_a_noise_floor_the_luck_is_unknown(known):
-    known("HEAD")
-    known("b", {"model.n_head": 1}, effect=-0.1)
-    known("c", {"model.n_head": 2}, effect=0.1)
-    board = leaderboard("HEAD", "gpt")
-    assert board.choice.luck is None
-    assert any("its luck is unknown" in line for line in sentences(board))
-    assert any("bukva seeds 5" in line for line in sentences(board))
-
-
 def test_only_seeds_that_no_other_setting_has_are_fresh_and_three_of_them_count(known):
     sweep(known, [-0.02, -0.3, -0.01])
     seeds_of(known, "c", (8, 9), {"model.n_head": 2}, effect=-0.3)
@@ -115,34 +80,29 @@ def test_one_setting_is_not_chosen_of_anything_and_none_that_is_worse_wins(known
     known("worse", {"model.n_head": 8}, effect=0.1)
     known("worst", {"model.n_head": 2}, effect=0.2)
     assert leaderboard("HEAD", "gpt").choice is None
-
-
-def test_scores_of_another_text_are_listed_with_the_reason_and_not_compared(known):
-    known("HEAD")
-    known("b", {"model.n_head": 1}, about={"text": {"val": "9" * 64, "test": "2" * 64}})
+    known("better", {"model.n_head": 1}, effect=-0.1)
     board = leaderboard("HEAD", "gpt")
-    (row,) = [row for row in board.rows if row.refusal]
-    assert row.comparison is None
-    assert any(
-        line.startswith("b: not compared. b and HEAD cannot be compared: the val text") for line in sentences(board)
-    )
+    assert (board.choice.best.names, board.choice.luck) == (["better"], None)  # there is no noise floor
+    said = "\n".join(sentences(board))
+    assert "its luck is unknown" in said
+    assert "bukva seeds 5" in said
 
 
-def test_failed_and_incomplete_experiments_are_listed_and_never_compared(known):
+def test_failed_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_never_compared(known):
     known("HEAD")
+    known("text", {"model.n_head": 1}, about={"text": {"val": "9" * 64, "test": "2" * 64}})
     known("partial", {"model.n_head": 1}, problem="stage evaluate has not run")
     known.unfinished += [State("bad", "failed", "1" * 40, "2" * 40, "stage train-gpt: 13 is unlucky")]
     known.unfinished += [State(name, "queued", "1" * 40, "2" * 40) for name in ("q1", "q2")]
     board = leaderboard("HEAD", "gpt")
-    assert [row.names for row in board.rows] == [["HEAD"]]
-    said = sentences(board)
+    assert sorted(row.names for row in board.rows) == [["HEAD"], ["text"]]
+    assert [row.comparison for row in board.rows] == [None, None]
+    said = "\n".join(sentences(board))
+    assert "text: not compared. text and HEAD cannot be compared: the val text" in said
     assert "No result (stage evaluate has not run): partial." in said
     assert "No result (failed: stage train-gpt: 13 is unlucky): bad." in said
     assert "No result (queued): q1, q2." in said
-
-
-def test_a_baseline_without_a_result_is_an_error_that_says_what_to_do(known):
-    known("HEAD", problem="stage evaluate has not run")
+    known.made["HEAD"] = replace(known.made["partial"], revision=known.made["HEAD"].revision)
     with pytest.raises(BukvaError, match=r"HEAD: stage evaluate has not run, so there is no baseline; run `dvc repro`"):
         leaderboard("HEAD", "gpt")
 

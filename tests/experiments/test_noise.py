@@ -1,15 +1,20 @@
-"""The file of noise floors."""
+"""What keeps comparisons honest: the file of noise floors, and the count of looks at test scores."""
 
 import json
+import subprocess
+import sys
 from statistics import stdev
 
 import pytest
 from experiments.made import result
+from imports import ROOT
 
 from bukva.base.errors import BukvaError
 from bukva.experiments import noise
 from bukva.experiments.groups import groups
+from bukva.experiments.looks import count_look, looks
 
+PROCESSES, LOOKS = 2, 7
 VAL, TEST = [2.51, 2.53, 2.52, 2.58], [2.61, 2.60, 2.66, 2.62]
 
 
@@ -42,6 +47,11 @@ def test_the_floor_of_a_family_pools_the_variances_of_groups_by_their_degrees_of
     four, two = seeds(4), seeds(2, "two", **{"model.n_head": 2})
     adamw = seeds(3, "adamw", **{"train_gpt.optimizer": "adamw"})
     assert noise.merge([four, two, adamw])
+    together = content(project)
+    (project / noise.FILE).unlink()
+    for group in (two, adamw, four):
+        noise.merge([group])
+    assert content(project) == together
     assert noise.floor(adamw.family, "val").df == 2
     assert noise.floor("unknown", "val").df == 0
     for split, scores in (("val", VAL), ("test", TEST)):
@@ -69,19 +79,18 @@ def test_a_group_grows_from_two_seeds_and_never_shrinks(project, seeds):
     assert content(project) == before
 
 
-def test_the_order_of_groups_does_not_matter(project, seeds):
-    both = [seeds(4), seeds(2, "two", **{"model.n_head": 2})]
-    noise.merge(both)
-    together = content(project)
-    (project / noise.FILE).unlink()
-    for group in reversed(both):
-        noise.merge([group])
-    assert content(project) == together
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"groups": 3}'])
+@pytest.mark.parametrize("text", ["{", '{"groups": 3}'])
 def test_another_file_is_one_sentence(project, text):
     (project / noise.FILE).parent.mkdir()
     (project / noise.FILE).write_text(text, encoding="utf-8")
     with pytest.raises(BukvaError, match="not a file of noise floors; restore it: `git checkout reports/noise_floor"):
         noise.floor("any", "val")
+
+
+def test_each_text_has_its_own_count_and_processes_that_look_at_the_same_time_are_all_counted(project):
+    program = f"from bukva.experiments.looks import count_look\nfor _ in range({LOOKS}): count_look('a')"
+    environment = {"DVC_ROOT": str(project), "PYTHONPATH": str(ROOT / "src")}
+    running = [subprocess.Popen([sys.executable, "-c", program], env=environment) for _ in range(PROCESSES)]
+    assert [process.wait() for process in running] == [0] * PROCESSES
+    assert [count_look("a"), count_look("b")] == [PROCESSES * LOOKS + 1, 1]
+    assert (looks("a"), looks("b"), looks("c")) == (PROCESSES * LOOKS + 1, 1, 0)
