@@ -62,7 +62,7 @@ def test_an_update_is_nesterovs_momentum_as_large_as_one_of_adamw_and_weights_de
     momentum = 0.95 * 0.05 * first + 0.05 * second
     ahead = 0.05 * second + 0.95 * momentum
     update = orthogonalise((ahead / ahead.norm())[None])[0] * 0.2 * 11**0.5
-    assert update.pow(2).mean().sqrt().item() == pytest.approx(0.2, rel=0.15)
+    assert update.pow(2).mean().sqrt().item() == pytest.approx(0.2, rel=0.25)
     torch.testing.assert_close(weight.detach(), before * (1 - 0.1 * 0.5) - 0.1 * update, rtol=0, atol=1e-5)
 
 
