@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bukva.corpus.repeats import duplicates, grams, leaks
+from bukva.corpus.repeats.chains import chain
 from bukva.corpus.repeats.duplicates import COLUMNS, SEED, groups, passages_between, shared_passages
 from bukva.corpus.repeats.leaks import longest_runs, seen_in_train
 
@@ -113,6 +114,11 @@ def test_a_passage_is_named_with_both_works_and_ends_where_its_work_ends():
     assert rows(table.assign(work_b=table["work_b"] - 1)) == expected
 
 
+def test_characters_of_two_overlapping_runs_count_once():
+    runs = np.array([(100, 500, 20), (117, 520, 20)])  # start in one text, start in the other, length
+    assert chain(runs, np.zeros(2, int), 10, 4).tolist() == [[0, 100, 137, 500, 540, 37]]
+
+
 @pytest.mark.parametrize(("share", "least"), [(0.01, 0.97), (0.05, 0.85), (0.1, 0.35)])
 def test_passages_with_changed_characters_are_found(share, least):
     found = []
@@ -188,6 +194,12 @@ def cut_from(codes, train, held_out, works):
     """What is left of train, whose rows are the first works; the others are held out as a whole."""
     rest = works[len(train) :, [0, 0]]
     return leaks.cut_from(codes, held_out, codes, np.concatenate([train, rest]), works, MIN)
+
+
+def test_cuts_that_touch_at_the_border_of_two_works_are_cut_from_both():
+    texts = [text_of(101, 29, seed) for seed in range(4)]
+    codes, works = joined(np.concatenate(texts[:2]), np.concatenate(texts[2:]), texts[1], texts[2])
+    assert cut_from(codes, works[:2], works[2:], works).tolist() == [[0, 0, 101], [1, 303, 404]]
 
 
 @given(divided(), st.sampled_from([2, 8, 16, 33]), st.sampled_from([7, 1 << 20]))

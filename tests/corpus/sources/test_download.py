@@ -1,7 +1,6 @@
 """Five sources of a corpus give the same kind of collection; a mistake is one sentence that says where it is."""
 
 import os
-import tracemalloc
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -167,16 +166,19 @@ def test_only_the_pinned_folders_of_an_archive_are_read(pinned, target) -> None:
     assert texts_in(target) == {Document("poems", "Blok", "1"): "раз", Document("prose", "Gogol", "2"): "два"}
 
 
-def test_an_archive_with_other_content_is_rejected(pinned, fails, tmp_path) -> None:
+def test_an_archive_or_a_text_with_other_content_is_rejected(pinned, fails, tmp_path, monkeypatch) -> None:
     words = r"^r\.tar\.gz, folder poems: its git tree is [0-9a-f]{40}, not [0-9a-f]{40}; use the archive"
     for change in ({"poems/Blok/1.txt": "раз\n"}, {"poems/new.txt": "x"}, {"poems/.hidden": ""}):
         pinned(change)
         fails(words, corpus="ruslit")
-    write(tmp_path / "mirror", {"r.tar.gz": tar_gz({"r-1/poems/Blok/1.txt": "раз"})})
+    write(tmp_path / "mirror", {"r.tar.gz": tar_gz({"r-1/poems/Blok/1.txt": "раз"}), "input.txt": "x"})
     fails("folder prose: its git tree is missing", corpus="ruslit")
+    text = replace(registry()["tinyshakespeare"], file="input.txt")
+    monkeypatch.setattr(sources, "registry", lambda: {"tinyshakespeare": text})
+    fails(r"input\.txt: its SHA-256 is .*, not ", corpus="tinyshakespeare")
 
 
-# ---- any folder of texts: mixed types and encodings, bad files among good ones, files of any size
+# ---- any folder of texts: mixed types and encodings, bad files among good ones
 
 RUSSIAN = "Был тихий вечер, и солнце уже садилось за лесом. Старик сидел у окна.\n" * 7
 GARBAGE = b"text\n" + bytes(range(128, 256)) * 50 + b"\0" * 1000
@@ -274,13 +276,3 @@ def test_a_given_encoding_holds_for_all_files_and_corpus_sample_is_strict_utf8(s
     assert [text.strip() for text in texts_in(target).values()] == ['{"text": "Ёж"}'] * 2 + ["Ёж"]
     with pytest.raises(BukvaError, match=r"a\.txt: byte 10 \(0xa8\) is not UTF-8; convert the file"):
         get(target, "sample", path=source, strict=False, encoding="cp1251")
-
-
-@pytest.mark.slow
-def test_a_table_of_any_size_stays_in_bounded_memory(source, target, peak_memory) -> None:
-    texts = [f"{n} " + "Слово за словом. " * 1009 for n in range(1013)]
-    parquet(source / "a.parquet", {"text": texts}, row_group_size=len(texts))
-    del texts
-    tracemalloc.reset_peak()
-    assert get(target, path=source).bytes > 30e6
-    assert peak_memory() < 14e6

@@ -68,18 +68,20 @@ def test_copies_that_leave_nothing_of_train_are_refused(tmp_path):
 
 @pytest.mark.parametrize("strategy", ["by_work", "by_author"])
 def test_works_that_share_much_are_in_one_split(strategy, tmp_path, monkeypatch):
+    """Two and two of 16 works have a passage in common."""
     monkeypatch.setattr(division, "GROUP_CHARS", 499)
-    common = text_of(5000, 23)
-    works = {f"{number:02}": text_of(1000 * number, 31) for number in range(17)}
-    for name in ("03", "07", "11"):
-        works[name] += common
-    documents = {name: Document("-", f"author {name}", name) for name in works}
-    table = write_collection(tmp_path, ((documents[name], [text]) for name, text in works.items()))
-    shares = divide(tmp_path, table, split(0.6, 0.2, 0.2, strategy, "group"))
-    homes = shares[shares["stop"] > shares["start"]].set_index("work")["split"]
-    assert homes[[3, 7, 11]].nunique() == 1
-    assert homes.nunique() == 3
-    assert sorted(homes.index) == list(range(17))
+    works = [text_of(1000 * number, 31) + text_of(50_000 + 1000 * (number // 2), 23) for number in range(16)]
+    documents = [Document("-", f"author {number}", f"{number:02}") for number in range(16)]
+    table = write_collection(tmp_path, ((work, [text]) for work, text in zip(documents, works, strict=True)))
+    pairs = {}
+    for kind in ("keep", "group"):
+        shares = divide(tmp_path, table, split(0.5, 0.25, 0.25, strategy, kind))
+        homes = shares[shares["stop"] > shares["start"]].sort_values("work")["split"].tolist()
+        assert len(homes) == 16
+        assert set(homes) == {"train", "val", "test"}
+        pairs[kind] = [len({homes[at], homes[at + 1]}) for at in range(0, 16, 2)]
+    assert pairs["group"] == [1] * 8
+    assert max(pairs["keep"]) == 2
 
 
 # ---- reports/split.json
