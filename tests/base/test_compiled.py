@@ -46,10 +46,3 @@ def test_a_copy_of_a_module_finds_its_machine_code_and_another_content_does_not(
     assert run(tmp_path / "two", tmp_path / "cache") == (21, 1)
     (tmp_path / "three" / "module.py").write_text(MODULE.replace("7", "5"))
     assert run(tmp_path / "three", tmp_path / "cache") == (15, 0)
-
-
-@pytest.mark.nightly
-def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path):
-    (tmp_path / "module.py").write_text(MODULE)
-    (tmp_path / "cache").write_text("a file, not a folder")
-    assert run(tmp_path, tmp_path / "cache") == (21, 0)

@@ -42,21 +42,11 @@ def test_work_shows_its_share_and_speed_and_short_work_nothing(clock, capsys):
     ]
 
 
-@pytest.mark.parametrize(
-    ("n", "shown"),
-    [(0, "0"), (999.4, "999"), (1000, "1.00k"), (12_345, "12.3k"), (999_499, "999k"), (999_999, "1.00M"),
-     (34_824_659, "34.8M"), (1_200_000_000, "1.20G"), (2_000_000_000_000, "2000G")],
-)  # fmt: skip
-def test_a_quantity_has_three_digits_and_a_unit(n, shown):
-    assert quantity(n) == shown
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(8.4, "8 s"), (59.6, "1 min 00 s"), (125, "2 min 05 s"), (3599.6, "1 h 00 min"), (90_000, "25 h 00 min")],
-)
-def test_a_duration_has_its_two_largest_units(seconds, shown):
-    assert duration(seconds) == shown
+def test_a_quantity_has_three_digits_and_a_unit_and_a_duration_its_two_largest_units():
+    quantities = {999.4: "999", 12_345: "12.3k", 999_499: "999k", 999_999: "1.00M", 34_824_659: "34.8M", 2e12: "2000G"}
+    assert {n: quantity(n) for n in quantities} == quantities
+    durations = {8.4: "8 s", 59.6: "1 min 00 s", 3599.6: "1 h 00 min", 90_000: "25 h 00 min"}
+    assert {seconds: duration(seconds) for seconds in durations} == durations
 
 
 def test_choosing_evenly_among_n_costs_log2_n_bits():

@@ -86,26 +86,22 @@ def test_an_address_with_a_user_is_rejected_and_not_shown(corpus):
     assert MARK not in message
 
 
-@settings(max_examples=25)
-@given(addresses)
-def test_a_mistake_elsewhere_does_not_show_an_address(address):
+def test_a_mistake_elsewhere_does_not_show_an_address():
+    address = f"https://me:{MARK}@host/a.txt?key={MARK}"
     bare = address.partition("://")[2]
     for url in (address, bare, [address], {"https": bare}, {address: 1}, [[bare]]):
         for key in ("url", "ulr", "corpus", "sha256", "extensions"):
             assert MARK not in rejection(**{key: url})
 
 
-@pytest.mark.parametrize(
-    "line", ["{0}\n  url: {0}", "{0}: x", "!!int {0}", "*{0}", "!{0} a", "'{0}", "[{0}", "? {0}\n  - a"]
-)
-def test_a_broken_file_does_not_show_an_address(tmp_path, line):
+def test_a_broken_file_does_not_show_an_address(tmp_path):
     text = (ROOT / PARAMS).read_text(encoding="utf-8")
     url = f"https://me:{MARK}@host/a.txt?key={MARK}"
-    (tmp_path / PARAMS).write_text(text.replace("url: ''", f"url: {line.format(url)}"), encoding="utf-8")
-    with pytest.raises(BukvaError) as error:
-        read_params(tmp_path / PARAMS)
-    assert MARK not in str(error.value)
-    assert re.search(r"line \d+, column \d+|https://\*\*\*", str(error.value))
+    for line in (f"{url}\n  url: {url}", f"{url}: x", f"!!int {url}", f"*{url}", f"!{url} a", f"'{url}", f"[{url}"):
+        (tmp_path / PARAMS).write_text(text.replace("url: ''", f"url: {line}"), encoding="utf-8")
+        with pytest.raises(BukvaError, match=r"line \d+, column \d+|https://\*\*\*") as error:
+            read_params(tmp_path / PARAMS)
+        assert MARK not in str(error.value)
 
 
 # ---- where an address with a token goes

@@ -38,24 +38,6 @@ def test_spins_are_long_and_pages_large_where_the_user_has_not_said_otherwise(
     assert (os.environ.get("GOMP_SPINCOUNT"), os.environ.get("THP_MEM_ALLOC_ENABLE")) == expected
 
 
-@pytest.mark.parametrize(("n_threads", "n_cores"), [(1, 2), (2, 2), (3, 11)])
-def test_a_surplus_is_just_enough_for_more_threads_than_cores(monkeypatch, n_threads, n_cores):
-    monkeypatch.setattr(threads, "n_cores", lambda: n_cores)
-    torch.set_num_threads(n_threads)
-    surplus = Surplus()
-    surplus.keep(True)
-    teams = list(surplus.threads)
-    surplus.keep(True)
-    assert surplus.threads == teams, "it is kept, not added to"
-    if n_threads == 1:
-        assert teams == [], "a single thread waits for nobody"
-    else:
-        counted = [n_threads + n * (n_threads - 1) > n_cores for n in (len(teams), len(teams) - 1)]
-        assert counted == [True, False]
-    surplus.keep(False)
-    assert not any(thread.is_alive() for thread in teams)
-
-
 def test_a_surplus_changes_no_bit_of_a_sum():
     torch.set_num_threads(2)
     x = torch.randn(997, 1009, generator=torch.Generator().manual_seed(5))
