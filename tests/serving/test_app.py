@@ -87,6 +87,8 @@ def test_everything_that_the_page_loads_comes_from_the_same_place(client):
         assert client.get(address).status_code == 200
     assert client.get("/play").headers["Content-Security-Policy"].startswith("default-src 'self'")
     assert [client.get(path).status_code for path in ("/docs", "/redoc", "/openapi.json")] == [404] * 3
+    # a page of another site could otherwise read answers through a name that leads here
+    assert client.get("/play", headers={"Host": "bukva.example"}).status_code == 400
 
 
 def test_a_text_is_scored_by_the_model_that_is_named(client, library):
@@ -111,30 +113,16 @@ def test_what_is_written_arrives_piece_by_piece_after_the_scored_text(client, li
         ("score", {"model": "other/gpt"}, "other/gpt: no such model."),
         ("score", {"text": 7}, "text: should be a valid string."),
         ("score", {"text": "а" * 100_001}, "text: String should have at most 100000 characters."),
-        ("score", {"more": 1}, "more: Extra inputs are not permitted."),
-        ("write", {"settings": {"temperature": -1}},
-         "temperature: -1 is out of range; it should be greater than or equal to 0."),
         ("write", {"settings": {"temprature": 1}},
          "temprature: unknown key with value 1; did you mean temperature?"),
         ("write", {"settings": {"n_chars": 100_001}},
          "n_chars: 100001 is too many for a request; use 100000 or fewer."),
-        ("write", {"model": "other/gpt"}, "other/gpt: no such model."),
     ],
 )  # fmt: skip
 def test_a_request_that_makes_no_sense_gets_400_and_a_sentence(client, path, request_, sentence):
     answer = client.post(f"/play/{path}", json={"model": "workspace/gpt", "text": "а"} | request_)
     assert (answer.status_code, answer.json()) == (400, {"error": sentence})
-
-
-def test_text_that_is_not_json_gets_400(client):
-    answer = client.post("/play/score", content=b"{", headers={"Content-Type": "application/json"})
-    assert answer.status_code == 400
-    assert "JSON" in answer.json()["error"]
-
-
-def test_another_name_of_this_machine_is_refused(client):
-    # a page of another site could otherwise read answers through a name that leads here
-    assert client.get("/play", headers={"Host": "bukva.example"}).status_code == 400
+    assert client.post(f"/play/{path}", content=b"{").status_code == 400
 
 
 def no_result(*_, **__):

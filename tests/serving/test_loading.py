@@ -1,25 +1,39 @@
-"""bukva.load: a trained model for other programs."""
+"""A trained model for other programs: bukva.load, and the model that MLflow serves."""
 
 import inspect
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import torch
 
 import bukva
 from bukva.base.errors import BukvaError
+from bukva.base.units import bits
 from bukva.config.load import read_params
+from bukva.config.request import MOST_CHARS
 from bukva.generation.samples import answer
 from bukva.models.folder import CONFIG, save_model
 from bukva.models.gpt import GPT, GPTConfig
+from bukva.scoring.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
 from bukva.tokenizers.char import CharTokenizer
+
+with warnings.catch_warnings(action="ignore"):  # of mlflow, when it is imported
+    from mlflow.exceptions import MlflowException
+
+    from bukva.serving.pyfunc import TextModel
 
 T = 11
 TOKENIZER = CharTokenizer(sorted("\n !,абвг"))
 SHAPE = GPTConfig(len(TOKENIZER), 2, 2, 20, T, 0.0)
+TEXT = "аб вг, аб!\n" * 3  # longer than two windows
+SETTINGS = {"n_chars": 13, "temperature": 0.9, "top_k": 0, "top_p": 1.0, "seed": 3, "unknown": "error"}
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +48,14 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def gpt(folder: Path) -> Writer:
     return bukva.load(folder)
+
+
+@pytest.fixture(scope="module")
+def served(folder):
+    """A function of rows and settings that differ: the answer of the served model."""
+    model = TextModel()
+    model.load_context(SimpleNamespace(artifacts={"model": str(folder)}))
+    return lambda rows, **settings: model.predict(None, pd.DataFrame(rows), SETTINGS | settings)
 
 
 def test_importing_bukva_imports_nothing_else(tmp_path):
@@ -62,26 +84,50 @@ def test_the_defaults_of_generate_are_those_of_params_yaml():
     assert defaults == read_params().sample.model_dump(exclude={"prompts"})
 
 
-def test_unknown_characters_can_be_dropped_or_replaced(gpt):
+def test_a_served_model_answers_as_a_loaded_one(served, gpt):
+    answers = served([{"prompt": "аб"}, {"text": TEXT}, {"prompt": "г, ", "text": "вг"}])
+    assert list(answers["continuation"])[::2] == [gpt.generate(prompt, **SETTINGS) for prompt in ("аб", "г, ")]
+    assert answers.loc[0, "bits_per_char"] is None  # what is not asked for; NaN is not JSON
+    assert answers.loc[1, "continuation"] is None
+    with gpt.machine.autocast():
+        nats = nats_of(gpt.model, TOKENIZER.encode(TEXT), T, stride_of(T))
+    assert answers.loc[1, "bits_per_char"] == gpt.bits(TEXT) == pytest.approx(bits(float(nats.mean())), rel=1e-6)
+    drawn = {served([{"prompt": "аб"}], temperature=1.5, seed=seed).loc[0, "continuation"] for seed in (1, 2)}
+    greedy = {served([{"prompt": "аб"}], temperature=0.0, seed=seed).loc[0, "continuation"] for seed in (1, 2)}
+    assert (len(drawn), len(greedy)) == (2, 1)
+
+
+def test_unknown_characters_can_be_dropped_or_replaced(gpt, served):
     assert gpt.bits("аxб вг", unknown="drop") == gpt.bits("аб вг")
     assert gpt.generate("аxб", 7, unknown="replace") == gpt.generate("а б", 7)
+    assert served([{"prompt": "аxб"}], unknown="drop").equals(served([{"prompt": "аб"}]))
 
 
 @pytest.mark.parametrize(
-    ("ask", "sentence"),
+    ("rows", "settings", "sentence"),
     [
-        (lambda gpt: gpt.generate(""), "prompt: '' is too short; use a longer one."),
-        (lambda gpt: gpt.generate("а", temperature=-1.0), "temperature: -1.0 is out of range"),
-        (lambda gpt: gpt.bits("а"), "text: 'а' is too short; use a longer one."),
-        (lambda gpt: gpt.bits("аéб"), "text: not in the vocabulary of 8 characters: 'é'.*; use another text, or"),
+        ([{"promt": "аб"}], {}, "The input has neither column prompt, which is continued, nor text, which is scored."),
+        ([{"prompt": "аб"}, {"prompt": ""}], {}, "Row 2, prompt: '' is too short; use a longer one."),
+        ([{"prompt": "аб"}, {"text": "аx"}], {}, "use another text, or parameter unknown drop or replace."),
+        ([{"prompt": "а"}], {"temperature": -1.0}, "temperature: -1.0 is out of range; it should be greater than or"),
+        ([{"prompt": "а"}], {"n_chars": MOST_CHARS + 1}, f"use {MOST_CHARS} or fewer."),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_a_sentence(gpt, ask, sentence):
-    with pytest.raises(BukvaError, match=sentence):
-        ask(gpt)
+def test_a_request_that_makes_no_sense_is_refused_before_the_first_row_is_answered(
+    served, rows, settings, sentence, monkeypatch
+):
+    monkeypatch.setattr(Writer, "write", lambda *_: pytest.fail("answered"))
+    with pytest.raises(MlflowException) as error:
+        served(rows, **settings)
+    assert sentence in error.value.message
+    assert error.value.get_http_status_code() == 400
 
 
-def test_what_is_no_trained_model_is_refused_with_a_sentence(tmp_path):
+def test_what_makes_no_sense_is_refused_with_a_sentence(gpt, tmp_path):
+    with pytest.raises(BukvaError, match=r"prompt: '' is too short; use a longer one\."):
+        gpt.generate("")
+    with pytest.raises(BukvaError, match=r"text: not in the vocabulary of 8 characters: 'é'.*; use another text, or"):
+        gpt.bits("аéб")
     with pytest.raises(BukvaError, match=r"nothing: no such folder; use the folder of a trained model, such as data/"):
         bukva.load(tmp_path / "nothing")
     with pytest.raises(BukvaError, match=rf"not a trained model, because {CONFIG} is missing; use the folder of a"):

@@ -44,7 +44,7 @@ def how(**changes):
     return read_params().sample.model_copy(update={"n_chars": 37, "temperature": 0.9, "seed": 3} | changes)
 
 
-def test_it_writes_what_stage_sample_would(writer):
+def test_it_writes_what_generation_does_to_the_last_piece(writer):
     ids = torch.from_numpy(writer.tokenizer.encode("аб").astype(np.int64))[None]
     wanted = generate(writer.model, ids, 37, temperature=0.9, top_k=5, top_p=0.9, rng=prompt_generator(3, 1))
     pieces = [piece.text for piece in writer.write("аб", how(top_k=5, top_p=0.9))]
