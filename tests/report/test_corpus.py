@@ -9,7 +9,7 @@ from report.test_markdown import read
 
 from bukva.config.data import author_word
 from bukva.corpus.cleaning.removals import visible
-from bukva.report.corpus import _share, page
+from bukva.report.corpus import page
 from bukva.report.corpus_figure import corpus_figure, draw_corpus
 
 TEXT = "Ёлка,\nёлка и ель. " * 7
@@ -170,12 +170,6 @@ def test_every_symbol_has_its_code_point_and_the_name_that_unicode_gives_it():
         assert code == f"U+{ord(char):04X}"
         assert name
         assert name == unicodedata.name(char, name)
-
-
-def test_a_part_is_shown_neither_as_nothing_nor_as_all():
-    parts = [(0, 7, 1), (1, 7, 1), (7, 7, 1), (1, 10**6, 1), (10**6 - 1, 10**6, 1), (1, 10**6, 3), (0, 0, 1)]
-    shown = ["0.0 %", "14.3 %", "100.0 %", "< 0.1 %", "> 99.9 %", "< 0.001 %", "0.0 %"]
-    assert [_share(*part) for part in parts] == shown
 
 
 def test_what_is_no_author_is_called_what_the_corpus_calls_it():

@@ -7,13 +7,7 @@ from interpret.test_counting import RECIPE
 
 from bukva.interpret.counting import Counting
 from bukva.report.counting import (
-    COLUMNS,
-    COUNTED,
-    LEARNED,
-    MIDDLE,
     NEITHER,
-    _rows,
-    colour,
     counting_report,
     passage_page,
     table,
@@ -45,18 +39,6 @@ def test_the_page_needs_nothing_else_and_escapes_the_text(numbers, tmp_path):
     assert f"background:{NEITHER}" in page
     assert "http" not in page
     assert "src=" not in page
-
-
-def test_the_colour_goes_from_learned_over_both_to_counted():
-    assert [colour(share) for share in (0, 0.5, 1, None)] == [LEARNED, MIDDLE, COUNTED, NEITHER]
-
-
-def test_rows_end_after_a_newline_or_a_space_and_keep_every_character():
-    text = "аб\n" + "в" * (COLUMNS - 3) + " гга " + "б" * (COLUMNS + 2)
-    rows = ["".join(char["char"] for char in row) for row in _rows([{"char": char} for char in text])]
-    assert "".join(rows) == text
-    assert rows[:3] == ["аб\n", "в" * (COLUMNS - 3) + " ", "гга "]
-    assert max(map(len, rows)) == COLUMNS
 
 
 def test_the_table_has_a_line_for_each_predictor(numbers):

@@ -22,22 +22,16 @@ def rows(scores):
     return [(row.key, row.kind, row.label) for row in rows_of(scores, trained_models())]
 
 
-def test_the_rows_of_a_plain_gpt():
-    assert rows(SCORES) == [
+def test_the_whole_and_the_network_of_a_gpt_with_a_memory_have_a_row_each():
+    plain = [
         ("uniform", "counted", "every character equally likely"),
         ("unigram", "counted", "by frequency"),
         ("ngram_5", "counted", "n-grams of order 5"),
         ("bigram", "learned", "bigram, learned"),
-        ("gpt", "learned", "GPT, learned"),
     ]
-
-
-def test_of_a_gpt_with_a_memory_the_network_alone_and_the_whole_have_a_row_each():
-    assert rows(WITH_MEMORY)[3:] == [
-        ("bigram", "learned", "bigram, learned"),
-        ("network", "learned", "GPT without its n-grams"),
-        ("gpt", "together", "GPT with its n-grams"),
-    ]
+    assert rows(SCORES) == [*plain, ("gpt", "learned", "GPT, learned")]
+    both = [("network", "learned", "GPT without its n-grams"), ("gpt", "together", "GPT with its n-grams")]
+    assert rows(WITH_MEMORY) == [*plain, *both]
 
 
 def test_a_row_has_the_bits_of_each_split_that_was_scored_and_the_unit_of_its_ids():
