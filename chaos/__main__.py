@@ -75,7 +75,7 @@ def _run(rows: list[Row], scratch: Path) -> Verdicts:
     def run(row: Row) -> list[str]:
         setup, started_at = free.get(), time.perf_counter()
         try:
-            verdicts = row.verdicts(setup, row.tries)
+            verdicts = row.verdicts(setup)
         except Exception as error:  # a command failed or did not end in time; the other rows still run
             verdicts = [f"{type(error).__name__}: {error}"]
         finally:

@@ -2,15 +2,15 @@
 
 from chaos import kill_ray, kill_trials, network
 from chaos.row import Row
-from chaos.run_tests import run_tests
 
 CLUSTER_ROWS = (
     Row(
         "cluster",
         "a sweep on this machine: kill -9 of a worker, and of the driver",
-        "tests/dvc/test_cluster.py: the results are those of DVC's queue; tests/tracking/test_losing.py: what MLflow "
-        "got from a machine that was lost",
-        run_tests("tests/dvc/test_cluster.py", "tests/tracking/test_losing.py"),
+        "`bukva sweep run` with two seeds; then the same command again: the results are those of DVC's queue, and "
+        "MLflow has each training once",
+        kill_trials.kill_sweep,
+        2,
     ),
     Row(
         "cluster-machine",
@@ -62,7 +62,6 @@ CLUSTER_ROWS = (
         "kill -9 of all processes of the first, or of the second; the other one ends with 75; both are started again",
         kill_trials.break_group,
         4,
-        1,
     ),
     Row(
         "cluster-head",

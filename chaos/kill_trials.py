@@ -6,15 +6,67 @@ import socket
 from collections.abc import Iterator
 from dataclasses import replace
 
+import psutil
+
 from bukva.base.loopback import free_port
 from bukva.cluster.job import DONE, STOPPED, TRY_AGAIN
 from bukva.cluster.together import variables
 from bukva.tracking.ui import server_command
-from chaos.running import Running
-from chaos.setup import Setup
+from chaos.project import Project
+from chaos.running import Running, wait_until_empty
+from chaos.setup import SAVE_OFTEN, SHORT, Setup, has_checkpoint
 from chaos.team import SETTINGS, TOGETHER, TRIAL, Team, Worker
 
 AGAIN = "It is tried again."
+SEEDS = "-S", "train_gpt.seed=3,5", "-S", "train_gpt.n_steps=400", "-S", "train_gpt.eval_every=100"
+SWEEP = "python", "-m", "bukva", "sweep", "run", "--name", "tries", *SEEDS
+
+
+def kill_sweep(setup: Setup, tries: int) -> list[str]:
+    """Kill a worker of a sweep on this machine, then its driver; give the same command again."""
+    reference = _results_of_queue(setup)
+    return [_kill_sweep(setup, number, reference) for number in range(tries)]
+
+
+def _results_of_queue(setup: Setup) -> dict[str, str]:
+    setup.whole.reset()
+    project = setup.whole.copy_to(setup.scratch / "queue" / "bukva")
+    project.run("dvc", "exp", "run", "--queue", *SEEDS)
+    project.run("dvc", "exp", "run", "--run-all", "-j", "2")
+    return _results(project)
+
+
+def _results(project: Project) -> dict[str, str]:
+    """settings of the GPT -> dvc.lock, of all experiments."""
+    found = {}
+    for ref in project.run("git", "for-each-ref", "--format=%(refname)", "refs/exps").split():
+        if "/celery/" not in ref and not ref.endswith("/exec"):
+            params = project.run("git", "show", f"{ref}:params.yaml").partition("train_gpt:")[2]
+            found[params] = project.run("git", "show", f"{ref}:dvc.lock")
+    return found
+
+
+def _kill_sweep(setup: Setup, number: int, reference: dict[str, str]) -> str:
+    project = setup.whole.copy_to(setup.scratch / f"sweep-{number}" / "bukva")
+    env = {"PYTHONPATH": "src", **SAVE_OFTEN}
+    driver = project.start(*SWEEP, **env)
+    assert driver.reaches(lambda: has_checkpoint(project)), driver.printed
+    _workers(driver)[0].kill()
+    assert driver.reaches(lambda: "stage" in project.run(*SWEEP[:4], "status", **env)), driver.printed
+    driver.process.kill()
+    driver.wait()
+    printed = project.run(*SWEEP, **env)
+    if "tries: 2 finished" not in printed or _results(project) != reference or len(reference) != 2:
+        return f"its results are not those of the queue: {printed}"
+    project.sync()
+    steps = [run["steps"] for run in project.training_runs() if run["stage"] == "train-gpt" and run["steps"][1:]]
+    left = wait_until_empty(project.leftovers)
+    return "" if steps == [SHORT, SHORT] and not left else f"MLflow has {steps}; left over: {left}"
+
+
+def _workers(driver: Running) -> list[psutil.Process]:
+    below = psutil.Process(driver.process.pid).children(recursive=True)
+    return [each for each in below if "bukva.cluster.work" in each.cmdline()]
 
 
 def lose_machine(setup: Setup, tries: int) -> list[str]:

@@ -92,6 +92,10 @@ class Project:
         """Run `dvc repro`; returns the stages that ran."""
         return self.stages_run(self.run("dvc", "repro", *arguments, **env))
 
+    def bukva(self, *arguments: str, ok: bool = True) -> str:
+        """Run a command of bukva with the code of the project; returns what it printed."""
+        return self.run("python", "-m", "bukva", *arguments, ok=ok, PYTHONPATH="src")
+
     def sync(self) -> None:
         """Fill MLflow from the journals, as `bukva sync` does."""
         self.run("python", "-m", "bukva.tracking", "sync", PYTHONPATH="src")

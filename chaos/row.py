@@ -14,8 +14,7 @@ class Row:
     fault: what happens.
     method: how it is injected, and what is checked.
     inject: injects it in so many tries; returns for each try what was lost, or an empty text.
-    tries: how often; 0 for a fault that tests inject, where each test is a try.
-    tries_in_tests: how often in `make test`; 0 leaves it out.
+    tries: how often.
     is_possible: whether this machine can do it.
     """
 
@@ -23,11 +22,10 @@ class Row:
     fault: str
     method: str
     inject: Callable[[Setup, int], list[str]]
-    tries: int = 0
-    tries_in_tests: int = 0
+    tries: int
     is_possible: Callable[[], bool] = lambda: True
 
-    def verdicts(self, setup: Setup, tries: int) -> list[str]:
+    def verdicts(self, setup: Setup) -> list[str]:
         """What each try lost, or an empty text; a try in which the fault did not happen counts as lost."""
-        found = self.inject(setup, tries)
-        return found + ["the fault did not happen"] * (max(tries, 1) - len(found))
+        found = self.inject(setup, self.tries)
+        return found + ["the fault did not happen"] * (self.tries - len(found))

@@ -3,7 +3,6 @@
 from chaos import disturb, kill_experiments, kill_stages, kill_training
 from chaos.cluster_rows import CLUSTER_ROWS
 from chaos.row import Row
-from chaos.run_tests import run_tests
 
 ROWS = (
     Row(
@@ -22,7 +21,6 @@ ROWS = (
         "RLIMIT_FSIZE; in each stage with outputs, checkpoints included",
         kill_stages.kill_at_system_calls,
         8,
-        1,
     ),
     Row(
         "mlflow-ahead",
@@ -38,7 +36,6 @@ ROWS = (
         "the stage notices within seconds and reports it; a training saves and ends",
         kill_training.kill_dvc,
         3,
-        1,
     ),
     Row(
         "dvc-exp-run",
@@ -53,7 +50,6 @@ ROWS = (
         "the stage kills dvc when it ends; the next run resumes at the last step",
         kill_training.kill_dvc_before_it_records,
         3,
-        1,
     ),
     Row(
         "power-cut",
@@ -76,7 +72,6 @@ ROWS = (
         "where its shell is dash); SIGINT goes to the process group",
         kill_training.stop_by_signals,
         4,
-        1,
     ),
     Row(
         "two-processes",
@@ -113,7 +108,6 @@ ROWS = (
         "the same limit, with space for the model: training continues, exits with 0, reports it once; then bukva sync",
         disturb.fill_disk_for_checkpoints,
         1,
-        1,
     ),
     Row(
         "broken-mlflow",
@@ -142,47 +136,6 @@ ROWS = (
         "a learning rate of 1e20: a sentence with step, rate and the last good checkpoint, which stays; status FAILED",
         disturb.diverge,
         1,
-        1,
-    ),
-    Row(
-        "tracking",
-        "MLflow: status 500, killed in mid-run, read-only, an older or newer version, four at once without a "
-        "database, ...",
-        "tests/tracking/test_trouble.py",
-        run_tests("tests/tracking/test_trouble.py"),
     ),
     *CLUSTER_ROWS,
-    Row(
-        "downloads",
-        "downloads and archives: cut, slow, redirected, wrong, with links, zip bombs",
-        "tests/corpus/sources/test_fetching.py and test_archives.py, against a server on loopback",
-        run_tests("tests/corpus/sources/test_fetching.py", "tests/corpus/sources/test_archives.py"),
-    ),
-    Row(
-        "texts",
-        "texts: empty, 100 MB in a line, NUL, invalid UTF-8, 200,000 symbols, one symbol, ...",
-        "tests/corpus/test_stages.py and tests/corpus/sources/test_download.py, through the functions of the four "
-        "light stages",
-        run_tests("tests/corpus/test_stages.py", "tests/corpus/sources/test_download.py"),
-    ),
-    Row(
-        "untrusted-files",
-        "model files and checkpoints from strangers",
-        "tests/models/test_folder.py, tests/durability/test_checkpoints.py and test_training.py",
-        run_tests(
-            "tests/models/test_folder.py", "tests/durability/test_checkpoints.py", "tests/durability/test_training.py"
-        ),
-    ),
-    Row(
-        "params",
-        "values of params.yaml",
-        "tests/config/test_values_in_stages.py: each is rejected in a sentence, or runs",
-        run_tests("tests/config/test_values_in_stages.py"),
-    ),
-    Row(
-        "credentials",
-        "credentials in addresses",
-        "tests/base/test_redact.py: none in errors, journals, tags or files",
-        run_tests("tests/base/test_redact.py"),
-    ),
 )
