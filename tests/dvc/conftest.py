@@ -1,6 +1,7 @@
-"""A small project in which DVC runs for real: one is made by `dvc repro`, and each module works in a copy."""
+"""Small projects in which DVC runs for real."""
 
 import os
+from pathlib import Path
 
 import pytest
 from filelock import FileLock
@@ -8,42 +9,42 @@ from filelock import FileLock
 from chaos.project import Project
 
 
+def reproduced(folder: Path) -> tuple[Project, str]:
+    """A project after one `dvc repro`, committed; and what that printed."""
+    folder.mkdir(parents=True)
+    project = Project(folder)
+    project.create()
+    printed = project.run("dvc", "repro")
+    project.commit("baseline")
+    project.wait_for_background()
+    return project, printed
+
+
 @pytest.fixture(scope="session")
 def template(tmp_path_factory) -> Project:
-    """The project after one `dvc repro`, committed. All workers of xdist share it, so tests must not change it."""
+    """A reproduced project that all workers of xdist share, so tests must not change it."""
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent  # that of the whole session
-    made, log = Project(root / "template" / "bukva"), root / "template.log"
+    folder, done = root / "template" / "bukva", root / "template.done"
     with FileLock(root / "template.lock"):
-        if not log.exists():
-            made.folder.mkdir(parents=True)
-            made.create()
-            printed = made.run("dvc", "repro")
-            made.commit("baseline")
-            made.wait_for_background()
-            log.write_text(printed, encoding="utf-8")
-    made.first_repro = log.read_text(encoding="utf-8")
-    return made
+        if not done.exists():
+            reproduced(folder)
+            done.touch()
+    return Project(folder)
 
 
 @pytest.fixture(scope="module")
-def copied(template, tmp_path_factory) -> Project:
-    """A copy of the template for one module."""
-    return template.copy_to(tmp_path_factory.mktemp("project") / "bukva")
+def told(tmp_path_factory) -> tuple[Project, str]:
+    """The project of the story, and what its first `dvc repro` printed."""
+    return reproduced(tmp_path_factory.mktemp("story") / "bukva")
 
 
 @pytest.fixture(scope="module")
-def with_ngrams(copied) -> Project:
-    """The copy after a commit that gives its GPT n-grams."""
-    copied.set({"model": {"ngrams": "input"}})
-    copied.repro()
-    copied.commit("n-grams")
-    return copied
-
-
-@pytest.fixture
-def project(copied) -> Project:
-    """The copy, as it was committed."""
-    copied.reset()
-    return copied
+def with_ngrams(template, tmp_path_factory) -> Project:
+    """A copy of the template after a commit that gives its GPT n-grams."""
+    project = template.copy_to(tmp_path_factory.mktemp("project") / "bukva")
+    project.set({"model": {"ngrams": "input"}})
+    project.repro()
+    project.commit("n-grams")
+    return project

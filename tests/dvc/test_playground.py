@@ -10,7 +10,7 @@ from browser import SCHEMES, WIDTHS, check, chromium, needs_chromium, opened
 from lxml import html
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 OPEN = re.compile(r"Open \(Ctrl-C ends it\): (http://127\.0\.0\.1:\d+)/play\n")
 WAIT = 60_000  # milliseconds, for a page that is built and drawn on a busy machine
@@ -51,17 +51,6 @@ def test_models_of_the_last_run_and_of_experiments_are_there_and_equal_ones_once
     assert keys(served)[3:] == ["plain/gpt"]  # its bigram is that of the last run
 
 
-def test_it_writes_what_stage_sample_wrote(served):
-    project = served[0]
-    keys(served)
-    answers = json.loads((project.folder / "data/samples.json").read_text(encoding="utf-8"))["answers"]
-    wanted = {(one["model"], one["state"]): one for one in answers if one["prompt"] == 0 and one["temperature"] == 0.8}
-    for key, row in (("workspace/gpt", ("GPT", "trained")), ("workspace/bigram", ("bigram", "trained")),
-                     ("workspace/gpt/alone", ("GPT", "trained, without its n-grams"))):  # fmt: skip
-        _, *pieces = post(served, "/play/write", {"model": key, "text": wanted[row]["read"]})
-        assert "".join(text for text, _ in pieces) == wanted[row]["written"]
-
-
 def test_experiments_write_with_their_own_weights(served):
     keys(served)
     ours, theirs = (
@@ -69,12 +58,6 @@ def test_experiments_write_with_their_own_weights(served):
     )
     assert [text for text, _ in ours[0]["scored"]] == [text for text, _ in theirs[0]["scored"]]
     assert ours[0]["scored"] != theirs[0]["scored"]
-
-
-def test_a_second_command_finds_the_server_that_runs(served):
-    project, found = served
-    printed = project.run("python", "-m", "bukva", "ui", PYTHONPATH="src")
-    assert printed.strip() == f"Open (another process serves it): {found[1]}"
 
 
 @needs_chromium

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from bukva.scoring.characters import CharScores, files_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 CHARTS = 8
 
@@ -21,17 +21,18 @@ def address(project):
     return f"file://{project.folder / 'reports/index.html'}"
 
 
-def report(project, **kwargs):
-    return project.run("python", "-m", "bukva", "report", PYTHONPATH="src", **kwargs)
+@pytest.fixture
+def project(with_ngrams):
+    with_ngrams.reset()
+    return with_ngrams
 
 
 @pytest.fixture(scope="module")
 def page(with_ngrams):
     """The page of a GPT with n-grams after a study of its attention, parsed."""
-    copied = with_ngrams
-    copied.run("python", "-m", "bukva", "attention", PYTHONPATH="src")
-    report(copied)
-    return parsed(copied)
+    with_ngrams.bukva("attention")
+    with_ngrams.bukva("report")
+    return parsed(with_ngrams)
 
 
 def parsed(project):
@@ -56,14 +57,6 @@ def test_the_page_is_one_file_that_asks_nothing_of_a_network(project, page):
     ids = set(page.xpath("//section/@id"))
     assert {address[1:] for address in page.xpath("//nav//@href")} == ids
     assert file.name not in project.run("git", "status", "--porcelain")
-
-
-def test_its_sentences_read_well_and_its_texts_run_as_their_script_does(page):
-    sentences = [each.text_content() for each in page.xpath("//p|//figcaption|//caption|//th")]
-    assert not [sentence for sentence in sentences if "`" in sentence]
-    assert "distance of categories" in sentences
-    assert any("Compressor: learns on from the text" in sentence for sentence in sentences)
-    assert {text.get("dir") for text in page.xpath("//pre[@lang]")} == {"auto"}
 
 
 def test_a_model_has_one_colour_on_all_charts(page):
@@ -100,13 +93,6 @@ def test_its_scores_are_those_of_scores_json(project, page):
     for label, key in (("n-grams of order 6", "ngram_6"), ("by frequency", "unigram"), ("ppmd", "ppmd")):
         assert shown[label][1:] == [f"{metrics['baselines'][split][key]:.3f}" for split in ("val", "test")]
     assert len(rows) == len(metrics["baselines"]["val"]) + len(["bigram", "gpt", "network"])
-
-
-def test_its_verdict_is_that_of_make_compare(project, page):
-    said = project.run("python", "-m", "bukva", "compare", "HEAD", "workspace", PYTHONPATH="src")
-    sentences = page.xpath("//h3[starts-with(text(), 'Against')]/following-sibling::*//p[not(@class)]/text()")
-    assert sentences
-    assert all(sentence in said for sentence in sentences)
 
 
 def test_every_sample_is_there_at_every_temperature(project, page):
@@ -162,13 +148,6 @@ def test_attention_is_shown_as_the_study_of_this_model_has_it(project, page):
     ]
 
 
-def test_the_hardest_and_easiest_passages_stand_in_the_text(project, page):
-    text = (project.folder / "data/clean/text.txt").read_text(encoding="utf-8")
-    passages = [pre.text_content() for pre in page.xpath("//section[@id='anatomy']//pre")]
-    assert len(passages) > 2
-    assert all(passage in text for passage in passages)
-
-
 def test_the_specifications_are_those_that_the_choices_name(page):
     specs = json.loads(page.get_element_by_id("specs").text)
     places = page.xpath("//*[@data-chart]")
@@ -214,7 +193,7 @@ def test_without_a_study_of_this_model_the_page_says_how_to_make_one(project):
     numbers = json.loads(study.read_text(encoding="utf-8"))
     study.write_text(json.dumps(numbers | {"model": "of another training"}), encoding="utf-8")
     for _ in "another", "none":
-        report(project)
+        project.bukva("report")
         [sentence] = parsed(project).xpath("//section[@id='attention']/p")
         assert "has not been studied" in sentence.text
         assert sentence.xpath("code/text()") == ["bukva attention", "bukva ui", "bukva report"]
@@ -224,7 +203,7 @@ def test_without_a_study_of_this_model_the_page_says_how_to_make_one(project):
 def test_the_page_is_an_artifact_of_the_experiment_that_made_it(project):
     printed = project.run("dvc", "repro", "-f", "sample")  # the template's journals are not those of this copy
     assert "Running stage 'sample'" in printed
-    said = report(project)
+    said = project.bukva("report")
     [name] = re.findall(r"becomes an artifact of the run (\S+) in MLflow", said)
     project.sync()
     kept = [file.read_bytes() for file in (project.folder / "mlruns").rglob("index.html")]
@@ -234,6 +213,6 @@ def test_the_page_is_an_artifact_of_the_experiment_that_made_it(project):
 
 def test_without_a_run_there_is_one_sentence(project):
     (project.folder / "data/samples.json").unlink()
-    printed = report(project, ok=False)
+    printed = project.bukva("report", ok=False)
     assert "data/samples.json: is missing, so there is nothing to report; run `make repro`." in printed
     assert "Traceback" not in printed

@@ -1,0 +1,138 @@
+"""What DVC does in rarer cases than those of the story; each of them was wrong once."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from chaos.project import Project
+from chaos.running import stage_module, wait_until
+from chaos.setup import STAGES
+
+pytestmark = pytest.mark.nightly
+
+TRAIN = "-m", "stages.train_gpt", "data/tokens", "data/split", "data/models/gpt", "reports/curves/train_gpt.csv"
+
+
+@pytest.fixture(scope="module")
+def copied(template, tmp_path_factory) -> Project:
+    return template.copy_to(tmp_path_factory.mktemp("project") / "bukva")
+
+
+@pytest.fixture
+def project(copied) -> Project:
+    """The copy, as it was committed."""
+    copied.reset()
+    return copied
+
+
+def test_mlflow_has_all_of_a_first_run_whose_results_are_those_of_the_commit(template, tmp_path):
+    """Then DVC skips stage publish, whose outputs do not change."""
+    template.run("git", "clone", "-q", ".", str(tmp_path / "bukva"))
+    clone = Project(tmp_path / "bukva")
+    printed = clone.run("dvc", "repro")
+    assert clone.stages_run(printed) == list(STAGES[:-1])
+    assert "Stage 'publish' didn't change, skipping" in printed
+    assert shown(clone) == shown(template)
+    assert clone.versions() == template.versions()
+    assert clone.run("git", "status", "--porcelain") == ""
+
+
+def shown(project: Project) -> dict[str, object]:
+    """What the runs of MLflow have, by stage; "" is the whole experiment."""
+    return {
+        run["tags"].get("bukva.stage", ""): (
+            run["status"], len(run["models"]), run["points"], run["artifacts"], sorted(run["tags"]), run["params"]
+        )
+        for run in project.mlflow()
+    }  # fmt: skip
+
+
+def test_an_optimizer_that_updates_differently_reruns_the_gpt_and_what_follows_it(project):
+    project.edit("src/bukva/training/optimizers/muon.py", "MOMENTUM = 0.95", "MOMENTUM = 0.9")
+    assert project.repro() == ["train-gpt", "evaluate", "sample", "publish"]
+
+
+def test_a_block_longer_than_a_split_is_reported_by_the_first_stage_that_runs(project):
+    project.set({"model": {"block_size": 1000}, "split": {"train": 0.8, "val": 0.1, "test": 0.1}})
+    printed = project.run("dvc", "repro", ok=False)
+    assert project.stages_run(printed)[-1] == "split"
+    assert "model.block_size: a window of 1000 characters" in printed
+
+
+def test_a_text_that_the_rules_remove_is_reported_before_anything_is_lost(project):
+    project.set({"clean": {"rules": "notes"}})  # auto would keep it
+    for index in range(3):
+        (project.folder / f"data/sample/prose/skazki/{index}.txt").write_text("only Latin letters here\n")
+    printed = project.run("dvc", "repro", ok=False)
+    assert project.stages_run(printed) == ["download", "clean"]
+    assert "params.yaml, clean.rules: 'notes'" in printed
+    assert "foreign 72 characters" in printed
+    assert not (project.folder / "data/clean").exists()
+
+
+def test_what_a_clone_has_computed_of_another_text_is_restored(project, tmp_path):
+    """The clone lacks the text of the committed dvc.lock, to which DVC goes back before every queued experiment."""
+    project.run("git", "clone", "-q", ".", str(tmp_path / "clone"))
+    clone, settings = Project(tmp_path / "clone"), ("-S", "clean.rules=none")
+    first = clone.run("dvc", "exp", "run", *settings, "train-bigram")
+    assert clone.stages_run(first) == list(STAGES[:5])
+    clone.run("git", "checkout", "-q", ".")
+    again = clone.run("dvc", "exp", "run", *settings, "-S", "train_gpt.seed=7", "train-bigram")
+    assert clone.stages_run(again) == []
+    assert "'train-bigram' is cached" in again
+
+
+def test_differences_and_plots_are_those_of_parameters_scores_and_losses(project):
+    project.set({"train_gpt": {"seed": 5}})
+    metrics = json.loads(project.read("reports/metrics.json"))
+    metrics["gpt"]["test"] += 1
+    (project.folder / "reports/metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
+    assert "train_gpt.seed" in project.run("dvc", "params", "diff")
+    assert "gpt.test" in project.run("dvc", "metrics", "diff")
+    project.run("dvc", "plots", "show", "-o", "plots")
+    page = project.read("plots/index.html")
+    assert all(f"Loss of the {model}, bits per character" in page for model in ("GPT", "bigram"))
+    assert "<img" not in page
+
+
+def test_a_training_without_dvc_leaves_no_checkpoint(project):
+    project.run("python", *TRAIN, PYTHONPATH="src", BUKVA_CHECKPOINT_SECONDS="0.2")
+    assert not project.checkpoints()
+
+
+def test_two_processes_follow_the_curve_of_one(project):
+    alone = curve(project)
+    project.set({"train_gpt": {"processes": 2}})
+    assert project.repro("train-gpt") == ["train-gpt"]
+    together = curve(project)
+    assert len(together) == len(alone) == 3
+    for ours, theirs in zip(together, alone, strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-4)
+
+
+def curve(project: Project) -> list[list[float]]:
+    rows = project.read("reports/curves/train_gpt.csv").splitlines()[1:]
+    return [[float(cell) for cell in row.split(",") if cell] for row in rows]
+
+
+@pytest.mark.parametrize(("name", "exit_code"), [("SIGKILL", 1), ("SIGTERM", 143)])
+def test_when_one_of_two_processes_ends_both_end_with_a_sentence(project, name, exit_code):
+    project.set({"train_gpt": {"processes": 2, "n_steps": 100_000, "eval_every": 100_000, "seed": exit_code}})
+    running = project.start("python", *TRAIN, PYTHONPATH="src", DVC_ROOT=str(project.folder))
+    assert running.reaches(lambda: " 0/" in running.printed), running.printed
+    launcher, *_, last = project.processes(stage_module("train-gpt"))
+    os.kill((last if name == "SIGKILL" else launcher).pid, getattr(signal, name))
+    assert running.wait() == exit_code, running.printed
+    wait_until(lambda: not project.processes(stage_module("train-gpt")))
+    assert "Traceback" not in running.printed
+    if name == "SIGKILL":
+        assert "of 2 was ended by SIGKILL, and the others were stopped" in running.printed
+
+
+def test_a_remote_that_cannot_take_results_is_one_sentence(project):
+    project.run("dvc", "remote", "add", "--local", "-d", "team", "http://127.0.0.1:9")
+    printed = project.bukva("push", ok=False)
+    assert printed.startswith("push: DVC cannot send it: run-cache is not supported for http filesystem")
+    assert "Traceback" not in printed

@@ -1,0 +1,303 @@
+"""One small project, from its first `dvc repro` to a second clone: what a user of DVC does, in this order.
+
+Each test goes on where the one before it ended, and asserts what its step leaves in git, in DVC's cache and in MLflow.
+That no kind of kill loses anything is counted by `make chaos`.
+"""
+
+import json
+import re
+import signal
+
+import pytest
+import requests
+from lxml import html
+
+from chaos.project import Project
+from chaos.running import kill, wait_until, wait_until_empty
+from chaos.setup import SAVE_OFTEN, STAGES, has_checkpoint
+
+pytestmark = pytest.mark.slow
+
+TRAINED = ["train-gpt", "evaluate", "sample", "publish"]
+REPORTS = (
+    "metrics.json", "scores.json", "cleaning.json", "split.json", "samples.md", "corpus.md", "corpus.png", "split.png",
+    "losses.png", "comparison.png", "curves/train_gpt.csv",
+)  # fmt: skip
+LONGER = "-S", "train_gpt.n_steps=2000", "-S", "train_gpt.eval_every=500"
+ADD_REMOTE = "dvc", "remote", "add", "--local", "-d", "team"  # `dvc exp apply` removes one from .dvc/config
+STEPS = [0, 500, 1000, 1500, 2000]  # at which it scores val
+
+# file, text, another text: none of these edits can change an output
+HARMLESS = [
+    ("src/bukva/config/messages.py", "is unknown; use", "is not known; choose"),  # messages
+    ("src/bukva/durability/checkpoints.py", "no checkpoint at", "checkpoint failed at"),
+    ("src/bukva/tracking/journal.py", '"""', '"""In short: '),  # docstrings
+    ("src/bukva/stage/cli.py", '"""', '"""In short: '),
+    ("src/bukva/stage/arguments.py", "Folder of", "The folder of"),  # a help text
+    ("src/bukva/config/section.py", "10**12", "10**13"),  # a limit
+]
+
+
+@pytest.fixture(scope="module")
+def project(told) -> Project:
+    return told[0]
+
+
+@pytest.fixture(scope="module")
+def clone(project, tmp_path_factory) -> Project:
+    """A clone of what the project has sent to its origin and its remote, without its caches."""
+    root, made = project.folder.parent, Project(tmp_path_factory.mktemp("clone") / "bukva")
+    project.run("git", "clone", "-q", str(root / "origin.git"), str(made.folder))
+    made.run(*ADD_REMOTE, str(root / "remote"))
+    return made
+
+
+def runs_of(project: Project, experiment: str) -> dict[str, dict]:
+    """stage -> its one run in MLflow; "" is the run of the whole experiment."""
+    runs = project.mlflow()
+    (top,) = (run for run in runs if not run["parent"] and run["tags"]["bukva.experiment"] == experiment)
+    below = [run for run in runs if run["parent"] == top["id"]]
+    found = {run["tags"]["bukva.stage"]: run for run in below}
+    assert len(found) == len(below), "a stage has two runs"
+    return {"": top, **found}
+
+
+# ---- the pipeline
+
+
+def test_the_first_repro_runs_every_stage_and_writes_every_report(told):
+    project, printed = told
+    assert project.stages_run(printed) == list(STAGES)
+    assert all((project.folder / "reports" / name).stat().st_size for name in REPORTS)
+    metrics = json.loads(project.read("reports/metrics.json"))
+    assert list(metrics) == ["gpt", "bigram", "counted"]
+    assert all(list(bits) == ["val", "test"] and 2 < bits["test"] < 7 for bits in metrics.values())
+    compiled = [file.name.partition(".")[0] for file in project.folder.rglob("*.pyc")]
+    assert compiled == ["__init__"]  # a full disk would leave the others torn; this one is read before the setting
+
+
+def test_mlflow_then_has_one_run_with_its_stages_below_it_and_both_models(project):
+    (name,) = {run["tags"]["bukva.experiment"] for run in project.mlflow()}
+    assert re.fullmatch(r"repro-[0-9a-f]{7}", name)
+    runs = runs_of(project, name)
+    assert set(runs) == {"", *STAGES[:-1]}
+    assert {run["status"] for run in runs.values()} == {"FINISHED"}
+    assert runs[""]["params"]["model.n_embd"] == "8"
+    assert {f"{model}.{split}" for model in ("gpt", "bigram", "counted") for split in ("val", "test")} <= set(
+        runs[""]["metrics"]
+    )
+    for stage in ("train-bigram", "train-gpt"):
+        assert {"train_nats_per_char", "best_val_nats_per_char", "chars_per_second"} <= set(runs[stage]["metrics"])
+        assert runs[stage]["points"]["val_nats_per_char"] == 3
+        assert len(runs[stage]["models"]) == 1
+        assert any(artifact.endswith(".csv") for artifact in runs[stage]["artifacts"])
+    assert not [key for key in runs["train-bigram"]["params"] if key.startswith("model.")]
+    assert any(artifact.endswith("samples.md") for artifact in runs["sample"]["artifacts"])
+    assert project.versions() == [("bukva-bigram", 1), ("bukva-gpt", 1)]
+
+
+def test_nothing_runs_again_for_byte_code_or_for_an_edit_that_cannot_change_an_output(project):
+    project.run("python", "-m", "compileall", "-q", "src", "stages")
+    for file, old, new in HARMLESS:
+        project.edit(file, old, new)
+    assert project.repro() == []
+    project.reset()
+
+
+def test_an_edit_of_the_mathematics_reruns_the_stages_that_run_it(project):
+    with (project.folder / "src/bukva/models/attention.py").open("a", encoding="utf-8") as code:
+        code.write("# a comment\n")
+    assert project.repro("--dry") == ["train-gpt", "evaluate", "sample"]  # publish, if an output differs
+    project.reset()
+
+
+def test_mistakes_stop_the_first_stage_with_a_sentence_each_and_a_way_back(project):
+    project.set(
+        {
+            "download": {"sha256": "0" * 64},  # so that download runs first
+            "clean": {"rules": "modern"},
+            "split": {"val": 0.5},
+            "model": {"n_head": 3},
+            "train_gpt": {"learning_rate": "fast"},
+            "sample": {"top_kk": 3},
+        }
+    )
+    printed = project.run("dvc", "repro", ok=False)
+    assert project.stages_run(printed) == ["download"]
+    for sentence in (
+        "clean.rules: 'modern' is unknown; use 'auto', 'literary', 'notes', 'none' or 'file'",
+        "sum to",
+        "model.n_head: 3 does not divide n_embd 8; use 1, 2, 4 or 8",
+        "train_gpt.learning_rate: 'fast' (str) is invalid;",
+        "sample.top_kk: unknown key with value 3; did you mean top_k?",
+    ):
+        assert sentence in printed
+    assert "exited with 1" in printed
+    assert "Traceback" not in printed
+    way_back = next(line for line in printed.splitlines() if line.startswith("To go back: "))
+    project.run("sh", "-c", way_back.removeprefix("To go back: "))
+    assert "up to date" in project.run("dvc", "status")
+
+
+def test_a_stage_that_fails_is_failed_in_mlflow_and_says_why(project):
+    project.set({"model": {"block_size": 1000}})
+    printed = project.run("dvc", "repro", ok=False)
+    assert project.stages_run(printed) == ["train-gpt"]
+    assert "model.block_size: a window of 1000 characters" in printed
+    failed = [run for run in project.mlflow() if run["status"] == "FAILED"]
+    assert {run["tags"].get("bukva.stage") for run in failed} == {None, "train-gpt"}
+    project.reset()
+
+
+# ---- experiments
+
+
+def test_an_experiment_trains_and_scores_while_mlflow_is_away_and_is_there_after_sync(project):
+    """Its learning rate is written as YAML does not read it and as DVC does: 1e-3."""
+    away = {"MLFLOW_TRACKING_URI": "http://127.0.0.1:9", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+    settings = "-S", "model.n_head=2", "-S", "train_gpt.learning_rate=1e-3"
+    printed = project.run("dvc", "exp", "run", "-n", "two-heads", *settings, **away)
+    assert project.stages_run(printed) == TRAINED
+    assert re.search(r"\nparams.yaml differs from [0-9a-f]{7}: model.n_head=2, train_gpt.learning_rate", printed)
+    header, _, last = project.read("reports/curves/train_gpt.csv").splitlines()[:3]
+    assert 0 < float(last.split(",")[header.split(",").index("learning_rate")]) <= 1e-3
+    project.run("git", "add", "-A")  # dvc.lock may be staged: core.autostage
+    project.run("sh", "-c", printed.partition("Return: ")[2].splitlines()[0])
+    assert project.run("git", "status", "--porcelain") == ""
+    assert "up to date" in project.run("dvc", "status")
+    project.sync()
+    runs = runs_of(project, "two-heads")
+    assert runs[""]["name"] == "n_head=2, learning_rate=0.001 (two-heads)"
+    assert runs["train-gpt"]["points"]["val_nats_per_char"] == 3
+    scores = json.loads(project.read_from_experiment("two-heads", "reports/metrics.json"))
+    assert runs[""]["metrics"]["gpt.test"] == pytest.approx(scores["gpt"]["test"])
+
+
+def test_a_training_killed_in_the_queue_goes_on_to_the_bytes_of_an_uninterrupted_one(project):
+    """After it the queue runs an edited source, which was edited back before it starts."""
+    for name in ("killed", "long"):
+        project.run("dvc", "exp", "run", "--queue", "-n", name, *LONGER)
+    project.edit("src/bukva/generation/samples.py", "# Samples", "# Samples of the snapshot")
+    project.run("dvc", "exp", "run", "--queue", "-n", "snapshot", "-S", "sample.seed=5")
+    project.reset()
+    project.start("dvc", "queue", "start", **SAVE_OFTEN).wait()  # its worker outlives it
+    wait_until(lambda: has_checkpoint(project))
+    assert kill(project, "train-gpt")
+    assert not wait_until_empty(lambda: not has_experiment(project, "snapshot"), 300)
+    wait_until(lambda: not re.search(r"Running|Queued", project.run("dvc", "queue", "status")))
+    assert "resumed at step" in project.run("dvc", "queue", "logs", "long")
+    project.run("dvc", "exp", "apply", "long")
+    resumed = project.outputs()
+    project.run("dvc", "repro", "-f", "-s", "train-gpt")
+    assert project.outputs() == resumed
+    project.reset()
+
+
+def has_experiment(project: Project, name: str) -> bool:
+    return f"/{name}\n" in project.run("git", "for-each-ref", "--format=%(refname)", "refs/exps")
+
+
+def test_the_queue_ran_the_code_of_its_snapshot_and_reported_to_the_store_of_the_project(project):
+    assert "# Samples of the snapshot" in project.read_from_experiment("snapshot", "reports/samples.md")
+    assert "of the snapshot" not in project.read_from_experiment("long", "reports/samples.md")
+    for name in ("snapshot", "long"):
+        sampled = runs_of(project, name)["sample"]
+        assert sampled["status"] == "FINISHED"
+        assert sampled["where"] == (project.folder / "mlruns").as_uri()
+    trainings = [run["steps"] for run in project.training_runs() if run["stage"] == "train-gpt"]
+    assert trainings.count(STEPS) == 2  # the resumed one, once; and the uninterrupted one
+    wait_until(lambda: not project.leftovers())
+
+
+# ---- what one reads then
+
+
+def test_the_verdict_on_an_experiment_is_the_same_in_the_terminal_and_on_the_report(project):
+    project.run("dvc", "exp", "apply", "long")
+    said = project.bukva("compare", "HEAD", "workspace")
+    assert re.search(r"model workspace.* (than model HEAD|cannot be told apart)", said)
+    project.bukva("report")
+    page = html.parse(str(project.folder / "reports/index.html")).getroot()
+    sentences = page.xpath("//h3[starts-with(text(), 'Against')]/following-sibling::*//p[not(@class)]/text()")
+    assert sentences
+    assert all(sentence in said for sentence in sentences)
+    bits = json.loads(project.read("reports/scores.json"))["gpt"]["val"]["bits_per_char"]
+    assert page.xpath("//h1")[0].text == f"The last run: {bits:.3f} bits per character on val"
+    board = json.loads(project.bukva("experiments", "--json"))
+    shown = html.parse(str(project.folder / "reports/experiments.html")).getroot()
+    rows = [[cell.text_content() for cell in row.xpath("th|td")] for row in shown.xpath("//table//tr")]
+    assert [row[:2] for row in rows[1:]] == [[row["experiments"][0], f"{row['val'][0]:.3f}"] for row in board["rows"]]
+    project.reset()
+
+
+def test_the_playground_writes_what_the_stage_wrote_and_a_second_command_finds_its_server(project):
+    running = project.start("python", "-m", "bukva", "play", PYTHONPATH="src")
+    address = re.compile(r"Open \(Ctrl-C ends it\): (http://127\.0\.0\.1:\d+)/play\n")
+    assert running.reaches(lambda: address.search(running.printed)), running.printed
+    root = address.search(running.printed)[1]
+    page = html.fromstring(requests.get(f"{root}/play", timeout=60).text)
+    keys = page.xpath("(//select)[1]//option/@value")
+    assert keys[:2] == ["workspace/gpt", "workspace/bigram"]
+    assert set(keys[2:]) == {"two-heads/gpt", "long/gpt"}  # that of snapshot is that of the workspace
+    answers = json.loads(project.read("data/samples.json"))["answers"]
+    (wanted,) = (
+        one for one in answers
+        if (one["model"], one["state"], one["prompt"], one["temperature"]) == ("GPT", "trained", 0, 0.8)
+    )  # fmt: skip
+    content = {"model": "workspace/gpt", "text": wanted["read"]}
+    _, *pieces = requests.post(f"{root}/play/write", json=content, timeout=60).text.splitlines()
+    assert "".join(json.loads(piece)[0] for piece in pieces) == wanted["written"]
+    assert project.bukva("ui").strip() == f"Open (another process serves it): {root}"
+    running.process.send_signal(signal.SIGINT)
+    assert running.wait() in (0, 130)
+    assert "Traceback" not in running.printed
+
+
+# ---- a second clone
+
+
+def test_results_are_sent_once_to_a_remote_and_to_an_origin(project):
+    root = project.folder.parent
+    assert project.bukva("push", ok=False).startswith("push: this project has no DVC remote; add one: ")
+    project.run("git", "init", "-q", "-b", "main", "--bare", str(root / "origin.git"))
+    project.run("git", "remote", "add", "origin", str(root / "origin.git"))
+    project.run(*ADD_REMOTE, str(root / "remote"))
+    project.run("git", "push", "-q", "origin", "main")
+    assert " 0 objects were new" not in project.bukva("push")
+    assert " 0 objects were new" in project.bukva("push")
+    project.run("dvc", "exp", "push", "origin", "two-heads")
+
+
+def test_a_clone_restores_the_commit_and_an_experiment_without_training(project, clone):
+    clone.run("dvc", "pull", "--run-cache")
+    assert clone.repro() == []
+    assert clone.outputs().items() <= project.outputs().items()  # which has pages beside them
+    clone.run("dvc", "exp", "pull", "origin", "two-heads")
+    clone.run("dvc", "exp", "apply", "two-heads")
+    clone.run("dvc", "pull")
+    assert clone.repro() == []
+    clone.run("git", "checkout", "-q", ".")
+
+
+def test_mlflow_has_all_of_a_run_in_which_dvc_skips_stage_publish(clone):
+    """As in a fresh clone that makes again what its commit has."""
+    clone.run("dvc", "repro", "-f", "-s", "train-gpt")
+    (name,) = {run["tags"]["bukva.experiment"] for run in clone.mlflow()}
+    runs = runs_of(clone, name)
+    assert runs["train-gpt"]["points"]["val_nats_per_char"] == 3
+    assert runs[""]["metrics"]["gpt.test"] == pytest.approx(
+        json.loads(clone.read("reports/metrics.json"))["gpt"]["test"]
+    )
+
+
+def test_a_clone_that_wants_the_same_experiment_restores_it_and_shows_it_in_mlflow(clone):
+    settings = "-S", "model.n_head=2", "-S", "train_gpt.learning_rate=1e-3"
+    printed = clone.run("dvc", "exp", "run", "--pull", "-n", "mine", *settings)
+    assert clone.stages_run(printed) == ["publish"]
+    clone.sync()
+    runs = runs_of(clone, "mine")
+    assert runs["train-gpt"]["tags"]["bukva.restored"] == "true"
+    assert runs["train-gpt"]["points"]["val_nats_per_char"] == 3
+    assert len(runs["train-gpt"]["models"]) == 1
+    scores = json.loads(clone.read("reports/metrics.json"))
+    assert runs[""]["metrics"]["gpt.test"] == pytest.approx(scores["gpt"]["test"])
