@@ -4,6 +4,8 @@ import json
 import math
 import os
 import shutil
+import subprocess
+import sys
 import tarfile
 from functools import partial
 
@@ -37,6 +39,7 @@ from chaos.project import WORK as SAMPLE
 from chaos.project import Project
 
 WITH_DVC = ("data", "repro", "idle", "start")
+QUICK = ("counting", "training", "generation", "playground", "scoring", "clean", "tokenize", *WITH_DVC)
 N_STEPS = 6  # one for each point of the figure
 SHAPE = {"n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 16}
 
@@ -130,3 +133,15 @@ def test_a_row_of_the_pipeline_runs_in_a_small_project(name, small, scratch, pro
     for runs in ("DATA_RUNS", "IDLE_RUNS", "START_RUNS"):
         monkeypatch.setattr(pipeline, runs, 1)
     measured(name, scratch)
+
+
+@pytest.mark.nightly
+def test_the_command_measures_rows_at_their_full_length_in_processes_of_their_own(mirror, tmp_path):
+    """Those that train for minutes on any text are left out."""
+    clone = tmp_path / "bukva"
+    subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
+    shutil.copy(mirror / "sources.yaml", clone / "src/bukva/corpus/sources/sources.yaml")
+    environment = os.environ | {"PYTHONPATH": "src", "BUKVA_MIRROR": str(mirror)}
+    subprocess.run([sys.executable, "-m", "bench", *QUICK], cwd=clone, env=environment, check=True)
+    measured = json.loads((clone / "reports" / "bench.json").read_text(encoding="utf-8"))["rows"]
+    assert set(QUICK) <= set(measured)
