@@ -217,3 +217,4 @@ def test_the_bytes_and_the_report_are_the_same_for_any_number_of_processes(raw, 
     if rules.name == "notes":
         found = [(one["work"], one["line"]) for one in report["examples"]["foreign"]]
         assert found == [(f"-/-/{n:02}", 3) for n in range(1, 6)]  # work 0 is empty; the report has five
+        assert list(report["lost_most"])[:8] == [f"-/-/{n:02}" for n in range(8, 0, -1)]
