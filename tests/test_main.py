@@ -2,19 +2,16 @@
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from imports import ROOT
 from plans import ALL, TEXT, TOY
 from typer.testing import CliRunner
 
 from bukva.base.errors import BukvaError
 from bukva.cli.app import app
 from bukva.config.load import PARAMS, read_params
-from bukva.config.messages import RETURN
 from bukva.corpus.splits.folder import LENGTHS, load_splits
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
@@ -122,9 +119,3 @@ def test_what_cannot_be_shown_is_one_sentence(project):
         "`dvc exp run -S model.ngrams=input`."
     )
     assert not (project / "reports").exists()
-
-
-def test_readme_and_help_say_how_to_return_from_an_experiment():
-    listed = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True).stdout
-    assert RETURN in listed
-    assert f"\n    {RETURN}\n" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -8,10 +8,9 @@ import time
 import pytest
 from imports import ROOT
 
-from bukva.base.errors import BukvaError
 from bukva.base.loopback import free_port
 from bukva.cluster.job import TRY_AGAIN, Job, News
-from bukva.cluster.ray_access import check_reachable, make_token
+from bukva.cluster.ray_access import make_token
 from bukva.cluster.ray_engine import RayEngine
 
 PATIENCE_SECONDS = 100
@@ -22,13 +21,6 @@ def wait_until(true) -> None:
     while not true():
         assert time.monotonic() < until
         time.sleep(0.1)
-
-
-def test_an_address_without_a_head_is_one_sentence_at_once():
-    with pytest.raises(BukvaError, match=r"^--address: 'nowhere' is not HOST:PORT\.$"):
-        check_reachable("nowhere")
-    with pytest.raises(BukvaError, match=r"^--address 127.0.0.1:1: nothing answers there .*; start the head"):
-        check_reachable("127.0.0.1:1")
 
 
 def test_the_token_is_made_once_and_only_its_user_may_read_it(tmp_path, monkeypatch):

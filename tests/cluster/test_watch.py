@@ -7,7 +7,7 @@ import pytest
 from imports import ROOT
 
 from bukva.base.units import bits
-from bukva.cluster.watch import Progress, Watch
+from bukva.cluster.watch import Watch
 from bukva.config.load import read_params
 from bukva.tracking.writing import Log
 
@@ -23,28 +23,6 @@ def params(tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_EXP_NAME", "one")
     monkeypatch.setenv("DVC_EXP_BASELINE_REV", "1" * 40)
     return found
-
-
-@pytest.fixture
-def log(params):
-    """The journal of a training that runs."""
-    found = Log("train-gpt", params)
-    yield found
-    found.end("FINISHED")
-
-
-def test_each_scoring_is_news_once(params, log):
-    watch, n_steps = Watch("one", "1" * 40), params.train_gpt.n_steps
-    log.metrics({"n_parameters": 5})
-    assert watch.news() == [Progress("train-gpt", 0, n_steps)]
-    log.metrics({"val_nats_per_char": 2.0, "best_val_nats_per_char": 2.0, "chars_per_second": 7.0}, 100)
-    log.metrics({"val_nats_per_char": 3.0, "best_val_nats_per_char": 2.0}, 200)
-    assert watch.news() == [
-        Progress("train-gpt", 100, n_steps, bits(2.0), bits(2.0), 7.0),
-        Progress("train-gpt", 200, n_steps, bits(3.0), bits(2.0), 7.0),
-    ]
-    assert watch.news() == []
-    assert Watch("one", "2" * 40).news() == []  # an experiment of another commit
 
 
 @pytest.mark.parametrize("restored", [(), ("train-bigram",), ("train-gpt",)])

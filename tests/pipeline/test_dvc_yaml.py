@@ -18,7 +18,6 @@ from packaging.requirements import Requirement
 
 from bukva.config.schema import Params
 from bukva.pipeline.stages import LABELS, stages, trained_models
-from bukva.stage.arguments import HELP, help_of
 
 STAGES = ["download", "clean", "tokenize", "split", "train-bigram", "train-gpt", "evaluate", "sample", "publish"]
 
@@ -176,19 +175,6 @@ def test_a_stage_depends_on_whole_outputs_of_others():
     for stage in STAGES:
         for dep in names(pipeline()["stages"][stage]["deps"]):
             assert dep in written or not dep.startswith(("data/", "reports/")) or dep == "data/sample", dep
-
-
-def test_every_path_has_a_help_text_and_no_other_has():
-    paths = set(yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["vars"][0]["path"])
-    assert set(HELP) <= paths
-    assert all(help_of(path).endswith(".") for path in paths)
-
-
-def test_a_stage_has_no_loop_and_no_decision():
-    for stage in STAGES:
-        tree = ast.parse(modules()[script(stage)].read_text())
-        assert not [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)], stage
-        assert len([node for node in ast.walk(tree) if isinstance(node, ast.If)]) == 1, stage  # __name__
 
 
 def test_data_and_pictures_are_ignored_by_git_and_small_reports_keep_the_run_cache():
