@@ -1,6 +1,5 @@
 """A machine that trains with others knows which it is, computes its share only, and records nothing of it elsewhere."""
 
-
 import pytest
 
 from bukva.base.errors import BukvaError, LostError

@@ -149,21 +149,3 @@ def test_a_page_is_built_again_only_when_a_result_has_changed(client, monkeypatc
     ]  # fmt: skip
     commits.append("two")
     assert client.get("/runs/a").text == "a 3"
-
-
-def test_mlflow_is_opened_where_it_is_when_somebody_asks(library, monkeypatch):
-    class Starting(Server):
-        ready = False
-
-        def is_ready(self):
-            return self.ready
-
-        def page(self, experiment=""):
-            return f"{self.address}/#/charts{experiment}"
-
-    client = TestClient(site(lambda: library, SAMPLE, Starting("http://127.0.0.1:5003")), base_url="http://127.0.0.1")
-    waiting = html.fromstring(client.get("/mlflow", follow_redirects=False).text)
-    assert waiting.xpath("//meta[@http-equiv='refresh']")
-    monkeypatch.setattr(Starting, "ready", True)
-    answer = client.get("/mlflow?run=two", follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (307, "http://127.0.0.1:5003/#/chartstwo")

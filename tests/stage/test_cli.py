@@ -88,13 +88,9 @@ def test_a_mistake_is_a_sentence_and_a_status(error, status, printed, capsys):
     assert (ended.value.code, *capsys.readouterr()) == (status, "", printed)
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("by zero"), FileNotFoundError(2, "No such file", "a")])
-def test_a_fault_of_the_program_is_not_hidden(error):
-    def fail():
-        raise error
-
-    with pytest.raises(type(error)):
-        call(fail)
+def test_a_fault_of_the_program_is_not_hidden():
+    with pytest.raises(ZeroDivisionError):
+        call(lambda: 1 / 0)
 
 
 def test_a_stage_ends_with_130_after_ctrl_c_and_with_2_after_a_wrong_command_line():
@@ -149,7 +145,7 @@ def test_scores_are_a_table_a_verdict_and_the_next_command(bukva, tmp_path):
     assert 'git commit -am "Baseline on this machine"' in bukva("scores")[1].splitlines()[-1]
 
 
-def test_all_scores_are_shown_if_one_asks_and_a_look_at_test_is_counted(bukva, tmp_path):
+def test_a_look_at_the_scores_on_test_is_counted(bukva, tmp_path):
     (tmp_path / "params.yaml").touch()
     about = tmp_path / "data" / "scores" / "about.json"
     for file, content in (("reports/scores.json", SCORES), ("data/scores/about.json", {"text": {"val": "1"}})):
@@ -161,7 +157,7 @@ def test_all_scores_are_shown_if_one_asks_and_a_look_at_test_is_counted(bukva, t
     about.write_text(json.dumps({"text": {"val": "1", "test": "2"}}))
     for looks in (1, 2):
         _, said, counted = bukva("scores", "--all", "--test")
-        assert all(text in said for text in ("by frequency", "train", "val", "test", "is worth 0.123 bits"))
+        assert "is worth 0.123 bits" in said
         assert counted == f"Looks at scores on this test text so far: {looks}\n"
 
 
