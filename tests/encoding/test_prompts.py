@@ -1,7 +1,5 @@
 """Prompts and the sentence for attention: rejected with advice, or made encodable."""
 
-import unicodedata
-
 import pytest
 import yaml
 
@@ -92,10 +90,6 @@ def test_a_text_without_known_prompts_in_its_script_gets_beginnings_of_works_or_
     assert rejection(chosen, CharTokenizer(["1", "2"]), {}, ["345"]) == (
         f"params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list.\n{WAY_BACK}"
     )
-
-
-def test_the_prompts_are_composed():
-    assert all(unicodedata.is_normalized("NFC", prompt) for prompts in SCRIPTS.values() for prompt in prompts)
 
 
 def test_a_sentence_with_an_unknown_character_or_of_more_ids_than_a_window_is_rejected():

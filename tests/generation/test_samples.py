@@ -31,7 +31,7 @@ def saved(folder, config, counted=None):
     torch.manual_seed(1)
     weights = {key: build(config).state_dict() for key in ("best", "initial")}
     if counted is not None:
-        torch.nn.init.normal_(weights["best"]["lm_head.weight"])
+        torch.nn.init.normal_(weights["best"]["lm_head.weight"], std=0.3)
     save_model(folder, config, CharTokenizer(["\n", "а", "б"]), weights, counted=counted)
     return folder
 
@@ -70,6 +70,7 @@ def test_what_a_gpt_with_a_memory_writes_is_drawn_from_its_own_predictions(count
     """At temperature 0: beyond the block as within it, each character is the likeliest after the last ones."""
     _, given = answers_of({"GPT": counting}, ["а"], temperature=0.0, n_chars=7)[0]
     model, tokenizer = load_model(counting)
+    assert given[2].text != given[3].text
     for writer, written in ((model.alone(), given[2]), (model, given[3])):
         ids = tokenizer.encode("а").tolist()
         while len(ids) < model.block_size:
@@ -94,13 +95,15 @@ def test_trained_models_write_at_other_temperatures_too_and_the_page_shows_that_
     }  # fmt: skip
 
 
-def test_the_random_numbers_are_derived_from_seed_and_number_of_the_prompt(folder):
+def test_characters_are_drawn_as_params_yaml_says_by_random_numbers_of_seed_and_number_of_the_prompt(folder):
     first, second = continuations(folder, prompts=["б", "аб"])  # a bigram sees only the last character
     assert first != second
     first, second = continuations(folder)
     assert continuations(folder, prompts=["\n", "аб", "а"])[:2] == [first, second]
     assert continuations(folder, prompts=["б", "аб"])[1] == second
     assert continuations(folder, seed=params().seed + 1) != [first, second]
+    likeliest = continuations(folder, temperature=0.0)
+    assert continuations(folder, top_k=1) == continuations(folder, top_p=1e-9) == likeliest != [first, second]
     _, given = answers_of({"bigram": folder, "again": folder})[0]
     assert given[1].text == given[3].text == f"\n│{first}"
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from bukva.models.encoder_decoder import EncoderDecoder
 from bukva.models.transformer import TransformerConfig
@@ -58,3 +59,22 @@ def test_translating_with_caches_writes_the_likeliest_after_all_that_was_written
         for _ in range(T):
             written = torch.cat([written, model(source, written)[:, -1:].argmax(-1)], dim=1)
         assert model.translate(source, START, T).tolist() == written[:, 1:].tolist()
+
+
+@pytest.mark.slow
+def test_it_learns_to_reverse_strings_that_it_was_not_trained_on():
+    """Of 19 million strings of seven letters it has seen 10,000, each with the same backwards."""
+    torch.manual_seed(3)
+    model, rng = EncoderDecoder(CONFIG), torch.Generator().manual_seed(3)
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.99))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-2, total_steps=200, cycle_momentum=False)
+    for _ in range(200):
+        source = torch.randint(START, (50, S), generator=rng)
+        so_far = F.pad(source.flip(1)[:, :-1], (1, 0), value=START)
+        nats = F.cross_entropy(model(source, so_far).flatten(0, 1), source.flip(1).flatten())
+        optimizer.zero_grad()
+        nats.backward()
+        optimizer.step()
+        schedule.step()
+    source = ids(64, S)
+    assert model.eval().translate(source, START, S).tolist() == source.flip(1).tolist()

@@ -61,9 +61,7 @@ def test_one_model_scores_all_orders_as_models_of_one_order_do():
         assert nats.tolist() == KneserNey(train, 7, order).nats(ids, order).tolist()
 
 
-@pytest.mark.parametrize(
-    "counts", [[1, 2, 9], [2, 3, 4], [1, 1, 1, 2, 3, 3, 3, 3]], ids=["no 3", "no 1", "a negative discount"]
-)
+@pytest.mark.parametrize("counts", [[1, 2, 9], [2, 3, 4], [1, 1, 1, 2, 3, 3, 3, 3]])
 def test_discounts_are_fixed_where_counts_of_counts_do_not_give_them(counts):
     assert discounts_of(np.array(counts)).tolist() == [0, 0.5, 1, 1.5]
 
