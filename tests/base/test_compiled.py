@@ -25,19 +25,6 @@ def run(folder, cache):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("project", "kept"), [("src/bukva", "here/.bukva/numba"), ("src", "cache/bukva/numba")])
-def test_machine_code_is_kept_in_a_project_and_elsewhere_in_the_cache_of_the_user(tmp_path, project, kept):
-    here = tmp_path / "here"
-    (here / project).mkdir(parents=True)
-    (here / "module.py").write_text(MODULE)
-    env = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "DVC_ROOT")}
-    env |= {"PYTHONPATH": str(ROOT / "src"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    subprocess.run([sys.executable, "-c", "import module"], cwd=here, env=env, check=True)
-    assert [folder.name[:7] for folder in (tmp_path / kept).iterdir()] == ["module-"]
-    assert {path.name for path in here.rglob("numba")} == ({"numba"} if kept.startswith("here") else set())
-
-
-@pytest.mark.slow
 def test_a_copy_of_a_module_finds_its_machine_code_and_another_content_does_not(tmp_path):
     for name in ("one", "two", "three"):
         (tmp_path / name).mkdir()

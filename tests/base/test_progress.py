@@ -17,17 +17,6 @@ def clock(monkeypatch):
     return now
 
 
-def test_a_transfer_shows_size_and_speed(clock, capsys):
-    with progress.transfer("download ruslit") as show:
-        clock[0] += 20
-        show(5_000_000, 20_000_000)
-        clock[0] += 20
-        show(20_000_000, 20_000_000)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "download ruslit: 5.00MB of 20.0MB (25%), 250kB/s"
-    assert lines[-1] == "download ruslit: 20.0MB, 500kB/s"
-
-
 def test_work_shows_its_share_and_speed_and_short_work_nothing(clock, capsys):
     assert list(progress.watched(["раз", "два"], "tokenize", 6)) == ["раз", "два"]
     assert capsys.readouterr().err == ""

@@ -59,15 +59,6 @@ def test_nothing_of_the_trial_before_is_left_but_ignored_files(committed):
         assert not run_git(slot.folder, "for-each-ref", "refs/exps")
 
 
-def test_a_clone_that_a_killed_git_has_left_is_made_again(committed):
-    with slot_for(job(committed)) as slot:
-        (slot.folder / ".git" / "HEAD").write_text("broken")
-        (slot.folder / ".git" / "index.lock").touch()
-    with slot_for(job(committed)) as slot:
-        assert (slot.folder / "file.txt").read_text() == "one"
-        assert not run_git(slot.folder, "status", "--porcelain")
-
-
 def test_another_machine_gets_the_commit_from_the_origin(committed, tmp_path, monkeypatch):
     monkeypatch.setenv("BUKVA_NODE", str(tmp_path / "node"))
     with slot_for(job(committed, shared=False)) as slot:

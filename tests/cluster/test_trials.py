@@ -28,9 +28,8 @@ def test_a_name_is_a_function_of_commit_and_settings():
     assert names == [trial.name for trial in grid(COMMIT, SETTINGS).trials]
     assert not set(names) & {trial.name for trial in grid("2" * 40, SETTINGS).trials}
     assert grid(COMMIT, [], "depth").trials[0].name.startswith("depth-1-")
-    for name in ("a/b", "-a", "имя", "a" * 42):
-        with pytest.raises(BukvaError, match="cannot be part of a name in git"):
-            grid(COMMIT, [], name)
+    with pytest.raises(BukvaError, match="cannot be part of a name in git"):
+        grid(COMMIT, [], "a/b")
 
 
 def test_a_setting_is_checked_as_dvc_writes_it(tmp_path):
@@ -67,13 +66,3 @@ def test_a_setting_that_a_stage_would_reject_is_one_sentence_before_anything_run
     with pytest.raises(BukvaError) as error:
         grid(COMMIT, [setting])
     assert str(error.value) == sentence
-
-
-def test_processes_are_divided_among_machines_without_rest():
-    grid(COMMIT, ["train_gpt.processes=2,4"], nodes=2)
-    with pytest.raises(BukvaError) as error:
-        grid(COMMIT, ["train_gpt.processes=4,2"], nodes=4)
-    assert str(error.value) == (
-        "--nodes 4: train_gpt.processes is 2, of all machines together; use -S train_gpt.processes=4, or another "
-        "multiple of 4."
-    )

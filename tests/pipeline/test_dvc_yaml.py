@@ -204,31 +204,6 @@ def test_the_lock_files_pin_every_package_of_the_project_and_the_numeric_ones_by
     assert {re.sub(r"[-_.]+", "-", Requirement(each).name).lower() for each in asked} <= normal
 
 
-def test_every_package_that_is_imported_is_a_dependency_of_the_project():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    asked = {Requirement(each).name for each in project["dependencies"]}
-    names = {
-        "yaml": "pyyaml",
-        "fontTools": "fonttools",
-        "ruamel": "ruamel.yaml",
-        "pydantic_core": "pydantic",
-        "urllib3": "requests",
-        "charset_normalizer": "charset-normalizer",
-        "markdown_it": "markdown-it-py",
-        "mdit_py_plugins": "mdit-py-plugins",
-        "huggingface_hub": "huggingface-hub",
-        "httpx2": "huggingface-hub",
-        "hydra": "hydra-core",
-        "vl_convert": "vl-convert-python",
-    }
-    ours = {"bukva", "stages", "__future__"}
-    extra = {Requirement(each).name for each in project["optional-dependencies"]["cluster"]}
-    for module in modules():
-        used = set(imported(module)) - modules().keys() - sys.stdlib_module_names - ours
-        allowed = asked | (extra if module.startswith("bukva.cluster.") else set())
-        assert {names.get(item, item) for item in used} <= allowed, module
-
-
 def test_a_snapshot_runs_its_own_code_although_bukva_is_installed_from_another_folder(tmp_path):
     def folder_of_bukva(prefix):
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -52,14 +52,6 @@ def test_it_writes_what_generation_does_to_the_last_piece(writer):
     assert all(pieces)
 
 
-def test_written_characters_have_the_bits_that_scoring_them_gives():
-    writer = Writer(sharp_gpt(len(TOKENIZERS["char"])), TOKENIZERS["char"], FP32)
-    written = list(writer.write("аб ", how()))
-    scored = writer.score("аб " + "".join(piece.text for piece in written))
-    assert [piece.text for piece in scored[3:]] == [piece.text for piece in written]
-    np.testing.assert_allclose([piece.bits for piece in scored[3:]], [piece.bits for piece in written], atol=1e-4)
-
-
 def test_bits_are_those_of_the_window_rule_and_the_first_piece_has_none(writer):
     ids = writer.tokenizer.encode(TEXT)
     first, *others = writer.score(TEXT)
