@@ -176,6 +176,7 @@ def test_a_line_longer_than_a_piece_stays_one_line_and_its_counts_add_up(tmp_pat
     assert first.startswith(words + "\n")  # the second line loses only the piece with Latin letters
     assert set(first.removeprefix(words + "\n").removesuffix("Я\n")) <= set("слово ")
     assert second == works["b"] + "\n"
+    assert [one["line"] for one in report["examples"]["foreign"]] == [2]
     assert sum(rule["chars"] for rule in report["removed"]) == report["chars_before"] - report["chars"]
 
 

@@ -7,9 +7,9 @@ import pytest
 from corpus.sources.formats.made import XHTML, epub
 
 from bukva.corpus.sources.formats import epub as reader
-from bukva.corpus.sources.formats.base import MAX_WHOLE_BYTES, TextFile, UnreadableError
+from bukva.corpus.sources.formats.base import TextFile, UnreadableError
 from bukva.corpus.sources.formats.epub import read_epub
-from bukva.corpus.sources.formats.markup import html_text, read_html, read_markdown
+from bukva.corpus.sources.formats.markup import html_text, read_markdown
 
 
 def markdown_text(tmp_path, markdown: str) -> str:
@@ -56,16 +56,6 @@ def test_the_text_of_a_page(html, text) -> None:
 )
 def test_the_text_of_markdown(markdown, text, tmp_path) -> None:
     assert markdown_text(tmp_path, markdown) == text
-
-
-@pytest.mark.parametrize("read", [read_html, read_markdown])
-def test_a_page_above_the_bound_is_an_error_before_it_is_read(read, tmp_path) -> None:
-    with (tmp_path / "a").open("wb") as file:
-        file.truncate(MAX_WHOLE_BYTES + 1)
-    (text,) = read(TextFile(tmp_path / "a", "books/a"))
-    words = r"^books/a: has 16777217 bytes, and a file of this type may have 16777216"
-    with pytest.raises(UnreadableError, match=words):
-        list(text.pieces)
 
 
 def text_of(path: Path) -> str:
