@@ -25,8 +25,7 @@ def split(params):
 
 
 def train_gpt(params):
-    layers = params["model"]["n_layer"]
-    if layers == 13:
+    if params["model"]["n_layer"] == 13:
         sys.exit("params.yaml, model.n_layer: 13 is unlucky.")
     write("data/models/gpt/config.json", json.dumps([params["model"], params["train_gpt"], params["compute"]]))
     write(
