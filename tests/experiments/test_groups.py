@@ -9,7 +9,6 @@ from experiments.made import ABOUT, NUMERICS, result
 from ruamel.yaml import YAML
 
 from bukva.experiments.groups import groups
-from bukva.experiments.lock import Entry, sources, upstream
 from bukva.pipeline import lock
 
 
@@ -82,21 +81,3 @@ def test_values_that_dvc_writes_are_read_back_with_their_type_of_yaml_1_2():
     YAML().dump({"values": [1e-05, 1e20, True, None, "буква: #", "on", *plain]}, written)  # as DVC writes dvc.lock
     for text in (written.getvalue(), *plain):
         assert repr(yaml.load(text, lock._loader())) == repr(YAML(typ="safe").load(text))
-
-
-ENTRIES = {
-    "raw": Entry({}, {"books": "1"}, {"data/raw": "2"}),
-    "split": Entry({}, {"data/raw": "2", "code.py": "3"}, {"data/split": "4", "report.json": "5"}),
-    "bigram": Entry({}, {"data/split": "4", "code.py": "3"}, {"data/bigram": "6"}),
-    "gpt": Entry({}, {"data/split/train.npy": "7", "data/splits.txt": "8", "code.py": "3"}, {"data/gpt": "9"}),
-    "evaluate": Entry({}, {"data/gpt": "9", "report.json": "5"}, {"scores": "0"}),
-}
-
-
-def test_a_stage_needs_those_whose_outputs_it_reads_and_theirs():
-    assert upstream("evaluate", ENTRIES) == ["raw", "split", "gpt", "evaluate"]
-    assert upstream("bigram", ENTRIES) == ["raw", "split", "bigram"]
-
-
-def test_a_file_that_no_stage_makes_is_a_source():
-    assert sources("gpt", ENTRIES) == {"data/splits.txt": "8", "code.py": "3"}

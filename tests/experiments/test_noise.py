@@ -1,6 +1,5 @@
 """What keeps comparisons honest: the file of noise floors, and the count of looks at test scores."""
 
-import json
 import subprocess
 import sys
 from statistics import stdev
@@ -58,13 +57,6 @@ def test_the_floor_of_a_family_pools_the_variances_of_groups_by_their_degrees_of
         found = noise.floor(four.family, split)
         assert found.df == 3 + 1
         assert found.sd**2 == pytest.approx((3 * stdev(scores) ** 2 + stdev(scores[:2]) ** 2) / 4, rel=1e-4)
-
-
-def test_a_record_has_its_origin(project, seeds):
-    noise.merge([seeds(3)])
-    (record,) = json.loads(content(project))["groups"]
-    assert (record["model"], record["k"], record["seeds"]) == ("gpt", 3, [0, 1, 2])
-    assert (record["experiments"], record["commit"]) == (["s0", "s1", "s2"], "b" * 40)
 
 
 def test_a_group_grows_from_two_seeds_and_never_shrinks(project, seeds):

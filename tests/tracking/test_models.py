@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sysconfig
+import zipfile
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 import torch
+from imports import modules, reached
 
 import bukva
 from bukva.base.errors import BukvaError
@@ -16,7 +18,7 @@ from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.tokenizers.char import CharTokenizer
 from bukva.tracking.journal import journal
-from bukva.tracking.models.package import requirements
+from bukva.tracking.models.package import requirements, write_code
 from bukva.tracking.reading import read_journals
 from bukva.tracking.store import connect
 from bukva.tracking.sync import View
@@ -180,3 +182,16 @@ def test_a_model_that_is_not_registered_is_a_sentence_and_creates_no_store(datab
     with pytest.raises(BukvaError, match=r"mlflow\.db: no MLflow is here; go to the folder of the project, or set MLF"):
         bukva.load("models:/bukva-gpt@best")
     assert not list(alone.glob("*.db"))
+
+
+def test_the_archive_has_every_module_that_the_model_imports_and_always_the_same_bytes(tmp_path):
+    for name in ("code.zip", "again.zip"):
+        write_code(tmp_path / name)
+    assert (tmp_path / "again.zip").read_bytes() == (tmp_path / "code.zip").read_bytes()
+    with zipfile.ZipFile(tmp_path / "code.zip") as packed:
+        names = set(packed.namelist())
+    root, entry = Path(modules()["bukva"]).parent.parent, "bukva.serving.pyfunc"
+    by_name = ["bukva.models.bigram", *(f"bukva.tokenizers.{kind}" for kind in ("byte", "bpe"))]
+    needed = {entry, *reached(entry, also=by_name)}
+    assert {modules()[name].relative_to(root).as_posix() for name in needed} <= names
+    assert not [name for name in names if "__pycache__" in name]
