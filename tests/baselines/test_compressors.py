@@ -60,6 +60,7 @@ def test_ids_larger_than_a_byte_have_no_scores():
     assert scores(train, {"val": val}, 256)["val"]
 
 
+@pytest.mark.slow
 def test_the_embedded_corpus_has_the_figures_of_the_reference_table(embedded):
     splits, vocab_size = embedded
     bits = scores(splits["train"], {"test": splits["test"]}, vocab_size)["test"]

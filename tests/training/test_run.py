@@ -192,10 +192,10 @@ def test_the_gradient_norm_is_that_of_all_processes_together_before_clipping():
 
 def test_patience_ends_a_training_after_so_many_scorings_without_improvement():
     scores = [3.0, 2.0, 2.5, 1.0, 1.5, 1.0, 1.2, 0.1]
-    state, progress = run(scripted(task(n_steps=60, patience=3), scores))
+    state, progress = run(scripted(task(n_steps=40, patience=3), scores))
     assert (state.best_step, state.step) == (12, 24)  # the sixth score equals the best, and does not improve on it
-    patient, longer = run(scripted(task(n_steps=60, patience=0), scores + [9.0] * 8))
-    assert (patient.best_step, patient.step) == (28, 60)
+    patient, longer = run(scripted(task(n_steps=40, patience=0), scores + [9.0] * 3))
+    assert (patient.best_step, patient.step) == (28, 40)
     assert longer[: len(progress)] == progress
 
 

@@ -20,7 +20,7 @@ def windows(n=101, order="epoch", seed=1, batch_size=B):
     return Windows(np.arange(n, dtype=np.uint16), T, batch_size, order, seed)
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(n=st.integers(T + 1, 400), seed=st.integers(0, 2**32), epoch=st.integers(0, 3))
 def test_an_epoch_has_every_window_once(n, seed, epoch):
     batches = windows(n, seed=seed, batch_size=1)
