@@ -332,7 +332,7 @@ def test_a_number_is_read_as_dvc_reads_it(tmp_path, text, value):
 )
 @example(("download", "url"), "|")
 def test_any_text_is_a_value_that_dvc_reads_or_is_rejected_in_a_sentence(tmp_path_factory, place, text):
-    file = tmp_path_factory.getbasetemp() / PARAMS
+    file = tmp_path_factory.mktemp("project") / PARAMS
     section, key = place
     head, found, rest = TEXT.partition(f"\n{section}:\n")
     file.write_text(head + found + re.sub(rf"(?m)^  {key}:.*$", lambda _: f"  {key}: {text}", rest, count=1))
