@@ -30,7 +30,7 @@ NOT_DEPS = {
     "bukva.base.redact": "removes secrets from messages and logs",
     "bukva.base.threads": "how many cores there are, how idle threads wait, and how large pages are",
     "bukva.config": "accepts or rejects values and never changes one (tests/config); the values are `params`",
-    "bukva.durability": "a resumed training ends in the same bytes (tests/dvc/test_resume.py)",
+    "bukva.durability": "a resumed training ends in the same bytes (tests/dvc/test_story.py)",
     "bukva.generation.learning": "draws text from random numbers of its own (tests/generation/test_learning.py)",
     "bukva.pipeline": "reads dvc.yaml and dvc.lock; the command and the paths are in dvc.lock",
     "bukva.stage.arguments": "help texts",
@@ -170,7 +170,7 @@ def test_the_arguments_of_a_command_are_those_of_its_script_and_inputs_or_output
 
 def test_a_stage_depends_on_whole_outputs_of_others():
     """DVC fails to restore a stage that depends on a file in an output folder of which dvc.lock has a version that is
-    not in the cache (tests/dvc/test_experiments.py)."""
+    not in the cache."""
     written = {out for stage in STAGES for out in outputs(stage)}
     for stage in STAGES:
         for dep in names(pipeline()["stages"][stage]["deps"]):
