@@ -81,6 +81,7 @@ def run(project, made, engine, look=lambda _: None) -> Board:
     return Driver(sweep, place(project), engine, look, guide).run()
 
 
+@pytest.mark.slow
 def test_a_search_that_was_killed_goes_on_with_the_same_trials_and_stops_those_that_fall_behind(project, search):
     def look(board: Board) -> None:
         if board.count("finished") + board.count("pruned") >= 5:

@@ -6,12 +6,9 @@ from interpret.small import CPU, PARAMS, TOKENIZER
 from interpret.test_counting import RECIPE
 
 from bukva.interpret.counting import Counting
-from bukva.report.counting import (
-    NEITHER,
-    counting_report,
-    passage_page,
-    table,
-)
+from bukva.report.counting import NEITHER, counting_report, passage_page, table
+
+pytestmark = pytest.mark.slow  # the study takes two seconds
 
 FILES = {"counting.json", "passage.html", "passage.png", "share_by_position.png", "share_over_training.png"}
 
@@ -21,7 +18,6 @@ def numbers():
     return Counting(remembering(), TOKENIZER, SPLITS, LENGTHS, CPU).study(PARAMS, RECIPE)
 
 
-@pytest.mark.slow
 def test_the_report_is_complete_and_has_the_same_bytes_each_time(numbers, tmp_path):
     for name in ("a", "b"):
         counting_report(numbers, tmp_path / name)
