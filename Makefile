@@ -40,19 +40,19 @@ bench: $(BUKVA) ## measure speed beside a plain implementation (an hour); some r
 chaos: $(BUKVA) ## break the pipeline and count what survives (an hour); some rows only: make chaos ONLY="dvc full-disk"
 	@python -m chaos $(if $(filter 1,$(WRITE)),--write) $(ONLY)
 
-check: $(CLUSTER) ## run formatting, lint, types and the fast tests (2 min)
+check: $(CLUSTER) ## run formatting, lint, types and the fast tests (1 min)
 	ruff format --check .
 	ruff check .
 	mypy
 	pytest -m "not slow and not nightly" -n 2 --dist loadfile
 
-test: $(CLUSTER) ## run check and the slow tests, which run DVC, train and kill (about 20 min)
+test: $(CLUSTER) ## run check and the slow tests, which run DVC, train and kill (5 min)
 	ruff format --check .
 	ruff check .
 	mypy
-	pytest -m "not nightly" -n 2 --dist loadfile --no-loadscope-reorder tests/chaos tests/dvc tests/tracking tests/config tests # slow first
+	pytest -m "not nightly" -n 2 --dist loadfile --no-loadscope-reorder tests/dvc tests/bench tests/tracking tests/experiments tests # slow first
 
-nightly: $(CLUSTER) ## run what takes longer than make test: the recipes, and make chaos
+nightly: $(CLUSTER) ## run what takes longer: many values, browsers, recipes, and make chaos (an hour or more)
 	pytest -m nightly
 	python -m chaos
 
