@@ -12,9 +12,8 @@ from imports import ROOT
 from typer.testing import CliRunner
 
 from bench import __main__ as bench_main
-from bench import corpora, pipeline, report
+from bench import pipeline, report
 from bench.__main__ import ROWS
-from bench.measure import Outcome, alternate
 from bench.measure import job as run_job
 from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines, encode
 from bench.rows import Goal, Measured, Row, Side
@@ -82,15 +81,6 @@ def test_a_job_that_fails_is_reported_by_the_last_line_of_its_traceback(tmp_path
         run_job("clean", raw=tmp_path, clean=tmp_path / "clean")
 
 
-def test_sides_take_turns():
-    turns = []
-    ours, plain = alternate(
-        2, lambda: turns.append("ours") or Outcome(1, 1), lambda: turns.append("plain") or Outcome(2, 1)
-    )
-    assert turns == ["ours", "plain", "ours", "plain"]
-    assert ([each.seconds for each in ours], [each.seconds for each in plain]) == ([1, 1], [2, 2])
-
-
 # ---- rows that cannot be measured
 
 
@@ -143,20 +133,6 @@ def test_a_run_without_any_result_writes_no_report_and_one_without_a_failure_end
     assert (done.exit_code, done.stderr) == (0, "")
 
 
-def test_a_download_that_failed_is_not_repeated(tmp_path, monkeypatch):
-    attempts = []
-
-    def fail(name, **_):
-        attempts.append(name)
-        raise BukvaError("no connection.")
-
-    monkeypatch.setattr(corpora, "job", fail)
-    for _ in range(2):
-        with pytest.raises(BukvaError, match="no connection"):
-            corpora.fetched(tmp_path, "ruslit")
-    assert attempts == ["download"]
-
-
 def test_the_row_data_without_a_mirror_names_the_file_that_it_needs(tmp_path, monkeypatch):
     monkeypatch.delenv("BUKVA_MIRROR", raising=False)
     with pytest.raises(BukvaError) as error:
@@ -205,28 +181,3 @@ def test_a_run_of_some_rows_replaces_only_those(tmp_path):
     assert second["rows"]["start"]["scores"][0]["value"] == 9.0
     assert json.loads((tmp_path / "bench.json").read_text(encoding="utf-8")) == second
     assert "- clean: a note" in (tmp_path / "bench.md").read_text(encoding="utf-8").splitlines()
-
-
-def test_rows_of_another_machine_and_rows_that_were_removed_are_dropped(tmp_path):
-    report.save(report.merge(tmp_path / "bench.json", {"clean": recorded("clean", 2.0)}, ["clean"]), tmp_path)
-    fresh = {"start": recorded("start", 1.0)}
-    assert list(report.merge(tmp_path / "bench.json", fresh, ["start"])["rows"]) == ["start"]
-    elsewhere = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
-    elsewhere["machine"]["cores"] += 1
-    (tmp_path / "bench.json").write_text(json.dumps(elsewhere), encoding="utf-8")
-    assert list(report.merge(tmp_path / "bench.json", fresh, ["clean", "start"])["rows"]) == ["start"]
-
-
-def test_reports_of_former_rows_do_not_make_a_commit_dirty(monkeypatch, tmp_path):
-    monkeypatch.setattr(report, "ROOT", tmp_path)
-    (tmp_path / "reports").mkdir()
-    for name in ("code.py", "reports/bench.json"):
-        (tmp_path / name).write_text("before")
-    identity = "-c", "user.name=a", "-c", "user.email=a@b"
-    for command in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "one"]):
-        subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    (tmp_path / "reports/bench.json").write_text("measured")
-    clean = report._commit()
-    (tmp_path / "code.py").write_text("edited")
-    assert report._commit() == f"{clean}-dirty"
-    assert "dirty" not in clean

@@ -59,26 +59,6 @@ def test_the_page_is_one_file_that_asks_nothing_of_a_network(project, page):
     assert file.name not in project.run("git", "status", "--porcelain")
 
 
-def test_a_model_has_one_colour_on_all_charts(page):
-    specs = json.loads(page.get_element_by_id("specs").text)
-
-    def colours(chart, column, choice=""):
-        rows = [row for rows in specs[chart][choice]["datasets"].values() for row in rows]
-        return {row[column]: row["colour"] for row in rows if "colour" in row}
-
-    scores, groups = colours("scores", "label"), colours("groups", "model", "place")
-    assert scores | groups == scores
-    named = ("GPT with its n-grams", "GPT without its n-grams", "bigram, learned")
-    gpt, network, bigram = (scores[name] for name in named)
-    assert len({gpt, network, bigram}) == 3
-    assert colours("curves", "model", "step all") == {"GPT": gpt, "bigram": bigram}
-    for text, colour in colours("seen", "text").items():
-        model = network if "without its n-grams" in text else {"GPT": gpt, "big": bigram}.get(text[:3])
-        assert colour == model or text == "people (val)"
-    for chart in ("reliability", "context", "worth"):
-        assert gpt in json.dumps(specs[chart][""])
-
-
 def test_its_scores_are_those_of_scores_json(project, page):
     metrics = json.loads(project.read("reports/scores.json"))
     own = metrics["gpt"]["val"]["bits_per_char"]
@@ -132,40 +112,6 @@ def test_each_character_has_the_colour_of_its_better_predictor(project, page):
     assert sum(shares) == pytest.approx(100, abs=1.1)
 
 
-def test_attention_is_shown_as_the_study_of_this_model_has_it(project, page):
-    numbers = json.loads(project.read("reports/attention/attention.json"))
-    specs = json.loads(page.get_element_by_id("specs").text)
-    assert set(specs["weights"]) == {"0 0"}  # one layer, one head
-    drawn = [row for rows in specs["weights"]["0 0"]["datasets"].values() for row in rows]
-    for row in drawn:
-        t, s = int(row["query"][:3]), int(row["key"][:3])
-        assert s <= t
-        assert row["weight"] == numbers["weights"][0][0][t][s]
-    assert sum(row["weight"] for row in drawn) == pytest.approx(len(numbers["parts"]), rel=0.02)  # rows sum to 1
-    role = numbers["heads"]["trained"]["role"][0][0]
-    assert [cell.text_content() for cell in page.xpath("//section[@id='attention']//td")] == [
-        f"{role['name']} {role['score']:.2f}"
-    ]
-
-
-def test_the_specifications_are_those_that_the_choices_name(page):
-    specs = json.loads(page.get_element_by_id("specs").text)
-    places = page.xpath("//*[@data-chart]")
-    assert sorted(specs) == sorted(place.get("data-chart") for place in places)
-    for place in places:
-        form = place.get("data-choices")
-        groups = [fieldset.xpath(".//@value") for fieldset in page.xpath(f"//form[@id='{form}']/fieldset")]
-        assert set(specs[place.get("data-chart")]) == set(joined(groups)) if form else {""}
-
-
-def joined(groups):
-    """Every choice of one value of each group, as the page's script joins them."""
-    found = [""]
-    for values in groups:
-        found = [f"{before} {value}".strip() for before in found for value in values]
-    return found
-
-
 @needs_chromium
 def test_a_browser_draws_every_chart_and_shows_one_choice_of_samples(project, page):
     with chromium() as browser, opened(browser, address(project)) as shown:
@@ -186,29 +132,6 @@ def test_the_page_is_for_everybody_on_every_screen(project, page):
                 with opened(browser, address(project), width, scheme) as shown:
                     expect(shown.locator("[data-chart] svg")).to_have_count(CHARTS, timeout=60_000)
                     check(shown)
-
-
-def test_without_a_study_of_this_model_the_page_says_how_to_make_one(project):
-    study = project.folder / "reports/attention/attention.json"
-    numbers = json.loads(study.read_text(encoding="utf-8"))
-    study.write_text(json.dumps(numbers | {"model": "of another training"}), encoding="utf-8")
-    for _ in "another", "none":
-        project.bukva("report")
-        [sentence] = parsed(project).xpath("//section[@id='attention']/p")
-        assert "has not been studied" in sentence.text
-        assert sentence.xpath("code/text()") == ["bukva attention", "bukva ui", "bukva report"]
-        study.unlink(missing_ok=True)
-
-
-def test_the_page_is_an_artifact_of_the_experiment_that_made_it(project):
-    printed = project.run("dvc", "repro", "-f", "sample")  # the template's journals are not those of this copy
-    assert "Running stage 'sample'" in printed
-    said = project.bukva("report")
-    [name] = re.findall(r"becomes an artifact of the run (\S+) in MLflow", said)
-    project.sync()
-    kept = [file.read_bytes() for file in (project.folder / "mlruns").rglob("index.html")]
-    assert (project.folder / "reports/index.html").read_bytes() in kept
-    assert name.startswith("repro-")
 
 
 def test_without_a_run_there_is_one_sentence(project):

@@ -109,26 +109,3 @@ def test_a_file_of_a_whole_experiment_becomes_an_artifact_and_a_new_version_repl
     monkeypatch.setattr(type(store.client), "log_artifact", lambda *_: pytest.fail("sent again"))
     assert shown() == ["вторая"]
     assert not attach(wide, "another key", page)
-
-
-@pytest.mark.slow
-def test_what_a_person_writes_in_mlflow_stays_also_while_a_process_follows(wide, database):
-    store = connect()
-    view = View(store)
-    add_section(wide, "against a", "no verdict")
-    add_section(wide, "against b", "b is better")
-    view.update(read_journals())
-    run = whole_run(store)
-    edited = f"Mine.\n\n{run.data.tags[DESCRIPTION]}\n\nMine too.".replace("b is better", "b is better, says Anna")
-    store.client.set_tag(run.info.run_id, DESCRIPTION, edited)
-    add_section(wide, "against a", "a is better")
-    view.update(read_journals())
-    assert whole_run(store).data.tags[DESCRIPTION] == edited.replace("no verdict", "a is better")
-    add_section(wide, "against b", "b is worse")
-    view.update(read_journals())
-    text = whole_run(store).data.tags[DESCRIPTION]
-    assert text.index("b is better, says Anna") < text.index("### against b\n\nb is worse")
-    for number in range(13):
-        add_section(wide, f"against {number}", f"{number} слово\n" * 300)
-    assert view.update(read_journals()) == []
-    assert 5000 < len(whole_run(store).data.tags[DESCRIPTION]) <= 8000  # of which MLflow cuts nothing

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from bukva.base.files import write_text
-from bukva.tracking.checkout import experiment_of_checkout
 from bukva.tracking.notes import read_notes
 from bukva.tracking.publish import publish
 from bukva.tracking.reading import read_journals
@@ -66,15 +65,6 @@ def test_the_journal_of_a_restored_training_is_written_from_its_files(alone, par
     assert best == [3.25, None, 2.75, 2.75]
     publish(params, {}, no_sections)
     assert len(journals("train-gpt")) == 1
-
-
-def test_texts_and_ids_are_not_artifacts(alone, params):
-    for path in ("data/clean/work.txt", "reports/corpus.json"):
-        write_text(Path(path), "{}")
-    lock(clean=entry("data/clean", "reports/corpus.json"))
-    publish(params, {}, no_sections)
-    (journal,) = journals("clean")
-    assert [file.name for file in journal.folder.rglob("artifacts/*")] == ["corpus.json"]
 
 
 @pytest.mark.parametrize(
@@ -155,21 +145,3 @@ def test_the_lineage_names_inputs_outputs_versions_and_machine(alone, params):
     wanted = {"dvc.split": "t", "dvc.gpt": "of the model", "bukva.arithmetic": "abc", "bukva.torch": "2.13.0"}
     assert wanted.items() <= tags.items()
     assert tags["bukva.processor"] == content["machine"]["cpu"]
-
-
-def test_the_files_of_the_checkout_are_those_of_the_newest_experiment_whose_reports_they_are(
-    alone, params, monkeypatch
-):
-    report = Path("reports/metrics.json")
-    assert experiment_of_checkout() is None
-    for name, scores, status in (("first", "1", "FINISHED"), ("second", "2", "FINISHED"), ("killed", "2", "KILLED")):
-        monkeypatch.setenv("DVC_EXP_NAME", name)
-        write_text(report, scores)
-        log = Log("evaluate", params)
-        log.artifact(report)
-        log.end(status)
-    for scores, name in (("2", "second"), ("1", "first")):
-        write_text(report, scores)
-        assert experiment_of_checkout()[0] == name
-    write_text(report, "3")
-    assert experiment_of_checkout() is None

@@ -3,22 +3,17 @@
 import contextlib
 import json
 import math
-import shutil
 import sqlite3
 import time
-from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import DatabaseError
-from tracking.runs import files, points, sync
+from tracking.runs import sync
 
 from bukva.base.errors import BukvaError
-from bukva.base.files import write_text
 from bukva.tracking.address import explain, redact_secrets, tracking_uri
 from bukva.tracking.entries import DESCRIPTION
-from bukva.tracking.reading import read_journals
 from bukva.tracking.store import connect
-from bukva.tracking.sync import open_store
 from bukva.tracking.ui import Server, mlflow_server
 from bukva.tracking.writing import Log
 
@@ -89,52 +84,6 @@ def test_an_error_is_explained_in_one_line_by_its_innermost_cause():
     assert explain(wrapped) == "ConnectionRefusedError: [Errno 111] Connection refused"
     assert explain(BukvaError("The disk is full.")) == "The disk is full."
     assert len(explain(ValueError("page " * 1000))) < 400
-
-
-def train(params):
-    log = Log("train-gpt", params)
-    log.metrics({"val_nats_per_char": 1.0}, 7)
-    write_text(Path("weights"), "w")
-    log.artifact(Path("weights"))
-    log.end("FINISHED")
-
-
-@pytest.fixture
-def original(database, alone, params):
-    """A project with a training in MLflow."""
-    train(params)
-    assert sync() == []
-    return alone
-
-
-@pytest.mark.slow
-def test_a_copy_of_a_project_gets_a_database_of_its_own_even_if_the_first_process_is_killed(
-    original, params, tmp_path, monkeypatch, capfd
-):
-    def state():
-        return {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in original.rglob("*") if file.is_file()}
-
-    copy, before = Path(shutil.copytree(original, tmp_path / "a copy")), state()
-    monkeypatch.setenv("DVC_ROOT", str(copy))
-    monkeypatch.chdir(copy)
-    train(params)
-    assert connect().runs() == []  # as a process leaves it that is killed before it fills the new database
-    assert capfd.readouterr().err == (
-        f"{copy}/mlflow.db: its artifacts are in {original}/mlruns, so this project was copied or moved; a new "
-        "database is filled from .bukva/journal, and the former one is mlflow.db.of-other-folder-1.\n"
-    )
-    store = open_store()
-    runs = {run.data.tags.get("bukva.journal"): run for run in store.runs()}
-    assert set(runs) == {None, *(entry.id for entry in read_journals())}
-    for entry in read_journals():
-        run = runs[entry.id]
-        assert len(points(store, run, "val_bits_per_char")) == 1
-        assert run.info.artifact_uri.startswith((copy / "mlruns").as_uri() + "/")
-        assert files(store, run) == [("weights", 1)]
-    assert not open_store().to_fill
-    assert capfd.readouterr().err == ""
-    assert (copy / "mlflow.db.of-other-folder-1").read_bytes() == before[original / "mlflow.db"][1]
-    assert state() == before
 
 
 @pytest.mark.slow
