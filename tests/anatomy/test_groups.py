@@ -1,5 +1,6 @@
 """Groups of characters: every character is in one of each kind, and their bits are those of a plain loop."""
 
+import math
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from bukva.anatomy.characters import BEFORE, Characters
 from bukva.anatomy.groups import FREQUENCIES, anatomy
+from bukva.anatomy.predictors import lead, neither, shares
 from bukva.base.text import code_points
 from bukva.base.units import bits
 from bukva.corpus.collection import Document
@@ -69,15 +71,6 @@ def test_works_are_grouped_by_what_is_known_of_them(found, characters, nats):
     assert [len(nothing[kind]) for kind in known] == [0, 0, 0, 3]
 
 
-def test_positions_are_grouped_by_ranges(found):
-    ranges = [tuple(map(int, group.label.split(" to "))) for group in found["context"]]
-    assert [low for low, *_ in ranges] == [0, *(edges[-1] + 1 for edges in ranges[:-1])]
-    positions = [i % 17 for i in range(sum(map(len, TEXTS)))]
-    assert [group.chars for group in found["context"]] == [
-        sum(edges[0] <= position <= edges[-1] for position in positions) for edges in ranges
-    ]
-
-
 def test_characters_are_grouped_by_class_and_by_place_in_the_word(found, nats):
     def of_class(char):
         if char in "\n ":
@@ -108,3 +101,14 @@ def test_the_frequency_of_a_context_is_how_often_train_has_it(found, nats):
 
     check(found["frequency"], [label(text, i) for text in TEXTS for i in range(len(text))], nats)
     assert [group.label for group in found["frequency"]] == ["0", "10 to 99"]
+
+
+def test_each_character_has_one_predictor_or_neither_which_is_worse_than_chance():
+    counted, learned = np.random.default_rng(3).exponential(2, (2, 1009))
+    found, chance = shares(counted, learned, 11), math.log(11)
+    wanted = {"counted": 0, "learned": 0, "neither": 0}
+    for one, other in zip(counted, learned, strict=True):
+        wanted["neither" if min(one, other) > chance else "learned" if other <= one else "counted"] += 1
+    assert vars(found) == pytest.approx({name: n / 1009 for name, n in wanted.items()})
+    assert neither(np.array([chance + 1e-6, chance]), np.array([9.0, 9.0]), 11).tolist() == [True, False]
+    assert lead(-np.log([1 / 8, 1 / 2]), -np.log([1 / 2, 1 / 8])).tolist() == pytest.approx([2, -2])  # bits
