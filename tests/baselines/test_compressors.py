@@ -15,11 +15,6 @@ def walk(n, V, seed=1):
     return (np.random.default_rng(seed).integers(3, size=n).cumsum() % V).astype(np.uint8)
 
 
-def noise(n, seed=1):
-    """(n,) ids that nothing predicts: 8 bits each."""
-    return np.random.default_rng(seed).integers(256, size=n).astype(np.uint8)
-
-
 def test_a_score_is_what_held_out_text_adds_in_bits_per_id():
     train, val, test = walk(N, 7), walk(211, 7, seed=2), walk(307, 7, seed=3)
     found = scores(train, {"val": val, "test": test}, 7)
@@ -31,18 +26,6 @@ def test_a_score_is_what_held_out_text_adds_in_bits_per_id():
             alone = COMPRESSORS[name].compress(bytes(train.tolist()))
             joined = COMPRESSORS[name].compress(bytes(train.tolist() + ids.tolist()))
             assert bits == 8 * (len(joined) - len(alone)) / len(ids)
-
-
-@pytest.mark.nightly
-def test_windows_reach_from_held_out_text_to_the_start_of_the_longest_train():
-    names = ["xz", "zstd", "brotli"]
-    longest = min(int(COMPRESSORS[name].max_bytes) for name in names)
-    train = np.zeros(longest - 4001, np.uint8)
-    train[:4001] = noise(4001)
-    found = scores(train, {"repeated": train[:4001], "new": noise(4001, seed=2)}, 256)
-    for name in names:
-        assert found["new"][name] > 7.9
-        assert found["repeated"][name] < 0.1
 
 
 def test_a_text_that_is_too_long_for_a_compressor_has_no_score_by_it(monkeypatch):

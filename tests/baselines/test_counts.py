@@ -37,13 +37,6 @@ def test_baselines_equal_counting_one_by_one(name, order):
     assert bits(nats.mean()) == pytest.approx(count_one_by_one(train.tolist(), val.tolist(), order, 1))
 
 
-def test_a_pair_that_train_lacks_costs_a_finite_number_of_bits():
-    result = {name: bits(score(np.array([3, 4]))[0]) for name, score in scorers(np.zeros(100, np.uint8), V).items()}
-    assert result["bigram_exact"] == pytest.approx(math.log2(V))
-    assert result["unigram"] == pytest.approx(math.log2(99 + V))
-    assert fitted_to_train(text(50), V)["uniform"] == pytest.approx(math.log2(V))
-
-
 def test_pairs_are_counted_across_chunks(monkeypatch):
     ids = text(103)
     expected = Counter(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True))

@@ -6,18 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from bukva.base.errors import BukvaError
 from bukva.baselines.counts import fitted_to_train, scorers
 from bukva.config.schema import Evaluate
 from bukva.evaluation.held_out import HeldOut
-from bukva.evaluation.scores import evaluate, headline, score_pairs
+from bukva.evaluation.scores import evaluate, headline
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.ngrams.kneser_ney import KneserNey
-from bukva.scoring import window_rule
 from bukva.scoring.window_rule import evenly_spaced, nats_of
 from bukva.tokenizers.char import CharTokenizer
-from bukva.training import memory
 
 V, T = 5, 6
 TOKENIZER = CharTokenizer(list("абвгд"))
@@ -79,14 +76,6 @@ def test_the_headline_is_the_bits_of_the_models_and_of_the_best_n_gram_on_val(sc
         assert found[key] == pytest.approx(means)
 
 
-def test_the_score_of_the_bigram_on_train_is_that_of_all_its_characters(monkeypatch):
-    train, bigram = text(*THREE).splits["train"], models()["bigram"]
-    expected = nats_of(bigram, train, 6, 3).mean(dtype=np.float64)
-    assert score_pairs(bigram, train, TOKENIZER).nats_per_char == pytest.approx(expected, rel=1e-6)
-    monkeypatch.setattr(window_rule, "BATCH_LOGITS", {"cpu": 2 * V})  # a few rows of the table at a time
-    assert score_pairs(bigram, train, TOKENIZER).nats_per_char == pytest.approx(expected, rel=1e-6)
-
-
 def test_a_split_of_fraction_zero_is_absent():
     found = evaluate(models(), text("train", "val"), PARAMS)
     assert all("test" not in found.table[key] for key in ("bigram", "gpt", "baselines", "context"))
@@ -122,22 +111,6 @@ def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
             assert scores.table["baselines"]["test"][name] == pytest.approx(bits)
     assert scores.calibration["test"].right.sum() == right
     assert {split: found.counts.sum() for split, found in scores.calibration.items()} == {"val": 210, "test": 96}
-
-
-def test_without_orders_no_n_grams_are_counted_and_other_scores_stay(table, monkeypatch):
-    monkeypatch.setattr(memory, "memory_bytes", lambda _: 0)
-    found = evaluate(models(), text(*THREE), PARAMS.model_copy(update={"ngram_orders": []})).table
-    assert found["best_counted"] == "bigram_exact"
-    for split, theirs in table["baselines"].items():
-        assert found["baselines"][split] == {key: theirs[key] for key in theirs if not key.startswith("ngram")}
-    assert [found[key] for key in ("bigram", "gpt", "context")] == [table[key] for key in ("bigram", "gpt", "context")]
-
-
-def test_n_grams_that_exceed_the_memory_are_rejected_before_anything_is_scored(monkeypatch):
-    monkeypatch.setattr(memory, "memory_bytes", lambda _: 24 * 3999)
-    monkeypatch.setattr(HeldOut, "nats_of_model", lambda *_: pytest.fail("scored"))
-    with pytest.raises(BukvaError, match=r"4,000 characters needs at least .* use evaluate.ngram_orders \[\], or"):
-        evaluate(models(), text(*THREE), PARAMS)
 
 
 def test_a_limit_of_characters_takes_a_share_of_every_work():

@@ -1,7 +1,5 @@
 """Scoring against one forward pass for each character."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.scoring import window_rule as scoring
 from bukva.scoring.passages import Passage
-from bukva.scoring.window_rule import Score, evenly_spaced, nats_of, nats_of_passages, share_of_nats, stride_of
+from bukva.scoring.window_rule import evenly_spaced, nats_of, nats_of_passages, share_of_nats, stride_of
 
 V, T = 11, 7
 
@@ -97,14 +95,6 @@ def test_dropout_is_off_while_scoring_and_back_on_afterwards(gpt):
     ids = text(60)
     np.testing.assert_array_equal(nats_of(gpt, ids, T, 3), nats_of(gpt, ids, T, 3))
     assert gpt.training
-
-
-def test_a_score_is_divided_by_characters_not_by_ids_and_a_uniform_model_scores_log2_v_bits():
-    model = GPT(GPTConfig(V, 1, 1, 8, T, 0.0))
-    torch.nn.init.zeros_(model.lm_head.weight)
-    nats = nats_of(model, text(99), T, stride_of(T))
-    assert Score.of(nats, 98).bits_per_char == pytest.approx(math.log2(V), abs=1e-6)
-    assert Score.of(nats, 2 * 98).bits_per_char == pytest.approx(math.log2(V) / 2, abs=1e-6)
 
 
 def test_a_text_or_stride_that_cannot_be_scored_is_an_error(gpt):
