@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from bukva.base.errors import BukvaError
 from bukva.base.loopback import free_port
 from bukva.training import parallel
-from bukva.training.parallel import ALONE, Group, check_processes, is_launched, join, launch
+from bukva.training.parallel import check_processes, launch
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -21,21 +20,6 @@ SRC = Path(__file__).parents[2] / "src"
 def _not_launched(monkeypatch):
     for name in ("TORCHELASTIC_RUN_ID", "PET_NNODES"):
         monkeypatch.delenv(name, raising=False)
-
-
-def test_a_single_process_exchanges_nothing():
-    weight, nats = torch.nn.Parameter(torch.ones(2)), torch.tensor(3.0)
-    weight.grad = torch.tensor([5.0, 7.0])
-    assert ALONE.average_gradients([weight], nats) is nats
-    assert weight.grad.tolist() == [5.0, 7.0]
-    assert ALONE.sum(2.5) == 2.5
-    assert ALONE.broadcast(b"content") == b"content"
-    assert not is_launched()
-    with join(1) as group:
-        assert group is ALONE
-    groups = [Group(rank, size=6, local_rank=rank % 3, local_size=3) for rank in range(6)]
-    assert [group.leads for group in groups] == [True] + [False] * 5
-    assert [group.is_beside_leader for group in groups] == [True] * 3 + [False] * 3
 
 
 PROGRAM = """

@@ -11,15 +11,13 @@ import torch.nn.functional as F
 from equality import same
 from tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, T, V, recipe, run, splits, task
 
-from bukva.baselines.counts import count_pairs, cross_entropy
-from bukva.models.bigram import BigramConfig
 from bukva.ngrams.kneser_ney import KneserNey
 from bukva.scoring.window_rule import Score, nats_of
 from bukva.tokenizers.char import CharTokenizer
 from bukva.training import run as module
 from bukva.training.device import Machine
 from bukva.training.parallel import Group
-from bukva.training.run import Task, run_training, start
+from bukva.training.run import Task, start
 from bukva.training.state import DivergedError
 
 
@@ -27,10 +25,6 @@ def scripted(task, values):
     """The task with a given sequence of scores of val, so that no test depends on how a processor rounds."""
     values = iter(values)
     return dataclasses.replace(task, score_val=lambda *_: next(values))
-
-
-def stop(state, progress):
-    state.stop_requested = True
 
 
 # ---- the loop
@@ -48,15 +42,6 @@ def test_two_trainings_are_equal_update_by_update_and_another_seed_gives_another
     first = run(task(shape))[1]
     assert run(task(shape))[1] == first
     assert run(task(shape, seed=2))[1][-1] != first[-1]
-
-
-@pytest.mark.parametrize("step", [0, 3, 10])
-def test_a_stop_request_ends_the_loop_before_the_next_update_and_without_on_end(step):
-    trained, first, last = task(), Call(step, stop), Record()
-    state = start(trained)
-    run_training(trained, state, [first, last])
-    assert state.step == step
-    assert last.calls == first.calls == [("on_start", 0), *(("on_update", i) for i in range(step + 1))]
 
 
 def test_neither_scoring_nor_callbacks_nor_the_mode_of_the_model_changes_the_weights():
@@ -172,22 +157,11 @@ def test_train_loss_and_gradient_norm_are_means_over_the_updates_since_the_last_
         assert points[step].gradient_norm == pytest.approx(np.mean(norms[before:step]), rel=1e-5)
 
 
-class Doubled(Group):
-    """Two processes whose mean is twice the gradient of this one."""
-
-    def average_gradients(self, parameters, nats):
-        for parameter in parameters:
-            parameter.grad *= 2
-        return nats
-
-
-def test_the_gradient_norm_is_that_of_all_processes_together_before_clipping():
+def test_the_gradient_norm_is_that_before_clipping():
     first = {"n_steps": 1, "eval_every": 1}
     free, clipped = (run(task(**first, grad_clip=clip))[0].curve[-1].gradient_norm for clip in (0.0, 1e-3))
-    both = run(dataclasses.replace(task(**first), group=Doubled()))[0].curve[-1].gradient_norm
     assert free > 0.1
     assert clipped == free
-    assert both == pytest.approx(2 * free, rel=1e-6)
 
 
 def test_patience_ends_a_training_after_so_many_scorings_without_improvement():
@@ -231,14 +205,6 @@ def test_a_gpt_learns():
     assert last.val_nats_per_char < 1.0  # each character is followed by itself or the next one: ln 2 at best
 
 
-def test_the_bigram_comes_close_to_the_exact_table():
-    numbers = {"n_steps": 300, "eval_every": 300, "batch_size": 16, "learning_rate": 0.2}
-    state, _ = run(task(BigramConfig(V, block_size=8), **numbers, decay_to=0.0, weight_decay=0.0))
-    pairs = count_pairs(splits()["train"], V)
-    trained = Score.of(nats_of(state.model, splits()["train"], 8, 4), 199).nats_per_char
-    assert cross_entropy(pairs, pairs) - 1e-6 <= trained <= cross_entropy(pairs, pairs) + 0.01
-
-
 # ---- tokenizers whose ids stand for several characters
 
 
@@ -264,15 +230,6 @@ def test_val_is_scored_by_the_window_rule():
     model = start(task()).model
     expected = Score.of(nats_of(model, splits()["val"], T, T // 2), 99).nats_per_char
     assert task().score_val(model, Group()) == expected
-
-
-def test_the_initial_weights_are_a_function_of_shape_and_seed():
-    weights = []
-    for seed in (1, 1, 2):
-        torch.rand(3)
-        weights.append(start(Task.of(SHAPE, splits(), TOKENIZER, recipe(seed=seed), CPU)).weights())
-    same(weights[0], weights[1])
-    assert any(not torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
 
 
 # ---- a model that counts train

@@ -78,11 +78,6 @@ def order_of(n, seed):
     return permuted(np.arange(n), n, draw_keys(np.random.default_rng(seed)))
 
 
-def is_uniform(counts):
-    """Whether counts differ from equal ones by no more than one draw in a million would."""
-    return stats.chisquare(counts).pvalue > 1e-6
-
-
 def test_an_order_has_every_number_once_and_other_keys_are_another_order():
     for n in (*range(1, 32), 101, 1009):
         assert sorted(order_of(n, n)) == list(range(n))
@@ -106,13 +101,4 @@ def test_all_orders_of_a_few_things_are_equally_likely(n):
     counts = dict.fromkeys(itertools.permutations(range(n)), 0)
     for seed in range(40 * math.factorial(n)):
         counts[tuple(order_of(n, seed).tolist())] += 1
-    assert is_uniform(list(counts.values()))
-
-
-@pytest.mark.parametrize("n", [7, *(pytest.param(n, marks=pytest.mark.nightly) for n in (31, 101))])
-def test_places_and_neighbours_of_a_number_are_equally_likely(n):
-    orders = np.stack([order_of(n, seed) for seed in range(1009)])  # (seeds, n)
-    at_place = orders + n * np.arange(n)
-    steps = np.diff(orders, axis=1) % n
-    assert is_uniform(np.bincount(at_place.ravel(), minlength=n * n))
-    assert is_uniform(np.bincount(steps.ravel(), minlength=n)[1:])
+    assert stats.chisquare(list(counts.values())).pvalue > 1e-6  # one draw in a million differs more
