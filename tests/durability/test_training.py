@@ -183,17 +183,6 @@ def test_a_signal_lets_the_update_end_and_saves_it_and_a_second_one_ends_the_pro
     same(trained(again, checkpoints, task()).state_dict(), run(task())[0].state_dict())
 
 
-def test_an_interruption_without_a_checkpoint_is_reported(checkpoints, monkeypatch, capsys):
-    monkeypatch.setattr(Checkpoints, "write", lambda *_: False)
-    stop = StopSignal()
-    stop.exit_if_requested()  # nothing was
-    stop.signal = signal.SIGTERM
-    durability = Durability(checkpoints, stop)
-    assert run(task(), callbacks=[durability])[0].step == 0
-    assert capsys.readouterr().err == "interrupted after step 0: no checkpoint was saved\n"
-    assert durability.last_good(0) == "there is no checkpoint"
-
-
 @pytest.mark.parametrize(
     ("damaged", "value", "what"),
     [
