@@ -1,7 +1,5 @@
 """Measuring runs the training loop for a moment, under a stopwatch."""
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -62,10 +60,3 @@ def test_a_size_is_measured_with_its_batch_and_a_sample_of_val_whose_time_is_tha
     model = start(task).model
     nats = nats_of(model, measuring.splits["val"][:51], BLOCK_SIZE, stride_of(BLOCK_SIZE))
     assert task.score_val(model, ALONE) == pytest.approx(nats.mean(), rel=1e-6)
-
-
-def test_the_start_up_ends_after_a_scoring_and_one_update(measuring):
-    began_at = time.perf_counter()
-    budget = measuring.budget(60.0, began_at - 100)
-    assert 100 < budget.startup_seconds < 100 + time.perf_counter() - began_at
-    assert (budget.seconds, budget.train_chars) == (60.0, 307)

@@ -1,6 +1,5 @@
 """The arithmetic of a plan: what fits into a budget, what is said about it, and its lines of params.yaml."""
 
-import math
 import re
 
 import pytest
@@ -13,7 +12,6 @@ from bukva.config.load import PARAMS, parse_params, read_params
 from bukva.config.section import MOST_STEPS
 from bukva.planning.budget import Budget, parse_budget
 from bukva.planning.params import differences, merge, write
-from bukva.planning.show import warnings
 
 
 def test_a_budget_is_a_number_with_its_unit_or_an_error_with_examples():
@@ -56,17 +54,6 @@ def test_updates_and_scorings_never_exceed_the_budget(seconds, startup, update, 
         assert startup + one.n_steps * update + len(scored) * scoring <= 0.95 * seconds * (1 + 1e-9)
         parse_params(merge(RAW, one.values()), "params.yaml")
     assert one.n_steps == MOST_STEPS or one.seconds_for(one.n_steps + 1) > seconds * (1 - 1e-9)
-
-
-def test_a_warning_names_the_budget_that_gives_enough_text_or_four_epochs():
-    (warning,) = warnings(plan(n_parameters=10_000))
-    # 20 * 10,000 / 70 updates of 0.5 s, 11 s and 11 scorings of 3 s, in 95 % of the time
-    assert math.ceil((20 * 10_000 / 70 * 0.5 + 11 + 33) / 0.95) == 25 * 60 + 51
-    assert "sees 12.7 characters per parameter, fewer than 20; use a budget of 25 min 51 s or more." in warning
-    assert not list(warnings(plan(Budget(1000, 11, 1812 * 70 // 4))))  # four epochs
-    (warning,) = warnings(plan(Budget(1000, 11, 7000)))
-    # four times 7000 characters are 400 updates: 200 s, 11 s and 33 s in 95 % of the time
-    assert "reads the text 18.1 times. After 4 epochs, which take 4 min 17 s, reading it again" in warning
 
 
 # ---- params.yaml
