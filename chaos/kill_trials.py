@@ -48,14 +48,14 @@ def _results(project: Project) -> dict[str, str]:
 
 def _kill_sweep(setup: Setup, number: int, reference: dict[str, str]) -> str:
     project = setup.whole.copy_to(setup.scratch / f"sweep-{number}" / "bukva")
-    env = {"PYTHONPATH": "src", **SAVE_OFTEN}
-    driver = project.start(*SWEEP, **env)
+    project.env |= {"PYTHONPATH": "src", **SAVE_OFTEN}
+    driver = project.start(*SWEEP)
     assert driver.reaches(lambda: has_checkpoint(project)), driver.printed
     _workers(driver)[0].kill()
-    assert driver.reaches(lambda: "stage" in project.run(*SWEEP[:4], "status", **env)), driver.printed
+    assert driver.reaches(lambda: "stage" in project.run(*SWEEP[:4], "status")), driver.printed
     driver.process.kill()
     driver.wait()
-    printed = project.run(*SWEEP, **env)
+    printed = project.run(*SWEEP)
     if "tries: 2 finished" not in printed or _results(project) != reference or len(reference) != 2:
         return f"its results are not those of the queue: {printed}"
     project.sync()
