@@ -54,7 +54,7 @@ class RayEngine:
         """How many trials the machines that are there now can run at the same time."""
         import ray
 
-        nodes = ray.nodes()  # type: ignore[no-untyped-call]
+        nodes = ray.nodes()
         machines = [node["Resources"] for node in nodes if node["Alive"]]
         return n_groups([self._places(machine) for machine in machines], self._nodes)
 
@@ -71,7 +71,7 @@ class RayEngine:
         if not all(worker.is_placed for worker in self._workers):
             return False
         try:
-            return self._places(ray.available_resources()) >= self._nodes  # type: ignore[no-untyped-call]
+            return self._places(ray.available_resources()) >= self._nodes
         except (RayError, ConnectionError) as error:
             raise BukvaError(
                 f"The head of the cluster is gone ({error}); start it, and give the command again."

@@ -26,7 +26,7 @@ class Actor:
         with socket.socket() as free:
             free.bind(("", 0))
             port = free.getsockname()[1]
-        address = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+        address = ray.util.get_node_ip_address()
         return socket.gethostname(), f"{address}:{port}"
 
     def begin(self, job: str) -> None:
