@@ -6,7 +6,7 @@ from cluster.fakes import FakeEngine, FakeWorker, drive, finishing, place, state
 from bukva.base.errors import BukvaError
 from bukva.cluster.board import Board, driving, log_of, request_stop
 from bukva.cluster.driver import MOST_LOSSES, Driver, Place
-from bukva.cluster.job import DONE, FAILED, TRY_AGAIN, Job, News
+from bukva.cluster.job import FAILED, TRY_AGAIN, Job, News
 from bukva.cluster.origin import GitError, finished, result_ref, run_git
 from bukva.cluster.watch import Progress
 
@@ -23,20 +23,6 @@ def test_every_trial_is_given_out_once_and_its_news_are_kept(project):
     assert (entry.progress, entry.text) == (Progress("train-gpt", 7, 11, 2.5, 2.25, 13.0), "ok")
     assert log_of("tries", "b").read_text() == "hello\nok\n"
     assert Board.read("tries") == board
-
-
-def test_a_job_is_complete_and_the_origin_has_its_commit_before_any_worker_starts(project):
-    seen, commit = [], run_git(project, "rev-parse", "HEAD").strip()
-
-    def play(job: Job) -> FakeWorker:
-        seen.append(run_git(project, "ls-remote", job.origin, f"refs/bukva/base/{job.commit}").partition("\t")[0])
-        return FakeWorker([], DONE)
-
-    engine = FakeEngine(play)
-    drive(project, engine, "a", "b")
-    assert seen[0] == commit
-    job = Job.from_json(engine.jobs[1].to_json())
-    assert job == Job("b", ("train_gpt.seed=1",), commit, place(project).origin, str(project), 1, 1, {"A": "1"})
 
 
 def test_what_the_origin_has_is_not_given_out_again_and_a_sweep_may_grow(project):
