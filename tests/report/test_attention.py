@@ -17,13 +17,11 @@ from bukva.pipeline.stages import trained_models
 from bukva.report.attention import attention_report
 from bukva.report.counting import _rows, _width, counting_report, table
 from bukva.report.page import attention as section
-from bukva.tokenizers.bpe import BPETokenizer
 from bukva.tokenizers.byte import ByteTokenizer
 
 pytestmark = pytest.mark.slow  # a study and its eight figures take seconds
 
 LAYERS = HEADS = 2
-FIGURES = {"weights_untrained", "weights_trained", "heads", "scale", "worth", "context", "leak", "forecast"}
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +52,6 @@ def drawn(spec):
     for row in rows:
         weights[int(row["query"][:3]), int(row["key"][:3])] = row["weight"]
     return weights
-
-
-def test_the_report_is_complete_and_has_the_same_bytes_each_time(found, studied, tmp_path):
-    weights = studied.parent / trained_models()["gpt"].folder / "best.safetensors"
-    attention_report(found, tmp_path / "again", sha256(weights))
-    contents = [{file.name: file.read_bytes() for file in folder.iterdir()} for folder in (studied, tmp_path / "again")]
-    assert contents[0] == contents[1]
-    assert set(contents[0]) == {"attention.json", *(f"{figure}.png" for figure in FIGURES)}
-    assert all(data.startswith(b"\x89PNG") for name, data in contents[0].items() if name.endswith(".png"))
 
 
 def test_every_choice_shows_the_weights_of_its_own_head(studied, found):
@@ -97,10 +86,9 @@ def test_the_weights_of_another_model_are_not_shown(studied, monkeypatch):
     assert specs == {}
 
 
-@pytest.mark.parametrize("unit", ["byte", pytest.param("token", marks=pytest.mark.nightly)])
-def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_their_ids(unit, tmp_path):
+def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_their_ids(tmp_path):
     text = {"train": "мир и война, war и мир\n“ — да!\n" * 31, "val": "война и мир —\nмир да “ war!\n" * 5}
-    tokenizer = ByteTokenizer() if unit == "byte" else BPETokenizer.train([text["train"]], 277)
+    tokenizer, unit = ByteTokenizer(), "byte"
     splits = {split: tokenizer.encode(text[split]) for split in text}
     torch.manual_seed(1)
     model = GPT(GPTConfig(len(tokenizer), 1, 1, 8, 13, 0.0, ngrams="input", ngram_orders=(2, 4))).eval()

@@ -1,6 +1,5 @@
 """Any text is shown in a page of Markdown as it is; a parser of Markdown says what a reader sees."""
 
-import pytest
 from hypothesis import example, given, settings
 from lxml import html
 from markdown_it import MarkdownIt
@@ -27,13 +26,3 @@ def test_any_text_is_shown_in_code_in_a_cell_and_in_prose(text):
     found = html.fromstring(f"<div>{PARSER.render('rules ' + plain(text))}</div>")
     assert found.text_content().strip() == f"rules {visible(text)}".strip()
     assert [element.tag for element in found.iter()] == ["div", "p"]
-
-
-@pytest.mark.parametrize("text", TEXTS, ids=ascii)
-def test_each_strange_text_is_shown_in_code_and_in_prose(text):
-    cells = read(table(("a", "b"), [(code(text), plain(text))]))[1]
-    assert cells == [visible(text), visible(text).strip(" ")]
-
-
-def test_columns_of_numbers_stand_to_the_right():
-    assert table(("a", "#b"), [("x", "1"), ("y", "23")]) == "| a | b |\n| --- | ---: |\n| x | 1 |\n| y | 23 |"

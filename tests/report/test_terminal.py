@@ -1,15 +1,10 @@
 """The table of scores, and the sentences below it."""
 
-from pathlib import Path
-
-from bukva.pipeline.stages import TrainedModel
-from bukva.report import terminal
 from bukva.report.terminal import context, headline, table
 
 SCORES = {
     "gpt": {"train": {"bits_per_char": 2.25}, "val": {"bits_per_char": 2.5}, "test": {"bits_per_char": 2.125}},
     "bigram": {"train": {"bits_per_char": 3.75}, "val": {"bits_per_char": 3.5}, "test": {"bits_per_char": 3.25}},
-    "third": {"train": {"bits_per_char": 2.5}, "val": {"bits_per_char": 2.75}, "test": {"bits_per_char": 2.625}},
     "baselines": {
         "train": {"uniform": 6.0},
         "val": {"uniform": 6.0, "unigram": 4.5, "bigram_exact": 3.375, "ngram_6": 2.625, "ppmd": 2.4},
@@ -30,23 +25,6 @@ def test_the_table_has_the_bigram_the_best_n_gram_and_the_gpt():
     assert labels == ["bigram, learned", "n-grams of order 6", "GPT, learned"]
     assert bits == [["3.750", "", "2.250"], ["3.500", "2.625", "2.500"]]  # train and val: each look at test is counted
     assert cells(table(SCORES, with_test=True))[3] == ["3.250", "2.250", "2.125"]
-
-
-def test_the_whole_table_has_every_model_and_baseline_and_names_the_window_rule(monkeypatch):
-    names = ["bigram", "third", "gpt"]
-    models = {name: TrainedModel(f"train-{name}", name, name.upper(), Path(name), Path(name)) for name in names}
-    monkeypatch.setattr(terminal, "trained_models", lambda: models)
-    baselines = {split: dict(values) for split, values in SCORES["baselines"].items()}
-    del baselines["test"]["ppmd"]
-    result = table(SCORES | {"baselines": baselines}, with_test=True, everything=True)
-    assert [column.header for column in result.columns] == ["model", "train", "val", "test"]
-    labels, _, val, test = cells(result)
-    assert labels[:4] == ["every token equally likely", "by frequency", "bigram, counted", "n-grams of order 6"]
-    assert "adaptive" in labels[4]
-    assert labels[5:] == ["BIGRAM, learned", "THIRD, learned", "GPT, learned"]
-    assert val == ["6.000", "4.500", "3.375", "2.625", "2.400", "3.500", "2.750", "2.500"]
-    assert test == ["6.000", "4.500", "3.375", "2.250", "", "3.250", "2.625", "2.125"]
-    assert result.caption.startswith("windows of 64 tokens, stride 32; each work after its own text\n")
 
 
 def test_the_sentences_say_what_a_bit_and_context_mean_and_compare_with_counting_and_the_bigram():

@@ -3,8 +3,6 @@
 from jinja2 import Environment, PackageLoader
 
 from bukva.base.errors import BukvaError
-from bukva.experiments.leaderboard import Row
-from bukva.report.leaderboard import changed
 from bukva.report.page import build as module
 from bukva.report.page import experiments
 
@@ -30,10 +28,3 @@ def test_commands_in_sentences_are_code_and_nothing_else_is():
     environment = Environment(loader=PackageLoader("bukva.report.page"), autoescape=True, trim_blocks=True)
     code = environment.get_template("macros.html.j2").module.code
     assert code("run `make <a> & b`; 1 < 2") == "run <code>make &lt;a&gt; &amp; b</code>; 1 &lt; 2"
-
-
-def test_a_short_name_of_a_setting_keeps_the_whole_of_its_values():
-    values = {"split.train": 0.98, "model.ngram_orders": [3, 5], "download.path": "a.b/c, d"}
-    row = Row(None, ["a"], values, None)
-    assert changed(row, short=True) == "train=0.98, ngram_orders=[3, 5], path=a.b/c, d"
-    assert changed(row) == "split.train=0.98, model.ngram_orders=[3, 5], download.path=a.b/c, d"
