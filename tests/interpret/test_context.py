@@ -1,16 +1,14 @@
 """The score by length of context, against one forward pass per character."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from interpret.small import TOKENIZER, T, V, gpt, random_text
+from interpret.small import TOKENIZER, T, gpt, random_text
 from torch import nn
 
-from bukva.baselines.counts import count_pairs, exact_bigram
 from bukva.interpret.context import score_by_context
 
 
@@ -26,10 +24,3 @@ def test_a_length_of_context_means_exactly_that_many_characters():
             nats.append(F.cross_entropy(logits, torch.tensor(int(run[i]))).item())
         assert row["bits_per_char"] == pytest.approx(np.mean(nats) / math.log(2), abs=1e-4)
     assert found[T]["standard_error"] == 0 < found[1]["standard_error"]
-
-
-def test_the_exact_bigram_beside_it_is_counted_on_train_and_smoothed():
-    train, run = random_text(500), random_text(70, seed=5)
-    counts = count_pairs(train, V) + 1
-    nats = [-math.log(counts[a, b] / counts[a].sum()) for a, b in itertools.pairwise(run)]
-    assert exact_bigram(train, [run], V) == pytest.approx(np.mean(nats) / math.log(2))

@@ -66,18 +66,6 @@ def written(client, **request):
     return first["scored"], others
 
 
-def test_the_page_offers_every_model_and_the_settings_of_params_yaml(client):
-    page = html.fromstring(client.get("/play").text)
-    for select, chosen in zip(page.xpath("//select"), ("workspace/gpt", "<b>/gpt"), strict=True):
-        assert select.xpath(".//option/@value") == ["workspace/gpt", "<b>/gpt"]
-        assert select.xpath(".//option[@selected]/@value") == [chosen]
-        assert select.xpath("optgroup/@label") == ["the last run", "<b>"]
-    texts = page.xpath("//textarea|//pre|//button[@class='prompt']")
-    assert {text.get("dir") for text in texts} == {"auto"}  # a line of Hebrew is written from the right
-    values = {field.get("name"): float(field.get("value")) for field in page.xpath("//input")}
-    assert values == {name: getattr(SAMPLE, name) for name in ("temperature", "top_k", "top_p", "n_chars", "seed")}
-
-
 def test_everything_that_the_page_loads_comes_from_the_same_place(client):
     page = html.fromstring(client.get("/play").text)
     addresses = [address for address in page.xpath("//@src|//link/@href") if not address.startswith("data:")]
