@@ -15,7 +15,7 @@ from bukva.interpret.study import study
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.pipeline.stages import trained_models
 from bukva.report.attention import attention_report
-from bukva.report.counting import _rows, _width, counting_report, table
+from bukva.report.counting import _rows, _width, passage_page, table
 from bukva.report.page import attention as section
 from bukva.tokenizers.byte import ByteTokenizer
 
@@ -100,7 +100,6 @@ def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_th
     assert len(parts) == found.weights["trained"].shape[-1] <= 13
     assert found.numbers["sentence"].startswith("".join(parts[:-1]))  # the last byte may be a part of a letter
     assert {f"previous {unit}", f"same {unit}"} < set(found.numbers["heads"]["trained"]["roles"])
-    attention_report(found, tmp_path / "attention", "digest")
     lengths = {split: np.array([len(ids)]) for split, ids in splits.items()}
     numbers = Counting(model, tokenizer, splits, lengths, CPU).study(PARAMS, RECIPE)
     chars = numbers["passage"]["chars"]
@@ -108,6 +107,6 @@ def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_th
     assert "".join(row["char"] for row in chars) in text["val"]
     assert sum(map(len, _rows(chars))) == len(chars)
     assert max(sum(map(_width, row)) for row in _rows(chars)) <= 60
-    counting_report(numbers, tmp_path / "counting")
-    assert f"each {unit}, counting or learning" in (tmp_path / "counting" / "passage.html").read_text()
+    passage_page(numbers, tmp_path / "passage.html")
+    assert f"each {unit}, counting or learning" in (tmp_path / "passage.html").read_text()
     assert next(iter(table(numbers))).startswith("bits per character")
