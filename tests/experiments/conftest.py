@@ -85,7 +85,7 @@ def project(template, tmp_path, monkeypatch) -> Fake:
 @pytest.fixture
 def known(tmp_path, monkeypatch):
     """A function that makes results; compare and the leaderboard find all, HEAD as the baseline."""
-    made, unfinished = {}, []
+    made = {}
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     for module in (comparison, leaderboard):
         monkeypatch.setattr(module, "experiments", lambda: [name for name in made if name != "HEAD"])
@@ -94,10 +94,10 @@ def known(tmp_path, monkeypatch):
     monkeypatch.setattr(comparison, "head", str)
     monkeypatch.setattr(leaderboard, "resolve", lambda names: names)
     monkeypatch.setattr(leaderboard, "read_results", lambda names: [made[name] for name in names])
-    monkeypatch.setattr(leaderboard, "states", lambda: unfinished)
+    monkeypatch.setattr(leaderboard, "states", list)
 
     def make(name, *changes, problem="", **more):
         made[name] = replace(scored(tmp_path, name, *changes, **more), problem=problem)
 
-    make.made, make.unfinished = made, unfinished
+    make.made = made
     return make

@@ -1,16 +1,12 @@
 """Comparisons of experiments: what is folded, what is refused, what is said."""
 
-import json
-from typing import get_args
-
 import numpy as np
 import pytest
 from experiments.scored import seeds_of
 
 from bukva.base.errors import BukvaError
-from bukva.config.data import Split
-from bukva.experiments.comparison import REACH, compare
-from bukva.report.comparison import COMMAND, markdown, print_comparisons, sentences
+from bukva.experiments.comparison import compare
+from bukva.report.comparison import COMMAND, sentences
 
 
 def test_two_seeds_of_one_setting_have_no_verdict_and_a_training_and_itself_are_identical(known):
@@ -73,7 +69,6 @@ LONGER = {"window": {"length": 128, "stride": 64, "context": "own work"}}
             {"alphabet": "abcd"},
             "the alphabet is not the same (4 characters against 3 characters)",
         ),
-        ({"tokenize.kind": "byte"}, LONGER | OTHER_TEST, "the test text is not the same"),
     ],
 )
 def test_scores_that_measure_something_else_are_refused_with_the_reason(known, changes, about, reason):
@@ -100,14 +95,6 @@ def test_tokenizers_are_compared_over_the_same_characters_and_the_output_says_so
     assert line.endswith("the windows are of 64 characters in A and 128 bytes in B.")
 
 
-def test_two_sizes_of_bpe_are_two_tokenizers(known):
-    for name, heads, size in (("a", 2, 512), ("b", 4, 1024)):
-        changes = {"tokenize.kind": "bpe", "tokenize.vocab_size": size, "model.n_head": heads}
-        known(name, changes, effect=size / 1e4, about={"alphabet": None})
-    (found,) = compare(["a", "b"], "gpt", "test")
-    assert any("64 tokens in A and 64 tokens in B" in line for line in sentences(found))
-
-
 @pytest.mark.parametrize(
     ("other", "sentence"),
     [
@@ -132,39 +119,3 @@ def test_one_seed_each_borrows_the_noise_floor_of_other_groups_and_cannot_tell_w
     (found,) = compare(["a", "b"], "gpt", "test")
     assert (found.verdict.method, found.verdict.verdict) == ("noise floor", "probably worse")
     assert sentences(found)[0].startswith("Probably worse by 0.")
-
-
-def test_the_verdicts_say_what_text_they_reach(known):
-    assert REACH.keys() == {*get_args(Split.model_fields["strategy"].annotation)}
-    for name, changes, effect in (("a", {}, 0.0), ("b", {"model.n_head": 8}, 0.2)):
-        known(name, changes | {"split.strategy": "by_work"}, effect=effect)
-    (found,) = compare(["a", "b"], "gpt", "test")
-    (line,) = (line for line in sentences(found) if line.startswith("The test text is "))
-    text = "other works of the collections in train"
-    assert line == f"The test text is {text} (split.strategy by_work); the verdicts reach no further."
-
-
-def test_other_code_is_named(known):
-    known("a")
-    known("b", digests={"code.py": "9"}, effect=0.2)
-    (found,) = compare(["a", "b"], "gpt", "test")
-    assert not found.same_settings
-    assert sentences(found)[-1] == "The code differs, too: code.py."
-
-
-def test_the_table_the_markdown_and_the_json_say_the_same(known, capsys):
-    seeds_of(known, "a", range(3))
-    seeds_of(known, "b|", range(3), {"model.n_head": 8}, effect=0.2)
-    found = compare(["a0", "b|0"], "gpt", "test")
-    text = markdown(found[0])
-    assert "| model.n_head | 4 | 8 |" in text
-    assert "|  | A: a0 | B: b\\|0 |" in text
-    assert all(sentence in text for sentence in sentences(found[0]))
-    print_comparisons(found, as_json=False)
-    assert "model.n_head" in capsys.readouterr().out
-    print_comparisons(found, as_json=True)
-    (said,) = json.loads(capsys.readouterr().out)
-    assert said["verdict"] == "worse"
-    assert said["changed"] == {"model.n_head": [4, 8]}
-    assert said["a"]["seeds"] == [0, 1, 2]
-    assert said["a"]["bits_per_char"] == found[0].a.scores("test")

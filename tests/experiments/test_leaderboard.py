@@ -1,16 +1,13 @@
 """The leaderboard: order, verdicts, luck, and what has no result."""
 
-import json
 from dataclasses import replace
 
 import pytest
 from experiments.scored import seeds_of
-from rich.console import Console
 
 from bukva.base.errors import BukvaError
 from bukva.experiments.leaderboard import leaderboard
-from bukva.experiments.states import State
-from bukva.report.leaderboard import print_leaderboard, sentences, table
+from bukva.report.leaderboard import sentences
 from bukva.statistics.sweep import expected_luck
 
 HEADS = {"b": 1, "c": 2, "d": 8}
@@ -88,39 +85,16 @@ def test_one_setting_is_not_chosen_of_anything_and_none_that_is_worse_wins(known
     assert "bukva seeds 5" in said
 
 
-def test_failed_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_never_compared(known):
+def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_never_compared(known):
     known("HEAD")
     known("text", {"model.n_head": 1}, about={"text": {"val": "9" * 64, "test": "2" * 64}})
     known("partial", {"model.n_head": 1}, problem="stage evaluate has not run")
-    known.unfinished += [State("bad", "failed", "1" * 40, "2" * 40, "stage train-gpt: 13 is unlucky")]
-    known.unfinished += [State(name, "queued", "1" * 40, "2" * 40) for name in ("q1", "q2")]
     board = leaderboard("HEAD", "gpt")
     assert sorted(row.names for row in board.rows) == [["HEAD"], ["text"]]
     assert [row.comparison for row in board.rows] == [None, None]
     said = "\n".join(sentences(board))
     assert "text: not compared. text and HEAD cannot be compared: the val text" in said
     assert "No result (stage evaluate has not run): partial." in said
-    assert "No result (failed: stage train-gpt: 13 is unlucky): bad." in said
-    assert "No result (queued): q1, q2." in said
     known.made["HEAD"] = replace(known.made["partial"], revision=known.made["HEAD"].revision)
     with pytest.raises(BukvaError, match=r"HEAD: stage evaluate has not run, so there is no baseline; run `dvc repro`"):
         leaderboard("HEAD", "gpt")
-
-
-def test_table_and_json_have_every_row_and_hide_test_scores_until_they_are_asked_for(known, capsys):
-    sweep(known, [0.3, -0.3, 0.1])
-    board = leaderboard("HEAD", "gpt")
-    names = [list(row.names) for row in board.rows]
-    test = f"{board.rows[0].setting.scores('test')[0]:.3f}"
-    for shown in (False, True):
-        console = Console(width=200)
-        with console.capture() as captured:
-            console.print(table(board, with_test=shown))
-        assert (test in captured.get()) == shown
-        print_leaderboard(board, 3, with_test=shown, as_json=True)
-        said = json.loads(capsys.readouterr().out)
-        assert all(("test" in row) == shown for row in said["rows"])
-        assert [row["experiments"] for row in said["rows"]] == names
-        assert (said["choice"]["best"], said["rows"][0]["verdict"]["compared"]) == (["c1337"], 3)
-    print_leaderboard(board, 0, with_test=False, as_json=False)
-    assert "Looks at scores on this test text so far: 0; bukva experiments --test shows them" in capsys.readouterr().out

@@ -8,7 +8,6 @@ import pytest
 from experiments.made import result
 from imports import ROOT
 
-from bukva.base.errors import BukvaError
 from bukva.experiments import noise
 from bukva.experiments.groups import groups
 from bukva.experiments.looks import count_look, looks
@@ -69,14 +68,6 @@ def test_a_group_grows_from_two_seeds_and_never_shrinks(project, seeds):
     assert not noise.merge([seeds(4, "again")])
     assert not noise.merge([])
     assert content(project) == before
-
-
-@pytest.mark.parametrize("text", ["{", '{"groups": 3}'])
-def test_another_file_is_one_sentence(project, text):
-    (project / noise.FILE).parent.mkdir()
-    (project / noise.FILE).write_text(text, encoding="utf-8")
-    with pytest.raises(BukvaError, match="not a file of noise floors; restore it: `git checkout reports/noise_floor"):
-        noise.floor("any", "val")
 
 
 def test_each_text_has_its_own_count_and_processes_that_look_at_the_same_time_are_all_counted(project):

@@ -1,15 +1,10 @@
 """Experiments without a result, in DVC's queue and beside it, and the seeds that bukva puts there."""
 
-import json
-import os
-import subprocess
-
 import pytest
 
 from bukva.base.errors import BukvaError
 from bukva.experiments.groups import training_key
 from bukva.experiments.present import present
-from bukva.experiments.revisions import resolve
 from bukva.experiments.seeds import queue_seeds
 from bukva.experiments.states import State, states
 
@@ -20,58 +15,12 @@ ENOUGH = "There are 2 seeds of this configuration; nothing is missing."
 FAILED = "stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
 
 
-def kinds():
-    return {state.name: state.kind for state in states()}
-
-
-def sentence(name):
-    with pytest.raises(BukvaError) as error:
-        resolve([name])
-    return str(error.value)
-
-
-def written_by_dvc(project, folder, name, pid=None, root="."):
-    """What DVC keeps of an execution that runs."""
-    root = project.folder / root
-    info = {"root_dir": str(root), "location": "tempdir", "name": name, "baseline_rev": "1", "status": 2}
-    folder = project.folder / ".dvc/tmp/exps" / folder
-    folder.mkdir(parents=True)
-    if folder.name == "workspace":
-        info["location"] = "workspace"
-        if pid:
-            (folder / "workspace.json").write_text(json.dumps({"pid": pid}), encoding="utf-8")
-    file = folder / f"{folder.name}.run"
-    file.write_text(json.dumps(info), encoding="utf-8")
-    for path in (file, root):
-        os.utime(path, (1000, 1000))  # long ago
-    return file
-
-
 def test_a_failure_has_its_stage_and_its_reason_until_it_is_repaired(project):
     (failed,) = states()
     baseline = project.run("git", "rev-parse", "HEAD").strip()
     assert failed == State("bad", "failed", failed.commit, baseline, FAILED)
     project.run("git", "update-ref", f"refs/exps/{baseline[:2]}/{baseline[2:]}/bad", baseline)  # run again, and done
     assert states() == []
-
-
-def test_an_execution_runs_as_long_as_a_process_is_in_its_folder(project):
-    (project.folder / "tmp").mkdir()
-    file = written_by_dvc(project, f"standalone/run/{'1' * 40}", "beside", root="tmp")
-    with subprocess.Popen(["sleep", "60"], cwd=project.folder / "tmp") as process:
-        assert kinds()["beside"] == "running"
-        assert sentence("beside") == "beside: has no result yet; wait for its end."
-        process.kill()
-    assert kinds()["beside"] == "interrupted"
-    assert sentence("beside") == "beside: was interrupted and has no result; run it again."
-    os.utime(file)  # DVC writes between its stages, from another folder
-    assert kinds()["beside"] == "running"
-
-
-@pytest.mark.parametrize(("pid", "kind"), [(os.getpid(), "running"), (2**22 + 1, "interrupted"), (None, "interrupted")])
-def test_an_experiment_in_the_checkout_runs_as_long_as_its_process(project, pid, kind):
-    written_by_dvc(project, "run/workspace", "here", pid)
-    assert kinds()["here"] == kind
 
 
 def queued(n):
@@ -114,19 +63,7 @@ def test_edited_code_of_the_training_is_another_configuration_and_of_evaluate_al
     assert queued(2)[0] == "seed 1337: HEAD"
 
 
-def test_a_project_that_is_not_ready_and_what_dvc_says_are_one_sentence(project):
-    (project.folder / ".dvc/config").write_text("[core]\nno_such_key = 1\n", encoding="utf-8")
-    with pytest.raises(BukvaError, match="DVC does not queue seed 1339: "):
-        queued(3)
+def test_code_that_git_does_not_know_is_not_queued(project):
     (project.folder / "code/three.py").touch()
     with pytest.raises(BukvaError, match=r"code/three\.py: not tracked by git"):
-        queued(2)
-    project.run("git", "rm", "-q", "--cached", "dvc.lock")
-    with pytest.raises(BukvaError, match=r"dvc\.lock: not tracked by git"):
-        queued(2)
-    project.run("git", "checkout", "-q", "--orphan", "empty")
-    with pytest.raises(BukvaError, match="has no commit"):
-        queued(2)
-    project.run("rm", "-rf", ".git")
-    with pytest.raises(BukvaError, match="run `git init`"):
         queued(2)

@@ -1,24 +1,19 @@
 """Results of a project whose experiments DVC ran for real, beside what DVC itself says; can they be made again?"""
 
 import json
-import shlex
 import shutil
 import sys
 
 import pytest
-from dvc.utils.hydra import apply_overrides
 from ruamel.yaml import YAML
 
-from bukva.base.dotted import flatten
 from bukva.base.errors import BukvaError
-from bukva.config.load import read_yaml
 from bukva.experiments.cache import _config
-from bukva.experiments.commands import rerun
 from bukva.experiments.lock import parse_lock, sources
 from bukva.experiments.present import present
 from bukva.experiments.results import read_results, results_of
 from bukva.experiments.revisions import resolve
-from bukva.experiments.verify import sentences, verify
+from bukva.experiments.verify import verify
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # of what DVC imports
 
@@ -51,15 +46,6 @@ def problem(name):
 
 def outputs(project):
     return project.outputs() | {"status": project.run("git", "status", "--porcelain")}
-
-
-def remove_scores(project, name):
-    """Remove the arrays of a revision's scores from DVC's cache, and the scores of the checkout."""
-    (result,) = results_of([name])
-    for file, path in result.scores.items():
-        if file.endswith(".npy"):
-            path.unlink()
-    shutil.rmtree(project.folder / "data/scores", ignore_errors=True)
 
 
 def test_a_result_is_what_dvc_says_and_the_checkout_stays(project):
@@ -96,7 +82,6 @@ def test_the_checkout_is_recorded_as_dvc_records_it(project):
         ("code/deep/two.py", "2", "22", "code has changed since stage train-gpt ran"),
         ("data/sample/a.txt", "text", "words", "data/sample has changed since stage split ran"),
         ("reports/metrics.json", "val", "Val", "reports/metrics.json is not the file that dvc.lock recorded"),
-        ("dvc.yaml", "fake.py, code]", "fake.py, params.yaml]", "params.yaml has changed since stage train-gpt ran"),
     ],
 )
 def test_a_checkout_that_was_not_run_as_it_stands_is_refused(project, file, old, new, reason):
@@ -107,19 +92,10 @@ def test_a_checkout_that_was_not_run_as_it_stands_is_refused(project, file, old,
     assert str(error.value) == f"workspace: {reason}; run `dvc repro`."
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new", "reason"),
-    [
-        ("params.yaml", "  n_head: 4", "  n_head: 4\n  new: 1", "stage train-gpt has not run with model.new"),
-        ("dvc.lock", "reports/scores.json", "other.json", "stage evaluate ran before it wrote reports/scores.json"),
-        ("dvc.yaml", "${path.split}/all.txt", "${path.splits}/all.txt", "has no valid dvc.yaml"),
-        ("params.yaml", "model:", "model: [", "has no valid params.yaml"),
-    ],
-)
-def test_a_commit_that_was_not_run_as_it_stands_is_incomplete(project, file, old, new, reason):
-    project.edit(file, old, new)
+def test_a_commit_that_was_not_run_as_it_stands_is_incomplete(project):
+    project.edit("params.yaml", "  n_head: 4", "  n_head: 4\n  new: 1")
     project.commit("not run")
-    assert problem("HEAD") == reason
+    assert problem("HEAD") == "stage train-gpt has not run with model.new"
 
 
 def test_changes_that_cannot_change_a_score_leave_a_result_complete(project):
@@ -146,32 +122,14 @@ def test_a_run_that_ended_after_the_training_has_not_the_scores_of_its_baseline(
     assert problem("HEAD") == STALE
 
 
-def test_a_commit_without_its_lock_or_its_metrics_is_incomplete(project):
-    project.run("git", "rm", "-q", "--cached", "reports/metrics.json")
-    project.run("git", "commit", "-q", "-m", "forgotten")
-    assert problem("HEAD") == "reports/metrics.json is not the file that dvc.lock recorded"
-    project.run("git", "rm", "-q", "--cached", "dvc.lock")
-    project.run("git", "commit", "-q", "-m", "no lock")
-    assert problem("HEAD") == "stage split has not run"
-
-
-def test_missing_files_have_a_command_that_makes_them_again_and_are_fetched_from_a_remote(project, tmp_path):
-    store = tmp_path / "store"
-    project.run("dvc", "remote", "add", "--local", "-d", "store", str(store))
+def test_scores_that_the_cache_lacks_are_fetched_from_a_remote(project, tmp_path):
+    project.run("dvc", "remote", "add", "--local", "-d", "store", str(tmp_path / "store"))
     project.run("dvc", "push", "-q")
     known = results_of(["main"])[0].scores
-    project.edit("params.yaml", "  n_head: 4", "  n_head: 1")  # which must stay
-    remove_scores(project, "s1338")
-    remove_scores(project, "main")
-    before = outputs(project)
+    shutil.rmtree(project.folder / ".dvc/cache")
+    shutil.rmtree(project.folder / "data/scores")
     _config.cache_clear()  # DVC's settings are read once by a process
     assert results_of(["main"])[0].scores == known
-    command = "dvc exp run --temp -n s1338-again -S model.n_head=4 -S train_gpt.seed=1338"
-    with pytest.raises(BukvaError) as error:
-        results_of(["main", "s1338"])
-    assert str(error.value).startswith("s1338: ")
-    assert str(error.value).endswith(f"; run `{command}`.")
-    assert outputs(project) == before
 
 
 def test_files_of_the_checkout_stand_in_for_those_of_the_cache(project):
@@ -184,17 +142,6 @@ def test_files_of_the_checkout_stand_in_for_those_of_the_cache(project):
     (project.folder / "data/scores/works.csv").write_text("", encoding="utf-8")
     with pytest.raises(BukvaError, match="main: files of data/scores are missing in DVC's cache, and no remote is set"):
         results_of(["main"])
-
-
-def test_dvc_reads_every_parameter_of_a_command_as_it_was_meant(project):
-    values = {"download": {"url": "https://a/b?c=d,e"}, "sample": {"prompts": ["\n", "it's", "true"], "top_p": 0.001}}
-    params = read_yaml(project.folder / "params.yaml")
-    wanted = {section: keys | values.get(section, {}) for section, keys in params.items()}
-    command = shlex.split(rerun("feature/a b", wanted))
-    assert command[:6] == ["dvc", "exp", "run", "--temp", "-n", "feature-a-b-again"]
-    assert set(command[6::2]) == {"-S"}
-    apply_overrides("params.yaml", command[7::2])
-    assert flatten(read_yaml(project.folder / "params.yaml")) == flatten(wanted)
 
 
 @pytest.fixture
@@ -211,19 +158,16 @@ def test_a_result_of_this_code_and_data_can_be_made_again(project, numerics):
     assert not verify("workspace", numerics).is_reproducible  # dvc.lock is of the former value
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "reason"),
-    [
-        ("code/deep/two.py", "2", "code has changed since stage train-gpt ran"),
-        ("score.py", "32", "score.py has changed since stage evaluate ran"),
-        ("data/sample/a.txt", "text", "data/sample has changed since stage split ran"),
-    ],
-)
-def test_code_and_data_that_have_changed_are_named_with_the_stage_that_read_them(project, numerics, file, old, reason):
-    project.edit(file, old, "33")
+def test_code_and_data_that_have_changed_are_named_with_the_stage_that_read_them(project, numerics):
+    project.edit("code/deep/two.py", "2", "33")
+    project.edit("data/sample/a.txt", "text", "33")
     for name in ("main", "two-heads"):
         found = verify(name, numerics)
-        assert (found.changes, found.is_reproducible) == ([reason], False)
+        assert set(found.changes) == {
+            "code has changed since stage train-gpt ran",
+            "data/sample has changed since stage split ran",
+        }
+        assert not found.is_reproducible
 
 
 def test_another_machine_is_told_by_its_arithmetic_and_an_unknown_one_is_not_taken_for_equal(project, numerics):
@@ -235,4 +179,3 @@ def test_another_machine_is_told_by_its_arithmetic_and_an_unknown_one_is_not_tak
     shutil.rmtree(project.folder / "data/scores")
     [unknown] = verify("two-heads", {}).arithmetic
     assert unknown.startswith("that of its training is unknown")
-    assert "  " + unknown in sentences("two-heads", verify("two-heads", {}))
