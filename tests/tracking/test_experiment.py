@@ -36,9 +36,7 @@ def test_dvc_repro_is_named_after_the_commit_of_the_project_and_what_differs_fro
     assert [len(name) for name in names] == [len("repro-1234567-12345678")] * 2
 
 
-def test_what_an_experiment_leaves_in_params_yaml_is_named_with_the_way_back(
-    project, params, tmp_path, monkeypatch, capsys
-):
+def test_what_an_experiment_leaves_in_params_yaml_is_named_with_the_way_back(project, params, capsys):
     head = commit(project)
     print_uncommitted(params)
     assert capsys.readouterr().out == ""
@@ -50,23 +48,6 @@ def test_what_an_experiment_leaves_in_params_yaml_is_named_with_the_way_back(
     assert line.startswith(f"params.yaml differs from {head[:7]}: download.url='https://")
     assert line.endswith(f", model.n_head=8; the next experiment starts from here. Return: {RETURN}\n")
     assert "secret" not in line
-    monkeypatch.chdir(tmp_path)  # as where DVC runs --temp and its queue
-    print_uncommitted(changed)
-    assert capsys.readouterr().out == ""
-
-
-def test_what_mlflow_shows_begins_with_what_differs_from_the_commit(project, params, monkeypatch):
-    monkeypatch.setenv("DVC_EXP_NAME", "puffy-vail")
-    assert this_experiment(params).name == "puffy-vail"
-    assert this_experiment(with_heads(params, 8)).label == "puffy-vail"  # there is no commit
-    commit(project)
-    assert this_experiment(params).label == "puffy-vail"
-    wide = with_heads(params, 8)
-    assert this_experiment(wide).label == "n_head=8 (puffy-vail)"
-    train_gpt = params.train_gpt.model_copy(update={"seed": 7, "n_steps": 50})
-    download = params.download.model_copy(update={"url": "https://host/a.txt?key=secret"})
-    many = wide.model_copy(update={"train_gpt": train_gpt, "download": download})
-    assert this_experiment(many).label == "url=https://host/a.txt, n_head=8, n_steps=50, 1 more (puffy-vail)"
 
 
 def test_a_name_that_is_used_again_is_another_experiment():
@@ -80,6 +61,8 @@ def test_a_name_that_is_used_again_is_another_experiment():
 
 def test_an_address_is_in_the_parameters_without_its_query(project, params):
     download = params.download.model_copy(update={"url": "https://host/a.txt?key=secret"})
+    commit(project)
     experiment = this_experiment(params.model_copy(update={"download": download}))
+    assert experiment.label.startswith("url=https://host/a.txt (")
     assert experiment.params["download.url"] == "https://host/a.txt"
     assert experiment.params | {"download.url": ""} == flatten(params.model_dump())

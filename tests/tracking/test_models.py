@@ -12,7 +12,6 @@ import torch
 from imports import modules, reached
 
 import bukva
-from bukva.base.errors import BukvaError
 from bukva.base.files import write_json
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
@@ -170,18 +169,6 @@ def test_a_model_is_no_pickle_and_writes_outside_the_repository_with_the_code_it
     [answer], code = json.loads(done.stdout.splitlines()[0]), done.stdout.splitlines()[1]
     assert len(answer["continuation"]) == 5
     assert str(Path(__file__).parents[2]) not in code
-
-
-def test_a_model_that_is_not_registered_is_a_sentence_and_creates_no_store(database, alone):
-    for name in ("bukva-gtp@best", "bukva-gpt/7"):
-        with pytest.raises(BukvaError, match=rf"no models:/{name} is registered; it has no model yet\.$"):
-            bukva.load(f"models:/{name}")
-    with pytest.raises(BukvaError, match="models:/bukva-gpt: not the name of a registered model; use models:/NAME@"):
-        bukva.load("models:/bukva-gpt")
-    database.unlink()
-    with pytest.raises(BukvaError, match=r"mlflow\.db: no MLflow is here; go to the folder of the project, or set MLF"):
-        bukva.load("models:/bukva-gpt@best")
-    assert not list(alone.glob("*.db"))
 
 
 def test_the_archive_has_every_module_that_the_model_imports_and_always_the_same_bytes(tmp_path):

@@ -5,7 +5,6 @@ import json
 import math
 import shutil
 import sqlite3
-import time
 
 import pytest
 from tracking.runs import by_name, files, points, sync
@@ -153,52 +152,6 @@ def test_a_journal_that_grows_is_followed_and_nothing_is_sent_again(database, pa
     sync()
     assert {run.info.status for run in store.runs()} == {"FINISHED"}
     assert files(store, by_name(store)["train-gpt"]) == []
-
-
-def test_an_experiment_is_running_while_a_stage_is_and_then_ends_as_its_last_stage_did(database, params):
-    def status():
-        sync()
-        (whole,) = [run for run in connect().runs() if "bukva.stage" not in run.data.tags]
-        return whole.info.status
-
-    running = Log("train-gpt", params)
-    Log("clean", params).end("FINISHED")
-    assert status() == "RUNNING"
-    running.end("FAILED", "The loss is NaN.")
-    assert status() == "FAILED"
-    assert by_name(connect())["train-gpt"].data.tags["mlflow.note.content"].startswith("The loss is NaN.")
-    time.sleep(0.002)  # MLflow counts milliseconds
-    killed = Log("sample", params)
-    sync()
-    del killed  # closes the file and with it the lock, as the end of the process does
-    assert status() == "KILLED"
-    time.sleep(0.002)
-    Log("evaluate", params).end("FINISHED")
-    assert status() == "FINISHED"
-
-
-def test_another_machine_may_create_the_experiment_or_a_dataset_first(database, params, monkeypatch):
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
-
-    store, find = connect(), MlflowClient.get_experiment_by_name
-    answers = iter([None, None])  # before the other machine was done, here without and with the lock
-    monkeypatch.setattr(MlflowClient, "get_experiment_by_name", lambda self, name: next(answers, find(self, name)))
-    assert connect().experiment_id == store.experiment_id
-    split = {"name": "sample/train", "digest": "d", "split": "train", "source": {}, "profile": {}}
-    monkeypatch.setattr("bukva.tracking.writing.datasets", lambda *_: [split])
-    Log("train-gpt", params).end("FINISHED")
-    first, calls = MlflowClient.log_inputs, []
-
-    def late(*arguments):
-        calls.append(arguments)
-        if len(calls) == 1:
-            raise MlflowException("UNIQUE constraint failed: datasets.experiment_id, datasets.name, datasets.digest")
-        first(*arguments)
-
-    monkeypatch.setattr(MlflowClient, "log_inputs", late)
-    assert sync() == []
-    assert [len(run.inputs.dataset_inputs) for run in store.runs()] == [1, 1]
 
 
 def test_splits_are_the_datasets_of_the_runs_that_read_them(database, alone, params):

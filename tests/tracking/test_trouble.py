@@ -1,6 +1,6 @@
 """MLflow fails: a stage loses no time and no point, reports it once, and `bukva sync` completes what is missing.
 
-It is dead, slow, locked or killed, or its answers are lost; make nightly has more.
+It is dead, slow, locked or killed, or its answers are lost.
 """
 
 import contextlib
@@ -90,7 +90,7 @@ class Proxy(ThreadingHTTPServer):
 
     def __init__(self, behind):
         super().__init__(("127.0.0.1", 0), _Passes)
-        self.port_behind, self.refuses, self.loses = behind, False, False
+        self.port_behind, self.loses = behind, False
         self.lost: set[str] = set()  # calls that the server executed and whose answer was lost
 
     def handle_error(self, request, client_address):
@@ -102,13 +102,10 @@ class _Passes(BaseHTTPRequestHandler):
 
     def do_GET(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.server.refuses:
-            status, answer = 500, b"<html>Internal Server Error</html>"
-        else:
-            behind = http.client.HTTPConnection("127.0.0.1", self.server.port_behind)
-            behind.request(self.command, self.path, body, dict(self.headers))
-            response = behind.getresponse()
-            status, answer = response.status, response.read()
+        behind = http.client.HTTPConnection("127.0.0.1", self.server.port_behind)
+        behind.request(self.command, self.path, body, dict(self.headers))
+        response = behind.getresponse()
+        status, answer = response.status, response.read()
         if self.server.loses and self.command == "POST" and "search" not in self.path:
             status, answer = 504, b"Gateway Timeout"
             self.server.lost.add(self.path.rpartition("/")[2])
@@ -219,19 +216,6 @@ def is_live():
     return any("val_nats_per_char" in run.data.metrics for run in store.runs(kept.key))
 
 
-def test_a_server_that_answers_every_call_with_an_error_does_not_stop_a_stage(proxy, trial, params, capfd):
-    proxy.refuses = True
-    with quick_training(params):
-        pass
-    assert capfd.readouterr() == ("", SENTENCE)
-    (line,) = log_of(trial)
-    for word in (f"http://***@127.0.0.1:{proxy.server_port}", "train-gpt-001", "500 error responses", "bukva sync"):
-        assert word in line
-    proxy.refuses = False
-    sync()
-    assert is_all_there()
-
-
 def test_calls_whose_answers_were_lost_double_nothing(proxy, params):
     proxy.loses = True
     with quick_training(params):
@@ -250,7 +234,9 @@ def test_a_server_that_goes_away_is_completed_later_and_so_is_another_store(
         proxy.shutdown()
         proxy.server_close()
     assert capfd.readouterr() == ("", SENTENCE)
-    assert "Connection refused" in log_of(trial)[-1]
+    last = log_of(trial)[-1]
+    assert "Connection refused" in last
+    assert f"http://***@127.0.0.1:{proxy.server_port}" in last
     assert "Connection refused" in bukva("sync", status=1)
     for uri in (with_password(shared_port), f"sqlite:///{own_database}"):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
@@ -327,16 +313,3 @@ assert 1 <= time.monotonic() - ended_at < 5
         monkeypatch.setenv("MLFLOW_TRACKING_URI", with_password(listener.getsockname()[1]))
         stage = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     assert (stage.stdout, stage.stderr) == ("[] False\n", "")  # its follower is not done, and may still succeed
-
-
-@pytest.mark.nightly
-def test_a_follower_killed_while_it_creates_the_database_leaves_no_broken_one(trial, params):
-    with quick_training(params):
-        unfinished = trial / "mlflow.db.unfinished"
-        wait_until(lambda: unfinished.exists() and unfinished.stat().st_size > 200_000)
-        (follower,) = followers()
-        follower.kill()
-    assert not (trial / "mlflow.db").exists()
-    sync()
-    assert is_all_there()
-    assert not list(trial.glob("mlflow.db?*"))
