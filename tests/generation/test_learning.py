@@ -44,18 +44,6 @@ def test_lines_change_no_weight_and_no_loss(shape):
     same(watched.state_dict() | {"samples": []}, plain.state_dict())
 
 
-def test_the_file_has_a_row_for_each_scoring_and_grows():
-    state, files = trained(task())
-    *_, last = files
-    how, _, head, *rows = last.splitlines()
-    assert how.startswith("Written after 'а' at temperature 0.8")
-    assert head.split() == ["step", "bits", "on", "val", "text"]
-    assert [row.split()[0] for row in rows] == ["0", "4", "8", "10"]
-    assert [row.split("  ")[-1] for row in rows] == state.samples
-    assert float(rows[-1].split()[1]) == pytest.approx(state.curve[-1].val_nats_per_char / 0.6931472, abs=1e-4)
-    assert [len(content.splitlines()) - 3 for content in files] == [1, 2, 3, 4]
-
-
 @pytest.mark.parametrize("step", [4, 6])
 def test_a_resumed_training_has_the_lines_of_a_whole_one(step):
     def stop(state, progress):

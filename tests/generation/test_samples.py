@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bukva.config.load import read_params
-from bukva.generation.samples import Answer, answer, page, to_json
+from bukva.generation.samples import answer, to_json
 from bukva.models.bigram import BigramConfig
 from bukva.models.folder import load_model, save_model
 from bukva.models.gpt import GPTConfig
@@ -78,7 +78,7 @@ def test_what_a_gpt_with_a_memory_writes_is_drawn_from_its_own_predictions(count
         assert written.text.replace("│", "").startswith(tokenizer.decode(np.array(ids)))
 
 
-def test_trained_models_write_at_other_temperatures_too_and_the_page_shows_that_of_params_yaml(folder):
+def test_trained_models_write_at_other_temperatures_too(folder):
     settings = params(temperature=0.8)
     answers = answer({"bigram": folder}, ["\n", "аб"], settings, CPU)
     for (_, given), (_, at_one) in zip(answers, answers_of({"bigram": folder}, temperature=1.0), strict=True):
@@ -86,7 +86,6 @@ def test_trained_models_write_at_other_temperatures_too_and_the_page_shows_that_
             ("untrained", 0.8), ("trained", 0.5), ("trained", 0.8), ("trained", 1.0)
         ]  # fmt: skip
         assert given[3].text == at_one[-1].text
-    assert page(answers, settings, "character", "").count("**bigram, trained**") == 2
     found = to_json(answers, settings)
     assert found["prompts"] == ["\n", "аб"]
     assert found["answers"][-1] == {
@@ -106,11 +105,3 @@ def test_characters_are_drawn_as_params_yaml_says_by_random_numbers_of_seed_and_
     assert continuations(folder, top_k=1) == continuations(folder, top_p=1e-9) == likeliest != [first, second]
     _, given = answers_of({"bigram": folder, "again": folder})[0]
     assert given[1].text == given[3].text == f"\n│{first}"
-
-
-def test_the_page_shows_line_feeds_and_ends_no_code_block():
-    answers = [("\n", [Answer("GPT", "trained", 0.8, "\n", "```\n# б")])]
-    text = page(answers, params(top_k=5, top_p=0.9), "character", "")
-    assert "## `\\n`" in text
-    assert "    │```\n    # б" in text
-    assert "from the 5 likeliest, of these the fewest that hold 0.9 of the probability." in text

@@ -1,6 +1,5 @@
 """Sampling, against given distributions and with caches against without."""
 
-import copy
 import math
 
 import pytest
@@ -8,7 +7,6 @@ import torch
 
 from bukva.generation.sampling import draw, first_seen, generate, keep_likeliest
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.training.device import Machine
 
 V, T = 7, 5
 PROBABILITIES = torch.tensor([[0.05, 0.4, 0.1, 0.3, 0.15]])
@@ -84,17 +82,6 @@ def test_when_the_block_is_full_its_first_half_is_dropped():
     assert [first_seen(stop, 8) for stop in range(1, 18)] == [0] * 8 + [4] * 4 + [8] * 4 + [12]
 
 
-@pytest.mark.parametrize("n_prompt", [1, 3 * T + 2])
-def test_with_caches_the_input_is_one_character_until_the_window_moves_and_then_the_window(n_prompt):
-    model, ids, seen = gpt(), prompt(2, n_prompt), []
-    model.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
-    text = torch.cat([ids, torch.tensor(continuation(model, ids, 20))], dim=1)
-    for stop, window in enumerate(seen, start=n_prompt):
-        start, before = first_seen_by_loop(stop, T), first_seen_by_loop(stop - 1, T)
-        new = start if stop == n_prompt or start > before else stop - 1
-        assert window.tolist() == text[:, new:stop].tolist()
-
-
 @pytest.mark.parametrize("block_size", [T, 8, 1])
 @pytest.mark.parametrize("positions", ["learned", "rotary"])
 def test_the_same_is_written_with_caches_as_without(block_size, positions):
@@ -120,14 +107,3 @@ def test_temperature_zero_and_top_one_take_the_likeliest_after_the_window(n_prom
 def test_the_same_seed_gives_the_same_text_and_another_seed_another():
     texts = [continuation(gpt(), torch.tensor([[0]]), 30, temperature=3.0, seed=seed) for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
-
-
-def test_a_model_with_cast_blocks_writes_the_same_as_with_autocast_alone():
-    machine = Machine(torch.device("cpu"), torch.bfloat16)
-    torch.manual_seed(3)
-    whole = GPT(GPTConfig(V, n_layer=2, n_head=2, n_embd=32, block_size=11, dropout=0.0, positions="rotary")).eval()
-    light = copy.deepcopy(whole)
-    machine.cast_blocks(light)
-    with machine.autocast():
-        written = [continuation(model, torch.zeros(2, 3, dtype=torch.int64), 40) for model in (whole, light)]
-    assert written[0] == written[1]
