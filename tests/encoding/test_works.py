@@ -126,5 +126,3 @@ def test_more_characters_than_a_model_takes_are_rejected_with_advice_at_the_firs
     assert not (tmp_path / "tokens").exists()
     collection(clean, symbols(0, MAX_SYMBOLS))
     assert len(tokenize(clean, tmp_path / "tokens", ALL, HALVES).tokenizer) == MAX_SYMBOLS
-    collection(clean, symbols(0, 2 * MAX_SYMBOLS + 2))
-    assert "at least 20,001 different characters" in rejection(clean, tmp_path / "tokens", TRAIN)

@@ -8,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ngrams.witness import skewed
 
-from bukva.base.errors import BukvaError
 from bukva.ngrams import trie
 from bukva.ngrams.trie import count_ngrams
 
@@ -64,13 +63,3 @@ def test_the_greatest_ids_of_a_type_are_counted_as_others_are_by_codes_and_by_th
     ids = (V - 1 - skewed(211, 7)).astype(dtype)
     ids.flags.writeable = False  # as those of a file that is mapped
     assert lists(count_ngrams(ids, V, 8)) == by_dictionaries(ids.tolist(), 8)
-
-
-def test_more_grams_than_can_be_numbered_are_an_error_before_longer_ones_are_counted(monkeypatch):
-    ids = skewed(211, 7)
-    n_nodes = len(by_dictionaries(ids.tolist(), 4)["symbols"])
-    monkeypatch.setattr(trie, "MOST_NODES", n_nodes)
-    assert len(count_ngrams(ids, 7, 4).symbols) == n_nodes
-    monkeypatch.setattr(trie, "MOST_NODES", n_nodes - 1)
-    with pytest.raises(BukvaError, match=rf"has 211 ids and {n_nodes} different n-grams of up to 4 ids, but at most "):
-        count_ngrams(ids, 7, 11)
