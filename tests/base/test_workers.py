@@ -1,4 +1,4 @@
-"""Several processes give what one gives, in the same order, with the same errors, and none outlives its parent."""
+"""Several processes or threads give what one gives, with the same errors; and no process outlives its parent."""
 
 import os
 import re
@@ -10,8 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
 from bukva.base.errors import BukvaError
+from bukva.base.threads import Surplus
 from bukva.base.workers import applied
 
 SRC = Path(__file__).parents[2] / "src"
@@ -127,3 +129,16 @@ def test_a_parent_that_is_ended_leaves_no_worker_and_no_traceback_of_one(parent,
     _, alive = psutil.wait_procs(children, timeout=10)
     assert not alive
     assert process.communicate()[1].count("Traceback") == (number == signal.SIGINT)
+
+
+def test_a_surplus_of_threads_changes_no_bit_of_a_sum():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    x = torch.randn(997, 1009, generator=torch.Generator().manual_seed(5))
+    surplus, sums = Surplus(), []
+    for wanted in (False, True):
+        surplus.keep(wanted)
+        sums.append((x @ x.T).softmax(-1).sum())
+    surplus.keep(False)
+    torch.set_num_threads(before)
+    assert torch.equal(*sums)
