@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
 from bukva.pipeline.fingerprints import differences, digest, fingerprint
 
@@ -71,12 +70,6 @@ def test_a_parameter_of_the_stage_changes_the_digest_and_one_of_another_stage_do
     sample = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 8})})
     assert digest_of(sample) == before
     assert digest_of(params, "train-bigram") != before
-
-
-def test_missing_data_is_a_sentence(project):
-    shutil.rmtree(project / "data/split")
-    with pytest.raises(BukvaError, match=r"data/split: missing, though dvc.yaml lists it; run `dvc repro` to make it."):
-        now()
 
 
 def test_differences_are_named_and_many_are_counted():
