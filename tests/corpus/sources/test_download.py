@@ -179,8 +179,7 @@ def test_an_archive_or_a_text_with_other_content_is_rejected(pinned, fails, tmp_
 
 
 # ---- any folder of texts: mixed types and encodings, bad files among good ones
-
-RUSSIAN = "Был тихий вечер, и солнце уже садилось за лесом. Старик сидел у окна.\n" * 7
+EVENING = "Был тихий вечер, и солнце уже садилось за лесом. Старик сидел у окна.\n" * 7
 GARBAGE = b"text\n" + bytes(range(128, 256)) * 50 + b"\0" * 1000
 
 
@@ -189,12 +188,14 @@ def test_a_mixed_folder_is_read_type_by_type(source, target) -> None:
         source, {"en/Poe/raven.txt": "Nevermore.\n", "en/Poe/raven.md": "# Bells\n\n*Hear*", "p.HTML": "<p>раз<p>два"}
     )
     write(source, {"en/Poe/raven.c": "1", "en/Poe/info.csv": "name,year\nraven,1845\n"})
+    write(source, {"detected.txt": EVENING.encode("koi8-r")})
     epub(source / "book.epub", {"a.xhtml": "<p>глава</p>"})
     jsonl(source / "posts.jsonl", [{"text": "один"}, {"text": "два", "author": "А", "category": "c", "year": 1900}])
     parquet(source / "en" / "t.parquet", {"text": ["x", "y"], "title": ["Икс", None]})
-    assert get(target, path=source, strict=True, extensions=[".c"]).works == 9
+    assert get(target, path=source, strict=True, extensions=[".c"]).works == 10
     assert texts_in(target) == {
         Document("-", "-", "book.epub"): "глава\n",
+        Document("-", "-", "detected"): EVENING,
         Document("-", "-", "p.HTML"): "раз\nдва\n",
         Document("-", "-", "posts.jsonl#000000001"): "один",
         Document("-", "en", "t.parquet#000000001 Икс"): "x",
@@ -204,17 +205,6 @@ def test_a_mixed_folder_is_read_type_by_type(source, target) -> None:
         Document("en", "Poe", "raven.c", "1845"): "1",
         Document("en", "Poe", "raven", "1845"): "Nevermore.\n",
     }
-
-
-def test_one_file_of_any_type_is_a_corpus_here_and_at_an_address(source, target, server) -> None:
-    book, table = epub(source / "a.epub", {"a.xhtml": "a"}), jsonl(source / "a.ndjson", [{"text": "a"}])
-    page = write(source, {"a.html": "<p>a"}) / "a.html"
-    for path, extensions, text in ((book, [], "a\n"), (table, [], "a"), (page, [".html"], "<p>a")):
-        get(target, path=path, extensions=extensions)
-        assert list(texts_in(target).values()) == [text]
-    url = server.has("/ebooks/2600.epub.images", book.read_bytes())
-    get(target, "url", url=url, sha256=digest_of(book.read_bytes()).hexdigest())
-    assert list(texts_in(target).values()) == ["a\n"]
 
 
 def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> None:
@@ -246,28 +236,6 @@ def test_nothing_of_a_file_that_fails_late_is_kept(source, target) -> None:
     words = "1 file left out, cannot be read: books/a.txt (byte 3000017 (0xff) is not UTF-8)."
     assert noted(source, target, encoding="utf-8") == [words]
     assert (target / "text.txt").read_text() == "да"
-
-
-def test_without_any_readable_text_a_download_fails_and_says_why(source, target) -> None:
-    write(source, {"a.txt": "", "b.jsonl": '{"content": "x"}'})
-    words = (
-        rf"^{source}: no file has readable text\. 1 file left out, without text: {source}/a\.txt\. "
-        rf"1 row of a table left out: {source}/b\.jsonl, row 1 \(has no text in column 'text'\)"
-    )
-    with pytest.raises(BukvaError, match=words):
-        get(target, path=source)
-    assert not target.exists()
-
-
-def test_encodings_are_detected_file_by_file_and_reported(source, target) -> None:
-    write(source, {f"{name}.txt": RUSSIAN.encode(name) for name in ("utf-8", "cp1251", "koi8-r", "utf-16")})
-    write(source, {"page.html": b"<meta charset=koi8-r>" + RUSSIAN.encode("koi8-r")})
-    assert noted(source, target) == [
-        "1 file read as cp1251, which was detected: books/cp1251.txt.",
-        "2 files read as koi8-r, which was detected: books/koi8-r.txt, books/page.html.",
-        "1 file read as utf-16, which was detected: books/utf-16.txt.",
-    ]
-    assert set(texts_in(target).values()) == {RUSSIAN, RUSSIAN.replace("\n", " ").strip() + "\n"}
 
 
 def test_a_given_encoding_holds_for_all_files_and_corpus_sample_is_strict_utf8(source, target) -> None:

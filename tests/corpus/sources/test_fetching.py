@@ -39,14 +39,10 @@ def closed_address() -> str:
         return f"http://127.0.0.1:{listening.getsockname()[1]}/file"
 
 
-def test_a_file_arrives_unchanged_and_its_progress_is_reported(server, target, monkeypatch) -> None:
+def test_a_file_arrives_unchanged(server, target, monkeypatch) -> None:
     monkeypatch.setattr(fetching, "PIECE_BYTES", 20_000)
-    calls: list[tuple[int, int | None]] = []
-    fetch(server.has("/file", BODY), target, lambda *progress: calls.append(progress), DIGEST)
+    fetch(server.has("/file", BODY), target, silent, DIGEST)
     assert target.read_bytes() == BODY
-    assert [n for n, _ in calls] == sorted({n for n, _ in calls})
-    assert calls[-1] == (len(BODY), len(BODY))
-    assert len(calls) >= len(BODY) / 20_000
 
 
 def test_a_status_of_trouble_is_retried_and_a_missing_file_is_not(server, target) -> None:
@@ -119,16 +115,12 @@ def long_ago(seconds: float) -> str:
     return formatdate(time.time() - seconds, usegmt=True)
 
 
-@pytest.mark.parametrize(("header", "cut"), [("ETag", 1), ("Last-Modified", len(BODY) - 1)])
-def test_a_cut_transfer_continues_where_it_broke(cut, header, server, target) -> None:
-    version = {header: {"ETag": '"1"', "Last-Modified": long_ago(9999)}[header]}
-    server.replies["/file"] = file = BreakingFile([cut], version=version)
-    calls: list[tuple[int, int | None]] = []
-    fetch(server.address + "/file", target, lambda *progress: calls.append(progress), DIGEST)
-    assert target.read_bytes() == BODY
-    assert file.ranges == [None, f"bytes={cut}-"]
-    assert [n for n, _ in calls] == sorted(n for n, _ in calls)
-    assert {total for _, total in calls} == {len(BODY)}
+def test_a_cut_transfer_continues_where_it_broke(server, target) -> None:
+    for cut, version in ((1, {"ETag": '"1"'}), (len(BODY) - 1, {"Last-Modified": long_ago(9999)})):
+        server.replies["/file"] = file = BreakingFile([cut], version=version)
+        fetch(server.address + "/file", target, silent, DIGEST)
+        assert target.read_bytes() == BODY
+        assert file.ranges == [None, f"bytes={cut}-"]
 
 
 def test_a_transfer_without_progress_is_abandoned(server, target) -> None:
@@ -191,58 +183,32 @@ def test_a_range_that_is_not_the_rest_of_the_same_file_is_never_appended(wrong, 
     assert file.ranges == [None, "bytes=2000-", None]
 
 
-def send_slowly(request: BaseHTTPRequestHandler, seconds: float) -> None:
-    """Send the first bytes at once and others one by one, with so many seconds between, until the client leaves."""
+def send_slowly(request: BaseHTTPRequestHandler) -> None:
+    """Send the first bytes at once and others one by one, until the client leaves."""
     send(request, BODY[:5000], {"ETag": '"1"', "Content-Length": len(BODY)})
     for byte in BODY[5000:5300]:
         try:
             request.wfile.write(bytes([byte]))
         except OSError:
             return
-        time.sleep(seconds)
+        time.sleep(0.01)
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "seconds"),
-    [("TIMEOUT_SECONDS", (1, 0.1), 0.3), ("SLOW_SECONDS", 0.1, 0.01)],
-    ids=["stalled", "slow without a time-out"],
-)
-def test_a_slow_transfer_counts_as_broken(setting, value, seconds, server, target, monkeypatch) -> None:
-    monkeypatch.setattr(fetching, setting, value)
+def test_a_slow_transfer_counts_as_broken(server, target, monkeypatch) -> None:
+    monkeypatch.setattr(fetching, "SLOW_SECONDS", 0.1)
     rest = BreakingFile([])
-    server.replies["/file"] = lambda request: (
-        rest(request) if "Range" in request.headers else send_slowly(request, seconds)
-    )
+    server.replies["/file"] = lambda request: rest(request) if "Range" in request.headers else send_slowly(request)
     fetch(server.address + "/file", target, silent, DIGEST)
     assert target.read_bytes() == BODY
     assert len(server.requested) == 2
-    assert int(rest.ranges[0].removeprefix("bytes=").removesuffix("-")) < 5300
 
 
 # ---- redirects
 
 
-def send_100_megabytes(request: BaseHTTPRequestHandler, headers: Mapping[str, object], status: int = 200) -> int:
-    send(request, b"", headers, status)
-    for megabyte in range(100):
-        try:
-            request.wfile.write(bytes(1_000_000))
-        except OSError:
-            return megabyte
-    return 100
-
-
 def redirecting(server: Any, path: str, to: str) -> str:
     server.replies[path] = lambda request: send(request, b"", {"Location": to}, 302)
     return server.address + path
-
-
-def test_a_redirect_with_a_large_body_is_followed_without_reading_it(server, target) -> None:
-    there, read = {"Location": server.has("/to", BODY)}, list[int]()
-    server.replies["/from"] = lambda request: read.append(send_100_megabytes(request, there, 302))
-    fetch(server.address + "/from", target, silent, DIGEST)
-    assert server.requested == ["/from", "/to"]
-    assert 100 not in read
 
 
 def test_a_redirect_to_another_host_does_not_send_the_password(server, target) -> None:
@@ -263,23 +229,15 @@ def test_a_redirect_to_another_host_does_not_send_the_password(server, target) -
     assert sent[-1] == ("/to", "Basic cHVzaGtpbjpodW50ZXIy")  # the same host may know it
 
 
-def test_a_length_above_the_bound_is_rejected_before_the_body_is_read(server, target, monkeypatch) -> None:
-    monkeypatch.setattr(fetching, "MAX_BYTES", 10_000)
-    for announced in ("10001", "9" * 5000):
-        url = server.has("/file", b"", announced=announced)
-        with pytest.raises(BukvaError, match=f"^{re.escape(url)}: has more than 10000 bytes, the limit for a corpus;"):
-            fetch(url, target, lambda *_: pytest.fail("it was read"))
-    assert len(server.requested) == 2
-
-
-def test_a_body_without_a_length_is_rejected_at_the_bound_and_a_file_of_that_size_is_not(
+def test_a_file_above_the_bound_is_rejected_with_and_without_a_length_and_one_of_that_size_is_not(
     server, target, monkeypatch
 ) -> None:
     monkeypatch.setattr(fetching, "MAX_BYTES", len(BODY))
     fetch(server.has("/file", BODY), target, silent, DIGEST)
-    server.replies["/larger"] = lambda request: send_100_megabytes(request, {})
-    with pytest.raises(BukvaError, match=f"has more than {len(BODY)} bytes"):
-        fetch(server.address + "/larger", target, silent)
+    server.replies["/larger"] = lambda request: send(request, BODY + b"x", {})
+    for url in (server.address + "/larger", server.has("/announced", b"", announced=len(BODY) + 1)):
+        with pytest.raises(BukvaError, match=f"has more than {len(BODY)} bytes"):
+            fetch(url, target, silent)
     assert target.read_bytes() == BODY
 
 

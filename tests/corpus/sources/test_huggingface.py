@@ -130,18 +130,6 @@ def test_a_revision_that_is_no_commit_or_unknown_is_an_error_that_names_the_newe
     fails(target, words, revision="c" * 40)
 
 
-def test_a_refusal_says_what_to_do(hub, target) -> None:
-    page = f"^{hub.address}/datasets/owner/name:"
-    for status, code, words in (
-        (401, "", "does not exist, or is private; check download.dataset, or set HF_TOKEN"),
-        (403, "GatedRepo", "is given only to those who accepted its conditions; accept them on that page"),
-        (403, "", "the hub answers with status 403; check HF_TOKEN"),
-        (500, "", "the hub answers with status 500; give the same command again"),
-    ):
-        hub.refused = status, code
-        fails(target, f"{page} {words}")
-
-
 def test_what_is_no_hub_is_an_error_and_one_that_fails_for_a_moment_is_asked_again(hub, target, monkeypatch) -> None:
     hub.page = b"<html>Please log in</html>"
     fails(target, f"^{hub.address}: answers, but not as a Hugging Face hub does; check the network and HF_ENDPOINT")
