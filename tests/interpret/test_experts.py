@@ -8,7 +8,6 @@ import pytest
 import torch
 from interpret.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
 from interpret.small import B, T, V, random_ids
-from torch import nn
 
 from bukva.interpret.experts import AFTER, BETWEEN, Experts, experts_on, positions_in_words
 from bukva.interpret.hooks import record_experts
@@ -84,17 +83,6 @@ def test_each_predictor_has_the_nats_of_the_window_rule_and_the_mode_of_the_mode
     counted = [counts.nats(text.ids, ORDERS[-1])[text.n_context :] for text in texts()]
     np.testing.assert_allclose(found.counted, np.concatenate(counted), rtol=1e-4)
     assert np.abs(found.together - found.learned).max() > 0.1
-
-
-def test_a_model_that_has_learned_nothing_predicts_by_counting_only():
-    model = remembering(sharp=False)
-    nn.init.zeros_(model.lm_head.weight)
-    found = experts_on(model, texts())
-    np.testing.assert_allclose(found.together, found.counted, rtol=1e-5)
-    np.testing.assert_allclose(found.learned, UNIFORM, rtol=1e-6)
-    np.testing.assert_allclose(found.shares()[found.counted < UNIFORM - 1e-4], 1, rtol=1e-3)
-    np.testing.assert_allclose(found.contributions[:, :-1], 0, atol=1e-12)
-    np.testing.assert_allclose(found.contributions[:, -1], UNIFORM - found.counted, rtol=1e-4, atol=1e-5)
 
 
 def test_the_context_is_the_longest_that_train_continues():

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 import torch
+from serving.test_writer import TEXT, TOKENIZERS, T
 
 import bukva
 from bukva.base.errors import BukvaError
@@ -21,17 +22,14 @@ from bukva.models.folder import CONFIG, save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.scoring.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
-from bukva.tokenizers.char import CharTokenizer
 
 with warnings.catch_warnings(action="ignore"):  # of mlflow, when it is imported
     from mlflow.exceptions import MlflowException
 
     from bukva.serving.pyfunc import TextModel
 
-T = 11
-TOKENIZER = CharTokenizer(sorted("\n !,абвг"))
+TOKENIZER = TOKENIZERS["char"]
 SHAPE = GPTConfig(len(TOKENIZER), 2, 2, 20, T, 0.0)
-TEXT = "аб вг, аб!\n" * 3  # longer than two windows
 SETTINGS = {"n_chars": 13, "temperature": 0.9, "top_k": 0, "top_p": 1.0, "seed": 3, "unknown": "error"}
 pytestmark = pytest.mark.filterwarnings("ignore")
 
