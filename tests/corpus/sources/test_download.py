@@ -192,7 +192,8 @@ def test_a_mixed_folder_is_read_type_by_type(source, target) -> None:
     epub(source / "book.epub", {"a.xhtml": "<p>глава</p>"})
     jsonl(source / "posts.jsonl", [{"text": "один"}, {"text": "два", "author": "А", "category": "c", "year": 1900}])
     parquet(source / "en" / "t.parquet", {"text": ["x", "y"], "title": ["Икс", None]})
-    assert get(target, path=source, strict=True, extensions=[".c"]).works == 10
+    notes = noted(source, target, strict=True, extensions=[".c"])
+    assert notes == ["1 file read as koi8-r, which was detected: books/detected.txt."]
     assert texts_in(target) == {
         Document("-", "-", "book.epub"): "глава\n",
         Document("-", "-", "detected"): EVENING,
