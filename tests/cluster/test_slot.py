@@ -1,7 +1,6 @@
 """A slot has the commit, the project's cache, and nothing of the trial before."""
 
 import pytest
-from cluster.fakes import place
 from dvc.config import Config
 
 from bukva.base.errors import BukvaError
@@ -25,11 +24,10 @@ def committed(project):
     return project
 
 
-def job(project, *, shared=True, trial="a") -> Job:
+def job(project) -> Job:
     commit = run_git(project, "rev-parse", "HEAD").strip()
-    origin = place(project).origin
-    push_base(project, str(project) if shared else origin, commit)
-    return Job(trial, (), commit, str(project) if shared else origin, str(project) if shared else "", 1, 1, {})
+    push_base(project, str(project), commit)
+    return Job("a", (), commit, str(project), str(project), 1, 1, {})
 
 
 def test_nothing_of_the_trial_before_is_left_but_ignored_files(committed):
@@ -48,16 +46,6 @@ def test_nothing_of_the_trial_before_is_left_but_ignored_files(committed):
         assert not (slot.folder / ".dvc" / "tmp").exists()
         assert run_git(slot.folder, "rev-parse", "HEAD").strip() == job(committed).commit
         assert not run_git(slot.folder, "for-each-ref", "refs/exps")
-
-
-def test_another_machine_gets_the_commit_from_the_origin(committed, tmp_path, monkeypatch):
-    monkeypatch.setenv("BUKVA_NODE", str(tmp_path / "node"))
-    with slot_for(job(committed, shared=False)) as slot:
-        assert slot.folder.is_relative_to(tmp_path / "node")
-        assert slot.project.is_relative_to(tmp_path / "node")
-        assert (slot.folder / "file.txt").read_text() == "one"
-        settings = Config(str(slot.folder / ".dvc"), validate=False)
-        assert settings["cache"]["dir"] == str(slot.project / ".dvc" / "cache")
 
 
 def test_a_machine_with_other_packages_is_refused(committed):
