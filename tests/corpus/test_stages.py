@@ -2,7 +2,6 @@
 
 import resource
 import tracemalloc
-import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,16 +77,6 @@ def test_a_work_without_text_is_rejected(content, tmp_path) -> None:
 
 def test_a_work_that_cleaning_empties_does_not_disturb_the_others(tmp_path) -> None:
     assert run_stages(tmp_path, "notes", "Раз.".encode(), b"To be, or not to be", "Два.".encode()) == "Раз.\nДва.\n"
-
-
-def test_two_names_that_differ_in_unicode_form_only_are_rejected(source, target) -> None:
-    for form in ("NFC", "NFD"):
-        (source / unicodedata.normalize(form, "Чайка й.txt")).write_text(form)
-    if len(list(source.iterdir())) == 1:
-        pytest.skip("this file system treats them as one name")
-    with pytest.raises(BukvaError, match=r"-/-/Чайка й: two works have this name"):
-        get(target, path=source)
-    assert not target.exists()
 
 
 @pytest.mark.slow

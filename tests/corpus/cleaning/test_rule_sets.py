@@ -40,35 +40,30 @@ def rejection(*arguments, **options):
     return sentence
 
 
-@pytest.mark.parametrize("line_end", ["\n", "\r"])
-def test_notes_that_would_remove_much_are_not_taken_by_auto_and_say_so_where_they_are_named(line_end, raw):
+def test_notes_that_would_remove_much_are_not_taken_by_auto_and_say_so_where_they_are_named(raw):
     """One Latin word is enough for a whole paragraph that is one line."""
     kept, lost = "слово " * 100 + "\n", "слово " * 99 + "Window\n"  # 601 characters each
-    little = raw((17 * kept + 3 * lost).replace("\n", line_end))
+    little = raw(17 * kept + 3 * lost)
     assert chosen(little, "auto").rules.name == "notes"
     assert chosen(little, "notes").why == "as clean.rules says"
-    much = raw((16 * kept).replace("\n", line_end), (4 * lost).replace("\n", line_end))
+    much = raw(16 * kept, (4 * lost).replace("\n", "\r"))
     why = "because notes would remove 20.0 % of the text (clean.rules auto)"
     assert name_and_why(much, "auto") == ("literary", why)
     assert chosen(much, "auto", optional=["latin_passages"]).rules.name == "literary"
     why = "as clean.rules says, but they remove 20.0 % of the text, and auto takes literary"
     assert name_and_why(much, "notes") == ("notes", why)
-    whole = raw(lost * 3)
-    assert chosen(whole, "auto").why == "because notes would remove 100.0 % of the text (clean.rules auto)"
 
 
 @pytest.mark.parametrize(
     ("text", "rules", "why"),
     [
-        ("а" * 90 + "b" * 10, "notes", "90.0 % of the letters are Cyrillic"),
         ("а" * 899 + "b" * 101, "literary", "only 89.9 % of the letters are Cyrillic"),
         ("а" * 9999 + "b", "notes", "99.9 % of the letters are Cyrillic"),
         ("а" * 99 + "ї", "notes", "100.0 % of the letters are Cyrillic"),
         ("а" * 989 + "ї" * 11, "literary", "only 98.9 % of the Cyrillic letters are Russian"),
-        ("Въ началѣ было Слово", "literary", "only 94.1 % of the Cyrillic letters are Russian"),
         ("12 + 3 = 15;\n", "literary", "the text has no letters"),
     ],
-    ids=range(7),
+    ids=range(5),
 )
 def test_the_rules_of_auto_follow_from_the_shares_of_the_letters(text, rules, why):
     counts = CharCounts()

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bukva.corpus.repeats import duplicates, grams, leaks
-from bukva.corpus.repeats.chains import chain
 from bukva.corpus.repeats.duplicates import COLUMNS, SEED, groups, passages_between, shared_passages
 from bukva.corpus.repeats.leaks import longest_runs, seen_in_train
 
@@ -112,11 +111,6 @@ def test_a_passage_is_named_with_both_works_and_ends_where_its_work_ends():
     table = shared_passages(codes, codes, with_empty)
     assert table["work_b"].tolist() == [4, 4, 5]
     assert rows(table.assign(work_b=table["work_b"] - 1)) == expected
-
-
-def test_characters_of_two_overlapping_runs_count_once():
-    runs = np.array([(100, 500, 20), (117, 520, 20)])  # start in one text, start in the other, length
-    assert chain(runs, np.zeros(2, int), 10, 4).tolist() == [[0, 100, 137, 500, 540, 37]]
 
 
 @pytest.mark.parametrize(("share", "least"), [(0.01, 0.97), (0.05, 0.85), (0.1, 0.35)])
@@ -232,19 +226,17 @@ def test_after_cutting_no_window_of_val_and_test_stands_in_another_works_train_n
     assert (pieces[1:, 1] >= pieces[:-1, 2]).all()
 
 
-@pytest.mark.parametrize("share", [0, 0.02])
-def test_a_planted_passage_is_cut_and_little_else(share):
-    rng = np.random.default_rng(1)
+def test_a_planted_passage_with_changes_is_cut_and_little_else():
     book, other = text_of(2003, 29, seed=1), text_of(997, 29, seed=2)
-    copy = changed(book[1607:1907], share, rng)
+    copy = changed(book[1607:1907], 0.02, np.random.default_rng(1))
     codes, works = joined(book, np.concatenate([other[:401], copy, other[401:]]))
     train, held_out = np.array([[0, 1501], works[1]]), np.array([[1501, 2003], [works[1, 1]] * 2])
     pieces = cut_from(codes, train, held_out, works)
     at = works[1, 0] + 401
     assert pieces[:, 0].tolist() == [0, 1, 1]
     assert pieces[0].tolist() == [0, 0, 1501]
-    assert abs(pieces[1, 2] - at) <= 25 * (share > 0) + 2
-    assert abs(pieces[2, 1] - (at + len(copy))) <= 25 * (share > 0) + 2
+    assert abs(pieces[1, 2] - at) <= 27
+    assert abs(pieces[2, 1] - (at + len(copy))) <= 27
     left, spans = joined(*(text_left(codes, pieces, work) for work in (0, 1)))
     assert passages_between(codes, held_out, left, spans, MIN).empty
 

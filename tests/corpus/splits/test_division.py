@@ -15,7 +15,7 @@ from bukva.corpus.collection import TEXT, Document, write_collection
 from bukva.corpus.splits import division
 from bukva.corpus.splits.division import divide, rows_of
 from bukva.corpus.splits.folder import check_lengths, load_lengths, load_splits
-from bukva.corpus.splits.report import report, tell_missed_shares
+from bukva.corpus.splits.report import report
 from bukva.corpus.splits.strategies import spans
 
 PASSAGE = "Мороз и солнце; день чудесный! Ещё ты дремлешь, друг прелестный."
@@ -120,52 +120,11 @@ def test_the_longest_passage_of_test_in_train_is_named_with_both_works_before_an
     assert found["test"]["longest"]["after"] == before
 
 
-def test_the_report_counts_categories_decades_and_authors(tmp_path):
-    works = [
-        (Document("poems", "Blok", "a", "1799-1803"), "x" * 10),
-        (Document("poems", "Blok", "b", "1850"), "x" * 10),
-        (Document("poems", "NA", "c", "1857"), "x" * 20),
-        (Document("prose", "-", "d"), "x" * 10),
-    ]
-    table, chosen = write_collection(tmp_path, works), split(0.8, 0.2, 0)
-    found = report(tmp_path, table, rows_of(spans(table, chosen)), chosen)
-    assert {name: {key: part[key] for key in list(part)[:5]} for name, part in found.items()} == {
-        name: {
-            "chars": 5 * n,
-            "distance": {"author": 0.0, "category": 0.0, "decade": 0.0},
-            "categories": [{"category": "poems", "chars": 4 * n}, {"category": "prose", "chars": n}],
-            "decades": {"1790s": n, "1850s": 3 * n, "-": n},
-            "authors": [
-                {"category": "poems", "author": "Blok", "chars": 2 * n},
-                {"category": "poems", "author": "NA", "chars": 2 * n},
-                {"category": "prose", "author": "-", "chars": n},
-            ],
-        }
-        for name, n in (("train", 8), ("val", 2))
-    }
-
-
 def test_the_distance_is_that_of_the_whole_where_no_author_is_common(tmp_path):
     works = [(Document("prose", author, "w", year), "x" * 100) for author, year in (("A", "1850"), ("B", "c. 1899"))]
     table, chosen = write_collection(tmp_path, works), split(0.5, 0.5, 0, "by_author")
     apart = report(tmp_path, table, rows_of(spans(table, chosen)), chosen)
     assert apart["val"]["distance"] == {"author": 0.5, "category": 0.0, "decade": 0.5}
-
-
-def test_a_share_that_is_not_the_one_asked_for_is_told():
-    def told(chars, chosen):
-        notes = []
-        tell_missed_shares(rows_of(spans(works_of(chars), chosen)), chosen, notes.append)
-        return notes
-
-    # of nine characters the last one is test, and val has none
-    assert told([9] * 7, split(0.9, 0.05, 0.05)) == [
-        "split: val has 0 % of the characters, not 5 %; test has 11.1 % of the characters, not 5 % "
-        "(split.strategy tail, split.duplicates keep)"
-    ]
-    assert told([9] * 700, split(0.9, 0.05, 0.05, "contiguous")) == []
-    assert told([810, 190], split(0.8, 0.2, 0, "by_work")) == []
-    assert len(told([850, 150], split(0.8, 0.2, 0, "by_work"))) == 1
 
 
 @settings(max_examples=11)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from corpus.sources.formats.made import XHTML, epub
 
-from bukva.corpus.sources.formats import epub as reader
 from bukva.corpus.sources.formats.base import TextFile, UnreadableError
 from bukva.corpus.sources.formats.epub import read_epub
 from bukva.corpus.sources.formats.markup import html_text, read_markdown
@@ -124,10 +123,3 @@ def test_entities_of_a_document_are_not_expanded_or_fetched(bomb, tmp_path) -> N
         assert "ж" in text
         assert "secret" not in text
         assert "haha" not in text
-
-
-def test_the_bound_of_a_chapter_holds(tmp_path, monkeypatch) -> None:
-    book = epub(tmp_path / "a.epub", {"a.xhtml": "x" * 5003})
-    monkeypatch.setattr(reader, "MAX_WHOLE_BYTES", 5003)
-    with pytest.raises(UnreadableError, match=r"books/a\.epub: .*OPS/a\.xhtml has more than 5003 bytes"):
-        text_of(book)

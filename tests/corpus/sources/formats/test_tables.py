@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 from corpus.sources.formats.made import jsonl, parquet
 
-from bukva.corpus.sources.formats import jsonl as lines
 from bukva.corpus.sources.formats.base import BadRowError, Text, TextFile, UnreadableError
 from bukva.corpus.sources.formats.jsonl import read_jsonl
 from bukva.corpus.sources.formats.parquet import read_parquet
@@ -55,13 +54,6 @@ def test_a_bad_line_is_an_error_of_its_own_and_an_empty_one_is_none(tmp_path) ->
         f"books/a.jsonl, row {n}: {why}; correct the row or remove it." for n, why in enumerate(BAD_LINES.values(), 3)
     ]
     assert [text.pieces for text in rows(path)] == [["раз"], *([each] for each in bad), ["два"]]
-
-
-def test_a_line_above_the_bound_ends_the_file(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(lines, "MAX_LINE_CHARS", 5003)
-    path = jsonl(tmp_path / "a.jsonl", [{"text": "раз"}, {"text": "x" * 3_000_017}])
-    with pytest.raises(UnreadableError, match=r"^books/a\.jsonl: has a line of more than 5003 characters; write one"):
-        rows(path)
 
 
 def test_bad_rows_of_a_table_are_errors_of_their_own(tmp_path) -> None:
