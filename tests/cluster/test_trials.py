@@ -53,6 +53,10 @@ def test_a_setting_is_checked_as_dvc_writes_it(tmp_path):
             "-S: Error parsing override 'model.n_layer'; write SECTION.KEY=VALUE, and several values with commas.",
         ),
         (
+            "model.n_layers=2",
+            "-S model.n_layers=2: params.yaml has no key model.n_layers.",
+        ),
+        (
             "model.n_layer=2,x",
             "-S model.n_layer=x: params.yaml, model.n_layer: 'x' (str) is invalid; it should be a valid integer.",
         ),
