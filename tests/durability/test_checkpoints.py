@@ -68,6 +68,7 @@ def test_the_last_two_are_kept_and_the_last_one_is_restored(checkpoints, another
     later = another()
     assert later
     assert last(later) == 13
+    assert written(later, 21) == [False]  # the first one still trains, and saves for both
     assert later.step == 13
     assert later.folder.name == later.training_id == checkpoints.training_id
     others = another("train-bigram"), another(**{"model.n_head": 8}), another(**{"numerics.lock": "cc"})

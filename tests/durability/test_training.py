@@ -125,7 +125,6 @@ def test_a_training_that_ended_early_ends_at_once_when_it_is_resumed(checkpoints
     [
         (lambda state: state.pop("updates"), "it has model, optimizer, step, sums"),
         (lambda state: state["model"].pop("wte.weight"), r"model, wte.weight is absent, not float32 \(7, 8\)"),
-
         (lambda state: state["model"].update({"wte.weight": torch.ones(8, 7)}), r"\(8, 7\), not float32 \(7, 8\)"),
         (lambda state: state["best_weights"].update({"wte.weight": torch.ones(7, 8).half()}), "best_weights, .*16"),
         (lambda state: state.update(sums=torch.ones(3).double()), r"sums is float64 \(3,\), not float64 \(2,\)"),
