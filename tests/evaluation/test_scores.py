@@ -9,10 +9,11 @@ import torch
 from bukva.baselines.counts import fitted_to_train, scorers
 from bukva.config.schema import Evaluate
 from bukva.evaluation.held_out import HeldOut
-from bukva.evaluation.scores import evaluate, headline
+from bukva.evaluation.scores import evaluate, headline, score_pairs
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.ngrams.kneser_ney import KneserNey
+from bukva.scoring import window_rule
 from bukva.scoring.window_rule import evenly_spaced, nats_of
 from bukva.tokenizers.char import CharTokenizer
 
@@ -74,6 +75,13 @@ def test_the_headline_is_the_bits_of_the_models_and_of_the_best_n_gram_on_val(sc
     for key, name in (("gpt", "gpt"), ("bigram", "bigram"), ("counted", best)):
         means = {split: nats.mean(dtype=np.float64) / np.log(2) for split, nats in scores.nats[name].items()}
         assert found[key] == pytest.approx(means)
+
+
+def test_the_bigram_is_scored_by_a_few_rows_of_its_table_at_a_time(monkeypatch):
+    train, bigram = text(*THREE).splits["train"], models()["bigram"]
+    expected = nats_of(bigram, train, 6, 3).mean(dtype=np.float64)
+    monkeypatch.setattr(window_rule, "BATCH_LOGITS", {"cpu": 2 * V})
+    assert score_pairs(bigram, train, TOKENIZER).nats_per_char == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_split_of_fraction_zero_is_absent():

@@ -39,10 +39,3 @@ def test_every_id_but_the_first_of_a_split_is_scored_once_after_its_own_text(tmp
                 assert context == list(range(max(start, first - n_context), first))
             else:
                 assert context == [splits[name][splits[name].tolist().index(first) - 1]]
-
-
-def test_a_share_takes_the_beginning_of_every_work(tmp_path):
-    splits, lengths = saved(tmp_path / "split", [101, 53, 199], TAIL)
-    whole = list(passages(splits, lengths, "test", 5))
-    for half, full in zip(passages(splits, lengths, "test", 5, 0.5), whole, strict=True):
-        assert half.scored.tolist() == full.scored[: -(-len(full.scored) // 2)].tolist()
