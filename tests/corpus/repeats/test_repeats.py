@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bukva.corpus.repeats import duplicates, grams, leaks
+from bukva.corpus.repeats.chains import chain
 from bukva.corpus.repeats.duplicates import COLUMNS, SEED, groups, passages_between, shared_passages
 from bukva.corpus.repeats.leaks import longest_runs, seen_in_train
 
@@ -111,6 +112,11 @@ def test_a_passage_is_named_with_both_works_and_ends_where_its_work_ends():
     table = shared_passages(codes, codes, with_empty)
     assert table["work_b"].tolist() == [4, 4, 5]
     assert rows(table.assign(work_b=table["work_b"] - 1)) == expected
+
+
+def test_characters_of_two_overlapping_runs_count_once():
+    runs = np.array([(100, 500, 20), (117, 520, 20)])  # start in one text, start in the other, length
+    assert chain(runs, np.zeros(2, int), 10, 4).tolist() == [[0, 100, 137, 500, 540, 37]]
 
 
 @pytest.mark.parametrize(("share", "least"), [(0.01, 0.97), (0.05, 0.85), (0.1, 0.35)])
