@@ -97,6 +97,10 @@ def test_names_that_lead_outside_are_rejected(name, pack, tmp_path, rejected) ->
     )
 
 
+def test_a_name_that_no_file_system_takes_is_rejected(pack, tmp_path, rejected) -> None:
+    rejected(pack(tmp_path, {"a/" + "ж" * 128: b"x"}), "its name has a component of more than 255 bytes")
+
+
 def test_links_and_devices_are_rejected_before_a_file_is_written_through_them(tmp_path, rejected) -> None:
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE):
         evil = special("x", kind, str(tmp_path)), ("x/evil.txt", b"evil")
