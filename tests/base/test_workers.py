@@ -16,6 +16,8 @@ from bukva.base.errors import BukvaError
 from bukva.base.threads import Surplus
 from bukva.base.workers import applied
 
+pytestmark = pytest.mark.slow  # each process imports what the tests import
+
 SRC = Path(__file__).parents[2] / "src"
 
 
@@ -117,7 +119,6 @@ def parent(tmp_path):
     assert len(busy) == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "kill"),
     [(signal.SIGKILL, os.kill), (signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)],

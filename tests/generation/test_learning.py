@@ -11,7 +11,8 @@ from bukva.generation.learning import FILE, LINE_CHARS, Samples, on_one_line
 from bukva.generation.sampling import generate
 from bukva.training.run import start
 
-plain_and_memory = pytest.mark.parametrize("shape", [SHAPE, WITH_MEMORY], ids=["plain", "memory"])
+memory = pytest.param(WITH_MEMORY, id="memory", marks=pytest.mark.slow)
+plain_and_memory = pytest.mark.parametrize("shape", [pytest.param(SHAPE, id="plain"), memory])
 
 
 def trained(task, state=None, callbacks=()):
@@ -44,13 +45,12 @@ def test_lines_change_no_weight_and_no_loss(shape):
     same(watched.state_dict() | {"samples": []}, plain.state_dict())
 
 
-@pytest.mark.parametrize("step", [4, 6])
-def test_a_resumed_training_has_the_lines_of_a_whole_one(step):
+def test_a_resumed_training_has_the_lines_of_a_whole_one():
     def stop(state, progress):
         state.stop_requested = True
 
     whole, files = trained(task())
-    first, _ = trained(task(), callbacks=[Call(step, stop)])
+    first, _ = trained(task(), callbacks=[Call(6, stop)])
     second = start(task(seed=5))
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     resumed, again = trained(task(), state=second)

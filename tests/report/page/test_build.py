@@ -1,10 +1,14 @@
 """Which pages there are."""
 
+import json
+
 from jinja2 import Environment, PackageLoader
+from lxml import html
 
 from bukva.base.errors import BukvaError
 from bukva.report.page import build as module
 from bukva.report.page import experiments
+from bukva.report.page.render import render
 
 NO_BASELINE = "HEAD: dvc.lock is not committed, so there is no baseline."
 
@@ -28,3 +32,15 @@ def test_commands_in_sentences_are_code_and_nothing_else_is():
     environment = Environment(loader=PackageLoader("bukva.report.page"), autoescape=True, trim_blocks=True)
     code = environment.get_template("macros.html.j2").module.code
     assert code("run `make <a> & b`; 1 < 2") == "run <code>make &lt;a&gt; &amp; b</code>; 1 &lt; 2"
+
+
+def test_nothing_that_a_text_contains_becomes_an_element_or_ends_one():
+    strange = "</script><b>a</b>&"
+    texts = dict.fromkeys(("title", "subtitle", "sentence"), strange)
+    specs, links = {"chart": {"": {"title": strange}}}, [("/", strange)]
+    page = render("message.html.j2", specs, served=True, links=links, refresh="", sections=[], **texts)
+    assert strange not in page
+    parsed = html.fromstring(page)
+    assert not parsed.xpath("//b")
+    assert parsed.xpath("//h1")[0].text == strange
+    assert json.loads(parsed.get_element_by_id("specs").text)["chart"][""]["title"] == strange
