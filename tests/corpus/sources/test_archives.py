@@ -132,6 +132,12 @@ def test_more_bytes_or_entries_than_the_bound_are_rejected_before_one_is_written
     assert contents(tmp_path / "in") == {}
 
 
+def test_headers_have_a_bound_of_their_own_because_they_are_read_whole(tmp_path, rejected, monkeypatch) -> None:
+    monkeypatch.setattr(archives, "MAX_HEADER_BYTES", 10_000)
+    unpack(zip_with(tmp_path / "few.zip", *((str(i), b"") for i in range(29))), tmp_path / "few")
+    rejected(zip_with(tmp_path / "many.zip", *((str(i), b"") for i in range(293))), "headers of more than 10000 bytes")
+
+
 def test_no_more_bytes_are_unpacked_than_the_headers_announce(tmp_path, rejected) -> None:
     liar = zip_with(tmp_path / "a.zip", ("bomb", bytes(10**7)))
     raw = bytearray(liar.read_bytes())
