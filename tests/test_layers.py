@@ -41,7 +41,7 @@ def package(name: str) -> str:
 
 def test_imports_point_down():
     for name in modules():
-        for other in imported(name, while_typing=False) & modules().keys():
+        for other in imported(name) & modules().keys():
             same = package(name) == package(other)
             assert same or LEVEL[package(other)] < LEVEL[package(name)], f"{name} imports {other}"
 

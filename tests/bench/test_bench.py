@@ -67,6 +67,7 @@ def test_the_plain_encoder_returns_our_ids():
 # ---- processes
 
 
+@pytest.mark.slow
 def test_a_job_returns_its_values_with_seconds_and_memory(tmp_path):
     works = [(Document("prose", "Толстой", "б"), "да и нет\n"), (Document("poems", "Пушкин", "а"), "— Ни да,\n")]
     write_collection(tmp_path / "raw", works)
@@ -76,6 +77,7 @@ def test_a_job_returns_its_values_with_seconds_and_memory(tmp_path):
     assert (tmp_path / "again" / TEXT).read_text(encoding="utf-8") == "Ни да,\nда и нет\n"
 
 
+@pytest.mark.slow
 def test_a_job_that_fails_is_reported_by_the_last_line_of_its_traceback(tmp_path):
     with pytest.raises(BukvaError, match=r"bench\.job clean .*: FileNotFoundError: .*documents\.parquet"):
         run_job("clean", raw=tmp_path, clean=tmp_path / "clean")
@@ -145,6 +147,7 @@ def test_the_row_data_without_a_mirror_names_the_file_that_it_needs(tmp_path, mo
 # ---- rows and their report
 
 
+@pytest.mark.slow
 def test_an_unknown_row_is_an_error_that_names_the_rows():
     done = bench("clean", "speed")
     assert (done.returncode, done.stdout) == (1, "")

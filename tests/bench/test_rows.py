@@ -121,6 +121,7 @@ def measured(name, scratch):
     assert all(math.isfinite(score["value"]) for score in scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in ROWS if name not in WITH_DVC])
 def test_a_row_runs_on_a_small_text(name, small, scratch):
     measured(name, scratch)

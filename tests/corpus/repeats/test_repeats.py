@@ -81,6 +81,7 @@ def rows(table):
     return [tuple(row) for row in table.itertuples(index=False)]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 400), st.integers(0, 1200), st.integers(FOUND, 90))
 @settings(max_examples=11)
 def test_no_repeat_of_min_chars_is_missed_wherever_it_stands(a, b, length):
