@@ -38,8 +38,8 @@ from bukva.corpus.sources.git_tree import git_tree_id
 from chaos.project import WORK as SAMPLE
 from chaos.project import Project
 
-WITH_DVC = ("data", "repro", "idle", "start")
-QUICK = ("counting", "training", "generation", "playground", "scoring", "clean", "tokenize", *WITH_DVC)
+WITH_DVC = ("data", "start")  # repro and idle: tests/dvc/test_story.py
+QUICK = ("counting", "training", "generation", "playground", "scoring", "clean", "tokenize", *WITH_DVC, "repro", "idle")
 N_STEPS = 6  # one for each point of the figure
 SHAPE = {"n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 16}
 
@@ -122,7 +122,7 @@ def measured(name, scratch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in ROWS if name not in WITH_DVC])
+@pytest.mark.parametrize("name", [name for name in ROWS if name not in (*WITH_DVC, "repro", "idle")])
 def test_a_row_runs_on_a_small_text(name, small, scratch):
     measured(name, scratch)
 
@@ -131,7 +131,7 @@ def test_a_row_runs_on_a_small_text(name, small, scratch):
 @pytest.mark.parametrize("name", WITH_DVC)
 def test_a_row_of_the_pipeline_runs_in_a_small_project(name, small, scratch, project, monkeypatch):
     monkeypatch.setattr(pipeline, "ROOT", project)
-    for runs in ("DATA_RUNS", "IDLE_RUNS", "START_RUNS"):
+    for runs in ("DATA_RUNS", "START_RUNS"):
         monkeypatch.setattr(pipeline, runs, 1)
     measured(name, scratch)
 

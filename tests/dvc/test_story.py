@@ -6,12 +6,15 @@ That no kind of kill loses anything is counted by `make chaos`.
 
 import json
 import re
+import shutil
 import signal
 
 import pytest
 import requests
 from lxml import html
 
+from bench import pipeline
+from bench.__main__ import ROWS
 from chaos.project import Project
 from chaos.running import kill, wait_until, wait_until_empty
 from chaos.setup import SAVE_OFTEN, STAGES, has_checkpoint
@@ -149,6 +152,19 @@ def test_a_stage_that_fails_is_failed_in_mlflow_and_says_why(project):
     project.reset()
 
 
+def test_the_bench_measures_the_pipeline_and_a_run_with_nothing_to_do(project, tmp_path, monkeypatch):
+    """In a clone that gets the cache, from which DVC restores what the row would compute."""
+    clone_of, dvc = pipeline._clone, pipeline._dvc
+    cache = project.folder / ".dvc" / "cache"
+    monkeypatch.setattr(pipeline, "ROOT", project.folder)
+    monkeypatch.setattr(pipeline, "IDLE_RUNS", 1)
+    monkeypatch.setattr(pipeline, "_clone", lambda to: shutil.copytree(cache, clone_of(to) / ".dvc/cache").parents[1])
+    monkeypatch.setattr(pipeline, "_dvc", lambda clone, *words: dvc(clone, *(word for word in words if word != "-f")))
+    scores = {row: ROWS[row].measure(tmp_path).scores for row in ("repro", "idle")}
+    assert scores["repro"]["loss on test"] == json.loads(project.read("reports/metrics.json"))["gpt"]["test"]
+    assert scores["idle"]["seconds"] > 0
+
+
 # ---- experiments
 
 
@@ -174,16 +190,15 @@ def test_an_experiment_trains_and_scores_while_mlflow_is_away_and_is_there_after
 
 
 def test_a_training_killed_in_the_queue_goes_on_to_the_bytes_of_an_uninterrupted_one(project):
-    """After it the queue runs an edited source, which was edited back before it starts."""
+    """The queue runs an edited source, which is edited back before it starts."""
+    project.edit("src/bukva/generation/samples.py", "# Samples", "# Samples of the snapshot")
     for name in ("killed", "long"):
         project.run("dvc", "exp", "run", "--queue", "-n", name, *LONGER)
-    project.edit("src/bukva/generation/samples.py", "# Samples", "# Samples of the snapshot")
-    project.run("dvc", "exp", "run", "--queue", "-n", "snapshot", "-S", "sample.seed=5")
     project.reset()
     project.start("dvc", "queue", "start", **SAVE_OFTEN).wait()  # its worker outlives it
     wait_until(lambda: has_checkpoint(project))
     assert kill(project, "train-gpt")
-    assert not wait_until_empty(lambda: not has_experiment(project, "snapshot"), 300)
+    assert not wait_until_empty(lambda: not has_experiment(project, "long"), 300)
     wait_until(lambda: not re.search(r"Running|Queued", project.run("dvc", "queue", "status")))
     assert "resumed at step" in project.run("dvc", "queue", "logs", "long")
     project.run("dvc", "exp", "apply", "long")
@@ -198,12 +213,11 @@ def has_experiment(project: Project, name: str) -> bool:
 
 
 def test_the_queue_ran_the_code_of_its_snapshot_and_reported_to_the_store_of_the_project(project):
-    assert "# Samples of the snapshot" in project.read_from_experiment("snapshot", "reports/samples.md")
-    assert "of the snapshot" not in project.read_from_experiment("long", "reports/samples.md")
-    for name in ("snapshot", "long"):
-        sampled = runs_of(project, name)["sample"]
-        assert sampled["status"] == "FINISHED"
-        assert sampled["where"] == (project.folder / "mlruns").as_uri()
+    assert "# Samples of the snapshot" in project.read_from_experiment("long", "reports/samples.md")
+    assert "of the snapshot" not in project.read("reports/samples.md")
+    sampled = runs_of(project, "long")["sample"]
+    assert sampled["status"] == "FINISHED"
+    assert sampled["where"] == (project.folder / "mlruns").as_uri()
     trainings = [run["steps"] for run in project.training_runs() if run["stage"] == "train-gpt"]
     assert trainings.count(STEPS) == 2  # the resumed one, once; and the uninterrupted one
     wait_until(lambda: not project.leftovers())
@@ -238,7 +252,7 @@ def test_the_playground_writes_what_the_stage_wrote_and_a_second_command_finds_i
     page = html.fromstring(requests.get(f"{root}/play", timeout=60).text)
     keys = page.xpath("(//select)[1]//option/@value")
     assert keys[:2] == ["workspace/gpt", "workspace/bigram"]
-    assert set(keys[2:]) == {"two-heads/gpt", "long/gpt"}  # that of snapshot is that of the workspace
+    assert set(keys[2:]) == {"two-heads/gpt", "long/gpt"}  # their bigram is that of the workspace
     answers = json.loads(project.read("data/samples.json"))["answers"]
     (wanted,) = (
         one for one in answers
