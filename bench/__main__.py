@@ -11,9 +11,9 @@ import typer
 from bench import counting, generation, growth, pipeline, playground, race, report, scoring, text, training
 from bench.measure import ROOT
 from bench.rows import Row
-from bukva.base.errors import BukvaError
-from bukva.base.progress import duration
-from bukva.stage import cli
+from bukva.cli import stage as cli
+from bukva.core.errors import BukvaError
+from bukva.core.progress import duration
 
 MODULES = (race, counting, training, generation, playground, scoring, text, growth, pipeline)
 ROWS = {row.name: row for module in MODULES for row in module.ROWS}

@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.measure import ROOT, job
 from bench.rows import Job
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 
 _failures: dict[Path, BukvaError] = {}
 
@@ -42,8 +42,8 @@ def cleaned(scratch: Path) -> Path:
 
 def load_tinyshakespeare(raw: str) -> tuple[Any, Any]:
     """The ids of the first nine tenths and of the rest."""
-    from bukva.corpus.collection import read_table, read_texts
-    from bukva.tokenizers.char import CharTokenizer
+    from bukva.text.collection import read_table, read_texts
+    from bukva.text.tokenizers.char import CharTokenizer
 
     text = "".join(piece for _, pieces in read_texts(Path(raw), read_table(Path(raw))) for piece in pieces)
     ids = CharTokenizer.train([text]).encode(text)

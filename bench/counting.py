@@ -14,9 +14,9 @@ SHARE = 0.9  # of the text, as much as train is by default
 
 
 def _count_ruslit(clean: str) -> dict[str, Any]:
-    from bukva.corpus.collection import TEXT
-    from bukva.ngrams.kneser_ney import KneserNey
-    from bukva.tokenizers.char import CharTokenizer
+    from bukva.models.ngrams.kneser_ney import KneserNey
+    from bukva.text.collection import TEXT
+    from bukva.text.tokenizers.char import CharTokenizer
 
     text = (Path(clean) / TEXT).read_text(encoding="utf-8")
     tokenizer = CharTokenizer.train([text])

@@ -19,8 +19,8 @@ def _generate(n_sequences: int) -> dict[str, Any]:
     import torch
 
     from bukva.generation.sampling import generate
+    from bukva.models.device import prepare
     from bukva.models.registry import build
-    from bukva.training.device import prepare
 
     values = params({"model": MODEL})
     machine = prepare(values.compute)

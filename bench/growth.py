@@ -17,7 +17,7 @@ STEPS = ("clean", "tokenize", "split", "pairs")
 
 def _repeat(raw: str, target: str, times: int) -> dict[str, Any]:
     """Every sixteenth work of a collection, repeated under other names."""
-    from bukva.corpus.collection import Document, read_table, read_texts, write_collection
+    from bukva.text.collection import Document, read_table, read_texts, write_collection
 
     table = read_table(Path(raw)).iloc[:: GROWTH[-1]]
     chosen = [(document, list(pieces)) for document, pieces in read_texts(Path(raw), table)]
@@ -34,7 +34,7 @@ def _split(tokens: str, split: str) -> dict[str, Any]:
     import numpy as np
     import pandas as pd  # noqa: F401 - so that its import is not timed
 
-    from bukva.corpus.splits.folder import read_shares, save_splits
+    from bukva.text.splits import read_shares, save_splits
 
     target = without_folder(split)
     started_at = time.perf_counter()
@@ -45,8 +45,8 @@ def _split(tokens: str, split: str) -> dict[str, Any]:
 
 def _pairs(split: str, tokens: str) -> dict[str, Any]:
     from bukva.baselines.counts import count_pairs
-    from bukva.corpus.splits.folder import load_splits
-    from bukva.tokenizers import load_tokenizer
+    from bukva.text.splits import load_splits
+    from bukva.text.tokenizers import load_tokenizer
 
     vocab_size = len(load_tokenizer(Path(tokens)))
     started_at = time.perf_counter()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from bench.corpora import fetched
 from bench.measure import ROOT, Outcome, command
 from bench.rows import Goal, Measured, Row, Side
-from bukva.base.errors import BukvaError
-from bukva.base.files import read_json, resolve
 from bukva.config.load import read_yaml
-from bukva.pipeline.stages import stages
+from bukva.core.errors import BukvaError
+from bukva.core.files import read_json, resolve
+from bukva.project.stages import stages
 
 DATA_RUNS = 3
 IDLE_RUNS = 3

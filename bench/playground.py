@@ -33,12 +33,12 @@ def _play() -> dict[str, Any]:
     import uvicorn
     from fastapi import FastAPI
 
-    from bukva.base.loopback import listen
+    from bukva.core.loopback import listen
+    from bukva.models.device import prepare
     from bukva.models.registry import build
     from bukva.serving.playground.app import add_playground
     from bukva.serving.writer import Writer
-    from bukva.tokenizers.char import CharTokenizer
-    from bukva.training.device import prepare
+    from bukva.text.tokenizers.char import CharTokenizer
 
     values = params({"model": MODEL, "sample": {"n_chars": N_CHARS}})
     machine = prepare(values.compute)

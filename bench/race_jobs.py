@@ -83,8 +83,8 @@ class Points:
 
 
 def _race(recipe: str, seed: int, raw: str) -> dict[str, Any]:
+    from bukva.models.device import prepare
     from bukva.models.registry import build
-    from bukva.training.device import prepare
     from bukva.training.run import Task, run_training, start
     from bukva.training.state import Progress
     from bukva.training.windows import Windows
@@ -111,7 +111,7 @@ def _race(recipe: str, seed: int, raw: str) -> dict[str, Any]:
 
 def _count(raw: str) -> dict[str, Any]:
     """The n-grams by themselves: counted on train, all of val as one stream."""
-    from bukva.ngrams.kneser_ney import KneserNey
+    from bukva.models.ngrams.kneser_ney import KneserNey
 
     train, val = load_tinyshakespeare(raw)
     nats = KneserNey(train, VOCAB_SIZE, max(ORDERS)).nats_by_order(val, ORDERS)
@@ -140,7 +140,7 @@ def _race_plain(seed: int, raw: str) -> dict[str, Any]:
 
 def _score(model: Any, ids: Any, *, overlapping: bool = False) -> float:
     """Nats per character of all of (N,) ids: in windows side by side, the rule of this race, or by the window rule."""
-    from bukva.scoring.window_rule import Score, nats_of, stride_of
+    from bukva.models.window_rule import Score, nats_of, stride_of
 
     stride = stride_of(model.block_size) if overlapping else model.block_size
     return Score.of(nats_of(model, ids, model.block_size, stride), len(ids) - 1).nats_per_char

@@ -8,9 +8,9 @@ from typing import Any
 
 from bench.measure import ROOT
 from bench.rows import Goal, Measured, Row, Side
-from bukva.base.files import read_json, write_json, write_text
-from bukva.base.machine import machine
-from bukva.base.progress import duration, quantity
+from bukva.core.files import read_json, write_json, write_text
+from bukva.core.machine import machine
+from bukva.core.progress import duration, quantity
 
 RowRecord = dict[str, Any]  # one row of reports/bench.json
 Results = dict[str, Any]  # reports/bench.json: machine, versions, and the rows by name

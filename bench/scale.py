@@ -24,7 +24,7 @@ from rich.table import Table
 from ruamel.yaml import YAML
 
 from bench.measure import ROOT
-from bukva.pipeline.stages import stages
+from bukva.project.stages import stages
 
 STAGES = "download", "clean", "tokenize", "split"
 MEGABYTE = 10**6

@@ -17,9 +17,9 @@ def _scoring(raw: str) -> dict[str, Any]:
     import numpy as np
     import torch
 
+    from bukva.models.device import prepare
     from bukva.models.registry import build
-    from bukva.scoring.window_rule import BATCH_CHARS, nats_of, stride_of
-    from bukva.training.device import prepare
+    from bukva.models.window_rule import BATCH_CHARS, nats_of, stride_of
 
     values, (_, val) = params({"model": {"ngrams": "none"}}), load_tinyshakespeare(raw)
     prepare(values.compute)

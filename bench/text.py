@@ -11,7 +11,7 @@ from typing import Any
 from bench.corpora import cleaned, fetched
 from bench.measure import Outcome, alternate, job
 from bench.rows import Goal, Job, Measured, Row, Side
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 
 RUNS = 3
 
@@ -24,7 +24,7 @@ def _clean(raw: str, clean: str) -> dict[str, Any]:
     from bukva.corpus.cleaning.clean import clean_collection
     from bukva.corpus.cleaning.removals import Chosen
     from bukva.corpus.cleaning.rule_sets import rule_set
-    from bukva.corpus.collection import TEXT
+    from bukva.text.collection import TEXT
 
     target = without_folder(clean)
     started_at = time.perf_counter()
@@ -38,7 +38,7 @@ def _clean_plain(raw: str, clean: str) -> dict[str, Any]:
     import pandas as pd  # noqa: F401 - so that its import is not timed
 
     from bench.plain.text import clean_lines
-    from bukva.corpus.collection import TEXT, read_table, read_texts
+    from bukva.text.collection import TEXT, read_table, read_texts
 
     target = without_folder(clean)
     target.mkdir()
@@ -54,7 +54,7 @@ def _tokenize(clean: str, tokens: str) -> dict[str, Any]:
     import pandas as pd  # noqa: F401 - so that its import is not timed
 
     from bukva.config.data import Tokenize
-    from bukva.encoding.works import tokenize
+    from bukva.corpus.splits.encoding import tokenize
 
     target = without_folder(tokens)
     started_at = time.perf_counter()
@@ -71,7 +71,7 @@ def _tokenize_plain(clean: str) -> dict[str, Any]:
     import torch
 
     from bench.plain.text import encode
-    from bukva.corpus.collection import TEXT
+    from bukva.text.collection import TEXT
 
     started_at = time.perf_counter()
     text = (Path(clean) / TEXT).read_text(encoding="utf-8")

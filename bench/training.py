@@ -16,8 +16,8 @@ PEAK_SIZE = 4096  # of the square matrices whose product reaches the peak
 
 
 def _train(n_updates: int) -> dict[str, Any]:
+    from bukva.models.device import prepare
     from bukva.models.registry import build
-    from bukva.training.device import prepare
     from bukva.training.run import Task, start, update
     from bukva.training.windows import Windows
 
@@ -53,7 +53,7 @@ def _peak() -> dict[str, Any]:
     """The most operations per second that one matrix product reaches, in the type that training uses here."""
     import torch
 
-    from bukva.training.device import prepare
+    from bukva.models.device import prepare
 
     machine = prepare(params({}).compute)
     n, best = PEAK_SIZE, 0.0

@@ -12,10 +12,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import write_text
-from bukva.base.progress import duration
-from bukva.stage import cli
+from bukva.cli import stage as cli
+from bukva.core.errors import BukvaError
+from bukva.core.files import write_text
+from bukva.core.progress import duration
 from chaos.project import ROOT
 from chaos.row import Row
 from chaos.rows import ROWS

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import psutil
 
-from bukva.base.loopback import free_port
 from bukva.cluster.job import DONE, STOPPED, TRY_AGAIN
 from bukva.cluster.together import variables
+from bukva.core.loopback import free_port
 from bukva.tracking.ui import server_command
 from chaos.project import Project
 from chaos.running import Running, wait_until_empty

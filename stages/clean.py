@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from bukva.base.files import write_json, write_text
-from bukva.base.threads import n_cores
+from bukva.cli import stage as cli
 from bukva.config.data import author_word
 from bukva.config.load import read_params
+from bukva.core.files import write_json, write_text
+from bukva.core.threads import n_cores
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import chosen_rules
-from bukva.corpus.collection import TABLE, read_table
 from bukva.report.corpus import page
 from bukva.report.corpus_figure import draw_corpus
-from bukva.stage import cli
+from bukva.text.collection import TABLE, read_table
 from bukva.tracking.journal import journal
 
 

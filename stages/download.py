@@ -3,12 +3,12 @@
 import dataclasses
 from pathlib import Path
 
-from bukva.base.progress import transfer
+from bukva.cli import stage as cli
 from bukva.config.data import author_word
 from bukva.config.load import read_params
-from bukva.corpus.collection import TABLE
+from bukva.core.progress import transfer
 from bukva.corpus.sources.download import download
-from bukva.stage import cli
+from bukva.text.collection import TABLE
 from bukva.tracking.journal import journal
 
 

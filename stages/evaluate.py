@@ -2,22 +2,22 @@
 
 from pathlib import Path
 
-from bukva.base.files import write_json
+from bukva.cli import stage as cli
 from bukva.config.load import read_params
-from bukva.corpus.collection import documents, read_table
-from bukva.corpus.splits.folder import check_lengths, load_lengths, load_splits
+from bukva.core.files import write_json
 from bukva.durability.cleanup import forget
+from bukva.evaluation.characters import save_scores
 from bukva.evaluation.held_out import HeldOut
+from bukva.evaluation.rows import chart_of, rows_of
 from bukva.evaluation.scores import describe, evaluate, headline
+from bukva.models.device import prepare
 from bukva.models.folder import load_models
-from bukva.pipeline.stages import trained_models
+from bukva.project.stages import trained_models
 from bukva.report.figures import comparison as draw_comparison
 from bukva.report.figures import losses as draw_losses
-from bukva.report.rows import chart_of, rows_of
-from bukva.scoring.characters import save_scores
-from bukva.stage import cli
+from bukva.text.collection import documents, read_table
+from bukva.text.splits import check_lengths, load_lengths, load_splits
 from bukva.tracking.journal import journal
-from bukva.training.device import prepare
 
 
 def main(

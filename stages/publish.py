@@ -1,9 +1,9 @@
 """Stage publish: completes MLflow from the files, also for stages that DVC restored from its cache."""
 
+from bukva.cli import stage as cli
+from bukva.cli.completion import publish_experiment, remove_note
 from bukva.config.load import read_params
 from bukva.durability.cleanup import forget, remove_unfinished
-from bukva.stage import cli
-from bukva.stage.completion import publish_experiment, remove_note
 from bukva.tracking.experiment import print_uncommitted
 
 

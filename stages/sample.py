@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from bukva.base.files import read_json, write_json, write_text
+from bukva.cli import stage as cli
 from bukva.config.load import read_params
+from bukva.core.files import read_json, write_json, write_text
 from bukva.durability.cleanup import forget
-from bukva.encoding.prompts import chosen_prompts
 from bukva.generation.samples import answer, page, to_json
-from bukva.pipeline.stages import trained_models
-from bukva.stage import cli
-from bukva.tokenizers import load_tokenizer
+from bukva.models.device import prepare
+from bukva.project.stages import trained_models
+from bukva.text.prompts import chosen_prompts
+from bukva.text.tokenizers import load_tokenizer
 from bukva.tracking.journal import journal
-from bukva.training.device import prepare
 
 
 def main(tokens: Path, cleaning: Path, samples: Path, answers: Path) -> None:

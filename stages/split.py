@@ -4,14 +4,14 @@ from pathlib import Path
 
 import numpy as np
 
-from bukva.base.files import write_json
+from bukva.cli import stage as cli
 from bukva.config.data import author_word
 from bukva.config.load import read_params
-from bukva.corpus.collection import read_table
-from bukva.corpus.splits.folder import check_lengths, read_shares, save_splits, sizes
+from bukva.core.files import write_json
 from bukva.corpus.splits.report import report, tell_missed_shares
 from bukva.report.split_figure import draw_split
-from bukva.stage import cli
+from bukva.text.collection import read_table
+from bukva.text.splits import check_lengths, read_shares, save_splits, sizes
 from bukva.tracking.journal import journal
 
 

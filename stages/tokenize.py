@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from bukva.base.files import read_json
+from bukva.cli import stage as cli
 from bukva.config.load import read_params
-from bukva.encoding.prompts import check_prompts
-from bukva.encoding.works import tokenize
-from bukva.stage import cli
-from bukva.tokenizers import VOCAB
+from bukva.core.files import read_json
+from bukva.corpus.splits.encoding import tokenize
+from bukva.text.prompts import check_prompts
+from bukva.text.tokenizers import VOCAB
 from bukva.tracking.journal import journal
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 
 from bukva.baselines.counts import count_pairs
+from bukva.cli import stage as cli
 from bukva.config.load import read_params
-from bukva.stage import cli
-from bukva.stage.training import Files, TrainingStage, train
+from stages.training import Files, TrainingStage, train
 
 
 def main(tokens: Path, split: Path, bigram: Path, bigram_curve: Path) -> None:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from bukva.cli import stage as cli
 from bukva.config.load import read_params
-from bukva.stage import cli
-from bukva.stage.training import Files, TrainingStage, train
+from stages.training import Files, TrainingStage, train
 
 
 def main(tokens: Path, split: Path, gpt: Path, gpt_curve: Path) -> None:

@@ -9,13 +9,13 @@ import pytest
 from downloads import download_params
 from works import split
 
-from bukva.base.ids import Ids
 from bukva.config.data import Tokenize
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import Chosen, rule_set
 from bukva.corpus.sources.download import download
-from bukva.corpus.splits.folder import load_splits, read_shares, save_splits
-from bukva.encoding.works import tokenize
+from bukva.corpus.splits.encoding import tokenize
+from bukva.text.ids import Ids
+from bukva.text.splits import load_splits, read_shares, save_splits
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "data" / "sample"

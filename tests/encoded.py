@@ -4,10 +4,10 @@ import numpy as np
 from works import split as section
 
 from bukva.config.data import Tokenize
-from bukva.corpus.collection import Document, write_collection
-from bukva.corpus.splits.folder import load_lengths, load_splits, read_shares, save_splits
-from bukva.encoding.works import tokenize
+from bukva.corpus.splits.encoding import tokenize
 from bukva.evaluation.held_out import HeldOut
+from bukva.text.collection import Document, write_collection
+from bukva.text.splits import load_lengths, load_splits, read_shares, save_splits
 
 T = 6
 KINDS = ["char", "byte", "bpe"]

@@ -9,16 +9,16 @@ import pytest
 from plans import ALL, TEXT, TOY
 from typer.testing import CliRunner
 
-from bukva.base.errors import BukvaError
 from bukva.cli.app import app
 from bukva.config.load import PARAMS, read_params
-from bukva.corpus.splits.folder import LENGTHS, load_splits
+from bukva.core.errors import BukvaError
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.pipeline.stages import paths, trained_models
 from bukva.planning import ladder, measure
-from bukva.tokenizers import load_tokenizer, save_tokenizer
-from bukva.tokenizers.char import CharTokenizer
+from bukva.project.stages import paths, trained_models
+from bukva.text.splits import LENGTHS, load_splits
+from bukva.text.tokenizers import load_tokenizer, save_tokenizer
+from bukva.text.tokenizers.char import CharTokenizer
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from bukva.generation.sampling import generate
 from bukva.models import attention
 from bukva.models.attention import Attention, attention_scores, attention_weights, causal_mask, explain
 from bukva.models.bigram import Bigram, BigramConfig
-from bukva.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers.char import CharTokenizer
 from bukva.training.windows import Windows
 
 HALF_A_DIGIT = 5e-5

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from bukva.config.load import read_params
+from bukva.models.device import Machine
 from bukva.models.gpt import GPTConfig
-from bukva.tokenizers.char import CharTokenizer
-from bukva.training.device import Machine
+from bukva.text.tokenizers.char import CharTokenizer
 from bukva.training.run import Task, run_training, start
 
 V, T = 7, 5

@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 from hypothesis import strategies as st
 
-from bukva.base.ids import Ids
 from bukva.config.data import Split
-from bukva.corpus.collection import Document, read_table, read_texts
 from bukva.corpus.splits.division import in_characters, rows_of
-from bukva.corpus.splits.folder import Spans, save_splits
+from bukva.text.collection import Document, read_table, read_texts
+from bukva.text.ids import Ids
+from bukva.text.splits import Spans, save_splits
 
 
 def texts_in(folder: Path) -> dict[Document, str]:

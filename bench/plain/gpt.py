@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.base.ids import Ids
+from bukva.text.ids import Ids
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from bukva.base.units import bits
 from bukva.baselines import counts as module
 from bukva.baselines.counts import count_pairs, exact_bigram, fitted_to_train, scorers
+from bukva.text.units import bits
 
 V = 5
 

@@ -17,12 +17,12 @@ from bench.__main__ import ROWS
 from bench.measure import job as run_job
 from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines, encode
 from bench.rows import Goal, Measured, Row, Side
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning.clean import clean
 from bukva.corpus.cleaning.rule_sets import rule_set
-from bukva.corpus.collection import TEXT, Document, write_collection
 from bukva.corpus.sources.download import registry
-from bukva.tokenizers.char import CharTokenizer
+from bukva.text.collection import TEXT, Document, write_collection
+from bukva.text.tokenizers.char import CharTokenizer
 
 SAMPLE = sorted((ROOT / "data" / "sample").rglob("*.txt"))
 

@@ -32,7 +32,7 @@ from bench import (
 from bench.__main__ import ROWS
 from bench.measure import Outcome
 from bench.plain import gpt
-from bukva.base.files import sha256
+from bukva.core.files import sha256
 from bukva.corpus.sources import download
 from bukva.corpus.sources.git_tree import git_tree_id
 from chaos.project import WORK as SAMPLE

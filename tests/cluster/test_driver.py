@@ -3,12 +3,12 @@
 import pytest
 from cluster.fakes import FakeEngine, FakeWorker, drive, finishing, place, states, sweep_of
 
-from bukva.base.errors import BukvaError
 from bukva.cluster.board import Board, driving, log_of, request_stop
 from bukva.cluster.driver import MOST_LOSSES, Driver, Place
 from bukva.cluster.job import FAILED, TRY_AGAIN, Job, News
 from bukva.cluster.origin import GitError, finished, result_ref, run_git
 from bukva.cluster.watch import Progress
+from bukva.core.errors import BukvaError
 
 KILLED = -9
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from cluster.fakes import place
 
-from bukva.base.errors import BukvaError
 from bukva.cluster.board import Entry
 from bukva.cluster.search import Search
 from bukva.cluster.space import extremes, read_space
 from bukva.cluster.trials import check
 from bukva.cluster.watch import Progress
 from bukva.config.load import read_params
+from bukva.core.errors import BukvaError
 
 SCORES = [2.5, 2.25, 2.75]  # of the trials that finish
 

@@ -3,10 +3,10 @@
 import pytest
 from dvc.config import Config
 
-from bukva.base.errors import BukvaError
 from bukva.cluster.job import Job
 from bukva.cluster.origin import push_base, result_ref, run_git
 from bukva.cluster.slot import slot_for
+from bukva.core.errors import BukvaError
 
 IDENTITY = "-c", "user.name=a", "-c", "user.email=a@b"
 

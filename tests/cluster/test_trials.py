@@ -5,9 +5,9 @@ import shutil
 import pytest
 from dvc.utils.hydra import apply_overrides, get_hydra_sweeps
 
-from bukva.base.errors import BukvaError
 from bukva.cluster.trials import _changed, grid
 from bukva.config.load import read_yaml
+from bukva.core.errors import BukvaError
 
 COMMIT = "1" * 40
 SETTINGS = ["model.n_layer=2,3", "model.n_head=2,4,8", "train_gpt.seed=5"]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from dvc.utils.serialize import load_yaml, modify_yaml
 
-from bukva.base.errors import BukvaError
 from bukva.config import choices
 from bukva.config.load import PARAMS, parse_params, read_params, read_yaml
 from bukva.config.messages import WAY_BACK
+from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning.rule_sets import RULES
 from bukva.models.gpt import NGRAMS
 from bukva.models.transformer import ACTIVATIONS, NORMS, POSITIONS, PROJ_INITS
-from bukva.tokenizers import TOKENIZERS
+from bukva.text.tokenizers import TOKENIZERS
 from bukva.training.optimizers import OPTIMIZERS
 
 PROJECT = Path(__file__).parents[2] / PARAMS
@@ -167,7 +167,7 @@ def test_the_choices_are_the_keys_of_the_tables_of_the_code_that_they_name():
         ("models/transformer.py", "PROJ_INITS", PROJ_INITS),
         ("models/gpt.py", "NGRAMS", NGRAMS),
         ("training/optimizers/__init__.py", "OPTIMIZERS", OPTIMIZERS),
-        ("tokenizers/__init__.py", "TOKENIZERS", TOKENIZERS),
+        ("text/tokenizers/__init__.py", "TOKENIZERS", TOKENIZERS),
     ]
     for module, name, table in tables:
         assert choices.keys_of(module, name) == tuple(table)

@@ -23,10 +23,10 @@ from pathlib import Path
 import pytest
 from imports import ROOT
 
-from bukva.base.errors import BukvaError
 from bukva.config.load import PARAMS, parse_params, read_yaml
 from bukva.config.messages import WAY_BACK
-from bukva.pipeline.stages import paths, recorded_stages
+from bukva.core.errors import BukvaError
+from bukva.project.stages import paths, recorded_stages
 from chaos.project import SMALL
 
 pytestmark = pytest.mark.nightly

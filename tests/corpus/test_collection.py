@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from works import texts_in
 
-from bukva.corpus.collection import PIECE_BYTES, TEXT, TYPES, Document, read_table, read_texts, write_collection
+from bukva.text.collection import PIECE_BYTES, TEXT, TYPES, Document, read_table, read_texts, write_collection
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 odd = st.sampled_from(["NA", "007", "null", "1e5", "a\rb", "a\r\nb", '"', " ", "-", "\ufeff"])

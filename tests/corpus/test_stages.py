@@ -10,13 +10,13 @@ import pytest
 from downloads import get
 from works import split
 
-from bukva.base.errors import BukvaError, sentence_for
 from bukva.config.data import Tokenize
+from bukva.core.errors import BukvaError, sentence_for
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import Chosen, rule_set
-from bukva.corpus.splits.folder import load_splits, read_shares, save_splits
-from bukva.encoding.works import tokenize
-from bukva.tokenizers import load_tokenizer
+from bukva.corpus.splits.encoding import tokenize
+from bukva.text.splits import load_splits, read_shares, save_splits
+from bukva.text.tokenizers import load_tokenizer
 
 CHAR = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=257)
 SPLIT = split(0.5, 0.25, 0.25, "contiguous")

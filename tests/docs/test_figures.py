@@ -6,9 +6,9 @@ from functools import cache
 import pytest
 from imports import ROOT
 
-from bukva.base.files import read_json
-from bukva.pipeline.stages import paths, trained_models
-from bukva.report.rows import rows_of
+from bukva.core.files import read_json
+from bukva.evaluation.rows import rows_of
+from bukva.project.stages import paths, trained_models
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SPLITS = "train", "val", "test"

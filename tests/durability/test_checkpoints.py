@@ -11,7 +11,7 @@ import pytest
 import torch
 from equality import same
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 from bukva.durability import checkpoints as module
 from bukva.durability import packing
 from bukva.durability.checkpoints import Checkpoints
@@ -19,7 +19,7 @@ from bukva.durability.packing import pack, unpack
 
 SRC = Path(__file__).parents[2] / "src"
 STAGE = "train-gpt"
-FINGERPRINT = {"train_gpt.seed": 1, "model.n_head": 4, "src/bukva/scoring/window_rule.py": "aa", "numerics.lock": "bb"}
+FINGERPRINT = {"train_gpt.seed": 1, "model.n_head": 4, "src/bukva/models/window_rule.py": "aa", "numerics.lock": "bb"}
 
 
 @pytest.fixture

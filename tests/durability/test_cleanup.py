@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
+from bukva.core.errors import BukvaError
 from bukva.durability import cleanup
 from bukva.durability.cleanup import DONE, folder_of, forget, remove_if_recorded, remove_unfinished, wait
 

@@ -35,8 +35,8 @@ HARMLESS = [
     ("src/bukva/config/messages.py", "is unknown; use", "is not known; choose"),  # messages
     ("src/bukva/durability/checkpoints.py", "no checkpoint at", "checkpoint failed at"),
     ("src/bukva/tracking/journal.py", '"""', '"""In short: '),  # docstrings
-    ("src/bukva/stage/cli.py", '"""', '"""In short: '),
-    ("src/bukva/stage/arguments.py", "Folder of", "The folder of"),  # a help text
+    ("src/bukva/cli/stage.py", '"""', '"""In short: '),
+    ("src/bukva/cli/arguments.py", "Folder of", "The folder of"),  # a help text
     ("src/bukva/config/section.py", "10**12", "10**13"),  # a limit
 ]
 

@@ -10,12 +10,12 @@ from bukva.baselines.counts import fitted_to_train, scorers
 from bukva.config.schema import Evaluate
 from bukva.evaluation.held_out import HeldOut
 from bukva.evaluation.scores import evaluate, headline, score_pairs
+from bukva.models import window_rule
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.ngrams.kneser_ney import KneserNey
-from bukva.scoring import window_rule
-from bukva.scoring.window_rule import evenly_spaced, nats_of
-from bukva.tokenizers.char import CharTokenizer
+from bukva.models.ngrams.kneser_ney import KneserNey
+from bukva.models.window_rule import evenly_spaced, nats_of
+from bukva.text.tokenizers.char import CharTokenizer
 
 V, T = 5, 6
 TOKENIZER = CharTokenizer(list("абвгд"))

@@ -10,11 +10,11 @@ from encoded import KINDS, SPLITS, T, held_out
 from bukva.baselines.compressors import COMPRESSORS
 from bukva.baselines.counts import fitted_to_train
 from bukva.config.schema import Evaluate
+from bukva.evaluation.characters import text_digest
 from bukva.evaluation.scores import evaluate
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.scoring.characters import text_digest
-from bukva.scoring.window_rule import nats_of
+from bukva.models.window_rule import nats_of
 
 PARAMS = Evaluate(
     short_context=2, context_chars=31, attention_sentence="", attention_windows=3, leak_steps=2, ngram_orders=[3, 4]

@@ -9,7 +9,7 @@ import pytest
 from experiments.scored import scored
 from filelock import FileLock
 
-from bukva.experiments import comparison, leaderboard
+from bukva.compare import comparison, leaderboard
 from chaos.project import Project
 
 HERE = Path(__file__).parent

@@ -2,10 +2,10 @@
 
 import json
 
-from bukva.base.dotted import flatten
-from bukva.experiments.lock import Entry
-from bukva.experiments.results import Result
-from bukva.experiments.revisions import Revision
+from bukva.compare.results import Result
+from bukva.core.dotted import flatten
+from bukva.project.recorded import Entry
+from bukva.project.revisions import Revision
 
 MODELS = "gpt", "bigram"
 NUMERICS = {"torch": "2.13.0", "arithmetic": "01234567"}

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 from experiments.made import ABOUT, NUMERICS, result
 
-from bukva.corpus.collection import Document
-from bukva.experiments.results import Training
-from bukva.scoring.characters import files_of, save_scores
+from bukva.compare.results import Training
+from bukva.evaluation.characters import files_of, save_scores
+from bukva.text.collection import Document
 
 N_WORKS, CHARS = 13, 101
 WORKS = [Document("prose", "abc"[work % 3], f"work {work}") for work in range(N_WORKS)]

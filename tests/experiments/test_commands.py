@@ -7,10 +7,10 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
-from bukva.base.errors import BukvaError
 from bukva.cli import comparing
 from bukva.cli.app import app
-from bukva.statistics.estimate import Verdict
+from bukva.compare.statistics.estimate import Verdict
+from bukva.core.errors import BukvaError
 
 FAILED = "stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
 

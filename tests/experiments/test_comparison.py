@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from experiments.scored import seeds_of
 
-from bukva.base.errors import BukvaError
-from bukva.experiments.comparison import compare
+from bukva.compare.comparison import compare
+from bukva.core.errors import BukvaError
 from bukva.report.comparison import COMMAND, sentences
 
 

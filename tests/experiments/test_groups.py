@@ -8,8 +8,8 @@ import yaml
 from experiments.made import ABOUT, NUMERICS, result
 from ruamel.yaml import YAML
 
-from bukva.experiments.groups import groups
-from bukva.pipeline import lock
+from bukva.compare.groups import groups
+from bukva.project import lock
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from experiments.scored import seeds_of
 
-from bukva.base.errors import BukvaError
-from bukva.experiments.leaderboard import leaderboard
+from bukva.compare.leaderboard import leaderboard
+from bukva.compare.statistics.sweep import expected_luck
+from bukva.core.errors import BukvaError
 from bukva.report.leaderboard import sentences
-from bukva.statistics.sweep import expected_luck
 
 HEADS = {"b": 1, "c": 2, "d": 8}
 

@@ -8,9 +8,9 @@ import pytest
 from experiments.made import result
 from imports import ROOT
 
-from bukva.experiments import noise
-from bukva.experiments.groups import groups
-from bukva.experiments.looks import count_look, looks
+from bukva.compare import noise
+from bukva.compare.groups import groups
+from bukva.compare.looks import count_look, looks
 
 PROCESSES, LOOKS = 2, 7
 VAL, TEST = [2.51, 2.53, 2.52, 2.58], [2.61, 2.60, 2.66, 2.62]
@@ -71,7 +71,7 @@ def test_a_group_grows_from_two_seeds_and_never_shrinks(project, seeds):
 
 
 def test_each_text_has_its_own_count_and_processes_that_look_at_the_same_time_are_all_counted(project):
-    program = f"from bukva.experiments.looks import count_look\nfor _ in range({LOOKS}): count_look('a')"
+    program = f"from bukva.compare.looks import count_look\nfor _ in range({LOOKS}): count_look('a')"
     environment = {"DVC_ROOT": str(project), "PYTHONPATH": str(ROOT / "src")}
     running = [subprocess.Popen([sys.executable, "-c", program], env=environment) for _ in range(PROCESSES)]
     assert [process.wait() for process in running] == [0] * PROCESSES

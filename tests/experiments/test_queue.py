@@ -2,11 +2,11 @@
 
 import pytest
 
-from bukva.base.errors import BukvaError
-from bukva.experiments.groups import training_key
-from bukva.experiments.present import present
-from bukva.experiments.seeds import queue_seeds
-from bukva.experiments.states import State, states
+from bukva.compare.groups import training_key
+from bukva.compare.seeds import queue_seeds
+from bukva.core.errors import BukvaError
+from bukva.project.present import present
+from bukva.project.states import State, states
 
 pytestmark = pytest.mark.slow
 

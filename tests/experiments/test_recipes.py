@@ -7,12 +7,12 @@ from dvc.utils.hydra import apply_overrides
 from imports import ROOT
 from typer.testing import CliRunner
 
-from bukva.base.dotted import flatten
-from bukva.base.errors import BukvaError
 from bukva.cli.app import app
 from bukva.cli.recipes import NO_RECIPE
+from bukva.compare.recipes import FOLDER
 from bukva.config.load import PARAMS, read_params, read_yaml
-from bukva.experiments.recipes import FOLDER
+from bukva.core.dotted import flatten
+from bukva.core.errors import BukvaError
 
 NAMES = sorted(path.stem for path in (ROOT / FOLDER).glob("*.yaml"))
 

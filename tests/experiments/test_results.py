@@ -7,13 +7,13 @@ import sys
 import pytest
 from ruamel.yaml import YAML
 
-from bukva.base.errors import BukvaError
-from bukva.experiments.cache import _config
-from bukva.experiments.lock import parse_lock, sources
-from bukva.experiments.present import present
-from bukva.experiments.results import read_results, results_of
-from bukva.experiments.revisions import resolve
-from bukva.experiments.verify import verify
+from bukva.compare.results import read_results, results_of
+from bukva.compare.verify import verify
+from bukva.core.errors import BukvaError
+from bukva.project.cache import _config
+from bukva.project.present import present
+from bukva.project.recorded import parse_lock, sources
+from bukva.project.revisions import resolve
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # of what DVC imports
 

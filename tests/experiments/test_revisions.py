@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from bukva.base.errors import BukvaError
-from bukva.experiments.revisions import Revision, experiments, head, resolve
+from bukva.core.errors import BukvaError
+from bukva.project.revisions import Revision, experiments, head, resolve
 
 DVCS_OWN = "stash", "celery/stash", "celery/failed", "exec/EXEC_HEAD", "apply/ORIG_HEAD", "temp/abc"
 

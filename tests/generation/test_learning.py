@@ -7,7 +7,7 @@ import torch
 from equality import same
 from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, run, task
 
-from bukva.generation.learning import FILE, LINE_CHARS, Samples, on_one_line
+from bukva.cli.learning import FILE, LINE_CHARS, Samples, on_one_line
 from bukva.generation.sampling import generate
 from bukva.training.run import start
 

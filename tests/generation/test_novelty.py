@@ -7,9 +7,9 @@ import pytest
 from works import split as section
 
 from bukva.config.data import Tokenize
-from bukva.corpus.collection import Document, write_collection
-from bukva.encoding.works import tokenize
-from bukva.generation.novelty import COPIED, LENGTHS, novelty, open_train
+from bukva.corpus.splits.encoding import tokenize
+from bukva.interpret.novelty import COPIED, LENGTHS, novelty, open_train
+from bukva.text.collection import Document, write_collection
 
 RNG = np.random.default_rng(1)
 LETTERS = "абвгдежзиклмнопрстуфхцчшщыьэюя     "

@@ -7,11 +7,11 @@ import torch
 from bukva.config.load import read_params
 from bukva.generation.samples import answer, to_json
 from bukva.models.bigram import BigramConfig
+from bukva.models.device import Machine
 from bukva.models.folder import load_model, save_model
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import build
-from bukva.tokenizers.char import CharTokenizer
-from bukva.training.device import Machine
+from bukva.text.tokenizers.char import CharTokenizer
 
 CPU = Machine(torch.device("cpu"), torch.float32)
 

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 from bukva.config.schema import Evaluate
+from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.tokenizers.char import CharTokenizer
-from bukva.training.device import Machine
+from bukva.text.tokenizers.char import CharTokenizer
 
 CHARS = ["\n", " ", "!", "а", "б", "в", "г"]
 V, T, B, nh = len(CHARS), 11, 3, 2

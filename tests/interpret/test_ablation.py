@@ -10,7 +10,7 @@ from interpret.small import TOKENIZER, T, gpt, nh, random_text
 from bukva.interpret.ablation import ablate_heads
 from bukva.interpret.hooks import averaging_kernel, replaced_kernels
 from bukva.models.attention import attend_explicit
-from bukva.scoring.window_rule import nats_of
+from bukva.models.window_rule import nats_of
 
 
 def test_a_head_contributes_what_the_score_loses_without_it():

@@ -11,9 +11,9 @@ from interpret.small import B, T, V, random_ids
 
 from bukva.interpret.experts import AFTER, BETWEEN, Experts, experts_on, positions_in_words
 from bukva.interpret.hooks import record_experts
-from bukva.ngrams.kneser_ney import KneserNey
-from bukva.scoring.passages import passages
-from bukva.scoring.window_rule import nats_of_passages, stride_of
+from bukva.models.ngrams.kneser_ney import KneserNey
+from bukva.models.window_rule import nats_of_passages, stride_of
+from bukva.text.passages import passages
 
 N = 17
 UNIFORM = math.log(V)

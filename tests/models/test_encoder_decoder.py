@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 import torch
 import torch.nn.functional as F
+from encoder_decoder import EncoderDecoder
 
-from bukva.models.encoder_decoder import EncoderDecoder
 from bukva.models.transformer import TransformerConfig
 
 V, B, T, S = 12, 2, 5, 7

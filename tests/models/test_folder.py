@@ -10,13 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import sha256
+from bukva.core.errors import BukvaError
+from bukva.core.files import sha256
 from bukva.models.bigram import BigramConfig
 from bukva.models.folder import load_model, load_models, load_weights, save_model
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import build
-from bukva.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers.char import CharTokenizer
 
 TOKENIZER = CharTokenizer(list("абвгд"))
 GPT_SHAPE = GPTConfig(vocab_size=5, n_layer=1, n_head=1, n_embd=8, block_size=7, dropout=0.0)

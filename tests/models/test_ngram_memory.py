@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from ngrams.witness import skewed
+from models.ngrams.witness import skewed
 
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngram_memory import NgramMemory, ProductOfExperts, Recall
+from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.registry import count_parameters
-from bukva.ngrams.kneser_ney import KneserNey
 
 V, T, B, C, ORDERS = 11, 7, 5, 6, (2, 3, 5)
 TRAIN = skewed(503, V - 1)  # the last id is not in train

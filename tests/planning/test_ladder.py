@@ -4,7 +4,7 @@ import pytest
 import torch
 from plans import ALL, BUDGET, plan
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 from bukva.planning.budget import Budget
 from bukva.planning.ladder import LADDER, climb, propose
 from bukva.planning.plan import Speed

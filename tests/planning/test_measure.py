@@ -6,13 +6,13 @@ import torch
 from plans import RAW
 
 from bukva.config.load import parse_params
+from bukva.models.device import Machine
 from bukva.models.registry import count_parameters
+from bukva.models.window_rule import nats_of, stride_of
 from bukva.planning import measure
 from bukva.planning.measure import Measuring, Stopwatch
 from bukva.planning.plan import Size, Speed
-from bukva.scoring.window_rule import nats_of, stride_of
-from bukva.tokenizers.char import CharTokenizer
-from bukva.training.device import Machine
+from bukva.text.tokenizers.char import CharTokenizer
 from bukva.training.parallel import ALONE
 from bukva.training.run import run_training, start
 

@@ -8,16 +8,16 @@ import torch
 from interpret.small import CPU, PARAMS, TOKENIZER, gpt, random_text
 from interpret.test_counting import RECIPE
 
-from bukva.base.files import sha256, write_text
-from bukva.experiments.revisions import Revision
+from bukva.core.files import sha256, write_text
 from bukva.interpret.counting import Counting
 from bukva.interpret.study import study
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.pipeline.stages import trained_models
+from bukva.project.revisions import Revision
+from bukva.project.stages import trained_models
 from bukva.report.attention import attention_report
 from bukva.report.counting import _rows, _width, passage_page, table
 from bukva.report.page import attention as section
-from bukva.tokenizers.byte import ByteTokenizer
+from bukva.text.tokenizers.byte import ByteTokenizer
 
 pytestmark = pytest.mark.slow  # a study and its eight figures take seconds
 

@@ -1,7 +1,7 @@
 """The rows of the table of scores: their order, their kinds and what they are called."""
 
-from bukva.pipeline.stages import trained_models
-from bukva.report.rows import chart_of, rows_of
+from bukva.evaluation.rows import chart_of, rows_of
+from bukva.project.stages import trained_models
 
 SCORED = {"train": {"bits_per_char": 2.5}, "val": {"bits_per_char": 2.25}, "test": {"bits_per_char": 2.125}}
 SCORES = {

@@ -9,17 +9,17 @@ import torch
 from fastapi.testclient import TestClient
 from lxml import html
 
-from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
+from bukva.core.errors import BukvaError
+from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.pipeline.stages import trained_models
+from bukva.project.stages import trained_models
 from bukva.serving import pages
 from bukva.serving.library import Choice
 from bukva.serving.site import site
 from bukva.serving.writer import Writer
-from bukva.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers.char import CharTokenizer
 from bukva.tracking.ui import Server
-from bukva.training.device import Machine
 
 CHARS = sorted("\n !<абвг")
 SAMPLE = read_params().sample

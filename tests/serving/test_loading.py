@@ -13,15 +13,15 @@ import torch
 from serving.test_writer import TEXT, TOKENIZERS, T
 
 import bukva
-from bukva.base.errors import BukvaError
-from bukva.base.units import bits
 from bukva.config.load import read_params
 from bukva.config.request import MOST_CHARS
+from bukva.core.errors import BukvaError
 from bukva.generation.samples import answer
 from bukva.models.folder import CONFIG, save_model
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.scoring.window_rule import nats_of, stride_of
+from bukva.models.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
+from bukva.text.units import bits
 
 with warnings.catch_warnings(action="ignore"):  # of mlflow, when it is imported
     from mlflow.exceptions import MlflowException

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 import torch
 
-from bukva.base.units import bits
 from bukva.config.load import read_params
 from bukva.generation.samples import prompt_generator
 from bukva.generation.sampling import generate
+from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.scoring.window_rule import nats_of, stride_of
+from bukva.models.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
-from bukva.tokenizers.bpe import BPETokenizer
-from bukva.tokenizers.byte import ByteTokenizer
-from bukva.tokenizers.char import CharTokenizer
-from bukva.training.device import Machine
+from bukva.text.tokenizers.bpe import BPETokenizer
+from bukva.text.tokenizers.byte import ByteTokenizer
+from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.units import bits
 
 FP32 = Machine(torch.device("cpu"), torch.float32)
 TEXT = "аб вг, аб!\n" * 3  # longer than two windows

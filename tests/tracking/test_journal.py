@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import write_text
+from bukva.core.errors import BukvaError
+from bukva.core.files import write_text
 from bukva.tracking.journal import journal
 from bukva.tracking.reading import journals_root, open_journal, read_journals
 from bukva.tracking.records import FILE

@@ -12,10 +12,10 @@ import torch
 from imports import modules, reached
 
 import bukva
-from bukva.base.files import write_json
+from bukva.core.files import write_json
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers.char import CharTokenizer
 from bukva.tracking.journal import journal
 from bukva.tracking.models.package import requirements, write_code
 from bukva.tracking.reading import read_journals
@@ -178,7 +178,7 @@ def test_the_archive_has_every_module_that_the_model_imports_and_always_the_same
     with zipfile.ZipFile(tmp_path / "code.zip") as packed:
         names = set(packed.namelist())
     root, entry = Path(modules()["bukva"]).parent.parent, "bukva.serving.pyfunc"
-    by_name = ["bukva.models.bigram", *(f"bukva.tokenizers.{kind}" for kind in ("byte", "bpe"))]
+    by_name = ["bukva.models.bigram", *(f"bukva.text.tokenizers.{kind}" for kind in ("byte", "bpe"))]
     needed = {entry, *reached(entry, also=by_name)}
     assert {modules()[name].relative_to(root).as_posix() for name in needed} <= names
     assert not [name for name in names if "__pycache__" in name]

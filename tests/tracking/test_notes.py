@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bukva.base.files import write_text
+from bukva.core.files import write_text
 from bukva.tracking import background
 from bukva.tracking.notes import FILE, Notes, add_section, annotate, attach, read_notes
 from bukva.tracking.reading import journals_root, read_journals

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bukva.base.files import write_text
+from bukva.core.files import write_text
 from bukva.tracking.notes import read_notes
 from bukva.tracking.publish import publish
 from bukva.tracking.reading import read_journals

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.exc import DatabaseError
 from tracking.runs import sync
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 from bukva.tracking.address import explain, redact_secrets, tracking_uri
 from bukva.tracking.entries import DESCRIPTION
 from bukva.tracking.store import connect

@@ -10,8 +10,8 @@ import pytest
 from tracking.runs import by_name, files, points, sync
 from tracking.test_experiment import commit
 
-from bukva.base.files import write_json, write_text
 from bukva.config.schema import Params
+from bukva.core.files import write_json, write_text
 from bukva.tracking.journal import journal
 from bukva.tracking.reading import read_journals
 from bukva.tracking.store import connect

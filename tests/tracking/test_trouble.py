@@ -20,10 +20,10 @@ import pytest
 from tracking.runs import points, short_name
 from typer.testing import CliRunner
 
-from bukva.base.errors import BukvaError
-from bukva.base.loopback import free_port
-from bukva.base.units import bits
 from bukva.cli.app import app
+from bukva.core.errors import BukvaError
+from bukva.core.loopback import free_port
+from bukva.text.units import bits
 from bukva.tracking.background import LOG
 from bukva.tracking.journal import journal
 from bukva.tracking.reading import read_journals

@@ -6,9 +6,9 @@ import torch
 from tiny import SHAPE
 
 from bukva.config.load import read_params
+from bukva.models import device as module
+from bukva.models.device import Machine, prepare
 from bukva.models.registry import build
-from bukva.training import device as module
-from bukva.training.device import Machine, prepare
 
 
 @pytest.fixture(autouse=True)

@@ -3,13 +3,13 @@
 import pytest
 from tiny import CPU, SHAPE, WITH_MEMORY, V, recipe
 
-from bukva.base.errors import BukvaError
 from bukva.config.load import read_params
 from bukva.config.messages import WAY_BACK
+from bukva.core.errors import BukvaError
 from bukva.models.bigram import BigramConfig
 from bukva.models.registry import count_parameters
-from bukva.training import memory
-from bukva.training.memory import check_memory, least_bytes, memory_bytes
+from bukva.planning import memory
+from bukva.planning.memory import check_memory, least_bytes, memory_bytes
 
 N = count_parameters(SHAPE)
 CHARS = 3 * SHAPE.block_size

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bukva.base.errors import BukvaError
-from bukva.base.loopback import free_port
+from bukva.core.errors import BukvaError
+from bukva.core.loopback import free_port
 from bukva.training import parallel
 from bukva.training.parallel import check_processes, launch
 

@@ -6,11 +6,11 @@ import dataclasses
 import pytest
 from tiny import Call, run, task
 
-from bukva.base import progress as line
-from bukva.base.units import bits
-from bukva.training import progress as module
+from bukva.cli import progress as module
+from bukva.cli.progress import LogMetrics, ProgressLine
+from bukva.core import progress as line
+from bukva.text.units import bits
 from bukva.training.curve import COLUMNS, CurveFile
-from bukva.training.progress import LogMetrics, ProgressLine
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from equality import same
 from tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, T, V, recipe, run, splits, task
 
-from bukva.ngrams.kneser_ney import KneserNey
-from bukva.scoring.window_rule import Score, nats_of
-from bukva.tokenizers.char import CharTokenizer
+from bukva.models.device import Machine
+from bukva.models.ngrams.kneser_ney import KneserNey
+from bukva.models.window_rule import Score, nats_of
+from bukva.text.tokenizers.char import CharTokenizer
 from bukva.training import run as module
-from bukva.training.device import Machine
 from bukva.training.parallel import Group
 from bukva.training.run import Task, start
 from bukva.training.state import DivergedError

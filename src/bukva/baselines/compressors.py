@@ -20,7 +20,7 @@ import numpy as np
 import pyppmd
 import zstandard
 
-from bukva.base.ids import Ids
+from bukva.text.ids import Ids
 
 ADAPTIVE = "adaptive: having read train, and learning on from the held-out text as it goes"
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import typer
 
-from bukva.base.errors import BukvaError
 from bukva.cli import comparing, pipeline, planning, recipes, sharing, studies, sweep
+from bukva.cli import stage as cli
 from bukva.config.load import PARAMS
-from bukva.stage import cli
+from bukva.core.errors import BukvaError
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from bukva.base.errors import BukvaError, sentence_for
-from bukva.base.threads import limit_spinning
 from bukva.config.load import read_params
+from bukva.core.errors import BukvaError, sentence_for
+from bukva.core.threads import limit_spinning
 
 if TYPE_CHECKING:
-    from bukva.experiments.comparison import Comparison
+    from bukva.compare.comparison import Comparison
 
 Model = Annotated[str, typer.Option(help="The model to compare: gpt or bigram.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -71,8 +71,8 @@ def compare(
 
 def _compare(names: list[str], model: str, test: bool, seeds: list[int], as_json: bool) -> "list[Comparison]":
     """Compare, print, and note the verdicts in MLflow."""
-    from bukva.experiments import looks
-    from bukva.experiments.comparison import compare as compared
+    from bukva.compare import looks
+    from bukva.compare.comparison import compare as compared
     from bukva.report import comparison as show
     from bukva.tracking.background import start_sync
     from bukva.tracking.notes import add_section
@@ -96,7 +96,7 @@ def experiments(
     json: Json = False,
 ) -> None:
     """List all experiments by their score. Each with its verdict against the baseline, on val."""
-    from bukva.experiments import leaderboard, looks, noise
+    from bukva.compare import leaderboard, looks, noise
     from bukva.report.leaderboard import print_leaderboard
 
     board = leaderboard.leaderboard(baseline, model)
@@ -112,7 +112,7 @@ def seeds(
     model: Model = "gpt",
 ) -> None:
     """Queue more seeds of the present settings. `dvc queue start` runs them."""
-    from bukva.experiments.seeds import queue_seeds
+    from bukva.compare.seeds import queue_seeds
 
     for line in queue_seeds(n, model):
         print(line, flush=True)
@@ -121,9 +121,9 @@ def seeds(
 def verify(name: Annotated[str, typer.Argument(help="An experiment, branch, tag, commit or workspace.")]) -> None:
     """Say whether a result can be made again. From the checkout and to the same bytes, or what has changed."""
     limit_spinning()
-    from bukva.experiments.verify import sentences
-    from bukva.experiments.verify import verify as verified
-    from bukva.training.device import prepare
+    from bukva.compare.verify import sentences
+    from bukva.compare.verify import verify as verified
+    from bukva.models.device import prepare
 
     found = verified(name, prepare(read_params().compute).numerics())
     for line in sentences(name, found):

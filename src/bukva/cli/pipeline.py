@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import read_json
 from bukva.config.load import read_params
+from bukva.core.errors import BukvaError
+from bukva.core.files import read_json
 
 
 def check() -> None:
@@ -31,7 +31,7 @@ def scores(
     """Print the scores of the last run, and the next command."""
     from rich.console import Console
 
-    from bukva.pipeline.stages import paths
+    from bukva.project.stages import paths
     from bukva.report.terminal import context, headline, table
 
     file = Path(paths()["score_table"])
@@ -59,8 +59,8 @@ def _count_look(characters: Path) -> int:
     Raises:
         BukvaError: it has no test scores.
     """
-    from bukva.experiments import looks
-    from bukva.scoring.characters import ABOUT
+    from bukva.compare import looks
+    from bukva.evaluation.characters import ABOUT
 
     texts = read_json(characters / ABOUT)["text"] if characters.is_dir() else {}
     if "test" not in texts:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from bukva.base.threads import limit_spinning, use_large_pages
 from bukva.config.load import read_yaml
+from bukva.core.threads import limit_spinning, use_large_pages
 
 
 def plan(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 
 NO_RECIPE = "--no-such-recipe"  # an option that DVC lacks
 
@@ -17,7 +17,7 @@ def recipe(
     Further options change it: dvc exp run $(bukva recipe ngrams) -S model.n_head=8. A recipe is a file of a few
     parameters in recipes/.
     """
-    from bukva.experiments.recipes import descriptions, options
+    from bukva.compare.recipes import descriptions, options
 
     if not name:
         for each, description in descriptions().items():

@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from bukva.base.threads import limit_spinning
+from bukva.core.threads import limit_spinning
 
 
 def ui(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 8050) -> None:
     """Serve all experiments, reports, the playground and MLflow. Prints their one address; Ctrl-C ends it."""
     limit_spinning()
+    from bukva.cli.completion import complete_ended
     from bukva.serving.server import serve
-    from bukva.stage.completion import complete_ended
 
     complete_ended()
     serve(port=port)
@@ -19,7 +19,7 @@ def ui(port: Annotated[int, typer.Option(help="The port, or the first that is tr
 
 def sync() -> None:
     """Complete MLflow with what has run here. Safe to repeat."""
-    from bukva.stage.completion import complete_ended
+    from bukva.cli.completion import complete_ended
     from bukva.tracking.sync import sync_with_journals
 
     complete_ended()
@@ -28,8 +28,8 @@ def sync() -> None:
 
 def push() -> None:
     """Send all results to DVC's remote. Another clone then restores them instead of running the stages."""
-    from bukva.experiments.remote import is_uncommitted
-    from bukva.experiments.remote import push as send
+    from bukva.compare.remote import is_uncommitted
+    from bukva.compare.remote import push as send
 
     entries, objects = send()
     print(f"push: the remote has the results of {entries} stage executions; {objects} objects were new to it.")

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import sha256
-from bukva.base.threads import limit_spinning
 from bukva.config.load import read_params
+from bukva.core.errors import BukvaError
+from bukva.core.files import sha256
+from bukva.core.threads import limit_spinning
 
 ATTENTION, COUNTING, PAGE = Path("reports/attention"), Path("reports/counting"), Path("reports/index.html")
 
@@ -16,12 +16,12 @@ ATTENTION, COUNTING, PAGE = Path("reports/attention"), Path("reports/counting"),
 def attention() -> None:
     """Draw what attention does in the trained GPT. Figures in reports/attention."""
     limit_spinning()
-    from bukva.corpus.splits.folder import load_splits
     from bukva.interpret.study import study
+    from bukva.models.device import prepare
     from bukva.models.folder import load_model
-    from bukva.pipeline.stages import paths
+    from bukva.project.stages import paths
     from bukva.report.attention import attention_report
-    from bukva.training.device import prepare
+    from bukva.text.splits import load_splits
 
     params, gpt = read_params(), _trained_gpt()
     machine = prepare(params.compute)
@@ -37,12 +37,12 @@ def attention() -> None:
 def counting() -> None:
     """Show what a GPT with n-grams counts and learns. Figures in reports/counting."""
     limit_spinning()
-    from bukva.corpus.splits.folder import load_lengths, load_splits
     from bukva.interpret.counting import Counting
+    from bukva.models.device import prepare
     from bukva.models.folder import load_model
-    from bukva.pipeline.stages import paths
+    from bukva.project.stages import paths
     from bukva.report.counting import counting_report, table
-    from bukva.training.device import prepare
+    from bukva.text.splits import load_lengths, load_splits
 
     params, gpt, split = read_params(), _trained_gpt(), Path(paths()["split"])
     machine = prepare(params.compute)
@@ -86,7 +86,7 @@ def _trained_gpt() -> Path:
     Raises:
         BukvaError: it is not trained, or the text is not split.
     """
-    from bukva.pipeline.stages import paths, trained_models
+    from bukva.project.stages import paths, trained_models
 
     gpt = trained_models()["gpt"].folder
     if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):

@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import project_root
 from bukva.cluster.board import Board, has_driver, log_of, request_stop, sweeps
 from bukva.cluster.driver import Driver, Place
 from bukva.cluster.fresh import print_verdict, rivals
@@ -25,7 +23,9 @@ from bukva.cluster.space import extremes, read_space
 from bukva.cluster.table import live, summary, table
 from bukva.cluster.trials import Sweep, check, checked_name, digest, grid
 from bukva.config.load import read_params
-from bukva.experiments.cache import has_remote
+from bukva.core.errors import BukvaError
+from bukva.core.files import project_root
+from bukva.project.cache import has_remote
 
 app = typer.Typer(no_args_is_help=True, help="Run many experiments at once. On this machine or on several.")
 app.command()(head)

@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import project_root, read_json, write_json
 from bukva.cluster.trials import Sweep
 from bukva.cluster.watch import Progress
+from bukva.core.errors import BukvaError
+from bukva.core.files import project_root, read_json, write_json
 
 State = Literal["waiting", "running", "finished", "failed", "stopped", "pruned", "lost"]
 OVER: tuple[State, ...] = "finished", "pruned", "failed", "stopped", "lost"

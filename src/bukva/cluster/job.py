@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from bukva.base.errors import BukvaError, LostError
+from bukva.core.errors import BukvaError, LostError
 
 # Exit statuses of a worker.
 DONE, FAILED, TRY_AGAIN, STOPPED = 0, BukvaError.exit_status, LostError.exit_status, 143

@@ -3,8 +3,8 @@
 import subprocess
 from pathlib import Path
 
-from bukva.base.errors import LostError
-from bukva.base.redact import redact_url
+from bukva.core.errors import LostError
+from bukva.core.redact import redact_url
 
 TIMEOUT_SECONDS = 120
 
@@ -36,7 +36,7 @@ def run_git(folder: Path, *arguments: str) -> str:
 
 def base_ref(commit: str) -> str:
     """Where the origin keeps a commit from which a sweep starts; no branch need have it."""
-    return f"refs/bukva/base/{commit}"
+    return f"refs/bukva/core/{commit}"
 
 
 def result_ref(commit: str, name: str) -> str:

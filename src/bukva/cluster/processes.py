@@ -9,9 +9,9 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
-from bukva.base.errors import BukvaError
-from bukva.base.threads import n_cores
 from bukva.cluster.job import Job
+from bukva.core.errors import BukvaError
+from bukva.core.threads import n_cores
 from bukva.tracking.background import python_path
 
 END_SECONDS = 150.0  # a little more than a worker gives its training to save

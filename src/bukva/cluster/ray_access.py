@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0  # a busy head; Ray itself would wait longer

@@ -9,12 +9,12 @@ import os
 import time
 from typing import Any
 
-from bukva.base.errors import BukvaError
 from bukva.cluster.group import Group
 from bukva.cluster.job import Job
 from bukva.cluster.processes import END_SECONDS
 from bukva.cluster.ray_access import ENVIRONMENT, check_head
 from bukva.cluster.ray_worker import Actor, RemoteWorker
+from bukva.core.errors import BukvaError
 
 MANY = 1 << 30
 

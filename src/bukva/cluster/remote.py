@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import project_root
+from bukva.core.errors import BukvaError
+from bukva.core.files import project_root
 
 ROOT = "bukva"  # beside DVC's folders on the remote
 

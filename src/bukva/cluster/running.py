@@ -15,9 +15,9 @@ from pathlib import Path
 
 import psutil
 
-from bukva.base.errors import BukvaError, LostError
 from bukva.cluster.job import Job, News, Say
 from bukva.cluster.watch import Watch
+from bukva.core.errors import BukvaError, LostError
 
 LOOK_SECONDS = 0.5
 SAVE_SECONDS = 120.0  # for a training to save before it is killed

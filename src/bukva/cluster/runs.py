@@ -10,9 +10,9 @@ does not look, and each machine gets the files that are new since it looked last
 import tempfile
 from pathlib import Path
 
-from bukva.base.files import read_json, write_json
 from bukva.cluster.remote import Remote
-from bukva.experiments.remote import add_entries, push_objects
+from bukva.compare.remote import add_entries, push_objects
+from bukva.core.files import read_json, write_json
 
 FOLDER = "runs"
 

@@ -16,14 +16,14 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from bukva.base.errors import BukvaError
 from bukva.cluster.board import Entry, folder_of
 from bukva.cluster.driver import Place
 from bukva.cluster.origin import read_result
 from bukva.cluster.space import Space, settings_of
 from bukva.cluster.trials import Trial, check, digest
 from bukva.config.schema import Training
-from bukva.pipeline.stages import paths, trained_models
+from bukva.core.errors import BukvaError
+from bukva.project.stages import paths, trained_models
 
 if TYPE_CHECKING:
     import optuna

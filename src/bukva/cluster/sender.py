@@ -4,9 +4,9 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from bukva.base.errors import BukvaError
 from bukva.cluster.carry import Carrier
 from bukva.cluster.job import News, Say
+from bukva.core.errors import BukvaError
 
 LOOK_SECONDS = 0.5
 

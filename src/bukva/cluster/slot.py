@@ -21,9 +21,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from bukva.base.errors import BukvaError
 from bukva.cluster.job import Job
 from bukva.cluster.origin import GitError, base_ref, result_ref, run_git
+from bukva.core.errors import BukvaError
 
 MOST_SLOTS = 1024
 LOCK = "numerics.lock"  # the packages on which bytes depend

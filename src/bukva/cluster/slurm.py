@@ -8,13 +8,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from bukva.base.files import write_text
 from bukva.cluster.board import Board, folder_of
 from bukva.cluster.driver import Place
 from bukva.cluster.job import TRY_AGAIN, Job
 from bukva.cluster.origin import push_base
 from bukva.cluster.together import MEETING_SECONDS
 from bukva.cluster.trials import Sweep
+from bukva.core.files import write_text
 from bukva.tracking.background import SOURCE
 
 SAVE_SECONDS = 180  # before the time limit, for a training to save and the worker to send it

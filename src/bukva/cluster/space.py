@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from bukva.base.errors import BukvaError
 from bukva.config.load import read_yaml
-from bukva.experiments.commands import literal
+from bukva.core.errors import BukvaError
+from bukva.project.commands import literal
 
 if TYPE_CHECKING:
     from optuna import Trial

@@ -9,8 +9,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from bukva.base.progress import duration, quantity
 from bukva.cluster.board import OVER, Board, Entry
+from bukva.core.progress import duration, quantity
 
 STYLES = {
     "running": "bold",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bukva.base.errors import BukvaError
 from bukva.config.load import parse_params, read_yaml
-from bukva.experiments.lock import PARAMS
+from bukva.core.errors import BukvaError
+from bukva.project.recorded import PARAMS
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bukva.base.units import bits
-from bukva.pipeline.stages import trained_models
+from bukva.project.stages import trained_models
+from bukva.text.units import bits
 from bukva.tracking.reading import Journal, read_journals
 
 RETOLD_SECONDS = 1.0  # a training that resumes tells its former scorings at once

@@ -17,7 +17,6 @@ from typing import NoReturn, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from bukva.base.errors import BukvaError, LostError
 from bukva.cluster.carry import Carrier
 from bukva.cluster.job import DONE, FAILED, STOPPED, TRY_AGAIN, Job, News, Say
 from bukva.cluster.origin import finished, push_result
@@ -26,6 +25,7 @@ from bukva.cluster.runs import fetch_runs, send_runs
 from bukva.cluster.sender import sending
 from bukva.cluster.slot import slot_for
 from bukva.cluster.together import name_interface, own_rank, train_share
+from bukva.core.errors import BukvaError, LostError
 from bukva.tracking.background import LOG, has_failed, start
 from bukva.tracking.losing import OWN_ATTEMPT
 

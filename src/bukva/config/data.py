@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from bukva.base.redact import redact_url
 from bukva.config.choices import EACH_ONCE, one_of, one_rule_set
 from bukva.config.messages import mistake
 from bukva.config.section import Section, Unknown
+from bukva.core.redact import redact_url
 
 DATASET = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 EXTENSION = re.compile(r"\.[^\s./\\]+")
@@ -90,10 +90,12 @@ class Clean(Section):
 class Tokenize(Section):
     """What becomes one id, and whose characters make the vocabulary."""
 
-    kind: Annotated[str, one_of("tokenizers/__init__.py", "TOKENIZERS")]
+    kind: Annotated[str, one_of("text/tokenizers/__init__.py", "TOKENIZERS")]
     vocabulary: Literal["all", "train"]
     unknown: Unknown
-    vocab_size: Annotated[int, Field(ge=257, le=20_000)]  # the 256 bytes and a merge; bukva.encoding.works.MAX_SYMBOLS
+    vocab_size: Annotated[
+        int, Field(ge=257, le=20_000)
+    ]  # the 256 bytes and a merge; MAX_SYMBOLS in corpus/splits/encoding.py
 
 
 class Split(Section):

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK, sentence, yaml_fault
 from bukva.config.schema import Params
+from bukva.core.errors import BukvaError
 
 PARAMS = Path("params.yaml")
 

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from bukva.base.redact import redact_text, redact_url
 from bukva.config.choices import TAGS
+from bukva.core.redact import redact_text, redact_url
 
 LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also without a scheme
 # HEAD, because DVC stages dvc.lock with core.autostage; and only these files, because code may be edited

@@ -2,7 +2,7 @@
 
 A training saves a checkpoint every BUKVA_CHECKPOINT_SECONDS, and when SIGINT or SIGTERM requests a stop. The same
 command, given again, restores the last good one and ends in the same bytes as an uninterrupted training. A checkpoint
-is found by the fingerprint of everything that the result depends on (bukva.pipeline.fingerprints): a training whose
+is found by the fingerprint of everything that the result depends on (bukva.project.fingerprints): a training whose
 parameters, text or code have changed finds none and reports what has changed. Checkpoints are outside of DVC's outputs,
 because DVC deletes the outputs of a stage before it runs it:
 
@@ -13,7 +13,7 @@ because DVC deletes the outputs of a stage before it runs it:
 
 A finished training keeps its last checkpoint until dvc.lock has its outputs: if it is killed before that, DVC deletes
 the outputs and runs the stage again. A small process waits for this (bukva.durability.cleanup), and the stages after a
-training remove what it could not. A stage also stops when the DVC that runs it is gone (bukva.durability.parent).
+training remove what it could not. A stage also stops when the DVC that runs it is gone (bukva.core.processes).
 
     training.py     restore, save, finish: the callback of the training loop
     checkpoints.py  the checkpoints of one training on disk

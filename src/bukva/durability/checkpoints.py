@@ -12,11 +12,11 @@ from typing import Any
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import atomic_file, read_json, write_json
+from bukva.core.errors import BukvaError
+from bukva.core.files import atomic_file, read_json, write_json
 from bukva.durability.cleanup import checkpoints_root, folder_of
 from bukva.durability.packing import pack, unpack
-from bukva.pipeline.fingerprints import Fingerprint, differences
+from bukva.project.fingerprints import Fingerprint, differences
 
 KEPT = 2
 SECONDS = 30.0  # between checkpoints, unless BUKVA_CHECKPOINT_SECONDS is set

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import psutil
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import project_root, read_json, temporary_names, write_json
 from bukva.config.schema import Params
-from bukva.durability.parent import dvc
-from bukva.pipeline.fingerprints import Fingerprint, digest, fingerprint
-from bukva.pipeline.lock import LOCK, has_output
-from bukva.pipeline.stages import paths, stages
+from bukva.core.errors import BukvaError
+from bukva.core.files import project_root, read_json, temporary_names, write_json
+from bukva.core.processes import dvc
+from bukva.project.fingerprints import Fingerprint, digest, fingerprint
+from bukva.project.lock import LOCK, has_output
+from bukva.project.stages import paths, stages
 
 DIGITS = 16  # of a fingerprint's digest, in the name of a folder
 DONE = "done.json"  # the curve of a finished training, beside its checkpoints

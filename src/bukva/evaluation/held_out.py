@@ -7,15 +7,15 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from bukva.base.ids import Ids, Nats, Scorer
-from bukva.base.progress import counting
 from bukva.config.schema import Evaluate
-from bukva.corpus.splits.folder import Lengths
+from bukva.core.progress import counting
+from bukva.evaluation.characters import CharNats, nats_of_chars
 from bukva.models.base import LanguageModel
-from bukva.scoring.characters import CharNats, nats_of_chars
-from bukva.scoring.passages import Passage, nats_by_last_id, passages, scored_ids
-from bukva.scoring.window_rule import Score, Watch, nats_of_passages, stride_of
-from bukva.tokenizers.base import Tokenizer, count_bytes, count_chars, first_char
+from bukva.models.window_rule import Score, Watch, nats_of_passages, stride_of
+from bukva.text.ids import Ids, Nats, Scorer
+from bukva.text.passages import Passage, nats_by_last_id, passages, scored_ids
+from bukva.text.splits import Lengths
+from bukva.text.tokenizers.base import Tokenizer, count_bytes, count_chars, first_char
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class HeldOut:
         return {split: self._chars_of_works(split, texts) for split, texts in self.scored.items()}
 
     def passages(self, split: str, n_context: int, share: float = 1) -> list[Passage]:
-        """The works of a split, each after n_context ids of its own text (bukva.scoring.passages)."""
+        """The works of a split, each after n_context ids of its own text (bukva.text.passages)."""
         n_first = first_char(self.tokenizer, self.splits[split])
         return list(passages(self.splits, self.lengths, split, n_context, share, n_first))
 

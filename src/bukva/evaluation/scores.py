@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from bukva.base.ids import Ids, Nats
-from bukva.base.progress import Read, counting, unread
-from bukva.base.units import bits
 from bukva.baselines import compressors, counts
 from bukva.config.schema import Evaluate
+from bukva.core.progress import Read, counting, unread
+from bukva.evaluation.calibration import Calibration
+from bukva.evaluation.characters import CONTEXT, CharNats, text_digest
 from bukva.evaluation.held_out import HeldOut, mean
 from bukva.models.base import LanguageModel
 from bukva.models.folder import read_numerics
+from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.registry import count_parameters, kind_of
-from bukva.ngrams.kneser_ney import KneserNey
-from bukva.pipeline.stages import TrainedModel
-from bukva.scoring.calibration import Calibration
-from bukva.scoring.characters import CONTEXT, CharNats, text_digest
-from bukva.scoring.window_rule import Score, evenly_spaced, ids_per_batch, nats_of
-from bukva.tokenizers.base import Tokenizer, count_bytes, count_chars
-from bukva.tokenizers.char import CharTokenizer
-from bukva.training.memory import check_counting
+from bukva.models.window_rule import Score, evenly_spaced, ids_per_batch, nats_of
+from bukva.planning.memory import check_counting
+from bukva.project.stages import TrainedModel
+from bukva.text.ids import Ids, Nats
+from bukva.text.tokenizers.base import Tokenizer, count_bytes, count_chars
+from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.units import bits
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def describe(
     trained: dict[str, TrainedModel],
     calibration: dict[str, Calibration],
 ) -> dict[str, Any]:
-    """The content of about.json (bukva.scoring.characters)."""
+    """The content of about.json (bukva.evaluation.characters)."""
     return {
         "calibration": {split: found.to_json() for split, found in calibration.items()},
         "window": {"length": text.block_size, "stride": text.stride, "context": CONTEXT},

@@ -9,12 +9,12 @@ import torch
 from jinja2 import Environment
 
 from bukva.config.schema import Sample
-from bukva.encoding.prompts import readable_prompt
 from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
+from bukva.models.device import Machine
 from bukva.models.folder import load_model, load_weights
-from bukva.tokenizers.base import Tokenizer
-from bukva.training.device import Machine
+from bukva.text.prompts import readable_prompt
+from bukva.text.tokenizers.base import Tokenizer
 
 STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}
 ALONE = ", without its n-grams"  # of a GPT that has both

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from bukva.models.base import LanguageModel
-from bukva.scoring.window_rule import stride_of
+from bukva.models.window_rule import stride_of
 
 
 def generate(

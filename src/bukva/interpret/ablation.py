@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from bukva.base.ids import Ids
 from bukva.evaluation.scores import score
 from bukva.interpret.hooks import averaging_kernel, replaced_kernels
 from bukva.models.gpt import GPT
-from bukva.scoring.window_rule import stride_of
-from bukva.tokenizers.base import Tokenizer
+from bukva.models.window_rule import stride_of
+from bukva.text.ids import Ids
+from bukva.text.tokenizers.base import Tokenizer
 
 
 def ablate_heads(gpt: GPT, runs: list[Ids], tokenizer: Tokenizer) -> dict[str, Any]:

@@ -5,11 +5,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bukva.base.ids import Ids
-from bukva.base.units import bits
 from bukva.models.gpt import GPT
-from bukva.scoring.window_rule import ids_per_batch
-from bukva.tokenizers.base import Tokenizer
+from bukva.models.window_rule import ids_per_batch
+from bukva.text.ids import Ids
+from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.units import bits
 
 
 @torch.inference_mode()

@@ -4,21 +4,21 @@ from typing import Any
 
 import numpy as np
 
-from bukva.base.errors import BukvaError
-from bukva.base.ids import Ids
-from bukva.base.units import bits
 from bukva.baselines.counts import scorers
 from bukva.config.schema import Evaluate, Training
-from bukva.corpus.splits.folder import Lengths
+from bukva.core.errors import BukvaError
 from bukva.interpret.experts import AFTER, LONGEST_WORD, Experts, experts_on, positions_in_words
 from bukva.models.base import LanguageModel
+from bukva.models.device import Machine
 from bukva.models.gpt import GPT
 from bukva.models.registry import build
-from bukva.scoring.passages import Passage, nats_by_last_id, passages, scored_ids
-from bukva.scoring.window_rule import stride_of
-from bukva.tokenizers.base import Tokenizer, first_char
+from bukva.models.window_rule import stride_of
+from bukva.text.ids import Ids
+from bukva.text.passages import Passage, nats_by_last_id, passages, scored_ids
+from bukva.text.splits import Lengths
+from bukva.text.tokenizers.base import Tokenizer, first_char
+from bukva.text.units import bits
 from bukva.training.callback import StopAfter
-from bukva.training.device import Machine
 from bukva.training.parallel import Group
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows

@@ -28,11 +28,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bukva.base.units import bits
 from bukva.interpret.hooks import record_experts
 from bukva.models.gpt import GPT
-from bukva.scoring.passages import Passage
-from bukva.scoring.window_rule import ids_per_batch, stride_of
+from bukva.models.window_rule import ids_per_batch, stride_of
+from bukva.text.passages import Passage
+from bukva.text.units import bits
 
 Floats = npt.NDArray[np.float64]
 LONGEST_WORD = 10  # letters further into a word are counted with this one
@@ -136,7 +136,7 @@ def positions_in_words(parts: Iterable[str]) -> list[int]:
 
 
 def _windows(text: Passage, block_size: int) -> list[_Window]:
-    """Windows of a passage by the rule of bukva.scoring.window_rule, the last one filled up with zeros."""
+    """Windows of a passage by the rule of bukva.models.window_rule, the last one filled up with zeros."""
     T, stride = block_size, stride_of(block_size)
     ids = np.concatenate([text.ids, np.zeros(T, text.ids.dtype)]).astype(np.int64)
     windows = []

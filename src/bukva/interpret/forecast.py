@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from bukva.base.units import bits
 from bukva.generation.sampling import generate
 from bukva.models.gpt import GPT
-from bukva.tokenizers.base import Tokenizer
+from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.units import bits
 
 TEMPERATURES = (0.25, 0.5, 1.0, 1.5)
 TOP = 5

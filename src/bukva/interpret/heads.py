@@ -17,7 +17,7 @@ from torch import Tensor
 from bukva.interpret.experts import positions_in_words
 from bukva.interpret.hooks import LayerAttention, record_attention
 from bukva.models.gpt import GPT
-from bukva.tokenizers.base import Tokenizer
+from bukva.text.tokenizers.base import Tokenizer
 
 Grid = npt.NDArray[np.float64]  # (n_layer, nh)
 MOST_BACK = 4  # of the roles that count back

@@ -13,14 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bukva.base.ids import Ids
-from bukva.base.units import bits
 from bukva.config.schema import Training
 from bukva.models.base import LanguageModel
+from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.scoring.window_rule import spread_windows
-from bukva.tokenizers.base import Tokenizer
-from bukva.training.device import Machine
+from bukva.models.window_rule import spread_windows
+from bukva.text.ids import Ids
+from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.units import bits
 from bukva.training.parallel import Group
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows

@@ -8,7 +8,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bukva.base.ids import Ids
 from bukva.baselines.counts import exact_bigram
 from bukva.config.schema import Evaluate
 from bukva.evaluation.scores import ids_per_char
@@ -19,10 +18,11 @@ from bukva.interpret.heads import Heads, describe_heads
 from bukva.interpret.hooks import record_attention
 from bukva.interpret.leak import leak
 from bukva.interpret.scale import scale_table
+from bukva.models.device import Machine
 from bukva.models.gpt import GPT
-from bukva.scoring.window_rule import evenly_spaced, spread_windows
-from bukva.tokenizers.base import Tokenizer
-from bukva.training.device import Machine
+from bukva.models.window_rule import evenly_spaced, spread_windows
+from bukva.text.ids import Ids
+from bukva.text.tokenizers.base import Tokenizer
 
 IDS_PER_WINDOW = 32  # scored for the context curve, where each costs a window of its own
 PASSAGE = 24  # characters of a passage that are all legible in a figure

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.base.ids import Ids
+from bukva.text.ids import Ids
 
 if TYPE_CHECKING:
     from bukva.models.attention import Caches

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.base.compiled import compiled
+from bukva.core.compiled import compiled
 
 UNSIGNED = {2: torch.uint16, 4: torch.uint32, 8: torch.uint64}  # by bytes
 STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

@@ -19,14 +19,14 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import atomic_folder, read_json, sha256, write_json
-from bukva.base.ids import Ids
+from bukva.core.errors import BukvaError
+from bukva.core.files import atomic_folder, read_json, sha256, write_json
 from bukva.models.base import Config, LanguageModel
 from bukva.models.registry import build, build_empty, kind_of
 from bukva.models.tensors import Tensors, first_mismatch
-from bukva.tokenizers import VOCAB, load_tokenizer, save_tokenizer
-from bukva.tokenizers.base import Tokenizer
+from bukva.text.ids import Ids
+from bukva.text.tokenizers import VOCAB, load_tokenizer, save_tokenizer
+from bukva.text.tokenizers.base import Tokenizer
 
 CPU = torch.device("cpu")
 CONFIG, NUMERICS, COUNTED = "config.json", "numerics.json", "train.npy"
@@ -113,7 +113,7 @@ def _load_counted(path: Path, digest: str) -> Ids:
 
 
 def read_numerics(folder: Path) -> dict[str, str]:
-    """The arithmetic that trained the model of a folder (bukva.training.device.Machine.numerics).
+    """The arithmetic that trained the model of a folder (bukva.models.device.Machine.numerics).
 
     Raises:
         BukvaError: it cannot be read.

@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.base.ids import Ids
 from bukva.models.attention import Caches
 from bukva.models.base import Kind, Losses
 from bukva.models.ngram_memory import NgramMemory, ProductOfExperts, Recall
 from bukva.models.transformer import CHOICES, Transformer, TransformerConfig
+from bukva.text.ids import Ids
 
 # none: the plain GPT; logits: the counts are mixed with its predictions; input: it sees them, too
 NGRAMS = ("none", "logits", "input")

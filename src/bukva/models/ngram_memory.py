@@ -1,8 +1,8 @@
 """The n-gram memory of a GPT: what counting knows, and how it is mixed with what the network has learned.
 
 A network spends most of its training on learning what counting gives at once. So the memory counts train
-(bukva.ngrams), and the network learns the rest: the prediction is a product of experts (Hinton 2002), the network and
-the n-grams of several orders, each raised to a power that the network chooses at each position:
+(bukva.models.ngrams), and the network learns the rest: the prediction is a product of experts (Hinton 2002), the
+network and the n-grams of several orders, each raised to a power that the network chooses at each position:
 
     log p(x) = a log p_network(x) + sum_r b_r log p_r(x) - log Z
 
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bukva.base.ids import Ids
-from bukva.ngrams.kneser_ney import KneserNey
+from bukva.models.ngrams.kneser_ney import KneserNey
+from bukva.text.ids import Ids
 
 LEAST = 1e-30  # probabilities below it have no logarithm in float32
 

@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import overload
 from torch import Tensor, nn
 
-from bukva.base.compiled import compiled_sums
+from bukva.core.compiled import compiled_sums
 
 Matrix = npt.NDArray[Any]  # float32, or bf16 as the upper halves of its bits, uint16
 Floats = npt.NDArray[np.float32]

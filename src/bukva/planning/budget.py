@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 
 UNITS = {"h": 3600, "min": 60, "s": 1}  # seconds
 BUDGET = re.compile("".join(rf"(?:([0-9]+(?:\.[0-9]+)?){unit})?" for unit in UNITS))

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from bukva.base.errors import BukvaError
-from bukva.base.progress import duration
 from bukva.config.schema import Params
+from bukva.core.errors import BukvaError
+from bukva.core.progress import duration
 from bukva.planning.budget import Budget
 from bukva.planning.plan import Plan, Size, Speed
 

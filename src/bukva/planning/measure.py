@@ -7,23 +7,23 @@ from pathlib import Path
 
 import torch
 
-from bukva.base.errors import BukvaError
-from bukva.base.ids import Ids
 from bukva.config.load import PARAMS, parse_params
 from bukva.config.schema import Params
 from bukva.config.section import MOST_STEPS
-from bukva.corpus.splits.folder import check_lengths, load_splits
+from bukva.core.errors import BukvaError
+from bukva.models.device import Machine, prepare
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
-from bukva.pipeline.stages import paths
 from bukva.planning.budget import Budget
 from bukva.planning.ladder import LADDER
 from bukva.planning.params import Values, merge
 from bukva.planning.plan import Size, Speed
-from bukva.tokenizers import load_tokenizer
-from bukva.tokenizers.base import Tokenizer, count_chars
+from bukva.project.stages import paths
+from bukva.text.ids import Ids
+from bukva.text.splits import check_lengths, load_splits
+from bukva.text.tokenizers import load_tokenizer
+from bukva.text.tokenizers.base import Tokenizer, count_chars
 from bukva.training.callback import Callback, StopAfter
-from bukva.training.device import Machine, prepare
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import Progress, TrainState
 

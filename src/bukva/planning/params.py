@@ -7,8 +7,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from bukva.base.files import write_text
 from bukva.config.load import PARAMS, parse_params, read_yaml
+from bukva.core.files import write_text
 
 Values = dict[str, dict[str, Any]]  # section -> key -> value
 Change = tuple[str, Any, Any]  # section.key, the old value, the new one

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rich import box
 from rich.table import Table
 
-from bukva.base.progress import duration, quantity
+from bukva.core.progress import duration, quantity
 from bukva.planning.params import Change
 from bukva.planning.plan import CHARS_PER_PARAMETER, EPOCHS, Plan
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bukva.base.files import atomic_folder, write_json
+from bukva.core.files import atomic_folder, write_json
 from bukva.report.forecast import forecast
 from bukva.report.style import GPT_COLOUR, RAW, SHOWN, WEIGHTS, WIDTH, canvas, level, plain, save
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from bukva.experiments.comparison import Comparison, Setting
-from bukva.experiments.cost import Cost
-from bukva.pipeline.stages import trained_models
-from bukva.statistics.wording import authors_line, detectable_line, settings_line, text_line
+from bukva.compare.comparison import Comparison, Setting
+from bukva.compare.cost import Cost
+from bukva.compare.statistics.wording import authors_line, detectable_line, settings_line, text_line
+from bukva.project.stages import trained_models
 
 if TYPE_CHECKING:
     from rich.table import Table

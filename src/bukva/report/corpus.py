@@ -4,10 +4,10 @@ import unicodedata
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from bukva.corpus.collection import MISSING
 from bukva.corpus.splits import balance
 from bukva.report.labels import NOT_GIVEN, largest, works_and_chars
 from bukva.report.markdown import code, plain, table
+from bukva.text.collection import MISSING
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bukva.base.files import atomic_file, atomic_folder, write_json
+from bukva.core.files import atomic_file, atomic_folder, write_json
 from bukva.report.style import GPT_COLOUR, RAW, SHOWN, canvas, plain, save
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bukva.base.units import bits
-from bukva.pipeline.stages import TrainedModel
-from bukva.report.rows import Kind, Row
+from bukva.compare.statistics.text import over_text
+from bukva.compare.statistics.units import N_SEGMENTS, Units
+from bukva.evaluation.characters import CharNats
+from bukva.evaluation.rows import Kind, Row
+from bukva.project.stages import TrainedModel
 from bukva.report.style import GPT_COLOUR, PALETTE, canvas, level, plain, save
-from bukva.scoring.characters import CharNats
-from bukva.statistics.text import over_text
-from bukva.statistics.units import N_SEGMENTS, Units
+from bukva.text.units import bits
 
 COLOURS: dict[Kind, str] = {
     "counted": "0.45",

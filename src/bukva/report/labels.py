@@ -4,8 +4,8 @@ import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
-from bukva.corpus.collection import MISSING
 from bukva.report.style import SHOWN
+from bukva.text.collection import MISSING
 
 NOT_GIVEN = "not given"  # the author, category or year of a work
 FONT = "DejaVu Sans"  # comes with matplotlib

@@ -3,11 +3,11 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-from bukva.experiments.cost import Cost
-from bukva.experiments.leaderboard import SPLIT, Choice, Leaderboard, Row
+from bukva.compare.cost import Cost
+from bukva.compare.leaderboard import SPLIT, Choice, Leaderboard, Row
+from bukva.compare.statistics.settings import MIN_SEEDS
+from bukva.compare.statistics.wording import settings_line
 from bukva.report.comparison import COMMAND, score_of, seconds_of
-from bukva.statistics.settings import MIN_SEEDS
-from bukva.statistics.wording import settings_line
 
 if TYPE_CHECKING:
     from rich.table import Table

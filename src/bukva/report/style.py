@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bukva.base.files import atomic_file
+from bukva.core.files import atomic_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

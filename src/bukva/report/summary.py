@@ -3,20 +3,20 @@
 from pathlib import Path
 from typing import Any
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import read_json
-from bukva.experiments.comparable import check_comparable
-from bukva.experiments.cost import stage_seconds
-from bukva.experiments.results import Result, read_here, read_results
-from bukva.experiments.revisions import resolve
-from bukva.pipeline.stages import paths, trained_models
+from bukva.compare.comparable import check_comparable
+from bukva.compare.cost import stage_seconds
+from bukva.compare.results import Result, read_here, read_results
+from bukva.compare.statistics.settings import Side, compare_settings
+from bukva.compare.statistics.units import N_SEGMENTS, Units
+from bukva.compare.statistics.wording import text_line
+from bukva.core.errors import BukvaError
+from bukva.core.files import read_json
+from bukva.evaluation.characters import CharScores
+from bukva.evaluation.rows import rows_of
+from bukva.project.revisions import resolve
+from bukva.project.stages import paths, trained_models
 from bukva.report.markdown import code, plain, table
-from bukva.report.rows import rows_of
 from bukva.report.terminal import headline
-from bukva.scoring.characters import CharScores
-from bukva.statistics.settings import Side, compare_settings
-from bukva.statistics.units import N_SEGMENTS, Units
-from bukva.statistics.wording import text_line
 
 MODEL = "gpt"
 SPLIT = "val"  # of the comparison: each look at test is counted

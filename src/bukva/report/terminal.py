@@ -5,8 +5,8 @@ from typing import Any
 from rich.table import Table
 
 from bukva.baselines.compressors import ADAPTIVE
-from bukva.pipeline.stages import trained_models
-from bukva.report.rows import Row, rows_of
+from bukva.evaluation.rows import Row, rows_of
+from bukva.project.stages import trained_models
 
 SPLIT = "val"  # of the sentence: each look at test is counted
 

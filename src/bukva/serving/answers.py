@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from bukva.base.errors import BukvaError
 from bukva.config.request import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT
 from bukva.config.schema import Sample
+from bukva.core.errors import BukvaError
 from bukva.serving.writer import Writer
 
 Row = Mapping[str, str]  # texts by column

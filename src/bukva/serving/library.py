@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bukva.base.errors import BukvaError
-from bukva.base.units import bits
+from bukva.compare.models import as_folder, digest_of, model_files
+from bukva.compare.results import Result, read_results
 from bukva.config.schema import Compute
-from bukva.experiments.models import as_folder, digest_of, model_files
-from bukva.experiments.results import Result, read_results
-from bukva.experiments.revisions import WORKSPACE, experiments, head, resolve
-from bukva.pipeline.stages import TrainedModel, trained_models
+from bukva.core.errors import BukvaError
+from bukva.models.device import prepare
+from bukva.project.revisions import WORKSPACE, experiments, head, resolve
+from bukva.project.stages import TrainedModel, trained_models
 from bukva.serving.writer import Writer
-from bukva.training.device import prepare
+from bukva.text.units import bits
 
 NAMES = {WORKSPACE: "the last run", "HEAD": "the last commit"}
 SPLIT = "val"

@@ -3,12 +3,12 @@
 import tempfile
 from pathlib import Path
 
-from bukva.base.errors import BukvaError
 from bukva.config.schema import Compute
+from bukva.core.errors import BukvaError
+from bukva.models.device import prepare
 from bukva.models.folder import CONFIG
 from bukva.serving.writer import Writer
 from bukva.tracking.models.fetching import SCHEME, fetch
-from bukva.training.device import prepare
 
 USE = (
     "use the folder of a trained model, such as data/models/gpt after `make repro`, or a registered one, such as "

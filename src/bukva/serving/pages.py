@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import project_root
-from bukva.experiments.git import git
-from bukva.experiments.revisions import WORKSPACE, experiments
-from bukva.pipeline.stages import paths
+from bukva.core.errors import BukvaError
+from bukva.core.files import project_root
+from bukva.project.git import git
+from bukva.project.revisions import WORKSPACE, experiments
+from bukva.project.stages import paths
 from bukva.report.page.build import page_of
 from bukva.report.page.experiments import Experiments
 from bukva.report.page.render import Links, render

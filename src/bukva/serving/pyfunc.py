@@ -31,8 +31,8 @@ class TextModel(PythonModel):
     def load_context(self, context: PythonModelContext) -> None:
         """Load the weights, for the device and the precision that suit this machine best."""
         from bukva.config.schema import Compute
+        from bukva.models.device import prepare
         from bukva.serving.writer import Writer
-        from bukva.training.device import prepare
 
         machine = prepare(Compute(device="auto", precision="auto", threads=0))
         self._writer = Writer.load(Path(context.artifacts[ARTIFACT]), machine)
@@ -55,9 +55,9 @@ class TextModel(PythonModel):
         """
         from pydantic import ValidationError
 
-        from bukva.base.errors import BukvaError
         from bukva.config.messages import sentence
         from bukva.config.schema import Sample
+        from bukva.core.errors import BukvaError
         from bukva.serving.answers import answers
 
         try:

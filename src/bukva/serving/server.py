@@ -8,9 +8,9 @@ from types import FrameType
 
 import requests
 
-from bukva.base.files import project_root, write_text
-from bukva.base.loopback import HOST, listen
 from bukva.config.load import read_params
+from bukva.core.files import project_root, write_text
+from bukva.core.loopback import HOST, listen
 from bukva.tracking.ui import mlflow_server
 
 PORT = 8050

@@ -14,10 +14,10 @@ from fastapi import FastAPI, Request, Response
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import project_root
-from bukva.base.loopback import HOST
 from bukva.config.schema import Sample
+from bukva.core.errors import BukvaError
+from bukva.core.files import project_root
+from bukva.core.loopback import HOST
 from bukva.report.page.render import asset
 from bukva.serving.library import Library
 from bukva.serving.pages import LINKS, Pages, message

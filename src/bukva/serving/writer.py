@@ -10,20 +10,20 @@ import torch.nn.functional as F
 from pydantic import ValidationError
 from torch import Tensor
 
-from bukva.base.errors import BukvaError
-from bukva.base.units import bits
 from bukva.config.messages import sentence
 from bukva.config.request import PROMPT, TEXT
 from bukva.config.schema import Sample
 from bukva.config.section import Unknown
-from bukva.encoding.prompts import opening, without_unknown
+from bukva.core.errors import BukvaError
 from bukva.generation.samples import prompt_generator
 from bukva.generation.sampling import first_seen, generate_each
 from bukva.models.base import LanguageModel
+from bukva.models.device import Machine
 from bukva.models.folder import load_model
-from bukva.scoring.window_rule import nats_of, stride_of
-from bukva.tokenizers.base import MOST_BYTES, Tokenizer
-from bukva.training.device import Machine
+from bukva.models.window_rule import nats_of, stride_of
+from bukva.text.prompts import opening, without_unknown
+from bukva.text.tokenizers.base import MOST_BYTES, Tokenizer
+from bukva.text.units import bits
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"
 FIRST_PROMPT = 1  # a writer continues a prompt as stage sample continues its first one

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 from bukva.tracking.address import errors_in_one_line
 from bukva.tracking.follow import follow
 from bukva.tracking.losing import end_runs, take_over

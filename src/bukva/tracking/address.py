@@ -5,9 +5,9 @@ import os
 from collections.abc import Iterator
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import project_root
-from bukva.base.redact import HIDDEN, redact_text, redact_url
+from bukva.core.errors import BukvaError
+from bukva.core.files import project_root
+from bukva.core.redact import HIDDEN, redact_text, redact_url
 
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 LONGEST_MESSAGE = 300  # characters of an error; a proxy may answer with a whole page in one line

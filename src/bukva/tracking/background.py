@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from bukva.base.files import project_root
+from bukva.core.files import project_root
 
 SOURCE = Path(__file__).resolve().parents[2]  # the folder of bukva
 LOG = Path(".bukva/mlflow.log")  # what those processes print, in the original repository

@@ -1,6 +1,6 @@
 """Which experiment made the files that are in the checkout now."""
 
-from bukva.pipeline.stages import recorded_stages
+from bukva.project.stages import recorded_stages
 from bukva.tracking.reading import Journal, has_present_files, read_journals
 
 

@@ -1,6 +1,6 @@
 """Continues the journal of an interrupted training, so that MLflow shows the training as one run."""
 
-from bukva.base.files import write_json
+from bukva.core.files import write_json
 from bukva.tracking.experiment import Experiment
 from bukva.tracking.reading import Journal, new_folder, read_journals
 from bukva.tracking.records import ADOPTED, Record, experiment_fields

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import project_root
-from bukva.base.redact import redact_url
+from bukva.core.errors import BukvaError
+from bukva.core.files import project_root
+from bukva.core.redact import redact_url
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from bukva.base.files import read_json
 from bukva.config.schema import Params
-from bukva.pipeline.lock import LOCK, recorded
-from bukva.pipeline.stages import Kind, paths
+from bukva.core.files import read_json
+from bukva.project.lock import LOCK, recorded
+from bukva.project.stages import Kind, paths
 
 USES = {"train": "training", "val": "validation", "test": "test"}
 READ_BY: dict[Kind, tuple[str, ...]] = {"training": ("train", "val"), "report": ("train", "val", "test")}

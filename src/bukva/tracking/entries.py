@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bukva.base.dotted import flatten
-from bukva.base.units import bits
+from bukva.core.dotted import flatten
+from bukva.text.units import bits
 from bukva.tracking.datasets import USES
 from bukva.tracking.description import with_sections
 from bukva.tracking.models.scores import BITS, Evaluation

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bukva.base.dotted import flatten
-from bukva.base.files import project_root
-from bukva.base.redact import redact_url
 from bukva.config.messages import RETURN, shorten
 from bukva.config.schema import Params
+from bukva.core.dotted import flatten
+from bukva.core.files import project_root
+from bukva.core.redact import redact_url
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
 MOST_CHANGED = 3  # parameters that a label names

@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from bukva.base.redact import redact_url
+from bukva.core.redact import redact_url
 from bukva.tracking.address import explain, tracking_uri
 from bukva.tracking.reading import Journal, open_journal, read_journals
 from bukva.tracking.sync import View, open_store

@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
-from bukva.base.errors import sentence_for
 from bukva.config.schema import Params
-from bukva.pipeline.stages import stages
+from bukva.core.errors import sentence_for
+from bukva.project.stages import stages
 from bukva.tracking import background
 from bukva.tracking.reading import read_journals
 from bukva.tracking.writing import Log

@@ -8,10 +8,10 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
-from bukva.base.files import read_json
-from bukva.base.machine import machine
-from bukva.pipeline.lock import LOCK, recorded
-from bukva.pipeline.stages import paths, trained_models
+from bukva.core.files import read_json
+from bukva.core.machine import machine
+from bukva.project.lock import LOCK, recorded
+from bukva.project.stages import paths, trained_models
 from bukva.tracking.models.package import requirements
 
 FILE = "lineage.json"

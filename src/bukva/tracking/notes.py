@@ -14,7 +14,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from bukva.base.files import atomic_file, read_json, sha256, write_json
+from bukva.core.files import atomic_file, read_json, sha256, write_json
 from bukva.tracking.reading import journals_root, read_journals
 
 FILE = "notes.json"  # the notes of all experiments that had this name, by their keys

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bukva.base.files import write_json
 from bukva.config.schema import Params
-from bukva.pipeline.lock import LOCK, recorded
-from bukva.pipeline.stages import recorded_stages, trained_models
+from bukva.core.files import write_json
+from bukva.project.lock import LOCK, recorded
+from bukva.project.stages import recorded_stages, trained_models
 from bukva.tracking import background
 from bukva.tracking.address import explain
 from bukva.tracking.experiment import Experiment, baseline, git, this_experiment

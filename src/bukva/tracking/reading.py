@@ -6,7 +6,7 @@ import filecmp
 from dataclasses import dataclass
 from pathlib import Path
 
-from bukva.base.files import project_root, read_json
+from bukva.core.files import project_root, read_json
 from bukva.tracking.records import ADOPTED, FILE, Record, parse, to_line
 
 TAIL_BYTES = 16384  # enough for the longest end record

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
-from bukva.base.files import project_root
+from bukva.core.files import project_root
 from bukva.tracking import database
 from bukva.tracking.address import is_database, is_server, tracking_uri
 

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bukva.base.errors import BukvaError
-from bukva.base.redact import redact_url
+from bukva.core.errors import BukvaError
+from bukva.core.redact import redact_url
 from bukva.tracking import entries
 from bukva.tracking.address import errors_in_one_line, explain, tracking_uri
 from bukva.tracking.charts import write_view

@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import project_root
-from bukva.base.loopback import HOST, answers, free_port
+from bukva.core.errors import BukvaError
+from bukva.core.files import project_root
+from bukva.core.loopback import HOST, answers, free_port
 from bukva.tracking import background
 from bukva.tracking.address import explain, is_server, tracking_uri
 from bukva.tracking.charts import write_view

@@ -13,9 +13,9 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from bukva.base.files import atomic_file, write_text
 from bukva.config.schema import Params
-from bukva.pipeline.stages import stages
+from bukva.core.files import atomic_file, write_text
+from bukva.project.stages import stages
 from bukva.tracking.continuing import find_interrupted, logged_points, move_to, seconds_logged
 from bukva.tracking.datasets import datasets
 from bukva.tracking.experiment import Experiment, this_experiment

@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from bukva.base.files import write_text
+from bukva.core.files import write_text
 from bukva.training.callback import Callback
 from bukva.training.state import Progress, TrainState
 

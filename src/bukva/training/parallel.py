@@ -18,8 +18,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from bukva.base.errors import BukvaError, LostError
-from bukva.base.threads import n_cores
+from bukva.core.errors import BukvaError, LostError
+from bukva.core.threads import n_cores
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bukva.base.ids import Ids
 from bukva.config.schema import Training
 from bukva.models.base import Config, LanguageModel
+from bukva.models.device import Machine
 from bukva.models.registry import build
-from bukva.scoring.window_rule import share_of_nats, stride_of
-from bukva.tokenizers.base import Tokenizer, count_chars, first_char
+from bukva.models.window_rule import share_of_nats, stride_of
+from bukva.text.ids import Ids
+from bukva.text.tokenizers.base import Tokenizer, count_chars, first_char
 from bukva.training.callback import Callback
-from bukva.training.device import Machine
 from bukva.training.optimizers import build_optimizer
 from bukva.training.parallel import ALONE, Group
 from bukva.training.schedule import learning_rate

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 from bukva.models.base import LanguageModel
 from bukva.models.tensors import Tensors, describe, first_mismatch
 from bukva.training.optimizers.several import Optimizers

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bukva.base.ids import Ids
 from bukva.config.schema import Order
+from bukva.text.ids import Ids
 from bukva.training.permutation import Keys, draw_keys, permuted
 
 Batch = tuple[Tensor, Tensor]  # inputs and targets, (B, T) each

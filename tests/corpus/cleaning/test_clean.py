@@ -8,12 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from works import texts_in
 
-from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
+from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning import clean as cleaning
 from bukva.corpus.cleaning.rule_files import line_rules, read_entries
 from bukva.corpus.cleaning.rule_sets import RULES, Chosen, rule_set
-from bukva.corpus.collection import PIECE_BYTES, TABLE, TEXT, Document, documents, read_table, write_collection
+from bukva.text.collection import PIECE_BYTES, TABLE, TEXT, Document, documents, read_table, write_collection
 
 ROOT = Path(__file__).parents[3]
 
@@ -81,7 +81,7 @@ def test_the_rules_agree_with_the_oracle_and_the_counts_add_up_for_any_size_of_a
     whole = unix(text) if unix(text).endswith("\n") or not text else unix(text) + "\n"
     assert sum(counts.lines for counts in removed.values()) == whole.count("\n") - cleaned.count("\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bukva.base.text.PIECE_CHARS", size)
+        patch.setattr("bukva.text.characters.PIECE_CHARS", size)
         assert clean(text) == (cleaned, removed)
 
 
@@ -166,7 +166,7 @@ OPTIONS = line_rules("literary", "literary.yaml", read_entries(RULES / "literary
 @pytest.fixture
 def raw(tmp_path, monkeypatch):
     """Eleven works in pieces of 997 bytes, two of them empty, one with a line of many pieces."""
-    monkeypatch.setattr("bukva.corpus.collection.PIECE_BYTES", 997)
+    monkeypatch.setattr("bukva.text.collection.PIECE_BYTES", 997)
     monkeypatch.setattr(cleaning, "SHARED_BYTES", 0)
     texts = ["".join(LINES.format(n) for n in range(7 * number)) for number in range(9)]
     texts += ["слово " * 1013 + "ё" * 1499 + "\r\nещё\r", ""]

@@ -5,8 +5,8 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
+from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning.clean import clean
 from bukva.corpus.cleaning.removals import Removed
 from bukva.corpus.cleaning.rule_files import MOST_RULES, line_rules, read_entries

@@ -2,13 +2,13 @@
 
 import pytest
 
-from bukva.base.errors import BukvaError
 from bukva.config.data import Clean
 from bukva.config.messages import WAY_BACK
+from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning.clean import clean
 from bukva.corpus.cleaning.rule_sets import chosen_rules
 from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules
-from bukva.corpus.collection import Document, write_collection
+from bukva.text.collection import Document, write_collection
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 from bukva.corpus.sources import archives
 from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.git_tree import git_tree_id

@@ -13,12 +13,12 @@ from corpus.sources.formats.made import epub, jsonl, parquet
 from downloads import get, tar_gz, write
 from works import texts_in
 
-from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
-from bukva.corpus.collection import Document
+from bukva.core.errors import BukvaError
 from bukva.corpus.sources import download as sources
 from bukva.corpus.sources.download import registry
 from bukva.corpus.sources.git_tree import git_tree_id
+from bukva.text.collection import Document
 
 
 def noted(source: Path, target: Path, **params: object) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from corpus.serving import send
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 from bukva.corpus.sources import fetching
 from bukva.corpus.sources.fetching import UnreachableError, fetch
 from bukva.corpus.sources.mirror import obtain

@@ -17,8 +17,8 @@ from corpus.sources.formats.made import parquet
 from downloads import get
 from works import texts_in
 
-from bukva.base.errors import BukvaError
-from bukva.corpus.collection import Document
+from bukva.core.errors import BukvaError
+from bukva.text.collection import Document
 
 COMMIT, NEWEST = "a" * 40, "b" * 40
 API, FILES = "/api/datasets/owner/name", f"/datasets/owner/name/resolve/{COMMIT}/"

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from works import save_in_characters, split, splits, works_of
 
-from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
-from bukva.corpus.collection import TEXT, Document, write_collection
+from bukva.core.errors import BukvaError
 from bukva.corpus.splits import division
 from bukva.corpus.splits.division import divide, rows_of
-from bukva.corpus.splits.folder import check_lengths, load_lengths, load_splits
 from bukva.corpus.splits.report import report
 from bukva.corpus.splits.strategies import spans
+from bukva.text.collection import TEXT, Document, write_collection
+from bukva.text.splits import check_lengths, load_lengths, load_splits
 
 PASSAGE = "Мороз и солнце; день чудесный! Ещё ты дремлешь, друг прелестный."
 

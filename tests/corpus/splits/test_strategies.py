@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from works import split, splits, works_of
 
-from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK
+from bukva.core.errors import BukvaError
 from bukva.corpus.splits.strategies import spans
 
 # its digits times the characters of a corpus exceed 64 bits

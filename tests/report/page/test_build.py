@@ -5,7 +5,7 @@ import json
 from jinja2 import Environment, PackageLoader
 from lxml import html
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 from bukva.report.page import build as module
 from bukva.report.page import experiments
 from bukva.report.page.render import render

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import atomic_folder
-from bukva.base.progress import counting
-from bukva.base.text import pieces
-from bukva.base.workers import applied
 from bukva.config.messages import WAY_BACK
+from bukva.core.errors import BukvaError
+from bukva.core.files import atomic_folder
+from bukva.core.progress import counting
+from bukva.core.workers import applied
 from bukva.corpus.cleaning.removals import Account, Chosen, Cleaned, Record, Removed, RemovedByRule, RuleSet
 from bukva.corpus.cleaning.scripts import CharCounts, Counted, counted
-from bukva.corpus.collection import Document, Utf8, read_encoded, read_table, write_collection
+from bukva.text.characters import pieces
+from bukva.text.collection import Document, Utf8, read_encoded, read_table, write_collection
 
 LINE_ENDS = "line_ends"  # what happens under every rule set
 OPENINGS = 3  # beginnings of works that can serve as prompts

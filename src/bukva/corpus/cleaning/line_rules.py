@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from bukva.base.errors import BukvaError
 from bukva.config.messages import WAY_BACK, shorten
+from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning.removals import EXAMPLES, Cleaned, Example, Removed, RemovedByRule, example
 from bukva.corpus.cleaning.scripts import LettersOf
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
-from bukva.base.text import Codes, code_points, from_code_points
 from bukva.corpus.cleaning.removals import EXAMPLES, Cleaned, Example, Removed, RemovedByRule, example
+from bukva.text.characters import Codes, code_points, from_code_points
 
 TABLE = Path(__file__).parent / "rules" / "notes.yaml"
 LINE_FEED = 10

@@ -4,17 +4,17 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import resolve
-from bukva.base.progress import watched
 from bukva.config.data import Clean
 from bukva.config.messages import WAY_BACK, one_or_another, shorten
+from bukva.core.errors import BukvaError
+from bukva.core.files import resolve
+from bukva.core.progress import watched
 from bukva.corpus.cleaning.clean import removed_share
 from bukva.corpus.cleaning.notes import NotesRules
 from bukva.corpus.cleaning.removals import Chosen, Cleaned, RuleSet
 from bukva.corpus.cleaning.rule_files import Entry, line_rules, read_entries
 from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules, percent, share
-from bukva.corpus.collection import read_table, read_texts
+from bukva.text.collection import read_table, read_texts
 
 RULES = Path(__file__).parent / "rules"
 MOST_REMOVED = 0.15  # of a text that notes are made for; of RusLit they remove 0.11

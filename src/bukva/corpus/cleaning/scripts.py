@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from fontTools.unicodedata import script, script_code, script_name
 
-from bukva.base.text import code_points, pieces
+from bukva.text.characters import code_points, pieces
 
 CYRILLIC = "Cyrillic"
 RUSSIAN = frozenset("абвгдеёжзийклмнопрстуфхцчшщъыьэюяАБВГДЕЁЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ")

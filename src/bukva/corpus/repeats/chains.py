@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from bukva.base.compiled import compiled
+from bukva.core.compiled import compiled
 from bukva.corpus.repeats.lookup import Ints
 
 

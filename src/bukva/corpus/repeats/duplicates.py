@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bukva.base.progress import Read, unread
+from bukva.core.progress import Read, unread
 from bukva.corpus.repeats.chains import chain
 from bukva.corpus.repeats.grams import ANYWHERE, equal_runs, index_parts, n_parts
 from bukva.corpus.repeats.lookup import Codes, Ints, Spans

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bukva.base.progress import Read, unread
-from bukva.base.text import PIECE_CHARS
+from bukva.core.progress import Read, unread
 from bukva.corpus.repeats import lookup
 from bukva.corpus.repeats.lookup import Bools, Codes, Index, Ints, Spans
+from bukva.text.characters import PIECE_CHARS
 
 ENTRIES = 1 << 22  # of an index: 16 bytes each and as much while it is sorted; a longer text has several indices
 ANYWHERE = np.iinfo(np.int64).max

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bukva.base.progress import Read, unread
+from bukva.core.progress import Read, unread
 from bukva.corpus.repeats.duplicates import MIN_CHARS, chars_read, passages_between, runs_between
 from bukva.corpus.repeats.grams import ENTRIES, index_parts, n_parts, scan_grams, spread
 from bukva.corpus.repeats.lookup import Codes, Ints, Spans

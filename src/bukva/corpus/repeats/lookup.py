@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bukva.base.compiled import compiled
+from bukva.core.compiled import compiled
 
 Codes = npt.NDArray[np.unsignedinteger]  # (N,) code points or ids of the joined corpus; may be mapped from a file
 Ints = npt.NDArray[np.int64]

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import PIECE_BYTES
+from bukva.core.errors import BukvaError
+from bukva.core.files import PIECE_BYTES
 
 # far more than any corpus that one machine learns from, far less than fills a disk
 MAX_BYTES = 4 << 30

@@ -8,11 +8,10 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import atomic_folder, resolve
 from bukva.config.data import Download
 from bukva.config.messages import WAY_BACK
-from bukva.corpus.collection import MISSING, write_collection
+from bukva.core.errors import BukvaError
+from bukva.core.files import atomic_folder, resolve
 from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.entries import SPECIAL, is_special
 from bukva.corpus.sources.fetching import OnBytes, fetch
@@ -22,6 +21,7 @@ from bukva.corpus.sources.git_tree import git_tree_id
 from bukva.corpus.sources.huggingface import fetch_dataset
 from bukva.corpus.sources.mirror import OnNote, obtain
 from bukva.corpus.sources.works import Reading, Works, types_read, work_in_file, works_in_folder
+from bukva.text.collection import MISSING, write_collection
 
 REGISTRY = Path(__file__).with_name("sources.yaml")
 

@@ -15,9 +15,9 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import PIECE_BYTES, atomic_file
-from bukva.base.redact import redact_url
+from bukva.core.errors import BukvaError
+from bukva.core.files import PIECE_BYTES, atomic_file
+from bukva.core.redact import redact_url
 from bukva.corpus.sources.archives import MAX_BYTES
 
 if TYPE_CHECKING:

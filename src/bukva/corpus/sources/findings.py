@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 from bukva.corpus.sources.formats.base import BadRowError, NoTextError, UnreadableError, printable
 
 NAMED = 3  # names in a line; the others are counted

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import sha256
-from bukva.base.redact import redact_url
+from bukva.core.errors import BukvaError
+from bukva.core.files import sha256
+from bukva.core.redact import redact_url
 from bukva.corpus.sources.fetching import BACKOFF_SECONDS, RETRIES, OnBytes, UnreachableError
 from bukva.corpus.sources.git_tree import git_blob_id
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from bukva.base.files import resolve, sha256
-from bukva.base.redact import redact_url
+from bukva.core.files import resolve, sha256
+from bukva.core.redact import redact_url
 from bukva.corpus.sources.fetching import OnBytes, UnreachableError, check_digest, fetch
 
 OnNote = Callable[[str], None]

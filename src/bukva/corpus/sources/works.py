@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
-from bukva.base.errors import BukvaError
-from bukva.corpus.collection import MISSING, Document
+from bukva.core.errors import BukvaError
 from bukva.corpus.sources.entries import SPECIAL, check_name, is_special
 from bukva.corpus.sources.findings import Findings
 from bukva.corpus.sources.formats import READERS, reader_of
@@ -18,6 +17,7 @@ from bukva.corpus.sources.formats.base import BadTextError, NoTextError, Reader,
 from bukva.corpus.sources.formats.encodings import MARK
 from bukva.corpus.sources.formats.plain import read_plain
 from bukva.corpus.sources.info import INFO, nfc, read_info
+from bukva.text.collection import MISSING, Document
 
 
 @dataclass(frozen=True)

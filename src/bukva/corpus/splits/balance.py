@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from bukva.corpus.collection import MISSING
+from bukva.text.collection import MISSING
 
 if TYPE_CHECKING:
     import pandas as pd

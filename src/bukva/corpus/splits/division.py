@@ -14,14 +14,14 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from bukva.base.errors import BukvaError
-from bukva.base.progress import counting
-from bukva.base.text import Codes, code_points
 from bukva.config.data import Split
 from bukva.config.messages import WAY_BACK
-from bukva.corpus.collection import read_texts
-from bukva.corpus.splits.folder import Spans
+from bukva.core.errors import BukvaError
+from bukva.core.progress import counting
 from bukva.corpus.splits.strategies import spans
+from bukva.text.characters import Codes, code_points
+from bukva.text.collection import read_texts
+from bukva.text.splits import Spans
 
 if TYPE_CHECKING:
     import pandas as pd

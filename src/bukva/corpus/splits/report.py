@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bukva.base.progress import counting
-from bukva.base.text import from_code_points
-from bukva.base.threads import n_cores
 from bukva.config.data import Split
-from bukva.corpus.collection import documents
+from bukva.core.progress import counting
+from bukva.core.threads import n_cores
 from bukva.corpus.repeats.leaks import LENGTHS, Run, Seen, chars_to_search, longest_runs, seen_in_train
 from bukva.corpus.repeats.lookup import Codes
 from bukva.corpus.splits import balance
 from bukva.corpus.splits.division import mapped_codes
-from bukva.corpus.splits.folder import Spans, names_in
 from bukva.corpus.splits.strategies import spans
+from bukva.text.characters import from_code_points
+from bukva.text.collection import documents
+from bukva.text.splits import Spans, names_in
 
 if TYPE_CHECKING:
     import pandas as pd

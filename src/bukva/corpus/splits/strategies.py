@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from bukva.base.errors import BukvaError
 from bukva.config.data import Split
 from bukva.config.messages import WAY_BACK
-from bukva.corpus.splits.folder import SPLITS, Spans
+from bukva.core.errors import BukvaError
 from bukva.corpus.splits.stratify import stratify
+from bukva.text.splits import SPLITS, Spans
 
 if TYPE_CHECKING:
     import pandas as pd

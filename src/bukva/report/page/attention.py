@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bukva.base.files import read_json, sha256
-from bukva.pipeline.stages import trained_models
+from bukva.core.files import read_json, sha256
+from bukva.project.stages import trained_models
 from bukva.report.attention import NUMBERS
 from bukva.report.page.attention_charts import bars, context, weights_of_head
 from bukva.report.page.charts import Spec

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from bukva.base.errors import BukvaError
-from bukva.base.files import project_root, write_text
-from bukva.experiments.revisions import WORKSPACE
+from bukva.core.errors import BukvaError
+from bukva.core.files import project_root, write_text
+from bukva.project.revisions import WORKSPACE
 from bukva.report.page import results, text
 from bukva.report.page.attention import attention
 from bukva.report.page.experiment import SPLIT, Experiment

@@ -9,19 +9,19 @@ from typing import Any
 
 import pandas as pd
 
-from bukva.anatomy.characters import Characters, read_characters
-from bukva.base.errors import BukvaError
-from bukva.base.files import read_json
+from bukva.compare.outputs import as_checkout
+from bukva.compare.results import Result, read_results
 from bukva.config.load import parse_params
 from bukva.config.schema import Params
-from bukva.corpus.collection import MISSING
-from bukva.experiments.outputs import as_checkout
-from bukva.experiments.results import Result, read_results
-from bukva.experiments.revisions import resolve
-from bukva.pipeline.stages import paths, trained_models
+from bukva.core.errors import BukvaError
+from bukva.core.files import read_json
+from bukva.evaluation.characters import CharScores, files_of
+from bukva.evaluation.rows import Row, rows_of
+from bukva.interpret.predicted import Characters, read_characters
+from bukva.project.revisions import resolve
+from bukva.project.stages import paths, trained_models
 from bukva.report.page.charts import COLOURS, MODELS
-from bukva.report.rows import Row, rows_of
-from bukva.scoring.characters import CharScores, files_of
+from bukva.text.collection import MISSING
 
 SPLIT = "val"  # of everything that a page says: pages stand side by side, and each look at test is counted
 NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from bukva.anatomy.characters import Characters
-from bukva.anatomy.predictors import lead, neither, passage, shares
-from bukva.base.units import bits
+from bukva.interpret.predicted import Characters
+from bukva.interpret.predictors import lead, neither, passage, shares
 from bukva.report.page.experiment import SPLIT, Experiment, work_label
+from bukva.text.units import bits
 
 LEADS = (1.0, 3.0)  # bits from which a character has the next colour
 LEGEND = [

@@ -5,23 +5,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bukva.base.dotted import flatten
-from bukva.base.errors import BukvaError
-from bukva.base.units import bits
-from bukva.experiments.commands import settings
-from bukva.experiments.comparison import compare
-from bukva.experiments.cost import seconds_by_step, stage_seconds
-from bukva.experiments.git import commits_of, git, read_blobs
-from bukva.experiments.lock import PARAMS
-from bukva.experiments.results import parse_params
-from bukva.pipeline.stages import trained_models
+from bukva.compare.comparison import compare
+from bukva.compare.cost import seconds_by_step, stage_seconds
+from bukva.compare.results import parse_params
+from bukva.compare.statistics.text import over_text
+from bukva.compare.statistics.units import N_SEGMENTS, Units
+from bukva.core.dotted import flatten
+from bukva.core.errors import BukvaError
+from bukva.project.commands import settings
+from bukva.project.git import commits_of, git, read_blobs
+from bukva.project.recorded import PARAMS
+from bukva.project.stages import trained_models
 from bukva.report import comparison
 from bukva.report.figures import MEANINGS
 from bukva.report.page import charts
 from bukva.report.page.experiment import SPLIT, Experiment
 from bukva.report.terminal import headline
-from bukva.statistics.text import over_text
-from bukva.statistics.units import N_SEGMENTS, Units
+from bukva.text.units import bits
 
 BASELINE = "HEAD"
 SAMPLE_CHARS = 300

@@ -18,10 +18,10 @@ from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import Field, ValidationError
 
-from bukva.base.errors import BukvaError
 from bukva.config.messages import sentence
 from bukva.config.schema import Sample
 from bukva.config.section import Section
+from bukva.core.errors import BukvaError
 from bukva.report.page.render import Links
 from bukva.serving.library import Library
 from bukva.serving.playground.page import MOST_CHARS, page

@@ -7,9 +7,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bukva.base.files import read_json
 from bukva.config.schema import Sample
-from bukva.pipeline.stages import paths
+from bukva.core.files import read_json
+from bukva.project.stages import paths
 from bukva.report.page.charts import LEVELS
 from bukva.report.page.render import Links
 from bukva.serving.library import Choice

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 from bukva.tracking.address import errors_in_one_line, tracking_uri
 from bukva.tracking.store import connect
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bukva.base.files import read_json, sha256
+from bukva.core.files import read_json, sha256
 from bukva.tracking import entries
 from bukva.tracking.models.registry import SCORED_ON, Registry
 from bukva.tracking.models.saving import kept_folder, save

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bukva.base.files import read_json
-from bukva.pipeline.stages import trained_models
+from bukva.core.files import read_json
+from bukva.project.stages import trained_models
 from bukva.tracking.reading import Journal
 from bukva.tracking.records import Record
 

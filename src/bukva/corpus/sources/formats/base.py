@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bukva.base.errors import BukvaError
+from bukva.core.errors import BukvaError
 from bukva.corpus.sources.formats.encodings import UnknownEncodingError, decoded, detected, what_is_wrong
 
 # A file that is parsed as a whole: HTML, Markdown, a chapter of an epub. The longest novels have 4 MB.

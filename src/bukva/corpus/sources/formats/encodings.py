@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import IO
 
-from bukva.base.files import PIECE_BYTES
+from bukva.core.files import PIECE_BYTES
 
 # The values of download.encoding: names of Python. After those of Unicode stand those that are detected. Where two fit
 # equally well, the earlier one is taken: the one that more texts are in.

@@ -1,0 +1,1 @@
+"""What differences between experiments are worth: statistics, comparisons, the leaderboard."""

@@ -1,0 +1,165 @@
+"""The leaderboard: all experiments, folded to settings, sorted by val, each with its verdict against the baseline.
+
+Test scores are no part of it: whoever sorts by test chooses by test, and the score of what was chosen is then too good.
+Val has the same effect, so the best of m settings is marked with the gain that luck alone gives until it is run again
+with seeds that no other setting of the sweep has.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bukva.compare import noise
+from bukva.compare.comparable import check_comparable, check_has
+from bukva.compare.comparison import Comparison, Setting, changed_params, compare_two
+from bukva.compare.cost import cost_of
+from bukva.compare.groups import Group, check_model, groups
+from bukva.compare.results import Result, read_results
+from bukva.compare.statistics.noise import Floor
+from bukva.compare.statistics.settings import MIN_SEEDS
+from bukva.compare.statistics.sweep import correct, expected_luck
+from bukva.core.errors import BukvaError
+from bukva.project.revisions import experiments, resolve
+from bukva.project.states import states
+
+SPLIT = "val"
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One setting.
+
+    names: of its experiments, by seed.
+    changed: dotted parameter -> its value here, where it is not that of the baseline.
+    comparison: with the baseline on val, corrected for all rows; None for the baseline and where `refusal` says why.
+    """
+
+    setting: Setting
+    names: Sequence[str]
+    changed: dict[str, Any]
+    comparison: Comparison | None
+    refusal: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What the best of several settings is worth.
+
+    best: its row.
+    n_settings: from which it was chosen.
+    luck: the gain on val in bits that the best of as many equal settings shows; None while the noise floor is unknown.
+    fresh: its seeds that no other setting of the sweep has.
+    on_fresh: the comparison with the baseline by fresh seeds alone; None while there are fewer than three.
+    """
+
+    best: Row
+    n_settings: int
+    luck: float | None
+    fresh: Sequence[int]
+    on_fresh: Comparison | None
+
+
+@dataclass(frozen=True, eq=False)
+class Leaderboard:
+    """Rows from the best on val to the worst; and what has no result, by name, with the reason."""
+
+    model: str
+    baseline: Setting
+    rows: Sequence[Row]
+    choice: Choice | None
+    floor: Floor
+    groups: Sequence[Group]
+    without_result: Sequence[tuple[str, str]]
+
+
+def leaderboard(baseline: str, model: str) -> Leaderboard:
+    """All experiments beside the baseline.
+
+    Raises:
+        BukvaError: the baseline is unknown or has no complete result.
+    """
+    check_model(model)
+    base = resolve([baseline])[0]
+    results = read_results(dict.fromkeys([base, *experiments()]))
+    reference = results[0]
+    if not reference.is_complete:
+        raise BukvaError(
+            f"{baseline}: {_problem(reference)}, so there is no baseline; run `dvc repro` and commit dvc.lock."
+        )
+    check_has(reference, model, SPLIT)
+    found = groups(results, model)
+    floor = noise.floor(found[0].family, SPLIT, found)
+    first, *others = ((_setting(group), group) for group in found)
+    rows = _compared(first[0], others, floor)
+    everything = sorted([_row_of_baseline(*first), *rows], key=lambda row: _mean(row.setting))
+    return Leaderboard(
+        model, first[0], everything, _choice(first[0], rows, floor), floor, found, _without_result(results)
+    )
+
+
+def _compared(baseline: Setting, others: Sequence[tuple[Setting, Group]], floor: Floor) -> list[Row]:
+    """The rows of all settings but the baseline, with their verdicts corrected together."""
+    rows = [_row(baseline, setting, group, floor) for setting, group in others]
+    compared = [row for row in rows if row.comparison]
+    verdicts = correct([row.comparison.verdict for row in compared if row.comparison])
+    corrected = {
+        id(row): replace(row, comparison=replace(row.comparison, verdict=verdict))
+        for row, verdict in zip(compared, verdicts, strict=True)
+        if row.comparison
+    }
+    return [corrected.get(id(row), row) for row in rows]
+
+
+def _row(baseline: Setting, setting: Setting, group: Group, floor: Floor) -> Row:
+    changed = {key: value for key, (_, value) in changed_params(baseline.result, setting.result, group.model).items()}
+    try:
+        check_comparable(baseline.result, setting.result, SPLIT)
+    except BukvaError as error:
+        return Row(setting, _names(group), changed, None, str(error))
+    return Row(setting, _names(group), changed, compare_two(baseline, setting, SPLIT, floor))
+
+
+def _row_of_baseline(setting: Setting, group: Group) -> Row:
+    return Row(setting, _names(group), {}, None)
+
+
+def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Choice | None:
+    """The best of the settings that were compared; None if there are fewer than two, or none beats the baseline."""
+    compared = [row for row in rows if row.comparison]
+    if len(compared) < 2:
+        return None
+    best = min(compared, key=lambda row: _mean(row.setting))
+    if _mean(best.setting) >= _mean(baseline):
+        return None
+    others = {seed for row in compared if row is not best for seed in row.setting.seeds}
+    fresh = [member for member in best.setting.members if member.seed not in others]
+    on_fresh = None
+    if len(fresh) >= MIN_SEEDS:
+        again = replace(best.setting, members=tuple(fresh))
+        on_fresh = compare_two(baseline, again, SPLIT, floor)
+    chosen_by = max(1, len(best.setting.members) - len(fresh))  # seeds
+    luck = expected_luck(len(compared), floor.sd / chosen_by**0.5) if floor.known else None
+    return Choice(best, len(compared), luck, [member.seed for member in fresh], on_fresh)
+
+
+def _setting(group: Group) -> Setting:
+    return Setting(group.members[0].names[0], group.model, group.members, cost_of(group.members, group.model))
+
+
+def _names(group: Group) -> list[str]:
+    return [member.names[0] for member in group.members]
+
+
+def _mean(setting: Setting) -> float:
+    scores = setting.scores(SPLIT)
+    return sum(scores) / len(scores)
+
+
+def _without_result(results: Sequence[Result]) -> list[tuple[str, str]]:
+    incomplete = [(result.revision.name, _problem(result)) for result in results if not result.is_complete]
+    unfinished = [(state.name, f"{state.kind}: {state.reason}" if state.reason else state.kind) for state in states()]
+    return incomplete + unfinished
+
+
+def _problem(result: Result) -> str:
+    return result.problem or "its scores are not in DVC's cache (dvc pull, or run it again)"

@@ -1,0 +1,158 @@
+"""The verdict on settings: would the difference between A and B stay with other seeds and another text of this kind?
+
+The variance is that over the text plus that over seeds, each estimated from the data where both sides have three seeds
+or more. With fewer, twice the noise floor of other seed groups takes its place, and the verdict is "probably" at best.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from bukva.compare.statistics.estimate import BY_SIGN, Estimate, Part, Verdict
+from bukva.compare.statistics.noise import Floor
+from bukva.compare.statistics.text import TextVerdict, compare_text
+from bukva.compare.statistics.units import Floats, Units
+
+MIN_SEEDS = 3
+MATTERS = 0.01  # bits per character: a difference below this is not worth a decision
+DOUBLED = 2  # times the noise floor, because another setting may scatter more than those it was measured on
+
+Method = Literal["paired", "unpaired", "noise floor", "text only"]
+PROBABLY: dict[Verdict, Verdict] = {"better": "probably better", "worse": "probably worse"}
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The trainings of one setting: k of them on the same G units."""
+
+    seeds: tuple[int, ...]
+    sums: Floats  # (k, G) bits
+
+    @classmethod
+    def of(cls, runs: Sequence[tuple[int, Floats]]) -> "Side":
+        """One side from its (seed, (G,) bits of each unit), in the order of the seeds; one training or more."""
+        runs = sorted(runs, key=lambda run: run[0])
+        return cls(tuple(seed for seed, _ in runs), np.stack([sums for _, sums in runs]))
+
+    def only(self, seeds: Collection[int]) -> "Side":
+        """The trainings with these seeds."""
+        return Side.of([(seed, sums) for seed, sums in zip(self.seeds, self.sums, strict=True) if seed in seeds])
+
+    def scores(self, units: Units) -> Floats:
+        """(k,) bits per character."""
+        return self.sums.sum(axis=1) / units.edges[-1]
+
+    @property
+    def k(self) -> int:
+        """The number of trainings."""
+        return len(self.seeds)
+
+
+@dataclass(frozen=True)
+class SettingsVerdict:
+    """Settings B against settings A; the headline of a comparison."""
+
+    verdict: Verdict
+    difference: float  # bits per character, mean of the seeds
+    estimate: Estimate | None  # None where nothing is known about seeds
+    p: float  # corrected for the `compared` verdicts of a sweep; 1 where nothing is known about seeds
+    compared: int  # verdicts that were corrected together; 1 for a comparison of its own
+    method: Method
+    seeds_a: tuple[int, ...]  # those that were used
+    seeds_b: tuple[int, ...]
+    seed_sd: float | None  # of one training (paired: of the difference of two), in bits per character
+    noise_floors: float | None  # the difference in noise floors, where a floor is known
+    text: TextVerdict  # of the means of the same seeds
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of plain numbers, strings and None."""
+        estimate = self.estimate.to_json() if self.estimate else dict.fromkeys(Estimate(0, 0, 1).to_json())
+        return {
+            "verdict": self.verdict,
+            **estimate,
+            "difference": self.difference,
+            "p": self.p,
+            "compared": self.compared,
+            "method": self.method,
+            "seeds": {"a": list(self.seeds_a), "b": list(self.seeds_b)},
+            "seed_sd": self.seed_sd,
+            "noise_floors": self.noise_floors,
+            "text": self.text.to_json(),
+        }
+
+
+def compare_settings(a: Side, b: Side, units: Units, floor: Floor | None, pairable: bool) -> SettingsVerdict:
+    """The verdict on settings B against settings A.
+
+    Args:
+        a, b: the trainings of both sides, each with one or more.
+        units: those that the sums belong to.
+        floor: the noise floor of the corpus and recipe family; used where a side has fewer than three seeds.
+        pairable: whether a seed means the same on both sides: same numerics, and initial weights of the same shapes.
+    """
+    a, b, method = _chosen(a, b, floor, pairable)
+    text = compare_text(a.sums.mean(axis=0), b.sums.mean(axis=0), units)
+    scores_a, scores_b = a.scores(units), b.scores(units)  # (k_A,), (k_B,)
+    estimate, seed_sd = None, None
+    if text.verdict == "identical" and np.array_equal(a.sums, b.sums):
+        verdict: Verdict = "identical"
+        estimate = text.estimate
+    elif method == "text only":
+        verdict = "cannot tell"
+    else:
+        of_seeds, seed_sd = _over_seeds(scores_a, scores_b, method, floor)
+        over_text = (text.estimate.se**2, text.estimate.df)
+        estimate = Estimate.of(text.estimate.difference, [over_text, *of_seeds])
+        verdict = _verdict(estimate, method)
+    return SettingsVerdict(
+        verdict,
+        text.estimate.difference,
+        estimate,
+        estimate.p if estimate else 1.0,
+        1,
+        method,
+        a.seeds,
+        b.seeds,
+        seed_sd,
+        abs(text.estimate.difference) / floor.difference if floor and floor.known else None,
+        text,
+    )
+
+
+def _chosen(a: Side, b: Side, floor: Floor | None, pairable: bool) -> tuple[Side, Side, Method]:
+    """The trainings to compare and how; decided by their seeds alone, never by their scores.
+
+    Three common seeds or more are paired, and the others left out. A seed that a side has twice pairs with nothing.
+    """
+    distinct = len(set(a.seeds)) == a.k and len(set(b.seeds)) == b.k
+    common = set(a.seeds) & set(b.seeds)
+    if pairable and distinct and len(common) >= MIN_SEEDS:
+        return a.only(common), b.only(common), "paired"
+    if min(a.k, b.k) >= MIN_SEEDS:
+        return a, b, "unpaired"
+    return a, b, "noise floor" if floor and floor.known else "text only"
+
+
+def _over_seeds(scores_a: Floats, scores_b: Floats, method: Method, floor: Floor | None) -> tuple[list[Part], float]:
+    """The parts of the variance over seeds, and the standard deviation of one training (of a pair where paired)."""
+    k_a, k_b = len(scores_a), len(scores_b)
+    if method == "paired":
+        variance = float(np.var(scores_b - scores_a, ddof=1))
+        return [(variance / k_a, k_a - 1)], variance**0.5
+    if method == "unpaired":  # Welch: each side may scatter in its own way
+        var_a, var_b = (float(np.var(scores, ddof=1)) for scores in (scores_a, scores_b))
+        pooled = ((k_a - 1) * var_a + (k_b - 1) * var_b) / (k_a + k_b - 2)
+        return [(var_a / k_a, k_a - 1), (var_b / k_b, k_b - 1)], pooled**0.5
+    assert floor is not None
+    return [((DOUBLED * floor.sd) ** 2 * (1 / k_a + 1 / k_b), floor.df)], floor.sd
+
+
+def _verdict(estimate: Estimate, method: Method) -> Verdict:
+    """The word for an interval: a difference that does not matter is one, whatever its sign."""
+    found = BY_SIGN[estimate.sign]
+    if method == "noise floor":
+        return PROBABLY.get(found, found)
+    low, high = estimate.interval
+    return "no difference that matters" if low > -MATTERS and high < MATTERS else found

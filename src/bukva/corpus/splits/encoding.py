@@ -1,0 +1,201 @@
+"""From a collection of works to one array of ids."""
+
+import itertools
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+
+from bukva.config.data import Split, Tokenize
+from bukva.config.messages import WAY_BACK
+from bukva.config.section import Unknown
+from bukva.core.errors import BukvaError
+from bukva.core.files import atomic_folder
+from bukva.core.progress import counting, watched
+from bukva.corpus.splits.division import divide, in_characters
+from bukva.text.characters import PIECE_CHARS, alphabet, code_points, from_code_points, pieces
+from bukva.text.collection import Document, read_table, read_texts
+from bukva.text.ids import Ids, write_ids
+from bukva.text.splits import SHARES, Lengths
+from bukva.text.tokenizers import save_tokenizer, tokenizer_class
+from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.tokenizers.char import CharTokenizer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Chinese needs about 10,000. The bigram has a number for every pair: 1.6 GB here, 160 GB for ten times as many.
+MAX_SYMBOLS = 20_000
+REPLACEMENT = "\ufffd"  # Unicode's character for what could not be read
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What stage tokenize made: the tokenizer, the number of ids, and of characters that train lacks.
+
+    unknown: what became of those.
+    """
+
+    tokenizer: Tokenizer
+    n_ids: int
+    n_unknown: int
+    unknown: Unknown
+
+    def __str__(self) -> str:
+        lost = f"; {self.n_unknown:,} characters that train lacks: {self.unknown}" if self.n_unknown else ""
+        return f"{self.n_ids:,} ids, vocabulary of {len(self.tokenizer)}{lost}"
+
+
+def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Encoded:
+    """Write the vocabulary and the ids of all works, in the order of the table and without gaps.
+
+    Raises:
+        BukvaError: the vocabulary is that of train, another split contains a character that train lacks, and
+            tokenize.unknown does not allow it; or the vocabulary is too large.
+    """
+    table = read_table(clean)
+    shares = divide(clean, table, split)
+    with atomic_folder(target) as folder, tempfile.TemporaryFile(dir=folder) as scratch:
+        tokenizer: Tokenizer
+        if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
+            tokenizer, pieces = _encoded_by_all(clean, table, scratch)
+            n_ids, n_unknown = int(table["chars"].sum()), 0
+            shares = in_characters(shares)
+        else:
+            of_train = shares[shares["split"] == "train"]
+            train = (text for *_, text in _pieces_of(clean, table, of_train))
+            tokenizer = _learned(watched(train, "tokenize: reading train", _chars(of_train)), tokenize)
+            _check_symbols(len(tokenizer))
+            lengths, n_unknown = _encode_shares(clean, table, shares, tokenizer, tokenize.unknown, scratch)
+            shares = shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths)
+            n_ids, pieces = int(lengths.sum()), _read_pieces(scratch, tokenizer.dtype)
+        write_ids(folder / "ids.npy", tokenizer.dtype, n_ids, pieces)
+        shares.to_parquet(folder / SHARES, index=False)
+        save_tokenizer(folder, tokenizer)
+    return Encoded(tokenizer, n_ids, n_unknown, tokenize.unknown)
+
+
+def _learned(train: Iterable[str], tokenize: Tokenize) -> Tokenizer:
+    """The tokenizer that is learned from the texts of train; with U+FFFD, where that replaces what train lacks."""
+    replaces = (tokenize.kind, tokenize.unknown) == ("char", "replace")
+    texts = itertools.chain(train, [REPLACEMENT] if replaces else [])
+    return tokenizer_class(tokenize.kind).train(texts, tokenize.vocab_size)
+
+
+def _encode_shares(
+    clean: Path,
+    table: "pd.DataFrame",
+    shares: "pd.DataFrame",
+    tokenizer: Tokenizer,
+    unknown: Unknown,
+    scratch: IO[bytes],
+) -> tuple[Lengths, int]:
+    """Write the ids of every share, each encoded by itself so that no id crosses a split.
+
+    The first character of a split is not scored (bukva.text.passages), so it has ids of its own.
+
+    Returns:
+        (n_shares,) the numbers of ids, and how many characters were dropped or replaced.
+    """
+    lengths, splits = np.zeros(len(shares), np.int64), shares["split"].to_numpy()
+    begun, n_unknown = set[str](), 0
+    with counting("tokenize", _chars(shares)) as show:
+        for row, document, text in _pieces_of(clean, table, shares):
+            share, n = _readable(tokenizer, text, unknown)
+            # a character of an alphabet has an id of its own everywhere
+            alone = 0 if tokenizer.alphabet or splits[row] in begun else 1
+            for part in (share[:alone], share[alone:]):
+                ids = _encoded(tokenizer, part, document)
+                scratch.write(ids.data)  # tofile raises without the reason when a disk is full
+                lengths[row] += len(ids)
+            if share:
+                begun.add(splits[row])
+            n_unknown += n
+            show(len(text))
+    return lengths, n_unknown
+
+
+def _chars(shares: "pd.DataFrame") -> int:
+    return int((shares["stop"] - shares["start"]).sum())
+
+
+def _encoded(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
+    try:
+        return tokenizer.encode(text)
+    except BukvaError as error:
+        advice = "use tokenize.vocabulary all, or tokenize.unknown drop or replace"
+        raise BukvaError(f"{document.name}: {error}; {advice}.\n{WAY_BACK}") from None
+
+
+def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, int]:
+    """The text with the characters outside the alphabet dropped or replaced, and how many they are."""
+    if unknown == "error" or tokenizer.alphabet is None:
+        return text, 0
+    lacking = set(alphabet([text])) - set(tokenizer.alphabet)
+    instead = REPLACEMENT if unknown == "replace" else None
+    return text.translate(dict.fromkeys(map(ord, lacking), instead)), sum(map(text.count, lacking))
+
+
+def _read_pieces(scratch: IO[bytes], dtype: np.dtype[np.unsignedinteger]) -> Iterator[Ids]:
+    scratch.seek(0)
+    while len(ids := np.fromfile(scratch, dtype, PIECE_CHARS)):
+        yield ids
+
+
+def _encoded_by_all(clean: Path, table: "pd.DataFrame", scratch: IO[bytes]) -> tuple[CharTokenizer, Iterator[Ids]]:
+    """The tokenizer of all works, and the ids of each.
+
+    Reading a work costs more than encoding it, so each is read once: characters are numbered in the order they come,
+    and renumbered when all are known.
+    """
+    numbers = np.zeros(sys.maxunicode + 1, np.uint16)  # of code points; 0: not seen yet
+    seen = ""
+    for piece in watched(_pieces(clean, table), "tokenize", int(table["chars"].sum())):
+        codes = code_points(piece)
+        numbered = numbers.take(codes)
+        if numbered.min() == 0:
+            new = np.unique(codes[numbered == 0])
+            _check_symbols(len(seen) + len(new))
+            numbers[new] = np.arange(len(seen), len(seen) + len(new)) + 1
+            seen += from_code_points(new)
+            numbered = numbers.take(codes)
+        scratch.write(numbered.data)  # tofile raises without the reason when a disk is full
+    tokenizer = CharTokenizer(sorted(seen))
+    return tokenizer, _renumbered(scratch, tokenizer.encode(seen[:1] + seen))  # number 0 is unused
+
+
+def _pieces(clean: Path, table: "pd.DataFrame") -> Iterator[str]:
+    for _, text in read_texts(clean, table):
+        for piece in text:
+            yield from pieces(piece)
+
+
+def _renumbered(scratch: IO[bytes], ids: Ids) -> Iterator[Ids]:
+    for numbers in _read_pieces(scratch, np.dtype(np.uint16)):
+        yield ids.take(numbers)
+
+
+def _check_symbols(n_symbols: int) -> None:
+    if n_symbols > MAX_SYMBOLS:
+        raise BukvaError(
+            f"The text has at least {n_symbols:,} different characters, but a model takes {MAX_SYMBOLS:,} at most; use "
+            f"a text in fewer scripts, or check its encoding.\n{WAY_BACK}"
+        )
+
+
+def _pieces_of(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
+    """The shares in pieces, in the order of the text: the number of the share, its work, and the text."""
+    starts, stops = shares["start"].to_numpy(), shares["stop"].to_numpy()
+    first = np.searchsorted(shares["work"], np.arange(len(table) + 1))  # of each work
+    at = 0
+    for number, (document, text) in enumerate(read_texts(clean, table)):
+        for piece in text:
+            for row in range(first[number], first[number + 1]):
+                start, stop = np.clip([starts[row] - at, stops[row] - at], 0, len(piece))
+                if start < stop:
+                    yield row, document, piece[start:stop]
+            at += len(piece)

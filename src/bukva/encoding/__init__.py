@@ -1,1 +1,0 @@
-"""Text to ids: the works of a collection, and the prompts of a person."""

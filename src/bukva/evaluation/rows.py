@@ -1,0 +1,62 @@
+"""The rows of the table and the figure of scores: every model and baseline of scores.json, with its label."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bukva.baselines.compressors import COMPRESSORS
+from bukva.project.stages import TrainedModel
+
+Kind = Literal["counted", "compressor", "learned", "together"]
+COUNTED = {
+    "unigram": "by frequency",
+    "bigram_exact": "bigram, counted",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model or baseline: its key in scores.json, what it is called, and split -> bits per character.
+
+    settings: of a compressor.
+    """
+
+    key: str
+    kind: Kind
+    label: str
+    bits: dict[str, float]
+    settings: str = ""
+
+
+def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row]:
+    """All rows in the order of their kinds; a baseline that was not computed is absent."""
+    baselines, splits, unit = scores["baselines"], list(scores["gpt"]), scores["window"]["unit"]
+    rows = []
+    for key in baselines["val"]:
+        bits = {split: baselines[split][key] for split in splits if key in baselines[split]}
+        if key in COMPRESSORS:
+            rows.append(Row(key, "compressor", key, bits, COMPRESSORS[key].settings))
+        else:
+            rows.append(Row(key, "counted", _counted(key, unit), bits))
+    both = "network" in scores  # the GPT has counted as well as learned
+    for name, model in models.items():
+        if name != "gpt" or not both:
+            rows.append(Row(name, "learned", f"{model.label}, learned", _bits(scores[name])))
+    label = models["gpt"].label
+    if both:
+        rows.append(Row("network", "learned", f"{label} without its n-grams", _bits(scores["network"])))
+    return [*rows, Row("gpt", "together", f"{label} with its n-grams", _bits(scores["gpt"]))] if both else rows
+
+
+def chart_of(rows: list[Row]) -> list[dict[str, Any]]:
+    """What `dvc plots` draws: the bits of val, because each look at test is counted."""
+    return [{"model": row.label, "bits_per_char": row.bits["val"]} for row in rows]
+
+
+def _bits(scores: dict[str, Any]) -> dict[str, float]:
+    return {split: score["bits_per_char"] for split, score in scores.items()}
+
+
+def _counted(key: str, unit: str) -> str:
+    if key == "uniform":
+        return f"every {unit} equally likely"
+    return COUNTED.get(key) or f"n-grams of order {key.removeprefix('ngram_')}"

@@ -1,0 +1,161 @@
+"""What of a text stands in train: how much of a sample is copied, beside held-out text that a person wrote.
+
+The share of n-grams that train has, and the comparison with human text, are those of McCoy et al. 2023, "How much do
+language models copy from their training data?", and Merrill et al. 2024, "Evaluating n-gram novelty of language models
+using Rusty-DAWG". Search is exact: by hashes, and then character by character (corpus/repeats/grams.py).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bukva.corpus.repeats.grams import equal_runs, index_parts
+from bukva.corpus.repeats.leaks import seen_in_train
+from bukva.corpus.repeats.lookup import Codes, Ints, Spans
+from bukva.corpus.splits.division import mapped_codes
+from bukva.text.characters import code_points, from_code_points
+from bukva.text.collection import documents, read_table
+from bukva.text.splits import read_shares
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LENGTHS = (4, 8, 12, 16, 24, 32)  # of n-grams
+COPIED = 16  # characters in a row that make a copied passage: two or three words
+WORD = re.compile(r"[^\W\d_]+")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Characters of a text, from start to stop, that stand in a work of train, too."""
+
+    start: int
+    stop: int
+    work: str
+
+    @property
+    def chars(self) -> int:
+        """How many."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Novelty:
+    """What train has of some texts.
+
+    copies: for each text its copied passages, in order; where they overlap, the longer one.
+    seen: n -> the share of n-grams within the texts that train has; None if no text has n characters.
+    new_words: the share of words that train does not have; None without words.
+    """
+
+    copies: list[list[Copy]]
+    seen: dict[int, float | None]
+    new_words: float | None
+
+    @property
+    def longest(self) -> Copy | None:
+        """The longest copied passage of all texts."""
+        return max((copy for of_text in self.copies for copy in of_text), key=lambda copy: copy.chars, default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Train:
+    """The text of train.
+
+    codes, text: (N,) characters of the joined corpus, to look up at any place and to read from start to end.
+    spans: (m, 2) what of it is train.
+    words: all different ones of train, in small letters.
+    """
+
+    codes: Codes
+    text: Codes
+    spans: Spans
+    words: frozenset[str]
+    table: "pd.DataFrame"
+
+    def work_at(self, place: int) -> str:
+        """The work that has a place of the joined corpus."""
+        row = int(np.searchsorted(self.ends, place, side="right"))
+        return next(documents(self.table.iloc[[row]])).name
+
+    @cached_property
+    def ends(self) -> Ints:
+        """(n_works,) where each work ends in the joined corpus."""
+        return self.table["chars"].to_numpy(np.int64).cumsum()
+
+
+@contextmanager
+def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
+    """The train split of a cleaned text, mapped while it is open."""
+    table, shares = read_table(clean), read_shares(tokens)
+    rows = shares[shares["split"] == "train"]
+    spans = rows[["start", "stop"]].to_numpy(np.int64)
+    with mapped_codes(clean, table) as (codes, text):
+        yield Train(codes, text, spans, frozenset(_words_of(text, spans)), table)
+
+
+def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
+    """What train has of each group of texts."""
+    texts = [text for group in groups for text in group]
+    codes, spans = _joined(texts)
+    of_group = np.split(spans, np.cumsum(list(map(len, groups)))[:-1])
+    copies, seen = iter(_copies(codes, spans, train)), _seen(codes, of_group, train)
+    return [
+        Novelty([next(copies) for _ in group], {n: seen[n][i] for n in LENGTHS}, _new_words(group, train.words))
+        for i, group in enumerate(groups)
+    ]
+
+
+def _joined(texts: Sequence[str]) -> tuple[Codes, Spans]:
+    """The texts one after the other, and the (n, 2) spans of each."""
+    stops = np.cumsum(list(map(len, texts)), dtype=np.int64)
+    return code_points("".join(texts)).astype(np.uint32), np.stack([stops - list(map(len, texts)), stops], axis=1)
+
+
+def _seen(codes: Codes, groups: Sequence[Spans], train: Train) -> dict[int, list[float | None]]:
+    """n -> for each group the share of its n-grams that train has."""
+    found = {}
+    for n in LENGTHS:
+        [of_groups] = seen_in_train(codes, list(groups), train.text, [train.spans], n)
+        found[n] = [each.in_train / each.windows if each.windows else None for each in of_groups]
+    return found
+
+
+def _copies(codes: Codes, spans: Spans, train: Train) -> list[list[Copy]]:
+    """The copied passages of each text."""
+    runs: list[list[tuple[int, int, int]]] = [[] for _ in spans]
+    filled = spans[spans[:, 1] > spans[:, 0]]
+    for index in index_parts(codes, filled, COPIED):
+        for start, stop in train.spans.tolist():
+            for found in equal_runs(codes, index, filled, train.text, start, stop):
+                rows = np.searchsorted(spans[:, 1], found[:, 0], side="right")
+                for row, (at, place, chars) in zip(rows.tolist(), found.tolist(), strict=True):
+                    runs[row].append((at - int(spans[row, 0]), place, chars))
+    return [list(_longest(of_text, train)) for of_text in runs]
+
+
+def _longest(runs: Iterable[tuple[int, int, int]], train: Train) -> Iterator[Copy]:
+    """Runs that do not overlap, in order: longer ones first, then those that stand earlier in train."""
+    taken: list[tuple[int, int, int]] = []
+    for start, place, chars in sorted(runs, key=lambda run: (-run[2], run[0], run[1])):
+        if all(start + chars <= other or other + n <= start for other, _, n in taken):
+            taken.append((start, place, chars))
+    for start, place, chars in sorted(taken):
+        yield Copy(start, start + chars, train.work_at(place))
+
+
+def _new_words(texts: Iterable[str], known: frozenset[str]) -> float | None:
+    words = [word for text in texts for word in WORD.findall(text.lower())]
+    return sum(word not in known for word in words) / len(words) if words else None
+
+
+def _words_of(text: Codes, spans: Spans) -> Iterator[str]:
+    """All words of a text's spans, in small letters."""
+    for start, stop in spans.tolist():
+        yield from set(WORD.findall(from_code_points(np.array(text[start:stop])).lower()))

@@ -1,0 +1,93 @@
+"""Where and how precisely models are computed: device, precision, threads."""
+
+import os
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from bukva.config.schema import Compute
+from bukva.core.errors import BukvaError
+from bukva.core.threads import give_way, n_cores
+from bukva.models.base import LanguageModel
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where and how precisely the models are computed."""
+
+    device: torch.device
+    dtype: torch.dtype  # of the matrix products in training; weights and scores are always float32
+
+    def autocast(self) -> AbstractContextManager[None]:
+        """Matrix products in `dtype` within this block."""
+        return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
+
+    def numerics(self) -> dict[str, str]:
+        """What tells one arithmetic from another: versions, processor, precision and number of threads.
+
+        They decide in which order sums are added, and a training amplifies the last bit of a sum: where one of them
+        differs, the same seed may give another model. No name of a machine is in it.
+        """
+        return {
+            "torch": torch.__version__.partition("+")[0],
+            "numpy": np.__version__,
+            "processor": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else _instructions(),
+            "precision": str(self.dtype).removeprefix("torch."),
+            "threads": str(torch.get_num_threads()),
+        }
+
+    def cast_blocks(self, model: LanguageModel) -> None:
+        """Keep the matrices of the blocks in `dtype`, for a model that only generates.
+
+        A generated character costs little more than reading them all, and autocast would convert them each time.
+        """
+        for group in model.hidden_layers():
+            for layer in group.layers:
+                layer.to(self.dtype)
+
+
+def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1) -> Machine:
+    """Choose device and precision by what the hardware supports, and set the number of threads of this process.
+
+    Args:
+        compute: section compute of params.yaml.
+        local_rank: the number of this process among those of one training on this machine; each has its own GPU.
+        local_size: the number of these processes; they share the cores.
+
+    Raises:
+        BukvaError: compute.device is cuda and there is no GPU, or there are fewer GPUs than processes.
+    """
+    available = torch.cuda.is_available()
+    if compute.device == "cuda" and not available:
+        raise BukvaError("params.yaml, compute.device: 'cuda', but this machine has no usable GPU; use auto or cpu.")
+    if available and compute.device != "cpu" and local_rank >= torch.cuda.device_count():
+        raise BukvaError(
+            f"params.yaml, train_gpt.processes: {local_size} on this machine, which has {torch.cuda.device_count()} "
+            "usable GPUs; use one process per GPU, or -S compute.device=cpu."
+        )
+    device = torch.device(f"cuda:{local_rank}" if available and compute.device != "cpu" else "cpu")
+    torch.set_num_threads(compute.threads or max(1, n_cores() // local_size))
+    give_way()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes cuBLAS deterministic
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    bf16 = compute.precision == "bf16" or (compute.precision == "auto" and _supports_bf16(device))
+    return Machine(device, torch.bfloat16 if bf16 else torch.float32)
+
+
+def _instructions() -> str:
+    """The vendor of the CPU, by which libraries choose their kernels, and its widest instructions."""
+    known = torch.cpu.get_capabilities()
+    vendor = str(known.get("cpu_name") or known.get("architecture", "CPU")).partition(" ")[0]
+    bf16 = [name for name in ("avx512_bf16", "amx_bf16") if known.get(name)]
+    return " ".join([vendor, torch.backends.cpu.get_cpu_capability(), *bf16])
+
+
+def _supports_bf16(device: torch.device) -> bool:
+    """Whether the hardware multiplies bf16 matrices natively (GPU tensor cores, AMX, AVX-512 BF16)."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())

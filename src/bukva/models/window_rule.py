@@ -1,0 +1,178 @@
+"""Scoring: the nats of every character of a split.
+
+The window rule: every character of a split except the first is scored once, given the text before it in its own work.
+Windows of block_size have a stride of half a block; each window after the first scores only the characters that no
+earlier window has scored, so each has at least block_size - stride characters of context. Scores under different window
+rules cannot be compared.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bukva.core.progress import Read, unread
+from bukva.text.ids import Ids
+from bukva.text.passages import Passage
+from bukva.text.units import bits
+
+# Characters of one forward pass: on a CPU activations then stay in the cache, and a GPU is busy.
+BATCH_CHARS = {"cpu": 2**12, "cuda": 2**16}
+# Of one forward pass, too: a GPT with n-grams has several probabilities of each id of a large vocabulary at each place.
+BATCH_LOGITS = {"cpu": 2**22, "cuda": 2**26}
+Watch = Callable[[Tensor, Tensor], None]  # gets (n, V) logits and (n,) ids that followed, once for each scored id
+N_RUNS = 16  # places that text is taken from when scoring all of it takes too long
+Windows = npt.NDArray[np.int64]  # (W, 3), where each starts, what it scores first, and where its passage stops
+
+
+@dataclass(frozen=True)
+class Score:
+    """A mean loss, and the number of characters that it is over."""
+
+    nats_per_char: float
+    chars: int
+
+    @classmethod
+    def of(cls, nats: npt.NDArray[np.float32], chars: int) -> "Score":
+        """The score of (n,) nats of ids, which stand for `chars` characters; summed in float64."""
+        return cls(float(nats.sum(dtype=np.float64)) / chars, chars)
+
+    @property
+    def bits_per_char(self) -> float:
+        """The headline number."""
+        return bits(self.nats_per_char)
+
+
+def ids_per_batch(model: nn.Module) -> int:
+    """How many ids a forward pass scores: fewer for a large vocabulary."""
+    device = next(model.parameters()).device.type
+    return max(1, min(BATCH_CHARS[device], BATCH_LOGITS[device] // int(model.config.vocab_size)))
+
+
+def stride_of(block_size: int) -> int:
+    """The stride of the window rule: half a block."""
+    return max(1, block_size // 2)
+
+
+def evenly_spaced(ids: Ids, n_ids: int) -> list[Ids]:
+    """Runs of (N,) ids, spread evenly, with at least n_ids to score among them; all of ids where it has fewer."""
+    length = -(-n_ids // N_RUNS) + 1  # the first character of a run is not scored
+    if length * N_RUNS >= len(ids):
+        return [ids]
+    return [ids[start : start + length] for start in np.linspace(0, len(ids) - length, N_RUNS).astype(np.int64)]
+
+
+def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
+    """(N,) ids -> (n, length), windows spread evenly; fewer where the text is too short for n side by side."""
+    starts = np.linspace(0, len(ids) - length, min(n, len(ids) // length)).astype(np.int64)
+    return torch.from_numpy(ids[starts[:, None] + np.arange(length)].astype(np.int64))
+
+
+def nats_of(
+    model: nn.Module, ids: Ids, block_size: int, stride: int, *, of_train: bool = False, read: Read = unread
+) -> npt.NDArray[np.float32]:
+    """(N,) ids -> (N - 1,) nats of ids[1:], each given the characters before it in its window; N >= 2."""
+    return nats_of_passages(model, [Passage(0, ids, 1)], block_size, stride, of_train=of_train, read=read)
+
+
+@torch.inference_mode()
+def nats_of_passages(
+    model: nn.Module,
+    passages: Sequence[Passage],
+    block_size: int,
+    stride: int,
+    *,
+    of_train: bool = False,
+    read: Read = unread,
+    watch: Watch | None = None,
+) -> npt.NDArray[np.float32]:
+    """The nats of all scored ids, (N,) one passage after the other, each given the characters before it in its window.
+
+    Windows of all passages are computed together, longest first, and each batch is as long as its longest window. Only
+    of the ids that are scored are probabilities computed. A window may reach beyond its passage: a causal model does
+    not see what follows.
+
+    of_train: the passages are of train, so a model that has counted it leaves out each scored occurrence.
+    read: is told of the ids that are scored.
+    watch: sees what the model predicted for them.
+
+    Scores are computed in float32 whatever the model was trained in, and with dropout off; the model's mode is
+    restored. 1 <= stride <= block_size.
+    """
+    n_scored = sum(len(passage.scored) for passage in passages)
+    if not n_scored or not 1 <= stride <= block_size:
+        raise ValueError(f"cannot score {n_scored} characters by windows of {block_size} with stride {stride}")
+    was_training, device = model.training, next(model.parameters()).device
+    model.eval()
+    ids = np.concatenate([*(passage.ids for passage in passages), np.zeros(block_size, passages[0].ids.dtype)])
+    nats, is_scored = np.empty(len(ids), np.float32), np.zeros(len(ids), np.bool_)
+    for length, batch in _batches(_windows(passages, block_size, stride), block_size, ids_per_batch(model)):
+        starts, firsts, stops = batch.T[..., None]  # each (B, 1)
+        at = starts + np.arange(length + 1)  # (B, T + 1)
+        targets = at[:, 1:]
+        wanted = (firsts <= targets) & (targets < stops)  # (B, T)
+        scored = targets[wanted]  # (n,)
+        logits = _logits(model, ids[at], device, of_train, wanted)  # (n, V)
+        followed = torch.from_numpy(ids[scored].astype(np.int64)).to(device)
+        nats[scored] = F.cross_entropy(logits, followed, reduction="none").cpu().numpy()
+        if watch:
+            watch(logits, followed)
+        is_scored[scored] = True
+        read(len(scored))
+    model.train(was_training)
+    return nats[is_scored]
+
+
+def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> Windows:
+    """The windows of the joined passages: each scores what no earlier one has scored, and nothing that is context."""
+    lengths, n_context = np.array([(len(passage.ids), passage.n_context) for passage in passages]).T  # (P,) each
+    n_windows = 1 + np.maximum(0, -(-(lengths - 1 - block_size) // stride))
+    number = np.arange(n_windows.sum()) - np.repeat(n_windows.cumsum() - n_windows, n_windows)  # in its passage
+    firsts = np.where(number == 0, 1, number * stride + block_size - stride + 1)
+    firsts = np.maximum(firsts, np.repeat(n_context, n_windows))
+    windows = np.stack([number * stride, firsts, np.repeat(lengths, n_windows)], axis=1)
+    return windows + np.repeat(lengths.cumsum() - lengths, n_windows)[:, None]
+
+
+def _batches(windows: Windows, block_size: int, n_ids: int) -> Iterator[tuple[int, Windows]]:
+    """Batches of at most n_ids ids, or of one window: their length, and (B, 3) windows; the longest first."""
+    starts, _, stops = windows.T
+    lengths = np.minimum(_rounded(stops - 1 - starts), block_size)  # without what is not scored at the end
+    order = np.argsort(-lengths, kind="stable")
+    while len(order):
+        length = int(lengths[order[0]])
+        n_windows = max(1, n_ids // length)
+        yield length, windows[order[:n_windows]]
+        order = order[n_windows:]
+
+
+def _rounded(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """(W,) lengths, rounded up to 3, 4, 6, 8, 12, 16, 24, 32, 48, 64 and so on: on a CPU each new shape takes time."""
+    n_bits = np.frexp(lengths - 1)[1]  # the next power of two has this exponent
+    quarters = 2 ** np.maximum(n_bits - 2, 0)
+    return -(-lengths // quarters) * quarters
+
+
+def share_of_nats(
+    model: nn.Module, ids: Ids, block_size: int, stride: int, rank: int, size: int
+) -> npt.NDArray[np.float32]:
+    """The share of process `rank` of `size` in `nats_of`: a run of windows; all shares in order are the whole."""
+    n_windows = max(1, (len(ids) - 1 - block_size) // stride + 1)
+    first, stop = (n_windows * edge // size for edge in (rank, rank + 1))
+    if first == stop:
+        return np.empty(0, np.float32)
+    end = len(ids) if stop == n_windows else (stop - 1) * stride + block_size + 1
+    others = block_size - stride if first else 0  # ids that the share before this one scores
+    return nats_of(model, ids[first * stride : end], block_size, stride)[others:]
+
+
+def _logits(model: nn.Module, ids: Ids, device: torch.device, of_train: bool, wanted: npt.NDArray[np.bool_]) -> Tensor:
+    """(B, T + 1) ids -> (n, V) logits of the ids after the n positions that are True in (B, T)."""
+    window = torch.from_numpy(ids.astype(np.int64)).to(device)
+    following = window[:, -1] if of_train else None
+    logits: Tensor = model(window[:, :-1], following=following, wanted=torch.from_numpy(wanted).to(device))
+    return logits.float()

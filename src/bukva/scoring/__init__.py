@@ -1,1 +1,0 @@
-"""The window rule: the nats of every character."""

@@ -1,0 +1,1 @@
+"""Text as ids: tokenizers, prompts, collections of works, the splits on disk."""

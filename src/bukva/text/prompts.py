@@ -1,0 +1,141 @@
+"""Texts that the models must be able to encode: prompts, and the sentence whose attention is drawn.
+
+sample.prompts auto takes the newline and the prompts of prompts.yaml in the scripts of the text, as far as the
+vocabulary has their characters; if it has none of them, the beginnings of works.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bukva.config.messages import WAY_BACK
+from bukva.config.schema import Evaluate, Sample
+from bukva.config.section import Unknown
+from bukva.core.errors import BukvaError
+from bukva.text.tokenizers.base import Tokenizer
+
+TABLE = Path(__file__).with_name("prompts.yaml")
+MAIN = 0.2  # of the letters: a script with a smaller share has no prompts
+KANA = ("Hiragana", "Katakana")
+KANA_SHARE = 0.1  # of the letters; with as much the text is Japanese, which Han is a part of
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """The texts that the models continue, and a sentence that says why these."""
+
+    texts: list[str]
+    why: str
+
+
+def check_prompts(
+    tokenizer: Tokenizer, sample: Sample, evaluate: Evaluate, cleaning: Mapping[str, Any], block_size: int
+) -> None:
+    """Raise for a text that the models cannot read; stage tokenize calls this, before anything is trained.
+
+    Raises:
+        BukvaError: names the parameter, the text and the character.
+    """
+    for prompt in chosen_prompts(tokenizer, sample, cleaning).texts:
+        readable_prompt(tokenizer, prompt, sample.unknown)
+    check_sentence(tokenizer, evaluate.attention_sentence, block_size)
+
+
+def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, Any]) -> Prompts:
+    """The prompts of params.yaml; for auto those that fit the text.
+
+    Args:
+        tokenizer: knows the characters of the text, or of train.
+        sample: section of params.yaml.
+        cleaning: reports/cleaning.json, with the letters of the text by script and the beginnings of works.
+
+    Raises:
+        BukvaError: no prompt can be made of known characters.
+    """
+    if sample.prompts != "auto":
+        return Prompts(sample.prompts, "The prompts are those of params.yaml.")
+    table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    newline = _known(tokenizer, ["\n"])
+    scripts = _main_scripts(cleaning["letters"])
+    if texts := _known(tokenizer, [prompt for script in scripts for prompt in table.get(script, ())]):
+        which = ", ".join(f"{script} ({100 * share:.0f} % of the letters)" for script, share in scripts.items())
+        return Prompts(newline + texts, f"The prompts are those for {which}, because sample.prompts is auto.")
+    openings = ["".join(_known(tokenizer, opening)) for opening in cleaning["openings"]]
+    if texts := newline + [opening for opening in openings if opening]:
+        return Prompts(
+            texts,
+            "The prompts are beginnings of works, because sample.prompts is auto and the text lacks characters of the "
+            f"prompts for {' and '.join(scripts) or 'letters'}, or bukva has none.",
+        )
+    raise BukvaError(f"params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list.\n{WAY_BACK}")
+
+
+def opening(tokenizer: Tokenizer) -> str:
+    """The newline, as in the lecture notes; where the vocabulary lacks it, the first of the vocabulary."""
+    return "\n" if tokenizer.knows("\n") else tokenizer.decode([0])
+
+
+def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
+    """The scripts with a large share of the letters, and this share; the largest first."""
+    total = sum(letters.values())
+    shares = {script: count / total for script, count in letters.items()}
+    if sum(shares.get(kana, 0) for kana in KANA) >= KANA_SHARE:
+        shares["Japanese"] = sum(shares.pop(script, 0) for script in (*KANA, "Han"))
+    largest_first = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+    return {script: share for script, share in largest_first if share >= MAIN}
+
+
+def _known(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
+    """Those of these texts that can be encoded."""
+    return [text for text in texts if all(map(tokenizer.knows, text))]
+
+
+def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
+    """The prompt without characters outside the vocabulary: rejected, dropped, or replaced by a space.
+
+    Raises:
+        BukvaError: there are some and `unknown` is error, or nothing is left, or the vocabulary lacks the space.
+    """
+    readable = without_unknown(tokenizer, prompt, unknown)
+    advice = "use another prompt, or sample.unknown drop or replace" if unknown == "error" else "use another prompt"
+    _check_known(tokenizer, readable, "sample.prompts", advice)
+    return readable
+
+
+def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
+    """A text in which characters outside the vocabulary are dropped, or replaced by a space.
+
+    It is unchanged if `unknown` is error, nothing would be left, or the vocabulary lacks the space.
+    """
+    known = {char for char in (*text, " ") if tokenizer.knows(char)}
+    if unknown == "replace" and " " in known:
+        return "".join(char if char in known else " " for char in text)
+    if unknown == "drop" and known & set(text):
+        return "".join(char for char in text if char in known)
+    return text
+
+
+def check_sentence(tokenizer: Tokenizer, sentence: str, block_size: int) -> None:
+    """Raise for a sentence with a character outside the vocabulary, or of more ids than the GPT sees at once.
+
+    Raises:
+        BukvaError: names the sentence, and the character or the number of ids.
+    """
+    key, advice = "evaluate.attention_sentence", "or '' for a passage of the text"
+    _check_known(tokenizer, sentence, key, f"use another, {advice}")
+    n_ids = len(tokenizer.encode(sentence))
+    if n_ids > block_size:
+        raise BukvaError(
+            f"params.yaml, {key}: {sentence!r} has {n_ids} {tokenizer.unit}s, more than model.block_size "
+            f"{block_size}; use a shorter one, {advice}.\n{WAY_BACK}"
+        )
+
+
+def _check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
+    try:
+        tokenizer.encode(text)
+    except BukvaError as error:
+        raise BukvaError(f"params.yaml, {key}: {text!r}: {error}; {advice}.\n{WAY_BACK}") from None

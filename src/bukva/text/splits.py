@@ -1,0 +1,80 @@
+"""The splits on disk, in characters and in ids."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from bukva.config.messages import WAY_BACK
+from bukva.core.errors import BukvaError
+from bukva.core.files import atomic_folder
+from bukva.text.ids import Ids, write_ids
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SPLITS = ("train", "val", "test")
+
+LENGTHS = "lengths.npy"
+SHARES = "shares.parquet"
+
+Lengths = npt.NDArray[np.int64]  # (n_works, n_splits) or (n_works,): how many ids each share of each work became
+Spans = npt.NDArray[np.int64]  # (n_works, 2): start and stop of each work's share, counted in the joined corpus
+
+
+def sizes(shares: "pd.DataFrame") -> dict[str, int]:
+    """split -> its ids."""
+    return {name: int(shares["ids"][shares["split"] == name].sum()) for name in names_in(shares)}
+
+
+def names_in(shares: "pd.DataFrame") -> list[str]:
+    """The splits of a table of shares, in their order."""
+    found = set(shares["split"])
+    return [name for name in SPLITS if name in found]
+
+
+def check_lengths(n_chars: dict[str, int], block_size: int, key: str) -> None:
+    """Raise when a split is too short for one window.
+
+    Raises:
+        BukvaError: names the split, its length and the parameter `key` that is too large for it.
+    """
+    for name, n in n_chars.items():
+        if n < block_size + 1:
+            fits = f"{n - 1:,} or less, " if n > 2 else ""  # block_size is at least 2
+            raise BukvaError(
+                f"params.yaml, {key}: a window of {block_size} characters and the next one is longer than {name}, "
+                f"which has {n:,}; use {fits}a larger split.{name} or more text.\n{WAY_BACK}"
+            )
+
+
+def read_shares(tokens: Path) -> "pd.DataFrame":
+    """The table of shares as stage tokenize writes it (division.py), with first_id and ids of each row."""
+    import pandas as pd
+
+    return pd.read_parquet(tokens / SHARES)
+
+
+def save_splits(folder: Path, ids: Ids, shares: "pd.DataFrame") -> None:
+    """Write each split's (N,) ids as folder/<split>.npy, its shares one after the other, and the lengths of works."""
+    names, n_works = names_in(shares), int(shares["work"].max()) + 1
+    lengths = np.zeros((n_works, len(names)), np.int64)
+    with atomic_folder(folder) as unfinished:
+        for column, name in enumerate(names):
+            rows = shares[shares["split"] == name]
+            np.add.at(lengths[:, column], rows["work"], rows["ids"])
+            parts = (ids[first : first + n] for first, n in zip(rows["first_id"], rows["ids"], strict=True))
+            write_ids(unfinished / f"{name}.npy", ids.dtype, int(rows["ids"].sum()), parts)
+        np.save(unfinished / LENGTHS, lengths)
+
+
+def load_splits(folder: Path) -> dict[str, Ids]:
+    """split -> (N,) ids, memory-mapped; a split of fraction 0 is absent."""
+    files = {name: folder / f"{name}.npy" for name in SPLITS}
+    return {name: np.load(file, mmap_mode="r") for name, file in files.items() if file.exists()}
+
+
+def load_lengths(folder: Path) -> dict[str, Lengths]:
+    """split -> (n_works,), how many of its ids each work has; the works are those of the document table."""
+    return dict(zip(load_splits(folder), np.load(folder / LENGTHS).T, strict=True))

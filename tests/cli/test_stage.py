@@ -1,0 +1,143 @@
+"""How stages and commands end, and what they print."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from imports import ROOT
+
+from bukva.cli.app import main
+from bukva.cli.stage import call
+from bukva.config.messages import RETURN
+from bukva.core.errors import BukvaError, LostError
+
+PARAMS = (ROOT / "params.yaml").read_text(encoding="utf-8")
+SCORES = {
+    "bigram": {split: {"bits_per_char": 3.9} for split in ("train", "val", "test")},
+    "gpt": {split: {"bits_per_char": 2.7} for split in ("train", "val", "test")},
+    "baselines": {split: {"uniform": 6.2, "unigram": 4.8, "bigram_exact": 3.8} for split in ("train", "val", "test")},
+    "best_counted": "bigram_exact",
+    "window": {"length": 64, "stride": 32, "unit": "character"},
+    "context": {"val": {"short_context": 8, "gain_bits_per_char": 0.123}},
+}
+
+
+def run(*command, cwd=ROOT):
+    """Run Python in a process of its own."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run([sys.executable, *command], cwd=cwd, env=env, capture_output=True, text=True)
+
+
+@pytest.fixture
+def bukva(tmp_path, monkeypatch, capsys):
+    """A function that gives a command in tmp_path; returns its status and what it printed."""
+
+    def give(*arguments):
+        monkeypatch.setattr(sys, "argv", ["bukva", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (ended.value.code, *capsys.readouterr())
+
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return give
+
+
+def commit(folder, file):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", file], ["commit", "-q", "-m", "a"]):
+        subprocess.run([*git, *command], cwd=folder, check=True)
+
+
+# ---- mistakes and faults
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "printed"),
+    [
+        (BukvaError("book.txt: byte 7 is not UTF-8."), 1, "book.txt: byte 7 is not UTF-8.\n"),
+        (LostError("the origin is away."), 75, "the origin is away.\n"),
+        (
+            OSError(28, "No space left on device", "raw"),
+            1,
+            "raw: No space left on device; existing files are intact: free some space and give the same command "
+            "again.\n",
+        ),
+        (
+            OSError(30, "Read-only file system"),
+            1,
+            "a file: Read-only file system; check the permissions of this path.\n",
+        ),
+        (MemoryError(), 1, "This machine has too little memory; use a smaller model, batch_size or block_size.\n"),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"),
+            1,
+            "This machine has too little memory; use a smaller model, batch_size or block_size.\n",
+        ),
+    ],
+)
+def test_a_mistake_is_a_sentence_and_a_status(error, status, printed, capsys):
+    def fail():
+        raise error
+
+    with pytest.raises(SystemExit) as ended:
+        call(fail)
+    assert (ended.value.code, *capsys.readouterr()) == (status, "", printed)
+
+
+def test_a_fault_of_the_program_is_not_hidden():
+    with pytest.raises(ZeroDivisionError):
+        call(lambda: 1 / 0)
+
+
+def test_a_stage_ends_with_130_after_ctrl_c_and_with_2_after_a_wrong_command_line():
+    done = run("-c", "from bukva.cli import stage as cli\ndef main():\n raise KeyboardInterrupt\ncli.run(main)")
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+    done = run("-m", "stages.split", "one")
+    assert done.returncode == 2
+    assert "Missing argument" in done.stderr
+
+
+# ---- commands
+
+
+def test_check_prints_nothing_for_valid_parameters_and_else_what_is_wrong_or_differs(bukva, tmp_path):
+    file = tmp_path / "params.yaml"
+    file.write_text(PARAMS, encoding="utf-8")
+    commit(tmp_path, "params.yaml")
+    assert bukva("check") == (0, "", "")
+    file.write_text(PARAMS.replace("kind: char", "kind: byte"), encoding="utf-8")
+    status, said, _ = bukva("check")
+    assert status == 0
+    assert re.fullmatch(
+        r"params.yaml differs from [0-9a-f]{7}: tokenize.kind='byte'; the next experiment starts from here. "
+        rf"Return: {re.escape(RETURN)}\n",
+        said,
+    )
+    file.write_text(PARAMS.replace("kind: char", "kind: word"), encoding="utf-8")
+    done = run("-m", "bukva", "check", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"params.yaml, tokenize.kind: 'word' is unknown; use 'char', 'byte' or 'bpe'.\nTo go back: {RETURN}\n"
+    )
+
+
+def test_a_look_at_the_scores_on_test_is_counted(bukva, tmp_path):
+    (tmp_path / "params.yaml").touch()
+    about = tmp_path / "data" / "scores" / "about.json"
+    for file, content in (("reports/scores.json", SCORES), ("data/scores/about.json", {"text": {"val": "1"}})):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(json.dumps(content))
+    assert bukva("scores", "--test")[2] == (
+        "data/scores: has no scores on test; run `dvc repro evaluate`, with split.test above 0.\n"
+    )
+    about.write_text(json.dumps({"text": {"val": "1", "test": "2"}}))
+    for looks in (1, 2):
+        _, said, counted = bukva("scores", "--all", "--test")
+        assert "1.100 bits better than the best model that only counts (bigram, counted)" in said
+        assert "is worth 0.123 bits" in said
+        assert counted == f"Looks at scores on this test text so far: {looks}\n"

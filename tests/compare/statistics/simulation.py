@@ -1,0 +1,169 @@
+"""Simulated comparisons whose truth is known: how often are the verdicts wrong, how often do they find a difference?
+
+Prints the tables of docs/comparing.md: PYTHONPATH=src python -m tests.compare.statistics.simulation [draws]
+
+Effects of works have Student's t with 3 degrees of freedom, whose tails are as heavy as those of real works. All rates
+are in per cent of the draws, each of which goes through the functions that a comparison calls.
+"""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from bukva.compare.statistics.noise import Floor
+from bukva.compare.statistics.settings import Side, compare_settings
+from bukva.compare.statistics.sweep import correct
+from bukva.compare.statistics.text import compare_text, over_text
+from bukva.compare.statistics.units import Units
+
+# Test characters of the works of data/sample under split tail 0.9/0.05/0.05, rules notes; worth 33.9 equal works.
+# fmt: off
+EMBEDDED = np.array([
+    580, 520, 680, 684, 271, 276, 246, 231, 662, 571, 558, 570, 528, 552, 539, 685, 541, 567, 566, 579, 224, 234, 224,
+    217, 211, 212, 229, 221, 485, 483, 492, 487, 482, 477, 459, 453, 471, 463,
+])
+# fmt: on
+# The same of RusLit's 373 works; worth 61.8.
+RUSLIT = np.loadtxt(Path(__file__).with_name("ruslit_test_chars.txt"), np.int64)
+
+SEED_SD = 0.010  # bits per character, of one training
+OWN_SHARE = 0.13  # of the variance between seeds that is a work's own; the rest moves all works alike
+TEXT_SE = 0.0055  # bits per character, of the difference over the text
+BITS = 2.5  # per character
+
+
+def coverage(lengths, n_works, draws, seed=1):
+    """Per cent of the 95 % intervals that contain the true difference, and per cent that lie below and above it."""
+    rng = np.random.default_rng(seed)
+    low = high = 0
+    for _ in range(draws):
+        units = Units.works(rng.choice(lengths, n_works, replace=False))
+        sign = over_text(units.chars * _heavy(rng, n_works), units).sign
+        low, high = low + (sign < 0), high + (sign > 0)
+    return 100 * (draws - low - high) / draws, 100 * low / draws, 100 * high / draws
+
+
+def found_on_the_text(difference, draws, seed=1):
+    """Per cent of draws in which line 1 says "better" of one model each, embedded lengths."""
+    rng, units = np.random.default_rng(seed), Units.of(EMBEDDED)
+    verdicts = Counter(
+        compare_text(units.chars * BITS, units.chars * (BITS + difference + _of_text(rng, units)), units).verdict
+        for _ in range(draws)
+    )
+    return 100 * verdicts["better"] / draws
+
+
+def verdicts_on_settings(
+    k, draws, *, difference=0.0, sd=(SEED_SD, SEED_SD), text_se=TEXT_SE, pairable=False, floor=None, seed=1
+):
+    """Per cent of draws in which line 2 says each word, embedded lengths.
+
+    Args:
+        k: seeds of each side, or a pair of numbers.
+        difference: the true one, B minus A.
+        sd: of one training of A, and of B.
+        text_se: standard error of the difference over the text; 0 where A and B are the same setting.
+        pairable: whether both sides have the same seeds; they are drawn independently, so pairing gains nothing.
+        floor: the number of seeds of A that the noise floor was measured on.
+    """
+    rng, units = np.random.default_rng(seed), Units.of(EMBEDDED)
+    k_a, k_b = k if isinstance(k, tuple) else (k, k)
+    verdicts = Counter()
+    for _ in range(draws):
+        a = _side(rng, units, k_a, sd[0], 0.0)
+        b = _side(rng, units, k_b, sd[1], difference + _of_text(rng, units, text_se))
+        measured = Floor.of(rng.normal(0, sd[0], floor)) if floor else None
+        verdicts[compare_settings(a, b, units, measured, pairable).verdict] += 1
+    return {verdict: 100 * n / draws for verdict, n in verdicts.items()}
+
+
+def sweeps_with_a_false_better(m, k, draws, *, pairable=True, corrected=True, text_se=TEXT_SE, seed=1):
+    """Per cent of sweeps of m experiments, none better than the one baseline, in which one is called better."""
+    rng, units = np.random.default_rng(seed), Units.of(EMBEDDED)
+    n = 0
+    for _ in range(draws):
+        baseline = _side(rng, units, k, SEED_SD, 0.0)
+        verdicts = [
+            compare_settings(
+                baseline, _side(rng, units, k, SEED_SD, _of_text(rng, units, text_se)), units, None, pairable
+            )
+            for _ in range(m)
+        ]
+        n += any(verdict.verdict == "better" for verdict in (correct(verdicts) if corrected else verdicts))
+    return 100 * n / draws
+
+
+def false(rates):
+    """Per cent of draws with any word that claims a direction."""
+    return sum(rate for verdict, rate in rates.items() if verdict.endswith(("better", "worse")))
+
+
+def _heavy(rng, *shape):
+    """Deviates of Student's t with 3 degrees of freedom, scaled to a standard deviation of 1."""
+    return rng.standard_t(3, shape) / 3**0.5
+
+
+def _of_text(rng, units, se=TEXT_SE):
+    """(G,) effects of the works in bits per character, which give the difference this standard error."""
+    return se * units.effective**0.5 * _heavy(rng, len(units))
+
+
+def _side(rng, units, k, sd, effect):
+    """k trainings whose scores have this standard deviation; effect: a number or (G,), in bits per character."""
+    common = rng.normal(0, sd * (1 - OWN_SHARE) ** 0.5, (k, 1))
+    own = rng.normal(0, sd * (OWN_SHARE * units.effective) ** 0.5, (k, len(units)))
+    return Side(tuple(range(k)), units.chars * (BITS + effect + common + own))
+
+
+def print_tables(draws):
+    """The tables of docs/comparing.md."""
+    print(f"{draws} draws\n\ncoverage of 95 % intervals over the text, embedded and RusLit lengths")
+    for lengths, n_works in [(EMBEDDED, 12), (EMBEDDED, 38), (RUSLIT, 38), (RUSLIT, 373)]:
+        print(f"{len(lengths)}: {n_works} works", *(f"{rate:.1f}" for rate in coverage(lengths, n_works, draws)))
+    print(f"\n-0.02 found on the text: {found_on_the_text(-0.02, draws):.1f}")
+    print("\nfalse words on settings: k, seed sd of A and B, text se, paired, floor")
+    wide, none = (SEED_SD, 2 * SEED_SD), 0.0
+    for k, sd, text_se, pairable, floor in [
+        *((k, (SEED_SD,) * 2, TEXT_SE, pairable, None) for pairable in (True, False) for k in (3, 5)),
+        *((k, wide, TEXT_SE, pairable, None) for pairable in (True, False) for k in (3, 5)),
+        *((k, (SEED_SD,) * 2, none, pairable, None) for pairable in (True, False) for k in (3, 5)),
+        *(((3, k), (SEED_SD,) * 2, TEXT_SE, False, None) for k in (5, 10)),
+        *((k, (SEED_SD,) * 2, TEXT_SE, False, 5) for k in (1, (1, 5), (5, 1), 2)),
+        *((k, wide, TEXT_SE, False, 5) for k in (1, (5, 1), 2)),
+        (1, (SEED_SD,) * 2, none, False, 5),
+    ]:
+        rates = verdicts_on_settings(k, draws, sd=sd, text_se=text_se, pairable=pairable, floor=floor)
+        print(k, sd, text_se, pairable, floor, f"{false(rates):.1f}", rates)
+    print("\nfound on settings: difference, k, seed sd, paired, floor")
+    for difference, k, sd, pairable, floor in [
+        (-0.03, 3, 0.005 / 2**0.5, True, None),
+        (-0.03, 3, 0.005, True, None),
+        (-0.03, 3, SEED_SD, False, None),
+        (-0.03, 5, SEED_SD, False, None),
+        (-0.05, 3, SEED_SD, False, None),
+        (-0.05, 1, SEED_SD, False, 5),
+        (-0.10, 1, SEED_SD, False, 5),
+        (-0.10, 1, SEED_SD, False, 21),
+        (0.0, 10, 0.002, True, None),
+    ]:
+        rates = verdicts_on_settings(
+            k, draws, difference=difference, sd=(sd, sd), text_se=TEXT_SE, pairable=pairable, floor=floor
+        )
+        print(difference, k, sd, pairable, floor, rates)
+    print("\nsweeps of 12 with a false better: k, text se, paired, Holm")
+    for k, text_se, pairable, corrected in [
+        (3, TEXT_SE, True, True),
+        (3, TEXT_SE, False, True),
+        (3, TEXT_SE, True, False),
+        (3, none, True, True),
+        (5, none, True, True),
+        (3, none, False, True),
+    ]:
+        rate = sweeps_with_a_false_better(12, k, draws, pairable=pairable, corrected=corrected, text_se=text_se)
+        print(k, text_se, pairable, corrected, f"{rate:.1f}")
+
+
+if __name__ == "__main__":
+    print_tables(int(sys.argv[1]) if len(sys.argv) > 1 else 2000)

@@ -1,0 +1,132 @@
+"""The verdict on settings: which trainings are compared and how, and the variance by hand."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bukva.compare.statistics.noise import Floor
+from bukva.compare.statistics.settings import Side, compare_settings
+from bukva.compare.statistics.text import compare_text
+from bukva.compare.statistics.units import Units
+from tests.compare.statistics.simulation import EMBEDDED
+
+UNITS = Units.of(EMBEDDED)
+FLOOR = Floor(0.009, 4)
+
+
+def trained(seeds, difference=0.0, sd=0.009, rng=7):
+    rng = np.random.default_rng(rng)
+    return Side.of(
+        [(seed, UNITS.chars * (2.5 + difference + rng.normal(0, sd) + rng.normal(0, 0.03, 38))) for seed in seeds]
+    )
+
+
+def scores(side):
+    return side.sums.sum(axis=1) / EMBEDDED.sum()
+
+
+def welch_df(parts):
+    return sum(v for v, _ in parts) ** 2 / sum(v**2 / df for v, df in parts)
+
+
+def over_text(a, b):
+    estimate = compare_text(a.sums.mean(axis=0), b.sums.mean(axis=0), UNITS).estimate
+    return estimate.se**2, UNITS.effective - 1
+
+
+def assert_estimate(verdict, difference, parts):
+    variance, df = sum(v for v, _ in parts), welch_df(parts)
+    margin = stats.t.ppf(0.975, df) * math.sqrt(variance)
+    assert verdict.difference == verdict.estimate.difference == pytest.approx(difference)
+    assert (verdict.estimate.se, verdict.estimate.df) == pytest.approx((math.sqrt(variance), df))
+    assert verdict.estimate.interval == pytest.approx((difference - margin, difference + margin))
+    assert verdict.p == pytest.approx(2 * stats.t.sf(abs(difference) / math.sqrt(variance), df))
+
+
+def test_the_same_seeds_are_paired():
+    a, b = trained([1, 2, 3, 4, 5], rng=1), trained([5, 4, 3, 2, 1], -0.03, rng=2)
+    verdict = compare_settings(a, b, UNITS, FLOOR, pairable=True)
+    change = scores(b) - scores(a)  # Side.of sorts by seed
+    seeds = change.var(ddof=1) / 5, 4
+    assert (verdict.method, verdict.seeds_a, verdict.seeds_b) == ("paired", (1, 2, 3, 4, 5), (1, 2, 3, 4, 5))
+    assert verdict.seed_sd == pytest.approx(change.std(ddof=1))
+    assert_estimate(verdict, change.mean(), [over_text(a, b), seeds])
+
+
+@pytest.mark.parametrize(
+    ("seeds_a", "seeds_b", "pairable"),
+    [
+        ([1, 2, 3], [1, 2, 3], False),
+        ([1, 2, 3], [4, 5, 6, 7, 8], True),
+        ([1, 2, 3, 4], [3, 4, 5, 6, 7], True),
+        ([1, 1, 2, 3], [1, 2, 3], True),
+    ],
+    ids=["other numerics", "other seeds", "two common seeds", "a seed twice"],
+)
+def test_otherwise_each_side_has_its_own_variance(seeds_a, seeds_b, pairable):
+    a, b = trained(seeds_a, rng=1), trained(seeds_b, -0.03, sd=0.02, rng=2)
+    verdict = compare_settings(a, b, UNITS, FLOOR, pairable)
+    parts = [(scores(side).var(ddof=1) / len(side.seeds), len(side.seeds) - 1) for side in (a, b)]
+    assert (verdict.method, verdict.seeds_a, verdict.seeds_b) == ("unpaired", tuple(seeds_a), tuple(seeds_b))
+    assert_estimate(verdict, scores(b).mean() - scores(a).mean(), [over_text(a, b), *parts])
+
+
+def test_three_common_seeds_are_paired_and_the_others_left_out():
+    a, b = trained([1, 2, 3, 4, 5], rng=1), trained([3, 4, 5, 6], -0.03, rng=2)
+    verdict = compare_settings(a, b, UNITS, FLOOR, pairable=True)
+    alone = compare_settings(a.only({3, 4, 5}), b.only({3, 4, 5}), UNITS, FLOOR, pairable=True)
+    assert verdict.seeds_a == verdict.seeds_b == (3, 4, 5)
+    assert verdict == alone
+
+
+@pytest.mark.parametrize(("k_a", "k_b"), [(1, 1), (1, 5), (3, 2)])
+def test_fewer_than_three_seeds_borrow_twice_the_noise_floor(k_a, k_b):
+    a, b = trained(range(k_a), rng=1), trained(range(k_b), -0.1, rng=2)
+    verdict = compare_settings(a, b, UNITS, FLOOR, pairable=True)
+    doubled = 4 * 0.009**2 * (1 / k_a + 1 / k_b), 4
+    difference = scores(b).mean() - scores(a).mean()
+    assert verdict.method == "noise floor"
+    assert verdict.noise_floors == pytest.approx(abs(difference) / (math.sqrt(2) * 0.009))
+    assert_estimate(verdict, difference, [over_text(a, b), doubled])
+
+
+@pytest.mark.parametrize(
+    ("difference", "spread", "word"),
+    [
+        (-0.1, 0.003, "better"),
+        (0.1, 0.003, "worse"),
+        (-0.012, 0.03, "cannot tell"),
+        (0.002, 0.003, "no difference that matters"),
+        (-0.005, 0.0, "no difference that matters"),  # certain, but below a hundredth of a bit
+    ],
+)
+def test_three_seeds_decide(difference, spread, word):
+    works = np.random.default_rng(3).normal(0, spread, 38)
+    works -= (works * UNITS.chars).sum() / UNITS.chars.sum()  # the effects cancel over the whole text
+    seeds, base = np.array([[-0.001], [0.0], [0.001]]), trained([1, 2, 3]).sums
+    a, b = Side((1, 2, 3), base), Side((1, 2, 3), base + UNITS.chars * (difference + seeds + works))
+    verdict = compare_settings(a, b, UNITS, None, pairable=True)
+    assert (verdict.difference, verdict.verdict) == (pytest.approx(difference), word)
+
+
+def test_one_seed_each_is_probably_better_at_best_and_cannot_tell_without_a_known_floor():
+    for difference, word in ((-0.2, "probably better"), (0.2, "probably worse"), (-0.03, "cannot tell")):
+        sides = trained([1]), trained([2], difference, rng=2)
+        assert compare_settings(*sides, UNITS, FLOOR, pairable=True).verdict == word
+    for floor in (None, Floor(0.009, 3), Floor(0.0, 7)):
+        verdict = compare_settings(trained([1]), trained([2], -0.5, rng=2), UNITS, floor, pairable=True)
+        assert (verdict.verdict, verdict.method, verdict.estimate) == ("cannot tell", "text only", None)
+        assert (verdict.p, verdict.noise_floors, verdict.text.verdict) == (1.0, None, "better")
+        json.dumps(verdict.to_json(), allow_nan=False)
+
+
+def test_settings_against_themselves_are_identical():
+    for seeds, floor, pairable in itertools.product(([1], [1, 2, 3]), (None, FLOOR), (True, False)):
+        verdict = compare_settings(trained(seeds), trained(seeds), UNITS, floor, pairable)
+        assert (verdict.verdict, verdict.difference, verdict.p) == ("identical", 0.0, 1.0)
+        assert verdict.estimate.interval == (0.0, 0.0)
+        json.dumps(verdict.to_json(), allow_nan=False)

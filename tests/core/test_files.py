@@ -1,0 +1,186 @@
+"""Files and folders are complete or absent, and the project is found."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from bukva.core.files import (
+    atomic_file,
+    atomic_folder,
+    project_root,
+    read_json,
+    resolve,
+    write_json,
+    write_text,
+)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def contents(folder):
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with former content, alone in its folder."""
+    path = tmp_path / "out" / "model"
+    path.mkdir(parents=True)
+    (path / "config.json").write_text("old")
+    return path
+
+
+@pytest.fixture(params=["file", "folder"])
+def target(request):
+    """A file or a folder with former content, alone in its folder."""
+    folder = request.getfixturevalue("folder")
+    return folder if request.param == "folder" else (folder / "config.json")
+
+
+def atomic(target):
+    return (atomic_folder if target.is_dir() else atomic_file)(target)
+
+
+def fill(unfinished, content):
+    """Write one file, into a folder or under its own name."""
+    (unfinished / "config.json" if unfinished.is_dir() else unfinished).write_text(content)
+
+
+def test_what_is_written_replaces_the_former_content_in_one_step_when_the_block_ends(target):
+    before = contents(target.parent)
+    with atomic(target) as unfinished:
+        fill(unfinished, "new")
+        written = unfinished.stat().st_ino
+        assert {name: text for name, text in contents(target.parent).items() if name in before} == before
+    assert set(contents(target.parent).values()) == {"new"}
+    assert target.stat().st_ino == written  # renamed, not copied
+    assert names(target.parent) == [target.name]
+
+
+def test_a_block_that_raises_leaves_the_former_content(target):
+    before = contents(target.parent)
+    with pytest.raises(KeyboardInterrupt), atomic(target) as unfinished:
+        fill(unfinished, "half")
+        raise KeyboardInterrupt
+    assert contents(target.parent) == before
+
+
+def test_the_old_folder_is_restored_after_a_kill_between_the_two_renames(folder):
+    folder.rename(folder.with_name(".model.old"))  # the state after the first rename
+    (folder.with_name(".model.part")).mkdir()
+    (folder.with_name(".model.part") / "junk").write_text("of a killed run")
+    with pytest.raises(ZeroDivisionError), atomic_folder(folder) as unfinished:
+        assert names(unfinished) == []
+        raise ZeroDivisionError
+    assert contents(folder.parent) == {"model/config.json": "old"}
+
+
+def test_the_old_folder_is_restored_when_the_second_rename_is_interrupted(folder, monkeypatch):
+    rename = Path.rename
+
+    def interrupted(path, target):
+        if Path(target) == folder and path.name.endswith(".part"):
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt), atomic_folder(folder) as unfinished:
+        (unfinished / "config.json").write_text("new")
+    assert contents(folder.parent) == {"model/config.json": "old"}
+
+
+# ---- flushes, full disks and kills
+
+
+def test_every_file_is_flushed_before_the_rename(target, monkeypatch):
+    before, flushed, fsync = target.stat().st_ino, [], os.fsync
+
+    def watched(descriptor):
+        flushed.append((os.fstat(descriptor).st_ino, target.stat().st_ino))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    with atomic(target) as unfinished:
+        if unfinished.is_dir():
+            (unfinished / "deep").mkdir()
+            (unfinished / "deep" / "weights").write_text("new")
+        else:
+            unfinished.write_text("new")
+    written = {path.stat().st_ino for path in (target, *target.rglob("*"))}
+    assert {(inode, before) for inode in written} <= set(flushed)
+    assert (target.parent.stat().st_ino, target.stat().st_ino) in flushed  # the rename itself
+
+
+def test_a_disk_that_does_not_flush_keeps_the_former_content(target, monkeypatch):
+    before = contents(target.parent)
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space left") as error, atomic(target) as unfinished:
+        fill(unfinished, "new")
+    assert error.value.filename == str(target)  # not the temporary name
+    assert contents(target.parent) == before
+
+
+def test_the_leftover_of_a_killed_process_does_not_have_the_final_name_and_the_next_one_deletes_it(target):
+    with atomic(target) as unfinished:
+        fill(unfinished, "new")
+    assert unfinished.name == f".{target.name}.part"
+    if target.is_dir():
+        unfinished.mkdir()
+        (unfinished / "weights").write_text("half")
+    else:
+        unfinished.write_text("half of a text that is longer than the next")
+    with atomic(target) as unfinished:
+        fill(unfinished, "next")
+    assert set(contents(target.parent).values()) == {"next"}
+
+
+# ---- content
+
+
+def test_text_keeps_its_line_ends_and_json_its_numbers(tmp_path):
+    write_text(tmp_path / "new" / "a.txt", "Ёж\r\nё\rж\n")
+    assert (tmp_path / "new" / "a.txt").read_bytes() == "Ёж\r\nё\rж\n".encode()
+    value = {"я": ["Ёж", 1], "а": 0.1 + 0.2, "none": None}
+    write_json(tmp_path / "a.json", value)
+    assert read_json(tmp_path / "a.json") == value
+
+
+# ---- the folder of the project
+
+
+def test_dvc_root_names_the_project_and_without_it_the_nearest_folder_above_with_dvc_is_it(tmp_path, monkeypatch):
+    project = tmp_path / "outer" / "project"
+    (project / ".dvc").mkdir(parents=True)
+    (tmp_path / ".dvc").mkdir()
+    (project / "src" / "deep").mkdir(parents=True)
+    (project / "src" / ".dvc").write_text("no folder")
+    monkeypatch.delenv("BUKVA_ROOT", raising=False)
+    monkeypatch.setenv("DVC_ROOT", "")
+    for here in (".", "src", "src/deep"):
+        monkeypatch.chdir(project / here)
+        assert project_root() == project.resolve()
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # DVC runs a stage in a copy
+    assert project_root() == tmp_path.resolve()
+
+
+def test_a_relative_path_is_found_in_the_snapshot_first_and_else_in_the_project(tmp_path, monkeypatch):
+    copy, project = tmp_path / "copy", tmp_path / "project"
+    copy.mkdir()
+    (project / "data").mkdir(parents=True)
+    monkeypatch.setenv("DVC_ROOT", str(project))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(copy)
+    assert resolve("data") == project / "data"
+    assert resolve("no/such") == project / "no" / "such"
+    (copy / "data").mkdir()
+    assert resolve("data").resolve() == copy / "data"
+    assert resolve("/no/such") == Path("/no/such")
+    assert resolve(Path("~/books")) == tmp_path / "home" / "books"

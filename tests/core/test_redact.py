@@ -1,0 +1,144 @@
+"""Passwords and tokens reach neither an error, nor a journal, nor MLflow."""
+
+import base64
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.parse import quote
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from imports import ROOT
+
+from bukva.config.load import PARAMS, parse_params, read_params, read_yaml
+from bukva.config.messages import WAY_BACK
+from bukva.core.errors import BukvaError
+from bukva.core.redact import redact_text, redact_url
+from bukva.corpus.sources.fetching import fetch
+from bukva.tracking.experiment import this_experiment
+
+RAW = read_yaml(ROOT / PARAMS)
+MARK = "СЕКРЕТ"
+
+# A secret is the mark, repeated after each character at which an address may be split.
+pasted = st.lists(st.sampled_from([*"@:/?#&=%;,+!*[]()|\\~", "//", "://", "щ", "%40", "\U0001f511"]), max_size=6).map(
+    lambda between: MARK + "".join(f"{char}{MARK}" for char in between)
+)
+addresses = st.builds(
+    lambda scheme, user, password, place, token: f"{scheme}://{user}:{password}@{place}?key={token}",
+    st.sampled_from(["http", "https", "postgresql+psycopg2", "sqlite"]),
+    st.just("me") | pasted,
+    pasted,
+    st.sampled_from(["host/a.txt", "host:5000", "127.0.0.1:80/a/b.zip", "[::1]:80/a"]),
+    st.just("") | pasted,
+)
+
+
+@settings(max_examples=60)
+@given(addresses)
+@example(f"postgresql://me:{MARK}/12@host/db")
+@example(f"https://host/a?key=a@{MARK}")
+@example(f"https://me:1/{MARK}@host")
+def test_an_address_and_a_text_with_one_lose_their_secrets(address):
+    assert MARK not in redact_url(address)
+    assert redact_url(address).startswith(address.partition("://")[0])
+    assert MARK not in redact_text(ValueError(f"cannot reach {address} : no route"))
+
+
+@pytest.mark.parametrize(
+    ("address", "redacted"),
+    [
+        ("https://host:81/a%40/b.txt", "https://host:81/a%40/b.txt"),
+        ("https://host/a.txt?key=1#x", "https://host/a.txt"),
+        ("https://me:word@host:81/a.txt", "https://***@host:81/a.txt"),
+        ("https://[::1]:80/a", "https://[::1]:80/a"),
+        ("https://me:wo#rd@host/a.txt", "https://***"),  # a password, or a fragment
+        ("https://me:word", "https://***"),  # a password, or a port
+        ("sqlite:////home/me/mlflow.db", "sqlite:////home/me/mlflow.db"),
+        ("example.org/a.txt", "example.org/a.txt"),
+    ],
+)
+def test_the_public_part_of_an_address_is_kept(address, redacted):
+    assert redact_url(address) == redacted
+    assert (
+        redact_text(f"no route to {address}: write to me@host")
+        == f"no route to {redact_url(address + ':')} write to me@host"
+    )
+
+
+# ---- params.yaml
+
+
+def rejection(**download):
+    with pytest.raises(BukvaError) as error:
+        parse_params(RAW | {"download": RAW["download"] | download}, "params.yaml")
+    return str(error.value)
+
+
+@pytest.mark.parametrize("corpus", ["sample", "url"])
+def test_an_address_with_a_user_is_rejected_and_not_shown(corpus):
+    message = rejection(corpus=corpus, url=f"https://me:{MARK}/{MARK}@host/a.txt?key={MARK}", sha256="a" * 64)
+    assert message.startswith("params.yaml, download.url: 'https://***")
+    assert "~/.netrc" in message
+    assert message.endswith(WAY_BACK)
+    assert MARK not in message
+
+
+def test_a_mistake_elsewhere_does_not_show_an_address():
+    address = f"https://me:{MARK}@host/a.txt?key={MARK}"
+    bare = address.partition("://")[2]
+    for url in (address, bare, [address], {"https": bare}, {address: 1}, [[bare]]):
+        for key in ("url", "ulr", "corpus", "sha256", "extensions"):
+            assert MARK not in rejection(**{key: url})
+
+
+def test_a_broken_file_does_not_show_an_address(tmp_path):
+    text = (ROOT / PARAMS).read_text(encoding="utf-8")
+    url = f"https://me:{MARK}@host/a.txt?key={MARK}"
+    for line in (f"{url}\n  url: {url}", f"{url}: x", f"!!int {url}", f"*{url}", f"!{url} a", f"'{url}", f"[{url}"):
+        (tmp_path / PARAMS).write_text(text.replace("url: ''", f"url: {line}"), encoding="utf-8")
+        with pytest.raises(BukvaError, match=r"line \d+, column \d+|https://\*\*\*") as error:
+            read_params(tmp_path / PARAMS)
+        assert MARK not in str(error.value)
+
+
+# ---- where an address with a token goes
+
+
+def test_a_token_is_accepted_and_reaches_neither_journal_nor_mlflow():
+    url = f"https://host/a.txt?key={MARK}"
+    raw = RAW | {"download": RAW["download"] | {"corpus": "url", "url": url, "sha256": "a" * 64}}
+    params = parse_params(raw, "params.yaml")
+    assert params.download.url == url
+    experiment = this_experiment(params)
+    assert experiment.params["download.url"] == "https://host/a.txt"
+    assert MARK not in json.dumps([experiment.name, experiment.params, experiment.key], ensure_ascii=False)
+
+
+def test_a_password_in_netrc_reaches_the_server_and_no_message(tmp_path, monkeypatch):
+    asked = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.headers.get("Authorization", ""))
+            self.send_response(403)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Keep the test's output clean."""
+
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login me password word\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/{quote('а.txt')}?key={MARK}"
+        with pytest.raises(BukvaError, match="status 403") as error:
+            fetch(url, tmp_path / "a.txt", lambda *_: None)
+        server.shutdown()
+    assert asked == ["Basic " + base64.b64encode(b"me:word").decode()]
+    assert not re.search(f"{MARK}|word", str(error.value))

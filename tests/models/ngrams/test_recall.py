@@ -1,0 +1,154 @@
+"""What a memory recalls, against the formulas; what is left out, against counting again without it.
+
+The rule of leaving out is that of bukva.models.ngrams.kneser_ney: counts are recounted, the discounts stay.
+"""
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from models.ngrams.witness import Witness, skewed
+
+from bukva.models.ngrams.kneser_ney import KneserNey
+
+NEAR = {"rtol": 2e-6, "atol": 1e-9}  # float32
+
+
+def windows(ids, starts, length):
+    """(B, length)."""
+    return np.array([ids[start : start + length] for start in starts], np.int64)
+
+
+class Recount:
+    """p(w | h) at one place of train, as if the id there had not been counted."""
+
+    def __init__(self, train, vocab_size):
+        self.train, self.vocab_size = list(train), vocab_size
+        whole = Witness(self.train, vocab_size)
+        self.discount = {
+            (length, is_longest): Witness.discounts(whole.counts(length, is_longest))
+            for length in range(1, 10)
+            for is_longest in (False, True)
+        }
+
+    def counts(self, length, left_out, start):
+        """gram -> its count, and gram -> its continuation count, without the gram that ends with id `left_out`.
+
+        A gram that begins where the window does loses its left neighbour only if all its occurrences have different
+        ones; one that begins before the window is not seen, and loses nothing.
+        """
+        counts, before = Counter(), defaultdict(list)
+        for i in range(len(self.train) - length + 1):
+            gram = tuple(self.train[i : i + length])
+            counts[gram] += 1
+            before[gram].append(self.train[i - 1] if i else "start")
+        continuations = {gram: len(set(found)) for gram, found in before.items()}
+        first = left_out - length + 1
+        if first >= start:
+            gram = tuple(self.train[first : left_out + 1])
+            neighbour = self.train[first - 1] if first else "start"
+            counts[gram] -= 1
+            is_known, all_differ = first > start, len(set(before[gram])) == len(before[gram])
+            if is_known or all_differ:
+                others = list(before[gram])
+                others.remove(neighbour)
+                continuations[gram] = len(set(others))
+        return counts, continuations
+
+    def distribution(self, place, start, order):
+        """(V,) for the id at a place, in a window that starts at `start`."""
+        p = [1 / self.vocab_size] * self.vocab_size
+        for length in range(1, min(order, place - start + 1) + 1):
+            h = tuple(self.train[place - length + 1 : place])
+            counts = self.counts(length, place, start)[length < order]
+            counts = {gram[-1]: count for gram, count in counts.items() if gram[:-1] == h and count}
+            if not counts:
+                continue
+            discount, total = self.discount[length, length == order], sum(counts.values())
+            freed = sum(map(discount, counts.values()))
+            shares = [counts.get(w, 0) - discount(counts.get(w, 0)) for w in range(self.vocab_size)]
+            p = [(share + freed * shorter) / total for share, shorter in zip(shares, p, strict=True)]
+        return p
+
+    def seen(self, place, start, max_order):
+        """(2, K)."""
+        found = np.zeros((2, max_order))
+        for n in range(min(max_order, place - start + 1)):
+            h = tuple(self.train[place - n : place])
+            counts = self.counts(n + 1, place, start)[0]
+            followers = [count for gram, count in counts.items() if gram[:-1] == h and count]
+            found[:, n] = sum(followers), len(followers)
+        return found
+
+
+@st.composite
+def texts(draw):
+    """(ids of train, V, orders)."""
+    V = draw(st.integers(1, 4))
+    train = draw(st.lists(st.integers(0, V - 1), min_size=2, max_size=40))
+    return train, V, sorted(draw(st.sets(st.integers(1, 6), min_size=1, max_size=3)))
+
+
+@given(texts(), st.data())
+@settings(max_examples=15)
+def test_it_recalls_the_probabilities_of_the_formulas_for_every_id(text, data):
+    train, V, orders = text
+    window = data.draw(st.lists(st.integers(0, V - 1), min_size=1, max_size=9))
+    n_positions = data.draw(st.integers(1, len(window)))
+    found = KneserNey(np.array(train, np.uint8), V, orders[-1]).recall(np.array([window]), orders, n_positions)
+    witness = Witness(train, V)
+    assert found.probabilities.shape == (1, n_positions, len(orders), V)
+    for t in range(n_positions):
+        context = window[: len(window) - n_positions + t + 1]
+        for r, order in enumerate(orders):
+            h = tuple(context[max(len(context) - order + 1, 0) :])
+            expected = [witness.probability(w, h, is_longest=len(h) == order - 1) for w in range(V)]
+            np.testing.assert_allclose(found.probabilities[0, t, r], expected, **NEAR)
+        for n in range(min(orders[-1], len(context) + 1)):
+            h = context[len(context) - n :]
+            followers = [train[i + n] for i in range(len(train) - n) if train[i : i + n] == h]
+            assert found.seen[0, t, :, n].tolist() == [len(followers), len(set(followers))]
+
+
+@pytest.mark.parametrize("leave_out", [False, True])
+@pytest.mark.parametrize("share", [0, 0.3])
+def test_wanted_positions_by_two_threads_are_those_of_all_positions_by_one(leave_out, share):
+    train, orders = skewed(499, 7), [2, 5]
+    model, ids = KneserNey(train, 7, orders[-1]), windows(train, [0, 101, 203], 13 + leave_out)
+    whole, wanted = model.recall(ids, orders, 13, leave_out=leave_out), np.random.default_rng(1).random((3, 13)) < share
+    for longest in (False, True):
+        found = model.recall(ids, orders, 13, leave_out=leave_out, wanted=wanted, longest=longest, n_threads=2)
+        assert found.probabilities.tolist() == whole.probabilities[wanted].tolist()
+        assert found.seen.tolist() == whole.seen[wanted].tolist()
+        assert found.longest.tolist() == whole.probabilities[:, : 13 * longest, -1].tolist()
+
+
+@given(texts(), st.data())
+@settings(max_examples=15)
+@example(([0, 0, 0, 0, 0], 1, [1, 3]), None)
+@example(([0, 1, 2, 3, 0, 1, 2, 3, 1], 4, [2, 4, 5]), None)
+def test_what_follows_is_left_out_as_if_train_was_counted_without_it(text, data):
+    train, V, orders = text
+    start = data.draw(st.integers(0, len(train) - 2)) if data else 0
+    window = train[start:]
+    n_positions = data.draw(st.integers(1, len(window) - 1)) if data else len(window) - 1
+    model = KneserNey(np.array(train, np.uint8), V, orders[-1])
+    found = model.recall(np.array([window]), orders, n_positions, leave_out=True)
+    recount = Recount(train, V)
+    for t, place in enumerate(range(len(train) - n_positions, len(train))):
+        for r, order in enumerate(orders):
+            expected = recount.distribution(place, start, order)
+            np.testing.assert_allclose(found.probabilities[0, t, r], expected, **NEAR)
+        assert found.seen[0, t].tolist() == recount.seen(place, start, orders[-1]).tolist()
+
+
+def test_it_is_left_out_where_discounts_are_estimated():
+    V, train, orders = 5, skewed(307, 5), [2, 5]
+    found = KneserNey(train, V, orders[-1]).recall(train[None, :60].astype(np.int64), orders, 59, leave_out=True)
+    recount = Recount(train.tolist(), V)
+    for place in (1, 5, 59):
+        for r, order in enumerate(orders):
+            expected = recount.distribution(place, 0, order)
+            np.testing.assert_allclose(found.probabilities[0, place - 1, r], expected, **NEAR)

@@ -1,0 +1,114 @@
+"""Scoring against one forward pass for each character."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bukva.models import window_rule as scoring
+from bukva.models.gpt import GPT, GPTConfig
+from bukva.models.window_rule import evenly_spaced, nats_of, nats_of_passages, share_of_nats, stride_of
+from bukva.text.passages import Passage
+
+V, T = 11, 7
+
+
+def text(n):
+    return np.random.default_rng(n).integers(V, size=n).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def gpt():
+    torch.manual_seed(1)
+    return GPT(GPTConfig(V, n_layer=1, n_head=1, n_embd=8, block_size=T, dropout=0.3))
+
+
+def score_one_by_one(model, ids, stride, block_size=T, *, of_train=False):
+    """The window rule, one character and one forward pass at a time."""
+    model.eval()
+    nats = []
+    for target in range(1, len(ids)):
+        k = max(0, -(-(target - block_size) // stride))  # the first window that reaches the target
+        window = torch.from_numpy(ids[k * stride : target + 1].astype(np.int64))[None]
+        logits = model(window[:, :-1], following=window[:, -1] if of_train else None)[0, -1]
+        nats.append(F.cross_entropy(logits, window[0, -1]).item())
+    return nats
+
+
+@pytest.mark.parametrize("stride", [1, 3, T])
+def test_every_character_but_the_first_is_scored_once_with_the_context_of_its_window(gpt, stride):
+    for n in (2, 3, T, T + 1, T + 2, 3 * T + 1, 41):
+        ids = text(n)
+        expected = score_one_by_one(gpt, ids, stride)
+        np.testing.assert_allclose(nats_of(gpt, ids, T, stride), expected, atol=1e-5)
+        for size in (2, 3, 7):
+            shares = [share_of_nats(gpt, ids, T, stride, rank, size) for rank in range(size)]
+            np.testing.assert_allclose(np.concatenate(shares), expected, atol=1e-5)
+
+
+def works(lengths, n_context):
+    """Passages of so many ids, each with its own context: at most n_context ids, and one to score at least."""
+    rng = np.random.default_rng(1)
+    found = []
+    for number, length in enumerate(lengths):
+        n = int(rng.integers(1, min(n_context, length - 1) + 1))
+        found.append(Passage(number, rng.integers(V, size=length).astype(np.uint8), n))
+    return found
+
+
+@pytest.mark.parametrize(("memory", "of_train"), [("none", False), ("logits", True), ("input", False), ("input", True)])
+def test_many_works_in_one_batch_have_the_scores_of_each_by_itself(memory, of_train):
+    """The oracle: one work and one character at a time. Works have 2 ids, a prime number, or more than a window."""
+    block_size, stride = 23, 11
+    passages = works([2, 3, 2, 23, 24, 25, 5, 7, 11, 17, 53, *[3] * 7], 12)
+    torch.manual_seed(1)
+    config = GPTConfig(V, 2, 1, 8, block_size, 0.0, positions="learned", ngrams=memory, ngram_orders=(2, 4))
+    model = GPT(config).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    model.count(np.concatenate([passage.ids for passage in passages]))
+    expected, seen = [], []
+    for passage in passages:
+        alone = score_one_by_one(model, passage.ids, stride, block_size, of_train=of_train)
+        expected += alone[passage.n_context - 1 :]
+    watch = lambda logits, followed: seen.append(F.cross_entropy(logits, followed, reduction="none"))  # noqa: E731
+    found = nats_of_passages(model, passages, block_size, stride, of_train=of_train, watch=watch)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_array_equal(np.sort(torch.cat(seen)), np.sort(found))
+
+
+def test_small_batches_as_for_a_large_vocabulary_have_the_same_scores(gpt, monkeypatch):
+    ids = text(200)
+    whole = nats_of(gpt, ids, T, stride_of(T))
+    assert scoring.ids_per_batch(gpt) == scoring.BATCH_CHARS["cpu"]
+    monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", 3 * T * V + 1)
+    assert scoring.ids_per_batch(gpt) == 3 * T
+    np.testing.assert_allclose(nats_of(gpt, ids, T, stride_of(T)), whole, atol=1e-5)
+    monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", V - 1)  # a window is scored at once, whatever it takes
+    np.testing.assert_allclose(nats_of(gpt, ids[:20], T, stride_of(T)), whole[:19], atol=1e-5)
+
+
+def test_dropout_is_off_while_scoring_and_back_on_afterwards(gpt):
+    gpt.train()
+    ids = text(60)
+    np.testing.assert_array_equal(nats_of(gpt, ids, T, 3), nats_of(gpt, ids, T, 3))
+    assert gpt.training
+
+
+def test_a_text_or_stride_that_cannot_be_scored_is_an_error(gpt):
+    for n, stride in ((1, 3), (9, 0), (9, T + 1)):
+        with pytest.raises(ValueError, match="cannot score"):
+            nats_of(gpt, text(n), T, stride)
+
+
+@settings(max_examples=30)
+@given(n=st.integers(2, 5000), wanted=st.integers(1, 5000))
+def test_evenly_spaced_runs_are_disjoint_and_hold_enough_ids(n, wanted):
+    runs = evenly_spaced(np.arange(n, dtype=np.uint16), wanted)
+    assert sum(len(run) - 1 for run in runs) >= min(wanted, n - 1)
+    together = np.concatenate(runs)
+    assert (np.diff(together.astype(np.int64)) > 0).all()
+    assert together[0] == 0
+    assert together[-1] == n - 1

@@ -1,0 +1,179 @@
+"""dvc.yaml, the scripts, params.yaml and .gitignore agree."""
+
+import ast
+import itertools
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+from imports import ROOT, imported, modules, reached
+from packaging.requirements import Requirement
+
+from bukva.config.schema import Params
+from bukva.project.stages import stages, trained_models
+
+STAGES = ["download", "clean", "tokenize", "split", "train-bigram", "train-gpt", "evaluate", "sample", "publish"]
+
+# Packages that stages import and DVC does not watch, because they cannot change a byte of an output.
+PLUMBING = {
+    "bukva": "gives bukva.load to other programs",
+    "bukva.core": "writes whole files in one layout (tests/core/test_files.py); progress, errors, machine code",
+    "bukva.config": "accepts or rejects values and never changes one (tests/config); the values are `params`",
+    "bukva.project": "reads dvc.yaml and dvc.lock",
+    "bukva.tracking": "reads outputs and writes none",
+    "bukva.durability": "a resumed training ends in the same bytes (tests/dvc/test_story.py)",
+    "bukva.planning": "refuses what does not fit, or does nothing",
+    "bukva.cli": "starts a stage and shows its progress",
+}
+MAX_DEPS = 14
+
+
+@cache
+def pipeline():
+    text = (ROOT / "dvc.yaml").read_text(encoding="utf-8")
+    content = yaml.safe_load(text)
+    paths = content["vars"][0]["path"]
+    text = re.sub(r"\$\{path\.(\w+)\}", lambda match: paths[match[1]], text)
+    text = text.replace("${download.path}", "data/sample").replace("${clean.file}", "rules/example.yaml")
+    return yaml.safe_load(text)
+
+
+def names(entries):
+    return [next(iter(entry)) if isinstance(entry, dict) else entry for entry in entries]
+
+
+def outputs(stage):
+    spec = pipeline()["stages"][stage]
+    return [name for key in ("outs", "metrics", "plots") for name in names(spec.get(key, []))]
+
+
+def script(stage):
+    return f"stages.{stage.replace('-', '_')}"
+
+
+def test_the_stages_are_these_and_each_has_its_script():
+    assert list(pipeline()["stages"]) == list(stages()) == STAGES
+    assert {name for name in modules() if name.startswith("stages.")} == {
+        *map(script, STAGES),
+        "stages.training",
+    }
+
+
+def code_of(stage):
+    """The modules of ours that can change a byte of the outputs of a stage."""
+    return {script(stage), *reached(script(stage), except_for=PLUMBING)}
+
+
+def code_deps(stage):
+    return [dep for dep in names(pipeline()["stages"][stage]["deps"]) if dep.startswith(("src/", "stages/"))]
+
+
+def lies_in(module, deps):
+    file = modules()[module].relative_to(ROOT)
+    return any(file == Path(dep) or Path(dep) in file.parents for dep in deps)
+
+
+def is_code(module):
+    """Whether a module is more than a docstring."""
+    return len(ast.parse(modules()[module].read_text(encoding="utf-8")).body) > 1
+
+
+@pytest.mark.parametrize("stage", STAGES[:-1])  # publish has no outputs, so no code can change them
+def test_what_a_stage_imports_lies_in_its_deps_or_cannot_change_an_output(stage):
+    deps, used = code_deps(stage), code_of(stage)
+    assert not [module for module in used if is_code(module) and not lies_in(module, deps)]
+    for dep in deps:
+        assert any(lies_in(module, [dep]) for module in used), f"{dep} is not needed"
+    computes = any({"torch", "tokenizers", "numba"} & imported(name) for name in used | {"bukva.text.prompts"})
+    assert ("numerics.lock" in names(pipeline()["stages"][stage]["deps"])) or not computes
+    assert len(names(pipeline()["stages"][stage]["deps"])) <= MAX_DEPS
+
+
+def test_what_a_listed_folder_holds_can_change_an_output():
+    from bukva.models.registry import MODELS
+    from bukva.text.tokenizers import TOKENIZERS
+    from bukva.training.optimizers import OPTIMIZERS
+
+    by_name = [*MODELS.values(), *OPTIMIZERS.values(), *(name.partition(":")[0] for name in TOKENIZERS.values())]
+    used = {module for stage in STAGES[:-1] for module in code_of(stage)}
+    used |= {other for module in by_name for other in {module, *reached(module, except_for=PLUMBING)}}
+    listed = {dep for stage in STAGES[:-1] for dep in code_deps(stage)} - {"src/bukva/report", "src/bukva/compare"}
+    assert not [name for name in modules() if lies_in(name, listed) and is_code(name) and name not in used]
+
+
+def test_evaluate_and_sample_depend_on_every_trained_model_and_its_label():
+    assert [(model.name, model.label) for model in trained_models().values()] == [("bigram", "bigram"), ("gpt", "GPT")]
+    for name, model in trained_models().items():
+        assert [str(model.folder), str(model.curve)] == outputs(f"train-{name}")
+        assert {str(model.folder), str(model.curve)} <= set(pipeline()["stages"]["evaluate"]["deps"])
+        assert str(model.folder) in pipeline()["stages"]["sample"]["deps"]
+
+
+def test_the_arguments_of_a_command_are_inputs_or_outputs():
+    for stage, spec in pipeline()["stages"].items():
+        arguments = shlex.split(spec["cmd"])[4:]
+        assert set(outputs(stage)) <= set(arguments), stage
+        assert set(arguments) <= {*names(spec["deps"]), *outputs(stage)}, stage
+
+
+def test_every_section_of_parameters_is_one_of_some_stage():
+    sections = itertools.chain(*(stage.sections for stage in stages().values()))
+    assert set(sections) == set(Params.model_fields)
+
+
+def test_a_stage_depends_on_whole_outputs_of_others():
+    """DVC fails to restore a stage that depends on a file in an output folder of which dvc.lock has a version that is
+    not in the cache."""
+    written = {out for stage in STAGES for out in outputs(stage)}
+    for stage in STAGES:
+        for dep in names(pipeline()["stages"][stage]["deps"]):
+            assert dep in written or not dep.startswith(("data/", "reports/")) or dep == "data/sample", dep
+
+
+def test_data_and_pictures_are_ignored_by_git_and_small_reports_keep_the_run_cache():
+    """A plain out with cache: false loses it; metrics and plots of a stage keep it (treeverse/dvc#8738)."""
+    for stage, spec in pipeline()["stages"].items():
+        for output in outputs(stage):
+            ignored = subprocess.run(["git", "check-ignore", "-q", output], cwd=ROOT).returncode == 0
+            assert ignored == (output.startswith("data/") or output.endswith(".png")), output
+        assert all(isinstance(out, str) for out in spec.get("outs", [])), stage
+        for entry in [*spec.get("metrics", []), *spec.get("plots", [])]:
+            assert str(entry).endswith(".png") or next(iter(entry.values()))["cache"] is False, stage
+
+
+# ---- packages
+
+
+def test_the_lock_files_pin_every_package_of_the_project_and_the_numeric_ones_by_themselves():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    locks = {name: (ROOT / name).read_text() for name in ("numerics.lock", "requirements.lock", "cluster.lock")}
+    pinned = {name: dict(re.findall(r"^([\w.-]+)==(\S+)$", text, re.MULTILINE)) for name, text in locks.items()}
+    assert set(pinned["numerics.lock"]) == {"llvmlite", "numba", "numpy", "safetensors", "tokenizers", "torch"}
+    assert "-r numerics.lock" in locks["requirements.lock"]
+    assert "+" not in locks["numerics.lock"]
+    assert "+cpu" not in locks["requirements.lock"]
+    normal = {re.sub(r"[-_.]+", "-", name).lower() for names in pinned.values() for name in names}
+    assert {re.sub(r"[-_.]+", "-", Requirement(each).name).lower() for each in asked} <= normal
+
+
+def test_a_snapshot_runs_its_own_code_although_bukva_is_installed_from_another_folder(tmp_path):
+    def folder_of_bukva(prefix):
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        command = f"{prefix} {shlex.quote(sys.executable)} -c 'import bukva; print(bukva.__path__[0])'"
+        return subprocess.run(command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True)
+
+    (tmp_path / "src" / "bukva").mkdir(parents=True)
+    (tmp_path / "src" / "bukva" / "__init__.py").touch()
+    installed = folder_of_bukva("")
+    assert installed.returncode == 0, "bukva is not installed; make check installs it"
+    assert not installed.stdout.startswith(str(tmp_path))
+    [prefix] = {stage.command.partition(" ")[0] for stage in stages().values()}
+    assert folder_of_bukva(prefix).stdout.strip() == str(tmp_path / "src" / "bukva")

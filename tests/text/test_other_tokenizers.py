@@ -1,0 +1,57 @@
+"""The data stages with tokenizers whose ids are not characters."""
+
+import numpy as np
+import pytest
+from works import split
+
+from bukva.config.data import Tokenize
+from bukva.corpus.splits.encoding import tokenize
+from bukva.corpus.splits.strategies import spans
+from bukva.text.collection import Document, write_collection
+from bukva.text.splits import load_splits, read_shares, save_splits, sizes
+from bukva.text.tokenizers import load_tokenizer
+from bukva.text.tokenizers.bpe import BPETokenizer
+from bukva.text.tokenizers.byte import ByteTokenizer
+
+WORKS = {"a": "мир" * 7, "b": "日本語のテキスト", "c": "war, 1869,\nмир мир"}
+SPLITS = [split(0.5, 0.25, 0.25, "tail"), split(0.5, 0.3, 0.2, "contiguous")]
+KINDS = {"byte": ByteTokenizer, "bpe": BPETokenizer}
+
+
+@pytest.fixture
+def collection(tmp_path):
+    (tmp_path / "clean").mkdir()
+    return tmp_path, write_collection(tmp_path / "clean", ((Document("-", "-", n), t) for n, t in WORKS.items()))
+
+
+def params(kind):
+    return Tokenize(kind=kind, vocabulary="all", unknown="error", vocab_size=263)
+
+
+def split_up(folder, table, split):
+    """split -> its ids, and split -> the texts of its shares."""
+    shares, joined = spans(table, split), "".join(WORKS.values())
+    in_ids = read_shares(folder / "tokens")
+    save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), in_ids)
+    ids = load_splits(folder / "split")
+    assert sizes(in_ids) == {name: len(found) for name, found in ids.items()}
+    return ids, {name: [joined[start:stop] for start, stop in span] for name, span in shares.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_splits_in_ids_decode_to_the_splits_in_characters_by_a_tokenizer_of_train(collection, split, kind):
+    folder, table = collection
+    found = tokenize(folder / "clean", folder / "tokens", params(kind), split)
+    ids, texts = split_up(folder, table, split)
+    assert found.n_ids == sum(map(len, ids.values()))
+    assert type(load_tokenizer(folder / "tokens")) is KINDS[kind]
+    for name, parts in texts.items():
+        text = "".join(parts)
+        assert found.tokenizer.decode(ids[name]) == text
+        assert found.tokenizer.chars_of(ids[name]).sum() == len(text)
+        n = len(found.tokenizer.encode(text[0]))  # the first character, which is not scored, has ids of its own
+        assert found.tokenizer.decode(ids[name][:n]) == text[0]
+    learned = KINDS[kind].train(texts["train"], 263).to_json()
+    assert found.tokenizer.to_json() == learned
+    assert (learned != KINDS[kind].train(WORKS.values(), 263).to_json()) == (kind == "bpe")  # of train only

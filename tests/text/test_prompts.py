@@ -1,0 +1,92 @@
+"""Prompts and the sentence for attention: rejected with advice, or made encodable."""
+
+import pytest
+import yaml
+
+from bukva.config.messages import WAY_BACK
+from bukva.config.schema import Evaluate, Sample
+from bukva.core.errors import BukvaError
+from bukva.text.prompts import TABLE, check_prompts, check_sentence, chosen_prompts, readable_prompt
+from bukva.text.tokenizers.byte import ByteTokenizer
+from bukva.text.tokenizers.char import CharTokenizer
+
+TOKENIZER = CharTokenizer(["\n", " ", "а", "б"])
+SPACELESS = CharTokenizer(["\n", "а", "б"])
+SCRIPTS = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+EVERYTHING = CharTokenizer(sorted(set("\n abcdefg".join(prompt for prompts in SCRIPTS.values() for prompt in prompts))))
+
+
+def sample(*prompts, unknown="error"):
+    return Sample(prompts=list(prompts) or "auto", n_chars=1, temperature=1, top_k=0, top_p=1, seed=0, unknown=unknown)
+
+
+def rejection(call, *arguments):
+    with pytest.raises(BukvaError) as error:
+        call(*arguments)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "dropped", "replaced"),
+    [("а б\n", "а б\n", "а б\n"), ("аббат", "абба", "абба "), ("Ab, а?", " а", "    а "), ("x\n", "\n", " \n")],
+)
+def test_unknown_characters_may_be_dropped_or_replaced_by_a_space(prompt, dropped, replaced):
+    assert readable_prompt(TOKENIZER, prompt, "drop") == dropped
+    assert readable_prompt(TOKENIZER, prompt, "replace") == replaced
+
+
+def test_an_unknown_character_is_rejected_with_advice():
+    assert readable_prompt(TOKENIZER, "а б\n", "error") == "а б\n"
+    assert rejection(readable_prompt, TOKENIZER, "аббат", "error") == (
+        "params.yaml, sample.prompts: 'аббат': not in the vocabulary of 4 characters: "
+        "'т' (U+0442 CYRILLIC SMALL LETTER TE); the first is character 5 of 'аббат'; "
+        f"use another prompt, or sample.unknown drop or replace.\n{WAY_BACK}"
+    )
+
+
+@pytest.mark.parametrize(("tokenizer", "prompt", "unknown"), [(TOKENIZER, "xyx", "drop"), (SPACELESS, "аx", "replace")])
+def test_a_prompt_of_which_nothing_is_left_or_without_a_space_to_replace_by_is_rejected(tokenizer, prompt, unknown):
+    message = rejection(readable_prompt, tokenizer, prompt, unknown)
+    assert message.startswith(f"params.yaml, sample.prompts: {prompt!r}: not in the vocabulary of ")
+    assert message.endswith(f"; use another prompt.\n{WAY_BACK}")
+
+
+def chosen(tokenizer, letters, openings=()):
+    return chosen_prompts(tokenizer, sample(), {"letters": letters, "openings": list(openings)})
+
+
+@pytest.mark.parametrize(
+    ("letters", "expected"),
+    [
+        ({"Cyrillic": 81, "Latin": 19}, ["Cyrillic"]),
+        ({"Cyrillic": 20, "Latin": 80}, ["Latin", "Cyrillic"]),
+        ({"Latin": 60, "Han": 20, "Hiragana": 20}, ["Latin", "Japanese"]),
+    ],
+)
+def test_each_script_with_a_fifth_of_the_letters_has_prompts(letters, expected):
+    prompts = chosen(EVERYTHING, letters)
+    assert prompts.texts == ["\n", *(prompt for script in expected for prompt in SCRIPTS[script])]
+
+
+def test_a_text_without_known_prompts_in_its_script_gets_beginnings_of_works_or_is_rejected():
+    assert chosen(TOKENIZER, {"Cherokee": 9}, ["аб а", "xбy", "xyz"]).texts == ["\n", "аб а", "б"]
+    assert rejection(chosen, CharTokenizer(["1", "2"]), {}, ["345"]) == (
+        f"params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list.\n{WAY_BACK}"
+    )
+
+
+def test_a_sentence_of_more_ids_than_a_window_is_rejected():
+    check_sentence(ByteTokenizer(), "abб", 4)
+    assert "has 6 bytes, more than model.block_size 5" in rejection(check_sentence, ByteTokenizer(), "абв", 5)
+
+
+def test_stage_tokenize_accepts_texts_that_can_be_encoded_and_no_others():
+    sizes = {"short_context": 1, "context_chars": 1, "attention_windows": 1, "leak_steps": 1, "ngram_orders": [3]}
+
+    def check(prompts, sentence):
+        check_prompts(TOKENIZER, prompts, Evaluate(attention_sentence=sentence, **sizes), {}, 7)
+
+    check(sample("\n", "абба"), "а б")
+    check(sample("аббат", unknown="drop"), "")
+    assert "sample.prompts: 'аббат': not in" in rejection(check, sample("\n", "аббат"), "")
+    assert "attention_sentence: 'бат': not in" in rejection(check, sample("\n", unknown="drop"), "бат")
