@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bukva.core.loopback import free_port
 from chaos.project import Project
-from chaos.running import kill, wait_until_empty
+from chaos.running import wait_until_empty
 from chaos.setup import (
     LONG,
     SHORT,
@@ -176,21 +176,3 @@ def _diverge(setup: Setup, seed: int) -> str:
     reported = re.search(DIVERGED, printed) and "Traceback" not in printed
     status, kept = project.training_runs()[-1]["status"], project.checkpoints("train-gpt")
     return "" if reported and status == "FAILED" and kept else f"{status}, {len(kept)} checkpoints: {printed}"
-
-
-def restore_from_run_cache(setup: Setup, tries: int) -> list[str]:
-    """DVC restores the outputs of a killed training: the next stage that starts removes its checkpoints."""
-    return [_restore_from_run_cache(setup.with_seed(60 + number, LONG)) for number in range(tries)]
-
-
-def _restore_from_run_cache(project: Project) -> str:
-    project.run("dvc", "repro", "train-gpt")
-    running = start_training(project, "dvc", "repro", "-f", "-s", "train-gpt")
-    kill(project, "train-gpt")
-    assert running.wait(), running.printed
-    restored = "is cached" in project.run("dvc", "repro", "train-gpt")
-    left = project.checkpoints()
-    project.run("dvc", "repro", "sample")
-    if not restored or not left:
-        return "there were no checkpoints to remove"
-    return "its checkpoints were not removed" if project.checkpoints() else ""

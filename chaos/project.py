@@ -163,7 +163,8 @@ class Project:
 
     def checkpoints(self, stage: str = "train-*") -> list[Path]:
         """The checkpoints of trainings that have not ended, oldest first."""
-        return sorted(self.folder.glob(f".bukva/checkpoints/{stage}-*/*.safetensors"))
+        found = self.folder.glob(f".bukva/checkpoints/{stage}-*/*.safetensors")
+        return sorted(file for file in found if not file.with_name("done.json").exists())
 
     # ---- processes and MLflow
 

@@ -88,13 +88,6 @@ ROWS = (
         3,
     ),
     Row(
-        "run-cache",
-        "a killed training whose outputs DVC then restores from its run cache",
-        "the next stage that starts removes the checkpoints",
-        disturb.restore_from_run_cache,
-        1,
-    ),
-    Row(
         "full-disk",
         "a full disk in every stage that writes much",
         "a limit for files (RLIMIT_FSIZE) in the stage's process: one sentence, status 1, no torn file; then without "

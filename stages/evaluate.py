@@ -5,7 +5,6 @@ from pathlib import Path
 from bukva.cli import stage as cli
 from bukva.config.load import read_params
 from bukva.core.files import write_json
-from bukva.durability.cleanup import forget
 from bukva.evaluation.characters import save_scores
 from bukva.evaluation.held_out import HeldOut
 from bukva.evaluation.rows import chart_of, rows_of
@@ -25,7 +24,6 @@ def main(
 ) -> None:
     """Score the models by the window rule, and draw their losses."""
     params = read_params()
-    forget(params)
     with journal("evaluate", params) as log:
         splits, machine, trained = load_splits(split), prepare(params.compute), trained_models()
         models, tokenizer = load_models({name: model.folder for name, model in trained.items()}, machine.device)

@@ -3,7 +3,6 @@
 from bukva.cli import stage as cli
 from bukva.cli.completion import publish_experiment, remove_note
 from bukva.config.load import read_params
-from bukva.durability.cleanup import forget, remove_unfinished
 from bukva.tracking.experiment import print_uncommitted
 
 
@@ -13,8 +12,6 @@ def main() -> None:
     The last line says what the experiment leaves in params.yaml.
     """
     params = read_params()
-    forget(params)
-    remove_unfinished()
     publish_experiment(params)
     remove_note()
     print_uncommitted(params)

@@ -5,7 +5,6 @@ from pathlib import Path
 from bukva.cli import stage as cli
 from bukva.config.load import read_params
 from bukva.core.files import read_json, write_json, write_text
-from bukva.durability.cleanup import forget
 from bukva.generation.samples import answer, page, to_json
 from bukva.models.device import prepare
 from bukva.project.stages import trained_models
@@ -17,7 +16,6 @@ from bukva.tracking.journal import journal
 def main(tokens: Path, cleaning: Path, samples: Path, answers: Path) -> None:
     """Continue every prompt with every model, untrained and trained."""
     params = read_params()
-    forget(params)
     with journal("sample", params) as log:
         folders = {model.label: model.folder for model in trained_models().values()}
         tokenizer = load_tokenizer(tokens)

@@ -10,10 +10,8 @@ from bukva.cli.learning import Samples
 from bukva.cli.progress import LogMetrics, ProgressLine
 from bukva.config.schema import Params, Training
 from bukva.core.errors import BukvaError
-from bukva.durability import cleanup
 from bukva.durability.checkpoints import Checkpoints
-from bukva.durability.signals import StopSignal
-from bukva.durability.training import Durability, restore
+from bukva.durability.training import Durability, StopSignal, restore
 from bukva.models.device import prepare
 from bukva.models.folder import save_model
 from bukva.models.registry import count_parameters, kind_of
@@ -82,7 +80,8 @@ def train(stage: TrainingStage, params: Params, files: Files) -> None:
 
 def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> None:
     checkpoints = Checkpoints(stage.name, fingerprint(stage.name, params))
-    cleanup.remove_if_recorded(stage.name, checkpoints.folder)  # that training has ended; this is a new one
+    if group.leads:
+        checkpoints.clear_finished()
     stop = StopSignal()
     with (
         journal(
@@ -122,5 +121,5 @@ def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> 
             save_model(files.model, config, tokenizer, weights, machine.numerics(), counted)
             log.artifact(files.curve)
             log.model(stage.model, files.model)
-            durability.finish(files.curve)
+            checkpoints.finish(files.curve)
         stop.exit_if_requested()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from equality import same
+from ruamel.yaml import YAML
 
 from bukva.core.errors import BukvaError
 from bukva.durability import checkpoints as module
@@ -112,6 +113,52 @@ def test_a_stranger_with_the_right_digest_is_set_aside_and_never_unpickled(check
         assert checkpoints.last(lambda saved: saved["mismatch"]) == b""
         assert file.with_suffix(".broken").exists()
     assert not list(tmp_path.glob("by*"))
+
+
+def record(curve, stage=STAGE):
+    """Write the dvc.lock of a stage that has ended."""
+    outs = [{"path": "data/models/gpt", "md5": "0.dir"}, {"path": str(curve), "md5": md5_of(curve)}]
+    YAML(typ="safe").dump({"stages": {stage: {"cmd": "python", "outs": outs}}}, Path("dvc.lock"))
+
+
+def md5_of(file):
+    return hashlib.md5(file.read_bytes()).hexdigest()
+
+
+def test_a_finished_training_keeps_its_checkpoint_until_dvc_has_its_outputs_or_another_one_starts(
+    another, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "dvc", lambda: "a process")
+    curve = Path("train_gpt.csv")
+    curve.write_text("step\n0\n")
+    record(curve)
+    finished, interrupted, other = (another(**{"train_gpt.seed": seed}) for seed in range(3))
+    for training in (finished, interrupted):
+        written(training, 1)
+    another(**{"train_gpt.seed": 0}).clear_finished()  # interrupted, and dvc.lock is of the training before it
+    finished.finish(curve)
+    for text in ("stages: {}", "stages: {train-gpt: ["):  # as it is before DVC writes it, and while it does
+        Path("dvc.lock").write_text(text)
+        finished.clear_finished()
+    record(curve, "train-bigram")
+    finished.clear_finished()
+    assert steps(finished) == [1]
+    record(curve)
+    finished.clear_finished()
+    assert not finished.folder.exists()
+    written(finished, 1)
+    finished.finish(curve)
+    other.clear_finished()
+    assert not finished.folder.exists()
+    assert steps(interrupted) == [1]
+
+
+def test_without_a_dvc_that_records_the_outputs_a_finished_training_keeps_nothing(checkpoints, tmp_path, monkeypatch):
+    monkeypatch.delenv("DVC_STAGE", raising=False)
+    written(checkpoints, 1)
+    checkpoints.finish(tmp_path / "train_gpt.csv")
+    assert not checkpoints.folder.exists()
 
 
 def test_what_is_packed_is_unpacked_whole_and_a_tuple_as_a_list():

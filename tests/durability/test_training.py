@@ -14,8 +14,7 @@ from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, recipe, run, split
 
 from bukva.durability.checkpoints import Checkpoints
 from bukva.durability.packing import unpack
-from bukva.durability.signals import StopSignal
-from bukva.durability.training import Durability, restore
+from bukva.durability.training import Durability, StopSignal, restore
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import DivergedError
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from bukva.cluster.job import Job
 from bukva.cluster.remote import Remote
 from bukva.cluster.watch import journals_of
-from bukva.durability.cleanup import checkpoints_root
+from bukva.durability.checkpoints import checkpoints_root
 from bukva.tracking.reading import Journal, journals_root
 from bukva.tracking.records import FILE
 

@@ -13,15 +13,17 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
 from bukva.core.errors import BukvaError
-from bukva.core.files import atomic_file, read_json, write_json
-from bukva.durability.cleanup import checkpoints_root, folder_of
+from bukva.core.files import atomic_file, project_root, read_json, write_json
+from bukva.core.processes import dvc
 from bukva.durability.packing import pack, unpack
-from bukva.project.fingerprints import Fingerprint, differences
+from bukva.project.fingerprints import Fingerprint, differences, digest
+from bukva.project.lock import has_output
 
 KEPT = 2
+DONE = "done.json"  # the curve of a finished training, beside its last checkpoint
 SECONDS = 30.0  # between checkpoints, unless BUKVA_CHECKPOINT_SECONDS is set
 MAX_BYTES = 4 << 30  # of all trainings together; those that were interrupted longest ago are removed first
-DIGITS = 16  # of a digest, in the name of a file
+DIGITS = 16  # of a digest, in the name of a file or a folder
 
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError)
 
@@ -38,7 +40,8 @@ class Checkpoints:
 
     def __init__(self, stage: str, fingerprint: Fingerprint) -> None:
         self.stage, self.fingerprint = stage, fingerprint
-        self.folder, self.seconds = folder_of(stage, fingerprint), seconds_between()
+        self.folder = checkpoints_root() / f"{stage}-{digest(fingerprint)[:DIGITS]}"
+        self.seconds = seconds_between()
         self.step: int | None = None  # of the last one that was written or read
         self._lock = FileLock(self.folder / "lock", blocking=False)
         self._reported = ""
@@ -51,6 +54,24 @@ class Checkpoints:
     def __bool__(self) -> bool:
         """Whether there is a file to resume from; it may be damaged."""
         return bool(self._files())
+
+    def clear_finished(self) -> None:
+        """Remove the checkpoints of finished trainings of this stage, because a new one starts.
+
+        Not its own if dvc.lock lacks their outputs: then DVC was killed before it recorded them, and has deleted them.
+        """
+        for done in checkpoints_root().glob(f"{self.stage}-*/{DONE}"):
+            if done.parent != self.folder or has_output(self.stage, **read_json(done)):
+                shutil.rmtree(done.parent, ignore_errors=True)
+
+    def finish(self, curve: Path) -> None:
+        """The outputs are written: keep the last checkpoint until the next training of this stage starts."""
+        if dvc() is None:  # no DVC runs this stage, and none will record its outputs
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        md5 = hashlib.md5(curve.read_bytes(), usedforsecurity=False).hexdigest()  # DVC's choice
+        with contextlib.suppress(OSError):  # a full disk
+            write_json(self.folder / DONE, {"path": curve.as_posix(), "md5": md5})
 
     def write(self, step: int, state: Any) -> bool:
         """Write the state after `step` updates and remove older checkpoints; returns whether that succeeded.
@@ -131,6 +152,11 @@ class Checkpoints:
 
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("*.safetensors"))  # in the order of their steps
+
+
+def checkpoints_root() -> Path:
+    """Where all checkpoints are: in the original repository, also for an experiment that runs in a snapshot."""
+    return project_root() / ".bukva" / "checkpoints"
 
 
 def seconds_between() -> float:

@@ -1,16 +1,16 @@
-"""Restore, save, finish: a training that may end at any moment resumes from its last checkpoint."""
+"""Restore and save: a training that may end at any moment resumes from its last checkpoint."""
 
+import contextlib
 import math
+import signal
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any, Protocol
 
-from bukva.durability import cleanup
 from bukva.durability.checkpoints import Checkpoints
 from bukva.durability.packing import unpack
-from bukva.durability.signals import StopSignal
 
 
 class State(Protocol):
@@ -30,6 +30,37 @@ class Update(Protocol):
 
     @property
     def learning_rate(self) -> float: ...
+
+
+class StopSignal:
+    """The signal, SIGINT or SIGTERM, that requested a stop, or 0. A second one ends the process at once."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+
+    @contextlib.contextmanager
+    def caught(self) -> Iterator["StopSignal"]:
+        """Within this block SIGINT and SIGTERM are noted instead of raised."""
+        before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def exit_if_requested(self) -> None:
+        """End the process with the status that shells and DVC expect after a signal.
+
+        Raises:
+            SystemExit: 130 or 143, if a signal came.
+        """
+        if self.signal:
+            sys.exit(128 + self.signal)
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        if self.signal:
+            sys.exit(128 + number)
+        self.signal = number
 
 
 class Durability:
@@ -53,10 +84,6 @@ class Durability:
         state.check_finite(learning_rate)
         self.checkpoints.write(state.step, state.state_dict())
         self._saved_at = time.monotonic()
-
-    def finish(self, curve: Path) -> None:
-        """The outputs are written: remove the checkpoints as soon as dvc.lock has this curve."""
-        cleanup.finish(self.checkpoints.stage, curve, self.checkpoints.folder)
 
     def last_good(self, best_step: int) -> str:
         """What is left of a training that diverged, as a clause."""
