@@ -23,7 +23,7 @@ def _count_ruslit(clean: str) -> dict[str, Any]:
     ids = tokenizer.encode(text)[: int(SHARE * len(text))]
     del text
     started_at = time.perf_counter()
-    grams = KneserNey(ids, len(tokenizer), ORDER).trie.symbols
+    grams = KneserNey.count(ids, len(tokenizer), ORDER).trie.symbols
     return {"seconds": time.perf_counter() - started_at, "chars": len(ids), "grams": len(grams) - 1}
 
 

@@ -44,7 +44,7 @@ def _split(tokens: str, split: str) -> dict[str, Any]:
 
 
 def _pairs(split: str, tokens: str) -> dict[str, Any]:
-    from bukva.baselines.counts import count_pairs
+    from bukva.models.ngrams.counts import count_pairs
     from bukva.text.splits import load_splits
     from bukva.text.tokenizers import load_tokenizer
 

@@ -10,7 +10,6 @@ from bench.rows import Goal, Measured, Row, Side
 from bukva.config.load import read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, resolve
-from bukva.project.stages import stages
 
 DATA_RUNS = 3
 IDLE_RUNS = 3
@@ -21,7 +20,7 @@ START = """\
 import sys
 from stages import split
 split.read_shares = lambda folder: sys.exit()
-split.cli.run(split.main)
+split.stage.run(split.main)
 """
 
 
@@ -57,8 +56,7 @@ def start(scratch: Path) -> Measured:
     """A stage that does not import torch, until its work begins."""
     clone = _clone(scratch / "start")
     environment = {**_environment(scratch), "PYTHONPATH": "src"}
-    arguments = stages(clone / "dvc.yaml")["split"].command.split()[4:]  # after PYTHONPATH, Python, -m and the module
-    words = [sys.executable, "-c", START, *arguments]
+    words = [sys.executable, "-c", START]
     return _seconds([command(words, clone, environment) for _ in range(START_RUNS)])
 
 

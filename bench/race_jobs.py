@@ -114,7 +114,7 @@ def _count(raw: str) -> dict[str, Any]:
     from bukva.models.ngrams.kneser_ney import KneserNey
 
     train, val = load_tinyshakespeare(raw)
-    nats = KneserNey(train, VOCAB_SIZE, max(ORDERS)).nats_by_order(val, ORDERS)
+    nats = KneserNey.count(train, VOCAB_SIZE, max(ORDERS)).nats_by_order(val, ORDERS)
     return {"nats_per_char": {order: float(found[1:].mean()) for order, found in nats.items()}}
 
 

@@ -1,24 +1,15 @@
 """Stage train-gpt: the GPT, learned from the splits."""
 
-from pathlib import Path
-
-from bukva.cli import stage as cli
+from bukva.cli import stage
 from bukva.config.load import read_params
-from stages.training import Files, TrainingStage, train
+from stages.training import TrainingStage, train
 
 
-def main(tokens: Path, split: Path, gpt: Path, gpt_curve: Path) -> None:
+def main() -> None:
     """Train the GPT and keep the weights with the best val score."""
     params = read_params()
-    stage = TrainingStage(
-        "train-gpt",
-        model="gpt",
-        recipe=params.train_gpt,
-        shape=params.model.model_dump(),
-        block_size_key="model.block_size",
-    )
-    train(stage, params, Files(tokens, split, gpt, gpt_curve))
+    train(TrainingStage("gpt", params.train_gpt, params.model.model_dump(), "model.block_size"), params)
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    stage.run(main)

@@ -1,7 +1,7 @@
 """The body of both training stages: read the splits, train, write the model; resume what was interrupted."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,9 @@ from bukva.durability.training import Durability, StopSignal, restore
 from bukva.models.device import prepare
 from bukva.models.folder import save_model
 from bukva.models.registry import count_parameters, kind_of
-from bukva.models.tensors import Tensors
 from bukva.planning.memory import check_memory
 from bukva.project.fingerprints import fingerprint
-from bukva.text.ids import Ids
+from bukva.project.stages import paths, trained_models
 from bukva.text.splits import check_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
 from bukva.tracking.journal import journal
@@ -33,20 +32,21 @@ from bukva.training.state import DivergedError
 class TrainingStage:
     """What tells one training stage from the other.
 
-    name: of the stage.
     model: its name in the registry of models.
     recipe: the section of params.yaml with its numbers.
     shape: the fields of the model's config, without the vocabulary's size.
     block_size_key: the parameter that a split may be too short for.
-    extra: more tensors to save with the model, from train and the vocabulary's size.
     """
 
-    name: str
     model: str
     recipe: Training
     shape: Mapping[str, Any]
     block_size_key: str
-    extra: Callable[[Ids, int], dict[str, Tensors]] | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the stage."""
+        return f"train-{self.model}"
 
     @property
     def processes(self) -> int:
@@ -54,17 +54,7 @@ class TrainingStage:
         return int(getattr(self.recipe, "processes", 1))
 
 
-@dataclass(frozen=True)
-class Files:
-    """The inputs and outputs of a training stage: the first two are read, the others written."""
-
-    tokens: Path
-    split: Path
-    model: Path
-    curve: Path
-
-
-def train(stage: TrainingStage, params: Params, files: Files) -> None:
+def train(stage: TrainingStage, params: Params) -> None:
     """Train a model and write it, with its curve; in several processes if the recipe says so.
 
     Raises:
@@ -75,10 +65,11 @@ def train(stage: TrainingStage, params: Params, files: Files) -> None:
         launch(stage.processes)  # each of them runs this stage again, and rank 0 writes
         return
     with join(stage.processes) as group:
-        _train(stage, params, files, group)
+        _train(stage, params, group)
 
 
-def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> None:
+def _train(stage: TrainingStage, params: Params, group: Group) -> None:
+    trained, at = trained_models()[stage.model], paths()
     checkpoints = Checkpoints(stage.name, fingerprint(stage.name, params))
     if group.leads:
         checkpoints.clear_finished()
@@ -93,11 +84,11 @@ def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> 
         ) as log,
         stop.caught() if group.is_beside_leader else contextlib.nullcontext(),  # rank 0 saves; elsewhere nothing can
     ):
-        splits, tokenizer = load_splits(files.split), load_tokenizer(files.tokens)
+        splits, tokenizer = load_splits(Path(at["split"])), load_tokenizer(Path(at["tokens"]))
         config = kind_of(stage.model).config(vocab_size=len(tokenizer), **stage.shape)
         check_lengths({name: len(ids) for name, ids in splits.items()}, config.block_size, stage.block_size_key)
         machine = prepare(params.compute, group.local_rank, group.local_size)
-        check_memory(config, stage.recipe, machine, group.local_size, n_train=len(splits["train"]))
+        check_memory(config, stage.recipe, machine, group.local_size)
         log.metrics({"n_parameters": count_parameters(config)})
         task = Task.of(config, splits, tokenizer, stage.recipe, machine, group)
         state = start(task)
@@ -106,7 +97,7 @@ def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> 
         durability = Durability(checkpoints, stop)
         line = ProgressLine(stage.name, stage.recipe.n_steps)
         shown = [Samples(task, tokenizer, log.text), line, LogMetrics(log.metrics, line)]
-        callbacks: list[Callback] = [*shown, CurveFile(files.curve), durability]
+        callbacks: list[Callback] = [*shown, CurveFile(trained.curve), durability]
         try:
             run_training(task, state, callbacks if group.leads else [])
         except DivergedError as error:
@@ -115,11 +106,10 @@ def _train(stage: TrainingStage, params: Params, files: Files, group: Group) -> 
         if state.stop_requested:
             stop.exit_if_requested()
         if group.leads:
-            extra = stage.extra(splits["train"], len(tokenizer)) if stage.extra else {}
-            weights = {"best": state.best_weights, "initial": initial, **extra}
+            weights = {"best": state.best_weights, "initial": initial}
             counted = splits["train"] if state.model.counts else None
-            save_model(files.model, config, tokenizer, weights, machine.numerics(), counted)
-            log.artifact(files.curve)
-            log.model(stage.model, files.model)
-            checkpoints.finish(files.curve)
+            save_model(trained.folder, config, tokenizer, weights, machine.numerics(), counted)
+            log.artifact(trained.curve)
+            log.model(stage.model, trained.folder)
+            checkpoints.finish(trained.curve)
         stop.exit_if_requested()

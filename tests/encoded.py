@@ -5,8 +5,8 @@ from works import split as section
 
 from bukva.config.data import Tokenize
 from bukva.corpus.splits.encoding import tokenize
-from bukva.evaluation.held_out import HeldOut
 from bukva.text.collection import Document, write_collection
+from bukva.text.held_out import HeldOut
 from bukva.text.splits import load_lengths, load_splits, read_shares, save_splits
 
 T = 6
@@ -21,4 +21,4 @@ def held_out(folder, kind, split):
     params = Tokenize(kind=kind, vocabulary="all", unknown="error", vocab_size=277)
     found = tokenize(folder / "clean", folder / "tokens", params, SPLITS[split])
     save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), read_shares(folder / "tokens"))
-    return HeldOut(load_splits(folder / "split"), load_lengths(folder / "split"), found.tokenizer, T)
+    return HeldOut(load_splits(folder / "split"), load_lengths(folder / "split"), found.tokenizer)

@@ -99,7 +99,7 @@ def test_a_stage_ends_with_130_after_ctrl_c_and_with_2_after_a_wrong_command_lin
     assert "Traceback" not in done.stderr
     done = run("-m", "stages.split", "one")
     assert done.returncode == 2
-    assert "Missing argument" in done.stderr
+    assert "unexpected extra argument" in done.stderr
 
 
 # ---- commands

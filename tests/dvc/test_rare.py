@@ -12,7 +12,7 @@ from chaos.setup import STAGES
 
 pytestmark = pytest.mark.nightly
 
-TRAIN = "-m", "stages.train_gpt", "data/tokens", "data/split", "data/models/gpt", "reports/curves/train_gpt.csv"
+TRAIN = "-m", "stages.train_gpt"
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from browser import SCHEMES, WIDTHS, check, chromium, needs_chromium, opened
 from lxml import html
 from playwright.sync_api import expect
 
-from bukva.evaluation.characters import CharScores, files_of
+from bukva.text.scores import CharScores, files_of
 
 pytestmark = pytest.mark.nightly
 

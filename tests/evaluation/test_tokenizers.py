@@ -8,17 +8,23 @@ import torch
 from encoded import KINDS, SPLITS, T, held_out
 
 from bukva.baselines.compressors import COMPRESSORS
-from bukva.baselines.counts import fitted_to_train
+from bukva.baselines.scores import score as score_baselines
 from bukva.config.schema import Evaluate
-from bukva.evaluation.characters import text_digest
 from bukva.evaluation.scores import evaluate
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
+from bukva.models.ngrams.counts import fitted_to_train
+from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import nats_of
+from bukva.text.scores import text_digest
 
-PARAMS = Evaluate(
-    short_context=2, context_chars=31, attention_sentence="", attention_windows=3, leak_steps=2, ngram_orders=[3, 4]
-)
+PARAMS = Evaluate(short_context=2, context_chars=31, attention_sentence="", attention_windows=3, leak_steps=2)
+
+
+def evaluated(models, text):
+    """What stage evaluate finds, with n-grams of orders 3 and 4."""
+    ngrams = KneserNey.count(text.splits["train"], text.vocab_size, 4)
+    return evaluate(models, text, PARAMS, score_baselines(text, ngrams, [3, 4]))
 
 
 @pytest.fixture(scope="module", params=SPLITS)
@@ -36,7 +42,7 @@ def scores(texts):
         V = len(text.tokenizer)
         gpt, bigram = GPT(GPTConfig(V, 1, 1, 8, T, 0.0)).eval(), Bigram(BigramConfig(V, T))
         torch.nn.init.normal_(gpt.lm_head.weight)
-        found[kind] = evaluate({"bigram": bigram, "gpt": gpt}, text, PARAMS), bigram
+        found[kind] = evaluated({"bigram": bigram, "gpt": gpt}, text), bigram
     return found
 
 

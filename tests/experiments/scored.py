@@ -6,8 +6,8 @@ import numpy as np
 from experiments.made import ABOUT, NUMERICS, result
 
 from bukva.compare.results import Training
-from bukva.evaluation.characters import files_of, save_scores
 from bukva.text.collection import Document
+from bukva.text.scores import files_of, save_scores
 
 N_WORKS, CHARS = 13, 101
 WORKS = [Document("prose", "abc"[work % 3], f"work {work}") for work in range(N_WORKS)]

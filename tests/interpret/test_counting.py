@@ -8,10 +8,10 @@ import pytest
 from interpret.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
 from interpret.small import CPU, PARAMS, TOKENIZER, T, V
 
-from bukva.baselines.counts import count_pairs
 from bukva.config.schema import Training
 from bukva.interpret.counting import Counting
 from bukva.interpret.experts import experts_on
+from bukva.models.ngrams.counts import count_pairs
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 

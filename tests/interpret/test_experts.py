@@ -79,7 +79,7 @@ def test_each_predictor_has_the_nats_of_the_window_rule_and_the_mode_of_the_mode
     rule = T, stride_of(T)
     np.testing.assert_allclose(found.together, nats_of_passages(model, texts(), *rule), rtol=1e-4)
     np.testing.assert_allclose(found.learned, nats_of_passages(model.alone(), texts(), *rule), rtol=1e-4)
-    counts = KneserNey(TRAIN, V, ORDERS[-1])
+    counts = KneserNey.count(TRAIN, V, ORDERS[-1])
     counted = [counts.nats(text.ids, ORDERS[-1])[text.n_context :] for text in texts()]
     np.testing.assert_allclose(found.counted, np.concatenate(counted), rtol=1e-4)
     assert np.abs(found.together - found.learned).max() > 0.1

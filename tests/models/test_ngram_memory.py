@@ -39,7 +39,7 @@ def windows(n=B, length=T, seed=3):
 
 def counted(ids, orders=ORDERS, *, leave_out=False):
     """(B, T, R, V), asked of the counts themselves."""
-    model = KneserNey(TRAIN, V, max(orders))
+    model = KneserNey.count(TRAIN, V, max(orders))
     recall = model.recall(ids.numpy(), sorted(orders), ids.shape[1] - leave_out, leave_out=leave_out)
     return torch.from_numpy(recall.probabilities)
 
@@ -88,7 +88,7 @@ def test_features_are_logarithms_of_how_much_of_a_context_is_seen():
     x = windows()[:, :-1]
     features = memory.recall(x, T).features
     assert features.shape == (B, T, memory.n_features)
-    seen = KneserNey(TRAIN, V, 5).recall(x.numpy(), [5], T).seen
+    seen = KneserNey.count(TRAIN, V, 5).recall(x.numpy(), [5], T).seen
     close(features.expm1().unflatten(-1, (2, 5)), torch.from_numpy(seen), atol=1e-2)
 
 

@@ -1,6 +1,6 @@
 """Works are summed by label."""
 
-from bukva.report.labels import NOT_GIVEN, largest, works_and_chars
+from bukva.corpus.cleaning.page import NOT_GIVEN, largest, works_and_chars
 
 
 def test_the_largest_and_the_others_are_the_whole():

@@ -81,7 +81,7 @@ def test_a_sentence_of_more_ids_than_a_window_is_rejected():
 
 
 def test_stage_tokenize_accepts_texts_that_can_be_encoded_and_no_others():
-    sizes = {"short_context": 1, "context_chars": 1, "attention_windows": 1, "leak_steps": 1, "ngram_orders": [3]}
+    sizes = {"short_context": 1, "context_chars": 1, "attention_windows": 1, "leak_steps": 1}
 
     def check(prompts, sentence):
         check_prompts(TOKENIZER, prompts, Evaluate(attention_sentence=sentence, **sizes), {}, 7)

@@ -9,7 +9,7 @@ from bukva.core.errors import BukvaError
 from bukva.models.bigram import BigramConfig
 from bukva.models.registry import count_parameters
 from bukva.planning import memory
-from bukva.planning.memory import check_memory, least_bytes, memory_bytes
+from bukva.planning.memory import check_counting, check_memory, least_bytes, memory_bytes
 
 N = count_parameters(SHAPE)
 CHARS = 3 * SHAPE.block_size
@@ -36,14 +36,13 @@ def test_a_training_must_fit_and_processes_of_one_machine_share_its_memory(monke
         check_memory(SHAPE, recipe(), CPU, local_size=3)
 
 
-def test_counting_takes_memory_in_every_process(monkeypatch):
+def test_counting_takes_memory(monkeypatch):
     n_train = 2**30 // 24  # whose counts take a gigabyte
-    monkeypatch.setattr(memory, "memory_bytes", lambda _: 24 * n_train * 3)
-    check_memory(WITH_MEMORY, recipe(), CPU, 3, n_train=n_train)
-    check_memory(SHAPE, recipe(), CPU, 3, n_train=n_train + 1)  # which counts nothing
+    monkeypatch.setattr(memory, "memory_bytes", lambda _: 24 * n_train)
+    check_counting(n_train, "baselines.max_order 0")
     with pytest.raises(BukvaError) as error:
-        check_memory(WITH_MEMORY, recipe(), CPU, 3, n_train=n_train + 1)
+        check_counting(n_train + 1, "baselines.max_order 0")
     assert str(error.value) == (
-        f"params.yaml: counting the n-grams of 44,739,243 characters needs at least 3.0 GB of memory; this "
-        f"machine has 3.0; use model.ngrams none, or a shorter text.\n{WAY_BACK}"
+        f"params.yaml: counting the n-grams of 44,739,243 characters needs at least 1.0 GB of memory; this "
+        f"machine has 1.0; use baselines.max_order 0, or a shorter text.\n{WAY_BACK}"
     )

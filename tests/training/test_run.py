@@ -252,5 +252,5 @@ def test_nothing_of_val_or_test_is_counted():
     memory = start(Task.of(WITH_MEMORY, split, TOKENIZER, recipe(), CPU)).model.ngrams
     after = memory.recall(torch.tensor([[1, 0], [0, marker]]), 1).probabilities[:, 0]  # (2, R, V)
     # of an id that is nowhere, the witness says the same
-    wanted = KneserNey(ids, V + 1, 4).recall(np.array([[1, 0], [0, marker]]), [2, 4], 1).probabilities[:, 0]
+    wanted = KneserNey.count(ids, V + 1, 4).recall(np.array([[1, 0], [0, marker]]), [2, 4], 1).probabilities[:, 0]
     np.testing.assert_allclose(after[..., marker], wanted[..., V] * (V + 1) / V, rtol=1e-5)

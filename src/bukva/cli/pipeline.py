@@ -60,7 +60,7 @@ def _count_look(characters: Path) -> int:
         BukvaError: it has no test scores.
     """
     from bukva.compare import looks
-    from bukva.evaluation.characters import ABOUT
+    from bukva.text.scores import ABOUT
 
     texts = read_json(characters / ABOUT)["text"] if characters.is_dir() else {}
     if "test" not in texts:

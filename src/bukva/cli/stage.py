@@ -1,25 +1,54 @@
-"""How stages and commands are started: arguments from the command line, mistakes as one sentence."""
+"""How stages and commands are started: parameters, paths and journal of a stage, mistakes as one sentence."""
 
-import inspect
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from bukva.cli.arguments import help_of
 from bukva.cli.completion import leave_note
+from bukva.config.load import read_params
+from bukva.config.schema import Params
 from bukva.core.errors import BukvaError, sentence_for
 from bukva.core.processes import end_with_dvc
+from bukva.project.stages import paths
+from bukva.tracking.journal import journal
+from bukva.tracking.writing import Log
 
 STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 
 
-def run(main: Callable[..., None]) -> None:
-    """Call the `main` of a stage with the paths of the command line; its docstring makes --help."""
+@dataclass(frozen=True)
+class Run:
+    """A stage that runs: all of params.yaml, its journal, and the paths of dvc.yaml by their names."""
+
+    params: Params
+    log: Log
+
+    def path(self, name: str) -> Path:
+        """A path of dvc.yaml."""
+        return Path(paths()[name])
+
+
+@contextlib.contextmanager
+def opened(name: str) -> Iterator[Run]:
+    """Read params.yaml, all of it, and keep the journal of a stage while the block runs.
+
+    Raises:
+        BukvaError: params.yaml has a mistake.
+    """
+    params = read_params()
+    with journal(name, params) as log:
+        yield Run(params, log)
+
+
+def run(main: Callable[[], None]) -> None:
+    """Call the `main` of a stage; its docstring makes --help."""
     app = typer.Typer(**STYLE)
-    app.command()(_with_help(main))
+    app.command()(main)
     end_with_dvc()
     leave_note()
     call(app)
@@ -39,11 +68,3 @@ def call(app: Callable[[], object]) -> None:
             raise
         print(sentence, file=sys.stderr)
         sys.exit(error.exit_status if isinstance(error, BukvaError) else BukvaError.exit_status)
-
-
-def _with_help(main: Callable[..., None]) -> Callable[..., None]:
-    """The function with the help of bukva.cli.arguments for each of its paths."""
-    main.__annotations__ |= {
-        name: Annotated[Path, typer.Argument(help=help_of(name))] for name in inspect.signature(main).parameters
-    }
-    return main

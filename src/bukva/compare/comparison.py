@@ -19,10 +19,10 @@ from bukva.compare.statistics.sweep import correct
 from bukva.compare.statistics.units import Units
 from bukva.core.dotted import flatten
 from bukva.core.errors import BukvaError
-from bukva.evaluation.characters import CharScores
 from bukva.project.recorded import sources, upstream
 from bukva.project.revisions import Revision, experiments, head
 from bukva.project.stages import trained_models
+from bukva.text.scores import CharScores
 
 # what the text is that a strategy keeps from train
 REACH = {

@@ -18,7 +18,6 @@ from bukva.config.data import author_word
 from bukva.core.dotted import flatten
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
-from bukva.evaluation.characters import files_of
 from bukva.project.cache import cached_files, fetch, has_remote
 from bukva.project.commands import rerun
 from bukva.project.git import Blob, read_blobs
@@ -26,6 +25,7 @@ from bukva.project.present import PIPELINE, declared, differences, present
 from bukva.project.recorded import LOCK, PARAMS, Entries, parse_lock
 from bukva.project.revisions import WORKSPACE, Revision, resolve
 from bukva.project.stages import paths, trained_models
+from bukva.text.scores import files_of
 
 STAGE = "evaluate"  # makes the scores
 

@@ -56,6 +56,24 @@ class Model(Section):
         return self
 
 
+class Baselines(Section):
+    """What stage baselines counts on train, and which rows it scores."""
+
+    max_order: Annotated[int, Field(ge=0, le=12)]
+    ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=12)]], EACH_ONCE]
+
+    @model_validator(mode="after")
+    def _rows_are_counted(self) -> "Baselines":
+        if self.max_order and self.ngram_orders and max(self.ngram_orders) > self.max_order:
+            raise mistake(
+                "ngram_orders",
+                self.ngram_orders,
+                f"asks for order {max(self.ngram_orders)}, but max_order is {self.max_order}; use a greater max_order, "
+                "or shorter n-grams",
+            )
+        return self
+
+
 class Compute(Section):
     """Device, precision and threads of training and scoring."""
 
@@ -123,7 +141,6 @@ class Evaluate(Section):
     attention_sentence: Annotated[str, Field(max_length=2**24)]
     attention_windows: Count
     leak_steps: Steps
-    ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=8)]], EACH_ONCE]
 
 
 class Sample(Section):
@@ -149,12 +166,25 @@ class Params(Section):
     clean: Clean
     tokenize: Tokenize
     split: Split
+    baselines: Baselines
     model: Model
     compute: Compute
     train_bigram: TrainBigram
     train_gpt: TrainGPT
     evaluate: Evaluate
     sample: Sample
+
+    @model_validator(mode="after")
+    def _orders_are_counted(self) -> "Params":
+        orders, counted = self.model.ngram_orders, self.baselines.max_order
+        if self.model.ngrams != "none" and max(orders) > counted:
+            raise mistake(
+                "model.ngram_orders",
+                orders,
+                f"asks for order {max(orders)}, but baselines.max_order is {counted}; use -S baselines.max_order="
+                f"{max(orders)}, or shorter n-grams",
+            )
+        return self
 
     @model_validator(mode="after")
     def _context_fits(self) -> "Params":

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bukva.baselines.compressors import COMPRESSORS
 from bukva.project.stages import TrainedModel
 
 Kind = Literal["counted", "compressor", "learned", "together"]
@@ -11,20 +10,17 @@ COUNTED = {
     "unigram": "by frequency",
     "bigram_exact": "bigram, counted",
 }
+NGRAM = "ngram_"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model or baseline: its key in scores.json, what it is called, and split -> bits per character.
-
-    settings: of a compressor.
-    """
+    """One model or baseline: its key in scores.json, what it is called, and split -> bits per character."""
 
     key: str
     kind: Kind
     label: str
     bits: dict[str, float]
-    settings: str = ""
 
 
 def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row]:
@@ -33,10 +29,8 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
     rows = []
     for key in baselines["val"]:
         bits = {split: baselines[split][key] for split in splits if key in baselines[split]}
-        if key in COMPRESSORS:
-            rows.append(Row(key, "compressor", key, bits, COMPRESSORS[key].settings))
-        else:
-            rows.append(Row(key, "counted", _counted(key, unit), bits))
+        is_counted = key == "uniform" or key in COUNTED or key.startswith(NGRAM)
+        rows.append(Row(key, "counted", _counted(key, unit), bits) if is_counted else Row(key, "compressor", key, bits))
     both = "network" in scores  # the GPT has counted as well as learned
     for name, model in models.items():
         if name != "gpt" or not both:
@@ -59,4 +53,4 @@ def _bits(scores: dict[str, Any]) -> dict[str, float]:
 def _counted(key: str, unit: str) -> str:
     if key == "uniform":
         return f"every {unit} equally likely"
-    return COUNTED.get(key) or f"n-grams of order {key.removeprefix('ngram_')}"
+    return COUNTED.get(key) or f"n-grams of order {key.removeprefix(NGRAM)}"

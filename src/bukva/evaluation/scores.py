@@ -7,23 +7,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from bukva.baselines import compressors, counts
 from bukva.config.schema import Evaluate
 from bukva.core.progress import Read, counting, unread
 from bukva.evaluation.calibration import Calibration
-from bukva.evaluation.characters import CONTEXT, CharNats, text_digest
-from bukva.evaluation.held_out import HeldOut, mean
 from bukva.models.base import LanguageModel
 from bukva.models.folder import read_numerics
-from bukva.models.ngrams.kneser_ney import KneserNey
+from bukva.models.ngrams.counts import count_pairs
 from bukva.models.registry import count_parameters, kind_of
-from bukva.models.window_rule import Score, evenly_spaced, ids_per_batch, nats_of
-from bukva.planning.memory import check_counting
+from bukva.models.window_rule import Score, Watch, evenly_spaced, ids_per_batch, nats_of, nats_of_passages, stride_of
 from bukva.project.stages import TrainedModel
+from bukva.text.held_out import HeldOut
 from bukva.text.ids import Ids, Nats
+from bukva.text.passages import Passage
+from bukva.text.scores import CONTEXT, Baselines, CharNats, bits_per_char
 from bukva.text.tokenizers.base import Tokenizer, count_bytes, count_chars
-from bukva.text.tokenizers.char import CharTokenizer
-from bukva.text.units import bits
 
 
 @dataclass(frozen=True)
@@ -40,36 +37,59 @@ class Scores:
     calibration: dict[str, Calibration]
 
 
-def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate) -> Scores:
-    """Score every model and baseline, with the GPT's block size and stride, on all of val and test.
+def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, baselines: Baselines) -> Scores:
+    """Score every model, with the GPT's block size and stride, on all of val and test, beside the baselines.
 
     On train, a model that sees one id is scored on everything; any other on as much as val has, in runs spread evenly.
     Train is scored as models see it, as one stream; what the GPT has counted there is left out where it is predicted.
-    The network of a GPT with n-grams is scored by itself, too.
-
-    Raises:
-        BukvaError: the n-grams of train do not fit the memory; raised before anything is scored.
+    The network of a GPT with n-grams is scored by itself, too, on val and test.
     """
-    if params.ngram_orders:
-        check_counting(len(text.splits["train"]), "evaluate.ngram_orders []")
     gpt = models["gpt"]
+    T, stride = gpt.block_size, stride_of(gpt.block_size)
     if gpt.counts:
         models = models | {"network": gpt.alone()}
+    texts = {split: text.passages(split, T - stride + 1) for split in text.names}
     calibration = {split: Calibration() for split in text.names}
-    watched = {"gpt": calibration}
-    learned = {name: text.nats_of_model(name, model, watched.get(name)) for name, model in models.items()}
-    counted = _counted(text, params.ngram_orders)
-    ngrams = [name for name in counted if name.startswith("ngram_")] or ["bigram_exact"]
-    best = min(ngrams, key=lambda name: float(counted[name]["val"].sum()))
-    nats = {name: text.of_chars(scored) for name, scored in (learned | counted).items()}
+    nats = {}
+    for name, model in models.items():
+        watch = calibration if name == "gpt" else {}
+        found = {
+            split: _nats(f"{name}, {split}", model, texts[split], text.tokenizer.unit, T, watch.get(split))
+            for split in text.names
+        }
+        nats[name] = text.of_chars(found)
     table = {
-        **{name: _model_scores(name, model, nats[name], text) for name, model in models.items()},
-        "baselines": _baseline_scores({name: nats[name] for name in counted}, text),
-        "best_counted": best,
-        "window": {"length": text.block_size, "stride": text.stride, "unit": text.tokenizer.unit},
-        "context": {split: text.value_of_context(gpt, nats["gpt"][split], split, params) for split in text.names},
+        **{name: _model_scores(name, model, nats[name], text, T) for name, model in models.items()},
+        "baselines": baselines.table,
+        "best_counted": baselines.best,
+        "window": {"length": T, "stride": stride, "unit": text.tokenizer.unit},
+        "context": {split: value_of_context(gpt, nats["gpt"][split], text, split, params) for split in text.names},
     }
-    return Scores(table, nats, calibration)
+    return Scores(table, nats | baselines.nats, calibration)
+
+
+def value_of_context(
+    model: LanguageModel, whole: CharNats, text: HeldOut, split: str, params: Evaluate
+) -> dict[str, float]:
+    """Bits per character with a short context and with whole windows, over the same characters of every work.
+
+    `whole` is (N,), the nats of the split by whole windows.
+    """
+    share = min(1.0, params.context_chars / count_chars(text.tokenizer, text.splits[split]))
+    texts = text.passages(split, params.short_context, share)
+    # stride 1 gives every id exactly short_context ids of context
+    short = text.chars_of_nats(nats_of_passages(model, texts, params.short_context, 1), texts)
+    chars, starts = text.chars[split], np.cumsum(text.chars[split]) - text.chars[split]  # (n_works,) each
+    in_work = np.arange(len(whole)) - np.repeat(starts, chars)  # (N,) the place of each character
+    full = whole[in_work < np.repeat(text.chars_of_works(split, texts), chars)]
+    of_short, of_full = bits_per_char(short), bits_per_char(full)
+    return {
+        "short_context": params.short_context,
+        "short_bits_per_char": of_short,
+        "full_bits_per_char": of_full,
+        "gain_bits_per_char": of_short - of_full,
+        "chars": len(full),
+    }
 
 
 def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str, float]]:
@@ -87,12 +107,12 @@ def describe(
     trained: dict[str, TrainedModel],
     calibration: dict[str, Calibration],
 ) -> dict[str, Any]:
-    """The content of about.json (bukva.evaluation.characters)."""
+    """The content of about.json (bukva.text.scores)."""
+    T = models["gpt"].block_size
     return {
         "calibration": {split: found.to_json() for split, found in calibration.items()},
-        "window": {"length": text.block_size, "stride": text.stride, "context": CONTEXT},
-        "alphabet": text.tokenizer.alphabet,
-        "text": {split: text_digest(text.splits[split], text.tokenizer) for split in text.names},
+        "window": {"length": T, "stride": stride_of(T), "context": CONTEXT},
+        **text.describe(),
         "models": {
             name: {
                 "parameters": count_parameters(model.config),
@@ -115,7 +135,7 @@ def score(
 def score_pairs(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Score:
     """The score over (N,) ids of a model that sees the last id alone: the nats of each pair, times its count."""
     V, nats = len(tokenizer), 0.0
-    seen = counts.count_pairs(ids, V)  # (V, V)
+    seen = count_pairs(ids, V)  # (V, V)
     n_rows = ids_per_batch(model)
     for start in range(0, V, n_rows):
         lasts = torch.arange(start, min(start + n_rows, V), device=next(model.parameters()).device)
@@ -127,76 +147,33 @@ def score_pairs(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Score:
     return Score(nats / chars, chars)
 
 
-def ids_per_char(ids: Ids, tokenizer: Tokenizer) -> float:
-    """What turns bits per id into bits per character: 1 where every id is a character."""
-    return len(ids) / count_chars(tokenizer, ids)
-
-
-def _counted(text: HeldOut, orders: list[int]) -> dict[str, dict[str, Nats]]:
-    """split -> (n,) nats of the held-out ids, for each table that is counted on train."""
-    train, V = text.splits["train"], len(text.tokenizer)
-    found = {name: text.nats(scorer) for name, scorer in counts.scorers(train, V).items()}
-    if orders:
-        for order, nats in _ngram_nats(KneserNey(train, V, max(orders)), text, sorted(orders)).items():
-            found[f"ngram_{order}"] = nats
-    return found
-
-
-def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[int, dict[str, Nats]]:
-    """order -> split -> (n,) nats of the held-out ids; orders share the tables that are looked up."""
-    found: dict[int, dict[str, Nats]] = {order: {} for order in orders}
-    for split in text.names:
-        works = text.passages(split, max(orders) - 1)
-        scored = [model.nats_by_order(work.ids, orders) for work in works]
-        for order in orders:
-            pairs = zip(works, scored, strict=True)
-            found[order][split] = np.concatenate([by_order[order][work.n_context :] for work, by_order in pairs])
-    return found
+def _nats(
+    what: str, model: LanguageModel, texts: list[Passage], unit: str, block_size: int, watch: Watch | None
+) -> Nats:
+    """(n,) nats of the scored ids by the window rule; the progress has the name of the model."""
+    n_ids = sum(len(passage.scored) for passage in texts)
+    with counting(f"evaluate: {what}", n_ids, unit) as read:
+        return nats_of_passages(model, texts, block_size, stride_of(block_size), read=read, watch=watch)
 
 
 def _model_scores(
-    name: str, model: LanguageModel, held_out: dict[str, CharNats], text: HeldOut
+    name: str, model: LanguageModel, held_out: dict[str, CharNats], text: HeldOut, block_size: int
 ) -> dict[str, dict[str, float]]:
+    """split -> the fields of a score; of the network of a GPT with n-grams only of the held-out splits."""
+    of_train = {} if name == "network" else {"train": _on_train(name, model, text, block_size)}
+    scored = {split: Score.of(nats, len(nats)) for split, nats in held_out.items()}
+    return of_train | {split: _fields(score, text.n_bytes[split]) for split, score in scored.items()}
+
+
+def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -> dict[str, float]:
     train = text.splits["train"]
     if kind_of(model.config.name).sees_one_id:
-        runs, on_train = [train], score_pairs(model, train, text.tokenizer)
+        runs, found = [train], score_pairs(model, train, text.tokenizer)
     else:
         runs = evenly_spaced(train, len(text.splits["val"]))
         with counting(f"evaluate: {name}, train", sum(map(len, runs)), text.tokenizer.unit) as read:
-            on_train = score(model, runs, text.tokenizer, text.block_size, text.stride, read)
-    n_bytes = sum(count_bytes(text.tokenizer, run[1:]) for run in runs)
-    scored = {split: _fields(mean(nats), text.n_bytes[split]) for split, nats in held_out.items()}
-    return {"train": _fields(on_train, n_bytes), **scored}
-
-
-def _baseline_scores(counted: dict[str, dict[str, CharNats]], text: HeldOut) -> dict[str, dict[str, float]]:
-    """split -> baseline -> bits per character."""
-    train, V = text.splits["train"], len(text.tokenizer)
-    chars, n_symbols = _as_characters(text.splits, text.tokenizer)
-    compressed = compressors.scores(chars["train"], {split: chars[split] for split in text.names}, n_symbols)
-    result = {
-        "train": {
-            name: value * ids_per_char(train[1:], text.tokenizer)
-            for name, value in counts.fitted_to_train(train, V).items()
-        }
-    }
-    for split in text.names:
-        per_char = ids_per_char(text.splits[split], text.tokenizer)
-        result[split] = {
-            "uniform": bits(np.log(V)) * per_char,
-            **{name: mean(nats[split]).bits_per_char for name, nats in counted.items()},
-            **compressed[split],
-        }
-    return result
-
-
-def _as_characters(splits: dict[str, Ids], tokenizer: Tokenizer) -> tuple[dict[str, Ids], int]:
-    """The splits with an id for each character, whatever the tokenizer, and how many different ones they have."""
-    if tokenizer.alphabet is not None:
-        return splits, len(tokenizer)
-    texts = {split: tokenizer.decode(ids) for split, ids in splits.items()}
-    characters = CharTokenizer.train(texts.values())
-    return {split: characters.encode(text) for split, text in texts.items()}, len(characters)
+            found = score(model, runs, text.tokenizer, block_size, stride_of(block_size), read)
+    return _fields(found, sum(count_bytes(text.tokenizer, run[1:]) for run in runs))
 
 
 def _fields(score: Score, n_bytes: int) -> dict[str, float]:

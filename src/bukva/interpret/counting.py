@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from bukva.baselines.counts import scorers
 from bukva.config.schema import Evaluate, Training
 from bukva.core.errors import BukvaError
 from bukva.interpret.experts import AFTER, LONGEST_WORD, Experts, experts_on, positions_in_words
 from bukva.models.base import LanguageModel
 from bukva.models.device import Machine
 from bukva.models.gpt import GPT
+from bukva.models.ngrams.counts import scorers
 from bukva.models.registry import build
 from bukva.models.window_rule import stride_of
 from bukva.text.ids import Ids

@@ -8,9 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bukva.baselines.counts import exact_bigram
 from bukva.config.schema import Evaluate
-from bukva.evaluation.scores import ids_per_char
 from bukva.interpret.ablation import ablate_heads
 from bukva.interpret.context import score_by_context
 from bukva.interpret.forecast import forecast
@@ -20,9 +18,10 @@ from bukva.interpret.leak import leak
 from bukva.interpret.scale import scale_table
 from bukva.models.device import Machine
 from bukva.models.gpt import GPT
+from bukva.models.ngrams.counts import exact_bigram
 from bukva.models.window_rule import evenly_spaced, spread_windows
 from bukva.text.ids import Ids
-from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.tokenizers.base import Tokenizer, ids_per_char
 
 IDS_PER_WINDOW = 32  # scored for the context curve, where each costs a window of its own
 PASSAGE = 24  # characters of a passage that are all legible in a figure

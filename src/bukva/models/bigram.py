@@ -1,6 +1,6 @@
 """The bigram: the next character from the last one alone.
 
-The lecture notes learn the logits of every pair by gradient descent. Counting the pairs (bukva.baselines.counts) gives
+The lecture notes learn the logits of every pair by gradient descent. Counting the pairs (models/ngrams/counts.py) gives
 the same table exactly, so the difference between the learned and the counted table checks the whole training code.
 """
 

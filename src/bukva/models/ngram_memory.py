@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from bukva.models.ngrams.kneser_ney import KneserNey
+from bukva.models.ngrams.stored import counts_of
 from bukva.text.ids import Ids
 
 LEAST = 1e-30  # probabilities below it have no logarithm in float32
@@ -66,7 +67,7 @@ class NgramMemory:
 
     def count(self, train: Ids) -> None:
         """Count (N,) ids of train."""
-        self.train, self._counts = train, KneserNey(train, self.vocab_size, self.orders[-1])
+        self.train, self._counts = train, counts_of(train, self.vocab_size, self.orders[-1])
 
     def recall(
         self, ids: Tensor, n_positions: int, following: Tensor | None = None, wanted: Tensor | None = None

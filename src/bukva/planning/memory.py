@@ -20,7 +20,7 @@ COUNT_BYTES = 24  # of each id of train: its code twice while it is counted, and
 WINDOW_BYTES = 16  # of each character of a batch: its position in the text and its id
 
 
-def check_memory(config: Config, recipe: Training, machine: Machine, local_size: int = 1, *, n_train: int = 0) -> None:
+def check_memory(config: Config, recipe: Training, machine: Machine, local_size: int = 1) -> None:
     """Raise, before anything is allocated, for a training that does not fit this machine.
 
     Args:
@@ -28,7 +28,6 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
         recipe: batch, micro-batches and optimizer.
         machine: the memory of its GPU counts, or that of the machine for all processes together.
         local_size: how many processes of the training run on this machine.
-        n_train: ids of train, which a model may count in each process.
 
     Raises:
         BukvaError: names the least memory that is needed, and the memory of the machine.
@@ -36,8 +35,6 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
     on_gpu = machine.device.type == "cuda"
     weights, batch = least_bytes(config, recipe, on_gpu=on_gpu)
     needed, available = (weights + batch) * (1 if on_gpu else local_size), memory_bytes(machine.device)
-    if config.counts:
-        check_counting(n_train, "model.ngrams none", local_size)
     if needed > available:
         advice = (
             "use a smaller model, or a text with fewer characters" if weights > batch
@@ -50,18 +47,17 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
         )
 
 
-def check_counting(n_ids: int, advice: str, local_size: int = 1) -> None:
+def check_counting(n_ids: int, advice: str) -> None:
     """Raise if the n-grams of so many ids of train do not fit this machine.
 
     Args:
         n_ids: ids of train.
         advice: the setting that counts none.
-        local_size: how many processes of this machine count them.
 
     Raises:
         BukvaError: names the least memory that is needed, the memory of the machine, and the advice.
     """
-    needed, available = COUNT_BYTES * n_ids * local_size, memory_bytes(torch.device("cpu"))
+    needed, available = COUNT_BYTES * n_ids, memory_bytes(torch.device("cpu"))
     if needed > available:
         raise BukvaError(
             f"params.yaml: counting the n-grams of {n_ids:,} characters needs at least {needed / 2**30:,.1f} GB of "

@@ -5,9 +5,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bukva.corpus.cleaning.page import Rows, largest, works_and_chars
 from bukva.corpus.splits import balance
 from bukva.report.halves import LEAST_ROWS, halves
-from bukva.report.labels import Rows, drawn, drawn_symbol, largest, works_and_chars
+from bukva.report.labels import drawn, drawn_symbol
 from bukva.report.style import PALETTE, plain, save
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import pandas as pd
 
 from bukva.compare.statistics.text import over_text
 from bukva.compare.statistics.units import N_SEGMENTS, Units
-from bukva.evaluation.characters import CharNats
 from bukva.evaluation.rows import Kind, Row
 from bukva.project.stages import TrainedModel
 from bukva.report.style import GPT_COLOUR, PALETTE, canvas, level, plain, save
+from bukva.text.scores import CharNats
 from bukva.text.units import bits
 
 COLOURS: dict[Kind, str] = {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bukva.report.labels import Rows
+from bukva.corpus.cleaning.page import Rows
 from bukva.report.style import canvas
 
 if TYPE_CHECKING:

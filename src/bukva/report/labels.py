@@ -2,39 +2,11 @@
 
 import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
 
 from bukva.report.style import SHOWN
-from bukva.text.collection import MISSING
 
-NOT_GIVEN = "not given"  # the author, category or year of a work
 FONT = "DejaVu Sans"  # comes with matplotlib
 LABEL_CHARS = 28
-
-Numbers = list[int]  # of one label: the characters first
-Rows = list[tuple[str, Numbers]]
-
-
-def works_and_chars(labels: Iterable[str], chars: Iterable[int]) -> dict[str, Numbers]:
-    """label -> characters and works."""
-    sums: dict[str, Numbers] = {}
-    for label, n in zip(labels, chars, strict=True):
-        numbers = sums.setdefault(label, [0, 0])
-        numbers[0] += n
-        numbers[1] += 1
-    return sums
-
-
-def largest(sums: Mapping[str, Sequence[int]], most: int, *, by_name: bool = False) -> Rows:
-    """The labels with most characters and one row for all others; the largest first, or by name."""
-    ordered = sorted(sums.items(), key=lambda item: (-item[1][0], item[0]))
-    kept, rest = ordered[:most], ordered[most:]
-    if by_name:
-        kept.sort(key=lambda item: (item[0] == MISSING, item[0]))
-    rows = [(NOT_GIVEN if label == MISSING else label, list(numbers)) for label, numbers in kept]
-    if rest:
-        rows.append((f"others ({len(rest)})", [sum(column) for column in zip(*(of for _, of in rest), strict=True)]))
-    return rows
 
 
 def drawn(text: str) -> str:

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bukva.corpus.cleaning.page import Rows, largest
 from bukva.corpus.splits import balance
 from bukva.report.halves import LEAST_ROWS, halves
-from bukva.report.labels import Rows, drawn, largest
+from bukva.report.labels import drawn
 from bukva.report.style import PALETTE, plain, save
 
 if TYPE_CHECKING:

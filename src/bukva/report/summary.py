@@ -11,12 +11,12 @@ from bukva.compare.statistics.units import N_SEGMENTS, Units
 from bukva.compare.statistics.wording import text_line
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
-from bukva.evaluation.characters import CharScores
+from bukva.corpus.cleaning.markdown import code, plain, table
 from bukva.evaluation.rows import rows_of
 from bukva.project.revisions import resolve
 from bukva.project.stages import paths, trained_models
-from bukva.report.markdown import code, plain, table
 from bukva.report.terminal import headline
+from bukva.text.scores import CharScores
 
 MODEL = "gpt"
 SPLIT = "val"  # of the comparison: each look at test is counted

@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.table import Table
 
-from bukva.baselines.compressors import ADAPTIVE
+from bukva.baselines.compressors import ADAPTIVE, COMPRESSORS
 from bukva.evaluation.rows import Row, rows_of
 from bukva.project.stages import trained_models
 
@@ -24,7 +24,7 @@ def table(scores: dict[str, Any], *, with_test: bool = False, everything: bool =
         if everything and row.kind != kind:
             result.add_section()
             kind = row.kind
-        label = f"{row.label} ({row.settings})" if row.settings else row.label
+        label = f"{row.label} ({COMPRESSORS[row.key].settings})" if row.key in COMPRESSORS else row.label
         result.add_row(label, *(f"{row.bits[split]:.3f}" if split in row.bits else "" for split in splits))
     return result
 

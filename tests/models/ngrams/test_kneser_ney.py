@@ -27,7 +27,7 @@ def cases(draw):
 @example(([0, 1], [1, 0, 1], 2, 5))  # train is shorter than the order
 def test_nats_are_those_of_the_formulas(case):
     train, ids, V, order = case
-    model = KneserNey(np.array(train, np.uint8), V, order)
+    model = KneserNey.count(np.array(train, np.uint8), V, order)
     expected = Witness(train, V).nats(ids, order)
     assert model.nats(np.array(ids, np.uint8), order) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
@@ -38,14 +38,14 @@ def test_nats_are_those_of_the_formulas_where_discounts_are_estimated(V, order):
     counts = np.array(list(Witness(train.tolist(), V).counts(order, is_longest=True).values()))
     assert discounts_of(counts).tolist() != list(FALLBACK)
     expected = Witness(train.tolist(), V).nats(ids.tolist(), order)
-    assert KneserNey(train, V, order).nats(ids, order) == pytest.approx(expected, rel=1e-12)
+    assert KneserNey.count(train, V, order).nats(ids, order) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("order", [1, 2, 5])
 def test_probabilities_sum_to_one_after_seen_and_unseen_contexts(order):
     V = 13
     train = skewed(997, V - 1)  # the last id is not in train
-    model = KneserNey(train, V, order)
+    model = KneserNey.count(train, V, order)
     seen, unseen = train[40 : 40 + order - 1], np.full(order - 1, V - 1, np.uint16)
     for context in (seen, unseen):
         rows = np.array([[*context, w] for w in range(V)], np.uint16)  # (V, order)
@@ -55,10 +55,10 @@ def test_probabilities_sum_to_one_after_seen_and_unseen_contexts(order):
 
 def test_one_model_scores_all_orders_as_models_of_one_order_do():
     train, ids = skewed(499, 7), skewed(101, 7, seed=2)
-    together = KneserNey(train, 7, 6).nats_by_order(ids, [6, 1, 3])
+    together = KneserNey.count(train, 7, 6).nats_by_order(ids, [6, 1, 3])
     assert set(together) == {1, 3, 6}
     for order, nats in together.items():
-        assert nats.tolist() == KneserNey(train, 7, order).nats(ids, order).tolist()
+        assert nats.tolist() == KneserNey.count(train, 7, order).nats(ids, order).tolist()
 
 
 @pytest.mark.parametrize("counts", [[1, 2, 9], [2, 3, 4], [1, 1, 1, 2, 3, 3, 3, 3]])
@@ -70,6 +70,6 @@ def test_the_embedded_corpus_has_the_figures_of_the_reference_table(embedded):
     # measured with another implementation; KenLM's lmplz agrees with it to 5e-5 bits
     reference = {3: 3.190, 4: 2.756, 5: 2.556, 6: 2.511, 8: 2.495}
     splits, vocab_size = embedded
-    nats = KneserNey(splits["train"], vocab_size, 8).nats_by_order(splits["test"], reference)
+    nats = KneserNey.count(splits["train"], vocab_size, 8).nats_by_order(splits["test"], reference)
     bits = {order: values.mean() / math.log(2) for order, values in nats.items()}
     assert bits == pytest.approx(reference, abs=5e-4)

@@ -97,7 +97,7 @@ def test_it_recalls_the_probabilities_of_the_formulas_for_every_id(text, data):
     train, V, orders = text
     window = data.draw(st.lists(st.integers(0, V - 1), min_size=1, max_size=9))
     n_positions = data.draw(st.integers(1, len(window)))
-    found = KneserNey(np.array(train, np.uint8), V, orders[-1]).recall(np.array([window]), orders, n_positions)
+    found = KneserNey.count(np.array(train, np.uint8), V, orders[-1]).recall(np.array([window]), orders, n_positions)
     witness = Witness(train, V)
     assert found.probabilities.shape == (1, n_positions, len(orders), V)
     for t in range(n_positions):
@@ -116,7 +116,7 @@ def test_it_recalls_the_probabilities_of_the_formulas_for_every_id(text, data):
 @pytest.mark.parametrize("share", [0, 0.3])
 def test_wanted_positions_by_two_threads_are_those_of_all_positions_by_one(leave_out, share):
     train, orders = skewed(499, 7), [2, 5]
-    model, ids = KneserNey(train, 7, orders[-1]), windows(train, [0, 101, 203], 13 + leave_out)
+    model, ids = KneserNey.count(train, 7, orders[-1]), windows(train, [0, 101, 203], 13 + leave_out)
     whole, wanted = model.recall(ids, orders, 13, leave_out=leave_out), np.random.default_rng(1).random((3, 13)) < share
     for longest in (False, True):
         found = model.recall(ids, orders, 13, leave_out=leave_out, wanted=wanted, longest=longest, n_threads=2)
@@ -134,7 +134,7 @@ def test_what_follows_is_left_out_as_if_train_was_counted_without_it(text, data)
     start = data.draw(st.integers(0, len(train) - 2)) if data else 0
     window = train[start:]
     n_positions = data.draw(st.integers(1, len(window) - 1)) if data else len(window) - 1
-    model = KneserNey(np.array(train, np.uint8), V, orders[-1])
+    model = KneserNey.count(np.array(train, np.uint8), V, orders[-1])
     found = model.recall(np.array([window]), orders, n_positions, leave_out=True)
     recount = Recount(train, V)
     for t, place in enumerate(range(len(train) - n_positions, len(train))):
@@ -146,7 +146,7 @@ def test_what_follows_is_left_out_as_if_train_was_counted_without_it(text, data)
 
 def test_it_is_left_out_where_discounts_are_estimated():
     V, train, orders = 5, skewed(307, 5), [2, 5]
-    found = KneserNey(train, V, orders[-1]).recall(train[None, :60].astype(np.int64), orders, 59, leave_out=True)
+    found = KneserNey.count(train, V, orders[-1]).recall(train[None, :60].astype(np.int64), orders, 59, leave_out=True)
     recount = Recount(train.tolist(), V)
     for place in (1, 5, 59):
         for r, order in enumerate(orders):

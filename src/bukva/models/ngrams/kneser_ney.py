@@ -25,12 +25,12 @@ import numpy.typing as npt
 
 from bukva.models.ngrams.lookup import probabilities_of, recall_into
 from bukva.models.ngrams.smoothing import Floats, Smoothed, Smoothing
-from bukva.models.ngrams.trie import Ints, count_ngrams
+from bukva.models.ngrams.trie import Ints, Trie, count_ngrams
 from bukva.text.ids import Ids
 
 
 class LookUp(NamedTuple):
-    """What the counts give for T positions of B windows, for R orders of at most K.
+    """What the counts give for T positions of B windows, for R orders, of which the greatest is K.
 
     probabilities: (B, T, R, V) float32, of the next id.
     seen: (B, T, 2, K) float32, for each length of context from 0: how often train has it with something after it, and
@@ -46,15 +46,21 @@ class LookUp(NamedTuple):
 
 
 class KneserNey:
-    """The models of all orders up to `max_order`, from (N,) ids of train; orders are lengths of n-grams."""
+    """The models of all orders up to `max_order`; orders are lengths of n-grams."""
 
-    def __init__(self, train: Ids, vocab_size: int, max_order: int) -> None:
-        self.vocab_size, self.max_order = vocab_size, max_order
-        self.trie = count_ngrams(train, vocab_size, max_order)
-        self.smoothing = Smoothing(
-            by_count=Smoothed.of(self.trie.counts, self.trie),
-            by_continuation=Smoothed.of(self.trie.continuations, self.trie),
-        )
+    def __init__(self, vocab_size: int, max_order: int, trie: Trie, smoothing: Smoothing) -> None:
+        self.vocab_size, self.max_order, self.trie, self.smoothing = vocab_size, max_order, trie, smoothing
+
+    @classmethod
+    def count(cls, train: Ids, vocab_size: int, max_order: int) -> "KneserNey":
+        """Count (N,) ids of train.
+
+        Raises:
+            BukvaError: there are more n-grams than int32 can number.
+        """
+        trie = count_ngrams(train, vocab_size, max_order)
+        by_count, by_continuation = (Smoothed.of(counts, trie) for counts in (trie.counts, trie.continuations))
+        return cls(vocab_size, max_order, trie, Smoothing(by_count, by_continuation))
 
     def nats(self, ids: Ids, order: int) -> Floats:
         """(N,) ids -> (N,) nats of each, given up to order - 1 ids before it."""
@@ -102,7 +108,7 @@ class KneserNey:
         rows = np.where(is_wanted, is_wanted.cumsum().reshape(shape) - 1, -1)
         n = int(is_wanted.sum())
         probabilities: npt.NDArray[np.float32] = np.empty((n, len(orders), V), np.float32)
-        seen: npt.NDArray[np.float32] = np.zeros((n, 2, self.max_order), np.float32)
+        seen: npt.NDArray[np.float32] = np.zeros((n, 2, orders[-1]), np.float32)
         of_last = np.empty((len(ids), n_positions if longest else 0, V), np.float32)
 
         def fill(share: slice) -> None:

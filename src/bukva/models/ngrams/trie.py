@@ -66,7 +66,7 @@ def count_ngrams(ids: Ids, vocab_size: int, max_length: int) -> Trie:
             raise BukvaError(
                 f"n-grams: train has {len(ids):,} ids and {n_nodes:,} different n-grams of up to {len(levels)} ids, "
                 f"but at most {MOST_NODES:,} can be counted; use a shorter text, or shorter n-grams "
-                "(model.ngram_orders, evaluate.ngram_orders)."
+                "(baselines.max_order)."
             )
     last = np.zeros(len(levels[-1].symbols), np.int32)  # the longest grams have no children
     n_children = np.concatenate([*(level.n_siblings for level in levels), last])

@@ -15,13 +15,13 @@ from bukva.config.load import parse_params
 from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
-from bukva.evaluation.characters import CharScores, files_of
 from bukva.evaluation.rows import Row, rows_of
 from bukva.interpret.predicted import Characters, read_characters
 from bukva.project.revisions import resolve
 from bukva.project.stages import paths, trained_models
 from bukva.report.page.charts import COLOURS, MODELS
 from bukva.text.collection import MISSING
+from bukva.text.scores import CharScores, files_of
 
 SPLIT = "val"  # of everything that a page says: pages stand side by side, and each look at test is counted
 NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")

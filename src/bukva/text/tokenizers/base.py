@@ -110,3 +110,8 @@ def first_char(tokenizer: Tokenizer, ids: Ids) -> int:
 
 def _chunks(ids: Ids) -> Iterator[Ids]:
     return (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
+
+
+def ids_per_char(ids: Ids, tokenizer: Tokenizer) -> float:
+    """What turns bits per id into bits per character: 1 where every id is a character."""
+    return len(ids) / count_chars(tokenizer, ids)

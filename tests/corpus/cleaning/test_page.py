@@ -3,11 +3,11 @@
 from collections import Counter
 
 import pandas as pd
+from corpus.cleaning.test_markdown import read
 from report.strange import TEXTS
-from report.test_markdown import read
 
+from bukva.corpus.cleaning.page import page
 from bukva.corpus.cleaning.removals import visible
-from bukva.report.corpus import page
 from bukva.report.corpus_figure import corpus_figure
 
 

@@ -5,8 +5,8 @@ from lxml import html
 from markdown_it import MarkdownIt
 from report.strange import TEXTS, strange_texts
 
+from bukva.corpus.cleaning.markdown import code, plain, table
 from bukva.corpus.cleaning.removals import visible
-from bukva.report.markdown import code, plain, table
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 

@@ -1,12 +1,11 @@
 """The page of the corpus: what it is, whose text it is, and what cleaning removed from it."""
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bukva.corpus.cleaning.markdown import code, plain, table
 from bukva.corpus.splits import balance
-from bukva.report.labels import NOT_GIVEN, largest, works_and_chars
-from bukva.report.markdown import code, plain, table
 from bukva.text.collection import MISSING
 
 if TYPE_CHECKING:
@@ -19,6 +18,12 @@ CARRIER = "\u25cc"  # the dotted circle that carries a mark
 CONTROLS = {"\t": "TABULATOR", "\n": "LINE FEED", "\r": "CARRIAGE RETURN"}  # Unicode has no names for them
 KINDS = {"Cc": "control character", "Co": "private use", "Cn": "not assigned"}
 COUNTS = ("chars", "lines", "places")  # of what a rule removed
+
+
+NOT_GIVEN = "not given"  # the author, category or year of a work
+
+Numbers = list[int]  # of one label: the characters first
+Rows = list[tuple[str, Numbers]]
 
 
 def page(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> str:
@@ -53,7 +58,7 @@ def _corpus(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> Ite
         ("cleaning rules", f"{cleaning['rule_set']}, {plain(cleaning['why'])}"),
     ]
     yield table(("", ""), rows)
-    yield "All numbers but those of removed text are of the cleaned text. The figure corpus.png shows them."
+    yield "All numbers but those of removed text are of the cleaned text."
 
 
 def _distinct(labels: "pd.Series[str]") -> str:
@@ -147,3 +152,25 @@ def _share(part: int, whole: int, digits: int = 1) -> str:
     if part and not share:
         return f"< {least:.{digits}f} %"
     return f"> {100 - least:.{digits}f} %" if share == 100 and part < whole else f"{share:.{digits}f} %"
+
+
+def works_and_chars(labels: Iterable[str], chars: Iterable[int]) -> dict[str, Numbers]:
+    """label -> characters and works."""
+    sums: dict[str, Numbers] = {}
+    for label, n in zip(labels, chars, strict=True):
+        numbers = sums.setdefault(label, [0, 0])
+        numbers[0] += n
+        numbers[1] += 1
+    return sums
+
+
+def largest(sums: Mapping[str, Sequence[int]], most: int, *, by_name: bool = False) -> Rows:
+    """The labels with most characters and one row for all others; the largest first, or by name."""
+    ordered = sorted(sums.items(), key=lambda item: (-item[1][0], item[0]))
+    kept, rest = ordered[:most], ordered[most:]
+    if by_name:
+        kept.sort(key=lambda item: (item[0] == MISSING, item[0]))
+    rows = [(NOT_GIVEN if label == MISSING else label, list(numbers)) for label, numbers in kept]
+    if rest:
+        rows.append((f"others ({len(rest)})", [sum(column) for column in zip(*(of for _, of in rest), strict=True)]))
+    return rows

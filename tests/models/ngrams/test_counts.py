@@ -6,8 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from bukva.baselines import counts as module
-from bukva.baselines.counts import count_pairs, exact_bigram, fitted_to_train, scorers
+from bukva.models.ngrams import counts as module
+from bukva.models.ngrams.counts import count_pairs, exact_bigram, fitted_to_train, scorers
 from bukva.text.units import bits
 
 V = 5

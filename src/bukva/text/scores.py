@@ -1,7 +1,7 @@
 """Scores per character on disk: what models and baselines gave to every held-out character.
 
-A folder, which is one output of stage evaluate. Whoever compares experiments reads these files, and needs neither the
-models nor torch.
+A folder, an output of stage evaluate. Whoever compares experiments reads these files, and needs neither the models nor
+torch. Stage baselines writes such a folder, too: of its own rows, with their table in about.json.
 
 about.json            window rule, alphabet, digests of the texts, calibration of the GPT, and for each trained model
                       its number of parameters and the arithmetic that it was trained with
@@ -24,9 +24,11 @@ from bukva.core.files import atomic_folder, read_json, write_json
 from bukva.text.collection import Document
 from bukva.text.ids import Ids
 from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.units import bits
 
 CharNats = npt.NDArray[np.float32]  # (N,), nats of characters
 ABOUT, WORKS = "about.json", "works.csv"
+TABLE, BEST, ORDER = "table", "best_counted", "order"  # in about.json of stage baselines
 CONTEXT = "own work"  # what stands before a scored character
 
 
@@ -85,6 +87,35 @@ class CharScores:
         if nats.shape != (self.chars[split].sum(),):
             raise BukvaError(f"{name}: has not one number per scored character; run `dvc repro -f evaluate`.")
         return nats
+
+
+def bits_per_char(nats: CharNats) -> float:
+    """The mean of (N,) nats of characters, in bits; summed in float64."""
+    return bits(float(nats.sum(dtype=np.float64)) / len(nats))
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """What stage baselines finds.
+
+    table: split -> baseline -> bits per character; on train only what is fitted to it.
+    best: the baseline that counts best on val.
+    nats: baseline -> split -> (N,) of the held-out characters; a compressor has none.
+    """
+
+    table: dict[str, dict[str, float]]
+    best: str
+    nats: dict[str, dict[str, CharNats]]
+
+    def to_json(self) -> dict[str, Any]:
+        """What stands in about.json beside the nats."""
+        return {TABLE: self.table, BEST: self.best, ORDER: list(self.nats)}
+
+    @classmethod
+    def of(cls, saved: CharScores) -> "Baselines":
+        """Those that were saved."""
+        nats = {name: {split: saved.nats(name, split) for split in saved.chars} for name in saved.about[ORDER]}
+        return cls(saved.about[TABLE], saved.about[BEST], nats)
 
 
 def files_of(folder: Path) -> dict[str, Path]:

@@ -1,0 +1,67 @@
+"""The scores of the baselines: what counting alone gives, and compressors, over the same characters as the models."""
+
+import numpy as np
+
+from bukva.baselines import compressors
+from bukva.models.ngrams import counts
+from bukva.models.ngrams.kneser_ney import KneserNey
+from bukva.text.held_out import HeldOut
+from bukva.text.ids import Ids, Nats
+from bukva.text.scores import Baselines, CharNats, bits_per_char
+from bukva.text.tokenizers.base import Tokenizer, ids_per_char
+from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.units import bits
+
+
+def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int]) -> Baselines:
+    """Score what is counted on train, and the compressors, on val and test.
+
+    Args:
+        text: the splits.
+        ngrams: the counts of train; None for no rows of n-grams.
+        orders: of the n-grams, one row for each.
+    """
+    nats = {name: text.nats(scorer) for name, scorer in counts.scorers(text.splits["train"], text.vocab_size).items()}
+    if ngrams and orders:
+        nats |= _ngram_nats(ngrams, text, sorted(orders))
+    of_ngrams = [name for name in nats if name.startswith("ngram_")] or ["bigram_exact"]
+    best = min(of_ngrams, key=lambda name: float(nats[name]["val"].sum()))
+    of_chars = {name: text.of_chars(scored) for name, scored in nats.items()}
+    return Baselines(_table(of_chars, text), best, of_chars)
+
+
+def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[str, dict[str, Nats]]:
+    """name -> split -> (n,) nats of the held-out ids; orders share the tables that are looked up."""
+    found: dict[str, dict[str, Nats]] = {f"ngram_{order}": {} for order in orders}
+    for split in text.names:
+        works = text.passages(split, max(orders) - 1)
+        scored = [model.nats_by_order(work.ids, orders) for work in works]
+        for order in orders:
+            pairs = zip(works, scored, strict=True)
+            nats = [by_order[order][work.n_context :] for work, by_order in pairs]
+            found[f"ngram_{order}"][split] = np.concatenate(nats)
+    return found
+
+
+def _table(counted: dict[str, dict[str, CharNats]], text: HeldOut) -> dict[str, dict[str, float]]:
+    train, V = text.splits["train"], text.vocab_size
+    chars, n_symbols = _as_characters(text.splits, text.tokenizer)
+    compressed = compressors.scores(chars["train"], {split: chars[split] for split in text.names}, n_symbols)
+    fitted, per_char = counts.fitted_to_train(train, V), ids_per_char(train[1:], text.tokenizer)
+    result = {"train": {name: value * per_char for name, value in fitted.items()}}
+    for split in text.names:
+        result[split] = {
+            "uniform": bits(np.log(V)) * ids_per_char(text.splits[split], text.tokenizer),
+            **{name: bits_per_char(nats[split]) for name, nats in counted.items()},
+            **compressed[split],
+        }
+    return result
+
+
+def _as_characters(splits: dict[str, Ids], tokenizer: Tokenizer) -> tuple[dict[str, Ids], int]:
+    """The splits with an id for each character, whatever the tokenizer, and how many different ones they have."""
+    if tokenizer.alphabet is not None:
+        return splits, len(tokenizer)
+    texts = {split: tokenizer.decode(ids) for split, ids in splits.items()}
+    characters = CharTokenizer.train(texts.values())
+    return {split: characters.encode(text) for split, text in texts.items()}, len(characters)

@@ -1,0 +1,34 @@
+"""Stage baselines: the n-grams of train, counted once, and the scores of all baselines."""
+
+from bukva.baselines.scores import score
+from bukva.cli import stage
+from bukva.models.ngrams.kneser_ney import KneserNey
+from bukva.models.ngrams.stored import save_counts
+from bukva.planning.memory import check_counting
+from bukva.text.collection import documents, read_table
+from bukva.text.held_out import HeldOut
+from bukva.text.scores import save_scores
+from bukva.text.splits import load_lengths, load_splits
+from bukva.text.tokenizers import load_tokenizer
+
+
+def main() -> None:
+    """Count the n-grams of train, and score them and the compressors on val and test."""
+    with stage.opened("baselines") as run:
+        chosen, splits = run.params.baselines, load_splits(run.path("split"))
+        text = HeldOut(splits, load_lengths(run.path("split")), load_tokenizer(run.path("tokens")))
+        ngrams = None
+        if chosen.max_order:
+            check_counting(len(splits["train"]), "baselines.max_order 0")
+            print(f"baselines: counting the n-grams of train, up to order {chosen.max_order}", flush=True)
+            ngrams = KneserNey.count(splits["train"], text.vocab_size, chosen.max_order)
+        save_counts(run.path("ngrams"), splits["train"], ngrams)
+        print("baselines: scoring n-grams and compressors", flush=True)
+        found, works = score(text, ngrams, chosen.ngram_orders), list(documents(read_table(run.path("clean"))))
+        save_scores(run.path("baselines"), found.to_json() | text.describe(), works, text.chars, found.nats)
+        run.log.metrics({"n_ngrams": len(ngrams.trie.symbols) if ngrams else 0})
+        print(f"baselines: the best on val is {found.best}, {found.table['val'][found.best]:.3f} bits per character")
+
+
+if __name__ == "__main__":
+    stage.run(main)
