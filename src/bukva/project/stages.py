@@ -14,7 +14,7 @@ from bukva.config.load import read_yaml
 
 PIPELINE = Path(__file__).parents[3] / "dvc.yaml"  # beside the code that runs, also in the snapshot of an experiment
 
-LABELS = Path(__file__).with_name("labels.yaml")
+LABELS = Path(__file__).parents[1] / "models" / "labels.yaml"  # there, because DVC watches it: stages write labels
 
 Kind = Literal["data", "training", "report", "publish"]
 
