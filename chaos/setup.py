@@ -11,7 +11,9 @@ from chaos.project import MLFLOW_SECONDS, Project
 from chaos.running import Running, wait_until, wait_until_empty
 from chaos.team import Team
 
-STAGES = "download", "clean", "tokenize", "split", "train-bigram", "train-gpt", "evaluate", "sample", "publish"
+STAGES = (
+    "download", "clean", "tokenize", "split", "baselines", "train-bigram", "train-gpt", "evaluate", "sample", "publish",
+)  # fmt: skip
 SHORT = list(range(0, 401, 100))  # the steps at which a training scores val
 LONG = list(range(0, 2001, 500))  # for a training that is killed after its first checkpoint
 LONGEST = list(range(0, 5001, 100))  # for one that is killed after MLflow, which takes seconds to start, has a point
