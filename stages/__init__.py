@@ -10,7 +10,7 @@ import sys
 sys.dont_write_bytecode = True
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
-from bukva.core.threads import limit_spinning, use_large_pages  # noqa: E402 (no byte code of it, either)
+from bukva.core.machine import limit_spinning, use_large_pages  # noqa: E402 (no byte code of it, either)
 
 limit_spinning()
 use_large_pages()

@@ -3,7 +3,7 @@
 from bukva.cli import stage
 from bukva.config.data import author_word
 from bukva.core.files import write_json, write_text
-from bukva.core.threads import n_cores
+from bukva.core.machine import n_cores
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.page import page
 from bukva.corpus.cleaning.rule_sets import chosen_rules

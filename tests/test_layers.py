@@ -62,7 +62,7 @@ def test_a_stage_imports_no_other_stage():
         ("mlflow", ["bukva.tracking", "bukva.serving.pyfunc"]),
         (
             "torch",
-            ["bukva.core.threads", "bukva.models", "bukva.training", "bukva.durability.packing",
+            ["bukva.core.machine", "bukva.models", "bukva.training", "bukva.durability.packing",
              "bukva.evaluation", "bukva.generation", "bukva.interpret", "bukva.planning", "bukva.serving.writer",
              "bukva.cli.learning", "stages.train_bigram"],
         ),

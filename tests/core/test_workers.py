@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from bukva.core.errors import BukvaError
-from bukva.core.threads import Surplus
+from bukva.core.machine import Surplus
 from bukva.core.workers import applied
 
 pytestmark = pytest.mark.slow  # each process imports what the tests import

@@ -3,7 +3,7 @@
 import json
 
 from bukva.compare.results import Result
-from bukva.core.dotted import flatten
+from bukva.config.load import flatten
 from bukva.project.recorded import Entry
 from bukva.project.revisions import Revision
 

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 from bukva.cli.app import app
 from bukva.cli.recipes import NO_RECIPE
 from bukva.compare.recipes import FOLDER
-from bukva.config.load import PARAMS, read_params, read_yaml
-from bukva.core.dotted import flatten
+from bukva.config.load import PARAMS, flatten, read_params, read_yaml
 from bukva.core.errors import BukvaError
 
 NAMES = sorted(path.stem for path in (ROOT / FOLDER).glob("*.yaml"))

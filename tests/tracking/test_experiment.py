@@ -4,8 +4,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from bukva.config.load import flatten
 from bukva.config.messages import RETURN
-from bukva.core.dotted import flatten
 from bukva.tracking.experiment import Experiment, git, print_uncommitted, this_experiment
 
 IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@b"]

@@ -9,7 +9,7 @@ from typer.core import TyperCommand
 
 from bukva.config.load import read_params
 from bukva.core.errors import BukvaError, sentence_for
-from bukva.core.threads import limit_spinning
+from bukva.core.machine import limit_spinning
 
 if TYPE_CHECKING:
     from bukva.compare.comparison import Comparison

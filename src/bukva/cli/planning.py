@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bukva.config.load import read_yaml
-from bukva.core.threads import limit_spinning, use_large_pages
+from bukva.core.machine import limit_spinning, use_large_pages
 
 
 def plan(

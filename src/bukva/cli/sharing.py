@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bukva.core.threads import limit_spinning
+from bukva.core.machine import limit_spinning
 
 
 def ui(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 8050) -> None:

@@ -8,7 +8,7 @@ import typer
 from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
 from bukva.core.files import sha256
-from bukva.core.threads import limit_spinning
+from bukva.core.machine import limit_spinning
 
 ATTENTION, COUNTING, PAGE = Path("reports/attention"), Path("reports/counting"), Path("reports/index.html")
 

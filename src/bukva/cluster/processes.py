@@ -11,7 +11,7 @@ from typing import Protocol
 
 from bukva.cluster.job import Job
 from bukva.core.errors import BukvaError
-from bukva.core.threads import n_cores
+from bukva.core.machine import n_cores
 from bukva.tracking.background import python_path
 
 END_SECONDS = 150.0  # a little more than a worker gives its training to save

@@ -17,7 +17,7 @@ from bukva.compare.statistics.noise import Floor
 from bukva.compare.statistics.settings import SettingsVerdict, Side, compare_settings
 from bukva.compare.statistics.sweep import correct
 from bukva.compare.statistics.units import Units
-from bukva.core.dotted import flatten
+from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.project.recorded import sources, upstream
 from bukva.project.revisions import Revision, experiments, head

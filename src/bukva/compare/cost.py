@@ -7,7 +7,7 @@ from typing import Any
 
 from bukva.compare.groups import Member
 from bukva.compare.results import Result
-from bukva.core.dotted import flatten
+from bukva.config.load import flatten
 from bukva.project.stages import stages, trained_models
 from bukva.tracking.reading import Journal, read_journals
 

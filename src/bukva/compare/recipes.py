@@ -4,9 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from bukva.config.load import PARAMS, parse_params, read_params, read_yaml
+from bukva.config.load import PARAMS, flatten, parse_params, read_params, read_yaml
 from bukva.config.messages import WAY_BACK, one_or_another
-from bukva.core.dotted import flatten
 from bukva.core.errors import BukvaError
 from bukva.project.commands import literal
 

@@ -7,7 +7,7 @@ from itertools import count
 
 from bukva.compare.groups import COMPARABLE, check_model, seed_name, seed_of, training_key
 from bukva.compare.results import STAGE, Result, parse_params, read_results
-from bukva.core.dotted import flatten
+from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.git import git, read_blobs

@@ -4,6 +4,7 @@ Every stage reads the whole file before it does anything, so that a mistake stop
 is read with DVC's own parser (ruamel.yaml, YAML 1.2): PyYAML reads 1e-3 as text.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +63,11 @@ def parse_params(raw: dict[str, Any], where: str) -> Params:
     except ValidationError as error:
         mistakes = [f"{where}, {sentence(details, Params)}" for details in error.errors(include_url=False)]
         raise BukvaError("\n".join([*mistakes, WAY_BACK])) from None
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dicts with dotted keys, as DVC shows them: {"model": {"n_head": 4}} becomes {"model.n_head": 4}."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

@@ -1,16 +1,92 @@
-"""The properties of this machine that timings and results depend on; no name that identifies it."""
+"""The machine, and how a process uses it: its cores, how the idle threads of OpenMP wait, how large its pages are.
 
+GNU's OpenMP lets a thread that waits for others spin before it sleeps. Where each thread has a core, that doubles the
+speed of a small model. Where other programs need the cores, it is ruinous: the waiting threads occupy what the awaited
+ones need. So threads spin long, and briefly while the cores are crowded. No byte of an output depends on it, because
+the number of threads that compute is the same. docs/dev/log.md (2026-11-24) has the measurements.
+"""
+
+import contextlib
+import functools
 import os
 import platform
+import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
+SPINS = "30000"
+SPINS_IF_BLIND = "1000"  # a compromise where the system does not say that threads wait for a core
+WAITING = Path("/proc/self/task")  # of Linux: has a file schedstat for each thread
+LOOK_SECONDS = 0.5
 CPUINFO = Path("/proc/cpuinfo")  # of Linux
 BF16_FLAGS = {"avx512_bf16": "AVX-512 BF16", "amx_bf16": "AMX"}
+CROWDED = 0.1  # seconds that the threads of this process wait for a core, together, in each second
+
+
+def limit_spinning() -> None:
+    """Set how long idle threads spin, unless the user has; OpenMP reads it once, so call this before torch is imported.
+
+    Where torch computes, give_way() has to follow.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS if any(WAITING.glob("*/schedstat")) else SPINS_IF_BLIND)
+
+
+def use_large_pages() -> None:
+    """Let torch ask the kernel for pages of 2 MB for large tensors, where the kernel gives them on request.
+
+    Call it before torch is imported. A large tensor is given back to the kernel and asked for again at each update;
+    with a vocabulary of thousands of characters, pages of 4 kB took more than half of a training. It changes no byte of
+    an output, and THP_MEM_ALLOC_ENABLE in the environment takes precedence.
+    """
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+
+
+@functools.cache
+def give_way() -> None:
+    """From now on, let idle threads of this process spin only briefly while its threads wait for cores."""
+    if any(WAITING.glob("*/schedstat")):
+        threading.Thread(target=_look, name="crowding", daemon=True).start()
+
+
+class Surplus:
+    """Idle threads that make OpenMP count more threads than cores.
+
+    It then spins 100 times instead of GOMP_SPINCOUNT (GCC manual, GOMP_SPINCOUNT), in all threads of the process. A
+    team of threads belongs to the thread that opened it, and ends with it.
+    """
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self.threads: list[threading.Thread] = []
+
+    def keep(self, wanted: bool) -> None:
+        """Have them, or not."""
+        if wanted and not self.threads:
+            import torch
+
+            team = torch.get_num_threads()  # also of those that are opened here
+            n_teams = -(-(n_cores() + 1 - team) // (team - 1)) if team > 1 else 0
+            self.threads = [threading.Thread(target=self._open_team, daemon=True) for _ in range(n_teams)]
+            for thread in self.threads:
+                thread.start()
+        elif not wanted and self.threads:
+            self._over.set()
+            for thread in self.threads:
+                thread.join()
+            self._over, self.threads = threading.Event(), []
+
+    def _open_team(self) -> None:
+        import torch
+
+        torch.zeros(1 << 20).add_(1)  # large enough to be shared among threads
+        self._over.wait()
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores and bf16 instructions."""
+    """Processor, cores and bf16 instructions, which timings and results depend on; no name that identifies it."""
     try:
         lines = CPUINFO.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -22,3 +98,27 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "bf16": [name for flag, name in BF16_FLAGS.items() if flag in flags],
     }
+
+
+def n_cores(wanted: int = 0) -> int:
+    """So many cores as are wanted; for 0 all that this process may use."""
+    if wanted:
+        return wanted
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _look() -> None:
+    surplus, waited, at = Surplus(), _waited_seconds(), time.monotonic()
+    while True:
+        time.sleep(LOOK_SECONDS)
+        before, waited, since, at = waited, _waited_seconds(), at, time.monotonic()
+        surplus.keep(waited - before > CROWDED * (at - since))
+
+
+def _waited_seconds() -> float:
+    """How long the threads of this process have been ready to run without a core, together."""
+    nanoseconds = 0
+    for file in WAITING.glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # a thread that has ended
+            nanoseconds += int(file.read_text().split()[1])
+    return nanoseconds / 1e9

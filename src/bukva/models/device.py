@@ -9,7 +9,7 @@ import torch
 
 from bukva.config.schema import Compute
 from bukva.core.errors import BukvaError
-from bukva.core.threads import give_way, n_cores
+from bukva.core.machine import give_way, n_cores
 from bukva.models.base import LanguageModel
 
 

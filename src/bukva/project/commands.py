@@ -5,8 +5,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from bukva.config.load import read_yaml
-from bukva.core.dotted import flatten
+from bukva.config.load import flatten, read_yaml
 from bukva.core.files import project_root
 from bukva.project.recorded import PARAMS
 

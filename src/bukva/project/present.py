@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bukva.config.load import read_yaml
-from bukva.core.dotted import flatten
+from bukva.config.load import flatten, read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.digests import md5_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bukva.core.dotted import flatten
+from bukva.config.load import flatten
 from bukva.project.lock import recorded
 
 LOCK = "dvc.lock"

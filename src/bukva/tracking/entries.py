@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bukva.core.dotted import flatten
+from bukva.config.load import flatten
 from bukva.text.units import bits
 from bukva.tracking.datasets import USES
 from bukva.tracking.description import with_sections

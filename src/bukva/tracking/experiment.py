@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bukva.config.load import flatten
 from bukva.config.messages import RETURN, shorten
 from bukva.config.schema import Params
-from bukva.core.dotted import flatten
 from bukva.core.files import project_root
 from bukva.core.redact import redact_url
 

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from bukva.core.errors import BukvaError, LostError
-from bukva.core.threads import n_cores
+from bukva.core.machine import n_cores
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.config.data import Split
+from bukva.core.machine import n_cores
 from bukva.core.progress import counting
-from bukva.core.threads import n_cores
 from bukva.corpus.repeats.leaks import LENGTHS, Run, Seen, chars_to_search, longest_runs, seen_in_train
 from bukva.corpus.repeats.lookup import Codes
 from bukva.corpus.splits import balance

@@ -10,7 +10,7 @@ from bukva.compare.cost import seconds_by_step, stage_seconds
 from bukva.compare.results import parse_params
 from bukva.compare.statistics.text import over_text
 from bukva.compare.statistics.units import N_SEGMENTS, Units
-from bukva.core.dotted import flatten
+from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.project.commands import settings
 from bukva.project.git import commits_of, git, read_blobs
