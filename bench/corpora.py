@@ -52,8 +52,8 @@ def load_tinyshakespeare(raw: str) -> tuple[Any, Any]:
 
 
 def _download(corpus: str, raw: str) -> dict[str, Any]:
-    from bukva.config.data import Download
     from bukva.config.load import PARAMS, read_yaml
+    from bukva.config.schema import Download
     from bukva.corpus.sources.download import download
 
     params = Download.model_validate(read_yaml(ROOT / PARAMS)["download"] | {"corpus": corpus})

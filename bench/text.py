@@ -53,7 +53,7 @@ def _clean_plain(raw: str, clean: str) -> dict[str, Any]:
 def _tokenize(clean: str, tokens: str) -> dict[str, Any]:
     import pandas as pd  # noqa: F401 - so that its import is not timed
 
-    from bukva.config.data import Tokenize
+    from bukva.config.schema import Tokenize
     from bukva.corpus.splits.encoding import tokenize
 
     target = without_folder(tokens)
@@ -82,7 +82,7 @@ def _tokenize_plain(clean: str) -> dict[str, Any]:
 
 def split_params() -> Any:
     """Section split of params.yaml, with its default values."""
-    from bukva.config.data import Split
+    from bukva.config.schema import Split
 
     return Split(strategy="tail", duplicates="keep", duplicate_chars=60, train=0.9, val=0.05, test=0.05)
 

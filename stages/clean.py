@@ -1,7 +1,7 @@
 """Stage clean: works as they were found become works the models read, every removal counted."""
 
 from bukva.cli import stage
-from bukva.config.data import author_word
+from bukva.config.schema import author_word
 from bukva.core.files import write_json, write_text
 from bukva.core.machine import n_cores
 from bukva.corpus.cleaning.clean import clean_collection

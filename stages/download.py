@@ -3,7 +3,7 @@
 import dataclasses
 
 from bukva.cli import stage
-from bukva.config.data import author_word
+from bukva.config.schema import author_word
 from bukva.core.progress import transfer
 from bukva.corpus.sources.download import download
 from bukva.text.collection import TABLE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bukva.config.data import Download
+from bukva.config.schema import Download
 from bukva.corpus.sources.download import DownloadSummary, download
 
 LOCAL = {

@@ -10,7 +10,7 @@ import pytest
 from downloads import get
 from works import split
 
-from bukva.config.data import Tokenize
+from bukva.config.schema import Tokenize
 from bukva.core.errors import BukvaError, sentence_for
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import Chosen, rule_set

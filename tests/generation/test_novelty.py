@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from works import split as section
 
-from bukva.config.data import Tokenize
+from bukva.config.schema import Tokenize
 from bukva.corpus.splits.encoding import tokenize
 from bukva.interpret.novelty import COPIED, LENGTHS, novelty, open_train
 from bukva.text.collection import Document, write_collection

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from plans import RAW, TEXT, plan
 
 from bukva.config.load import PARAMS, parse_params, read_params
-from bukva.config.section import MOST_STEPS
+from bukva.config.schema import MOST_STEPS
 from bukva.core.errors import BukvaError
 from bukva.planning.budget import Budget, parse_budget
 from bukva.planning.params import differences, merge, write

@@ -14,7 +14,7 @@ from serving.test_writer import TEXT, TOKENIZERS, T
 
 import bukva
 from bukva.config.load import read_params
-from bukva.config.request import MOST_CHARS
+from bukva.config.schema import MOST_CHARS
 from bukva.core.errors import BukvaError
 from bukva.generation.samples import answer
 from bukva.models.folder import CONFIG, save_model

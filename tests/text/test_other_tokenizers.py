@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from works import split
 
-from bukva.config.data import Tokenize
+from bukva.config.schema import Tokenize
 from bukva.corpus.splits.encoding import tokenize
 from bukva.corpus.splits.strategies import spans
 from bukva.text.collection import Document, write_collection

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from works import split
 
-from bukva.config.data import Tokenize
 from bukva.config.messages import WAY_BACK
+from bukva.config.schema import Tokenize
 from bukva.core.errors import BukvaError
 from bukva.corpus.splits.encoding import MAX_SYMBOLS, tokenize
 from bukva.text.collection import TEXT, Document, write_collection

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bukva.config.data import author_word
 from bukva.config.load import flatten
+from bukva.config.schema import author_word
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.cache import cached_files, fetch, has_remote

@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 from bukva.config.load import PARAMS, parse_params
-from bukva.config.schema import Params
-from bukva.config.section import MOST_STEPS
+from bukva.config.schema import MOST_STEPS, Params
 from bukva.core.errors import BukvaError
 from bukva.models.device import Machine, prepare
 from bukva.models.gpt import GPTConfig

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from bukva.config.section import MOST_STEPS
+from bukva.config.schema import MOST_STEPS
 from bukva.planning.budget import Budget
 from bukva.planning.params import Values
 

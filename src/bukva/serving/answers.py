@@ -5,8 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from bukva.config.request import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT
-from bukva.config.schema import Sample
+from bukva.config.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Sample
 from bukva.core.errors import BukvaError
 from bukva.serving.writer import Writer
 

@@ -11,9 +11,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from bukva.config.messages import sentence
-from bukva.config.request import PROMPT, TEXT
-from bukva.config.schema import Sample
-from bukva.config.section import Unknown
+from bukva.config.schema import PROMPT, TEXT, Sample, Unknown
 from bukva.core.errors import BukvaError
 from bukva.generation.samples import prompt_generator
 from bukva.generation.sampling import first_seen, generate_each

@@ -12,8 +12,7 @@ from typing import Any
 import yaml
 
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Evaluate, Sample
-from bukva.config.section import Unknown
+from bukva.config.schema import Evaluate, Sample, Unknown
 from bukva.core.errors import BukvaError
 from bukva.text.tokenizers.base import Tokenizer
 

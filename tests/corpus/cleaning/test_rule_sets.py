@@ -2,8 +2,8 @@
 
 import pytest
 
-from bukva.config.data import Clean
 from bukva.config.messages import WAY_BACK
+from bukva.config.schema import Clean
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning.clean import clean
 from bukva.corpus.cleaning.rule_sets import chosen_rules

@@ -14,7 +14,7 @@ from pydantic import ValidationError, model_validator
 
 from bukva.config.load import read_yaml
 from bukva.config.messages import WAY_BACK, mistake, one_or_another, sentence, shorten
-from bukva.config.section import Section
+from bukva.config.schema import Section
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning.line_rules import DropLines, LineRule, LineRules, Normalise, PassageIn, Substitute
 from bukva.corpus.cleaning.scripts import is_script

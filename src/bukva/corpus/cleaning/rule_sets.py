@@ -4,8 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from bukva.config.data import Clean
 from bukva.config.messages import WAY_BACK, one_or_another, shorten
+from bukva.config.schema import Clean
 from bukva.core.errors import BukvaError
 from bukva.core.files import resolve
 from bukva.core.progress import watched

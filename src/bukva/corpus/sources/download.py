@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
-from bukva.config.data import Download
 from bukva.config.messages import WAY_BACK
+from bukva.config.schema import Download
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder, resolve
 from bukva.corpus.sources.archives import is_archive, unpack

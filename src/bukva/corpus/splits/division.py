@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from bukva.config.data import Split
 from bukva.config.messages import WAY_BACK
+from bukva.config.schema import Split
 from bukva.core.errors import BukvaError
 from bukva.core.progress import counting
 from bukva.corpus.splits.strategies import spans

@@ -10,9 +10,8 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from bukva.config.data import Split, Tokenize
 from bukva.config.messages import WAY_BACK
-from bukva.config.section import Unknown
+from bukva.config.schema import Split, Tokenize, Unknown
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder
 from bukva.core.progress import counting, watched

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bukva.config.data import Split
+from bukva.config.schema import Split
 from bukva.core.machine import n_cores
 from bukva.core.progress import counting
 from bukva.corpus.repeats.leaks import LENGTHS, Run, Seen, chars_to_search, longest_runs, seen_in_train

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from bukva.config.data import Split
 from bukva.config.messages import WAY_BACK
+from bukva.config.schema import Split
 from bukva.core.errors import BukvaError
 from bukva.corpus.splits.stratify import stratify
 from bukva.text.splits import SPLITS, Spans

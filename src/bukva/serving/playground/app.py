@@ -19,8 +19,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import Field, ValidationError
 
 from bukva.config.messages import sentence
-from bukva.config.schema import Sample
-from bukva.config.section import Section
+from bukva.config.schema import Sample, Section
 from bukva.core.errors import BukvaError
 from bukva.report.page.render import Links
 from bukva.serving.library import Library

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bukva.config.request import BITS, CONTINUATION, PROMPT, SETTINGS, TEXT
+from bukva.config.schema import BITS, CONTINUATION, PROMPT, SETTINGS, TEXT
 from bukva.tracking.reading import Journal
 from bukva.tracking.records import CODE, Record
 
