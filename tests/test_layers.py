@@ -69,7 +69,7 @@ def test_a_stage_imports_no_other_stage():
         ("matplotlib", ["bukva.report"]),
         ("fastapi", ["bukva.serving.playground", "bukva.serving.site"]),
         ("scipy", ["bukva.compare.statistics", "bukva.corpus.repeats.duplicates", "bukva.corpus.splits.strategies"]),
-        ("typer", ["bukva.cli.stage", "bukva.cli", "bukva.cluster.machines", "bukva.cluster.options",
+        ("typer", ["bukva.cli.stage", "bukva.cli", "bukva.cluster.machines", "bukva.cluster.commands",
                    "bukva.tracking.__main__"]),
     ],
 )  # fmt: skip

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import typer
 
-from bukva.cli import comparing, pipeline, planning, recipes, sharing, studies, sweep
+from bukva.cli import comparing, pipeline, planning, recipes, sharing, studies
 from bukva.cli import stage as cli
+from bukva.cluster import commands as sweep
 from bukva.config.load import PARAMS
 from bukva.core.errors import BukvaError
 

@@ -108,7 +108,7 @@ def counting(what: str, total: int, unit: str = "character") -> Iterator[Read]:
         line.show(lambda: text(""), now=True)
 
 
-def watched(texts: Iterable[str], what: str, total: int) -> Iterator[str]:
+def counted(texts: Iterable[str], what: str, total: int) -> Iterator[str]:
     """The same texts, with the progress of who takes them."""
     with counting(what, total) as add:
         for text in texts:

@@ -8,7 +8,7 @@ from bukva.config.messages import WAY_BACK, one_or_another, shorten
 from bukva.config.schema import Clean
 from bukva.core.errors import BukvaError
 from bukva.core.files import resolve
-from bukva.core.progress import watched
+from bukva.core.progress import counted
 from bukva.corpus.cleaning.clean import removed_share
 from bukva.corpus.cleaning.notes import NotesRules
 from bukva.corpus.cleaning.removals import Chosen, Cleaned, RuleSet
@@ -112,7 +112,7 @@ def _own_file(path: str) -> Path:
 def _counts(raw: Path) -> CharCounts:
     counts, table = CharCounts(), read_table(raw)
     pieces = (piece for _, text in read_texts(raw, table) for piece in text)
-    for piece in watched(pieces, "clean: counting letters", int(table["chars"].sum())):
+    for piece in counted(pieces, "clean: counting letters", int(table["chars"].sum())):
         counts.add(piece)
     return counts
 

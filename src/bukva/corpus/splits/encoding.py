@@ -14,7 +14,7 @@ from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Split, Tokenize, Unknown
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder
-from bukva.core.progress import counting, watched
+from bukva.core.progress import counted, counting
 from bukva.corpus.splits.division import divide, in_characters
 from bukva.text.characters import PIECE_CHARS, alphabet, code_points, from_code_points, pieces
 from bukva.text.collection import Document, read_table, read_texts
@@ -67,7 +67,7 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
         else:
             of_train = shares[shares["split"] == "train"]
             train = (text for *_, text in _pieces_of(clean, table, of_train))
-            tokenizer = _learned(watched(train, "tokenize: reading train", _chars(of_train)), tokenize)
+            tokenizer = _learned(counted(train, "tokenize: reading train", _chars(of_train)), tokenize)
             _check_symbols(len(tokenizer))
             lengths, n_unknown = _encode_shares(clean, table, shares, tokenizer, tokenize.unknown, scratch)
             shares = shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths)
@@ -153,7 +153,7 @@ def _encoded_by_all(clean: Path, table: "pd.DataFrame", scratch: IO[bytes]) -> t
     """
     numbers = np.zeros(sys.maxunicode + 1, np.uint16)  # of code points; 0: not seen yet
     seen = ""
-    for piece in watched(_pieces(clean, table), "tokenize", int(table["chars"].sum())):
+    for piece in counted(_pieces(clean, table), "tokenize", int(table["chars"].sum())):
         codes = code_points(piece)
         numbered = numbers.take(codes)
         if numbered.min() == 0:

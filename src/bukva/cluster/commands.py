@@ -12,7 +12,6 @@ from bukva.cluster.board import Board, has_driver, log_of, request_stop, sweeps
 from bukva.cluster.driver import Driver, Place
 from bukva.cluster.fresh import print_verdict, rivals
 from bukva.cluster.machines import head, join
-from bukva.cluster.options import SWEEP, Address, Cores, Gpus, Name, Nodes, Setting, Slots
 from bukva.cluster.origin import run_git
 from bukva.cluster.processes import Processes
 from bukva.cluster.pull import origin_of, pull_results
@@ -26,6 +25,17 @@ from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.cache import has_remote
+
+SWEEP = typer.Argument(help="name of a sweep; the last one if there is none", show_default=False)
+Setting = Annotated[
+    list[str] | None, typer.Option("-S", help="as of dvc exp run: SECTION.KEY=VALUE, or several values with commas")
+]
+Name = Annotated[str, typer.Option(help="of the sweep; made of commit and settings without it")]
+Slots = Annotated[int, typer.Option(help="experiments at the same time, on this machine; 0: one for each GPU, or core")]
+Address = Annotated[str, typer.Option(help="HOST:PORT of a Ray cluster; this machine without it")]
+Cores = Annotated[int, typer.Option(help="cores of each experiment in a cluster, on each machine", min=1)]
+Gpus = Annotated[float, typer.Option(help="GPUs of each experiment in a cluster, on each machine", min=0)]
+Nodes = Annotated[int, typer.Option(help="machines of each experiment, which train one model in a cluster", min=1)]
 
 app = typer.Typer(no_args_is_help=True, help="Run many experiments at once. On this machine or on several.")
 app.command()(head)
