@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bukva.cli.learning import Samples
-from bukva.cli.progress import LogMetrics, ProgressLine
+from bukva.cli.progress import ProgressLine, Samples
 from bukva.config.schema import Params, Training
 from bukva.core.errors import BukvaError
 from bukva.durability.checkpoints import Checkpoints
@@ -95,8 +94,7 @@ def _train(stage: TrainingStage, params: Params, group: Group) -> None:
         initial = state.weights()
         restore(state, checkpoints, group.rank, group.broadcast)
         durability = Durability(checkpoints, stop)
-        line = ProgressLine(stage.name, stage.recipe.n_steps)
-        shown = [Samples(task, tokenizer, log.text), line, LogMetrics(log.metrics, line)]
+        shown = [Samples(task, tokenizer, log.text), ProgressLine(stage.name, stage.recipe.n_steps, log.metrics)]
         callbacks: list[Callback] = [*shown, CurveFile(trained.curve), durability]
         try:
             run_training(task, state, callbacks if group.leads else [])

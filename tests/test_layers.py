@@ -64,7 +64,7 @@ def test_a_stage_imports_no_other_stage():
             "torch",
             ["bukva.core.machine", "bukva.models", "bukva.training", "bukva.durability.packing",
              "bukva.evaluation", "bukva.generation", "bukva.interpret", "bukva.planning", "bukva.serving.writer",
-             "bukva.cli.learning", "stages.train_bigram"],
+             "bukva.cli.progress", "stages.train_bigram"],
         ),
         ("matplotlib", ["bukva.report"]),
         ("fastapi", ["bukva.serving.playground", "bukva.serving.site"]),

@@ -7,7 +7,7 @@ import torch
 from equality import same
 from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, run, task
 
-from bukva.cli.learning import FILE, LINE_CHARS, Samples, on_one_line
+from bukva.cli.progress import LINE_CHARS, SAMPLES, Samples, on_one_line
 from bukva.generation.sampling import generate
 from bukva.training.run import start
 
@@ -20,7 +20,7 @@ def trained(task, state=None, callbacks=()):
     files = []
 
     def keep(name, content):
-        assert name == FILE
+        assert name == SAMPLES
         files.append(content)
 
     state, _ = run(task, state, [Samples(task, TOKENIZER, keep), *callbacks])

@@ -7,7 +7,7 @@ import pytest
 from tiny import Call, run, task
 
 from bukva.cli import progress as module
-from bukva.cli.progress import LogMetrics, ProgressLine
+from bukva.cli.progress import ProgressLine
 from bukva.core import progress as line
 from bukva.text.units import bits
 from bukva.training.curve import COLUMNS, CurveFile
@@ -29,13 +29,14 @@ def scripted():
 
 
 def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(clock, capsys):
-    logged, shown = [], ProgressLine("train-gpt", 20)
+    logged = []
+    shown = ProgressLine("train-gpt", 20, lambda *values: logged.append(values))
 
     def tick(state, progress):
         clock[0] += 30 if progress.val_nats_per_char else 2  # seconds for 15 characters
 
     ticks = [Call(step, tick) for step in range(11)]
-    state, _ = run(scripted(), callbacks=[*ticks, shown, LogMetrics(lambda *values: logged.append(values), shown)])
+    state, _ = run(scripted(), callbacks=[*ticks, shown])
     assert [step for _, step in logged] == [0, 4, 8, 10]
     for (values, _), point in zip(logged, state.curve, strict=True):
         known = {name: value for name, value in dataclasses.asdict(point).items() if value is not None}
@@ -70,7 +71,7 @@ def test_a_resumed_training_logs_and_writes_the_curve_of_a_whole_one(tmp_path, s
     run(task(), callbacks=[CurveFile(tmp_path / "whole.csv")])
     state, _ = run(task(), callbacks=[Call(step, lambda state, _: setattr(state, "stop_requested", True))])
     state.stop_requested, logged = False, []
-    log = LogMetrics(lambda _, step: logged.append(step), ProgressLine("train-gpt", 10))
+    log = ProgressLine("train-gpt", 10, lambda _, step: logged.append(step))
     run(task(), state, [CurveFile(tmp_path / "resumed.csv"), log])
     assert (tmp_path / "resumed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     assert logged == [0, 4, 8, 10]

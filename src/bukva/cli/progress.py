@@ -1,25 +1,38 @@
-"""Callbacks that show a training while it runs: the line in the terminal, and the metrics of the journal."""
+"""Callbacks that show a training while it runs: its line in the terminal, its metrics, and what the model writes."""
 
 import dataclasses
 import time
 from collections.abc import Callable
 
+import numpy as np
+import torch
+
 from bukva.core.progress import Line, duration, quantity
+from bukva.generation.sampling import generate
+from bukva.models.base import LanguageModel
+from bukva.text.prompts import opening
+from bukva.text.tokenizers.base import Tokenizer
 from bukva.text.units import bits
 from bukva.training.callback import Callback
+from bukva.training.run import Task
 from bukva.training.state import Progress, TrainState
 
+SAMPLES = "samples.txt"
+LINE_CHARS = 64
+TEMPERATURE = 0.8
+
 Log = Callable[[dict[str, float], int], None]  # metrics by name, and the step
+Keep = Callable[[str, str], None]  # gets the name and the content of a text file
 
 
 class ProgressLine(Callback):
-    """A line of step, losses in bits per character, time left and characters per second.
+    """A line of step, losses in bits per character, time left and characters per second; each scoring is also logged.
 
-    At each scoring it stays in the terminal, with what the model wrote then instead of the numbers that pass.
+    At each scoring the line stays in the terminal, with what the model wrote then instead of the numbers that pass.
     """
 
-    def __init__(self, what: str, n_steps: int) -> None:
-        self.what, self.n_steps = what, n_steps
+    def __init__(self, what: str, n_steps: int, log: Log) -> None:
+        self.what, self.n_steps, self.log = what, n_steps, log
         self.line = Line()
         self.last: Progress | None = None
         self.last_at = self.started_at = time.monotonic()
@@ -32,17 +45,17 @@ class ProgressLine(Callback):
         return self.update_chars / self.update_seconds if self.update_seconds else 0.0
 
     def on_start(self, state: TrainState) -> None:
-        """Take the losses of a restored training."""
-        for progress in state.curve[-1:]:
-            self._take_losses(progress)
+        """Log again what was scored before an interruption, and take its losses."""
+        for progress in state.curve:
+            self._scored(progress)
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Show one update."""
+        """Show one update, and log a scoring with the speed."""
         self._time(progress)
-        self._take_losses(progress)
         if progress.val_nats_per_char is None:
             self.line.show(lambda: self._text(progress.step, *self._passing(progress.step)))
         else:
+            self._scored(progress, chars_per_second=self.chars_per_second or None)
             passing = [] if self.line.screen else self._passing(progress.step)
             self.line.show(lambda: self._text(progress.step, *passing, *state.samples[-1:]), now=True)
 
@@ -56,11 +69,13 @@ class ProgressLine(Callback):
     def _say(self, text: str) -> None:
         self.line.show(lambda: f"{self.what}: {text}", now=True)
 
-    def _take_losses(self, progress: Progress) -> None:
-        if progress.val_nats_per_char is not None:
-            train = progress.train_nats_per_char
-            learned = "" if train is None else f"train {bits(train):.3f}"
-            self.losses = f"{learned:11} val {bits(progress.val_nats_per_char):.3f} bits"
+    def _scored(self, progress: Progress, **more: float | None) -> None:
+        values = dataclasses.asdict(progress) | more
+        step = values.pop("step")
+        self.log({name: value for name, value in values.items() if value is not None}, step)
+        train, val = progress.train_nats_per_char, progress.val_nats_per_char
+        learned = "" if train is None else f"train {bits(train):.3f}"
+        self.losses = f"{learned:11} val {bits(val or 0):.3f} bits"
 
     def _time(self, progress: Progress) -> None:
         clock = time.monotonic()
@@ -82,23 +97,56 @@ class ProgressLine(Callback):
         return " | ".join([f"{self.what} {step:{width}}/{self.n_steps}: {self.losses}", *parts])
 
 
-class LogMetrics(Callback):
-    """The metrics of each scoring, for a journal; those before an interruption are logged again first."""
+class Samples(Callback):
+    """A callback that adds a line to state.samples at each scoring of val, and keeps them all as one file.
 
-    def __init__(self, log: Log, line: ProgressLine) -> None:
-        self.log, self.line = log, line
+    A line is a function of the weights and of recipe.seed. The random numbers are the same for every line and are used
+    for nothing else, so no weight changes.
+
+    Args:
+        task: the training.
+        tokenizer: of its text.
+        keep: takes the file; each time it replaces the one before.
+    """
+
+    def __init__(self, task: Task, tokenizer: Tokenizer, keep: Keep) -> None:
+        self.task, self.tokenizer, self.keep = task, tokenizer, keep
+        self.prompt = opening(tokenizer)
 
     def on_start(self, state: TrainState) -> None:
-        """Log what was scored before an interruption."""
-        for progress in state.curve:
-            self._log(progress)
+        """Keep the lines from before an interruption."""
+        if state.samples:
+            self.keep(SAMPLES, self.page(state))
 
-    def on_update(self, state: TrainState, progress: Progress) -> None:  # noqa: ARG002 (all callbacks are called alike)
-        """Log a scoring, with the speed."""
+    def on_update(self, state: TrainState, progress: Progress) -> None:
+        """Write a line if val was scored."""
         if progress.val_nats_per_char is not None:
-            self._log(progress, chars_per_second=self.line.chars_per_second or None)
+            state.samples.append(self.line(state.model))
+            self.keep(SAMPLES, self.page(state))
 
-    def _log(self, progress: Progress, **more: float | None) -> None:
-        values = dataclasses.asdict(progress) | more
-        step = values.pop("step")
-        self.log({name: value for name, value in values.items() if value is not None}, step)
+    def line(self, model: LanguageModel) -> str:
+        """What a model writes after the prompt, LINE_CHARS characters at most; computed in float32, without dropout."""
+        ids = torch.from_numpy(self.tokenizer.encode(self.prompt).astype(np.int64))[None]  # (1, T)
+        n_ids = round(LINE_CHARS / self.task.chars_per_id)
+        rng = torch.Generator().manual_seed(self.task.recipe.seed)
+        was_training = model.training
+        model.eval()
+        how = {"temperature": TEMPERATURE, "top_k": 0, "top_p": 1.0, "rng": rng}
+        written = generate(model, ids.to(self.task.machine.device), n_ids, **how)  # (1, n_ids)
+        model.train(was_training)
+        return on_one_line(self.tokenizer.decode(written[0].cpu().numpy()))[:LINE_CHARS]
+
+    def page(self, state: TrainState) -> str:
+        """The file: what was drawn how, and a row for each scoring."""
+        points = zip(state.curve, state.samples, strict=True)
+        rows = [f"{point.step:>8}  {bits(point.val_nats_per_char or 0):11.4f}  {text}" for point, text in points]
+        how = (
+            f"Written after {self.prompt!r} at temperature {TEMPERATURE}, with the same random numbers at each scoring."
+        )
+        return "\n".join([how, "", f"{'step':>8}  {'bits on val':>11}  text", *rows, ""])
+
+
+def on_one_line(text: str) -> str:
+    """A text for a line of a terminal: line ends as ↵, other white space as spaces, no control characters."""
+    shown = ("↵" if char == "\n" else " " if char.isspace() else char for char in text)
+    return "".join(filter(str.isprintable, shown))
