@@ -8,7 +8,7 @@ from imports import ROOT
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
-from bukva.cli.recipes import NO_RECIPE
+from bukva.cli.pipeline import NO_RECIPE
 from bukva.compare.recipes import FOLDER
 from bukva.config.load import PARAMS, flatten, read_params, read_yaml
 from bukva.core.errors import BukvaError

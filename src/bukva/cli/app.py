@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from bukva.cli import comparing, pipeline, planning, recipes, sharing, studies
+from bukva.cli import comparing, pipeline, sharing, studies
 from bukva.cli import stage as cli
 from bukva.cluster import commands as sweep
 from bukva.config.load import PARAMS
@@ -17,8 +17,8 @@ app = typer.Typer(
     epilog="Run the pipeline itself with DVC: dvc repro, dvc exp run -S model.n_head=8.",
     **cli.STYLE,
 )
-app.command(cls=comparing.Compare)(comparing.compare)
 for command in (
+    comparing.compare,
     comparing.experiments,
     comparing.seeds,
     comparing.verify,
@@ -27,8 +27,8 @@ for command in (
     studies.play,
     studies.attention,
     studies.counting,
-    recipes.recipe,
-    planning.plan,
+    pipeline.recipe,
+    pipeline.plan,
     sharing.sync,
     sharing.push,
     pipeline.check,

@@ -1,14 +1,12 @@
 """Commands about several experiments: which is better, more seeds of one, whether one can be made again."""
 
 import sys
-import traceback
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperCommand
 
 from bukva.config.load import read_params
-from bukva.core.errors import BukvaError, sentence_for
+from bukva.core.errors import BukvaError
 from bukva.core.machine import limit_spinning
 
 if TYPE_CHECKING:
@@ -18,22 +16,8 @@ Model = Annotated[str, typer.Option(help="The model to compare: gpt or bigram.")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-BETTER, WORSE, CANNOT_TELL, MISTAKE = range(4)  # statuses of compare --exit-code
+BETTER, WORSE, CANNOT_TELL = 0, 3, 4  # statuses of compare --exit-code; 1 and 2 are those of a mistake
 STATUS = {"better": BETTER, "probably better": BETTER, "worse": WORSE, "probably worse": WORSE}
-
-
-class Compare(TyperCommand):
-    """A command whose --exit-code also holds for a wrong command line, which ends with 2 otherwise."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        asked = "--exit-code" in args
-        try:
-            return super().parse_args(ctx, args)
-        except Exception as error:
-            status: Any = error
-            if asked and getattr(error, "exit_code", None):  # of click's errors; 0: --help was asked for
-                status.exit_code = MISTAKE
-            raise
 
 
 def compare(
@@ -50,23 +34,17 @@ def compare(
         bool,
         typer.Option(
             "--exit-code",
-            help="Exit with 0 if B is better or probably better, 1 if worse or probably worse, 2 if one cannot tell or "
-            "both are the same, 3 after a mistake.",
+            help="Exit with 0 if B is better or probably better, 3 if worse or probably worse, 4 if one cannot tell or "
+            "both are the same, and 1 or 2 after a mistake.",
         ),
     ] = False,
 ) -> None:
     """Say whether B is better than A. By how much, and how sure that is."""
-    if not exit_code:
-        _compare(names, model, test, seed or [], json)
-        return
-    try:
-        if len(names) > 2:
-            raise BukvaError(f"compare --exit-code: {len(names)} names; use two, because it has one status.")
-        (comparison,) = _compare(names, model, test, seed or [], json)
-    except Exception as error:  # a bug, too, must not look like a verdict
-        print(sentence_for(error) or traceback.format_exc(), file=sys.stderr)
-        raise typer.Exit(MISTAKE) from None
-    raise typer.Exit(STATUS.get(comparison.verdict.verdict, CANNOT_TELL))
+    if exit_code and len(names) > 2:
+        raise BukvaError(f"compare --exit-code: {len(names)} names; use two, because it has one status.")
+    comparisons = _compare(names, model, test, seed or [], json)
+    if exit_code:
+        raise typer.Exit(STATUS.get(comparisons[0].verdict.verdict, CANNOT_TELL))
 
 
 def _compare(names: list[str], model: str, test: bool, seeds: list[int], as_json: bool) -> "list[Comparison]":

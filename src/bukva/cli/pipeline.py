@@ -1,15 +1,19 @@
-"""What `make repro` runs before and after the pipeline."""
+"""Commands beside a run of the pipeline: what `make repro` runs before and after it, recipes, and a plan for a time."""
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bukva.config.load import read_params
+from bukva.config.load import read_params, read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
+from bukva.core.machine import limit_spinning, use_large_pages
+
+NO_RECIPE = "--no-such-recipe"  # an option that DVC lacks
 
 
 def check() -> None:
@@ -51,6 +55,64 @@ def scores(
             "\ndvc.lock differs from the last commit. Experiments are compared with that commit; next:", soft_wrap=True
         )
         console.print('git commit -am "Baseline on this machine"', soft_wrap=True)
+
+
+def recipe(
+    name: Annotated[str, typer.Argument(help="A file of recipes/, without .yaml.", show_default=False)] = "",
+) -> None:
+    """Print a recipe as options: dvc exp run $(bukva recipe NAME). Without a name, list the recipes.
+
+    Further options change it: dvc exp run $(bukva recipe ngrams) -S model.n_head=8. A recipe is a file of a few
+    parameters in recipes/.
+    """
+    from bukva.compare.recipes import descriptions, options
+
+    if not name:
+        for each, description in descriptions().items():
+            print(f"{each:10}{description}")
+        return
+    try:
+        print(*options(name))
+    except BukvaError:
+        print(NO_RECIPE)  # a shell goes on after a mistake in $(...), and DVC must not run the default
+        raise
+
+
+def plan(
+    budget: Annotated[str, typer.Argument(help="How long stage train-gpt may take: 90s, 10min, 1h30min.")],
+    write: Annotated[bool, typer.Option("--write", help="Put the proposal into params.yaml.")] = False,
+) -> None:
+    """Propose size and steps for a time budget. Measures a few updates of several sizes here."""
+    started_at = time.perf_counter()  # the imports below are part of the start-up of the stage, too
+    limit_spinning()  # as in a stage
+    use_large_pages()
+    from rich.console import Console
+
+    from bukva.planning import params, show
+    from bukva.planning.budget import parse_budget
+    from bukva.planning.ladder import climb, propose
+    from bukva.planning.measure import Measuring
+
+    seconds = parse_budget(budget)
+    measuring = Measuring.of(read_yaml())
+    limits = measuring.budget(seconds, started_at)
+    plans = []
+    for measured in climb(measuring.speed, measuring.params, limits):
+        print(show.progress_line(measured), file=sys.stderr, flush=True)
+        plans.append(measured)
+    chosen = propose(plans)
+    changes = list(params.differences(measuring.raw, chosen.values()))
+    if write:
+        params.write(chosen.values())
+    console = Console(highlight=False)
+    console.print(show.table(plans, chosen))
+    for line in (*show.list_changes(changes), *show.warnings(chosen)):
+        console.print(line, soft_wrap=True)
+    if write:
+        console.print("\nparams.yaml now has these values; train with them: make repro", soft_wrap=True)
+    elif changes:
+        console.print(f"\nTry them: {show.experiment(changes)}", soft_wrap=True)
+        console.print(f"Write them to params.yaml: bukva plan {budget} --write", soft_wrap=True)
 
 
 def _count_look(characters: Path) -> int:
