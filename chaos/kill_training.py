@@ -119,7 +119,7 @@ def kill_every_process(setup: Setup, tries: int) -> list[str]:
 
 
 def kill_and_abandon(setup: Setup, tries: int) -> list[str]:
-    """Kill all processes of a training that is never resumed: the next stage sets its run to KILLED."""
+    """Kill all processes of a training that is never resumed: bukva sync sets its run to KILLED."""
     return [_kill_and_abandon(setup.with_seed(80 + number, LONGEST)) for number in range(tries)]
 
 
@@ -130,8 +130,8 @@ def _kill_and_abandon(project: Project) -> str:
     running.wait()
     before = "RUNNING" in project.statuses()
     project.reset()
-    project.run("dvc", "repro", "-f", "-s", "clean")
-    after = wait_until_empty(lambda: "RUNNING" in project.statuses(), 60)
+    project.sync()
+    after = "RUNNING" in project.statuses()
     return "" if before and not after else f"RUNNING before: {before}, after: {after}"
 
 

@@ -184,8 +184,7 @@ class Project:
 
     def wait_for_mlflow(self) -> None:
         """Wait for the processes that fill MLflow; on a busy machine they outlive their stage by some seconds."""
-        modules = "bukva.tracking", "bukva.cli.completion"
-        wait_until_empty(lambda: [found for name in modules for found in self.processes(name)], MLFLOW_SECONDS)
+        wait_until_empty(lambda: self.processes("bukva.tracking"), MLFLOW_SECONDS)
 
     def mlflow(self) -> list[dict[str, Any]]:
         """All runs in MLflow, when nothing fills it any more (chaos.store.all_runs)."""

@@ -61,7 +61,7 @@ ROWS = (
     Row(
         "abandoned",
         "kill -9 of every process of a training that is never resumed",
-        "MLflow shows its run as RUNNING, and as KILLED when the next stage has started",
+        "MLflow shows its run as RUNNING, and as KILLED after bukva sync",
         kill_training.kill_and_abandon,
         1,
     ),

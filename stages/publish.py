@@ -1,7 +1,7 @@
 """Stage publish: completes MLflow from the files, also for stages that DVC restored from its cache."""
 
 from bukva.cli import stage as cli
-from bukva.cli.completion import publish_experiment, remove_note
+from bukva.cli.publish import publish_experiment
 from bukva.config.load import read_params
 from bukva.tracking.experiment import print_uncommitted
 
@@ -13,7 +13,6 @@ def main() -> None:
     """
     params = read_params()
     publish_experiment(params)
-    remove_note()
     print_uncommitted(params)
 
 

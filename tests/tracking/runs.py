@@ -1,13 +1,12 @@
 """What an MLflow store shows, as tests name it."""
 
-from bukva.tracking.reading import read_journals
-from bukva.tracking.store import connect
-from bukva.tracking.sync import View
+from bukva.tracking.journal import read_journals
+from bukva.tracking.sync import connect, fill
 
 
 def sync():
     """Fill MLflow from all journals; what could not be shown."""
-    return View(connect()).update(read_journals())
+    return fill(connect(), read_journals())
 
 
 def short_name(run):

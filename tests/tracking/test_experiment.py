@@ -6,7 +6,8 @@ from pathlib import Path
 
 from bukva.config.load import flatten
 from bukva.config.messages import RETURN
-from bukva.tracking.experiment import Experiment, git, print_uncommitted, this_experiment
+from bukva.project.git import git
+from bukva.tracking.experiment import Experiment, print_uncommitted, this_experiment
 
 IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@b"]
 
@@ -15,7 +16,7 @@ def commit(project):
     shutil.copy(Path(__file__).parents[2] / "params.yaml", project / "params.yaml")
     for arguments in (["init", "-q"], ["add", "params.yaml"], [*IDENTITY, "commit", "-qm", "one"]):
         subprocess.run(["git", *arguments], cwd=project, check=True)
-    return (git("rev-parse", "HEAD") or "").strip()
+    return git("rev-parse", "HEAD").decode().strip()
 
 
 def with_heads(params, n_head):

@@ -3,11 +3,9 @@
 import pytest
 from tracking.runs import sync
 
-from bukva.tracking.losing import end_runs, take_over
-from bukva.tracking.reading import read_journals
-from bukva.tracking.records import FILE
-from bukva.tracking.store import connect
-from bukva.tracking.writing import Log
+from bukva.cluster.losing import end_runs, take_over
+from bukva.tracking.journal import FILE, Log, read_journals
+from bukva.tracking.sync import connect
 
 pytestmark = [
     pytest.mark.slow,

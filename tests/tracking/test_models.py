@@ -16,11 +16,9 @@ from bukva.core.files import write_json
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer
-from bukva.tracking.journal import journal
-from bukva.tracking.models.package import requirements, write_code
-from bukva.tracking.reading import read_journals
-from bukva.tracking.store import connect
-from bukva.tracking.sync import View
+from bukva.tracking.journal import journal, read_journals
+from bukva.tracking.models import requirements, write_code
+from bukva.tracking.sync import connect, fill
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -52,7 +50,7 @@ def with_layers(params, n):
 
 def sync():
     store = connect()
-    assert View(store).update(read_journals()) == []
+    assert fill(store, read_journals()) == []
     return store
 
 
@@ -73,7 +71,7 @@ def aliases(store):
 def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(database, alone, params, monkeypatch):
     splits = [{"name": f"sample/{split}", "digest": "d", "split": split} for split in ("val", "test")]
     splits = [each | {"source": {}, "profile": {}} for each in splits]
-    monkeypatch.setattr("bukva.tracking.writing.datasets", lambda kind, _: splits if kind == "report" else [])
+    monkeypatch.setattr("bukva.tracking.journal.datasets", lambda kind, _: splits if kind == "report" else [])
     train(alone, params, 2.5)
     store = sync()
     [model] = logged(store)
@@ -178,7 +176,11 @@ def test_the_archive_has_every_module_that_the_model_imports_and_always_the_same
     with zipfile.ZipFile(tmp_path / "code.zip") as packed:
         names = set(packed.namelist())
     root, entry = Path(modules()["bukva"]).parent.parent, "bukva.serving.pyfunc"
-    by_name = ["bukva.models.bigram", *(f"bukva.text.tokenizers.{kind}" for kind in ("byte", "bpe"))]
+    by_name = [
+        "bukva.models.bigram",
+        "bukva.models.gpt",
+        *(f"bukva.text.tokenizers.{kind}" for kind in ("byte", "bpe")),
+    ]
     needed = {entry, *reached(entry, also=by_name)}
     assert {modules()[name].relative_to(root).as_posix() for name in needed} <= names
     assert not [name for name in names if "__pycache__" in name]

@@ -1,4 +1,4 @@
-"""Stage publish completes MLflow with the stages that DVC restored; which experiment made the checkout's files."""
+"""Stage publish completes MLflow with the stages that DVC restored."""
 
 import json
 import subprocess
@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from bukva.core.files import write_text
-from bukva.tracking.notes import read_notes
+from bukva.tracking.journal import Log, notes_on, read_journals
 from bukva.tracking.publish import publish
-from bukva.tracking.reading import read_journals
-from bukva.tracking.writing import Log
 
 CURVE = """\
 step,chars_seen,train_nats_per_char,val_nats_per_char,learning_rate
@@ -19,10 +17,6 @@ step,chars_seen,train_nats_per_char,val_nats_per_char,learning_rate
 300,2400,2.5,2.75,0.1
 400,3200,2.25,3.0,0.1
 """
-
-
-def no_sections(_):
-    return {}
 
 
 def entry(*outs, digest="1"):
@@ -52,7 +46,7 @@ def write_gpt(weights="weights"):
 
 def test_the_journal_of_a_restored_training_is_written_from_its_files(alone, params):
     lock(train_gpt=write_gpt())
-    publish(params, {}, no_sections)
+    publish(params, {}, {})
     (journal,) = journals("train-gpt")
     assert journal.start["restored"]
     assert journal.status()[0] == "FINISHED"
@@ -63,7 +57,7 @@ def test_the_journal_of_a_restored_training_is_written_from_its_files(alone, par
     assert points[200] == {"chars_seen": 1600, "train_nats_per_char": 3.0, "learning_rate": 0.1}
     best = [points[step].get("best_val_nats_per_char") for step in sorted(points)]
     assert best == [3.25, None, 2.75, 2.75]
-    publish(params, {}, no_sections)
+    publish(params, {}, {})
     assert len(journals("train-gpt")) == 1
 
 
@@ -81,7 +75,7 @@ def test_a_stage_gets_a_journal_unless_it_has_one_of_the_present_files(alone, pa
         log.artifact(Path(out["path"]))
     log.end(status)
     lock(train_gpt=write_gpt())
-    publish(params, {}, no_sections)
+    publish(params, {}, {})
     assert [journal.start["restored"] for journal in journals("train-gpt")] == restored
 
 
@@ -89,7 +83,7 @@ def test_a_stage_that_did_not_change_since_the_baseline_gets_none(alone, params)
     lock(clean=entry("data/clean"), train_gpt=entry("data/models/train_gpt"))
     commit()
     lock(clean=entry("data/clean"), train_gpt=write_gpt())
-    publish(params, {}, no_sections)
+    publish(params, {}, {})
     assert [found.start["stage"] for found in read_journals()] == ["train-gpt"]
 
 
@@ -98,50 +92,41 @@ def test_a_model_that_was_trained_again_gets_the_scores_that_it_has(alone, param
     write_text(Path("reports/metrics.json"), "{}")
     lock(train_gpt=write_gpt(), evaluate=entry("reports/metrics.json"))
     commit()
-    publish(params, {}, no_sections)
+    publish(params, {}, {})
     assert journals("evaluate") == []
     log = Log("train-gpt", params)
     log.artifact(Path("data/models/train_gpt"))
     log.end("FINISHED")
-    publish(params, {}, no_sections)
+    publish(params, {}, {})
     (journal,) = journals("evaluate")
     assert journal.start["restored"]
     assert (journal.folder / "artifacts/metrics.json").exists()
 
 
-def test_tags_and_sections_are_for_this_experiment_and_not_for_a_later_one_of_its_name(alone, params, monkeypatch):
+def notes_of(journal):
+    notes = notes_on(journal.start["experiment"], journal.key)
+    assert notes
+    [tags] = [event["values"] for event in notes.read()[0] if event["record"] == "tags"]
+    return tags, notes.folder / "artifacts"
+
+
+def test_tags_and_files_are_for_this_experiment_and_not_for_a_later_one_of_its_name(alone, params, monkeypatch):
     monkeypatch.setenv("DVC_EXP_NAME", "wide")
     monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0123456789abcdef")
     other = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})})
     lock(train_gpt=write_gpt())
-    for parameters, group in ((params, "a"), (other, "b"), (params, "c")):
-        publish(parameters, {"group": group}, lambda baseline, group=group: {"Scores": f"{group} against {baseline}"})
-    for journal, group in zip(read_journals(), "cb", strict=True):
-        notes = read_notes(journal.folder.parent, journal.key)
-        assert notes.tags["group"] == group
-        assert notes.sections == {"Scores": f"{group} against 0123456789abcdef"}
+    for parameters, group in ((params, "a"), (other, "b")):
+        publish(parameters, {"group": group}, {"scores.md": group.encode()})
+    for journal, group in zip(read_journals(), "ab", strict=True):
+        tags, files = notes_of(journal)
+        assert tags["group"] == (files / "scores.md").read_text() == group
+        assert tags["bukva.processor"]
+        assert (files / "dvc.lock").read_bytes() == Path("dvc.lock").read_bytes()
 
 
 @pytest.mark.parametrize("text", [None, "a: [", "stages: 3"])
 def test_a_broken_or_missing_lock_file_does_not_fail_an_experiment(alone, params, text, capsys):
     if text:
         write_text(Path("dvc.lock"), text)
-    publish(params, {}, no_sections)
+    publish(params, {}, {})
     assert capsys.readouterr().out.startswith("MLflow ")
-
-
-def test_the_lineage_names_inputs_outputs_versions_and_machine(alone, params):
-    gpt = write_gpt() | {"deps": [{"path": "data/split", "md5": "of the text"}]}
-    gpt["outs"].append({"path": "data/models/gpt", "md5": "of the model"})
-    lock(train_gpt=gpt, split=entry("data/split", digest="t"))
-    write_text(Path("data/models/gpt/numerics.json"), '{"torch": "2.13.0", "arithmetic": "abc"}')
-    publish(params, {}, no_sections)
-    (journal,) = journals("split")
-    tags = read_notes(journal.folder.parent, journal.key).tags
-    content = json.loads((journal.folder.parent / "files" / journal.key / "lineage.json").read_text(encoding="utf-8"))
-    assert content["stages"]["train-gpt"]["inputs"] == {"data/split": "of the text"}
-    assert content["stages"]["train-gpt"]["outputs"]["data/models/gpt"] == "of the model"
-    assert content["packages"]["torch"] == "2.13.0"
-    wanted = {"dvc.split": "t", "dvc.gpt": "of the model", "bukva.arithmetic": "abc", "bukva.torch": "2.13.0"}
-    assert wanted.items() <= tags.items()
-    assert tags["bukva.processor"] == content["machine"]["cpu"]

@@ -1,10 +1,8 @@
 """MLflow gets everything from the journals, once."""
 
-import contextlib
 import json
 import math
 import shutil
-import sqlite3
 
 import pytest
 from tracking.runs import by_name, files, points, sync
@@ -12,11 +10,8 @@ from tracking.test_experiment import commit
 
 from bukva.config.schema import Params
 from bukva.core.files import write_json, write_text
-from bukva.tracking.journal import journal
-from bukva.tracking.reading import read_journals
-from bukva.tracking.store import connect
-from bukva.tracking.sync import View
-from bukva.tracking.writing import Log
+from bukva.tracking.journal import Log, journal, read_journals
+from bukva.tracking.sync import connect, fill
 
 pytestmark = [
     pytest.mark.slow,
@@ -96,15 +91,6 @@ def test_filling_twice_or_after_an_interruption_or_into_another_store_gives_the_
     store.client.update_run(runs[WHOLE].info.run_id, "RUNNING")
     sync()
     assert contents(store) == first
-    training = runs["train-gpt"].info.run_id  # as an older version of bukva filled it
-    store.client.delete_tag(training, "bukva.version")
-    with contextlib.closing(sqlite3.connect(database)) as connection:
-        for table in ("metrics", "latest_metrics"):
-            connection.execute(f"DELETE FROM {table} WHERE key LIKE '%bits_per_char' AND run_uuid = ?", [training])
-        connection.commit()
-    assert contents(store) != first
-    sync()
-    assert contents(store) == first
     shutil.copy(empty_database, database.parent / "other.db")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///other.db")
     monkeypatch.chdir("/")
@@ -116,17 +102,16 @@ def test_several_machines_fill_one_store_and_each_stage_is_there_once(database, 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
     monkeypatch.setenv("DVC_EXP_NAME", "sweep")
     machines = [tmp_path / name for name in ("one", "two")]
-    views, ids = [], []
+    ids = []
     for machine, stage in zip(machines, ("train-bigram", "train-gpt"), strict=True):
         (machine / ".dvc").mkdir(parents=True)
         monkeypatch.setenv("DVC_ROOT", str(machine))
-        views.append(View(connect()))  # before the other one has filled anything
         with journal(stage, params) as log:
             log.metrics({"val_nats_per_char": 3.0}, 100)
         ids += [entry.id for entry in read_journals()]
-    for machine, view in [*zip(machines, views, strict=True)] * 2:
+    for machine in machines * 2:
         monkeypatch.setenv("DVC_ROOT", str(machine))
-        assert view.update(read_journals()) == []
+        assert sync() == []
     runs = by_name(connect())
     assert set(runs) == {"sweep", "train-bigram", "train-gpt"}
     assert {runs[stage].data.tags["bukva.journal"] for stage in ("train-bigram", "train-gpt")} == set(ids)
@@ -135,12 +120,11 @@ def test_several_machines_fill_one_store_and_each_stage_is_there_once(database, 
 
 def test_a_journal_that_grows_is_followed_and_nothing_is_sent_again(database, params):
     log, store = Log("train-gpt", params), connect()
-    view = View(store)
     losses = [3.0, float("inf"), float("nan")]
     for step, loss in enumerate(losses, 1):
         log.metrics({"val_nats_per_char": loss}, step)
         log.text("samples.txt", "а" * step)
-        view.update(read_journals())
+        fill(store, read_journals())
         run = by_name(store)["train-gpt"]
         assert files(store, run) == [("samples.txt", 2 * step)]
         for unit in ("nats", "bits"):
@@ -176,15 +160,17 @@ def test_splits_are_the_datasets_of_the_runs_that_read_them(database, alone, par
     assert found == {"clean": set(), "train-gpt": {train, val}, "evaluate": every, WHOLE: every}
 
 
-def test_a_training_that_another_experiment_continues_is_shown_there_and_once(database, params, monkeypatch):
+def test_a_training_that_another_experiment_continues_is_whole_there_and_killed_where_it_began(
+    database, params, monkeypatch
+):
     commit(database.parent)
     monkeypatch.setenv("DVC_EXP_NAME", "first")
     with pytest.raises(SystemExit), journal("train-gpt", params, training_id="train-gpt-01") as log:
         log.metrics({"val_nats_per_char": 3.0}, 100)
+        log.text("samples.txt", "а")
         assert sync() == []
-        raise SystemExit(143)  # and no follower is left
-    before = by_name(connect())
-    assert before["train-gpt"].info.status == before["first"].info.status == "RUNNING"
+        assert {run.info.status for run in connect().runs()} == {"RUNNING"}
+        raise SystemExit(143)
     monkeypatch.setenv("DVC_EXP_NAME", "second")
     other = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})})
     with journal("train-gpt", other, training_id="train-gpt-01") as log:
@@ -192,18 +178,15 @@ def test_a_training_that_another_experiment_continues_is_shown_there_and_once(da
         log.metrics({"val_nats_per_char": 2.0}, 200)
     assert sync() == []
     store = connect()
-    after = by_name(store)
-    assert set(after) == {"train-gpt", "first", "second"}
-    assert after["train-gpt"].info.run_id == before["train-gpt"].info.run_id
-    assert after["train-gpt"].info.status == after["second"].info.status == "FINISHED"
-    assert after["train-gpt"].data.tags["mlflow.parentRunId"] == after["second"].info.run_id
-    assert after["train-gpt"].info.run_name == "sample.seed=7 (second): train-gpt"
-    assert [step for step, _, _ in points(store, after["train-gpt"], "val_nats_per_char")] == [100, 200]
-    assert after["second"].data.params["sample.seed"] == "7"
-    assert after["first"].info.status == "KILLED"
-    now = contents(store)
-    assert sync() == []
-    assert contents(connect()) == now
+    trainings = {run.info.run_name: run for run in store.runs() if "bukva.stage" in run.data.tags}
+    killed, whole = (trainings[f"{name}: train-gpt"] for name in ("first", "sample.seed=7 (second)"))
+    assert (killed.info.status, whole.info.status) == ("KILLED", "FINISHED")
+    assert [step for step, _, _ in points(store, killed, "val_nats_per_char")] == [100]
+    both = points(store, whole, "val_nats_per_char")
+    assert [step for step, _, _ in both] == [100, 200]
+    assert both[:1] == points(store, killed, "val_nats_per_char")  # at the same time
+    assert files(store, whole) == [("samples.txt", 2)]
+    assert {run.info.status for run in store.runs(whole.data.tags["bukva.key"])} == {"FINISHED"}
 
 
 def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_not_change(database, params):

@@ -23,11 +23,10 @@ from typer.testing import CliRunner
 from bukva.cli.app import app
 from bukva.core.errors import BukvaError
 from bukva.core.loopback import free_port
+from bukva.core.processes import LOG
 from bukva.text.units import bits
-from bukva.tracking.background import LOG
-from bukva.tracking.journal import journal
-from bukva.tracking.reading import read_journals
-from bukva.tracking.store import connect
+from bukva.tracking.journal import journal, read_journals
+from bukva.tracking.sync import connect
 from bukva.tracking.ui import mlflow_server
 
 pytestmark = [
@@ -72,7 +71,7 @@ def shared_port(tmp_path_factory, empty_database):
             patch.setenv("DVC_ROOT", str(root))
             patch.setenv("MLFLOW_ARTIFACTS_DESTINATION", str(root / "server"))
             patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-            patch.setattr("bukva.tracking.background.start_sync", lambda _: None)
+            patch.setattr("bukva.tracking.ui.start_sync", lambda: None)
             server = stack.enter_context(mlflow_server(free_port(0)))
         wait_until(server.is_ready)
         assert server.process
@@ -140,8 +139,8 @@ def trial(project, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", SECRETS[1])
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", SECRETS[2])
     yield project
-    for follower in followers():
-        follower.kill()
+    for filler in fillers():
+        filler.kill()
     written = b"".join(file.read_bytes() for file in project.rglob("*") if file.is_file())
     assert not [secret for secret in SECRETS if secret.encode() in written]
 
@@ -151,12 +150,12 @@ def own_database(trial, empty_database):
     return Path(shutil.copy(empty_database, trial / "mlflow.db"))
 
 
-def followers():
-    """The followers of the stages of this process that still run."""
+def fillers():
+    """The fillers of the stages of this process that still run."""
     found = []
     for process in psutil.Process().children():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-            if "follow" in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+            if "live" in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
 
@@ -174,8 +173,8 @@ def quick_training(params):
 
 
 def log_of(project):
-    """What the followers printed, after all of them have ended."""
-    wait_until(lambda: not followers())
+    """What the fillers printed, after all of them have ended."""
+    wait_until(lambda: not fillers())
     return (project / LOG).read_text().splitlines()
 
 
@@ -221,7 +220,7 @@ def test_calls_whose_answers_were_lost_double_nothing(proxy, params):
     with quick_training(params):
         wait_until(lambda: proxy.lost >= {"create", "log-batch"})
         proxy.loses = False
-    wait_until(lambda: not followers())
+    wait_until(lambda: not fillers())
     sync()
     assert is_all_there()
 
@@ -280,11 +279,11 @@ def test_a_database_locked_by_another_process_is_completed_later(own_database, t
     assert is_all_there()
 
 
-def test_a_killed_follower_is_reported_once_and_completed_later(own_database, params, capfd):
+def test_a_killed_filler_is_reported_once_and_completed_later(own_database, params, capfd):
     with quick_training(params):
         wait_until(is_live)
-        (follower,) = followers()
-        follower.kill()
+        (filler,) = fillers()
+        filler.kill()
     assert capfd.readouterr() == ("", SENTENCE)
     sync()
     assert is_all_there()
@@ -312,4 +311,4 @@ assert 1 <= time.monotonic() - ended_at < 5
         listener.listen()
         monkeypatch.setenv("MLFLOW_TRACKING_URI", with_password(listener.getsockname()[1]))
         stage = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
-    assert (stage.stdout, stage.stderr) == ("[] False\n", "")  # its follower is not done, and may still succeed
+    assert (stage.stdout, stage.stderr) == ("[] False\n", "")  # its filler is not done, and may still succeed

@@ -1,5 +1,6 @@
 """Commands about several experiments: which is better, more seeds of one, whether one can be made again."""
 
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,19 +49,21 @@ def compare(
 
 
 def _compare(names: list[str], model: str, test: bool, seeds: list[int], as_json: bool) -> "list[Comparison]":
-    """Compare, print, and note the verdicts in MLflow."""
+    """Compare, print, and keep the verdicts for MLflow: each is a tag and an artifact."""
     from bukva.compare import looks
     from bukva.compare.comparison import compare as compared
     from bukva.report import comparison as show
-    from bukva.tracking.background import start_sync
-    from bukva.tracking.notes import add_section
+    from bukva.tracking.journal import note, start_sync
 
     if len(names) < 2:
         raise BukvaError("compare: one name; use two or more: bukva compare A B")
     comparisons = compared(names, model, "test" if test else "val", seeds)
     show.print_comparisons(comparisons, as_json=as_json)
-    noted = [each.b.name for each in comparisons if add_section(each.b.name, show.title(each), show.markdown(each))]
-    start_sync(noted)
+    for each in comparisons:
+        a = re.sub(r"[^\w.-]", "-", each.a.name)  # MLflow allows few characters in names
+        verdict = {f"bukva.against.{a}.{each.split}": str(each.verdict.verdict)}
+        if note(each.b.name, verdict, {f"comparisons/{a}-{each.split}.md": show.markdown(each).encode()}):
+            start_sync()
     if test:
         n = looks.count_look(comparisons[0].a.result.about["text"]["test"])
         print(f"Looks at scores on this test text so far: {n}", file=sys.stderr)

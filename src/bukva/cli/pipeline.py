@@ -35,6 +35,7 @@ def scores(
     """Print the scores of the last run, and the next command."""
     from rich.console import Console
 
+    from bukva.cli.publish import complete
     from bukva.project.stages import paths
     from bukva.report.terminal import context, headline, table
 
@@ -49,6 +50,7 @@ def scores(
         console.print(sentence, soft_wrap=True)
     if with_test:
         print(f"Looks at scores on this test text so far: {seen}", file=sys.stderr)
+    complete()
     console.print("\nLook at the losses of both models: bukva ui", soft_wrap=True)
     if _lock_is_new():
         console.print(

@@ -10,20 +10,20 @@ from bukva.core.machine import limit_spinning
 def ui(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 8050) -> None:
     """Serve all experiments, reports, the playground and MLflow. Prints their one address; Ctrl-C ends it."""
     limit_spinning()
-    from bukva.cli.completion import complete_ended
+    from bukva.cli.publish import complete
     from bukva.serving.server import serve
 
-    complete_ended()
+    complete()
     serve(port=port)
 
 
 def sync() -> None:
     """Complete MLflow with what has run here. Safe to repeat."""
-    from bukva.cli.completion import complete_ended
-    from bukva.tracking.sync import sync_with_journals
+    from bukva.cli.publish import complete
+    from bukva.tracking.sync import sync as fill
 
-    complete_ended()
-    print(sync_with_journals())
+    complete()
+    print(fill())
 
 
 def push() -> None:

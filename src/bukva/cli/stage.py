@@ -9,14 +9,12 @@ from typing import Any
 
 import typer
 
-from bukva.cli.completion import leave_note
 from bukva.config.load import read_params
 from bukva.config.schema import Params
 from bukva.core.errors import BukvaError, sentence_for
 from bukva.core.processes import end_with_dvc
 from bukva.project.stages import paths
-from bukva.tracking.journal import journal
-from bukva.tracking.writing import Log
+from bukva.tracking.journal import Log, journal
 
 STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 
@@ -50,7 +48,6 @@ def run(main: Callable[[], None]) -> None:
     app = typer.Typer(**STYLE)
     app.command()(main)
     end_with_dvc()
-    leave_note()
     call(app)
 
 

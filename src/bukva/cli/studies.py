@@ -60,16 +60,16 @@ def report() -> None:
     """Write the last run and all experiments as pages. reports/index.html and reports/experiments.html."""
     limit_spinning()
     from bukva.report.page.build import build
-    from bukva.tracking.background import start_sync
-    from bukva.tracking.checkout import experiment_of_checkout
-    from bukva.tracking.notes import attach
+    from bukva.tracking.experiment import this_experiment
+    from bukva.tracking.journal import note, read_journals, start_sync
 
     for page in build(PAGE):
         print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
-    experiment = experiment_of_checkout()
-    if experiment and attach(*experiment, PAGE):
-        start_sync([experiment[0]])
-        print(f"report: {PAGE} becomes an artifact of the run {experiment[0]} in MLflow")
+    params = this_experiment(read_params()).params
+    found = [journal for journal in read_journals() if journal.start["params"] == params]
+    if found and note(name := found[-1].start["experiment"], {}, {PAGE.name: PAGE.read_bytes()}, found[-1].key):
+        start_sync()
+        print(f"report: {PAGE} becomes an artifact of the run {name} in MLflow")
 
 
 def play(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 8050) -> None:

@@ -19,8 +19,7 @@ from bukva.cluster.job import Job
 from bukva.cluster.remote import Remote
 from bukva.cluster.watch import journals_of
 from bukva.durability.checkpoints import checkpoints_root
-from bukva.tracking.reading import Journal, journals_root
-from bukva.tracking.records import FILE
+from bukva.tracking.journal import FILE, Journal, journals_root
 
 KEPT = 2  # checkpoints of a training, as on the disk
 FINGERPRINT = "fingerprint.json"

@@ -13,11 +13,11 @@ from typing import Protocol
 
 from bukva.cluster.board import Board, Entry, State, driving, log_of, take_stops
 from bukva.cluster.job import DONE, FAILED, STOPPED, Job, News
+from bukva.cluster.losing import start_ending
 from bukva.cluster.origin import finished, push_base
 from bukva.cluster.processes import Engine, Worker
 from bukva.cluster.trials import Sweep, Trial
 from bukva.cluster.watch import Pace, Progress
-from bukva.tracking.background import start_ending
 
 MOST_LOSSES = 3  # of one trial, in one run of the driver
 LOOK_SECONDS = 0.25

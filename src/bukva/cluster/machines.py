@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from bukva.cluster.ray_access import ENVIRONMENT, check_head, check_installed, make_token, ray_program
-from bukva.tracking.background import python_path
+from bukva.core.processes import python_path
 
 PORT = 6379  # Ray's own
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from bukva.cluster.job import Job
 from bukva.core.errors import BukvaError
 from bukva.core.machine import n_cores
-from bukva.tracking.background import python_path
+from bukva.core.processes import python_path
 
 END_SECONDS = 150.0  # a little more than a worker gives its training to save
 

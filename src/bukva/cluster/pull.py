@@ -9,7 +9,7 @@ from bukva.cluster.runs import fetch_runs
 from bukva.project.cache import fetch
 from bukva.project.revisions import Revision
 from bukva.project.stages import paths, trained_models
-from bukva.tracking.background import start_sync
+from bukva.tracking.journal import start_sync
 
 
 def pull_results(board: Board, project: Path) -> str:
@@ -36,7 +36,7 @@ def pull_results(board: Board, project: Path) -> str:
         fetch(revisions, path)
     fetch_runs(project, board.commit)
     n_journals = fetch_journals(board.commit, names)
-    start_sync(names)
+    start_sync()
     return f"{board.sweep}: {len(names)} experiments are here; MLflow gets the journals of {n_journals} that were new"
 
 

@@ -15,7 +15,7 @@ from bukva.cluster.origin import push_base
 from bukva.cluster.together import MEETING_SECONDS
 from bukva.cluster.trials import Sweep
 from bukva.core.files import write_text
-from bukva.tracking.background import SOURCE
+from bukva.core.processes import SOURCE
 
 SAVE_SECONDS = 180  # before the time limit, for a training to save and the worker to send it
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from bukva.project.stages import trained_models
 from bukva.text.units import bits
-from bukva.tracking.reading import Journal, read_journals
+from bukva.tracking.journal import Journal, read_journals
 
 RETOLD_SECONDS = 1.0  # a training that resumes tells its former scorings at once
 VAL, BEST, RATE = "val_nats_per_char", "best_val_nats_per_char", "chars_per_second"

@@ -26,8 +26,8 @@ from bukva.cluster.sender import sending
 from bukva.cluster.slot import slot_for
 from bukva.cluster.together import name_interface, own_rank, train_share
 from bukva.core.errors import BukvaError, LostError
-from bukva.tracking.background import LOG, has_failed, start
-from bukva.tracking.losing import OWN_ATTEMPT
+from bukva.core.processes import LOG, has_failed, start_detached
+from bukva.tracking.sync import OWN_ATTEMPT
 
 PUSH_SECONDS = 300.0  # for an origin to come back
 LONGEST_PAUSE_SECONDS = 30.0
@@ -92,7 +92,9 @@ def run(job: Job, say: Say) -> str:
 def _take_over(journals: list[Path], job: Job, say: Say) -> None:
     """Let journals that came from a lost machine continue their runs in MLflow; without MLflow the training goes on."""
     for folder in journals:
-        if has_failed(start("take-over", str(folder), str(job.attempt)), TAKE_OVER_SECONDS):
+        if has_failed(
+            start_detached("bukva.cluster.losing", "take-over", str(folder), str(job.attempt)), TAKE_OVER_SECONDS
+        ):
             text = f"MLflow did not hand over the run of {folder.name}, and may get some of its points twice"
             say(News("log", {"text": f"{text} (the reason is in {LOG})."}))
 

@@ -9,7 +9,7 @@ from bukva.compare.groups import Member
 from bukva.compare.results import Result
 from bukva.config.load import flatten
 from bukva.project.stages import stages, trained_models
-from bukva.tracking.reading import Journal, read_journals
+from bukva.tracking.journal import Journal, read_journals
 
 SCORED = "val_nats_per_char"  # what a journal has of each step at which val was scored
 

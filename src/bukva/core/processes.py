@@ -1,4 +1,4 @@
-"""The DVC that runs this stage, and the end of a stage whose DVC is gone.
+"""Processes above and below this one: the DVC that runs a stage, and those that outlive a stage.
 
 A DVC that is killed leaves its stage running: nothing waits for the result, and the next `dvc repro` starts a second
 process that writes the same files. So a stage ends when its DVC does, as after SIGTERM: a training saves first.
@@ -7,15 +7,24 @@ process that writes the same files. So a stage ends when its DVC does, as after 
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
+
+from bukva.core.files import project_root
 
 if TYPE_CHECKING:
     import psutil
 
 POLL_SECONDS = 1.0
+SOURCE = Path(__file__).resolve().parents[2]  # the folder of bukva
+LOG = Path(".bukva/mlflow.log")  # what the processes that outlive a stage print, in the original repository
+LOG_BYTES = 1_000_000  # a longer log is emptied
 
 
 def end_with_dvc() -> None:
@@ -72,3 +81,58 @@ def _parent_of(process: "psutil.Process") -> int:
 
 def _is_dvc(process: "psutil.Process") -> bool:
     return any(word.rpartition("/")[2].partition(".")[0] == "dvc" for word in process.cmdline())  # dvc, dvc.__main__
+
+
+def python_path() -> str:
+    """PYTHONPATH for a process that runs the same bukva as this one, in any folder; then that of the original
+    repository, because DVC deletes the snapshot of a queued experiment."""
+    return os.pathsep.join(filter(None, [str(SOURCE), str(project_root() / "src"), os.environ.get("PYTHONPATH")]))
+
+
+def start_detached(module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Run a module of bukva in a session of its own, which Ctrl-C does not reach, and in the original repository."""
+    log_file = project_root() / LOG
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    with log_file.open("ab") as log:
+        if log.tell() > LOG_BYTES:
+            log.truncate(0)
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            cwd=project_root(),
+            env={**os.environ, "PYTHONPATH": python_path()},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def has_failed(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether the process ends with an error within that time; one that takes longer is left running."""
+    try:
+        return process.wait(seconds) != 0
+    except subprocess.TimeoutExpired:
+        leave_running(process)
+        return False
+
+
+def leave_running(process: subprocess.Popen[bytes]) -> None:
+    """Let Python not warn that a process is still running when this object is collected."""
+    process.returncode = 0
+
+
+@contextlib.contextmanager
+def sigterm_raises() -> Iterator[None]:
+    """Let SIGTERM raise SystemExit within this block, so that it can save what it has."""
+    if threading.current_thread() is not threading.main_thread():  # Python catches signals only there
+        yield
+        return
+
+    def leave(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

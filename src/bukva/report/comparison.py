@@ -75,13 +75,8 @@ def rows(comparison: Comparison) -> list[tuple[str, str, str]]:
     return [(name, ours, theirs) for name, ours, theirs in found]
 
 
-def title(comparison: Comparison) -> str:
-    """Which comparison this is, for a page that has several."""
-    return f"{comparison.b.name} against {comparison.a.name} on {comparison.split}"
-
-
 def markdown(comparison: Comparison) -> str:
-    """The same for the description of a run in MLflow, which shows the first lines only until it is opened."""
+    """The same as an artifact of a run in MLflow."""
     head = ("", f"A: {comparison.a.name}", f"B: {comparison.b.name}")
     lines = [f"| {' | '.join(_escaped(cell) for cell in row)} |" for row in (head, *rows(comparison))]
     return "\n\n".join([*sentences(comparison), "\n".join([lines[0], "|---|---|---|", *lines[1:]])])

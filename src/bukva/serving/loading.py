@@ -8,7 +8,7 @@ from bukva.core.errors import BukvaError
 from bukva.models.device import prepare
 from bukva.models.folder import CONFIG
 from bukva.serving.writer import Writer
-from bukva.tracking.models.fetching import SCHEME, fetch
+from bukva.tracking.models import SCHEME, fetch
 
 USE = (
     "use the folder of a trained model, such as data/models/gpt after `make repro`, or a registered one, such as "

@@ -13,7 +13,7 @@ from bukva.project.stages import paths
 from bukva.report.page.build import page_of
 from bukva.report.page.experiments import Experiments
 from bukva.report.page.render import Links, render
-from bukva.tracking.reading import Journal, read_journals
+from bukva.tracking.journal import Journal, read_journals
 
 OVERVIEW = ("/", "Experiments")
 LAST_RUN = (f"/runs/{WORKSPACE}", "The last run")

@@ -1,9 +1,8 @@
-"""The experiment that a stage belongs to: its name, the commit that it started from, and all parameters."""
+"""The experiment that a stage belongs to: its name, the commit that it started from, all parameters, and its text."""
 
 import hashlib
 import json
 import os
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +11,15 @@ from typing import Any
 from bukva.config.load import flatten
 from bukva.config.messages import RETURN, shorten
 from bukva.config.schema import Params
-from bukva.core.files import project_root
+from bukva.core.errors import BukvaError
+from bukva.core.files import project_root, read_json
 from bukva.core.redact import redact_url
+from bukva.project.git import git
+from bukva.project.lock import LOCK, recorded
+from bukva.project.stages import Kind, paths
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
+READ_BY: dict[Kind, tuple[str, ...]] = {"training": ("train", "val"), "report": ("train", "val", "test")}
 MOST_CHANGED = 3  # parameters that a label names
 VALUE_CHARS = 20  # of each of them
 
@@ -49,6 +53,11 @@ class Experiment:
             parts[MOST_CHANGED:] = [f"{len(parts) - MOST_CHANGED} more"]
         return f"{', '.join(parts)} ({self.name})" if parts else self.name
 
+    def fields(self) -> dict[str, Any]:
+        """What the start event of a journal contains about it."""
+        names = "label", "key", "commit", "params"
+        return {"experiment": self.name, **{name: getattr(self, name) for name in names}}
+
 
 def this_experiment(params: Params) -> Experiment:
     """The experiment of the stage that runs now, with DVC's name for it, else one made from the commit."""
@@ -67,8 +76,10 @@ def baseline() -> str | None:
     """The commit that the experiment started from, or None without a commit."""
     if commit := os.environ.get(BASELINE):
         return commit
-    head = git("rev-parse", "--verify", "--quiet", "HEAD")
-    return head.strip() if head else None
+    try:
+        return git("rev-parse", "--verify", "HEAD").decode().strip()
+    except BukvaError:
+        return None
 
 
 def print_uncommitted(params: Params) -> None:
@@ -85,17 +96,41 @@ def print_uncommitted(params: Params) -> None:
         )
 
 
-def git(*arguments: str) -> str | None:
-    """What git prints in the original repository; None without git, without a repository, or after an error.
+def datasets(kind: Kind, params: Params) -> list[dict[str, Any]]:
+    """The splits that a stage of this kind reads, as MLflow shows datasets; none before stage split has run.
+
+    Each has its name, the digest that DVC gives the folder of all splits, where the text comes from, its split, and its
+    number of characters.
+    """
+    try:
+        outs = recorded(LOCK.read_text(encoding="utf-8"))["split"]["outs"] if kind in READ_BY else []
+        digests = [out["md5"] for out in outs if out["path"] == paths()["split"]]
+        report = read_json(Path(paths()["split_report"])) if digests else {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # there is none yet, or DVC is writing it
+        return []
+    corpus = params.download.corpus
+    return [
+        {
+            "name": f"{corpus}/{split}",
+            "digest": digests[0],
+            "source": {"corpus": corpus, "path": paths()["split"]},
+            "split": split,
+            "profile": {"characters": report[split]["chars"]},
+        }
+        for split in READ_BY.get(kind, ())
+        if split in report
+    ]
+
+
+def git_show(revision: str) -> str:
+    """What git has at a revision of the original repository; "" if nothing, or without git.
 
     Not in the snapshot of a queued experiment: the original has every commit that a snapshot has.
     """
-    command = ["git", "-C", str(project_root()), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
+        return git("show", revision).decode(errors="replace")
+    except BukvaError:
+        return ""
 
 
 def _repro_name(commit: str | None, values: object, *, is_committed: bool) -> str:
@@ -109,9 +144,9 @@ def _committed_params(commit: str) -> object:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
-    text = git("show", f"{commit}:./params.yaml")
+    text = git_show(f"{commit}:./params.yaml")
     try:
-        return YAML(typ="safe").load(text or "")
+        return YAML(typ="safe").load(text)
     except YAMLError:
         return None
 

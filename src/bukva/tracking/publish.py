@@ -1,96 +1,111 @@
-"""The last stage: completes MLflow, also with stages that DVC restored instead of running.
+"""What stage publish does: completes MLflow, also with stages that DVC restored instead of running.
 
 A stage that DVC takes from its run cache is not executed and keeps no journal, so its journal is written from its
-outputs.
+outputs. MLflow also gets dvc.lock, which has the digests of all inputs and outputs, and the name of the processor.
 """
 
 import csv
+import filecmp
 import math
 import subprocess
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bukva.config.schema import Params
-from bukva.core.files import write_json
+from bukva.core.errors import BukvaError
+from bukva.core.machine import machine
+from bukva.core.processes import start_detached
 from bukva.project.lock import LOCK, recorded
 from bukva.project.stages import recorded_stages, trained_models
-from bukva.tracking import background
-from bukva.tracking.address import explain
-from bukva.tracking.experiment import Experiment, baseline, git, this_experiment
-from bukva.tracking.lineage import FILE as LINEAGE
-from bukva.tracking.lineage import lineage, lineage_tags
-from bukva.tracking.models.scores import STAGE as SCORES
-from bukva.tracking.notes import add_section, annotate, attach
-from bukva.tracking.reading import Journal, has_present_files, read_journals
-from bukva.tracking.writing import Log
+from bukva.tracking.experiment import Experiment, baseline, git_show, this_experiment
+from bukva.tracking.journal import REMEDY, Journal, Log, note, notes_on, read_journals
+from bukva.tracking.sync import SCORES, explain
 
 SHOWN = ("reports/", "data/models/")  # the outputs that are of use in MLflow; texts and ids are only in DVC
 SYNC_SECONDS = 60
 
+Stages = Mapping[str, dict[str, Any]]  # dvc.lock
 
-def publish(params: Params, tags: Mapping[str, str], describe: Callable[[str], Mapping[str, str]]) -> None:
+
+def publish(params: Params, tags: Mapping[str, str], files: Mapping[str, bytes]) -> None:
     """Write the missing journals of this experiment, fill MLflow, and print the result in one sentence.
+
+    Never raises: an error of the tracker must not fail an experiment whose results are complete.
 
     Args:
         params: of this experiment.
         tags: for the run of the whole experiment.
-        describe: baseline -> sections of its description, by their titles.
-
-    Never raises: an error of the tracker must not fail an experiment whose results are complete.
+        files: artifacts of that run.
     """
     try:
-        experiment = this_experiment(params)
-        missing = _without_journal(experiment)
-        for stage, entry in missing.items():
-            _write_journal(stage, entry, params)
-        annotate(experiment.name, tags, experiment.key)
-        _attach_lineage(experiment)
-        for title, markdown in describe(experiment.commit).items():
-            add_section(experiment.name, title, markdown, experiment.key)
+        experiment, lock = this_experiment(params), recorded(LOCK.read_text(encoding="utf-8"))
+        missing = [stage for stage in recorded_stages() if stage in lock and _needs_journal(stage, lock, experiment)]
+        for stage in missing:
+            _write_journal(stage, lock[stage], params)
+        where = {"bukva.processor": machine()["cpu"]}
+        note(experiment.name, {**tags, **where}, {**files, LOCK.name: LOCK.read_bytes()}, experiment.key)
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
         print(_fill(experiment) + restored)
     except Exception as error:  # dvc.lock and journals may contain anything
         print(f"MLflow lacks something of this experiment. {explain(error)}")
 
 
-def _without_journal(experiment: Experiment) -> dict[str, Any]:
-    """The stages whose outputs no journal of this experiment describes, with their entries in dvc.lock."""
-    entries = recorded(LOCK.read_text(encoding="utf-8"))
-    before = recorded(git("show", f"{baseline()}:./{LOCK}") or "")
-    journals = [journal for journal in read_journals(experiment.name) if journal.key == experiment.key]
-    own = {stage for stage, entry in entries.items() if entry != before.get(stage)}
-    if any(journal.start["kind"] == "training" for journal in journals):
-        own.add(SCORES)  # also where the training has made the same model again: MLflow registers what has a score
-    return {
-        stage: entries[stage]
-        for stage in recorded_stages()
-        if stage in entries and not _needs_none(stage, journals, unchanged=stage not in own)
-    }
+def was_skipped(params: Params) -> bool:
+    """Whether the stages of this experiment have ended well, with results that DVC has published before.
+
+    Then DVC skips stage publish: for example in a fresh clone that has just made again what its commit has.
+    """
+    try:
+        lock, experiment = recorded(LOCK.read_text(encoding="utf-8")), this_experiment(params)
+        made = {out["path"]: out["md5"] for entry in lock.values() for out in entry.get("outs", [])}
+        published = all(made.get(dep["path"]) == dep["md5"] for dep in lock["publish"]["deps"])
+    except (OSError, BukvaError, ValueError, KeyError):  # somebody edits params.yaml, or DVC runs
+        return False
+    last = {journal.start["stage"]: journal.status()[0] for journal in _journals_of(experiment)}
+    notes = notes_on(experiment.name, experiment.key)
+    has_notes = notes is not None and (notes.folder / "artifacts" / LOCK).exists()
+    return published and set(last.values()) == {"FINISHED"} and not has_notes
 
 
-def _needs_none(stage: str, journals: list[Journal], *, unchanged: bool) -> bool:
-    """Whether a stage needs no journal.
+def _needs_journal(stage: str, lock: Stages, experiment: Experiment) -> bool:
+    """Whether no journal of this experiment describes the outputs of a stage.
 
     A stage without one needs none if it is unchanged since the baseline: it is not part of this experiment. A stage
-    with one needs none if that describes the present files: after an edit is undone, DVC restores the former ones.
+    with one needs none if that describes the present files: after an edit is undone, DVC restores the former ones. The
+    scores are needed also where the training has made the same model again: MLflow registers what has a score.
     """
-    finished = [
-        journal for journal in journals if journal.start["stage"] == stage and journal.status()[0] == "FINISHED"
-    ]
-    return has_present_files(finished[-1]) if finished else unchanged
+    journals = _journals_of(experiment)
+    finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]
+    if finished:
+        return not _has_present_files(finished[-1])
+    before = recorded(git_show(f"{baseline()}:./{LOCK}"))
+    is_scored = stage == SCORES[0] and any(each.start["kind"] == "training" for each in journals)
+    return is_scored or lock[stage] != before.get(stage)
 
 
-def _attach_lineage(experiment: Experiment) -> None:
-    content = lineage(experiment.commit)
-    annotate(experiment.name, lineage_tags(content), experiment.key)
-    with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
-        write_json(Path(folder) / LINEAGE, content)
-        attach(experiment.name, experiment.key, Path(folder) / LINEAGE)
+def _journals_of(experiment: Experiment) -> list[Journal]:
+    return [journal for journal in read_journals(experiment.name) if journal.key == experiment.key]
 
 
-def _write_journal(stage: str, entry: dict[str, Any], params: Params) -> None:
+def _has_present_files(journal: Journal) -> bool:
+    """Whether the artifacts of a journal are the files that are in the checkout now."""
+    return all(
+        _same(journal.folder / "artifacts" / event["path"], Path(event["source"]))
+        for event in journal.read()[0]
+        if event["record"] == "artifact" and event["source"] and Path(event["source"]).exists()
+    )
+
+
+def _same(kept: Path, present: Path) -> bool:
+    names = [sorted(file.relative_to(path) for file in path.rglob("*")) for path in (kept, present)]
+    files = [name for name in names[1] if (present / name).is_file()] or [Path()]
+    return names[0] == names[1] and all(
+        (kept / name).is_file() and filecmp.cmp(kept / name, present / name, shallow=False) for name in files
+    )
+
+
+def _write_journal(stage: str, entry: Mapping[str, Any], params: Params) -> None:
     log = Log(stage, params, restored=True)
     models = [model for model in trained_models().values() if model.stage == stage]
     for out in entry.get("outs", []):
@@ -117,11 +132,11 @@ def _log_curve(log: Log, curve: Path) -> None:
 
 
 def _fill(experiment: Experiment) -> str:
-    process = background.start("sync", "--experiment", experiment.name)
+    process = start_detached("bukva.tracking", "sync")
     try:
         if process.wait(SYNC_SECONDS) == 0:
             return f"MLflow has experiment {experiment.name}; bukva ui shows it."
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    return f"MLflow lacks something of {experiment.name}; {background.REMEDY}"
+    return f"MLflow lacks something of {experiment.name}; {REMEDY}"

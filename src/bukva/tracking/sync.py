@@ -1,248 +1,477 @@
-"""Fills an MLflow store from journals.
+"""Brings journals into an MLflow store.
 
 Filling twice adds nothing: runs are found by their tags, MLflow ignores a point that has the same name, step, time and
 value as another, and an artifact replaces the one of its name. A tag of each run says how many bytes of its journal the
-store has, so a journal that is complete there is not even read.
+store has. So whatever is stopped, or fails because another machine does the same at this moment, is completed by the
+next call.
+
+mlflow is imported inside functions: importing it takes a second or more, and it reads its environment, which is set
+first.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from filelock import FileLock
+
+from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
-from bukva.core.redact import redact_url
-from bukva.tracking import entries
-from bukva.tracking.address import errors_in_one_line, explain, tracking_uri
-from bukva.tracking.charts import write_view
-from bukva.tracking.losing import check_not_taken
-from bukva.tracking.models.logged import Models
-from bukva.tracking.models.scores import Evaluation, evaluation, model_scores
-from bukva.tracking.notes import Notes, files_folder, read_notes
-from bukva.tracking.reading import Journal, read_journals
-from bukva.tracking.records import Record
-from bukva.tracking.store import Store, connect, lock, only_once, with_second_look
+from bukva.core.files import project_root, read_json
+from bukva.core.redact import HIDDEN, redact_text, redact_url
+from bukva.project.stages import trained_models
+from bukva.text.units import bits
+from bukva.tracking.journal import Event, Journal, notes_on, read_journals
+from bukva.tracking.models import log_model, score_model
 
 if TYPE_CHECKING:
-    from mlflow.entities import Run
+    from mlflow import MlflowClient
+    from mlflow.entities import DatasetInput, Metric, Param, Run, RunTag
+
+EXPERIMENT = "bukva"
+ARTIFACTS = "mlruns"
+LOCK_SECONDS = 60
+MOST_RUNS = 50_000  # of one answer of MLflow
+LONGEST_MESSAGE = 300  # characters of an error; a proxy may answer with a whole page in one line
+# Set unless the user has set them. MLflow's own limit for a dead server is four minutes a call.
+ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # repeating a creation whose answer was lost creates a second one
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # it logs a traceback of each error; bukva reports it in one line
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # it prints the server's address with its password
+}
+DESCRIPTION = "mlflow.note.content"
+SYNCED, JOURNAL, KEY, DELETED = "bukva.synced", "bukva.journal", "bukva.key", "deleted"
+CONTEXT = "mlflow.data.context"  # what a dataset is used for
+USES = {"train": "training", "val": "validation", "test": "test"}
+NATS, BITS = "nats_per_char", "bits_per_char"
+SCORES = "evaluate", "metrics.json"  # the stage and the artifact with the scores of all models
+ATTEMPT, OWN_ATTEMPT = "bukva.attempt", "BUKVA_ATTEMPT"  # tag, and variable of a worker of a cluster
+# By default MLflow derives a run's colour from its id, and two curves of one chart may get the same.
+COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#9c755f", "#ff9da7", "#edc948")
 
 
-def open_store() -> Store:
-    """The store; if its database replaces one of another folder, with all journals in it."""
-    store = connect()
-    if store.to_fill:
-        View(store).update(read_journals())
-        store.mark_filled()
-    return store
+# ---- the address, and what people may see of it and of errors
 
 
-def sync_with_journals(experiments: Iterable[str] = ("*",)) -> str:
-    """Bring MLflow up to date with the journals and notes of these experiments; the sentence says what it has.
+def tracking_uri() -> str:
+    """The address of the store: MLFLOW_TRACKING_URI, else the project's own database.
+
+    The path of a database is made absolute: a relative one means another database in every folder a stage runs in.
+    """
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
+    kind, slashes, path = uri.partition("///")
+    if kind == "sqlite:" and not path.startswith("/"):
+        return f"{kind}{slashes}{project_root() / path}"
+    return uri
+
+
+def is_server() -> bool:
+    """Whether MLflow is reached over http; the server then decides where artifacts are stored."""
+    return urlsplit(tracking_uri()).scheme in ("http", "https")
+
+
+def redact_secrets(text: object) -> str:
+    """A text for people and logs: without users in addresses, and without passwords and tokens anywhere."""
+    redacted = redact_text(text)
+    secrets = [os.environ.get(name, "") for name in ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")]
+    with contextlib.suppress(ValueError):  # not a valid address
+        address = urlsplit(tracking_uri())
+        secrets += [address.password or "", *parse_qs(address.query).get("password", [])]
+    for secret in {form(secret) for secret in secrets if secret for form in (str, quote, unquote)}:
+        redacted = redacted.replace(secret, HIDDEN)
+    return redacted
+
+
+def explain(error: BaseException) -> str:
+    """One line about an error: its innermost cause, because each part of MLflow wraps the error of another."""
+    if isinstance(error, BukvaError):
+        return redact_secrets(error)
+    while cause := error.__cause__ or (None if error.__suppress_context__ else error.__context__):
+        error = cause
+    message = str(error).strip().partition("\n")[0]
+    return redact_secrets(f"{type(error).__name__}: {message}")[:LONGEST_MESSAGE]
+
+
+@contextlib.contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Any error as a BukvaError of one line; a traceback shows addresses with their passwords."""
+    try:
+        yield
+    except Exception as error:
+        raise BukvaError(f"{redact_url(tracking_uri())}: {explain(error)}") from None
+
+
+# ---- the store
+
+
+@dataclass(frozen=True)
+class Store:
+    """The experiment `bukva` in an MLflow store."""
+
+    client: "MlflowClient"
+    experiment_id: str
+
+    def runs(self, key: str = "") -> list["Run"]:
+        """All runs that bukva created, or those of one of its experiments; deleted ones too."""
+        return self.search(f"tags.`{KEY}` = '{key}'" if key else f"tags.`{KEY}` != ''")
+
+    def search(self, condition: str) -> list["Run"]:
+        """The runs that meet a condition, deleted ones too."""
+        from mlflow.entities import ViewType
+
+        found = self.client.search_runs([self.experiment_id], condition, ViewType.ALL, max_results=MOST_RUNS)
+        return list(found)
+
+
+def connect() -> Store:
+    """Open the store that MLFLOW_TRACKING_URI names, else the project's own database; create what is missing.
+
+    A database is opened under the lock, because processes that create its tables at the same time break each other.
+
+    Raises:
+        BukvaError: the database writes artifacts into another project.
+        Exception: MLflow's, or that of a database that is locked or broken.
+    """
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    with _lock():
+        if not is_server():
+            _prepare_database(tracking_uri())
+        client = MlflowClient(tracking_uri=tracking_uri())
+        known = client.get_experiment_by_name(EXPERIMENT)
+        if known is None:
+            # absolute, else MLflow takes the folder of the current process; a server has a place of its own
+            artifacts = None if is_server() else (project_root() / ARTIFACTS).as_uri()
+            with contextlib.suppress(MlflowException):  # another machine, which has a lock of its own, was first
+                client.create_experiment(EXPERIMENT, artifacts, {"mlflow.experimentKind": "custom_model_development"})
+            known = client.get_experiment_by_name(EXPERIMENT)
+    if known is None:
+        raise BukvaError(f"the experiment {EXPERIMENT} cannot be created.")
+    return Store(client, known.experiment_id)
+
+
+def _prepare_database(uri: str) -> None:
+    """Create the tables of a missing database file, and check that a database can be used.
+
+    MLflow itself cannot open a file in which creating the tables was interrupted, and tries a locked or broken database
+    for 100 s and more.
+    """
+    from mlflow import MlflowClient
+    from sqlalchemy import create_engine, inspect, make_url, pool, text
+
+    url = make_url(uri)
+    path = Path(url.database or "") if url.drivername.startswith("sqlite") else None
+    if path and not (path.exists() and path.stat().st_size):
+        unfinished = path.with_name(f"{path.name}.unfinished")
+        for left in (unfinished, unfinished.with_name(f"{unfinished.name}-journal")):
+            left.unlink(missing_ok=True)
+        MlflowClient(f"sqlite:///{unfinished}").search_experiments()
+        unfinished.replace(path)
+    with create_engine(url, poolclass=pool.NullPool).connect() as connection:
+        if not path or not inspect(connection).has_table("experiments"):
+            return
+        query = text("SELECT artifact_location FROM experiments WHERE name = :name")
+        location = urlsplit(connection.execute(query, {"name": EXPERIMENT}).scalar() or "")
+    place = Path(unquote(location.path))
+    is_ours = place == project_root() / ARTIFACTS or place.name != ARTIFACTS  # or a place that a user chose
+    if location.scheme in ("", "file") and not is_ours and path.is_relative_to(project_root()):
+        raise BukvaError(
+            f"{path}: its artifacts are in {place}, so this project was copied or moved; remove the database, and fill "
+            "a new one: bukva sync"
+        )
+
+
+@contextlib.contextmanager
+def _lock() -> Iterator[None]:
+    """Held while something is searched and then created, so that two processes never create it twice."""
+    path = project_root() / ".bukva" / "mlflow.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path, timeout=LOCK_SECONDS):
+        yield
+
+
+# ---- journals into it
+
+
+def sync() -> str:
+    """Bring MLflow up to date with all journals; the sentence says what it has.
 
     Raises:
         BukvaError: something is missing there, and why; without passwords.
     """
-    journals = [journal for name in experiments for journal in read_journals(name)]
+    journals = read_journals()
     with errors_in_one_line():
-        troubles = View(open_store()).update(journals)
+        troubles = fill(connect(), journals)
     if troubles:
         raise BukvaError("\n".join(troubles))
     return f"{redact_url(tracking_uri())} has all {len(journals)} stage executions."
 
 
-@dataclass
-class Shown:
-    """A run as the store has it: of a whole experiment, or of one stage execution."""
+def fill(store: Store, journals: Iterable[Journal]) -> list[str]:
+    """Bring a store up to date with journals and with what was said about their experiments.
 
-    run_id: str
-    key: str  # of its experiment
-    journal: str  # empty for a whole experiment
-    kind: str
-    status: str
-    ended_at: int | None
-    deleted: bool
-    synced: int  # bytes of the journal
-    tags: dict[str, str]
-
-    @classmethod
-    def of(cls, run: "Run") -> "Shown":
-        """Take it from an MLflow run."""
-        tags, info = run.data.tags, run.info
-        return cls(
-            run_id=info.run_id,
-            key=tags["bukva.key"],
-            journal=tags.get("bukva.journal", ""),
-            kind=tags.get("bukva.kind", ""),
-            status=info.status,
-            ended_at=info.end_time if info.status != "RUNNING" else None,  # MLflow keeps a former end
-            deleted=info.lifecycle_stage == "deleted",
-            synced=entries.synced_bytes(tags),
-            tags=dict(tags),
-        )
+    Returns:
+        A sentence for each journal that could not be shown.
+    """
+    by_key: dict[str, list[Journal]] = {}
+    for journal in journals:
+        by_key.setdefault(journal.key, []).append(journal)
+    shown = _by_identity(store.runs(next(iter(by_key)) if len(by_key) == 1 else ""))
+    troubles = []
+    for key, members in by_key.items():
+        if not _has_all(shown, key, members):
+            with _lock():
+                troubles += _fill_experiment(store, key, members)
+    return troubles
 
 
-class View:
-    """What one store shows of the journals. It remembers what the store has, and so sends few queries."""
+def _has_all(shown: Mapping[str, "Run"], key: str, journals: Sequence[Journal]) -> bool:
+    """Whether the runs have all of the journals of an experiment, or somebody deleted them."""
+    whole, notes = shown.get(key), notes_on(journals[0].start["experiment"], key)
+    if whole is None or _is_deleted(whole):
+        return whole is not None
+    statuses = [_has(shown.get(journal.id), journal) for journal in journals]
+    is_over = whole.info.status != "RUNNING" or "RUNNING" in [journal.status()[0] for journal in journals]
+    return all(statuses) and is_over and (notes is None or _synced(whole) == notes.size)
 
-    def __init__(self, store: Store) -> None:
-        self._store, self._client = store, store.client
-        self._models = Models(store.client, store.experiment_id)
-        self._shown: dict[str, Shown] = {}  # by journal, or by the experiment's key
-        self._remember(store.runs())
 
-    def update(self, journals: list[Journal]) -> list[str]:
-        """Bring the store up to date; return a sentence for each journal, or notes, that could not be shown."""
-        news = list(filter(self._is_news, journals))
-        troubles = [_trouble_with(journal.folder, partial(self._push, journal)) for journal in news]
-        for folder, key in {(journal.folder.parent, journal.key) for journal in journals}:
-            self._end_experiment(key)
-            troubles.append(_trouble_with(folder, partial(self._annotate, folder, key)))
-        if any(journal.start["kind"] == "training" and journal.status()[0] != "RUNNING" for journal in news):
-            write_view(self._store)  # its charts show where trainings end
-        return list(filter(None, troubles))
+def _has(run: "Run | None", journal: Journal) -> bool:
+    if run is None:
+        return False
+    return _is_deleted(run) or (_synced(run) == journal.size and run.info.status == journal.status()[0])
 
-    def _is_news(self, journal: Journal) -> bool:
-        if journal.id not in self._shown:
-            return not self._is_deleted(journal.key)
-        run = self._shown[journal.id]
-        if run.deleted or self._is_deleted(journal.key):
-            return False
-        return run.synced < journal.size or run.status != journal.status()[0]
 
-    def _is_deleted(self, identity: str) -> bool:
-        """Whether somebody deleted the run in MLflow; then it is not created again."""
-        return identity in self._shown and self._shown[identity].deleted
+def _fill_experiment(store: Store, key: str, journals: Sequence[Journal]) -> list[str]:
+    """Bring the runs of one experiment up to date."""
+    shown, start = _by_identity(store.runs(key)), journals[0].start
+    whole = shown.get(key) or _create(store, start, start["label"], _experiment_tags(start))
+    if _is_deleted(whole):
+        return []
+    troubles: list[str] = []
+    ends = {
+        run.info.run_id: (run.info.status, run.info.end_time)
+        for run in shown.values()
+        if run is not whole and not _is_deleted(run)
+    }
+    for journal in journals:
+        run = shown.get(journal.id)
+        if not _has(run, journal):
+            with _in_a_sentence(journal.folder, troubles):
+                name = f"{start['label']}: {journal.start['stage']}"  # many of them stand in one legend
+                run = run or _create(store, journal.start, name, _stage_tags(store, journal, whole))
+                ends[run.info.run_id] = _push(store, journal, whole, run)
+    if (notes := notes_on(start["experiment"], key)) and _synced(whole) < notes.size:
+        with _in_a_sentence(notes.folder, troubles):
+            events, offset = notes.read(_synced(whole))
+            _upload(store.client, whole, notes, events)
+            _tag(store.client, whole, _texts(events) | {SYNCED: str(offset)})
+    # a whole experiment is running while one of its stages is; else it ended as its last stage did
+    last = max(ends.values(), key=lambda end: (end[0] == "RUNNING", end[1] or 0), default=("RUNNING", None))
+    _set_status(store.client, whole, *last)
+    return troubles
 
-    def _push(self, journal: Journal) -> None:
-        status, ended_at = journal.status()  # before reading: behind an end there is nothing more to read
-        whole, run = self._runs_of(journal)
-        check_not_taken(self._store, run.run_id)
-        records, offset = journal.read(run.synced)
-        found = evaluation(journal, records)
-        scores = entries.scores(found)
-        with lock():  # MLflow first looks what is missing and then inserts it: two processes at once would collide
-            self._client.log_batch(whole.run_id, scores, entries.all_params(records))
-            self._client.log_batch(run.run_id, entries.points(records) + scores, entries.own_params(records))
-            if datasets := entries.inputs(records):
-                for each in (whole, run):
-                    with_second_look(partial(self._client.log_inputs, each.run_id, datasets))
-        for path in entries.artifacts(records):
-            self._upload(run, journal.folder / "artifacts", Path(path))
-        self._show_models(journal, records, found, run)
-        # last: a process that is stopped before this sends everything again, with the same result
-        self._client.log_batch(run.run_id, tags=entries.texts(journal.start, records, offset))
-        run.synced = offset
-        self._set_status(run, status, ended_at)
 
-    def _show_models(self, journal: Journal, records: list[Record], found: Evaluation | None, run: Shown) -> None:
-        with lock():  # each step looks for what the store has, and then creates it
-            for record in entries.models(records):
-                self._models.log(journal, record, run.run_id)
-            for name, scored in model_scores(journal, found):
-                self._models.score(journal, name, scored)
+def _push(store: Store, journal: Journal, whole: "Run", run: "Run") -> tuple[str, int | None]:
+    """Send what a run lacks of its journal; returns how the execution ended and when."""
+    client, ids = store.client, (whole.info.run_id, run.info.run_id)
+    status, ended_at = journal.status()  # before reading: behind an end there is nothing more to read
+    if own := os.environ.get(OWN_ATTEMPT):
+        latest = int(client.get_run(ids[1]).data.tags.get(ATTEMPT, 0))
+        if latest > int(own):
+            raise ValueError(f"attempt {latest} of this training has taken over; this is attempt {own}")
+    events, offset = journal.read(_synced(run))
+    params = _params(journal.start["params"])
+    own_params = [param for param in params if param.key.partition(".")[0] in journal.start["sections"]]
+    content, at = _scores(journal, events)
+    scores = _points({name: value for name, value in flatten(content).items() if value is not None}, at, 0)
+    is_new = any(event["record"] == "start" for event in events)
+    client.log_batch(ids[0], scores, params if is_new else ())
+    client.log_batch(ids[1], _metrics(events) + scores, own_params if is_new else ())
+    if is_new and (datasets := _datasets(journal.start)):
+        for each in ids:
+            client.log_inputs(each, datasets)
+    _upload(client, run, journal, events)
+    for event in events:
+        if event["record"] == "model":
+            log_model(client, journal, event, ids[1], {param.key: param.value for param in own_params})
+    for name in trained_models():
+        if name in content:
+            values = {split: value for split, value in content[name].items() if isinstance(value, float)}
+            score_model(client, store.experiment_id, journal, name, values, at)
+    # last: a process that is stopped before this sends everything again, with the same result
+    _tag(client, run, _texts(events) | {SYNCED: str(offset)})
+    _set_status(client, run, status, ended_at)
+    return status, ended_at
 
-    def _runs_of(self, journal: Journal) -> tuple[Shown, Shown]:
-        """The run of the whole experiment and that of the stage, created if they are missing."""
-        if journal.id not in self._shown or self._shown[journal.id].key != journal.key:
-            with lock():
-                self._remember(self._store.runs(journal.key))  # another process may have been first
-                if journal.key not in self._shown:
-                    self._create(journal, entries.label(journal.start), entries.experiment_tags(journal.start))
-                if journal.id not in self._shown:
-                    parent = self._shown[journal.key].run_id
-                    color = sum(shown.kind == "training" for shown in self._shown.values())
-                    tags = entries.stage_tags(journal.start, parent, color)
-                    self._create(journal, entries.stage_name(journal.start), tags)
-                elif self._shown[journal.id].key != journal.key:
-                    self._move(journal)
-        return self._shown[journal.key], self._shown[journal.id]
 
-    def _create(self, journal: Journal, name: str, tags: Mapping[str, str]) -> None:
-        started_at, experiment = journal.start["at"], self._store.experiment_id
-        with only_once():
-            run = self._client.create_run(experiment, start_time=started_at, tags=dict(tags), run_name=name)
-        self._remember([run])
+def _create(store: Store, start: Event, name: str, tags: Mapping[str, str]) -> "Run":
+    return store.client.create_run(store.experiment_id, start["at"], dict(tags), name)
 
-    def _move(self, journal: Journal) -> None:
-        """Show a training below the experiment that continues it; the one that it began in was killed."""
-        run, whole = self._shown[journal.id], self._shown[journal.key]
-        self._client.log_batch(whole.run_id, params=entries.all_params([journal.start]))
-        self._client.log_batch(run.run_id, tags=entries.tags_that_move(journal.start, whole.run_id))
-        self._client.update_run(run.run_id, name=entries.stage_name(journal.start))
-        former, run.key = self._shown.get(run.key), journal.key
-        if former and not any(shown.key == former.key and shown.journal for shown in self._shown.values()):
-            self._set_status(former, "KILLED", journal.start["at"])
 
-    def _upload(self, run: Shown, artifacts: Path, name: Path) -> None:
-        kept = artifacts / name
+def _upload(client: "MlflowClient", run: "Run", journal: Journal, events: Iterable[Event]) -> None:
+    """The artifacts among the events; a model is not among them, because MLflow keeps it apart."""
+    root, apart = journal.folder / "artifacts", {event["path"] for event in events if event["record"] == "model"}
+    paths = [event["path"] for event in events if event["record"] == "artifact" and event["path"] not in apart]
+    for kept in (root / path for path in dict.fromkeys(paths)):  # a file that was replaced is sent once
         for file in [kept] if kept.is_file() else sorted(kept.rglob("*")):
             if file.is_file():
-                folder = file.parent.relative_to(artifacts).as_posix()
-                self._client.log_artifact(run.run_id, str(file), "" if folder == "." else folder)
-
-    def _end_experiment(self, key: str) -> None:
-        whole = self._shown.get(key)
-        if whole and not whole.deleted and (whole.status, whole.ended_at) != self._status_of(key):
-            with lock():
-                self._remember(self._store.runs(key))  # another process may have added stages
-                self._set_status(self._shown[key], *self._status_of(key))
-
-    def _annotate(self, folder: Path, key: str) -> None:
-        """Send the notes on a whole experiment that the store does not have."""
-        notes = read_notes(folder, key)
-        if self._missing_notes(notes, key):
-            with lock():
-                self._remember(self._store.runs(key))  # another process or a person may have changed its description
-                if tags := self._missing_notes(notes, key):
-                    self._client.log_batch(self._shown[key].run_id, tags=entries.run_tags(tags))
-                    self._shown[key].tags |= tags
-        self._attach(notes.files, files_folder(folder, key), key)
-
-    def _attach(self, files: Mapping[str, str], kept: Path, key: str) -> None:
-        whole = self._shown.get(key)
-        if not whole or whole.deleted or not (missing := entries.missing_files(files, whole.tags)):
-            return
-        for name in missing:
-            self._client.log_artifact(whole.run_id, str(kept / name))
-        tags = entries.files_tag(files)
-        self._client.log_batch(whole.run_id, tags=entries.run_tags(tags))
-        whole.tags |= tags
-
-    def _missing_notes(self, notes: Notes, key: str) -> dict[str, str]:
-        whole = self._shown.get(key)
-        return entries.missing_notes(notes, whole.tags) if whole and not whole.deleted else {}
-
-    def _status_of(self, key: str) -> tuple[str, int | None]:
-        """A whole experiment is running while one of its stages is; else it ended as its last stage did."""
-        stages = [shown for shown in self._shown.values() if shown.key == key and shown.journal]
-        last = max(stages, key=lambda shown: (shown.status == "RUNNING", shown.ended_at or 0), default=None)
-        return (last.status, last.ended_at) if last else ("RUNNING", None)
-
-    def _set_status(self, run: Shown, status: str, ended_at: int | None) -> None:
-        if (run.status, run.ended_at) == (status, ended_at):
-            return
-        if status == "RUNNING":
-            self._client.update_run(run.run_id, status)
-        else:
-            self._client.set_terminated(run.run_id, status, ended_at)
-        run.status, run.ended_at = status, ended_at
-
-    def _remember(self, runs: Iterable["Run"]) -> None:
-        for shown in map(Shown.of, runs):
-            self._shown[shown.journal or shown.key] = shown
+                folder = file.parent.relative_to(root).as_posix()
+                client.log_artifact(run.info.run_id, str(file), "" if folder == "." else folder)
 
 
-def _trouble_with(folder: Path, send: Callable[[], None]) -> str:
-    """Send what a folder has; a sentence if that is invalid, which must not stop the others; a store's error must."""
+def _set_status(client: "MlflowClient", run: "Run", status: str, ended_at: int | None) -> None:
+    if status == "RUNNING" and run.info.status != "RUNNING":
+        client.update_run(run.info.run_id, status)
+    elif status != "RUNNING" and (run.info.status, run.info.end_time) != (status, ended_at):
+        client.set_terminated(run.info.run_id, status, ended_at)
+
+
+def _tag(client: "MlflowClient", run: "Run", tags: Mapping[str, str]) -> None:
+    client.log_batch(run.info.run_id, tags=run_tags(tags))
+
+
+def run_tags(tags: Mapping[str, str]) -> list["RunTag"]:
+    """MLflow's objects for these tags."""
+    from mlflow.entities import RunTag
+
+    return [RunTag(name, text) for name, text in tags.items()]
+
+
+def _by_identity(runs: Iterable["Run"]) -> dict[str, "Run"]:
+    """Runs of stages by the ids of their journals, those of whole experiments by their keys."""
+    return {run.data.tags.get(JOURNAL, run.data.tags[KEY]): run for run in runs}
+
+
+def _is_deleted(run: "Run") -> bool:
+    """Whether somebody deleted the run in MLflow; then it is not created again."""
+    return bool(run.info.lifecycle_stage == DELETED)
+
+
+def _synced(run: "Run") -> int:
+    """How many bytes of its journal a run has."""
+    return int(run.data.tags.get(SYNCED, 0))
+
+
+@contextlib.contextmanager
+def _in_a_sentence(folder: Path, troubles: list[str]) -> Iterator[None]:
+    """Add a sentence if what a folder has is invalid, which must not stop the others; a store's error must."""
     from mlflow.exceptions import MlflowException
 
     try:
-        send()
-    except (KeyError, ValueError) as error:
-        return f"{folder}: {explain(error)}"
-    except MlflowException as error:
-        if error.error_code != "INVALID_PARAMETER_VALUE":
+        yield
+    except (KeyError, ValueError, MlflowException) as error:
+        if isinstance(error, MlflowException) and error.error_code != "INVALID_PARAMETER_VALUE":
             raise
-        return f"{folder}: {explain(error)}"
-    return ""
+        troubles.append(f"{folder}: {explain(error)}")
+
+
+# ---- events as MLflow's tags, parameters and metrics
+
+
+def _experiment_tags(start: Event) -> dict[str, str]:
+    name, commit = start["experiment"], start["commit"][:7]
+    restore = f"git checkout {commit}" if name.startswith("repro-") else f"dvc exp apply {name}"
+    description = f"Started from commit {commit}. To return to it: `{restore}`" if commit else ""
+    return {**_common_tags(start), "mlflow.source.name": "dvc.yaml", DESCRIPTION: description}
+
+
+def _stage_tags(store: Store, journal: Journal, whole: "Run") -> dict[str, str]:
+    """Tags of the run of one stage execution, shown below its experiment."""
+    start = journal.start
+    color = len(store.search("tags.`bukva.kind` = 'training'")) if start["kind"] == "training" else 0
+    return {
+        **_common_tags(start),
+        "bukva.stage": start["stage"],
+        "bukva.kind": start["kind"],
+        JOURNAL: journal.id,
+        **({"bukva.restored": "true"} if start["restored"] else {}),
+        "mlflow.parentRunId": whole.info.run_id,
+        "mlflow.source.name": f"stages/{start['stage'].replace('-', '_')}.py",
+        "mlflow.runColor": COLORS[color % len(COLORS)],
+    }
+
+
+def _common_tags(start: Event) -> dict[str, str]:
+    return {
+        "bukva.experiment": start["experiment"],
+        KEY: start["key"],
+        "bukva.commit": start["commit"],
+        "mlflow.source.git.commit": start["commit"],
+        "mlflow.source.type": "LOCAL",
+        "mlflow.user": start["user"],
+    }
+
+
+def _texts(events: Iterable[Event]) -> dict[str, str]:
+    """The tags among the events, and why the stage ended."""
+    tags: dict[str, str] = {}
+    for event in events:
+        if event["record"] == "tags":
+            tags |= event["values"]
+        elif event["record"] == "end" and event["note"]:
+            tags[DESCRIPTION] = event["note"]
+    return tags
+
+
+def _datasets(start: Event) -> list["DatasetInput"]:
+    """The splits that a stage read."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    return [
+        DatasetInput(
+            Dataset(
+                each["name"], each["digest"], "dvc", json.dumps(each["source"]), profile=json.dumps(each["profile"])
+            ),
+            [InputTag(CONTEXT, USES[each["split"]])],
+        )
+        for each in start["datasets"]
+    ]
+
+
+def _metrics(events: Iterable[Event]) -> list["Metric"]:
+    """The metrics, each nats per character also in bits.
+
+    They keep the times of their events, by which MLflow recognises a point that it already has.
+    """
+    found: list[Metric] = []
+    for event in events:
+        if event["record"] == "metrics":
+            values = event["values"]
+            in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
+            found += _points({**values, **in_bits}, event["at"], event["step"])
+    return found
+
+
+def _scores(journal: Journal, events: Iterable[Event]) -> tuple[dict[str, Any], int]:
+    """metrics.json of stage evaluate, named as in DVC, and when it was written; empty if it is not among the events."""
+    for event in events:
+        if (journal.start["stage"], event.get("path")) == SCORES:
+            return dict(read_json(journal.folder / "artifacts" / SCORES[1])), event["at"]
+    return {}, 0
+
+
+def _points(values: Mapping[str, float], at: int, step: int) -> list["Metric"]:
+    from mlflow.entities import Metric
+
+    return [Metric(name, value, at, step) for name, value in values.items()]
+
+
+def _params(values: Mapping[str, Any]) -> list["Param"]:
+    """MLflow stores parameters as text; everything else becomes JSON."""
+    from mlflow.entities import Param
+
+    return [
+        Param(name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for name, value in values.items()
+    ]

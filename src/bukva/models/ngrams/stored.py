@@ -19,7 +19,7 @@ from bukva.core.files import atomic_folder, read_json, write_json
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.ngrams.smoothing import Smoothed, Smoothing
 from bukva.models.ngrams.trie import Trie
-from bukva.project.stages import paths
+from bukva.project.stages import PIPELINE, paths
 from bukva.text.ids import Ids
 
 ABOUT = "about.json"
@@ -33,7 +33,8 @@ def counts_of(train: Ids, vocab_size: int, max_order: int) -> KneserNey:
     in the cache, which holds one text.
     """
     cache = _cache_folder()
-    for folder in (Path(paths()["ngrams"]), cache):
+    here = [Path(paths()["ngrams"])] if PIPELINE.exists() else []  # a served model is outside of any project
+    for folder in (*here, cache):
         if found := load_counts(folder, train, vocab_size, max_order):
             return found
     counts = KneserNey.count(train, vocab_size, max_order)

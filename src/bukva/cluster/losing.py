@@ -3,23 +3,23 @@
 A machine that is cut off goes on for a while, and so do its points in MLflow: some are later than the checkpoint from
 which the next attempt continues. That attempt would log the same steps again, at other times, and MLflow would show
 both. So it first puts the points of MLflow into its journal, with their times.
+
+python -m bukva.cluster.losing take-over FOLDER ATTEMPT, or end EXPERIMENT COMMIT
 """
 
-import os
+import contextlib
+import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bukva.tracking import entries
-from bukva.tracking.continuing import logged_points
-from bukva.tracking.reading import Journal, open_journal
-from bukva.tracking.records import FILE, to_line
-from bukva.tracking.store import Store, connect
+from bukva.core.errors import BukvaError
+from bukva.core.processes import leave_running, start_detached
+from bukva.tracking.journal import FILE, Journal, open_journal
+from bukva.tracking.sync import ATTEMPT, BITS, JOURNAL, NATS, SYNCED, Store, connect, errors_in_one_line, run_tags
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
-
-ATTEMPT = "bukva.attempt"  # tag of a run that was taken over, and which attempt did
-OWN_ATTEMPT = "BUKVA_ATTEMPT"  # environment variable of a worker of a cluster
 
 
 def take_over(folder: Path, attempt: int) -> None:
@@ -33,10 +33,9 @@ def take_over(folder: Path, attempt: int) -> None:
         return
     store = connect()
     for run in store.runs(journal.key):
-        if run.data.tags.get("bukva.journal") == journal.id:
+        if run.data.tags.get(JOURNAL) == journal.id:
             _add_points(journal, store, run)
-            tags = entries.run_tags({ATTEMPT: str(attempt), **entries.synced_tags(0)})
-            store.client.log_batch(run.info.run_id, tags=tags)
+            store.client.log_batch(run.info.run_id, tags=run_tags({ATTEMPT: str(attempt), SYNCED: "0"}))
 
 
 def end_runs(experiment: str, commit: str) -> None:
@@ -52,28 +51,34 @@ def end_runs(experiment: str, commit: str) -> None:
             store.client.set_terminated(run.info.run_id, "KILLED")
 
 
-def check_not_taken(store: Store, run_id: str) -> None:
-    """Check that no later attempt has taken this run over.
-
-    Raises:
-        ValueError: one has.
-    """
-    if own := os.environ.get(OWN_ATTEMPT):
-        latest = int(store.client.get_run(run_id).data.tags.get(ATTEMPT, 0))
-        if latest > int(own):
-            raise ValueError(f"attempt {latest} of this training has taken over; this is attempt {own}")
+def start_ending(experiment: str, commit: str) -> None:
+    """Start end_runs in a process of its own, and do not wait. Never raises."""
+    with contextlib.suppress(OSError):
+        leave_running(start_detached("bukva.cluster.losing", "end", experiment, commit))
 
 
 def _add_points(journal: Journal, store: Store, run: "Run") -> None:
-    known = logged_points(journal.read()[0])
+    metrics = [event for event in journal.read()[0] if event["record"] == "metrics"]
+    known = {(name, event["step"]) for event in metrics for name in event["values"]}
+    derived = {name for name in run.data.metrics if name.replace(BITS, NATS) in run.data.metrics and BITS in name}
     missing = [
         (point.timestamp, point.step, name, point.value)
-        for name in run.data.metrics
-        if not entries.is_derived(name, run.data.metrics)
+        for name in run.data.metrics.keys() - derived
         for point in store.client.get_metric_history(run.info.run_id, name)
         if (name, point.step) not in known
     ]
-    with (journal.folder / FILE).open("ab") as file:
-        file.write(b"\n")  # ends a line that was copied while it was written
+    with (journal.folder / FILE).open("a", encoding="utf-8") as file:
+        file.write("\n")  # ends a line that was copied while it was written
         for at, step, name, value in sorted(missing):
-            file.write(to_line("metrics", at, step=step, values={name: value}))
+            file.write(json.dumps({"record": "metrics", "at": at, "step": step, "values": {name: value}}) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        with errors_in_one_line():
+            if sys.argv[1] == "end":
+                end_runs(*sys.argv[2:])
+            else:
+                take_over(Path(sys.argv[2]), int(sys.argv[3]))
+    except BukvaError as error:
+        sys.exit(str(error))

@@ -1,1 +1,0 @@
-"""Trained models in MLflow: what one carries (package, saving), where it is logged, how it is registered."""
