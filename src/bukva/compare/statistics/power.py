@@ -4,7 +4,6 @@ import math
 
 from bukva.compare.statistics.estimate import Part, satterthwaite, smallest_detectable
 
-MAX_SEEDS = 1000
 CERTAIN: Part = (0.0, math.inf)  # a text without an error of its own
 
 
@@ -19,8 +18,3 @@ def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN
     """
     seeds: Part = (sd**2 / k, k - 1) if paired else (2 * sd**2 / k, 2 * (k - 1))
     return smallest_detectable((text[0] + seeds[0]) ** 0.5, satterthwaite([text, seeds]))
-
-
-def seeds_needed(difference: float, sd: float, *, paired: bool = False, text: Part = CERTAIN) -> int | None:
-    """The seeds a side that detect a difference with 80 % probability; None where the text is too short for it."""
-    return next((k for k in range(2, MAX_SEEDS) if resolved_by(k, sd, paired=paired, text=text) <= difference), None)
