@@ -338,7 +338,7 @@ def _interrupted(experiment: Experiment, stage: str, training_id: str, resumes: 
     is a checkpoint, also one that finished, because it was then killed before DVC recorded its outputs.
     """
     for journal in reversed(read_journals()):
-        if (journal.start["stage"], journal.start["training_id"]) == (stage, training_id):
+        if (journal.start["stage"], journal.start.get("training_id")) == (stage, training_id):
             status, is_ours = journal.status()[0], journal.key == experiment.key
             if status == "KILLED" or (status == "FAILED" and is_ours) or (status == "FINISHED" and resumes):
                 return journal

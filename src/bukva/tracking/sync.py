@@ -228,11 +228,11 @@ def fill(store: Store, journals: Iterable[Journal]) -> list[str]:
     for journal in journals:
         by_key.setdefault(journal.key, []).append(journal)
     shown = _by_identity(store.runs(next(iter(by_key)) if len(by_key) == 1 else ""))
-    troubles = []
+    troubles: list[str] = []
     for key, members in by_key.items():
         if not _has_all(shown, key, members):
-            with _lock():
-                troubles += _fill_experiment(store, key, members)
+            with _lock(), _in_a_sentence(members[0].folder.parent, troubles):
+                _fill_experiment(store, key, members, troubles)
     return troubles
 
 
@@ -252,13 +252,12 @@ def _has(run: "Run | None", journal: Journal) -> bool:
     return _is_deleted(run) or (_synced(run) == journal.size and run.info.status == journal.status()[0])
 
 
-def _fill_experiment(store: Store, key: str, journals: Sequence[Journal]) -> list[str]:
-    """Bring the runs of one experiment up to date."""
+def _fill_experiment(store: Store, key: str, journals: Sequence[Journal], troubles: list[str]) -> None:
+    """Bring the runs of one experiment up to date; adds a sentence for each journal that could not be shown."""
     shown, start = _by_identity(store.runs(key)), journals[0].start
     whole = shown.get(key) or _create(store, start, start["label"], _experiment_tags(start))
     if _is_deleted(whole):
-        return []
-    troubles: list[str] = []
+        return
     ends = {
         run.info.run_id: (run.info.status, run.info.end_time)
         for run in shown.values()
@@ -279,7 +278,6 @@ def _fill_experiment(store: Store, key: str, journals: Sequence[Journal]) -> lis
     # a whole experiment is running while one of its stages is; else it ended as its last stage did
     last = max(ends.values(), key=lambda end: (end[0] == "RUNNING", end[1] or 0), default=("RUNNING", None))
     _set_status(store.client, whole, *last)
-    return troubles
 
 
 def _push(store: Store, journal: Journal, whole: "Run", run: "Run") -> tuple[str, int | None]:
