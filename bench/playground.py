@@ -33,7 +33,7 @@ def _play() -> dict[str, Any]:
     import uvicorn
     from fastapi import FastAPI
 
-    from bukva.core.loopback import listen
+    from bukva.core.processes import listen
     from bukva.models.device import prepare
     from bukva.models.registry import build
     from bukva.serving.playground.app import add_playground

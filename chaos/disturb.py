@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bukva.core.loopback import free_port
+from bukva.core.processes import free_port
 from chaos.project import Project
 from chaos.running import wait_until_empty
 from chaos.setup import (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psutil
 
 from bukva.cluster.trials import digest
-from bukva.core.loopback import free_port
+from bukva.core.processes import free_port
 from chaos.network import Machine, network
 from chaos.project import ROOT
 from chaos.running import Running, wait_until

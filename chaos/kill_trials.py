@@ -10,7 +10,7 @@ import psutil
 
 from bukva.cluster.job import DONE, STOPPED, TRY_AGAIN
 from bukva.cluster.together import variables
-from bukva.core.loopback import free_port
+from bukva.core.processes import free_port
 from bukva.tracking.ui import server_command
 from chaos.project import Project
 from chaos.running import Running, wait_until_empty

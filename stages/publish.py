@@ -1,7 +1,7 @@
 """Stage publish: completes MLflow from the files, also for stages that DVC restored from its cache."""
 
 from bukva.cli import stage as cli
-from bukva.cli.publish import publish_experiment
+from bukva.cli.pipeline import publish_experiment
 from bukva.config.load import read_params
 from bukva.tracking.experiment import print_uncommitted
 

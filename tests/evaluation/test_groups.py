@@ -11,7 +11,7 @@ from bukva.interpret.predicted import BEFORE, Characters
 from bukva.interpret.predictors import lead, neither, shares
 from bukva.text.characters import code_points
 from bukva.text.collection import Document
-from bukva.text.units import bits
+from bukva.text.ids import bits
 
 WORKS = [
     Document("prose", "А", "первая", "1863-1869"),

@@ -21,7 +21,7 @@ from bukva.models.folder import CONFIG, save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
-from bukva.text.units import bits
+from bukva.text.ids import bits
 
 with warnings.catch_warnings(action="ignore"):  # of mlflow, when it is imported
     from mlflow.exceptions import MlflowException

@@ -11,10 +11,10 @@ from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
+from bukva.text.ids import bits
 from bukva.text.tokenizers.bpe import BPETokenizer
 from bukva.text.tokenizers.byte import ByteTokenizer
 from bukva.text.tokenizers.char import CharTokenizer
-from bukva.text.units import bits
 
 FP32 = Machine(torch.device("cpu"), torch.float32)
 TEXT = "аб вг, аб!\n" * 3  # longer than two windows

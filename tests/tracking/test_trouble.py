@@ -22,9 +22,8 @@ from typer.testing import CliRunner
 
 from bukva.cli.app import app
 from bukva.core.errors import BukvaError
-from bukva.core.loopback import free_port
-from bukva.core.processes import LOG
-from bukva.text.units import bits
+from bukva.core.processes import LOG, free_port
+from bukva.text.ids import bits
 from bukva.tracking.journal import journal, read_journals
 from bukva.tracking.sync import connect
 from bukva.tracking.ui import mlflow_server

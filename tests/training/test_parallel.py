@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bukva.core.errors import BukvaError
-from bukva.core.loopback import free_port
+from bukva.core.processes import free_port
 from bukva.training import parallel
 from bukva.training.parallel import check_processes, launch
 

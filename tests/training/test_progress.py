@@ -9,7 +9,7 @@ from tiny import Call, run, task
 from bukva.cli import progress as module
 from bukva.cli.progress import ProgressLine
 from bukva.core import progress as line
-from bukva.text.units import bits
+from bukva.text.ids import bits
 from bukva.training.curve import COLUMNS, CurveFile
 
 

@@ -6,11 +6,10 @@ from bukva.baselines import compressors
 from bukva.models.ngrams import counts
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.text.held_out import HeldOut
-from bukva.text.ids import Ids, Nats
+from bukva.text.ids import Ids, Nats, bits
 from bukva.text.scores import Baselines, CharNats, bits_per_char
 from bukva.text.tokenizers.base import Tokenizer, ids_per_char
 from bukva.text.tokenizers.char import CharTokenizer
-from bukva.text.units import bits
 
 
 def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int]) -> Baselines:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from bukva.cli import comparing, pipeline, sharing, studies
+from bukva.cli import comparing, pipeline, studies
 from bukva.cli import stage as cli
 from bukva.cluster import commands as sweep
 from bukva.config.load import PARAMS
@@ -22,15 +22,15 @@ for command in (
     comparing.experiments,
     comparing.seeds,
     comparing.verify,
-    sharing.ui,
+    studies.ui,
     studies.report,
     studies.play,
     studies.attention,
     studies.counting,
     pipeline.recipe,
     pipeline.plan,
-    sharing.sync,
-    sharing.push,
+    pipeline.sync,
+    pipeline.push,
     pipeline.check,
     pipeline.scores,
 ):

@@ -1,6 +1,6 @@
-"""Commands beside a run of the pipeline: what `make repro` runs before and after it, recipes, and a plan for a time."""
+"""Commands beside a run of the pipeline: checks, scores, recipes, a plan for a time; results for MLflow and others."""
 
-import subprocess
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from bukva.config.load import read_params, read_yaml
+from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.core.machine import limit_spinning, use_large_pages
@@ -35,7 +36,6 @@ def scores(
     """Print the scores of the last run, and the next command."""
     from rich.console import Console
 
-    from bukva.cli.publish import complete
     from bukva.project.stages import paths
     from bukva.report.terminal import context, headline, table
 
@@ -117,6 +117,56 @@ def plan(
         console.print(f"Write them to params.yaml: bukva plan {budget} --write", soft_wrap=True)
 
 
+def sync() -> None:
+    """Complete MLflow with what has run here. Safe to repeat."""
+    from bukva.tracking.sync import sync as fill
+
+    complete()
+    print(fill())
+
+
+def push() -> None:
+    """Send all results to DVC's remote. Another clone then restores them instead of running the stages."""
+    from bukva.compare.remote import is_uncommitted
+    from bukva.compare.remote import push as send
+
+    entries, objects = send()
+    print(f"push: the remote has the results of {entries} stage executions; {objects} objects were new to it.")
+    print("push: experiments are sent by name: dvc exp push origin NAME")
+    if is_uncommitted():
+        print("push: `dvc exp apply` removes a remote from .dvc/config; use dvc remote add --local -d NAME ADDRESS.")
+
+
+def publish_experiment(params: Params) -> None:
+    """Bring MLflow up to date with this experiment; what is missing there is reported, and never an error."""
+    from bukva.compare.groups import seed_group_tags
+    from bukva.report.summary import summary
+    from bukva.tracking.experiment import baseline
+    from bukva.tracking.publish import publish
+    from bukva.tracking.sync import explain
+
+    files: dict[str, bytes] = {}
+    try:
+        parts = summary(baseline() or "")
+        files["summary.md"] = "\n\n".join(f"# {title}\n\n{text}" for title, text in parts.items()).encode()
+    except Exception as error:  # results of another experiment may contain anything
+        print(f"MLflow gets no summary of this experiment. {explain(error)}")
+    publish(params, seed_group_tags("gpt"), files)
+
+
+def complete() -> None:
+    """Do what stage publish would have done, where DVC has skipped it, because its inputs are those of dvc.lock.
+
+    They are in a fresh clone that has just made again what its commit has.
+    """
+    from bukva.tracking.publish import was_skipped
+
+    with contextlib.suppress(BukvaError, OSError):  # a folder without params.yaml, or with a mistake in it
+        params = read_params()
+        if was_skipped(params):
+            publish_experiment(params)
+
+
 def _count_look(characters: Path) -> int:
     """Count a look at the test scores of the last run.
 
@@ -134,5 +184,8 @@ def _count_look(characters: Path) -> int:
 
 def _lock_is_new() -> bool:
     """Whether dvc.lock differs from that of the last commit, or is not committed."""
-    status = subprocess.run(["git", "status", "--porcelain", "--", "dvc.lock"], capture_output=True)
-    return bool(status.stdout)
+    from bukva.project.git import git
+
+    with contextlib.suppress(BukvaError):  # the scores are shown without git, too
+        return bool(git("status", "--porcelain", "--", "dvc.lock"))
+    return False

@@ -10,9 +10,9 @@ import torch
 from bukva.core.progress import Line, duration, quantity
 from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
+from bukva.text.ids import bits
 from bukva.text.prompts import opening
 from bukva.text.tokenizers.base import Tokenizer
-from bukva.text.units import bits
 from bukva.training.callback import Callback
 from bukva.training.run import Task
 from bukva.training.state import Progress, TrainState

@@ -1,4 +1,4 @@
-"""Commands that look into the models that were just trained."""
+"""Commands that show the models that were just trained, and all experiments: figures, pages and servers."""
 
 from pathlib import Path
 from typing import Annotated
@@ -78,6 +78,16 @@ def play(port: Annotated[int, typer.Option(help="The port, or the first that is 
     from bukva.serving.server import serve
 
     serve("/play", port)
+
+
+def ui(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 8050) -> None:
+    """Serve all experiments, reports, the playground and MLflow. Prints their one address; Ctrl-C ends it."""
+    limit_spinning()
+    from bukva.cli.pipeline import complete
+    from bukva.serving.server import serve
+
+    complete()
+    serve(port=port)
 
 
 def _trained_gpt() -> Path:

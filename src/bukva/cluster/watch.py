@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bukva.project.stages import trained_models
-from bukva.text.units import bits
+from bukva.text.ids import bits
 from bukva.tracking.journal import Journal, read_journals
 
 RETOLD_SECONDS = 1.0  # a training that resumes tells its former scorings at once

@@ -1,4 +1,4 @@
-"""Processes above and below this one: the DVC that runs a stage, and those that outlive a stage.
+"""Processes above and below this one: the DVC that runs a stage, those that outlive a stage, servers for one person.
 
 A DVC that is killed leaves its stage running: nothing waits for the result, and the next `dvc repro` starts a second
 process that writes the same files. So a stage ends when its DVC does, as after SIGTERM: a training saves first.
@@ -7,6 +7,7 @@ process that writes the same files. So a stage ends when its DVC does, as after 
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ POLL_SECONDS = 1.0
 SOURCE = Path(__file__).resolve().parents[2]  # the folder of bukva
 LOG = Path(".bukva/mlflow.log")  # what the processes that outlive a stage print, in the original repository
 LOG_BYTES = 1_000_000  # a longer log is emptied
+HOST = "127.0.0.1"  # where servers for one person on this machine listen: no other machine reaches them
 
 
 def end_with_dvc() -> None:
@@ -136,3 +138,24 @@ def sigterm_raises() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def listen(port: int) -> socket.socket:
+    """A socket that listens on this port, or on the next one on which no process listens."""
+    while True:
+        try:
+            return socket.create_server((HOST, port))
+        except OSError:
+            port += 1
+
+
+def free_port(port: int) -> int:
+    """This port, or the next one on which no process listens."""
+    with listen(port) as found:
+        return int(found.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    """Whether a process listens on this port."""
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0

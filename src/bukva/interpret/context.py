@@ -7,9 +7,8 @@ from torch import Tensor
 
 from bukva.models.gpt import GPT
 from bukva.models.window_rule import ids_per_batch
-from bukva.text.ids import Ids
+from bukva.text.ids import Ids, bits
 from bukva.text.tokenizers.base import Tokenizer
-from bukva.text.units import bits
 
 
 @torch.inference_mode()

@@ -13,11 +13,10 @@ from bukva.models.gpt import GPT
 from bukva.models.ngrams.counts import scorers
 from bukva.models.registry import build
 from bukva.models.window_rule import stride_of
-from bukva.text.ids import Ids
+from bukva.text.ids import Ids, bits
 from bukva.text.passages import Passage, nats_by_last_id, passages, scored_ids
 from bukva.text.splits import Lengths
 from bukva.text.tokenizers.base import Tokenizer, first_char
-from bukva.text.units import bits
 from bukva.training.callback import StopAfter
 from bukva.training.parallel import Group
 from bukva.training.run import Task, run_training, start

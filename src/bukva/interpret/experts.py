@@ -31,8 +31,8 @@ from torch import Tensor
 from bukva.interpret.hooks import record_experts
 from bukva.models.gpt import GPT
 from bukva.models.window_rule import ids_per_batch, stride_of
+from bukva.text.ids import bits
 from bukva.text.passages import Passage
-from bukva.text.units import bits
 
 Floats = npt.NDArray[np.float64]
 LONGEST_WORD = 10  # letters further into a word are counted with this one

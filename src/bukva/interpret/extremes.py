@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.interpret.predicted import Characters, Ints
-from bukva.text.units import bits
+from bukva.text.ids import bits
 
 LENGTH = 100  # characters of a passage
 STEP = 10  # between the starts of passages that are compared

@@ -7,8 +7,8 @@ import torch
 
 from bukva.generation.sampling import generate
 from bukva.models.gpt import GPT
+from bukva.text.ids import bits
 from bukva.text.tokenizers.base import Tokenizer
-from bukva.text.units import bits
 
 TEMPERATURES = (0.25, 0.5, 1.0, 1.5)
 TOP = 5

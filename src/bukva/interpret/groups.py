@@ -11,7 +11,7 @@ import numpy.typing as npt
 from bukva.corpus.splits.balance import decade
 from bukva.interpret.predicted import Characters, CodePoints, Ints
 from bukva.text.collection import MISSING, Document
-from bukva.text.units import bits
+from bukva.text.ids import bits
 
 Nats = Mapping[str, npt.NDArray[np.floating]]  # model -> (N,)
 

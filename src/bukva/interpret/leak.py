@@ -18,9 +18,8 @@ from bukva.models.base import LanguageModel
 from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.window_rule import spread_windows
-from bukva.text.ids import Ids
+from bukva.text.ids import Ids, bits
 from bukva.text.tokenizers.base import Tokenizer
-from bukva.text.units import bits
 from bukva.training.parallel import Group
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.interpret.predicted import Characters
-from bukva.text.units import bits
+from bukva.text.ids import bits
 
 LENGTH = 600  # characters of the passage that is shown
 

@@ -14,8 +14,8 @@ from bukva.compare.statistics.units import N_SEGMENTS, Units
 from bukva.evaluation.rows import Kind, Row
 from bukva.project.stages import TrainedModel
 from bukva.report.style import GPT_COLOUR, PALETTE, canvas, level, plain, save
+from bukva.text.ids import bits
 from bukva.text.scores import CharNats
-from bukva.text.units import bits
 
 COLOURS: dict[Kind, str] = {
     "counted": "0.45",

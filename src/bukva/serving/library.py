@@ -15,7 +15,7 @@ from bukva.models.device import prepare
 from bukva.project.revisions import WORKSPACE, experiments, head, resolve
 from bukva.project.stages import TrainedModel, trained_models
 from bukva.serving.writer import Writer
-from bukva.text.units import bits
+from bukva.text.ids import bits
 
 NAMES = {WORKSPACE: "the last run", "HEAD": "the last commit"}
 SPLIT = "val"

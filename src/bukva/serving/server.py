@@ -10,7 +10,7 @@ import requests
 
 from bukva.config.load import read_params
 from bukva.core.files import project_root, write_text
-from bukva.core.loopback import HOST, listen
+from bukva.core.processes import HOST, listen
 from bukva.tracking.ui import mlflow_server
 
 PORT = 8050

@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Red
 from bukva.config.schema import Sample
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
-from bukva.core.loopback import HOST
+from bukva.core.processes import HOST
 from bukva.report.page.render import asset
 from bukva.serving.library import Library
 from bukva.serving.pages import LINKS, Pages, message

@@ -19,9 +19,9 @@ from bukva.models.base import LanguageModel
 from bukva.models.device import Machine
 from bukva.models.folder import load_model
 from bukva.models.window_rule import nats_of, stride_of
+from bukva.text.ids import bits
 from bukva.text.prompts import opening, without_unknown
 from bukva.text.tokenizers.base import MOST_BYTES, Tokenizer
-from bukva.text.units import bits
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"
 FIRST_PROMPT = 1  # a writer continues a prompt as stage sample continues its first one

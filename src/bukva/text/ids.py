@@ -1,5 +1,6 @@
-"""Arrays of ids: their types, and how they are written."""
+"""Arrays of ids: their types, and how they are written; models return nats, and results are in bits."""
 
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -18,3 +19,8 @@ def write_ids(path: Path, dtype: np.dtype[np.unsignedinteger], n: int, pieces: I
         np.lib.format.write_array_header_1_0(file, header)
         for ids in pieces:
             file.write(ids.data)  # tofile raises without the reason when a disk is full
+
+
+def bits(nats: float) -> float:
+    """Nats to bits: divide by ln 2."""
+    return nats / math.log(2)

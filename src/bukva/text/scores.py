@@ -22,9 +22,8 @@ import numpy.typing as npt
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder, read_json, write_json
 from bukva.text.collection import Document
-from bukva.text.ids import Ids
+from bukva.text.ids import Ids, bits
 from bukva.text.tokenizers.base import Tokenizer
-from bukva.text.units import bits
 
 CharNats = npt.NDArray[np.float32]  # (N,), nats of characters
 ABOUT, WORKS = "about.json", "works.csv"

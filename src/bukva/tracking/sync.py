@@ -25,7 +25,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json
 from bukva.core.redact import HIDDEN, redact_text, redact_url
 from bukva.project.stages import trained_models
-from bukva.text.units import bits
+from bukva.text.ids import bits
 from bukva.tracking.journal import Event, Journal, notes_on, read_journals
 from bukva.tracking.models import log_model, score_model
 

@@ -20,8 +20,7 @@ from urllib.parse import urlencode, urlsplit
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
-from bukva.core.loopback import HOST, answers, free_port
-from bukva.core.processes import LOG
+from bukva.core.processes import HOST, LOG, answers, free_port
 from bukva.tracking.journal import start_sync
 from bukva.tracking.sync import DESCRIPTION, Store, connect, explain, is_server, tracking_uri
 

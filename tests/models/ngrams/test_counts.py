@@ -8,7 +8,7 @@ import pytest
 
 from bukva.models.ngrams import counts as module
 from bukva.models.ngrams.counts import count_pairs, exact_bigram, fitted_to_train, scorers
-from bukva.text.units import bits
+from bukva.text.ids import bits
 
 V = 5
 

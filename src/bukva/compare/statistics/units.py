@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.core.errors import BukvaError
-from bukva.text.units import bits
+from bukva.text.ids import bits
 
 Floats = npt.NDArray[np.float64]
 Chars = npt.NDArray[np.int64]  # (W,) characters of each work, or (G,) of each unit

@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from bukva.text.ids import Ids, Nats, Scorer
-from bukva.text.units import bits
+from bukva.text.ids import Ids, Nats, Scorer, bits
 
 PairCounts = npt.NDArray[np.int64]
 CHUNK = 2**18  # ids counted at a time, to bound the memory

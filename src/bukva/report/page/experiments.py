@@ -13,7 +13,7 @@ from bukva.report import leaderboard as shown
 from bukva.report.comparison import score_of, seconds_of
 from bukva.report.page import charts
 from bukva.report.page.render import Links, Specs, render
-from bukva.text.units import bits
+from bukva.text.ids import bits
 
 BASELINE, MODEL = "HEAD", "gpt"
 REFRESH_SECONDS = 30  # of a page that says how far a training is

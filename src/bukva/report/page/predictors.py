@@ -7,7 +7,7 @@ import numpy as np
 from bukva.interpret.predicted import Characters
 from bukva.interpret.predictors import lead, neither, passage, shares
 from bukva.report.page.experiment import SPLIT, Experiment, work_label
-from bukva.text.units import bits
+from bukva.text.ids import bits
 
 LEADS = (1.0, 3.0)  # bits from which a character has the next colour
 LEGEND = [

@@ -21,7 +21,7 @@ from bukva.report.figures import MEANINGS
 from bukva.report.page import charts
 from bukva.report.page.experiment import SPLIT, Experiment
 from bukva.report.terminal import headline
-from bukva.text.units import bits
+from bukva.text.ids import bits
 
 BASELINE = "HEAD"
 SAMPLE_CHARS = 300
