@@ -54,7 +54,7 @@ SECTIONS["download"]["path"], SECTIONS["compute"]["device"] = "book.txt", "cpu"
 
 # Every key gets each of these: limits, absurd ones, texts, lists and other types.
 VALUES = [
-    *[None, True, False, {"a": 1}, b"8", math.nan, -math.inf, 1 << 20_000, 10**400, -(10**12)],
+    *[None, True, False, {"a": 1}, b"8", math.nan, -math.inf, 10**400, -(10**12)],
     *[0, 1, 2, 3, 16, 20, 263, 10**8, 2**32, 2**53 + 1, 2**63 - 1, 2**63, -1],
     *[0.0, -0.0, 5e-324, 1e-45, 1e-3, 0.3, 0.9999999999999999, 1.0, 30.0, 1e40, 1.7e308, -1e-3],
     *["", "8", " ", "\n", "Было\r\nэто", "б" * 17, "\0", "`|#", "Ё" * 100_000, "\U0001f600", "\ud800"],

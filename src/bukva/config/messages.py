@@ -43,8 +43,6 @@ def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
             return f"{'.'.join([*location, str(context['key'])])}: {context['value']} {context['what']}."
         case "extra_forbidden":
             return f"{where}: unknown key with value {shorten(value)}; {_known_keys(location, sections)}"
-        case "invalid_key":
-            return f"{where}: unknown key; {_known_keys(location, sections)}"
         case "missing":
             return f"{where}: missing; put it back (git diff params.yaml shows what was removed)."
         case "literal_error":
@@ -54,14 +52,10 @@ def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
             return f"{where}: {shorten(value)} is unknown; use {known}."
         case "repeated":
             return f"{where}: {shorten(value)} names an item twice; use each of them once."
-        case "too_short":
-            return f"{where}: {shorten(value)} is empty; use one item or more."
+        case "too_short" | "string_too_short":
+            return f"{where}: {shorten(value)} is empty; use one item or character, or more."
         case "greater_than_equal" | "greater_than" | "less_than_equal" | "less_than":
             return f"{where}: {shorten(value)} is out of range; it {what}."
-        case "string_too_short":
-            return f"{where}: {shorten(value)} is empty; use one character or more."
-        case "string_unicode":
-            return f"{where}: {shorten(value)} has half a character (a lone surrogate); remove it."
         case "model_type":
             return f"{where}: {shorten(value)} ({type(value).__name__}) is invalid; it should be keys with values."
         case "string_pattern_mismatch":
@@ -90,11 +84,6 @@ class _Shortened(reprlib.Repr):
 
     def repr_str(self, text: str, level: int) -> str:
         return super().repr_str(redact_url(text) if LIKE_AN_ADDRESS.search(text) else text, level)
-
-    def repr_int(self, number: int, level: int) -> str:
-        if number.bit_length() < 128:
-            return super().repr_int(number, level)
-        return f"about {'-' if number < 0 else ''}2**{number.bit_length() - 1}"  # Python itself writes 4300 digits
 
 
 def shorten(value: Any) -> str:
