@@ -53,21 +53,28 @@ def _compare(names: list[str], model: str, test: bool, seeds: list[int], as_json
     from bukva.compare import looks
     from bukva.compare.comparison import compare as compared
     from bukva.report import comparison as show
-    from bukva.tracking.journal import note, start_sync
+    from bukva.tracking.journal import start_sync
 
     if len(names) < 2:
         raise BukvaError("compare: one name; use two or more: bukva compare A B")
     comparisons = compared(names, model, "test" if test else "val", seeds)
     show.print_comparisons(comparisons, as_json=as_json)
-    for each in comparisons:
-        a = re.sub(r"[^\w.-]", "-", each.a.name)  # MLflow allows few characters in names
-        verdict = {f"bukva.against.{a}.{each.split}": str(each.verdict.verdict)}
-        if note(each.b.name, verdict, {f"comparisons/{a}-{each.split}.md": show.markdown(each).encode()}):
-            start_sync()
+    if sum(map(_keep_verdict, comparisons)):
+        start_sync()
     if test:
         n = looks.count_look(comparisons[0].a.result.about["text"]["test"])
         print(f"Looks at scores on this test text so far: {n}", file=sys.stderr)
     return comparisons
+
+
+def _keep_verdict(comparison: "Comparison") -> bool:
+    """Keep a verdict for MLflow's run of B; returns whether B is an experiment that ran here."""
+    from bukva.report import comparison as show
+    from bukva.tracking.journal import note
+
+    a, split = re.sub(r"[^\w.-]", "-", comparison.a.name), comparison.split  # MLflow allows few characters in names
+    page = {f"comparisons/{a}-{split}.md": show.markdown(comparison).encode()}
+    return note(comparison.b.name, {f"bukva.against.{a}.{split}": comparison.verdict.verdict}, page)
 
 
 def experiments(
