@@ -6,7 +6,7 @@ import pytest
 from experiments.scored import seeds_of
 
 from bukva.compare.leaderboard import leaderboard
-from bukva.compare.statistics.sweep import expected_luck
+from bukva.compare.statistics.settings import expected_luck
 from bukva.core.errors import BukvaError
 from bukva.report.leaderboard import sentences
 

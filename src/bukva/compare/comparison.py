@@ -12,11 +12,9 @@ from bukva.compare.comparable import check_comparable, check_has, tokenizer_of, 
 from bukva.compare.cost import Cost, cost_of
 from bukva.compare.groups import Group, Member, check_model, groups, seed_name
 from bukva.compare.results import STAGE, Result, read_results, results_of
-from bukva.compare.statistics.authors import Authors, by_author
-from bukva.compare.statistics.noise import Floor
-from bukva.compare.statistics.settings import SettingsVerdict, Side, compare_settings
-from bukva.compare.statistics.sweep import correct
-from bukva.compare.statistics.units import Units
+from bukva.compare.statistics.estimate import Floor
+from bukva.compare.statistics.settings import SettingsVerdict, Side, compare_settings, correct
+from bukva.compare.statistics.text import Authors, Units, by_author
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.project.recorded import sources, upstream

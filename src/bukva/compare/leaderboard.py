@@ -15,9 +15,8 @@ from bukva.compare.comparison import Comparison, Setting, changed_params, compar
 from bukva.compare.cost import cost_of
 from bukva.compare.groups import Group, check_model, groups
 from bukva.compare.results import Result, read_results
-from bukva.compare.statistics.noise import Floor
-from bukva.compare.statistics.settings import MIN_SEEDS
-from bukva.compare.statistics.sweep import correct, expected_luck
+from bukva.compare.statistics.estimate import Floor
+from bukva.compare.statistics.settings import MIN_SEEDS, correct, expected_luck
 from bukva.core.errors import BukvaError
 from bukva.project.revisions import experiments, resolve
 from bukva.project.states import states

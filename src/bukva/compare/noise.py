@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bukva.compare.groups import Group
-from bukva.compare.statistics.noise import Floor, pool
+from bukva.compare.statistics.estimate import Floor, pool
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, write_json
 

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bukva.compare.statistics.text import over_text
-from bukva.compare.statistics.units import N_SEGMENTS, Units
+from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.evaluation.rows import Kind, Row
 from bukva.project.stages import TrainedModel
 from bukva.report.style import GPT_COLOUR, PALETTE, canvas, level, plain, save

@@ -7,7 +7,7 @@ from bukva.compare.comparable import check_comparable
 from bukva.compare.cost import stage_seconds
 from bukva.compare.results import Result, read_here, read_results
 from bukva.compare.statistics.settings import Side, compare_settings
-from bukva.compare.statistics.units import N_SEGMENTS, Units
+from bukva.compare.statistics.text import N_SEGMENTS, Units
 from bukva.compare.statistics.wording import text_line
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json

@@ -12,11 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bukva.compare.statistics.noise import Floor
-from bukva.compare.statistics.settings import Side, compare_settings
-from bukva.compare.statistics.sweep import correct
-from bukva.compare.statistics.text import compare_text, over_text
-from bukva.compare.statistics.units import Units
+from bukva.compare.statistics.estimate import Floor
+from bukva.compare.statistics.settings import Side, compare_settings, correct
+from bukva.compare.statistics.text import Units, compare_text, over_text
 
 # Test characters of the works of data/sample under split tail 0.9/0.05/0.05, rules notes; worth 33.9 equal works.
 # fmt: off

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from bukva.compare.statistics.authors import by_author
-from bukva.compare.statistics.units import Units
+from bukva.compare.statistics.text import Units, by_author
 
 AUTHORS = [*("abcab" * 4), "d"]
 CHARS = [211, 0, 467, 223, 479, *[307] * 16]

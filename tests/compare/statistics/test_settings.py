@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bukva.compare.statistics.noise import Floor
+from bukva.compare.statistics.estimate import Floor
 from bukva.compare.statistics.settings import Side, compare_settings
-from bukva.compare.statistics.text import compare_text
-from bukva.compare.statistics.units import Units
+from bukva.compare.statistics.text import Units, compare_text
 from tests.compare.statistics.simulation import EMBEDDED
 
 UNITS = Units.of(EMBEDDED)

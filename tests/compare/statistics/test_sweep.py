@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from bukva.compare.statistics.power import resolved_by
-from bukva.compare.statistics.settings import Side, compare_settings
-from bukva.compare.statistics.sweep import correct, expected_luck, holm
-from bukva.compare.statistics.units import Units
+from bukva.compare.statistics.estimate import resolved_by
+from bukva.compare.statistics.settings import Side, compare_settings, correct, expected_luck, holm
+from bukva.compare.statistics.text import Units
 from tests.compare.statistics.simulation import EMBEDDED
 
 UNITS = Units.of(EMBEDDED)

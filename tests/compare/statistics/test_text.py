@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bukva.compare.statistics.text import compare_text, jackknife
-from bukva.compare.statistics.units import Units
+from bukva.compare.statistics.text import Units, compare_text, jackknife
 from tests.compare.statistics.simulation import EMBEDDED
 
 UNITS = Units.of(EMBEDDED)

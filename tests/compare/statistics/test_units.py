@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from bukva.compare.statistics.noise import Floor, pool
-from bukva.compare.statistics.units import Units
+from bukva.compare.statistics.estimate import Floor, pool
+from bukva.compare.statistics.text import Units
 from bukva.core.errors import BukvaError
 
 CHARS = [7, 11, 13, 5, 11, 7, 13]  # seven works, worth 6.3 equal ones

@@ -1,12 +1,15 @@
-"""A difference, its standard error and Student's t: interval, p-value, smallest detectable difference.
+"""A difference with its error (Student's t), the noise floor between seeds, and what more seeds would resolve.
 
 scipy.special is imported inside functions: it takes 0.2 s (scipy.stats, with the same functions, a second), and stage
 publish imports this module in each run.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
 
 LEVEL = 0.05  # of false verdicts, both sides together
 POWER = 0.8
@@ -88,3 +91,56 @@ def satterthwaite(parts: Sequence[Part]) -> float:
     if total == 0:
         return min(df for _, df in parts)
     return 1 / sum((variance / total) ** 2 / df for variance, df in parts)
+
+
+CERTAIN: Part = (0.0, math.inf)  # a text without an error of its own
+
+
+def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN) -> float:
+    """The smallest difference that k seeds a side detect with 80 % probability, in bits per character; k >= 2.
+
+    Args:
+        k: seeds of each side.
+        sd: the standard deviation between seeds of one setting; where paired, of the difference of two trainings.
+        paired: whether both sides have the same seeds.
+        text: the variance over the text and its degrees of freedom.
+    """
+    seeds: Part = (sd**2 / k, k - 1) if paired else (2 * sd**2 / k, 2 * (k - 1))
+    return smallest_detectable((text[0] + seeds[0]) ** 0.5, satterthwaite([text, seeds]))
+
+
+MIN_DF = 4  # five seeds of one setting
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The standard deviation between seeds, and how well it is known."""
+
+    sd: float  # bits per character, of one training's score
+    df: int  # degrees of freedom: seeds less groups
+
+    @classmethod
+    def of(cls, scores: Sequence[float]) -> "Floor":
+        """The floor of one seed group: (k,) bits per character, k >= 1; one seed tells nothing and has 0 df."""
+        return cls(float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0, len(scores) - 1)
+
+    @property
+    def difference(self) -> float:
+        """The noise floor f: the standard deviation of the difference of two trainings, sqrt(2) sd."""
+        return 2**0.5 * self.sd
+
+    @property
+    def known(self) -> bool:
+        """Whether it may be borrowed for settings with fewer than three seeds."""
+        return self.df >= MIN_DF and self.sd > 0
+
+    def to_json(self) -> dict[str, float]:
+        """A dict of plain numbers."""
+        return {"sd": self.sd, "df": self.df, "difference": self.difference}
+
+
+def pool(floors: Iterable[Floor]) -> Floor:
+    """The floor of several seed groups of one corpus and recipe family; each may have its own mean score."""
+    floors = list(floors)
+    df = sum(floor.df for floor in floors)
+    return Floor((sum(floor.df * floor.sd**2 for floor in floors) / df) ** 0.5 if df else 0.0, df)

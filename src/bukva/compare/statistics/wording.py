@@ -4,11 +4,9 @@ The first line is the headline: it is about the settings, and begins with the wo
 models that were trained, on the text that was scored.
 """
 
-from bukva.compare.statistics.authors import Authors
-from bukva.compare.statistics.estimate import Estimate
-from bukva.compare.statistics.power import resolved_by
+from bukva.compare.statistics.estimate import Estimate, resolved_by
 from bukva.compare.statistics.settings import MATTERS, SettingsVerdict
-from bukva.compare.statistics.text import TextVerdict
+from bukva.compare.statistics.text import Authors, TextVerdict
 
 NEXT_SEEDS = (3, 5, 10, 20)  # seeds a side that are proposed
 

@@ -8,8 +8,7 @@ import pandas as pd
 from bukva.compare.comparison import compare
 from bukva.compare.cost import seconds_by_step, stage_seconds
 from bukva.compare.results import parse_params
-from bukva.compare.statistics.text import over_text
-from bukva.compare.statistics.units import N_SEGMENTS, Units
+from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.project.commands import settings
