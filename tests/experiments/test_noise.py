@@ -8,9 +8,9 @@ import pytest
 from experiments.made import result
 from imports import ROOT
 
-from bukva.compare import noise
+from bukva.compare import records
 from bukva.compare.groups import groups
-from bukva.compare.looks import count_look, looks
+from bukva.compare.records import count_look_at_test, looks_at_test
 
 PROCESSES, LOOKS = 2, 7
 VAL, TEST = [2.51, 2.53, 2.52, 2.58], [2.61, 2.60, 2.66, 2.62]
@@ -38,42 +38,42 @@ def seeds(tmp_path):
 
 
 def content(project):
-    return (project / noise.FILE).read_bytes()
+    return (project / records.FILE).read_bytes()
 
 
 def test_the_floor_of_a_family_pools_the_variances_of_groups_by_their_degrees_of_freedom(project, seeds):
     four, two = seeds(4), seeds(2, "two", **{"model.n_head": 2})
     adamw = seeds(3, "adamw", **{"train_gpt.optimizer": "adamw"})
-    assert noise.merge([four, two, adamw])
+    assert records.merge([four, two, adamw])
     together = content(project)
-    (project / noise.FILE).unlink()
+    (project / records.FILE).unlink()
     for group in (two, adamw, four):
-        noise.merge([group])
+        records.merge([group])
     assert content(project) == together
-    assert noise.floor(adamw.family, "val").df == 2
-    assert noise.floor("unknown", "val").df == 0
+    assert records.floor(adamw.family, "val").df == 2
+    assert records.floor("unknown", "val").df == 0
     for split, scores in (("val", VAL), ("test", TEST)):
-        found = noise.floor(four.family, split)
+        found = records.floor(four.family, split)
         assert found.df == 3 + 1
         assert found.sd**2 == pytest.approx((3 * stdev(scores) ** 2 + stdev(scores[:2]) ** 2) / 4, rel=1e-4)
 
 
 def test_a_group_grows_from_two_seeds_and_never_shrinks(project, seeds):
-    assert not noise.merge([seeds(1, "one")])
-    assert not (project / noise.FILE).exists()
-    assert noise.merge([seeds(2)])
-    assert noise.merge([seeds(4, "more")])
+    assert not records.merge([seeds(1, "one")])
+    assert not (project / records.FILE).exists()
+    assert records.merge([seeds(2)])
+    assert records.merge([seeds(4, "more")])
     before = content(project)
-    assert not noise.merge([seeds(3, "fewer")])
-    assert not noise.merge([seeds(4, "again")])
-    assert not noise.merge([])
+    assert not records.merge([seeds(3, "fewer")])
+    assert not records.merge([seeds(4, "again")])
+    assert not records.merge([])
     assert content(project) == before
 
 
 def test_each_text_has_its_own_count_and_processes_that_look_at_the_same_time_are_all_counted(project):
-    program = f"from bukva.compare.looks import count_look\nfor _ in range({LOOKS}): count_look('a')"
+    program = f"from bukva.compare.records import count_look_at_test\nfor _ in range({LOOKS}): count_look_at_test('a')"
     environment = {"DVC_ROOT": str(project), "PYTHONPATH": str(ROOT / "src")}
     running = [subprocess.Popen([sys.executable, "-c", program], env=environment) for _ in range(PROCESSES)]
     assert [process.wait() for process in running] == [0] * PROCESSES
-    assert [count_look("a"), count_look("b")] == [PROCESSES * LOOKS + 1, 1]
-    assert (looks("a"), looks("b"), looks("c")) == (PROCESSES * LOOKS + 1, 1, 0)
+    assert [count_look_at_test("a"), count_look_at_test("b")] == [PROCESSES * LOOKS + 1, 1]
+    assert (looks_at_test("a"), looks_at_test("b"), looks_at_test("c")) == (PROCESSES * LOOKS + 1, 1, 0)

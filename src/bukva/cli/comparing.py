@@ -50,7 +50,7 @@ def compare(
 
 def _compare(names: list[str], model: str, test: bool, seeds: list[int], as_json: bool) -> "list[Comparison]":
     """Compare, print, and keep the verdicts for MLflow: each is a tag and an artifact."""
-    from bukva.compare import looks
+    from bukva.compare import records
     from bukva.compare.comparison import compare as compared
     from bukva.report import comparison as show
     from bukva.tracking.journal import start_sync
@@ -62,7 +62,7 @@ def _compare(names: list[str], model: str, test: bool, seeds: list[int], as_json
     if sum(map(_keep_verdict, comparisons)):
         start_sync()
     if test:
-        n = looks.count_look(comparisons[0].a.result.about["text"]["test"])
+        n = records.count_look_at_test(comparisons[0].a.result.about["text"]["test"])
         print(f"Looks at scores on this test text so far: {n}", file=sys.stderr)
     return comparisons
 
@@ -84,15 +84,15 @@ def experiments(
     json: Json = False,
 ) -> None:
     """List all experiments by their score. Each with its verdict against the baseline, on val."""
-    from bukva.compare import leaderboard, looks, noise
+    from bukva.compare import leaderboard, records
     from bukva.report.leaderboard import print_leaderboard
 
     board = leaderboard.leaderboard(baseline, model)
     text = board.baseline.result.about["text"].get("test", "")
-    seen = looks.count_look(text) if test else looks.looks(text)
+    seen = records.count_look_at_test(text) if test else records.looks_at_test(text)
     print_leaderboard(board, seen, with_test=test, as_json=json)
-    if noise.merge(board.groups):
-        print(f"The noise floor has new seeds; commit {noise.FILE}.", file=sys.stderr)
+    if records.merge(board.groups):
+        print(f"The noise floor has new seeds; commit {records.FILE}.", file=sys.stderr)
 
 
 def seeds(

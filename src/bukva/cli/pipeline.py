@@ -43,7 +43,7 @@ def scores(
     if not file.is_file():
         raise BukvaError(f"{file}: is missing, because no run has written it; run `make repro`.")
     found = read_json(file)
-    seen = _count_look(Path(paths()["scores"])) if with_test else 0
+    seen = _count_look_at_test(Path(paths()["scores"])) if with_test else 0
     console = Console(highlight=False)
     console.print(table(found, with_test=with_test, everything=everything))
     for sentence in [headline(found), *([context(found)] if everything else [])]:
@@ -167,19 +167,19 @@ def complete() -> None:
             publish_experiment(params)
 
 
-def _count_look(characters: Path) -> int:
+def _count_look_at_test(characters: Path) -> int:
     """Count a look at the test scores of the last run.
 
     Raises:
         BukvaError: it has no test scores.
     """
-    from bukva.compare import looks
+    from bukva.compare import records
     from bukva.text.scores import ABOUT
 
     texts = read_json(characters / ABOUT)["text"] if characters.is_dir() else {}
     if "test" not in texts:
         raise BukvaError(f"{characters}: has no scores on test; run `dvc repro evaluate`, with split.test above 0.")
-    return looks.count_look(texts["test"])
+    return records.count_look_at_test(texts["test"])
 
 
 def _lock_is_new() -> bool:

@@ -7,10 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from bukva.compare import noise
-from bukva.compare.comparable import check_comparable, check_has, tokenizer_of, unit_of
+from bukva.compare import records
 from bukva.compare.cost import Cost, cost_of
-from bukva.compare.groups import Group, Member, check_model, groups, seed_name
+from bukva.compare.groups import (
+    Group,
+    Member,
+    check_comparable,
+    check_has,
+    check_model,
+    groups,
+    seed_name,
+    tokenizer_of,
+    unit_of,
+)
 from bukva.compare.results import STAGE, Result, read_results, results_of
 from bukva.compare.statistics.estimate import Floor
 from bukva.compare.statistics.settings import SettingsVerdict, Side, compare_settings, correct
@@ -113,7 +122,7 @@ def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int]
         for name, (group, member) in zip(names, chosen, strict=True)
         for members in [(member,) if together else _of_seeds(group.members, seeds, name)]
     ]
-    floor = noise.floor(found[0].family, split, found)
+    floor = records.floor(found[0].family, split, found)
     compared = [compare_two(settings[0], other, split, floor) for other in settings[1:]]
     verdicts = correct([comparison.verdict for comparison in compared])
     return [replace(comparison, verdict=verdict) for comparison, verdict in zip(compared, verdicts, strict=True)]

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bukva.compare import noise
-from bukva.compare.comparable import check_comparable, check_has
+from bukva.compare import records
 from bukva.compare.comparison import Comparison, Setting, changed_params, compare_two
 from bukva.compare.cost import cost_of
-from bukva.compare.groups import Group, check_model, groups
+from bukva.compare.groups import Group, check_comparable, check_has, check_model, groups
 from bukva.compare.results import Result, read_results
 from bukva.compare.statistics.estimate import Floor
 from bukva.compare.statistics.settings import MIN_SEEDS, correct, expected_luck
@@ -87,7 +86,7 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
         )
     check_has(reference, model, SPLIT)
     found = groups(results, model)
-    floor = noise.floor(found[0].family, SPLIT, found)
+    floor = records.floor(found[0].family, SPLIT, found)
     first, *others = ((_setting(group), group) for group in found)
     rows = _compared(first[0], others, floor)
     everything = sorted([_row_of_baseline(*first), *rows], key=lambda row: _mean(row.setting))

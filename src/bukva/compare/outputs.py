@@ -1,8 +1,8 @@
-"""The outputs of a revision as files under the paths of dvc.yaml, as if it were checked out."""
+"""The outputs of a revision as files, as if it were checked out: all that a report needs, or one model."""
 
 import contextlib
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from bukva.compare.results import Result
@@ -11,6 +11,7 @@ from bukva.core.files import project_root
 from bukva.project.cache import cached_files
 from bukva.project.commands import rerun
 from bukva.project.git import read_blobs
+from bukva.project.stages import trained_models
 
 
 @contextlib.contextmanager
@@ -43,9 +44,30 @@ def as_checkout(result: Result, needed: Collection[str]) -> Iterator[Path]:
         yield folder
 
 
-def _link(output: Path, files: dict[str, Path]) -> None:
+def _link(output: Path, files: Mapping[str, Path]) -> None:
     """Let an output that is a folder or a file consist of these files, which the cache keeps under other names."""
     for name, file in files.items():
         place = output / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(file)
+
+
+def digest_of(result: Result, model: str) -> str:
+    """DVC's digest of the folder of a model; "" if the revision has none."""
+    trained = trained_models()[model]
+    entry = result.lock.get(trained.stage)
+    return entry.outs.get(trained.folder.as_posix(), "") if entry else ""
+
+
+def model_files(result: Result, model: str) -> dict[str, Path]:
+    """The files of a model's folder by their names in it; empty if neither the cache nor the checkout has them."""
+    digest = digest_of(result, model)
+    return cached_files(digest, trained_models()[model].folder.as_posix()) if digest else {}
+
+
+@contextlib.contextmanager
+def as_folder(files: Mapping[str, Path]) -> Iterator[Path]:
+    """A folder with links to these files, which the cache keeps under other names; it is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
+        _link(Path(folder), files)
+        yield Path(folder)

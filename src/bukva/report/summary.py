@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from bukva.compare.comparable import check_comparable
 from bukva.compare.cost import stage_seconds
+from bukva.compare.groups import check_comparable
 from bukva.compare.results import Result, read_here, read_results
 from bukva.compare.statistics.settings import Side, compare_settings
 from bukva.compare.statistics.text import N_SEGMENTS, Units

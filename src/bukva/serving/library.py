@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bukva.compare.models import as_folder, digest_of, model_files
+from bukva.compare.outputs import as_folder, digest_of, model_files
 from bukva.compare.results import Result, read_results
 from bukva.config.schema import Compute
 from bukva.core.errors import BukvaError

@@ -1,12 +1,15 @@
-"""The noise floor on disk: how much the seeds of each group scatter, in a file that git tracks.
+"""What the project remembers between comparisons: the noise floor, and how often test scores were shown.
 
-It grows by itself: whoever reads groups of experiments merges them into it. A group stays there when its experiments
-are removed, with the names and the commit that it came from.
+The noise floor, how much the seeds of each group scatter, is a file that git tracks. It grows by itself: whoever reads
+groups of experiments merges them into it. A group stays there when its experiments are removed, with the names and the
+commit that it came from. Whoever looks at test often chooses by chance, so the number of looks is printed, too.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from bukva.compare.groups import Group
 from bukva.compare.statistics.estimate import Floor, pool
@@ -75,3 +78,42 @@ def _read() -> list[Record]:
         return list(read_json(path)["groups"]) if path.exists() else []
     except (ValueError, KeyError, TypeError):
         raise BukvaError(f"{FILE}: not a file of noise floors; restore it: `git checkout {FILE}`.") from None
+
+
+LOCK_SECONDS = 60
+
+
+def count_look_at_test(text: str) -> int:
+    """Count one more look at the scores on the test text with this digest; returns how many there were with it.
+
+    Raises:
+        BukvaError: the file of the counts cannot be read.
+    """
+    path = _file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock"), timeout=LOCK_SECONDS):
+        counts = _counts(path)
+        counts[text] = counts.get(text, 0) + 1
+        write_json(path, counts)
+    return counts[text]
+
+
+def looks_at_test(text: str) -> int:
+    """How often scores on this test text were shown.
+
+    Raises:
+        BukvaError: the file of the counts cannot be read.
+    """
+    return _counts(_file()).get(text, 0)
+
+
+def _file() -> Path:
+    return project_root() / ".bukva" / "looks.json"
+
+
+def _counts(path: Path) -> dict[str, int]:
+    try:
+        counts: Any = read_json(path) if path.exists() else {}
+        return {text: int(count) for text, count in counts.items()}
+    except (ValueError, TypeError, AttributeError):
+        raise BukvaError(f"{path}: not the counts of looks at test scores; delete it, and they start at 0.") from None
