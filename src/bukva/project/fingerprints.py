@@ -13,20 +13,20 @@ from typing import Any
 from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import sha256
-from bukva.project.stages import PIPELINE, stages
+from bukva.project.stages import stages
 
 Fingerprint = Mapping[str, Any]  # dotted parameter -> value, path -> digest
 
 MAX_NAMED = 3  # differences that a sentence names
 
 
-def fingerprint(stage: str, params: Params, pipeline: Path = PIPELINE) -> Fingerprint:
+def fingerprint(stage: str, params: Params) -> Fingerprint:
     """The parameters of a stage by dotted name, and the digests of its files by path.
 
     Raises:
         BukvaError: a file cannot be read.
     """
-    spec = stages(pipeline)[stage]
+    spec = stages()[stage]
     known = {f"{section}.{key}": value for section in spec.sections for key, value in getattr(params, section)}
     for dep in spec.deps:
         known |= {file.as_posix(): sha256(file) for file in _files(Path(dep))}

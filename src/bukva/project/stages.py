@@ -36,13 +36,13 @@ class Stage:
 
 
 @functools.cache
-def stages(pipeline: Path = PIPELINE) -> dict[str, Stage]:
+def stages() -> dict[str, Stage]:
     """The stages by name, in their order.
 
     Raises:
         BukvaError: dvc.yaml cannot be read.
     """
-    named = paths(pipeline)
+    named = paths()
     return {
         name: Stage(
             name,
@@ -51,7 +51,7 @@ def stages(pipeline: Path = PIPELINE) -> dict[str, Stage]:
             tuple(dict.fromkeys(key.partition(".")[0] for key in spec.get("params", ()))),
             tuple(_with_paths(dep, named) for dep in spec.get("deps", ())),
         )
-        for name, spec in _read(pipeline)["stages"].items()
+        for name, spec in _read(PIPELINE)["stages"].items()
     }
 
 
@@ -72,10 +72,10 @@ class TrainedModel:
 
 
 @functools.cache
-def trained_models(pipeline: Path = PIPELINE) -> dict[str, TrainedModel]:
+def trained_models() -> dict[str, TrainedModel]:
     """The models of the training stages by name, in the order of the stages."""
-    named, labels, models = paths(pipeline), _read(LABELS), {}
-    for stage, spec in _read(pipeline)["stages"].items():
+    named, labels, models = paths(), _read(LABELS), {}
+    for stage, spec in _read(PIPELINE)["stages"].items():
         if spec["meta"]["kind"] == "training":
             name = stage.removeprefix("train-")
             folder, curve = Path(named[name]), Path(named[f"{name}_curve"])
@@ -84,13 +84,13 @@ def trained_models(pipeline: Path = PIPELINE) -> dict[str, TrainedModel]:
 
 
 @functools.cache
-def paths(pipeline: Path = PIPELINE) -> dict[str, str]:
+def paths() -> dict[str, str]:
     """The paths by the names that dvc.yaml gives them.
 
     Raises:
         BukvaError: dvc.yaml cannot be read.
     """
-    return dict(_read(pipeline)["vars"][0]["path"])
+    return dict(_read(PIPELINE)["vars"][0]["path"])
 
 
 def _with_paths(text: str, named: dict[str, str]) -> str:
@@ -99,5 +99,5 @@ def _with_paths(text: str, named: dict[str, str]) -> str:
 
 
 @functools.cache
-def _read(pipeline: Path) -> dict[str, Any]:
-    return read_yaml(pipeline)
+def _read(file: Path) -> dict[str, Any]:
+    return read_yaml(file)
