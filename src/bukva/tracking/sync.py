@@ -26,7 +26,7 @@ from bukva.core.files import project_root, read_json
 from bukva.core.redact import HIDDEN, redact_text, redact_url
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
-from bukva.tracking.journal import Event, Journal, notes_on, read_journals
+from bukva.tracking.journal import MODELS, Event, Journal, notes_on, read_journals
 from bukva.tracking.models import log_model, score_model
 
 if TYPE_CHECKING:
@@ -318,10 +318,10 @@ def _create(store: Store, start: Event, name: str, tags: Mapping[str, str]) -> "
 
 
 def _upload(client: "MlflowClient", run: "Run", journal: Journal, events: Iterable[Event]) -> None:
-    """The artifacts among the events; a model is not among them, because MLflow keeps it apart."""
-    root, apart = journal.folder / "artifacts", {event["path"] for event in events if event["record"] == "model"}
-    paths = [event["path"] for event in events if event["record"] == "artifact" and event["path"] not in apart]
-    for kept in (root / path for path in dict.fromkeys(paths)):  # a file that was replaced is sent once
+    """The artifacts among the events, without models, which MLflow keeps apart."""
+    root, paths = journal.folder / "artifacts", [event["path"] for event in events if event["record"] == "artifact"]
+    others = [root / path for path in paths if not path.startswith(f"{MODELS}/")]
+    for kept in dict.fromkeys(others):  # a file that was replaced is sent once
         for file in [kept] if kept.is_file() else sorted(kept.rglob("*")):
             if file.is_file():
                 folder = file.parent.relative_to(root).as_posix()
