@@ -4,8 +4,7 @@ from imports import ROOT
 from ruamel.yaml import YAML
 
 from bukva.config.load import PARAMS, parse_params
-from bukva.planning.budget import Budget
-from bukva.planning.plan import Plan, Size, Speed
+from bukva.planning.plan import Budget, Plan, Size, Speed
 
 TEXT = (ROOT / PARAMS).read_text(encoding="utf-8")
 RAW = YAML(typ="safe").load(TEXT)

@@ -14,7 +14,8 @@ from bukva.config.load import PARAMS, read_params
 from bukva.core.errors import BukvaError
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.planning import ladder, measure
+from bukva.planning import measure
+from bukva.planning import plan as plans
 from bukva.project.stages import paths, trained_models
 from bukva.text.splits import LENGTHS, load_splits
 from bukva.text.tokenizers import load_tokenizer, save_tokenizer
@@ -36,7 +37,7 @@ def project(tmp_path, monkeypatch):
     for split, n in (("train", 307), ("val", 101)):
         np.save(tmp_path / paths()["split"] / f"{split}.npy", (np.arange(n) % 7).astype(np.uint8))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ladder, "LADDER", TOY)
+    monkeypatch.setattr(plans, "LADDER", TOY)
     monkeypatch.setattr(measure, "LADDER", TOY)
     monkeypatch.setattr(measure, "LEAST_SECONDS", 1e-9)
     return tmp_path

@@ -5,9 +5,7 @@ import torch
 from plans import ALL, BUDGET, plan
 
 from bukva.core.errors import BukvaError
-from bukva.planning.budget import Budget
-from bukva.planning.ladder import LADDER, climb, propose
-from bukva.planning.plan import Speed
+from bukva.planning.plan import LADDER, Budget, Speed, climb, propose
 
 
 def test_the_largest_size_that_sees_twenty_characters_per_parameter_is_chosen():

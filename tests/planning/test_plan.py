@@ -10,8 +10,7 @@ from plans import RAW, TEXT, plan
 from bukva.config.load import PARAMS, parse_params, read_params
 from bukva.config.schema import MOST_STEPS
 from bukva.core.errors import BukvaError
-from bukva.planning.budget import Budget, parse_budget
-from bukva.planning.params import differences, merge, write
+from bukva.planning.plan import Budget, differences, merge, parse_budget, write
 
 
 def test_a_budget_is_a_number_with_its_unit_or_an_error_with_examples():

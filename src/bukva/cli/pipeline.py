@@ -90,10 +90,10 @@ def plan(
     use_large_pages()
     from rich.console import Console
 
-    from bukva.planning import params, show
-    from bukva.planning.budget import parse_budget
-    from bukva.planning.ladder import climb, propose
+    from bukva.planning import show
     from bukva.planning.measure import Measuring
+    from bukva.planning.plan import climb, differences, parse_budget, propose
+    from bukva.planning.plan import write as put
 
     seconds = parse_budget(budget)
     measuring = Measuring.of(read_yaml())
@@ -103,9 +103,9 @@ def plan(
         print(show.progress_line(measured), file=sys.stderr, flush=True)
         plans.append(measured)
     chosen = propose(plans)
-    changes = list(params.differences(measuring.raw, chosen.values()))
+    changes = list(differences(measuring.raw, chosen.values()))
     if write:
-        params.write(chosen.values())
+        put(chosen.values())
     console = Console(highlight=False)
     console.print(show.table(plans, chosen))
     for line in (*show.list_changes(changes), *show.warnings(chosen)):

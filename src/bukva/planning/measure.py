@@ -13,10 +13,7 @@ from bukva.core.errors import BukvaError
 from bukva.models.device import Machine, prepare
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
-from bukva.planning.budget import Budget
-from bukva.planning.ladder import LADDER
-from bukva.planning.params import Values, merge
-from bukva.planning.plan import Size, Speed
+from bukva.planning.plan import LADDER, Budget, Size, Speed, Values, merge
 from bukva.project.stages import paths
 from bukva.text.ids import Ids
 from bukva.text.splits import check_lengths, load_splits

@@ -7,8 +7,7 @@ from rich import box
 from rich.table import Table
 
 from bukva.core.progress import duration, quantity
-from bukva.planning.params import Change
-from bukva.planning.plan import CHARS_PER_PARAMETER, EPOCHS, Plan
+from bukva.planning.plan import CHARS_PER_PARAMETER, EPOCHS, Change, Plan
 
 
 def progress_line(plan: Plan) -> str:
