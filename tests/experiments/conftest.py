@@ -94,7 +94,7 @@ def known(tmp_path, monkeypatch):
     monkeypatch.setattr(comparison, "head", str)
     monkeypatch.setattr(leaderboard, "resolve", lambda names: names)
     monkeypatch.setattr(leaderboard, "read_results", lambda names: [made[name] for name in names])
-    monkeypatch.setattr(leaderboard, "states", list)
+    monkeypatch.setattr(leaderboard, "unfinished", list)
 
     def make(name, *changes, problem="", **more):
         made[name] = replace(scored(tmp_path, name, *changes, **more), problem=problem)

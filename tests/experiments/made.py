@@ -4,7 +4,7 @@ import json
 
 from bukva.compare.results import Result
 from bukva.config.load import flatten
-from bukva.project.recorded import Entry
+from bukva.project.lock import StageRecord
 from bukva.project.revisions import Revision
 
 MODELS = "gpt", "bigram"
@@ -46,7 +46,7 @@ def lock(params, digests):
     def entry(sections, deps, outs):
         values = flatten({section: params[section] for section in sections})
         known = {"books": "1", "code.py": "2", "data/split": f"made of {params['split']}"} | digests
-        return Entry(values, {path: known.get(path, "made") for path in deps}, dict.fromkeys(outs, "made"))
+        return StageRecord(values, {path: known.get(path, "made") for path in deps}, dict.fromkeys(outs, "made"))
 
     return {
         "split": entry(["split"], ["books", "split.py"], ["data/split"]),

@@ -1,15 +1,11 @@
 """Seed groups: which results are one, by what dvc.lock records of them."""
 
-import io
 from dataclasses import replace
 
 import pytest
-import yaml
 from experiments.made import ABOUT, NUMERICS, result
-from ruamel.yaml import YAML
 
 from bukva.compare.groups import groups
-from bukva.project import lock
 
 
 @pytest.fixture
@@ -73,11 +69,3 @@ def test_a_family_is_a_text_a_model_and_an_optimizer(made):
     others = [made("d", {"train_gpt.optimizer": "adamw"}), made("e", about=other_text)]
     assert {group.family for group in groups(same, "gpt")} == {known}
     assert known not in {group.family for group in groups(others, "gpt")}
-
-
-def test_values_that_dvc_writes_are_read_back_with_their_type_of_yaml_1_2():
-    plain = ["1e-05", "1e5", "1_000", "on", "yes", "12:30", "2026-11-21", "~", ".inf", "0x1f"]
-    written = io.StringIO()
-    YAML().dump({"values": [1e-05, 1e20, True, None, "буква: #", "on", *plain]}, written)  # as DVC writes dvc.lock
-    for text in (written.getvalue(), *plain):
-        assert repr(yaml.load(text, lock._loader())) == repr(YAML(typ="safe").load(text))

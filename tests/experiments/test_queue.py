@@ -5,8 +5,8 @@ import pytest
 from bukva.compare.groups import training_key
 from bukva.compare.seeds import queue_seeds
 from bukva.core.errors import BukvaError
-from bukva.project.present import present
-from bukva.project.states import State, states
+from bukva.project.lock import present
+from bukva.project.revisions import Unfinished, unfinished
 
 pytestmark = pytest.mark.slow
 
@@ -16,11 +16,11 @@ FAILED = "stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
 
 
 def test_a_failure_has_its_stage_and_its_reason_until_it_is_repaired(project):
-    (failed,) = states()
+    (failed,) = unfinished()
     baseline = project.run("git", "rev-parse", "HEAD").strip()
-    assert failed == State("bad", "failed", failed.commit, baseline, FAILED)
+    assert failed == Unfinished("bad", "failed", failed.commit, baseline, FAILED)
     project.run("git", "update-ref", f"refs/exps/{baseline[:2]}/{baseline[2:]}/bad", baseline)  # run again, and done
-    assert states() == []
+    assert unfinished() == []
 
 
 def queued(n):
@@ -38,7 +38,7 @@ def test_the_seeds_that_exist_are_kept_and_the_missing_ones_are_queued_once(proj
     assert queued(2) == [*known, ENOUGH]
     assert queued(3) == [*known, f"seed 1339: queued as {name}", START]
     assert queued(3) == [*known, f"seed 1339: queued {name}", START]
-    (waiting,) = (state for state in states() if state.kind == "queued")
+    (waiting,) = (state for state in unfinished() if state.kind == "queued")
     assert waiting.name == name
     assert project.outputs() == before
     project.run("git", "checkout", "-q", waiting.commit, "--", "params.yaml")

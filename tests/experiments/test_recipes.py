@@ -9,24 +9,24 @@ from typer.testing import CliRunner
 
 from bukva.cli.app import app
 from bukva.cli.pipeline import NO_RECIPE
-from bukva.compare.recipes import FOLDER
 from bukva.config.load import PARAMS, flatten, read_params, read_yaml
 from bukva.core.errors import BukvaError
+from bukva.project.commands import RECIPES
 
-NAMES = sorted(path.stem for path in (ROOT / FOLDER).glob("*.yaml"))
+NAMES = sorted(path.stem for path in (ROOT / RECIPES).glob("*.yaml"))
 
 
 @pytest.fixture(autouse=True)
 def project(tmp_path, monkeypatch):
     """Parameters and recipes of the project."""
     shutil.copy(ROOT / PARAMS, tmp_path)
-    shutil.copytree(ROOT / FOLDER, tmp_path / FOLDER)
+    shutil.copytree(ROOT / RECIPES, tmp_path / RECIPES)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def keys(name):
-    return flatten(read_yaml(FOLDER / f"{name}.yaml"))
+    return flatten(read_yaml(RECIPES / f"{name}.yaml"))
 
 
 def test_the_recipe_gpt_is_params_yaml():
@@ -37,7 +37,7 @@ def test_the_recipe_gpt_is_params_yaml():
 
 @pytest.mark.parametrize("name", [*NAMES, "mine"])
 def test_dvc_makes_of_the_options_what_the_file_says(name):
-    (FOLDER / "mine.yaml").write_text(
+    (RECIPES / "mine.yaml").write_text(
         "baselines:\n  ngram_orders: [3, 7]\nsample:\n  prompts: ['да', '1']\n  temperature: 1e-3\n", encoding="utf-8"
     )
     expected = flatten(read_yaml(PARAMS)) | keys(name)
@@ -59,7 +59,7 @@ def test_dvc_makes_of_the_options_what_the_file_says(name):
 )
 def test_a_mistake_in_a_recipe_is_one_sentence_and_dvc_does_not_run_the_default(content, sentence):
     if content is not None:
-        (FOLDER / "mine.yaml").write_text(content, encoding="utf-8")
+        (RECIPES / "mine.yaml").write_text(content, encoding="utf-8")
     done = CliRunner().invoke(app, ["recipe", "mine"])
     assert isinstance(done.exception, BukvaError)
     assert str(done.exception).startswith(sentence)

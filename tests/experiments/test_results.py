@@ -11,8 +11,7 @@ from bukva.compare.results import read_results, results_of
 from bukva.compare.verify import verify
 from bukva.core.errors import BukvaError
 from bukva.project.cache import _config
-from bukva.project.present import present
-from bukva.project.recorded import parse_lock, sources
+from bukva.project.lock import parse_lock, present, sources
 from bukva.project.revisions import resolve
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # of what DVC imports

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bukva.config.load import flatten
 from bukva.config.messages import RETURN
-from bukva.project.git import git
+from bukva.project.revisions import git
 from bukva.tracking.experiment import Experiment, print_uncommitted, this_experiment
 
 IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@b"]

@@ -67,7 +67,7 @@ def recipe(
     Further options change it: dvc exp run $(bukva recipe ngrams) -S model.n_head=8. A recipe is a file of a few
     parameters in recipes/.
     """
-    from bukva.compare.recipes import descriptions, options
+    from bukva.project.commands import descriptions, options
 
     if not name:
         for each, description in descriptions().items():
@@ -184,7 +184,7 @@ def _count_look_at_test(characters: Path) -> int:
 
 def _lock_is_new() -> bool:
     """Whether dvc.lock differs from that of the last commit, or is not committed."""
-    from bukva.project.git import git
+    from bukva.project.revisions import git
 
     with contextlib.suppress(BukvaError):  # the scores are shown without git, too
         return bool(git("status", "--porcelain", "--", "dvc.lock"))

@@ -6,8 +6,7 @@ from bukva.cluster.board import Board, has_driver
 from bukva.cluster.carry import fetch_journals
 from bukva.cluster.origin import finished, result_ref, run_git
 from bukva.cluster.runs import fetch_runs
-from bukva.project.cache import fetch
-from bukva.project.revisions import Revision
+from bukva.project.revisions import Revision, fetch
 from bukva.project.stages import paths, trained_models
 from bukva.tracking.journal import start_sync
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bukva.config.load import parse_params, read_yaml
 from bukva.core.errors import BukvaError
-from bukva.project.recorded import PARAMS
+from bukva.project.lock import PARAMS
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override

@@ -10,8 +10,8 @@ import numpy as np
 from bukva.compare import records
 from bukva.compare.cost import Cost, cost_of
 from bukva.compare.groups import (
-    Group,
     Member,
+    SeedGroup,
     check_comparable,
     check_has,
     check_model,
@@ -26,7 +26,7 @@ from bukva.compare.statistics.settings import SettingsVerdict, Side, compare_set
 from bukva.compare.statistics.text import Authors, Units, by_author
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
-from bukva.project.recorded import sources, upstream
+from bukva.project.lock import sources, upstream
 from bukva.project.revisions import Revision, experiments, head
 from bukva.project.stages import trained_models
 from bukva.text.scores import CharScores
@@ -155,7 +155,7 @@ def _all() -> list[Revision]:
     return [*experiments(), Revision("HEAD", head())]
 
 
-def _member(result: Result, found: Sequence[Group]) -> tuple[Group, Member]:
+def _member(result: Result, found: Sequence[SeedGroup]) -> tuple[SeedGroup, Member]:
     """The group of a result, and the training in it that the result stands for."""
     for group in found:
         for member in group.members:

@@ -21,7 +21,7 @@ from typing import Any
 from bukva.compare.results import Result
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
-from bukva.project.recorded import LOCK, Entries, digest, parse_lock, sources, upstream
+from bukva.project.lock import LOCK, StageRecords, digest, parse_lock, sources, upstream
 from bukva.project.stages import paths, trained_models
 from bukva.text.tokenizers import tokenizer_class
 
@@ -40,7 +40,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Group:
+class SeedGroup:
     """The trainings of one configuration, by seed; the same seed with other numerics counts as another seed."""
 
     key: str
@@ -59,13 +59,15 @@ def check_model(model: str) -> None:
         raise BukvaError(f"There is no model {model}; use {' or '.join(trained_models())}.")
 
 
-def groups(results: Iterable[Result], model: str) -> list[Group]:
+def groups(results: Iterable[Result], model: str) -> list[SeedGroup]:
     """The seed groups of the complete results that have this model, in the order of their first results."""
     found: dict[str, list[Result]] = {}
     for result in results:
         if result.is_complete and f"{model}/val.npy" in result.scores:
             found.setdefault(group_key(result, model), []).append(result)
-    return [Group(key, family(members[0], model), model, _members(members, model)) for key, members in found.items()]
+    return [
+        SeedGroup(key, family(members[0], model), model, _members(members, model)) for key, members in found.items()
+    ]
 
 
 def group_key(result: Result, model: str) -> str:
@@ -85,7 +87,7 @@ def seed_group_tags(model: str) -> dict[str, str]:
         return {}
 
 
-def training_key(stages: Entries, model: str) -> str:
+def training_key(stages: StageRecords, model: str) -> str:
     """The digest of all that the training of a model is a function of, except its seed."""
     stage = trained_models()[model].stage
     parts = {}
@@ -105,12 +107,12 @@ def seed_name(model: str) -> str:
     return f"{_section(model)}.seed"
 
 
-def seed_of(stages: Entries, model: str) -> int:
+def seed_of(stages: StageRecords, model: str) -> int:
     """The seed of a model's training."""
     return int(stages[trained_models()[model].stage].params[seed_name(model)])
 
 
-def _key(stages: Entries, about: Mapping[str, Any], model: str) -> str:
+def _key(stages: StageRecords, about: Mapping[str, Any], model: str) -> str:
     return digest([training_key(stages, model), *(about[part] for part in COMPARABLE)])
 
 

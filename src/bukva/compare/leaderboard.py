@@ -12,13 +12,12 @@ from typing import Any
 from bukva.compare import records
 from bukva.compare.comparison import Comparison, Setting, changed_params, compare_two
 from bukva.compare.cost import cost_of
-from bukva.compare.groups import Group, check_comparable, check_has, check_model, groups
+from bukva.compare.groups import SeedGroup, check_comparable, check_has, check_model, groups
 from bukva.compare.results import Result, read_results
 from bukva.compare.statistics.estimate import Floor
 from bukva.compare.statistics.settings import MIN_SEEDS, correct, expected_luck
 from bukva.core.errors import BukvaError
-from bukva.project.revisions import experiments, resolve
-from bukva.project.states import states
+from bukva.project.revisions import experiments, resolve, unfinished
 
 SPLIT = "val"
 
@@ -40,7 +39,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Winner:
     """What the best of several settings is worth.
 
     best: its row.
@@ -64,9 +63,9 @@ class Leaderboard:
     model: str
     baseline: Setting
     rows: Sequence[Row]
-    choice: Choice | None
+    choice: Winner | None
     floor: Floor
-    groups: Sequence[Group]
+    groups: Sequence[SeedGroup]
     without_result: Sequence[tuple[str, str]]
 
 
@@ -95,7 +94,7 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     )
 
 
-def _compared(baseline: Setting, others: Sequence[tuple[Setting, Group]], floor: Floor) -> list[Row]:
+def _compared(baseline: Setting, others: Sequence[tuple[Setting, SeedGroup]], floor: Floor) -> list[Row]:
     """The rows of all settings but the baseline, with their verdicts corrected together."""
     rows = [_row(baseline, setting, group, floor) for setting, group in others]
     compared = [row for row in rows if row.comparison]
@@ -108,7 +107,7 @@ def _compared(baseline: Setting, others: Sequence[tuple[Setting, Group]], floor:
     return [corrected.get(id(row), row) for row in rows]
 
 
-def _row(baseline: Setting, setting: Setting, group: Group, floor: Floor) -> Row:
+def _row(baseline: Setting, setting: Setting, group: SeedGroup, floor: Floor) -> Row:
     changed = {key: value for key, (_, value) in changed_params(baseline.result, setting.result, group.model).items()}
     try:
         check_comparable(baseline.result, setting.result, SPLIT)
@@ -117,11 +116,11 @@ def _row(baseline: Setting, setting: Setting, group: Group, floor: Floor) -> Row
     return Row(setting, _names(group), changed, compare_two(baseline, setting, SPLIT, floor))
 
 
-def _row_of_baseline(setting: Setting, group: Group) -> Row:
+def _row_of_baseline(setting: Setting, group: SeedGroup) -> Row:
     return Row(setting, _names(group), {}, None)
 
 
-def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Choice | None:
+def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | None:
     """The best of the settings that were compared; None if there are fewer than two, or none beats the baseline."""
     compared = [row for row in rows if row.comparison]
     if len(compared) < 2:
@@ -137,14 +136,14 @@ def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Choice | No
         on_fresh = compare_two(baseline, again, SPLIT, floor)
     chosen_by = max(1, len(best.setting.members) - len(fresh))  # seeds
     luck = expected_luck(len(compared), floor.sd / chosen_by**0.5) if floor.known else None
-    return Choice(best, len(compared), luck, [member.seed for member in fresh], on_fresh)
+    return Winner(best, len(compared), luck, [member.seed for member in fresh], on_fresh)
 
 
-def _setting(group: Group) -> Setting:
+def _setting(group: SeedGroup) -> Setting:
     return Setting(group.members[0].names[0], group.model, group.members, cost_of(group.members, group.model))
 
 
-def _names(group: Group) -> list[str]:
+def _names(group: SeedGroup) -> list[str]:
     return [member.names[0] for member in group.members]
 
 
@@ -155,8 +154,8 @@ def _mean(setting: Setting) -> float:
 
 def _without_result(results: Sequence[Result]) -> list[tuple[str, str]]:
     incomplete = [(result.revision.name, _problem(result)) for result in results if not result.is_complete]
-    unfinished = [(state.name, f"{state.kind}: {state.reason}" if state.reason else state.kind) for state in states()]
-    return incomplete + unfinished
+    others = [(state.name, f"{state.kind}: {state.reason}" if state.reason else state.kind) for state in unfinished()]
+    return incomplete + others
 
 
 def _problem(result: Result) -> str:

@@ -10,7 +10,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.cache import cached_files
 from bukva.project.commands import rerun
-from bukva.project.git import read_blobs
+from bukva.project.revisions import read_blobs
 from bukva.project.stages import trained_models
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from bukva.compare.groups import Group
+from bukva.compare.groups import SeedGroup
 from bukva.compare.statistics.estimate import Floor, pool
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, write_json
@@ -23,7 +23,7 @@ DIGITS = 6  # of a standard deviation in bits
 Record = dict[str, Any]
 
 
-def floor(family: str, split: str, groups: Iterable[Group] = ()) -> Floor:
+def floor(family: str, split: str, groups: Iterable[SeedGroup] = ()) -> Floor:
     """The noise floor of a family, pooled over the groups of the file and these; nothing is written.
 
     Raises:
@@ -34,7 +34,7 @@ def floor(family: str, split: str, groups: Iterable[Group] = ()) -> Floor:
     return pool(Floor(record["sd"][split], record["k"] - 1) for record in known)
 
 
-def merge(groups: Iterable[Group]) -> bool:
+def merge(groups: Iterable[SeedGroup]) -> bool:
     """Add these groups to the file, or replace those of them that now have more seeds; whether it changed.
 
     Raises:
@@ -48,7 +48,7 @@ def merge(groups: Iterable[Group]) -> bool:
     return True
 
 
-def _merged(before: list[Record], groups: Iterable[Group]) -> list[Record]:
+def _merged(before: list[Record], groups: Iterable[SeedGroup]) -> list[Record]:
     known = {(record["family"], record["group"]): record for record in before}
     for group in groups:
         place, k = (group.family, group.key), len(group.members)
@@ -57,7 +57,7 @@ def _merged(before: list[Record], groups: Iterable[Group]) -> list[Record]:
     return [known[place] for place in sorted(known)]
 
 
-def _record(group: Group) -> Record:
+def _record(group: SeedGroup) -> Record:
     first = group.members[0].result.revision
     splits = [split for split in SPLITS if split in group.members[0].result.metrics[group.model]]
     return {

@@ -1,8 +1,6 @@
 """The result of a revision: its parameters, what dvc.lock recorded, scores, and the scores of every character.
 
-Everything comes from git's objects and DVC's cache, as both keep it on disk, and nothing changes the checkout. DVC's
-own API gives the same (a test compares them) and takes 1.7 s for 2 revisions and 7.8 s for 12, start of Python
-included; this takes 0.7 s and 1.0 s, of which importing pydantic and DVC's settings takes half.
+Everything comes from git's objects and DVC's cache, as both keep it on disk, and nothing changes the checkout.
 """
 
 import csv
@@ -18,12 +16,20 @@ from bukva.config.load import flatten
 from bukva.config.schema import author_word
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
-from bukva.project.cache import cached_files, fetch, has_remote
+from bukva.project.cache import cached_files, has_remote
 from bukva.project.commands import rerun
-from bukva.project.git import Blob, read_blobs
-from bukva.project.present import PIPELINE, declared, differences, present
-from bukva.project.recorded import LOCK, PARAMS, Entries, parse_lock
-from bukva.project.revisions import WORKSPACE, Revision, resolve
+from bukva.project.lock import (
+    LOCK,
+    PARAMS,
+    PIPELINE,
+    StageRecords,
+    declared,
+    differences,
+    parse_lock,
+    parse_yaml,
+    present,
+)
+from bukva.project.revisions import WORKSPACE, Blob, Revision, fetch, read_blobs, resolve
 from bukva.project.stages import paths, trained_models
 from bukva.text.scores import files_of
 
@@ -56,7 +62,7 @@ class Result:
 
     revision: Revision
     params: Mapping[str, Any]
-    lock: Entries
+    lock: StageRecords
     metrics: Mapping[str, Any]
     trainings: Mapping[str, Training]
     scores: Mapping[str, Path]
@@ -119,7 +125,7 @@ def read_here() -> Result:
     files = {path: Path(path).read_bytes() for path in _tracked() if Path(path).is_file()}
     return Result(
         revision=Revision(WORKSPACE, ""),
-        params=parse_params(files[PARAMS].decode()),
+        params=sections_of(files[PARAMS].decode()),
         lock=_lock(files.get(LOCK, b"")),
         metrics=json.loads(files[paths()["metrics"]]),
         trainings=_trainings(files),
@@ -128,21 +134,17 @@ def read_here() -> Result:
     )
 
 
-@functools.cache
-def parse_params(text: str) -> Mapping[str, Any]:
-    """The sections of params.yaml; none if it is not YAML."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
+def sections_of(text: str) -> Mapping[str, Any]:
+    """The sections of a params.yaml; none if it is not YAML."""
     try:
-        sections = YAML(typ="safe").load(text)
-    except (YAMLError, ValueError):
+        sections = parse_yaml(text)
+    except ValueError:
         return {}
     return sections if isinstance(sections, dict) else {}
 
 
 def _read(revision: Revision, files: Mapping[str, bytes]) -> Result:
-    params, lock = parse_params(files.get(PARAMS, b"").decode(errors="replace")), _lock(files.get(LOCK, b""))
+    params, lock = sections_of(files.get(PARAMS, b"").decode(errors="replace")), _lock(files.get(LOCK, b""))
     if problem := next(_problems(revision, params, lock, files), ""):
         return Result(revision, params, lock, {}, {}, {}, problem)
     metrics = json.loads(files.get(paths()["metrics"], b"{}"))  # a commit may have had them elsewhere
@@ -155,7 +157,7 @@ def _trainings(files: Mapping[str, bytes]) -> dict[str, Training]:
 
 
 def _problems(
-    revision: Revision, params: Mapping[str, Any], lock: Entries, files: Mapping[str, bytes]
+    revision: Revision, params: Mapping[str, Any], lock: StageRecords, files: Mapping[str, bytes]
 ) -> Iterator[str]:
     """Why the files of a revision are not the result of one run, the most telling reason first."""
     if not params:
@@ -204,12 +206,12 @@ def _workspace() -> dict[str, bytes]:
     return {path: file.read_bytes() for path in _tracked() if (file := project_root() / path).is_file()}
 
 
-def _score_files(lock: Entries) -> dict[str, Path]:
+def _score_files(lock: StageRecords) -> dict[str, Path]:
     path = paths()["scores"]
     return cached_files(lock[STAGE].outs[path], path)
 
 
-def _lock(content: bytes) -> Entries:
+def _lock(content: bytes) -> StageRecords:
     try:
         return parse_lock(content.decode())
     except ValueError:

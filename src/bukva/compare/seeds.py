@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from itertools import count
 
 from bukva.compare.groups import COMPARABLE, check_model, seed_name, seed_of, training_key
-from bukva.compare.results import STAGE, Result, parse_params, read_results
+from bukva.compare.results import STAGE, Result, read_results, sections_of
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
-from bukva.project.git import git, read_blobs
-from bukva.project.present import present
-from bukva.project.recorded import LOCK, PARAMS, Entries, sources, upstream
-from bukva.project.revisions import WORKSPACE, Revision, experiments, head
+from bukva.project.lock import LOCK, PARAMS, StageRecords, present, sources, upstream
+from bukva.project.revisions import WORKSPACE, Revision, experiments, git, head, read_blobs, unfinished
 from bukva.project.stages import trained_models
-from bukva.project.states import states
 
 LEAST = 2  # seeds of a group
 HEAD = "HEAD"
@@ -49,7 +46,7 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
         yield f"There are {len(known)} seeds of this configuration; nothing is missing."
 
 
-def _check_ready(model: str, now: Entries) -> None:
+def _check_ready(model: str, now: StageRecords) -> None:
     """Whether DVC's queue, which runs snapshots of what git tracks, has all that the training needs."""
     if not head():
         raise BukvaError("The project has no commit, and DVC's queue starts from one: run `git add -A && git commit`.")
@@ -61,7 +58,7 @@ def _check_ready(model: str, now: Entries) -> None:
         raise BukvaError(f"{untracked[0]}: not tracked by git, so the queue does not have it: run `git add` on it.")
 
 
-def _finished(model: str, now: Entries) -> dict[int, str]:
+def _finished(model: str, now: StageRecords) -> dict[int, str]:
     """Seed -> name, of results of the present configuration.
 
     Where results of the present code of stage evaluate exist, others must have been scored alike.
@@ -89,37 +86,37 @@ def _rule(result: Result) -> object:
     return [result.about[part] for part in COMPARABLE] if result.scores else None
 
 
-def _unfinished(model: str, now: Entries) -> dict[int, str]:
+def _unfinished(model: str, now: StageRecords) -> dict[int, str]:
     """Seed -> name, of queued and running experiments with the present configuration."""
-    waiting = [state for state in states() if state.kind in ("queued", "running")]
+    waiting = [state for state in unfinished() if state.kind in ("queued", "running")]
     blobs = read_blobs((state.commit, PARAMS) for state in waiting)
     found = {}
     for state in waiting:
-        params = flatten(parse_params(blobs.get((state.commit, PARAMS), b"").decode()))
+        params = flatten(sections_of(blobs.get((state.commit, PARAMS), b"").decode()))
         if _is_same(params, model, now) and not git("diff", "--name-only", state.commit, "--", *_files(model, now)):
             found[int(params[seed_name(model)])] = f"{state.kind} {state.name}"
     return found
 
 
-def _is_same(params: dict[str, object], model: str, now: Entries) -> bool:
+def _is_same(params: dict[str, object], model: str, now: StageRecords) -> bool:
     """Whether these parameters differ from the present ones in the seed only, as far as the training needs them."""
     needed = {key: value for name in _stages(model, now) for key, value in now[name].params.items()}
     return all(params.get(key) == value for key, value in needed.items() if key != seed_name(model))
 
 
-def _stages(model: str, now: Entries) -> list[str]:
+def _stages(model: str, now: StageRecords) -> list[str]:
     return upstream(trained_models()[model].stage, now)
 
 
-def _files(model: str, now: Entries) -> list[str]:
+def _files(model: str, now: StageRecords) -> list[str]:
     """The sources of the training that lie in the project."""
     found = {path for name in _stages(model, now) for path in sources(name, now)}
     return sorted(path for path in found if not path.startswith(("/", "..")))
 
 
-def _queue(seed: int, model: str, now: Entries) -> str:
+def _queue(seed: int, model: str, now: StageRecords) -> str:
     """Queue one experiment; returns its name."""
-    taken = {experiment.name for experiment in experiments()} | {state.name for state in states()}
+    taken = {experiment.name for experiment in experiments()} | {state.name for state in unfinished()}
     plain = f"{training_key(now, model)[:KEY_DIGITS]}-s{seed}"
     name = next(name for i in count(1) if (name := plain if i == 1 else f"{plain}-{i}") not in taken)
     command = ["exp", "run", "--queue", "--name", name, "-S", f"{seed_name(model)}={seed}"]

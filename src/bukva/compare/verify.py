@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from bukva.compare.results import Result, read_results
 from bukva.core.errors import BukvaError
 from bukva.project.commands import rerun
-from bukva.project.present import differences, present
-from bukva.project.recorded import Entries
+from bukva.project.lock import StageRecords, differences, present
 from bukva.project.revisions import resolve
 from bukva.project.stages import recorded_stages
 
@@ -60,7 +59,7 @@ def verify(name: str, numerics: Mapping[str, str]) -> Verification:
     return Verification(result, changes, _arithmetic(result, numerics))
 
 
-def _changes(lock: Entries, expected: Entries) -> list[str]:
+def _changes(lock: StageRecords, expected: StageRecords) -> list[str]:
     stages = [name for name in expected if name in recorded_stages()]
     return [change for stage in stages for change in differences(stage, lock, expected)]
 

@@ -1,17 +1,53 @@
-"""Files of outputs, where DVC's cache has them: <cache>/files/md5/<2 digits>/<30 digits>.
+"""Files of outputs, where DVC's cache has them: <cache>/files/md5/<2 digits>/<30 digits>; and their digests.
 
 The digest of a folder ends in `.dir` and names a list of the files in it, in JSON.
 """
 
 import functools
+import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
-from bukva.project.digests import md5_of
-from bukva.project.revisions import Revision
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+IGNORED = ".dvcignore"
+
+
+def md5_of(path: Path, root: Path) -> str:
+    """The digest of a file or a folder of the project at `root`; "" if it does not exist.
+
+    That of a folder is the digest of the list of its files in JSON, with `.dir` behind it; it has no ignored files.
+    """
+    if path.is_dir():
+        return f"{hashlib.md5(_listing(path, root)).hexdigest()}.dir"
+    return _md5(path) if path.is_file() else ""
+
+
+def _listing(folder: Path, root: Path) -> bytes:
+    ignored = _ignored(root)
+    files = {
+        file.relative_to(folder).as_posix(): file
+        for file in folder.rglob("*")
+        if file.is_file() and not ignored.match_file(file.relative_to(root).as_posix())
+    }
+    return json.dumps([{"md5": _md5(files[name]), "relpath": name} for name in sorted(files)], sort_keys=True).encode()
+
+
+def _md5(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "md5").hexdigest()
+
+
+@functools.cache
+def _ignored(root: Path) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec
+
+    file = root / IGNORED
+    return GitIgnoreSpec.from_lines(file.read_text(encoding="utf-8").splitlines() if file.exists() else [])
 
 
 def cached_files(digest: str, path: str) -> dict[str, Path]:
@@ -40,23 +76,6 @@ def cached_files(digest: str, path: str) -> dict[str, Path]:
 def has_remote() -> bool:
     """Whether DVC has a remote from which it can fetch."""
     return bool(_config(project_root()).get("core", {}).get("remote"))
-
-
-def fetch(revisions: Sequence[Revision], path: str) -> None:
-    """Let DVC copy this output of these revisions from the remote into the cache; the checkout stays as it is.
-
-    Raises:
-        BukvaError: DVC could not; the sentence has its reason.
-    """
-    from dvc.exceptions import DvcException  # type: ignore[import-untyped]
-    from dvc.repo import Repo  # type: ignore[import-untyped]
-
-    try:
-        with Repo(str(project_root())) as repo:
-            commits = [revision.commit for revision in revisions if not revision.is_workspace]
-            repo.fetch(targets=[path], revs=commits or None, workspace=len(commits) < len(revisions))
-    except DvcException as error:
-        raise BukvaError(f"{path}: DVC cannot fetch it: {error}.") from None
 
 
 def _object(cache: Path, digest: str) -> Path:

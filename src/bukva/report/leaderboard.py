@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from bukva.compare.cost import Cost
-from bukva.compare.leaderboard import SPLIT, Choice, Leaderboard, Row
+from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.compare.statistics.wording import settings_line
 from bukva.report.comparison import COMMAND, score_of, seconds_of
@@ -105,7 +105,7 @@ def to_json(board: Leaderboard, *, with_test: bool) -> dict[str, Any]:
     }
 
 
-def _choice(choice: Choice, baseline: str) -> str:
+def _choice(choice: Winner, baseline: str) -> str:
     name = choice.best.setting.name
     luck = f"expected luck {choice.luck:.3f} bits" if choice.luck is not None else "its luck is unknown"
     marked = f"{name}: chosen of {choice.n_settings} by {SPLIT}; {luck}."
@@ -120,7 +120,7 @@ def _choice(choice: Choice, baseline: str) -> str:
     )
 
 
-def _choice_json(choice: Choice) -> dict[str, Any]:
+def _choice_json(choice: Winner) -> dict[str, Any]:
     return {
         "best": list(choice.best.names),
         "n_settings": choice.n_settings,

@@ -7,8 +7,7 @@ from urllib.parse import quote
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
-from bukva.project.git import git
-from bukva.project.revisions import WORKSPACE, experiments
+from bukva.project.revisions import WORKSPACE, experiments, git
 from bukva.project.stages import paths
 from bukva.report.page.build import page_of
 from bukva.report.page.experiments import Experiments

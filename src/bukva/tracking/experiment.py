@@ -14,8 +14,8 @@ from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json
 from bukva.core.redact import redact_url
-from bukva.project.git import git
 from bukva.project.lock import LOCK, recorded
+from bukva.project.revisions import git
 from bukva.project.stages import Kind, paths
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
@@ -103,7 +103,7 @@ def datasets(kind: Kind, params: Params) -> list[dict[str, Any]]:
     number of characters.
     """
     try:
-        outs = recorded(LOCK.read_text(encoding="utf-8"))["split"]["outs"] if kind in READ_BY else []
+        outs = recorded(Path(LOCK).read_text(encoding="utf-8"))["split"]["outs"] if kind in READ_BY else []
         digests = [out["md5"] for out in outs if out["path"] == paths()["split"]]
         report = read_json(Path(paths()["split_report"])) if digests else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # there is none yet, or DVC is writing it

@@ -39,12 +39,12 @@ def publish(params: Params, tags: Mapping[str, str], files: Mapping[str, bytes])
         files: artifacts of that run.
     """
     try:
-        experiment, lock = this_experiment(params), recorded(LOCK.read_text(encoding="utf-8"))
+        experiment, lock = this_experiment(params), recorded(Path(LOCK).read_text(encoding="utf-8"))
         missing = [stage for stage in recorded_stages() if stage in lock and _needs_journal(stage, lock, experiment)]
         for stage in missing:
             _write_journal(stage, lock[stage], params)
         where = {"bukva.processor": machine()["cpu"]}
-        note(experiment.name, {**tags, **where}, {**files, LOCK.name: LOCK.read_bytes()}, experiment.key)
+        note(experiment.name, {**tags, **where}, {**files, LOCK: Path(LOCK).read_bytes()}, experiment.key)
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
         print(_fill(experiment) + restored)
     except Exception as error:  # dvc.lock and journals may contain anything
@@ -57,7 +57,7 @@ def was_skipped(params: Params) -> bool:
     Then DVC skips stage publish: for example in a fresh clone that has just made again what its commit has.
     """
     try:
-        lock, experiment = recorded(LOCK.read_text(encoding="utf-8")), this_experiment(params)
+        lock, experiment = recorded(Path(LOCK).read_text(encoding="utf-8")), this_experiment(params)
         made = {out["path"]: out["md5"] for entry in lock.values() for out in entry.get("outs", [])}
         published = all(made.get(dep["path"]) == dep["md5"] for dep in lock["publish"]["deps"])
     except (OSError, BukvaError, ValueError, KeyError):  # somebody edits params.yaml, or DVC runs

@@ -7,13 +7,13 @@ import pandas as pd
 
 from bukva.compare.comparison import compare
 from bukva.compare.cost import seconds_by_step, stage_seconds
-from bukva.compare.results import parse_params
+from bukva.compare.results import sections_of
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.project.commands import settings
-from bukva.project.git import commits_of, git, read_blobs
-from bukva.project.recorded import PARAMS
+from bukva.project.lock import PARAMS
+from bukva.project.revisions import commits_of, git, read_blobs
 from bukva.project.stages import trained_models
 from bukva.report import comparison
 from bukva.report.figures import MEANINGS
@@ -138,7 +138,7 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
     """The commit, what differs from it, and how to make the same again."""
     revision, params = experiment.result.revision, experiment.result.params
     commit = revision.baseline or revision.commit or _commit(BASELINE)
-    committed = parse_params(read_blobs([(commit, PARAMS)]).get((commit, PARAMS), b"").decode())
+    committed = sections_of(read_blobs([(commit, PARAMS)]).get((commit, PARAMS), b"").decode())
     ours, theirs = flatten(params), flatten(committed)
     changes = ["diff", "--name-only", commit, revision.commit] if revision.commit else ["status", "--porcelain"]
     edited = git(*changes, "--", "src", "stages", "dvc.yaml", "numerics.lock")
