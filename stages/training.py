@@ -20,8 +20,7 @@ from bukva.project.stages import paths, trained_models
 from bukva.text.splits import check_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
 from bukva.tracking.journal import journal
-from bukva.training.callback import Callback
-from bukva.training.curve import CurveFile
+from bukva.training.callback import Callback, CurveFile
 from bukva.training.parallel import Group, is_launched, join, launch
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import DivergedError

@@ -10,7 +10,7 @@ from bukva.cli import progress as module
 from bukva.cli.progress import ProgressLine
 from bukva.core import progress as line
 from bukva.text.ids import bits
-from bukva.training.curve import COLUMNS, CurveFile
+from bukva.training.callback import COLUMNS, CurveFile
 
 
 @pytest.fixture

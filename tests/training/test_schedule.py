@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from bukva.config.load import read_params
-from bukva.training.schedule import learning_rate
-from bukva.training.seeding import seed_step
+from bukva.training.schedule import learning_rate, seed_step
 
 
 def recipe(**changes):

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bukva.training.permutation import draw_keys, permuted
-from bukva.training.windows import Windows
+from bukva.training.windows import Windows, draw_keys, permuted
 
 T, B = 5, 3
 

@@ -22,8 +22,7 @@ from bukva.text.tokenizers.base import Tokenizer, count_chars, first_char
 from bukva.training.callback import Callback
 from bukva.training.optimizers import build_optimizer
 from bukva.training.parallel import ALONE, Group
-from bukva.training.schedule import learning_rate
-from bukva.training.seeding import seed_step
+from bukva.training.schedule import learning_rate, seed_step
 from bukva.training.state import DivergedError, Progress, TrainState
 from bukva.training.windows import Batch, Windows, prefetched
 

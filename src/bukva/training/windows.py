@@ -5,6 +5,7 @@ here grows with the text.
 """
 
 import functools
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,17 +16,18 @@ from torch import Tensor
 
 from bukva.config.schema import Order
 from bukva.text.ids import Ids
-from bukva.training.permutation import Keys, draw_keys, permuted
 
+ROUNDS = 8  # each changes both halves; with 4, orders of few things are not all equally likely (docs/dev/log.md)
+Keys = npt.NDArray[np.uint64]  # (ROUNDS, 2)
 Batch = tuple[Tensor, Tensor]  # inputs and targets, (B, T) each
 
 
 class Windows:
     """Batches of windows of `block_size` characters from (N,) ids, N > block_size.
 
-    Order `epoch`: the text is cut into windows side by side, from a random offset; every window
-    comes once per epoch, in a random order; each epoch draws another offset and order. Order `random`, that of the
-    lecture notes: every start is equally likely each time.
+    Order `epoch`: the text is cut into windows side by side, from a random offset; every window comes once per epoch,
+    in a random order; each epoch draws another offset and order. Order `random`, that of the lecture notes: every start
+    is equally likely each time.
     """
 
     def __init__(self, ids: Ids, block_size: int, batch_size: int, order: Order, seed: int) -> None:
@@ -33,13 +35,8 @@ class Windows:
             raise ValueError(
                 f"{len(ids)} characters are too few for a window of {block_size} and the character after it"
             )
-        self.ids, self.block_size, self.batch_size, self.order, self.seed = (
-            ids,
-            block_size,
-            batch_size,
-            order,
-            seed,
-        )
+        self.ids, self.block_size, self.batch_size = ids, block_size, batch_size
+        self.order, self.seed = order, seed
         # as many as fit after any offset; a text shorter than two windows still has one
         self.n_windows = max(1, (len(ids) - block_size) // block_size)
         self._epoch = functools.lru_cache(maxsize=2)(self._draw_epoch)
@@ -93,3 +90,42 @@ def prefetched(windows: Windows, steps: range, rank: int = 0, size: int = 1) -> 
             if step + 1 in steps:
                 pending.append(pool.submit(windows.share, step + 1, rank, size))
             yield step, batch
+
+
+# ---- a random order
+
+
+def draw_keys(rng: np.random.Generator) -> Keys:
+    """The key of one order."""
+    return rng.integers(2**64, size=(ROUNDS, 2), dtype=np.uint64)
+
+
+def permuted(places: npt.NDArray[np.int64], n: int, keys: Keys) -> npt.NDArray[np.int64]:
+    """(B,) places below n -> (B,) numbers below n, in a random order that takes no memory: a function of the key.
+
+    A Feistel network maps the numbers below a * b one to one to themselves, with a * b barely above n; a number that
+    lands on n or above is mapped again until it is below n (Black and Rogaway, "Ciphers with arbitrary finite domains",
+    2002, the generalised Feistel network with cycle walking). A table of n places would take 8 bytes each.
+    """
+    columns = math.isqrt(n - 1) + 1
+    rows = -(-n // columns)  # rows * columns is n, or a few above it
+    numbers = _network(places, rows, columns, keys)
+    while (outside := numbers >= n).any():
+        numbers[outside] = _network(numbers[outside], rows, columns, keys)
+    return numbers
+
+
+def _network(numbers: npt.NDArray[np.int64], rows: int, columns: int, keys: Keys) -> npt.NDArray[np.int64]:
+    """(B,) numbers below rows * columns, one to one to themselves."""
+    row, column = (half.astype(np.uint64) for half in np.divmod(numbers, columns))
+    for key_of_row, key_of_column in keys:
+        row = (row + _mixed(column ^ key_of_row) % np.uint64(rows)) % np.uint64(rows)
+        column = (column + _mixed(row ^ key_of_column) % np.uint64(columns)) % np.uint64(columns)
+    return (row * np.uint64(columns) + column).astype(np.int64)
+
+
+def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The finaliser of SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", 2014)."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
