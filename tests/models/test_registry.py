@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from bukva.models.base import first_mismatch
 from bukva.models.bigram import BigramConfig
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import MODELS, build, build_empty, count_parameters, kind_of
-from bukva.models.tensors import first_mismatch
 
 V, T = 13, 5
 CONFIGS = {

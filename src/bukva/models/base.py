@@ -1,7 +1,7 @@
 """What every language model has in common."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import torch.nn.functional as F
@@ -11,6 +11,10 @@ from bukva.text.ids import Ids
 
 if TYPE_CHECKING:
     from bukva.models.attention import Caches
+
+Tensors = dict[str, Tensor]
+MAX_SIZE = 2**24  # a greater count is a mistake, and torch cannot multiply such matrices
+MAX_LAYERS = 1000  # building more takes too long
 
 
 class Config(Protocol):
@@ -113,3 +117,46 @@ class Kind:
     config: Callable[..., Config]
     build: Callable[..., LanguageModel]
     sees_one_id: bool = False
+
+
+# ---- what a file may hold
+
+
+def check_fields(config: Any, choices: Mapping[str, Collection[str]] | None = None) -> None:
+    """Check every field of a config against its type, and the named choices of its text fields: a file may be edited.
+
+    Raises:
+        ValueError: names the field and the value.
+    """
+    for field in fields(config):
+        value, valid = getattr(config, field.name), (choices or {}).get(field.name)
+        fits = _fits(value, field.type) if valid is None else value in list(valid)  # value may not be hashable
+        if not fits or (field.name == "n_layer" and value > MAX_LAYERS):
+            raise ValueError(f"{field.name} cannot be {value!r}")
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    if wanted is int:
+        return type(value) is int and 1 <= value <= MAX_SIZE
+    if wanted is float:  # a probability of dropout
+        return type(value) in (int, float) and 0 <= value < 1
+    if wanted == tuple[int, ...]:
+        return type(value) is tuple and all(_fits(item, int) for item in value)
+    return type(value) is wanted
+
+
+def describe(value: Any) -> str:
+    """Type and shape: float32 (87, 128); absent for None."""
+    if value is None:
+        return "absent"
+    if not isinstance(value, Tensor):
+        return type(value).__name__
+    return f"{value.dtype} {tuple(value.shape)}".removeprefix("torch.")
+
+
+def first_mismatch(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """The first name whose tensors differ in type or shape, as half a sentence; empty if all agree."""
+    for name in sorted(wanted.keys() | found.keys()):
+        if describe(found.get(name)) != describe(wanted.get(name)):
+            return f"{name} is {describe(found.get(name))}, not {describe(wanted.get(name))}"
+    return ""

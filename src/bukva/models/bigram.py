@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
-from bukva.models.base import Kind, LanguageModel, chosen
-from bukva.models.shape import check_fields
+from bukva.models.base import Kind, LanguageModel, check_fields, chosen
 
 if TYPE_CHECKING:
     from bukva.models.attention import Caches

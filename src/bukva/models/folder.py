@@ -21,9 +21,8 @@ from safetensors.torch import load_file, save
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder, read_json, sha256, write_json
-from bukva.models.base import Config, LanguageModel
+from bukva.models.base import Config, LanguageModel, Tensors, first_mismatch
 from bukva.models.registry import build, build_empty, kind_of
-from bukva.models.tensors import Tensors, first_mismatch
 from bukva.text.ids import Ids
 from bukva.text.tokenizers import VOCAB, load_tokenizer, save_tokenizer
 from bukva.text.tokenizers.base import Tokenizer

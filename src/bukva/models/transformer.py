@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from bukva.models import position
 from bukva.models.attention import Attention, Caches, LayerCache, attend_fused, rotary_cos_sin
-from bukva.models.base import HiddenLayers, LanguageModel, chosen
+from bukva.models.base import HiddenLayers, LanguageModel, check_fields, chosen
 from bukva.models.dropout import Dropout
 from bukva.models.kernels import relu_squared
-from bukva.models.shape import check_fields
 
 # The keys of these tables are the values of model.positions and so on; config reads them here.
 POSITIONS = ("learned", "rotary", "none")

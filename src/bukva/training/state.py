@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from bukva.core.errors import BukvaError
-from bukva.models.base import LanguageModel
-from bukva.models.tensors import Tensors, describe, first_mismatch
-from bukva.training.optimizers.several import Optimizers
+from bukva.models.base import LanguageModel, Tensors, describe, first_mismatch
+from bukva.training.optimizers.adamw import Optimizers
 
 
 class DivergedError(BukvaError):

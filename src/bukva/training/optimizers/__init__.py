@@ -11,7 +11,7 @@ import torch
 
 from bukva.config.schema import Training
 from bukva.models.base import LanguageModel
-from bukva.training.optimizers.several import Optimizers
+from bukva.training.optimizers.adamw import Optimizers
 
 # name -> module
 OPTIMIZERS = {

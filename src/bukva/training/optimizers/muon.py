@@ -14,8 +14,7 @@ from torch import Tensor
 
 from bukva.config.schema import Training
 from bukva.models.base import LanguageModel
-from bukva.training.optimizers.adamw import adamw
-from bukva.training.optimizers.several import Optimizers
+from bukva.training.optimizers.adamw import Optimizers, adamw
 
 WEIGHT_COPIES = 3  # weights, gradients, momentum
 
