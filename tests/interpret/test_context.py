@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from interpret.small import TOKENIZER, T, gpt, random_text
 from torch import nn
 
-from bukva.interpret.context import score_by_context
+from bukva.interpret.study import score_by_context
 
 
 def test_a_length_of_context_means_exactly_that_many_characters():

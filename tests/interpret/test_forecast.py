@@ -5,7 +5,7 @@ import pytest
 import torch
 from interpret.small import CHARS, TOKENIZER, gpt
 
-from bukva.interpret.forecast import TEMPERATURES, forecast
+from bukva.interpret.study import TEMPERATURES, forecast
 
 
 @torch.inference_mode()
