@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from bukva.interpret.groups import FREQUENCIES, anatomy
-from bukva.interpret.predicted import BEFORE, Characters
-from bukva.interpret.predictors import lead, neither, shares
+from bukva.interpret.predicted import BEFORE, Characters, lead, neither, shares
 from bukva.text.characters import code_points
 from bukva.text.collection import Document
 from bukva.text.ids import bits

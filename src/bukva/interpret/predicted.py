@@ -1,5 +1,6 @@
 """The scored characters of a split, in the order of their scores."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.text.characters import code_points, from_code_points
-from bukva.text.ids import Ids
+from bukva.text.ids import Ids, bits
 from bukva.text.passages import Passage, passages
 from bukva.text.splits import load_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
@@ -87,3 +88,117 @@ def _context(tokenizer: Tokenizer, work: Passage, length: int, stride: int) -> I
     at = min(work.n_context, n_rule) + np.arange(len(work.scored))  # (m,) places in the windows' passage
     in_window = np.where(at <= length, at, n_rule + (at - length - 1) % stride)
     return np.repeat(in_window, tokenizer.chars_of(work.scored))
+
+
+# ---- the passages that a model finds easiest and hardest
+
+
+LENGTH = 100  # characters of a passage
+STEP = 10  # between the starts of passages that are compared
+MOST_OF_WORK = 3  # so that one work is not all there is to see
+
+
+@dataclass(frozen=True, eq=False)
+class Extreme:
+    """A passage of LENGTH characters of one work.
+
+    work: its row in the table of works.
+    bits: (LENGTH,) of its characters.
+    """
+
+    work: int
+    text: str
+    bits: npt.NDArray[np.float64]
+
+    @property
+    def mean(self) -> float:
+        """Bits per character."""
+        return float(self.bits.mean())
+
+
+def extremes(characters: Characters, nats: npt.NDArray[np.floating], n: int) -> tuple[list[Extreme], list[Extreme]]:
+    """At most n passages with the fewest, and n with the most, of (N,) nats; the most extreme first.
+
+    Passages do not overlap, and of a work there are MOST_OF_WORK in each list.
+    """
+    starts = _starts(characters.work)
+    sums = np.concatenate([[0.0], np.cumsum(nats, dtype=np.float64)])
+    means = (sums[starts + LENGTH] - sums[starts]) / LENGTH
+    easiest = np.argsort(means, kind="stable")
+
+    def passages(order: Ints) -> list[Extreme]:
+        return [_extreme(characters, nats, start) for start in _chosen(starts[order], characters.work, n)]
+
+    return passages(easiest), passages(easiest[::-1])
+
+
+def _starts(work: Ints) -> Ints:
+    """Multiples of STEP from which LENGTH characters are of one work."""
+    starts = np.arange(0, max(0, len(work) - LENGTH + 1), STEP)
+    return starts[work[starts] == work[starts + LENGTH - 1]]
+
+
+def _chosen(starts: Ints, work: Ints, n: int) -> Iterator[int]:
+    """The first n of the starts that overlap none before them and are not too many of their work."""
+    taken: list[int] = []
+    of_work: dict[int, int] = {}
+    for start in starts.tolist():
+        if len(taken) == n:
+            return
+        row = int(work[start])
+        if of_work.get(row, 0) < MOST_OF_WORK and all(abs(start - other) >= LENGTH for other in taken):
+            taken.append(start)
+            of_work[row] = of_work.get(row, 0) + 1
+            yield start
+
+
+def _extreme(characters: Characters, nats: npt.NDArray[np.floating], start: int) -> Extreme:
+    stop = start + LENGTH
+    shares = nats[start:stop].astype(np.float64) * bits(1.0)
+    return Extreme(int(characters.work[start]), characters.text(start, stop), shares)
+
+
+# ---- who predicted what: for each character, whether counting gave it more probability, or what was learned
+
+
+PASSAGE = 600  # characters of the passage that is shown
+
+Nats = npt.NDArray[np.floating]
+Bits = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """The shares of characters to which either gave more probability, or neither as much as chance."""
+
+    counted: float
+    learned: float
+    neither: float
+
+
+def lead(counted: Nats, learned: Nats) -> Bits:
+    """(n,) nats each -> (n,) how many bits less the learned predictor needs; negative where counting needs less."""
+    return bits(1.0) * (counted.astype(np.float64) - learned)
+
+
+def neither(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.bool_]:
+    """(n,) whether both gave a character less probability than all n_symbols being equally likely."""
+    return np.minimum(counted, learned) > np.log(n_symbols)
+
+
+def shares(counted: Nats, learned: Nats, n_symbols: int) -> Shares:
+    """Of (n,) characters; equal probabilities count for the learned predictor."""
+    unknown = neither(counted, learned, n_symbols)
+    by_learning = (lead(counted, learned) >= 0) & ~unknown
+    return Shares(float((~by_learning & ~unknown).mean()), float(by_learning.mean()), float(unknown.mean()))
+
+
+def passage(characters: Characters) -> slice:
+    """PASSAGE characters of the work that has most of them, from the beginning of its first whole line."""
+    _, starts, lengths = np.unique(characters.work, return_index=True, return_counts=True)
+    longest = int(lengths.argmax())
+    start = int(starts[longest])
+    stop = start + int(lengths[longest])
+    newline = characters.text(start, stop - PASSAGE).find("\n") if stop - start > PASSAGE else -1
+    first = start + newline + 1
+    return slice(first, min(first + PASSAGE, stop))

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bukva.interpret.predicted import Characters
-from bukva.interpret.predictors import lead, neither, passage, shares
+from bukva.interpret.predicted import Characters, lead, neither, passage, shares
 from bukva.report.page.experiment import SPLIT, Experiment, work_label
 from bukva.text.ids import bits
 

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bukva.interpret.extremes import Extreme, extremes
 from bukva.interpret.groups import anatomy
 from bukva.interpret.novelty import COPIED, Copy, Novelty, novelty, open_train
-from bukva.interpret.predicted import Characters, read_train
+from bukva.interpret.predicted import Characters, Extreme, extremes, read_train
 from bukva.report.page import charts
 from bukva.report.page.experiment import SPLIT, Experiment, work_label
 
