@@ -49,7 +49,7 @@ def test_the_best_of_several_is_marked_with_the_luck_that_is_expected(known):
     board = leaderboard("HEAD", "gpt")
     assert board.choice.best.names == ["c1337"]
     assert board.choice.luck == pytest.approx(expected_luck(3, board.floor.sd))
-    assert (board.choice.n_settings, board.choice.fresh) == (3, [])
+    assert (board.choice.n_settings, board.choice.unused_seeds) == (3, [])
     assert any(
         "c1337: chosen of 3 by val; expected luck 0.0" in line and "bukva seeds 4" in line for line in sentences(board)
     )
@@ -59,12 +59,12 @@ def test_only_seeds_that_no_other_setting_has_are_fresh_and_three_of_them_count(
     sweep(known, [-0.02, -0.3, -0.01])
     seeds_of(known, "c", (8, 9), {"model.n_head": 2}, effect=-0.3)
     two = leaderboard("HEAD", "gpt").choice
-    assert (two.fresh, two.on_fresh) == ([8, 9], None)
+    assert (two.unused_seeds, two.on_unused_seeds) == ([8, 9], None)
     seeds_of(known, "c", (10,), {"model.n_head": 2}, effect=-0.3)
     board = leaderboard("HEAD", "gpt")
-    assert board.choice.fresh == [8, 9, 10]
-    assert board.choice.on_fresh.b.seeds == [8, 9, 10]
-    assert board.choice.on_fresh.verdict.verdict == "better"
+    assert board.choice.unused_seeds == [8, 9, 10]
+    assert board.choice.on_unused_seeds.b.seeds == [8, 9, 10]
+    assert board.choice.on_unused_seeds.verdict.verdict == "better"
     assert board.choice.luck == pytest.approx(expected_luck(3, board.floor.sd))  # it was chosen by one seed
     assert any("Only fresh seeds count" in line for line in sentences(board))
 

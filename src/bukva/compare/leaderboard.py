@@ -26,16 +26,19 @@ SPLIT = "val"
 class Row:
     """One setting.
 
-    names: of its experiments, by seed.
     changed: dotted parameter -> its value here, where it is not that of the baseline.
     comparison: with the baseline on val, corrected for all rows; None for the baseline and where `refusal` says why.
     """
 
     setting: Setting
-    names: Sequence[str]
     changed: dict[str, Any]
     comparison: Comparison | None
     refusal: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        """Of its experiments, by seed."""
+        return [member.names[0] for member in self.setting.members]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +48,15 @@ class Winner:
     best: its row.
     n_settings: from which it was chosen.
     luck: the gain on val in bits that the best of as many equal settings shows; None while the noise floor is unknown.
-    fresh: its seeds that no other setting of the sweep has.
-    on_fresh: the comparison with the baseline by fresh seeds alone; None while there are fewer than three.
+    unused_seeds: its seeds that no other setting of the sweep has: they had no part in the choice.
+    on_unused_seeds: the comparison with the baseline by these alone; None while there are fewer than three.
     """
 
     best: Row
     n_settings: int
     luck: float | None
-    fresh: Sequence[int]
-    on_fresh: Comparison | None
+    unused_seeds: Sequence[int]
+    on_unused_seeds: Comparison | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,38 +89,30 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     check_has(reference, model, SPLIT)
     found = groups(results, model)
     floor = records.floor(found[0].family, SPLIT, found)
-    first, *others = ((_setting(group), group) for group in found)
-    rows = _compared(first[0], others, floor)
-    everything = sorted([_row_of_baseline(*first), *rows], key=lambda row: _mean(row.setting))
-    return Leaderboard(
-        model, first[0], everything, _choice(first[0], rows, floor), floor, found, _without_result(results)
-    )
+    first, *others = map(_setting, found)
+    rows = _compared(first, others, floor)
+    everything = sorted([Row(first, {}, None), *rows], key=lambda row: _mean(row.setting))
+    return Leaderboard(model, first, everything, _choice(first, rows, floor), floor, found, _without_result(results))
 
 
-def _compared(baseline: Setting, others: Sequence[tuple[Setting, SeedGroup]], floor: Floor) -> list[Row]:
+def _compared(baseline: Setting, others: Sequence[Setting], floor: Floor) -> list[Row]:
     """The rows of all settings but the baseline, with their verdicts corrected together."""
-    rows = [_row(baseline, setting, group, floor) for setting, group in others]
-    compared = [row for row in rows if row.comparison]
-    verdicts = correct([row.comparison.verdict for row in compared if row.comparison])
-    corrected = {
-        id(row): replace(row, comparison=replace(row.comparison, verdict=verdict))
-        for row, verdict in zip(compared, verdicts, strict=True)
-        if row.comparison
-    }
-    return [corrected.get(id(row), row) for row in rows]
+    rows = [_row(baseline, setting, floor) for setting in others]
+    corrected = iter(correct([row.comparison.verdict for row in rows if row.comparison]))
+    return [
+        replace(row, comparison=replace(row.comparison, verdict=next(corrected))) if row.comparison else row
+        for row in rows
+    ]
 
 
-def _row(baseline: Setting, setting: Setting, group: SeedGroup, floor: Floor) -> Row:
-    changed = {key: value for key, (_, value) in changed_params(baseline.result, setting.result, group.model).items()}
+def _row(baseline: Setting, setting: Setting, floor: Floor) -> Row:
+    differing = changed_params(baseline.result, setting.result, setting.model)
+    changed = {key: value for key, (_, value) in differing.items()}
     try:
         check_comparable(baseline.result, setting.result, SPLIT)
     except BukvaError as error:
-        return Row(setting, _names(group), changed, None, str(error))
-    return Row(setting, _names(group), changed, compare_two(baseline, setting, SPLIT, floor))
-
-
-def _row_of_baseline(setting: Setting, group: SeedGroup) -> Row:
-    return Row(setting, _names(group), {}, None)
+        return Row(setting, changed, None, str(error))
+    return Row(setting, changed, compare_two(baseline, setting, SPLIT, floor))
 
 
 def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | None:
@@ -129,22 +124,18 @@ def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | No
     if _mean(best.setting) >= _mean(baseline):
         return None
     others = {seed for row in compared if row is not best for seed in row.setting.seeds}
-    fresh = [member for member in best.setting.members if member.seed not in others]
-    on_fresh = None
-    if len(fresh) >= MIN_SEEDS:
-        again = replace(best.setting, members=tuple(fresh))
-        on_fresh = compare_two(baseline, again, SPLIT, floor)
-    chosen_by = max(1, len(best.setting.members) - len(fresh))  # seeds
+    unused_seeds = [member for member in best.setting.members if member.seed not in others]
+    on_unused_seeds = None
+    if len(unused_seeds) >= MIN_SEEDS:
+        again = replace(best.setting, members=tuple(unused_seeds))
+        on_unused_seeds = compare_two(baseline, again, SPLIT, floor)
+    chosen_by = max(1, len(best.setting.members) - len(unused_seeds))  # seeds
     luck = expected_luck(len(compared), floor.sd / chosen_by**0.5) if floor.known else None
-    return Winner(best, len(compared), luck, [member.seed for member in fresh], on_fresh)
+    return Winner(best, len(compared), luck, [member.seed for member in unused_seeds], on_unused_seeds)
 
 
 def _setting(group: SeedGroup) -> Setting:
     return Setting(group.members[0].names[0], group.model, group.members, cost_of(group.members, group.model))
-
-
-def _names(group: SeedGroup) -> list[str]:
-    return [member.names[0] for member in group.members]
 
 
 def _mean(setting: Setting) -> float:

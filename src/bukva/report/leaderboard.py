@@ -109,11 +109,11 @@ def _choice(choice: Winner, baseline: str) -> str:
     name = choice.best.setting.name
     luck = f"expected luck {choice.luck:.3f} bits" if choice.luck is not None else "its luck is unknown"
     marked = f"{name}: chosen of {choice.n_settings} by {SPLIT}; {luck}."
-    if choice.on_fresh:
-        seeds = ", ".join(map(str, choice.fresh))
-        line = settings_line(choice.on_fresh.verdict, baseline, f"{name} on fresh seeds {seeds}", COMMAND)
+    if choice.on_unused_seeds:
+        seeds = ", ".join(map(str, choice.unused_seeds))
+        line = settings_line(choice.on_unused_seeds.verdict, baseline, f"{name} on fresh seeds {seeds}", COMMAND)
         return f"{marked} Only fresh seeds count, here on {SPLIT}: {line}"
-    missing = MIN_SEEDS - len(choice.fresh)
+    missing = MIN_SEEDS - len(choice.unused_seeds)
     return (
         f"{marked} To know what it is worth, run it with {missing} more seeds that no other setting of the sweep has: "
         f"dvc exp apply {name} && bukva seeds {len(choice.best.setting.members) + missing}"
@@ -125,8 +125,8 @@ def _choice_json(choice: Winner) -> dict[str, Any]:
         "best": list(choice.best.names),
         "n_settings": choice.n_settings,
         "expected_luck": choice.luck,
-        "fresh_seeds": list(choice.fresh),
-        "on_fresh_seeds": choice.on_fresh.verdict.to_json() if choice.on_fresh else None,
+        "fresh_seeds": list(choice.unused_seeds),
+        "on_fresh_seeds": choice.on_unused_seeds.verdict.to_json() if choice.on_unused_seeds else None,
     }
 
 
