@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator
 from itertools import count
 
-from bukva.compare.groups import COMPARABLE, check_model, seed_name, seed_of, training_key
-from bukva.compare.results import STAGE, Result, read_results, sections_of
+from bukva.compare.groups import check_model, seed_name, seed_of, training_key
+from bukva.compare.results import Result, read_results, sections_of
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
@@ -59,31 +59,19 @@ def _check_ready(model: str, now: StageRecords) -> None:
 
 
 def _finished(model: str, now: StageRecords) -> dict[int, str]:
-    """Seed -> name, of results of the present configuration.
-
-    Where results of the present code of stage evaluate exist, others must have been scored alike.
-    """
-    revisions = [*experiments(), Revision(HEAD, head()), Revision(WORKSPACE, "")]
+    """Seed -> name, of results of the present configuration."""
     key, stage = training_key(now, model), trained_models()[model].stage
-    same = [
+    fitting = [
         result
-        for result in read_results(revisions)
+        for result in read_results([*experiments(), Revision(HEAD, head()), Revision(WORKSPACE, "")])
         if not result.problem and stage in result.lock and training_key(result.lock, model) == key
     ]
-    present_code = [result for result in same if sources(STAGE, result.lock) == sources(STAGE, now)]
-    rules = [_rule(result) for result in present_code]
-    fitting = [result for result in same if not rules or result in present_code or _rule(result) in rules]
     return {seed_of(result.lock, model): _title(result) for result in reversed(fitting)}
 
 
 def _title(result: Result) -> str:
     name = result.revision.name
     return name if name in (HEAD, WORKSPACE) else f"experiment {name}"
-
-
-def _rule(result: Result) -> object:
-    """How a result was scored; None if that is not in DVC's cache."""
-    return [result.about[part] for part in COMPARABLE] if result.scores else None
 
 
 def _unfinished(model: str, now: StageRecords) -> dict[int, str]:
