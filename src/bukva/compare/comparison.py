@@ -116,11 +116,11 @@ def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int]
         check_comparable(results[0], result, split)
     found = groups([*results, *read_results(_all())], model)
     chosen = [_member(result, found) for result in results]
-    together = len({group.key for group, _ in chosen}) == 1
+    one_group = len({group.key for group, _ in chosen}) == 1
     settings = [
         Setting(name, model, members, cost_of(members, model))
         for name, (group, member) in zip(names, chosen, strict=True)
-        for members in [(member,) if together else _of_seeds(group.members, seeds, name)]
+        for members in [(member,) if one_group else _of_seeds(group.members, seeds, name)]
     ]
     floor = records.floor(found[0].family, split, found)
     compared = [compare_two(settings[0], other, split, floor) for other in settings[1:]]

@@ -34,7 +34,7 @@ def as_checkout(result: Result, needed: Collection[str]) -> Iterator[Path]:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             if path in in_git:
                 (folder / path).write_bytes(in_git[path])
-            elif files := cached_files(digest, path):
+            elif files := cached_files(digest):
                 _link(folder / path, files)
             else:
                 raise BukvaError(
@@ -60,9 +60,9 @@ def digest_of(result: Result, model: str) -> str:
 
 
 def model_files(result: Result, model: str) -> dict[str, Path]:
-    """The files of a model's folder by their names in it; empty if neither the cache nor the checkout has them."""
+    """The files of a model's folder by their names in it; empty if DVC's cache lacks some."""
     digest = digest_of(result, model)
-    return cached_files(digest, trained_models()[model].folder.as_posix()) if digest else {}
+    return cached_files(digest) if digest else {}
 
 
 @contextlib.contextmanager

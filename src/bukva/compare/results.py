@@ -148,7 +148,9 @@ def _read(revision: Revision, files: Mapping[str, bytes]) -> Result:
     if problem := next(_problems(revision, params, lock, files), ""):
         return Result(revision, params, lock, {}, {}, {}, problem)
     metrics = json.loads(files.get(paths()["metrics"], b"{}"))  # a commit may have had them elsewhere
-    return Result(revision, params, lock, metrics, _trainings(files), _score_files(lock), "")
+    return Result(
+        revision, params, lock, metrics, _trainings(files), cached_files(lock[STAGE].outs[paths()["scores"]]), ""
+    )
 
 
 def _trainings(files: Mapping[str, bytes]) -> dict[str, Training]:
@@ -204,11 +206,6 @@ def _of_commit(commit: str, blobs: Mapping[Blob, bytes]) -> dict[str, bytes]:
 
 def _workspace() -> dict[str, bytes]:
     return {path: file.read_bytes() for path in _tracked() if (file := project_root() / path).is_file()}
-
-
-def _score_files(lock: StageRecords) -> dict[str, Path]:
-    path = paths()["scores"]
-    return cached_files(lock[STAGE].outs[path], path)
 
 
 def _lock(content: bytes) -> StageRecords:

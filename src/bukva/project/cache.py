@@ -50,27 +50,15 @@ def _ignored(root: Path) -> "GitIgnoreSpec":
     return GitIgnoreSpec.from_lines(file.read_text(encoding="utf-8").splitlines() if file.exists() else [])
 
 
-def cached_files(digest: str, path: str) -> dict[str, Path]:
-    """The files of an output, by their names in it, "." if it is a file: from the cache, else from the checkout.
-
-    path: where the output is in the checkout, which serves every revision that recorded the same digest.
-
-    Returns:
-        name -> file; empty if files are missing in both places.
-    """
-    root = project_root()
-    cache = _folder(root)
+def cached_files(digest: str) -> dict[str, Path]:
+    """The files of an output in DVC's cache, by their names in it, "." if it is a file; empty if some are missing."""
+    cache = _folder(project_root())
     found = _object(cache, digest)
-    if found.is_file():
-        listed = json.loads(found.read_bytes()) if digest.endswith(".dir") else [{"relpath": ".", "md5": digest}]
-        files = {item["relpath"]: _object(cache, item["md5"]) for item in listed}
-        if all(file.is_file() for file in files.values()):
-            return files
-    output = root / path
-    if md5_of(output, root) != digest:
+    if not found.is_file():
         return {}
-    within = sorted(output.rglob("*")) if output.is_dir() else [output]
-    return {file.relative_to(output).as_posix(): file for file in within if file.is_file()}
+    listed = json.loads(found.read_bytes()) if digest.endswith(".dir") else [{"relpath": ".", "md5": digest}]
+    files = {item["relpath"]: _object(cache, item["md5"]) for item in listed}
+    return files if all(file.is_file() for file in files.values()) else {}
 
 
 def has_remote() -> bool:
