@@ -11,7 +11,6 @@ import difflib
 import json
 import re
 import subprocess
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,6 @@ from typing import Literal
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
-from bukva.project.lock import LOCK
 
 WORKSPACE = "workspace"
 EXPERIMENT = re.compile(r"refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/([^/]+)")
@@ -37,7 +35,6 @@ EXECUTIONS = Path(".dvc/tmp/exps")
 RUNS = "run", "standalone/run"  # of the queue; of dvc exp run --temp
 EARLY = "before its first stage"
 SUCCESS = 3  # the highest status of DVC before it has collected the result
-FRESH_SECONDS = 10
 
 Kind = Literal["queued", "running", "interrupted", "failed"]
 
@@ -246,6 +243,8 @@ def _stashed() -> Iterator[Unfinished]:
 
 def _executions() -> Iterator[Unfinished]:
     """What runs, or was running when its process ended: DVC calls both running."""
+    import psutil
+
     latest: dict[Path, tuple[int, Path, str, str]] = {}
     for file in (file for folder in RUNS for file in (project_root() / EXECUTIONS / folder).glob("*/*.run")):
         with contextlib.suppress(OSError, ValueError):  # it is being written
@@ -256,33 +255,14 @@ def _executions() -> Iterator[Unfinished]:
             if info["status"] <= SUCCESS and folder.is_dir():
                 known = (int(info["status"]), file, info["name"] or file.stem[:7], str(info["baseline_rev"]))
                 latest[folder] = max(known, latest.get(folder, known))
-    used = _folders_of_processes() if latest else set()
+    used = {str(process.info["cwd"]) for process in psutil.process_iter(["cwd"]) if process.info["cwd"]}
     for folder, (_, file, name, baseline) in latest.items():
-        in_it = any(Path(current).is_relative_to(folder) for current in used)
-        lives = _has_process(file) if file.stem == WORKSPACE else in_it or _is_fresh(file, folder)
+        with_process = file.with_suffix(".json")  # `dvc exp run --temp` writes none: a stage of it is in its folder
+        if with_process.exists():
+            lives = psutil.pid_exists(json.loads(with_process.read_bytes())["pid"])
+        else:
+            lives = any(Path(current).is_relative_to(folder) for current in used)
         yield Unfinished(name, "running" if lives else "interrupted", file.stem, baseline)
-
-
-def _has_process(file: Path) -> bool:
-    """Whether the process of an experiment in the checkout lives; a user's shell is in its folder, too."""
-    import psutil
-
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        return bool(psutil.pid_exists(json.loads(file.with_suffix(".json").read_bytes())["pid"]))
-    return False
-
-
-def _is_fresh(file: Path, folder: Path) -> bool:
-    """Whether DVC wrote something a moment ago: before and after the stages, its process is in another folder."""
-    written = [path.stat().st_mtime for path in (file, folder, folder / ".git", folder / LOCK) if path.exists()]
-    return time.time() - max(written, default=0) < FRESH_SECONDS
-
-
-def _folders_of_processes() -> set[str]:
-    """The current folders of all processes that this user may ask about."""
-    import psutil
-
-    return {str(process.info["cwd"]) for process in psutil.process_iter(["cwd"]) if process.info["cwd"]}
 
 
 def _reason(commit: str) -> str:
