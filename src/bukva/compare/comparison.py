@@ -1,6 +1,5 @@
 """Is experiment B better than A? What git, DVC's cache and the statistics say of two or more settings."""
 
-import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,12 +23,10 @@ from bukva.compare.results import STAGE, Result, read_results, results_of
 from bukva.compare.statistics.estimate import Floor
 from bukva.compare.statistics.settings import SettingsVerdict, Side, compare_settings, correct
 from bukva.compare.statistics.text import Authors, Units, by_author
-from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.project.lock import sources, upstream
 from bukva.project.revisions import Revision, experiments, head
 from bukva.project.stages import trained_models
-from bukva.text.scores import CharScores
 
 # what the text is that a strategy keeps from train
 REACH = {
@@ -114,7 +111,7 @@ def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int]
     for result in results:
         check_has(result, model, split)
         check_comparable(results[0], result, split)
-    found = groups([*results, *read_results(_all())], model)
+    found = groups([*results, *read_results([*experiments(), Revision("HEAD", head())])], model)
     chosen = [_member(result, found) for result in results]
     one_group = len({group.key for group, _ in chosen}) == 1
     settings = [
@@ -138,8 +135,7 @@ def _of_seeds(members: tuple[Member, ...], seeds: Collection[int], name: str) ->
 
 def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
     """Settings B against settings A, whose scores can be compared."""
-    scores = _scores(a.result)
-    units = Units.of(scores.chars[split])
+    units = Units.of(a.result.characters.chars[split])
     numerics = {member.numerics for setting in (a, b) for member in setting.members}
     same_shape = _parameters(a) == _parameters(b)
     verdict = compare_settings(
@@ -147,12 +143,8 @@ def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
     )
     changed = changed_params(a.result, b.result, a.model)
     code = _changed_code(a.result, b.result, a.model)
-    remarks = [*_remarks(a, b, verdict, numerics), *_reach(a.result, split)]
+    remarks = [*_about_tokenizers(a.result, b.result), *_about_seeds(a, b, verdict, numerics), *_reach(a.result, split)]
     return Comparison(a, b, split, verdict, changed, code, _authors(a, b, split), remarks)
-
-
-def _all() -> list[Revision]:
-    return [*experiments(), Revision("HEAD", head())]
 
 
 def _member(result: Result, found: Sequence[SeedGroup]) -> tuple[SeedGroup, Member]:
@@ -164,17 +156,8 @@ def _member(result: Result, found: Sequence[SeedGroup]) -> tuple[SeedGroup, Memb
     raise LookupError(result.revision.name)
 
 
-@functools.cache
-def _scores_of(files: tuple[tuple[str, Any], ...]) -> CharScores:
-    return CharScores.read(dict(files))
-
-
-def _scores(result: Result) -> CharScores:
-    return _scores_of(tuple(result.scores.items()))
-
-
 def _sums(member: Member, model: str, split: str, units: Units) -> "np.ndarray[Any, np.dtype[np.float64]]":
-    return units.sums(_scores(member.result).nats(model, split))
+    return units.sums(member.result.characters.nats(model, split))
 
 
 def _parameters(setting: Setting) -> int:
@@ -183,7 +166,7 @@ def _parameters(setting: Setting) -> int:
 
 def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any]]:
     """Dotted parameter -> its values in A and B, where they differ; the seed of the model is left out."""
-    ours, theirs = flatten(a.params), flatten(b.params)
+    ours, theirs = a.flat_params, b.flat_params
     keys = [key for key in dict.fromkeys([*ours, *theirs]) if key != seed_name(model)]
     return {key: (ours.get(key), theirs.get(key)) for key in keys if ours.get(key) != theirs.get(key)}
 
@@ -198,17 +181,13 @@ def _changed_code(a: Result, b: Result, model: str) -> list[str]:
 
 
 def _authors(a: Setting, b: Setting, split: str) -> Authors | None:
-    scores = _scores(a.result)
+    scores = a.result.characters
     names = [work.author for work in scores.works]
     if len(set(names)) < 2:
         return None
     works = Units.works(scores.chars[split])
     sums = [np.mean([_sums(member, a.model, split, works) for member in side.members], axis=0) for side in (a, b)]
     return by_author(sums[0], sums[1], works, names) if (sums[0] != sums[1]).any() else None
-
-
-def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, numerics: set[str]) -> list[str]:
-    return [*_about_tokenizers(a.result, b.result), *_about_seeds(a, b, verdict, numerics)]
 
 
 def _about_tokenizers(a: Result, b: Result) -> list[str]:
@@ -236,7 +215,7 @@ def _about_seeds(a: Setting, b: Setting, verdict: SettingsVerdict, numerics: set
 
 def _reach(result: Result, split: str) -> list[str]:
     """What text the verdict is about, by the way the text was divided."""
-    strategy = flatten(result.params).get("split.strategy")
+    strategy = result.flat_params.get("split.strategy")
     if strategy not in REACH:
         return []
     text = REACH[strategy].format(author=result.author_word)

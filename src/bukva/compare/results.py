@@ -31,7 +31,7 @@ from bukva.project.lock import (
 )
 from bukva.project.revisions import WORKSPACE, Blob, Revision, fetch, read_blobs, resolve
 from bukva.project.stages import paths, trained_models
-from bukva.text.scores import files_of
+from bukva.text.scores import CharScores, files_of
 
 STAGE = "evaluate"  # makes the scores
 
@@ -87,6 +87,11 @@ class Result:
     def about(self) -> Mapping[str, Any]:
         """about.json of the scores: window rule, alphabet, digests of the text, models."""
         return dict(json.loads(self.scores["about.json"].read_bytes()))
+
+    @functools.cached_property
+    def characters(self) -> CharScores:
+        """The scores of every character."""
+        return CharScores.read(self.scores)
 
 
 def results_of(names: Sequence[str]) -> list[Result]:

@@ -16,7 +16,6 @@ from bukva.evaluation.rows import rows_of
 from bukva.project.revisions import resolve
 from bukva.project.stages import paths, trained_models
 from bukva.report.terminal import headline
-from bukva.text.scores import CharScores
 
 MODEL = "gpt"
 SPLIT = "val"  # of the comparison: each look at test is counted
@@ -56,7 +55,7 @@ def _against(here: Result, before: Result | None) -> list[str]:
         check_comparable(before, here, SPLIT)
     except BukvaError as error:
         return [str(error)]
-    ours, theirs = (CharScores.read(result.scores) for result in (here, before))
+    ours, theirs = here.characters, before.characters
     if ours.chars[SPLIT].sum() < N_SEGMENTS:
         return []
     units = Units.of(ours.chars[SPLIT])
