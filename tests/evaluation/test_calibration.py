@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bukva.evaluation.calibration import BINS, Calibration
+from bukva.evaluation.scores import BINS, Calibration
 
 V = 7
 

@@ -1,15 +1,16 @@
 """The scores of the models and the baselines, and the nats of every held-out character."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from bukva.config.schema import Evaluate
 from bukva.core.progress import Read, counting, unread
-from bukva.evaluation.calibration import Calibration
 from bukva.models.base import LanguageModel
 from bukva.models.folder import read_numerics
 from bukva.models.ngrams.counts import count_pairs
@@ -21,6 +22,53 @@ from bukva.text.ids import Ids, Nats
 from bukva.text.passages import Passage
 from bukva.text.scores import CONTEXT, Baselines, CharNats, bits_per_char
 from bukva.text.tokenizers.base import Tokenizer, count_bytes, count_chars
+
+BINS = 20  # of confidence, equally wide
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class Calibration:
+    """Is a model as often right as it is sure? In bins of confidence, which is the probability of the likeliest id.
+
+    Source: Guo, Pleiss, Sun & Weinberger 2017, "On calibration of modern neural networks".
+
+    counts: (BINS,) predictions.
+    confidence: (BINS,) the sum of their confidences.
+    right: (BINS,) those whose likeliest id followed.
+    """
+
+    counts: Floats = field(default_factory=lambda: np.zeros(BINS))
+    confidence: Floats = field(default_factory=lambda: np.zeros(BINS))
+    right: Floats = field(default_factory=lambda: np.zeros(BINS))
+
+    def __call__(self, logits: Tensor, followed: Tensor) -> None:
+        """Add (n, V) logits and the (n,) ids that followed."""
+        sure, likeliest = logits.softmax(dim=-1).max(dim=-1)  # (n,), (n,)
+        number = (sure * BINS).long().clamp(max=BINS - 1).cpu()
+        hit = (likeliest == followed).double().cpu()
+        self.counts += torch.bincount(number, minlength=BINS).double().numpy()
+        self.confidence += torch.bincount(number, sure.double().cpu(), BINS).numpy()
+        self.right += torch.bincount(number, hit, BINS).numpy()
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error: how far confidence is from the share that is right, on average."""
+        return float(np.abs(self.confidence - self.right).sum() / self.counts.sum())
+
+    def to_json(self) -> dict[str, Any]:
+        """The error, and the bins that are not empty."""
+        filled = np.flatnonzero(self.counts)
+        bins = [
+            {
+                "predictions": int(self.counts[i]),
+                "confidence": float(self.confidence[i] / self.counts[i]),
+                "right": float(self.right[i] / self.counts[i]),
+            }
+            for i in filled
+        ]
+        return {"error": self.error, "bins": bins}
 
 
 @dataclass(frozen=True)

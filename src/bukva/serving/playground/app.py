@@ -9,23 +9,30 @@ Requests that make no sense get status 400 and {"error": a sentence}.
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import Field, ValidationError
 
 from bukva.config.messages import sentence
 from bukva.config.schema import Sample, Section
 from bukva.core.errors import BukvaError
+from bukva.core.files import read_json
+from bukva.project.stages import paths
+from bukva.report.page.charts import LEVELS
 from bukva.report.page.render import Links
-from bukva.serving.library import Library
-from bukva.serving.playground.page import MOST_CHARS, page
+from bukva.serving.library import Choice, Library
 from bukva.serving.writer import Scored, Writer
 
+SIDES = ("A", "B")
+MOST_CHARS = 100_000  # of the text of a request, and of what a model writes then
 N_LIKELIEST = 5
 FLUSH_SECONDS = 0.02  # sending each character by itself takes as long as drawing it, and nobody sees the difference
 
@@ -117,3 +124,37 @@ def _line(content: object) -> str:
 
 def _pair(piece: Scored) -> tuple[str, float | None]:
     return piece.text, None if piece.bits is None else round(piece.bits, 3)
+
+
+# ---- the page of the playground
+
+
+def page(choices: Sequence[Choice], sample: Sample, links: Links) -> str:
+    """The page with these models to choose from, the settings of params.yaml as its first ones, and other pages."""
+    environment = Environment(
+        loader=PackageLoader("bukva.serving.playground"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    prompts = _prompts()
+    return environment.get_template("playground.html.j2").render(
+        groups=[(name, list(group)) for name, group in groupby(choices, key=lambda choice: choice.experiment)],
+        chosen=dict(zip(SIDES, _first(choices), strict=True)),
+        sample=sample,
+        prompts=prompts,
+        text=next((prompt for prompt in prompts if prompt.strip()), ""),
+        levels=LEVELS,
+        links=links,
+        most_chars=MOST_CHARS,
+    )
+
+
+def _first(choices: Sequence[Choice]) -> tuple[str, str]:
+    """The keys that are chosen at first: the last run beside the best other GPT, or beside its own next model."""
+    others = [choice for choice in choices[1:] if (choice.model.name, choice.alone) == ("gpt", False)]
+    return choices[0].key, (others or list(choices[1:]) or list(choices))[0].key
+
+
+def _prompts() -> list[str]:
+    """Those of the samples of the last run."""
+    path = Path(paths()["answers"])
+    content: dict[str, Any] = read_json(path) if path.exists() else {}
+    return list(content.get("prompts", []))
