@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from bukva.compare.results import read_results, results_of
 from bukva.compare.verify import verify
 from bukva.core.errors import BukvaError
-from bukva.project.cache import _config
+from bukva.project.cache import _repo
 from bukva.project.lock import parse_lock, present, sources
 from bukva.project.revisions import resolve
 
@@ -127,7 +127,7 @@ def test_scores_that_the_cache_lacks_are_fetched_from_a_remote(project, tmp_path
     known = results_of(["main"])[0].scores
     shutil.rmtree(project.folder / ".dvc/cache")
     shutil.rmtree(project.folder / "data/scores")
-    _config.cache_clear()  # DVC's settings are read once by a process
+    _repo.cache_clear()  # DVC's settings are read once by a process
     assert results_of(["main"])[0].scores == known
 
 

@@ -113,7 +113,7 @@ def present(params: Mapping[str, Any] | None = None) -> StageRecords:
     except (OSError, ValueError) as error:
         raise BukvaError(f"{PIPELINE}: cannot be read ({error}); restore it: `git checkout {PIPELINE}`.") from None
     paths = {path for name in entries for path in sources(name, entries)}
-    digests = {path: md5_of(root / path, root) for path in paths}
+    digests = {path: md5_of(root / path) for path in paths}
     return {
         name: StageRecord(entry.params, {path: digests.get(path, "") for path in entry.deps}, entry.outs)
         for name, entry in entries.items()
