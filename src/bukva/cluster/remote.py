@@ -70,7 +70,7 @@ class Remote:
 
 def _remote() -> tuple[Any, str]:
     """The file system of the DVC remote, and its folder there."""
-    from dvc.repo import Repo  # type: ignore[import-untyped]
+    from dvc.repo import Repo
 
     with Repo(str(project_root())) as repo:
         remote = repo.cloud.get_remote()
@@ -80,7 +80,7 @@ def _remote() -> tuple[Any, str]:
 @contextlib.contextmanager
 def _errors(what: str) -> Iterator[None]:
     """One sentence for whatever a file system or DVC raises."""
-    from dvc.exceptions import DvcException  # type: ignore[import-untyped]
+    from dvc.exceptions import DvcException
 
     try:
         yield

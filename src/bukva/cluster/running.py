@@ -57,7 +57,7 @@ def run_stage(name: str, job: Job, folder: Path, say: Say) -> None:
     Raises:
         BukvaError, LostError, StoppedError: as run_dvc.
     """
-    from dvc.repo import Repo  # type: ignore[import-untyped]
+    from dvc.repo import Repo
 
     with Repo(str(folder)) as repo:
         command = str(repo.stage.load_one(name=name).cmd)

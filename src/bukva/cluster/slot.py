@@ -146,8 +146,8 @@ def _check_packages(lock: Path) -> None:
 
 def _share_cache(folder: Path, project: Path) -> None:
     """Let DVC use the cache and the settings of the project."""
-    from dvc.config import Config, ConfigError  # type: ignore[import-untyped]
-    from dvc.repo import Repo  # type: ignore[import-untyped]
+    from dvc.config import Config, ConfigError
+    from dvc.repo import Repo
 
     local = project / ".dvc" / "config.local"
     if local.exists():

@@ -79,7 +79,7 @@ def checked_name(name: str) -> str:
 
 
 def _combinations(settings: Sequence[str]) -> list[list[str]]:
-    from dvc.utils.hydra import get_hydra_sweeps  # type: ignore[import-untyped]
+    from dvc.utils.hydra import get_hydra_sweeps
     from hydra.errors import HydraException
 
     if not settings:

@@ -74,7 +74,7 @@ def add_entries(folder: Path, entries: dict[str, str]) -> None:
 
 def _entries(repo: Any, stage: Any) -> list[tuple[str, str]]:
     """The entries of a stage as its dvc.lock has it: key, and the name of a file."""
-    from dvc.stage.cache import _can_hash, _get_stage_hash  # type: ignore[import-untyped]  # DVC tells it to nobody
+    from dvc.stage.cache import _can_hash, _get_stage_hash  # DVC tells it to nobody
 
     if not _can_hash(stage):
         return []
@@ -96,8 +96,8 @@ def _push_objects(repo: Any, entries: list[tuple[str, str]]) -> int:
 @contextlib.contextmanager
 def _repo(folder: Path, trouble: str = "push: DVC cannot send it") -> Iterator[Any]:
     """DVC's view of a project; its errors become a sentence that begins with the trouble."""
-    from dvc.exceptions import DvcException  # type: ignore[import-untyped]
-    from dvc.repo import Repo  # type: ignore[import-untyped]
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
 
     if not has_remote():
         raise BukvaError(NO_REMOTE)

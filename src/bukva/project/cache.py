@@ -41,6 +41,6 @@ def has_remote() -> bool:
 @functools.cache
 def _repo(root: Path) -> Any:
     """The project as DVC sees it, with the settings of the machine, the user and the project."""
-    from dvc.repo import Repo  # type: ignore[import-untyped]
+    from dvc.repo import Repo
 
     return Repo(str(root))

@@ -134,8 +134,8 @@ def fetch(revisions: Sequence[Revision], path: str) -> None:
     Raises:
         BukvaError: DVC could not; the sentence has its reason.
     """
-    from dvc.exceptions import DvcException  # type: ignore[import-untyped]
-    from dvc.repo import Repo  # type: ignore[import-untyped]
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
 
     try:
         with Repo(str(project_root())) as repo:
