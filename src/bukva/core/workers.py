@@ -10,22 +10,25 @@ import itertools
 import multiprocessing
 import os
 import signal
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
-from queue import SimpleQueue
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from bukva.core.errors import BukvaError, sentence_for
+from bukva.core.errors import BukvaError
 
 IN_FLIGHT = 16  # items that are computed or wait for their turn; more processes would have nothing to do
 CONTEXT = multiprocessing.get_context("spawn")  # a fork copies the locks that threads hold, and never frees them
-OURS = signal.SIGINT, signal.SIGTERM  # Ctrl-C reaches all processes of a terminal; this one ends the workers
+ENDED = (
+    "a process that works on a piece of the text was ended from outside; free some memory, or use "
+    "-S compute.threads=1, and give the same command again."
+)
+END = object()  # no result of a function
 
 Apply = Callable[[Iterable[Any]], Iterator[Any]]
+
+_functions: list[Callable[[Any], Any]] = []  # of a worker: its one function, which is sent once and not with each item
 
 
 @contextlib.contextmanager
@@ -34,7 +37,7 @@ def applied(function: Callable[[Any], Any], processes: int) -> Iterator[Apply]:
 
     Args:
         function: is pickled, and so are its items and results.
-        processes: IN_FLIGHT at most are started, before the first item.
+        processes: IN_FLIGHT at most are started.
 
     Raises:
         BukvaError: a worker was ended from outside.
@@ -42,110 +45,43 @@ def applied(function: Callable[[Any], Any], processes: int) -> Iterator[Apply]:
     if processes < 2:
         yield lambda items: map(function, items)
         return
-    workers = _start(function, min(processes, IN_FLIGHT))
-    threads = ThreadPoolExecutor(len(workers))  # a thread waits for each worker, so that none waits for this one
+    others = multiprocessing.active_children()
+    pool = ProcessPoolExecutor(min(processes, IN_FLIGHT), CONTEXT, _begin, (function,))
     try:
-        yield lambda items: _in_order(threads, workers, items)
+        yield lambda items: _in_order(pool, items)
     finally:
-        for worker in workers:
-            worker.process.kill()  # it may be in an expression that never ends
-        threads.shutdown(cancel_futures=True)
-        for worker in workers:
-            worker.close()
+        for process in multiprocessing.active_children():
+            if process not in others:
+                process.kill()  # it may be in an expression that never ends
+        pool.shutdown(cancel_futures=True)
 
 
-class _Worker:
-    """A process that applies the function, as this process sees it."""
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._connection, there = CONTEXT.Pipe()
-        self.process = CONTEXT.Process(target=_serve, args=(there,), daemon=True)
-        self.process.start()
-        there.close()  # so that the end of either process ends the connection
-        self._first = [function]  # sent later: a large one would wait here until the process has started
-
-    def __call__(self, item: Any) -> Any:
-        try:
-            while self._first:
-                self._connection.send(self._first.pop())
-            self._connection.send(item)
-            error, result = self._connection.recv()
-        except (EOFError, ConnectionError):
-            self.process.join()
-            raise BukvaError(_ended(self.process.exitcode)) from None
-        if error:
-            raise error
-        return result
-
-    def close(self) -> None:
-        """Forget a process that has ended."""
-        self.process.join()
-        self.process.close()
-        self._connection.close()
-
-
-def _start(function: Callable[[Any], Any], processes: int) -> list[_Worker]:
-    """Start workers that block the signals that end this process, which ends them."""
-    resource_tracker.ensure_running()  # which unblocks them, and would do it at the start of the first worker
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, OURS)  # inherited
-    try:
-        return [_Worker(function) for _ in range(processes)]
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _in_order(threads: ThreadPoolExecutor, workers: list[_Worker], items: Iterable[Any]) -> Iterator[Any]:
-    idle: SimpleQueue[_Worker] = SimpleQueue()
-    for worker in workers:
-        idle.put(worker)
-
-    def compute(item: Any) -> Any:
-        worker = idle.get()
-        try:
-            return worker(item)
-        finally:
-            idle.put(worker)
-
+def _in_order(pool: ProcessPoolExecutor, items: Iterable[Any]) -> Iterator[Any]:
     items, pending = iter(items), deque[Future[Any]]()
     while True:
-        pending.extend(threads.submit(compute, item) for item in itertools.islice(items, IN_FLIGHT - len(pending)))
-        if not pending:
+        try:
+            pending.extend(pool.submit(_compute, item) for item in itertools.islice(items, IN_FLIGHT - len(pending)))
+            result = pending.popleft().result() if pending else END
+        except BrokenProcessPool:
+            raise BukvaError(ENDED) from None
+        if result is END:
             return
-        yield pending.popleft().result()
+        yield result
 
 
-def _serve(connection: Connection) -> None:
-    """What a worker does until it is ended."""
-    _end_with_parent()
-    with contextlib.suppress(EOFError, ConnectionError):  # the parent has ended just now
-        function = connection.recv()
-        while True:
-            connection.send(_result(function, connection.recv()))
+def _compute(item: Any) -> Any:
+    return _functions[0](item)
 
 
-def _result(function: Callable[[Any], Any], item: Any) -> tuple[Exception | None, Any]:
-    try:
-        return None, function(item)
-    except Exception as error:
-        if not sentence_for(error):  # a bug; otherwise people read the sentence only
-            error.add_note(traceback.format_exc())
-        return error, None
+def _begin(function: Callable[[Any], Any]) -> None:
+    """What a worker does first. Ctrl-C reaches all processes of a terminal; the parent ends its workers.
 
-
-def _end_with_parent() -> None:
-    """Let the system end this process when its parent is gone.
-
-    The parent holds a pipe open; when it ends, in whatever way, the system sends SIGIO. A thread that waited for this
-    would not run while a regular expression is matched, and some never end.
+    The parent holds a pipe open; when it ends, in whatever way, the system sends SIGIO, which ends the worker. A thread
+    that waited for this would not run while a regular expression is matched, and some never end.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _functions.append(function)
     parent = multiprocessing.parent_process()
     assert parent is not None
     fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())
-    flags = fcntl.fcntl(parent.sentinel, fcntl.F_GETFL)
-    fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
-
-
-def _ended(status: int | None) -> str:
-    how = f"by {signal.Signals(-status).name}" if status is not None and status < 0 else f"with status {status}"
-    advice = "free some memory, or use -S compute.threads=1, and give the same command again"
-    return f"a process that works on a piece of the text was ended {how}; {advice}."
+    fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, fcntl.fcntl(parent.sentinel, fcntl.F_GETFL) | os.O_ASYNC)
