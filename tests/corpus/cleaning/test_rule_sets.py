@@ -52,6 +52,8 @@ def test_notes_that_would_remove_much_are_not_taken_by_auto_and_say_so_where_the
     assert chosen(much, "auto", optional=["latin_passages"]).rules.name == "literary"
     why = "as clean.rules says, but they remove 20.0 % of the text, and auto takes literary"
     assert name_and_why(much, "notes") == ("notes", why)
+    why = "because notes would remove 40.0 % of the text (clean.rules auto)"
+    assert name_and_why(raw("    слово\n" * 7), "auto") == ("literary", why)  # by the first of the rules
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def test_text_is_unchanged_except_for_byte_order_marks_and_those_inside_are_told
 def test_a_place_without_texts_is_rejected_with_what_it_has_instead(source, fails) -> None:
     place = rf"^params\.yaml, download\.path: '{source}/"
     fails(rf"{place}none' does not exist; use a folder of texts, or one text", path=source / "none")
+    fails(r"download\.path: 'https://\*\*\*@host/x' does not exist", path="https://gogol:overcoat@host/x?key=n0se")
     write(source, {"a/info.csv": "name,year", ".b.txt": "x"})
     fails(rf"^{source}: contains no \.txt, \.md, .* or \.parquet file\.\n", path=source)
     write(source, {"a.py": "x", "b.py": "x"})

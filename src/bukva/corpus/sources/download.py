@@ -12,6 +12,7 @@ from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Download
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder, resolve
+from bukva.core.redact import redact_text
 from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.entries import SPECIAL, is_special
 from bukva.corpus.sources.fetching import OnBytes, fetch
@@ -146,7 +147,7 @@ def _local(path: str, reading: Reading) -> Works:
         exists = place.exists()
     except (OSError, RuntimeError) as error:  # the name is too long, or the home of an unknown user
         why = f"cannot be looked up ({getattr(error, 'strerror', None) or error})"
-        raise BukvaError(f"params.yaml, download.path: {path[:80]!r} {why}; use another path.") from None
+        raise BukvaError(f"params.yaml, download.path: {redact_text(path)[:80]!r} {why}; use another path.") from None
     if place.is_dir():
         return works_in_folder(place, path, reading)
     if not exists:
@@ -157,7 +158,7 @@ def _local(path: str, reading: Reading) -> Works:
         why = f"is not a {types_read()} file, nor in download.extensions"
     else:
         return work_in_file(place, path, reading)
-    raise BukvaError(f"params.yaml, download.path: {path!r} {why}; use a folder of texts, or one text.")
+    raise BukvaError(f"params.yaml, download.path: {redact_text(path)!r} {why}; use a folder of texts, or one text.")
 
 
 def _registered(source: Source, reading: Reading, scratch: Path, on_bytes: OnBytes, note: OnNote) -> Works:
