@@ -209,8 +209,7 @@ def test_a_model_that_counts_counts_again_when_it_is_loaded_and_not_for_other_we
 def test_a_pickle_in_a_folder_that_fits_is_not_read(tmp_path):
     weights = {"best": clones(build(COUNTING))}
     save_model(tmp_path / "m", COUNTING, TOKENIZER, weights, counted=np.array([{}], object))
-    with pytest.raises(ValueError, match="allow_pickle=False"):
-        load_model(tmp_path / "m")
+    rejected(tmp_path / "m", r"train.npy: not an array of ids \(.*Python objects")
 
 
 def test_another_text_than_the_counted_one_is_an_error(counting):

@@ -107,7 +107,10 @@ def _load_counted(path: Path, digest: str) -> Ids:
         raise BukvaError(f"{path}: not readable ({error}); {REMEDY}") from None
     if found != digest:  # before it is read as an array, which a damaged file is not
         raise BukvaError(f"{path}: is not the text that the model beside it has counted; {REMEDY}")
-    ids: Ids = np.load(path)
+    try:
+        ids: Ids = np.load(path, mmap_mode="r")
+    except (OSError, ValueError) as error:  # a folder of a stranger, whose digests may fit each other
+        raise BukvaError(f"{path}: not an array of ids ({error}); {REMEDY}") from None
     return ids
 
 

@@ -6,6 +6,7 @@ A folder: about.json (the digest of the ids that were counted, the size of the v
 otherwise counts: the counts are exact, so both give the same bytes.
 """
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Iterator
@@ -39,7 +40,8 @@ def counts_of(train: Ids, vocab_size: int, max_order: int) -> KneserNey:
             return found
     counts = KneserNey.count(train, vocab_size, max_order)
     if len(train) >= MANY:
-        save_counts(cache, train, counts)
+        with contextlib.suppress(OSError):  # a full disk, or a user without a folder: it is counted again next time
+            save_counts(cache, train, counts)
     return counts
 
 
