@@ -1,4 +1,4 @@
-"""The page and the figure of the corpus have its numbers, for any text and any names."""
+"""The page of the corpus has its numbers, for any text and any names."""
 
 from collections import Counter
 
@@ -8,7 +8,6 @@ from report.strange import TEXTS
 
 from bukva.corpus.cleaning.page import page
 from bukva.corpus.cleaning.removals import visible
-from bukva.report.corpus_figure import corpus_figure
 
 
 def works_of(rows):
@@ -82,12 +81,3 @@ def test_strange_examples_are_shown_as_they_are():
     assert read(section(found, "Removed by cleaning").partition("### ")[2])[1:] == [
         [visible(text), "7", *[visible(text)] * 4] for text in TEXTS
     ]
-
-
-def test_the_bars_are_the_numbers_of_the_page():
-    cleaning = cleaning_of(MANY, HAN)
-    panels = corpus_figure(cleaning, MANY, "author").axes
-    for kind, axes in zip(("author", "category", "decade"), panels, strict=False):
-        assert axes.get_title("left") == f"Characters by {kind}"
-        assert sum(max(bar.get_width(), bar.get_height()) for bar in axes.patches) == cleaning["chars"]
-        assert len(axes.get_yticks()) == len(axes.patches) <= 21

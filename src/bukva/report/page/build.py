@@ -77,6 +77,7 @@ def _page(experiment: Experiment, links: Links, served: bool) -> str:
     calibration, reliability = text.calibration(experiment)
     heads, head_specs = attention(experiment, project_root() / REPORTS / "attention")
     anatomy, group_specs = text.anatomy_of(experiment, characters)
+    corpus, corpus_specs = text.corpus(experiment)
     return render(
         "experiment.html.j2",
         {
@@ -85,6 +86,7 @@ def _page(experiment: Experiment, links: Links, served: bool) -> str:
             "seen": {"": seen},
             "groups": group_specs,
             "reliability": {"": reliability},
+            "corpus": corpus_specs,
             **head_specs,
         },
         served=served,
@@ -101,7 +103,7 @@ def _page(experiment: Experiment, links: Links, served: bool) -> str:
         attention=heads,
         anatomy=anatomy,
         calibration=calibration,
-        corpus=text.corpus(experiment),
+        corpus=corpus,
         cost=results.cost(experiment),
         lineage=results.lineage(experiment),
     )

@@ -23,6 +23,7 @@ COLOURS = {
     "together": "#e0566f",
 }
 GPT = COLOURS["together"]
+SPLITS = {"train": "#8c8c8c", "val": "#3f8fd2", "test": "#e0566f"}
 MODELS = {"gpt": GPT, "bigram": "#3fa35f"}  # others have the colour of their kind
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])  # of lines of one colour
 SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c", "#a8843f", "#2f9e9e")
@@ -117,6 +118,37 @@ def groups(rows: "pd.DataFrame", by: str, *, sort: bool) -> Spec:
         tooltip=["label:N", "model:N", alt.Tooltip("bits:Q", format=".3f"), alt.Tooltip("chars:Q", format=",")],
     )
     return finished((lines + points).properties(height=ROW * len(labels)), f"Bits per character by {by}.")
+
+
+def composition(rows: "pd.DataFrame", by: str) -> Spec:
+    """Shares of the characters of each split, by label; columns label, split, chars, share, colour."""
+    import altair as alt
+
+    labels = rows.groupby("label")["chars"].sum().sort_values(ascending=False).index.tolist()
+    base = alt.Chart(rows).encode(y=alt.Y("label:N", sort=labels, title=None))
+    bars = base.mark_bar().encode(
+        x=alt.X("share:Q", axis=alt.Axis(format="%"), title="share of the characters of the split"),
+        yOffset=alt.YOffset("split:N", sort=list(SPLITS)),
+        color=_series(rows, "split"),
+        tooltip=["label:N", "split:N", alt.Tooltip("share:Q", format=".1%"), alt.Tooltip("chars:Q", format=",")],
+    )
+    return finished(bars.properties(height=ROW * len(labels)), f"Characters of each split by {by}.")
+
+
+def symbols(rows: "pd.DataFrame") -> Spec:
+    """How often the most frequent symbols occur; columns symbol, chars."""
+    import altair as alt
+
+    chart = (
+        alt.Chart(rows)
+        .mark_point(filled=True, size=40, color=COLOURS["learned"])
+        .encode(
+            x=alt.X("symbol:N", sort=None, title=None, axis=alt.Axis(labelAngle=0, labelOverlap=False)),
+            y=alt.Y("chars:Q", scale=alt.Scale(type="log"), title="characters"),
+            tooltip=["symbol:N", alt.Tooltip("chars:Q", format=",")],
+        )
+    )
+    return finished(chart.properties(height=220), f"Counts of the {len(rows)} most frequent symbols.")
 
 
 def reliability(rows: "pd.DataFrame") -> Spec:

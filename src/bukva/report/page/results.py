@@ -11,12 +11,12 @@ from bukva.compare.results import sections_of
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
+from bukva.evaluation.rows import Kind
 from bukva.project.commands import settings
 from bukva.project.lock import PARAMS
 from bukva.project.revisions import commits_of, git, read_blobs
 from bukva.project.stages import trained_models
 from bukva.report import comparison
-from bukva.report.figures import MEANINGS
 from bukva.report.page import charts
 from bukva.report.page.experiment import SPLIT, Experiment
 from bukva.report.terminal import headline
@@ -25,6 +25,12 @@ from bukva.text.ids import bits
 BASELINE = "HEAD"
 SAMPLE_CHARS = 300
 NUMBER = "{:,.0f}".format
+MEANINGS: dict[Kind, str] = {
+    "counted": "counted on train",
+    "compressor": "compressor, learns on from the text it is scored on",
+    "learned": "learned by gradients",
+    "together": "counted and learned together",
+}
 
 
 def verdict(experiment: Experiment) -> dict[str, Any]:

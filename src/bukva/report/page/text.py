@@ -1,12 +1,15 @@
 """The sections of the report page about text: samples and what of them is new, anatomy, corpus and split."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from bukva.corpus.cleaning.removals import visible
 from bukva.interpret.groups import anatomy
 from bukva.interpret.novelty import COPIED, Copy, Novelty, novelty, open_train
 from bukva.interpret.predicted import Characters, Extreme, extremes, read_train
@@ -28,6 +31,8 @@ BY = {
 }
 IN_ORDER = {"context", "frequency", "decade"}
 MOST_GROUPS = 40
+MOST_SYMBOLS = 60
+SIGNS = {"\n": "⏎", " ": "␣", "\t": "⇥"}  # white space, as a chart shows it
 
 Part = tuple[str, Any]
 Writer = tuple[str, str, float]  # model, state and temperature
@@ -211,8 +216,8 @@ def _passage(found: Extreme, names: list[str]) -> dict[str, Any]:
     return {"bits": f"{found.mean:.2f}", "work": names[found.work], "parts": parts}
 
 
-def corpus(experiment: Experiment) -> dict[str, Any]:
-    """What the text is and how it was divided."""
+def corpus(experiment: Experiment) -> tuple[dict[str, Any], dict[str, charts.Spec]]:
+    """What the text is and how it was divided, with charts of its composition and its symbols."""
     cleaning, split, params = experiment.cleaning, experiment.split, experiment.params
     held_out = [name for name in split if name != "train"]
     rows = [["characters", *(f"{split[name]['chars']:,}" for name in split)]]
@@ -231,7 +236,10 @@ def corpus(experiment: Experiment) -> dict[str, Any]:
         for name in held_out
         if (run := split[name]["longest"]["after"])
     ]
-    return {
+    specs = _composition(experiment)
+    names = {"author": experiment.result.author_word, "symbol": "symbol, of the whole text"}
+    page = {
+        "choices": [("part", "By", [(by, names.get(by, by)) for by in specs])],
         "intro": f"{cleaning['works']:,} works, {cleaning['chars']:,} characters and {cleaning['symbols']:,} symbols "
         f"after cleaning by the rules {cleaning['rule_set']}. Strategy {params.split.strategy}, duplicates "
         f"{params.split.duplicates}. Distances from the whole are between 0 and 1.",
@@ -239,6 +247,40 @@ def corpus(experiment: Experiment) -> dict[str, Any]:
         "rows": rows,
         "sentences": sentences,
     }
+    return page, specs
+
+
+def _composition(experiment: Experiment) -> dict[str, charts.Spec]:
+    """The characters of each split by author, category and decade, and the most frequent symbols of the text."""
+    split, specs = experiment.split, {}
+    for by, table in (("author", "authors"), ("category", "categories"), ("decade", "decades")):
+        sums = {name: _chars_by(by, part[table]) for name, part in split.items()}
+        kept = [label for label, _ in sum(sums.values(), Counter()).most_common(MOST_GROUPS)]
+        rows = [
+            {
+                "label": work_label(label),
+                "split": name,
+                "chars": sums[name][label],
+                "share": sums[name][label] / part["chars"],
+                "colour": charts.SPLITS[name],
+            }
+            for name, part in split.items()
+            for label in kept
+        ]
+        if len(kept) > 1:
+            specs[by] = charts.composition(pd.DataFrame(rows), by)
+    symbols = islice(experiment.cleaning["alphabet"].items(), MOST_SYMBOLS)
+    counted = [{"symbol": SIGNS.get(symbol) or visible(symbol), "chars": chars} for symbol, chars in symbols]
+    specs["symbol"] = charts.symbols(pd.DataFrame(counted))
+    return specs
+
+
+def _chars_by(by: str, table: Any) -> Counter[str]:
+    """Characters by label: an author may have rows in several categories."""
+    sums: Counter[str] = Counter()
+    for label, chars in table.items() if isinstance(table, dict) else ((row[by], row["chars"]) for row in table):
+        sums[label] += chars
+    return sums
 
 
 def _shown(prompt: str) -> str:
