@@ -6,7 +6,7 @@ import itertools
 import pytest
 import torch
 
-from bukva.models import position
+from bukva.models import position, transformer
 from bukva.models.attention import attend_fused
 from bukva.models.gpt import GPT, GPTConfig
 
@@ -86,6 +86,14 @@ def test_other_positions_are_computed_by_the_layers(seen):
         block.attention.attend = lambda *args, **options: attend_fused(*args, **options)
     for model, texts in ((double, x), (training, x), (replaced, x), (gpt(), x.expand(2, -1))):
         torch.testing.assert_close(one_by_one(model, texts), model(texts))
+    assert not seen
+
+
+def test_an_activation_that_the_loops_do_not_have_is_computed_by_torch(seen, monkeypatch):
+    monkeypatch.setitem(transformer.ACTIVATIONS, "tanh", torch.tanh)
+    model = gpt(activation="tanh")
+    with torch.inference_mode():
+        torch.testing.assert_close(one_by_one(model, ids()), model(ids()))
     assert not seen
 
 

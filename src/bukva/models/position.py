@@ -57,8 +57,10 @@ class Settings(NamedTuple):
     activation: int
 
 
-def settings_of(norm: nn.LayerNorm | nn.RMSNorm, activation: str, *, qk_norm: bool) -> Settings:
-    """Of a block with such norms."""
+def settings_of(norm: nn.LayerNorm | nn.RMSNorm, activation: str, *, qk_norm: bool) -> Settings | None:
+    """Of a block with such norms; None for an activation that the loops do not have, which torch then computes."""
+    if activation not in ACTIVATIONS:
+        return None
     return Settings(
         is_centred=isinstance(norm, nn.LayerNorm),
         epsilon=norm.eps or EPSILON,

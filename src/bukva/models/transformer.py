@@ -125,8 +125,8 @@ class Block(nn.Module):
         wanted: Tensor | None = None,
     ) -> Tensor:
         """(B, T, C), and (B, S, C) to read from -> (B, T, C); (n, C) of the n positions that are True in `wanted`."""
-        if cache is not None and memory is None and self._is_compiled_for(x):
-            return self._at_one_position(x, cos_sin, cache)
+        if cache is not None and memory is None and self.settings and self._is_compiled_for(x):
+            return self._at_one_position(x, cos_sin, cache, self.settings)
         x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
         if memory is not None:
             x = x + self.cross(self.ln_cross(x), memory)
@@ -150,13 +150,15 @@ class Block(nn.Module):
         plain = not (torch.is_grad_enabled() or self.training) and self.attention.attend is attend_fused
         return plain and x.numel() == x.shape[-1] and x.device.type == "cpu" and x.dtype == torch.float32
 
-    def _at_one_position(self, x: Tensor, cos_sin: Tensor | None, cache: LayerCache) -> Tensor:
+    def _at_one_position(
+        self, x: Tensor, cos_sin: Tensor | None, cache: LayerCache, settings: position.Settings
+    ) -> Tensor:
         """(1, 1, C) -> (1, 1, C), by bukva.models.position."""
         keys, values = cache.extend(x.view(1, self.attention.n_head, 1, -1))
         cache.weights = cache.weights or position.weights_of(
             self.ln_1, self.attention.qkv, self.attention.proj, self.ln_2, self.mlp.fc, self.mlp.proj
         )
-        return position.add_block(x, keys, values, cache.length - 1, cos_sin, cache.weights, self.settings)
+        return position.add_block(x, keys, values, cache.length - 1, cos_sin, cache.weights, settings)
 
 
 class Transformer(LanguageModel):
