@@ -55,7 +55,7 @@ def test_imports_point_down_and_a_stage_imports_no_other_stage():
              "bukva.evaluation", "bukva.generation", "bukva.interpret", "bukva.planning", "bukva.serving.writer",
              "bukva.cli.progress", "stages.train_bigram"],
         ),
-        ("matplotlib", ["bukva.report"]),
+        ("altair", ["bukva.report"]),
         ("fastapi", ["bukva.serving.playground", "bukva.serving.site"]),
         ("scipy", ["bukva.compare.statistics", "bukva.corpus.repeats.duplicates", "bukva.corpus.splits.strategies"]),
         ("typer", ["bukva.cli.stage", "bukva.cli", "bukva.cluster.machines", "bukva.cluster.commands",
@@ -88,7 +88,7 @@ def test_tracking_and_durability_are_known_at_the_top_only():
 
 
 def test_light_stages_import_nothing_heavy():
-    heavy = "torch", "mlflow", "matplotlib"
+    heavy = "torch", "mlflow", "altair"
     stages = ", ".join(f"stages.{stage}" for stage in ("download", "clean", "tokenize", "split"))
     program = f"import sys, {stages}; print(*(name for name in {heavy} if name in sys.modules))"
     run = subprocess.run(

@@ -14,9 +14,9 @@ from bukva.interpret.study import study
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.project.revisions import Revision
 from bukva.project.stages import trained_models
-from bukva.report.attention import attention_report
+from bukva.report import attention as module
+from bukva.report.attention import attention_report, section
 from bukva.report.counting import _rows, _width, passage_page, table
-from bukva.report.page import attention as section
 from bukva.text.tokenizers.byte import ByteTokenizer
 
 pytestmark = pytest.mark.slow  # a study and its eight figures take seconds
@@ -55,7 +55,7 @@ def drawn(spec):
 
 
 def test_every_choice_shows_the_weights_of_its_own_head(studied, found):
-    page, specs = section.attention(experiment(studied), studied)
+    page, specs = section(experiment(studied), studied)
     values = [[value for value, _ in values] for _, _, values in page["choices"]]
     assert values == [list(range(LAYERS)), list(range(HEADS))]
     assert set(specs["weights"]) == {f"{layer} {head}" for layer in range(LAYERS) for head in range(HEADS)}
@@ -66,8 +66,9 @@ def test_every_choice_shows_the_weights_of_its_own_head(studied, found):
 
 
 def test_heads_are_in_the_order_of_what_they_are_worth(studied, found):
-    page, specs = section.attention(experiment(studied), studied)
-    [rows] = specs["worth"][""]["datasets"].values()
+    page, specs = section(experiment(studied), studied)
+    [(whole, *rows)] = specs["worth"][""]["datasets"].values()
+    assert (whole["label"], whole["value"]) == ("all heads", found.numbers["worth"]["all_uniform"])
     lost = np.array(found.numbers["worth"]["heads_uniform"])
     assert [row["value"] for row in rows] == sorted(lost.flatten().tolist(), reverse=True)
     for row in rows:
@@ -78,8 +79,8 @@ def test_heads_are_in_the_order_of_what_they_are_worth(studied, found):
 
 
 def test_the_weights_of_another_model_are_not_shown(studied, monkeypatch):
-    monkeypatch.setattr(section, "sha256", lambda _: "of another")
-    page, specs = section.attention(experiment(studied), studied)
+    monkeypatch.setattr(module, "sha256", lambda _: "of another")
+    page, specs = section(experiment(studied), studied)
     assert page["missing"].startswith(
         "The attention of this GPT has not been studied. `dvc exp apply two`, then `bukva"
     )

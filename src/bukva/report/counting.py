@@ -1,34 +1,41 @@
-"""Figures of who predicted what, counting or learning; their numbers are in counting.json."""
+"""Charts of who predicted what, counting or learning; their numbers are in counting.json."""
 
 import html
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from bukva.core.files import atomic_file, atomic_folder, write_json
-from bukva.report.style import GPT_COLOUR, RAW, SHOWN, canvas, plain, save
+from bukva.report.charts import COLOURS, GPT, Spec, finished, save, visible
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    import altair as alt
 
 COUNTED, MIDDLE, LEARNED = "#f28e2b", "#f7f7f7", "#5fa8dc"  # of the scale; black letters are legible on all of it
 NEITHER = "#cfcfcf"
-TOGETHER = "#b3273d"
-COLOURS = {"counted": RAW, "learned": GPT_COLOUR, "together": TOGETHER}
-SHARE_TITLE = "Share of the network (dotted: as much as counting)"
+SHARE_TITLE = "share of the network (dashed: as much as counting)"
 LEAST, MOST = 0.25, 0.75  # shares at the ends of the scale: few characters are beyond
 COLUMNS = 60  # characters in a row of the passage
-ROW, COLUMN = 0.34, 0.145  # inches
+COLUMN = 14  # pixels
 
 
 def counting_report(numbers: dict[str, Any], folder: Path) -> None:
-    """Write the folder in one step: counting.json, the passage, and two figures."""
+    """Write the folder in one step: counting.json, the passage as a page, and a PNG of each chart."""
     with atomic_folder(folder) as unfinished:
         write_json(unfinished / "counting.json", numbers)
         passage_page(numbers, unfinished / "passage.html")
-        passage(numbers, unfinished / "passage.png")
-        share_by_position(numbers, unfinished / "share_by_position.png")
-        share_over_training(numbers, unfinished / "share_over_training.png")
+        save(pictures(numbers), unfinished)
+
+
+def pictures(numbers: dict[str, Any]) -> dict[str, Spec]:
+    """The charts by name."""
+    return {
+        "passage": passage(numbers),
+        "share_by_position": share_by_position(numbers),
+        "share_over_training": share_over_training(numbers),
+    }
 
 
 def table(numbers: dict[str, Any]) -> Iterator[str]:
@@ -44,33 +51,60 @@ def table(numbers: dict[str, Any]) -> Iterator[str]:
         yield f"  {label:28} {numbers['scores'][name]:.3f}"
 
 
-def passage(numbers: dict[str, Any], path: Path) -> None:
+def passage(numbers: dict[str, Any]) -> Spec:
     """A passage: the background of a character is the share of counting, the bar below it the order."""
-    from matplotlib.patches import Rectangle
+    import altair as alt
 
-    rows = list(_rows(numbers["passage"]["chars"]))
-    figure = canvas(height=ROW * len(rows) + 1.35, width=COLUMN * COLUMNS + 0.3)
-    text, legend = figure.subplots(2, 1, height_ratios=[ROW * len(rows), 0.75])
-    text.set(xlim=(0, COLUMNS), ylim=(len(rows), 0))
-    for y, row in enumerate(rows):
+    orders = numbers["orders"]
+    cells = []
+    for y, row in enumerate(_rows(numbers["passage"]["chars"])):
         x = 0
         for char in row:
-            width = _width(char)
-            text.add_patch(Rectangle((x, y + 0.06), width, 0.62, facecolor=colour(char["share"])))
-            height = _height(char["order"], numbers["orders"])
-            text.add_patch(Rectangle((x + 0.12, y + 0.74), width - 0.24, height, facecolor="0.25"))
-            shown = SHOWN.get(char["char"], char["char"])
-            is_letter = shown == char["char"]
-            text.text(
-                x + width / 2, y + 0.38, shown, ha="center", va="center", family="DejaVu Sans Mono",
-                fontsize=11 if is_letter else 7, color="black" if is_letter else "0.55",
-            )  # fmt: skip
-            x += width
-    text.set_title(f"Who predicted each {numbers['unit']}, counting or learning?", loc="left", fontsize=11)
-    _legend(legend, numbers["orders"])
-    for axes in (text, legend):
-        axes.axis("off")
-    save(figure, path)
+            shown = visible(char["char"])
+            cells.append(
+                {
+                    "row": y,
+                    "text": shown,
+                    "ink": "black" if shown == char["char"] else "#8c8c8c",
+                    "colour": colour(char["share"]),
+                    "left": x,
+                    "right": x + _width(char),
+                    "middle": x + _width(char) / 2,
+                    "foot": y + 0.74,
+                    "order": y + 0.74 + 0.2 * (orders.index(char["order"]) + 1) / len(orders),
+                }
+            )
+            x += _width(char)
+    table = pd.DataFrame(cells)
+    n_rows = 1 + int(table["row"].max())
+    x = alt.X("left:Q", scale=alt.Scale(domain=[0, COLUMNS], nice=False), axis=None)
+    y = alt.Scale(domain=[n_rows, 0], nice=False)
+    base = alt.Chart(table)
+    chart = alt.layer(
+        base.mark_rect(stroke="white").encode(
+            x=x, x2="right:Q", y=alt.Y("row:Q", scale=y, axis=None), y2="foot:Q",
+            color=alt.Color("colour:N", scale=None),
+        ),
+        base.mark_rect(fill="#404040", stroke="white").encode(
+            x=x, x2="right:Q", y=alt.Y("foot:Q", scale=y, axis=None), y2="order:Q"
+        ),
+        base.mark_text(font="monospace", fontSize=14, baseline="middle", dy=13).encode(
+            x="middle:Q", y="row:Q", text="text:N", color=alt.Color("ink:N", scale=None)
+        ),
+    )  # fmt: skip
+    sentence = (
+        f"Who predicted each {numbers['unit']}: orange was counted, blue was learned, white is known to both alike"
+    )
+    title = alt.TitleParams(
+        sentence,
+        subtitle=f"grey: less likely than by chance; bar: the order that contributed most ({_in_words(orders)})",
+        anchor="start",
+    )
+    return finished(chart.properties(width=COLUMN * COLUMNS, height=34 * n_rows, title=title), sentence, wide=False)
+
+
+def _in_words(orders: list[int]) -> str:
+    return ", ".join(map(str, orders)) + ", higher is longer"
 
 
 def passage_page(numbers: dict[str, Any], path: Path) -> None:
@@ -103,78 +137,69 @@ Point at a character for its numbers.</p>
         )
 
 
-def share_by_position(numbers: dict[str, Any], path: Path) -> None:
+def share_by_position(numbers: dict[str, Any]) -> Spec:
     """Bits of each predictor, and the share of the network, by position in the word."""
-    rows = numbers["by_position"]
-    letters = [row for row in rows if row["position"] != "after"]
-    others = [row for row in rows if row["position"] == "after"]
-    x = [*range(len(letters)), *(len(letters) + 0.6 for _ in others)]
-    figure = canvas(height=4)
-    scores, shares = figure.subplots(1, 2)
-    unit = numbers["unit"]
-    plain(scores, "Each by itself, and both together", "", f"bits per {unit}, on val")
-    _three(scores, x, letters, others, numbers["orders"])
-    scores.set_ylim(bottom=0)
-    plain(shares, SHARE_TITLE, "", "")
-    learned = [_learned(row) for row in rows]
-    bars = shares.bar(x, learned, color=GPT_COLOUR, width=0.7)
-    shares.bar_label(bars, [f"{share:.0%}" for share in learned], padding=2, fontsize=8)
-    shares.grid(visible=False, axis="x")
-    _percent(shares, learned)
-    for axes in (scores, shares):
-        axes.set_xticks(x, [row["position"] for row in rows], fontsize=9)
-        axes.set_xlabel(f"{'letter' if unit == 'character' else unit} of the word (after: what follows the word)")
-    save(figure, path)
+    import altair as alt
+
+    rows, unit = numbers["by_position"], numbers["unit"]
+    label = f"{'letter' if unit == 'character' else unit} of the word (after: what follows the word)"
+    names = [row["position"] for row in rows]
+    x = alt.X("x:O", sort=names, title=label, axis=alt.Axis(labelAngle=0))
+    scores = _three(rows, names, x, numbers["orders"], f"bits per {unit}, on val")
+    return _panels(scores, _shares(rows, names).mark_bar(color=GPT).encode(x=x), "by position in the word")
 
 
-def share_over_training(numbers: dict[str, Any], path: Path) -> None:
+def share_over_training(numbers: dict[str, Any]) -> Spec:
     """Bits of each predictor, and the share of the network, over the first updates and of the trained model."""
+    import altair as alt
+
     points, trained = numbers["training"]["points"], numbers["training"]["trained"]
-    steps = [point["step"] for point in points]
-    end = 1.1 * steps[-1]
-    figure = canvas(height=4)
-    scores, shares = figure.subplots(1, 2)
-    label = "step (optimizer updates; diamonds: trained)"
-    plain(scores, "Each by itself, and both together", label, f"bits per {numbers['unit']}, on part of val")
-    _three(scores, [*steps, end], points, [trained], numbers["orders"])
-    scores.set_ylim(bottom=0)
-    plain(shares, SHARE_TITLE, label, "")
-    learned = [_learned(point) for point in points]
-    shares.plot(steps, learned, "o-", color=GPT_COLOUR, ms=4, lw=2)
-    shares.plot(end, _learned(trained), "D", color=GPT_COLOUR, ms=6)
-    for x, share in ((steps[-1], learned[-1]), (end, _learned(trained))):
-        shares.annotate(
-            f"{share:.0%}", (x, share), (0, 8), textcoords="offset points", ha="center", fontsize=9, color=GPT_COLOUR
-        )
-    _percent(shares, [*learned, _learned(trained)])
-    for axes in (scores, shares):
-        axes.set_xticks([step for step in axes.get_xticks() if 0 <= step <= steps[-1]])
-    save(figure, path)
+    rows, names = [*points, trained], [*(str(point["step"]) for point in points), "trained"]
+    x = alt.X("x:O", sort=names, title="updates", axis=alt.Axis(labelAngle=0))
+    scores = _three(rows, names, x, numbers["orders"], f"bits per {numbers['unit']}, on part of val")
+    return _panels(scores, _shares(rows, names).mark_bar(color=GPT).encode(x=x), "over the training")
 
 
-def _learned(row: dict[str, Any]) -> float:
+def _three(rows: list[dict[str, Any]], names: list[str], x: "alt.X", orders: list[int], label: str) -> "alt.Chart":
+    """The three predictors by what the rows are called; a line ends before the last, which follows from none."""
+    import altair as alt
+
+    predictors = {"counted": f"n-grams of order {orders[-1]}", "learned": "the network alone", "together": "both"}
+    table = pd.DataFrame(
+        {"x": name, "predictor": meaning, "bits": row[key]}
+        for key, meaning in predictors.items()
+        for name, row in zip(names, rows, strict=True)
+    )
+    colours = alt.Scale(domain=list(predictors.values()), range=[COUNTED, LEARNED, GPT])
+    base = alt.Chart(table).encode(
+        x=x,
+        y=alt.Y("bits:Q", title=label),
+        color=alt.Color("predictor:N", scale=colours, legend=alt.Legend(title=None, orient="top")),
+    )
+    return base.mark_line(strokeWidth=2).transform_filter(f"datum.x != '{names[-1]}'") + base.mark_point(
+        filled=True, size=50, opacity=1
+    )
+
+
+def _shares(rows: list[dict[str, Any]], names: list[str]) -> "alt.Chart":
     """The share of the network; 0 where there is nothing to share."""
-    return 0.0 if row["share"] is None else max(0.0, 1 - row["share"])
+    import altair as alt
+
+    learned = [0.0 if row["share"] is None else max(0.0, 1 - row["share"]) for row in rows]
+    y = alt.Y("share:Q", title=None, axis=alt.Axis(format="%"), scale=alt.Scale(domainMin=0))
+    return alt.Chart(pd.DataFrame({"x": names, "share": learned})).encode(y=y)
 
 
-def _three(
-    axes: "Axes", x: list[float], line: list[dict[str, Any]], marks: list[dict[str, Any]], orders: list[int]
-) -> None:
-    """The three predictors: rows that a line connects, and rows after them that it does not."""
-    labels = {"counted": f"n-grams of order {orders[-1]}", "learned": "the network alone", "together": "both together"}
-    for name, label in labels.items():
-        bits = [row[name] for row in (*line, *marks)]
-        axes.plot(x[: len(line)], bits[: len(line)], "o-", color=COLOURS[name], ms=4, lw=2, label=label)
-        axes.plot(x[len(line) :], bits[len(line) :], "D", color=COLOURS[name], ms=6)
-    axes.legend(frameon=False, fontsize=9)
+def _panels(scores: "alt.Chart", shares: "alt.Chart", what: str) -> Spec:
+    import altair as alt
 
-
-def _percent(axes: "Axes", shares: list[float]) -> None:
-    from matplotlib.ticker import PercentFormatter
-
-    axes.axhline(0.5, color="0.55", lw=1, ls=":")
-    axes.set_ylim(0, max([0.6, *shares]) + 0.05)
-    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    half = alt.Chart(pd.DataFrame({"share": [0.5]})).mark_rule(strokeDash=[4, 4], color=COLOURS["counted"])
+    written = shares.mark_text(dy=-8, color="currentColor").encode(text=alt.Text("share:Q", format=".0%"))
+    panels = alt.hconcat(
+        scores.properties(width=340, height=260, title="each by itself, and both together"),
+        (shares + written + half.encode(y="share:Q")).properties(width=340, height=260, title=SHARE_TITLE),
+    )
+    return finished(panels, f"Scores and the share of the network {what}.", wide=False)
 
 
 def colour(share: float | None) -> str:
@@ -209,11 +234,6 @@ def _width(char: dict[str, Any]) -> int:
     return max(1, len(char["char"]))
 
 
-def _height(order: int, orders: list[int]) -> float:
-    """Of the bar below a character: a third of the greatest for the lowest of three orders."""
-    return 0.2 * (orders.index(order) + 1) / len(orders)
-
-
 def _underline(order: int, orders: list[int]) -> str:
     return f"border-bottom:{1 + 2 * orders.index(order)}px solid #444"
 
@@ -227,22 +247,3 @@ def _span(char: dict[str, Any], orders: list[int], unit: str) -> str:
     shown = "⏎\n" if char["char"] == "\n" else html.escape(char["char"])
     style = f"background:{colour(char['share'])};{_underline(char['order'], orders)}"
     return f'<span style="{style}" title="{title}">{shown}</span>'
-
-
-def _legend(axes: "Axes", orders: list[int]) -> None:
-    """The scale from learned to counted, and the bars of the orders."""
-    from matplotlib.patches import Rectangle
-
-    axes.set(xlim=(0, COLUMNS), ylim=(2.6, 0))
-    n_steps = 60
-    for i in range(n_steps):
-        share = LEAST + (MOST - LEAST) * i / (n_steps - 1)
-        axes.add_patch(Rectangle((5.5 + i / 4, 0.2), 0.26, 0.6, facecolor=colour(share)))
-    for x, text in ((0, "learned"), (21, "counted"), (31.5, "neither: less likely than by chance")):
-        axes.text(x, 0.5, text, va="center", fontsize=9)
-    axes.text(13, 0.5, "alike", va="center", ha="center", fontsize=9)
-    axes.add_patch(Rectangle((30, 0.2), 1, 0.6, facecolor=NEITHER))
-    axes.text(0, 1.8, "bar: the order of the n-grams that contributed most", va="center", fontsize=9)
-    for i, order in enumerate(orders):
-        axes.add_patch(Rectangle((30.12 + 4 * i, 1.7), 0.76, _height(order, orders), facecolor="0.25"))
-        axes.text(31.5 + 4 * i, 1.8, f"{order}", va="center", fontsize=9)

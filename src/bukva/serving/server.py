@@ -32,8 +32,11 @@ def serve(path: str = "", port: int = PORT) -> None:
         print(f"Open (another process serves it): {running}{path}")
         return
     params = read_params()
-    # a shell starts what is in the background without SIGINT
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (
+        signal.SIGTERM,
+        signal.SIGINT,
+        signal.SIGHUP,
+    ):  # a shell starts what is in the background without SIGINT
         signal.signal(number, _interrupt)
     with suppress(KeyboardInterrupt), listen(port) as found, mlflow_server() as mlflow:
         port = int(found.getsockname()[1])

@@ -6,8 +6,8 @@ from pathlib import Path
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, write_text
 from bukva.project.revisions import WORKSPACE
+from bukva.report import attention
 from bukva.report.page import results, text
-from bukva.report.page.attention import attention
 from bukva.report.page.experiment import SPLIT, Experiment
 from bukva.report.page.experiments import Experiments
 from bukva.report.page.predictors import predictors
@@ -75,7 +75,7 @@ def _page(experiment: Experiment, links: Links, served: bool) -> str:
     losses, loss_specs = results.curves(experiment)
     samples, novelty, seen = text.samples(experiment, characters)
     calibration, reliability = text.calibration(experiment)
-    heads, head_specs = attention(experiment, project_root() / REPORTS / "attention")
+    heads, head_specs = attention.section(experiment, project_root() / REPORTS / "attention")
     anatomy, group_specs = text.anatomy_of(experiment, characters)
     corpus, corpus_specs = text.corpus(experiment)
     return render(

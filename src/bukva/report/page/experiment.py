@@ -19,7 +19,7 @@ from bukva.evaluation.rows import Row, rows_of
 from bukva.interpret.predicted import Characters, read_characters
 from bukva.project.revisions import resolve
 from bukva.project.stages import paths, trained_models
-from bukva.report.page.charts import COLOURS, MODELS
+from bukva.report.charts import COLOURS, MODELS
 from bukva.text.collection import MISSING
 from bukva.text.scores import CharScores, files_of
 

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import pandas as pd
 
 from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, leaderboard
+from bukva.report import charts
 from bukva.report import leaderboard as shown
 from bukva.report.comparison import score_of, seconds_of
-from bukva.report.page import charts
 from bukva.report.page.render import Links, Specs, render
 from bukva.text.ids import bits
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bukva.report.page.charts import Spec
+from bukva.report.charts import Spec
 
 EXPOSE = "window.vegaEmbed = vegaEmbed;\n"
 

@@ -16,8 +16,7 @@ from bukva.project.commands import settings
 from bukva.project.lock import PARAMS
 from bukva.project.revisions import commits_of, git, read_blobs
 from bukva.project.stages import trained_models
-from bukva.report import comparison
-from bukva.report.page import charts
+from bukva.report import charts, comparison
 from bukva.report.page.experiment import SPLIT, Experiment
 from bukva.report.terminal import headline
 from bukva.text.ids import bits

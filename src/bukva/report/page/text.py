@@ -13,7 +13,7 @@ from bukva.corpus.cleaning.removals import visible
 from bukva.interpret.groups import anatomy
 from bukva.interpret.novelty import COPIED, Copy, Novelty, novelty, open_train
 from bukva.interpret.predicted import Characters, Extreme, extremes, read_train
-from bukva.report.page import charts
+from bukva.report import charts
 from bukva.report.page.experiment import SPLIT, Experiment, work_label
 
 HUMAN = "people (val)"

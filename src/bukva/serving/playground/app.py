@@ -26,7 +26,7 @@ from bukva.config.schema import Sample, Section
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.project.stages import paths
-from bukva.report.page.charts import LEVELS
+from bukva.report.charts import LEVELS
 from bukva.report.page.render import Links
 from bukva.serving.library import Choice, Library
 from bukva.serving.writer import Scored, Writer

@@ -1,12 +1,15 @@
-"""The charts of the report page as Vega-Lite specifications; a browser draws them.
+"""All charts, as Vega-Lite specifications: a browser draws them on the pages, and vl-convert writes them as PNGs.
 
 Texts and lines have the colour of the page (currentColor), so that a chart fits a light and a dark page. A model has
-one colour on all charts: column colour of their rows. Every chart is as wide as its place, and has a description for
-screen readers.
+one colour on all charts: column colour of their rows. Every chart has a description for screen readers.
 """
 
 import itertools
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bukva.core.files import atomic_file
 
 if TYPE_CHECKING:
     import altair as alt
@@ -34,6 +37,8 @@ BITS = "bits per character"
 BEGINNING = 0.3  # of a training: its losses are far above all others
 SCALES = {"zoomed": "zoomed", "all": "all", "log": "logarithmic"}
 FONT_SIZE = 13  # pixels, beside a text of 16
+WIDTH, SCALE = 700, 1.5  # of a PNG: pixels of a chart that a page makes as wide as its place, and how much they grow
+SHOWN = {"\n": "⏎", " ": "␣", "\t": "⇥"}  # white space, as charts show it
 # ticks: 500, 2,000, 26k, 1.2M
 PLAIN = (
     "datum.value >= 1e6 ? format(datum.value / 1e6, '~r') + 'M' : "
@@ -261,8 +266,26 @@ def _formatted(*names: str) -> "list[alt.Tooltip]":
     return [alt.Tooltip(f"{name}:Q", format=".3f") for name in names]
 
 
-def finished(chart: Any, description: str) -> Spec:
-    """A chart as a specification that fits the page."""
+def visible(text: str) -> str:
+    """A text on one line, in which white space can be seen, and code points that nobody can see."""
+    return "".join(SHOWN.get(char) or (char if char.isprintable() else f"U+{ord(char):04X}") for char in text)
+
+
+def level(value: float, label: str, y: "alt.Y") -> "alt.LayerChart":
+    """A dashed horizontal line with its name and value at the right end; the name of y is that of a column."""
+    import altair as alt
+    import pandas as pd
+
+    name = str(y.shorthand).partition(":")[0]
+    base = alt.Chart(pd.DataFrame({name: [value], "label": [f"{label} {value:.2f}"]})).encode(y=y)
+    line = base.mark_rule(strokeDash=[4, 4], color=COLOURS["counted"])
+    return line + base.mark_text(align="right", dy=-8, color="currentColor").encode(
+        x=alt.value("width"), text="label:N"
+    )
+
+
+def finished(chart: Any, description: str, *, wide: bool = True) -> Spec:
+    """A chart as a specification. wide: it is as wide as its place; one of several charts has a width of its own."""
     text = {
         "labelColor": "currentColor",
         "titleColor": "currentColor",
@@ -271,13 +294,28 @@ def finished(chart: Any, description: str) -> Spec:
         "titleFontSize": FONT_SIZE,
     }
     axis = {**text, "gridColor": FAINT, "domainColor": FAINT, "tickColor": FAINT}
+    place = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}} if wide else {}
     styled = (
-        chart.properties(width="container", description=description)
-        .configure(background="transparent", font="sans-serif", autosize={"type": "fit-x", "contains": "padding"})
+        chart.properties(description=description, **place)
+        .configure(background="transparent", font="sans-serif")
         .configure_axis(**axis, labelFlush=False)
+        .configure_header(**text)
         .configure_legend(**text)
         .configure_text(fontSize=FONT_SIZE)
+        .configure_title(color="currentColor", fontSize=FONT_SIZE, fontWeight="normal", subtitleColor="currentColor")
         .configure_view(stroke=None)
     )
     spec: Spec = styled.to_dict()
     return spec
+
+
+def save(charts: Mapping[str, Spec], folder: Path) -> None:
+    """Write each chart as a PNG, black on white; the same chart gives the same bytes on the same machine."""
+    import vl_convert
+
+    for name, spec in charts.items():
+        drawn = {**spec, "background": "white"}
+        if spec.get("width") == "container":
+            drawn |= {"width": WIDTH, "autosize": "pad"}
+        with atomic_file(folder / f"{name}.png") as unfinished:
+            unfinished.write_bytes(vl_convert.vegalite_to_png(drawn, scale=SCALE))
