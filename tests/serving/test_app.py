@@ -14,7 +14,7 @@ from bukva.core.errors import BukvaError
 from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.project.stages import trained_models
-from bukva.serving import pages
+from bukva.serving import site as pages
 from bukva.serving.library import Choice
 from bukva.serving.site import site
 from bukva.serving.writer import Writer

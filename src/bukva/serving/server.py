@@ -32,11 +32,8 @@ def serve(path: str = "", port: int = PORT) -> None:
         print(f"Open (another process serves it): {running}{path}")
         return
     params = read_params()
-    for number in (
-        signal.SIGTERM,
-        signal.SIGINT,
-        signal.SIGHUP,
-    ):  # a shell starts what is in the background without SIGINT
+    # a shell starts what is in the background without SIGINT
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _interrupt)
     with suppress(KeyboardInterrupt), listen(port) as found, mlflow_server() as mlflow:
         port = int(found.getsockname()[1])
