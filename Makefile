@@ -20,7 +20,7 @@ repro: $(BUKVA) ## run the pipeline on the text that params.yaml names and print
 	@dvc repro
 	@bukva scores
 
-attention: $(BUKVA) ## study the attention of the trained GPT; figures in reports/attention
+attention: $(BUKVA) ## study the attention of the trained GPT; charts in reports/attention
 	@bukva attention
 
 counting: $(BUKVA) ## show which characters a trained GPT with n-grams predicts by counting; in reports/counting

@@ -1,4 +1,4 @@
-"""Commands that show the models that were just trained, and all experiments: figures, pages and servers."""
+"""Commands that show the models that were just trained, and all experiments: charts, pages and servers."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ ATTENTION, COUNTING, PAGE = Path("reports/attention"), Path("reports/counting"),
 
 
 def attention() -> None:
-    """Draw what attention does in the trained GPT. Figures in reports/attention."""
+    """Draw what attention does in the trained GPT. Charts in reports/attention."""
     limit_spinning()
     from bukva.interpret.study import study
     from bukva.models.device import prepare
@@ -31,11 +31,11 @@ def attention() -> None:
     states = {"untrained": untrained, "trained": trained}
     found = study(states, tokenizer, load_splits(Path(paths()["split"])), params.evaluate, machine)
     attention_report(found, ATTENTION, sha256(gpt / "best.safetensors"))
-    print(f"attention: {ATTENTION} has the figures and attention.json")
+    print(f"attention: {ATTENTION} has the charts and attention.json")
 
 
 def counting() -> None:
-    """Show what a GPT with n-grams counts and learns. Figures in reports/counting."""
+    """Show what a GPT with n-grams counts and learns. Charts in reports/counting."""
     limit_spinning()
     from bukva.interpret.counting import Counting
     from bukva.models.device import prepare
@@ -53,7 +53,7 @@ def counting() -> None:
     counting_report(numbers, COUNTING)
     for line in table(numbers):
         print(line)
-    print(f"counting: {COUNTING} has the figures and counting.json")
+    print(f"counting: {COUNTING} has the charts and counting.json")
 
 
 def report() -> None:

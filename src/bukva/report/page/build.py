@@ -10,7 +10,6 @@ from bukva.report import attention
 from bukva.report.page import results, text
 from bukva.report.page.experiment import SPLIT, Experiment
 from bukva.report.page.experiments import Experiments
-from bukva.report.page.predictors import predictors
 from bukva.report.page.render import Links, render
 
 SECTIONS = {
@@ -99,7 +98,7 @@ def _page(experiment: Experiment, links: Links, served: bool) -> str:
         curves=losses,
         samples=samples,
         novelty=novelty,
-        predictors=predictors(experiment, characters),
+        predictors=results.predictors(experiment, characters),
         attention=heads,
         anatomy=anatomy,
         calibration=calibration,

@@ -1,4 +1,4 @@
-"""The sections of the report page about results: verdict, losses, cost, lineage."""
+"""The sections of the report page about results: verdict, losses, cost, lineage, and who predicted what."""
 
 from typing import Any
 
@@ -12,12 +12,13 @@ from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.evaluation.rows import Kind
+from bukva.interpret.predicted import Characters, lead, neither, passage, shares
 from bukva.project.commands import settings
 from bukva.project.lock import PARAMS
 from bukva.project.revisions import commits_of, git, read_blobs
 from bukva.project.stages import trained_models
 from bukva.report import charts, comparison
-from bukva.report.page.experiment import SPLIT, Experiment
+from bukva.report.page.experiment import SPLIT, Experiment, work_label
 from bukva.report.terminal import headline
 from bukva.text.ids import bits
 
@@ -158,3 +159,55 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
 def _commit(name: str) -> str:
     """The commit of a name; "unknown" for HEAD before the first one."""
     return commits_of([name])[name] or "unknown"
+
+
+# ---- who predicted what: counting, or learning
+
+
+LEADS = (1.0, 3.0)  # bits from which a character has the next colour
+LEGEND = [
+    ("learned2", f"learned, by {LEADS[1]:.0f} bits or more"),
+    ("learned1", f"by {LEADS[0]:.0f}"),
+    ("counted1", f"counted, by {LEADS[0]:.0f}"),
+    ("counted2", f"by {LEADS[1]:.0f} or more"),
+    ("neither", "neither: both below chance"),
+]
+
+
+def predictors(experiment: Experiment, characters: Characters) -> dict[str, Any]:
+    """The shares of characters, and a passage in which each has the colour of its better predictor."""
+    labels = experiment.labels
+    learned = "network" if "network" in experiment.table else "gpt"
+    who = "The GPT" if learned == "gpt" else "The GPT without its n-grams"
+    counted = experiment.table["best_counted"]
+    names = list(dict.fromkeys([counted, learned, "gpt"]))
+    nats = {name: experiment.scores.nats(name, SPLIT) for name in names}
+    n_symbols = experiment.cleaning["symbols"]
+    found = shares(nats[counted], nats[learned], n_symbols)
+    shown = passage(characters)
+    own = {name: np.asarray(nats[name][shown]) for name in names}
+    classes = _classes(own[counted], own[learned], n_symbols)
+    numbers = zip(*(bits(1.0) * own[name] for name in names), strict=True)
+    return {
+        "intro": f"{who} gave more probability to {100 * found.learned:.0f} % of the characters of {SPLIT}, and "
+        f"{labels[counted]} to {100 * found.counted:.0f} %; both gave {100 * found.neither:.1f} % of them less than "
+        "chance.",
+        "legend": LEGEND,
+        "work": work_label(experiment.scores.works[int(characters.work[shown.start])].name),
+        "parts": [
+            (char, name, ", ".join(f"{labels[key]} {value:.2f}" for key, value in zip(names, values, strict=True)))
+            for char, name, values in zip(characters.text(shown.start, shown.stop), classes, numbers, strict=True)
+        ],
+    }
+
+
+def _classes(counted: Any, learned: Any, n_symbols: int) -> list[str]:
+    """The name of each character's colour; "" where both are alike."""
+    leads = lead(counted, learned)
+    levels = np.searchsorted(LEADS, np.abs(leads), side="right")
+    unknown = neither(counted, learned, n_symbols)
+    named = zip(leads.tolist(), levels.tolist(), unknown.tolist(), strict=True)
+    return [
+        "neither" if is_unknown else f"{'learned' if lead > 0 else 'counted'}{level}" if level else ""
+        for lead, level, is_unknown in named
+    ]
