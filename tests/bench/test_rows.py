@@ -34,7 +34,6 @@ from bench.measure import Outcome
 from bench.plain import gpt
 from bukva.core.files import sha256
 from bukva.corpus.sources import download
-from bukva.corpus.sources.git_tree import git_tree_id
 from chaos.project import WORK as SAMPLE
 from chaos.project import Project
 
@@ -58,7 +57,7 @@ def mirror(tmp_path_factory):
     with tarfile.open(folder / ruslit["file"], "w:gz") as archive:
         archive.add(folder / "tree", ruslit["root"])
     sources["tinyshakespeare"]["sha256"] = sha256(shakespeare)
-    ruslit.update(trees={"poems": git_tree_id(folder / "tree" / "poems")}, encodings={})
+    ruslit.update(folders={"poems": download.folder_digest(folder / "tree" / "poems")}, encodings={})
     YAML().dump(sources, folder / "sources.yaml")
     return folder
 

@@ -18,7 +18,7 @@ import pytest
 from bukva.core.errors import BukvaError
 from bukva.corpus.sources import archives
 from bukva.corpus.sources.archives import is_archive, unpack
-from bukva.corpus.sources.git_tree import git_tree_id
+from bukva.corpus.sources.download import folder_digest
 
 Pack = Callable[[Path, Mapping[str, bytes]], Path]
 FILES = {"poems/Ёж.txt": "ёж\r\n".encode(), "README": b"", "poems/deep/er.txt": bytes(range(256))}
@@ -169,17 +169,11 @@ def test_a_file_that_is_cut_or_not_an_archive_is_rejected_in_one_line(tmp_path) 
             unpack(tmp_path / "page", tmp_path / str(number))
 
 
-def test_the_id_of_a_folder_is_that_of_git(tmp_path) -> None:
-    # git sorts folders as if a slash ended their names: between a-, a. and a0
-    for name in ("a/x", "a-", "a.", "a0", "b/c/d", "Ёж.txt", "ёлка/п р.txt", "binary"):
-        path = tmp_path / "folder" / name
+def test_the_digest_of_a_folder_is_of_all_names_and_contents_as_the_shell_computes_it(tmp_path) -> None:
+    for name in ("a/x", "a-", "a.", "a0", "b/c/.d", "Ёж.txt", "ёлка/п р.txt", "new\nline"):
+        path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"one\r\ntwo\0" + name.encode())
-    (tmp_path / "folder" / "empty").mkdir()
-    tree_id = git_tree_id(tmp_path / "folder")
-    env = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
-    for command in ("init", "add .", "write-tree"):
-        git = subprocess.run(
-            ["git", *command.split()], cwd=tmp_path / "folder", env=env, check=True, capture_output=True, text=True
-        )
-    assert tree_id == git.stdout.strip()
+    command = "find * -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum -z | sha256sum"
+    printed = subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert folder_digest(tmp_path) == printed.split()[0]

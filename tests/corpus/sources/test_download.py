@@ -17,7 +17,6 @@ from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.corpus.sources import download as sources
 from bukva.corpus.sources.download import registry
-from bukva.corpus.sources.git_tree import git_tree_id
 from bukva.text.collection import Document
 
 
@@ -148,9 +147,9 @@ def pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Make ruslit a small archive in a mirror: two pinned folders with a work in CP1251, and the given files."""
     works = {"poems/Blok/1.txt": "раз", "prose/Gogol/2.txt": "два".encode("cp1251")}
     write(tmp_path / "tree", works)
-    trees = {name: git_tree_id(tmp_path / "tree" / name) for name in ("poems", "prose")}
+    folders = {name: sources.folder_digest(tmp_path / "tree" / name) for name in ("poems", "prose")}
     encodings = {"prose/Gogol/2.txt": "cp1251"}
-    entry = replace(registry()["ruslit"], file="r.tar.gz", root="r-1", trees=trees, encodings=encodings)
+    entry = replace(registry()["ruslit"], file="r.tar.gz", root="r-1", folders=folders, encodings=encodings)
     monkeypatch.setattr(sources, "registry", lambda: {"ruslit": entry})
     monkeypatch.setenv("BUKVA_MIRROR", str(tmp_path / "mirror"))
 
@@ -168,12 +167,12 @@ def test_only_the_pinned_folders_of_an_archive_are_read(pinned, target) -> None:
 
 
 def test_an_archive_or_a_text_with_other_content_is_rejected(pinned, fails, tmp_path, monkeypatch) -> None:
-    words = r"^r\.tar\.gz, folder poems: its git tree is [0-9a-f]{40}, not [0-9a-f]{40}; use the archive"
+    words = r"^r\.tar\.gz, folder poems: its SHA-256 is [0-9a-f]{64}, not [0-9a-f]{64}; use the archive"
     for change in ({"poems/Blok/1.txt": "раз\n"}, {"poems/new.txt": "x"}, {"poems/.hidden": ""}):
         pinned(change)
         fails(words, corpus="ruslit")
     write(tmp_path / "mirror", {"r.tar.gz": tar_gz({"r-1/poems/Blok/1.txt": "раз"}), "input.txt": "x"})
-    fails("folder prose: its git tree is missing", corpus="ruslit")
+    fails("folder prose: its SHA-256 is missing", corpus="ruslit")
     text = replace(registry()["tinyshakespeare"], file="input.txt")
     monkeypatch.setattr(sources, "registry", lambda: {"tinyshakespeare": text})
     fails(r"input\.txt: its SHA-256 is .*, not ", corpus="tinyshakespeare")

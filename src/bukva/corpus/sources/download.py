@@ -1,5 +1,6 @@
 """Where a corpus comes from, how its content is verified, and how it becomes a collection."""
 
+import hashlib
 import re
 import tempfile
 from collections.abc import Mapping
@@ -11,14 +12,13 @@ from urllib.parse import unquote, urlsplit
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Download
 from bukva.core.errors import BukvaError
-from bukva.core.files import atomic_folder, resolve
+from bukva.core.files import atomic_folder, resolve, sha256
 from bukva.core.redact import redact_text
 from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.entries import SPECIAL, is_special
 from bukva.corpus.sources.fetching import OnBytes, fetch
 from bukva.corpus.sources.findings import Findings
 from bukva.corpus.sources.formats.epub import is_epub, read_epub
-from bukva.corpus.sources.git_tree import git_tree_id
 from bukva.corpus.sources.huggingface import fetch_dataset
 from bukva.corpus.sources.mirror import OnNote, obtain
 from bukva.corpus.sources.works import Reading, Works, types_read, work_in_file, works_in_folder
@@ -31,8 +31,8 @@ REGISTRY = Path(__file__).with_name("sources.yaml")
 class Source:
     """A corpus of sources.yaml: its address, where its works are, and the digests of its content.
 
-    The content is verified by `sha256`, the digest of the file, or by `trees`, the ids that git gives to folders below
-    `root` in an archive; only these folders are read. `file` is the name in a mirror, and `encodings` are those of
+    The content is verified by `sha256`, the digest of the file, or by `folders`, those of folders below `root` in an
+    archive (folder_digest); only these folders are read. `file` is the name in a mirror, and `encodings` are those of
     works that are not UTF-8, by their path below `root`.
     """
 
@@ -44,7 +44,7 @@ class Source:
     format: Literal["archive", "text"]
     sha256: str = ""
     root: str = ""
-    trees: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
     encodings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -167,14 +167,26 @@ def _registered(source: Source, reading: Reading, scratch: Path, on_bytes: OnByt
         return work_in_file(file, file.name, reading)
     unpack(file, scratch / "unpacked")
     root = scratch / "unpacked" / source.root
-    for name, expected in source.trees.items():
-        actual = git_tree_id(root / name) if (root / name).is_dir() else "missing"
+    for name, expected in source.folders.items():
+        actual = folder_digest(root / name) if (root / name).is_dir() else "missing"
         if actual != expected:
             raise BukvaError(
-                f"{file.name}, folder {name}: its git tree is {actual}, not {expected};"
+                f"{file.name}, folder {name}: its SHA-256 is {actual}, not {expected};"
                 f" use the archive that {source.url} provides."
             )
-    return works_in_folder(root, file.name, reading, source.trees, source.encodings)
+    return works_in_folder(root, file.name, reading, source.folders, source.encodings)
+
+
+def folder_digest(folder: Path) -> str:
+    """The SHA-256 digest of the files in a folder, their names and their content, in hexadecimal digits.
+
+    Equal to `find * -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum -z | sha256sum` in it.
+    """
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(f"{sha256(files[name])}  {name}\0".encode())
+    return digest.hexdigest()
 
 
 def _dataset(params: Download, reading: Reading, folder: Path, on_bytes: OnBytes) -> Works:

@@ -5,6 +5,7 @@ given folder. HF_ENDPOINT names another hub. Its errors quote whole answers, so 
 """
 
 import fnmatch
+import hashlib
 import os
 import re
 import time
@@ -17,7 +18,6 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import sha256
 from bukva.core.redact import redact_url
 from bukva.corpus.sources.fetching import BACKOFF_SECONDS, RETRIES, OnBytes, UnreachableError
-from bukva.corpus.sources.git_tree import git_blob_id
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -135,10 +135,16 @@ def _download(api: "HfApi", dataset: str, revision: str, file: "RepoSibling", fo
             etag_timeout=TIMEOUT_SECONDS,
         )
     path = folder / file.rfilename
-    expected, actual = (file.lfs.sha256, sha256(path)) if file.lfs else (file.blob_id, git_blob_id(path))
+    expected, actual = (file.lfs.sha256, sha256(path)) if file.lfs else (file.blob_id, _git_blob_id(path))
     if actual != expected:
         why = f"its digest is {actual}, not {expected}, which the commit records; give the same command again"
         raise BukvaError(f"{dataset}, {file.rfilename}: {why}.")
+
+
+def _git_blob_id(path: Path) -> str:
+    """What `git hash-object` prints: the digest by which a commit records a small file."""
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 @contextmanager
