@@ -37,7 +37,7 @@ BITS = "bits per character"
 BEGINNING = 0.3  # of a training: its losses are far above all others
 SCALES = {"zoomed": "zoomed", "all": "all", "log": "logarithmic"}
 FONT_SIZE = 13  # pixels, beside a text of 16
-WIDTH, SCALE = 700, 1.5  # of a PNG: pixels of a chart that a page makes as wide as its place, and how much they grow
+WIDTH, SCALE = 700, 1.25  # of a PNG: pixels of a chart that a page makes as wide as its place, and how much they grow
 SHOWN = {"\n": "⏎", " ": "␣", "\t": "⇥"}  # white space, as charts show it
 # ticks: 500, 2,000, 26k, 1.2M
 PLAIN = (

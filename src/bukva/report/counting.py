@@ -146,7 +146,7 @@ def share_by_position(numbers: dict[str, Any]) -> Spec:
     names = [row["position"] for row in rows]
     x = alt.X("x:O", sort=names, title=label, axis=alt.Axis(labelAngle=0))
     scores = _three(rows, names, x, numbers["orders"], f"bits per {unit}, on val")
-    return _panels(scores, _shares(rows, names).mark_bar(color=GPT).encode(x=x), "by position in the word")
+    return _panels(scores, _shares(rows, names).mark_bar(color=LEARNED).encode(x=x), "by position in the word")
 
 
 def share_over_training(numbers: dict[str, Any]) -> Spec:
@@ -157,7 +157,7 @@ def share_over_training(numbers: dict[str, Any]) -> Spec:
     rows, names = [*points, trained], [*(str(point["step"]) for point in points), "trained"]
     x = alt.X("x:O", sort=names, title="updates", axis=alt.Axis(labelAngle=0))
     scores = _three(rows, names, x, numbers["orders"], f"bits per {numbers['unit']}, on part of val")
-    return _panels(scores, _shares(rows, names).mark_bar(color=GPT).encode(x=x), "over the training")
+    return _panels(scores, _shares(rows, names).mark_bar(color=LEARNED).encode(x=x), "over the training")
 
 
 def _three(rows: list[dict[str, Any]], names: list[str], x: "alt.X", orders: list[int], label: str) -> "alt.Chart":
@@ -194,10 +194,10 @@ def _panels(scores: "alt.Chart", shares: "alt.Chart", what: str) -> Spec:
     import altair as alt
 
     half = alt.Chart(pd.DataFrame({"share": [0.5]})).mark_rule(strokeDash=[4, 4], color=COLOURS["counted"])
-    written = shares.mark_text(dy=-8, color="currentColor").encode(text=alt.Text("share:Q", format=".0%"))
+    written = shares.mark_text(dy=-8, fontSize=11, color="currentColor").encode(text=alt.Text("share:Q", format=".0%"))
     panels = alt.hconcat(
-        scores.properties(width=340, height=260, title="each by itself, and both together"),
-        (shares + written + half.encode(y="share:Q")).properties(width=340, height=260, title=SHARE_TITLE),
+        scores.properties(width=440, height=260, title="each by itself, and both together"),
+        (shares + written + half.encode(y="share:Q")).properties(width=440, height=260, title=SHARE_TITLE),
     )
     return finished(panels, f"Scores and the share of the network {what}.", wide=False)
 
