@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bukva.corpus.repeats import duplicates, grams, leaks
-from bukva.corpus.repeats.chains import chain
 from bukva.corpus.repeats.duplicates import COLUMNS, SEED, groups, passages_between, shared_passages
 from bukva.corpus.repeats.leaks import longest_runs, seen_in_train
+from bukva.corpus.repeats.lookup import chain
 
 # ---- texts with repeats, and slow and obvious searches for them
 

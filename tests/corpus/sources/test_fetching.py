@@ -16,8 +16,7 @@ from corpus.serving import send
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.sources import fetching
-from bukva.corpus.sources.fetching import UnreachableError, fetch
-from bukva.corpus.sources.mirror import obtain
+from bukva.corpus.sources.fetching import UnreachableError, fetch, obtain
 
 BODY = "Мой дядя самых честных правил\r\n".encode() * 1000
 DIGEST = hashlib.sha256(BODY).hexdigest()

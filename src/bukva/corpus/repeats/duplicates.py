@@ -1,7 +1,7 @@
 """Passages that stand in two works, exactly or nearly, and the groups of works that share them.
 
 Equal runs of SEED characters or more are found first (grams.py). Runs that follow each other in both works with small
-gaps are one passage (chains.py): what stands in a gap was changed.
+gaps are one passage (lookup.chain): what stands in a gap was changed.
 
 The spans of `codes` are looked up at any place, those of `text` are read from start to end. Both may be one array; of a
 text that the memory does not hold they are two mappings of one file (splits/division.py).
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bukva.core.progress import Read, unread
-from bukva.corpus.repeats.chains import chain
 from bukva.corpus.repeats.grams import ANYWHERE, equal_runs, index_parts, n_parts
-from bukva.corpus.repeats.lookup import Codes, Ints, Spans
+from bukva.corpus.repeats.lookup import Codes, Ints, Spans, chain
 
 if TYPE_CHECKING:
     import pandas as pd

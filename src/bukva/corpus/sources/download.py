@@ -16,11 +16,10 @@ from bukva.core.files import atomic_folder, resolve, sha256
 from bukva.core.redact import redact_text
 from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.entries import SPECIAL, is_special
-from bukva.corpus.sources.fetching import OnBytes, fetch
+from bukva.corpus.sources.fetching import OnBytes, OnNote, fetch, obtain
 from bukva.corpus.sources.findings import Findings
 from bukva.corpus.sources.formats.epub import is_epub, read_epub
 from bukva.corpus.sources.huggingface import fetch_dataset
-from bukva.corpus.sources.mirror import OnNote, obtain
 from bukva.corpus.sources.works import Reading, Works, types_read, work_in_file, works_in_folder
 from bukva.text.collection import MISSING, write_collection
 

@@ -7,6 +7,7 @@ quote the whole address, so none of them is passed on.
 """
 
 import hashlib
+import os
 import re
 import time
 from collections.abc import Callable
@@ -14,9 +15,10 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
+from urllib.parse import quote
 
 from bukva.core.errors import BukvaError
-from bukva.core.files import PIECE_BYTES, atomic_file
+from bukva.core.files import PIECE_BYTES, atomic_file, resolve, sha256
 from bukva.core.redact import redact_url
 from bukva.corpus.sources.archives import MAX_BYTES
 
@@ -42,6 +44,9 @@ CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)")
 OnBytes = Callable[[int, int | None], None]
 """Called with the number of bytes received, and with the size of the file or None if it is unknown."""
 
+OnNote = Callable[[str], None]
+"""Called with a sentence for the user that is not an error."""
+
 
 class UnreachableError(BukvaError):
     """An address does not provide its file; another one may."""
@@ -62,6 +67,37 @@ def fetch(url: str, target: Path, on_bytes: OnBytes, digest: str = "") -> None:
         transfer = _Transfer(file, redact_url(url), on_bytes)
         _complete(transfer, session, url)
         check_digest(redact_url(url), transfer.digest.hexdigest(), digest)
+
+
+def obtain(url: str, name: str, folder: Path, on_bytes: OnBytes, note: OnNote, digest: str = "") -> Path:
+    """The path of the file `name`: in the mirror if that is a folder, else downloaded into `folder`.
+
+    BUKVA_MIRROR names a folder, or the address of one. If the mirror does not have the file, `note` is called and
+    the file is downloaded from `url`.
+
+    Raises:
+        UnreachableError: neither the mirror nor `url` has the file.
+        BukvaError: the file has another SHA-256 than `digest`, also in a mirror: a wrong mirror must be noticed.
+    """
+    mirror = os.environ.get("BUKVA_MIRROR", "")
+    if mirror.startswith(("http://", "https://")):
+        try:
+            fetch(f"{mirror.rstrip('/')}/{quote(name)}", folder / name, on_bytes, digest)
+            return folder / name
+        except UnreachableError as error:
+            note(f"BUKVA_MIRROR: {error} Fetching {redact_url(url)} instead.")
+    elif mirror:
+        file = resolve(mirror) / name
+        if file.is_file():
+            check_digest(str(file), sha256(file) if digest else "", digest)
+            on_bytes(file.stat().st_size, file.stat().st_size)
+            return file
+        note(f"BUKVA_MIRROR: {file} does not exist. Fetching {redact_url(url)} instead.")
+    try:
+        fetch(url, folder / name, on_bytes, digest)
+    except UnreachableError as error:
+        raise UnreachableError(f"{error} Or set BUKVA_MIRROR to a folder that contains {name}.") from None
+    return folder / name
 
 
 def check_digest(where: str, actual: str, expected: str) -> None:

@@ -13,9 +13,16 @@ from bukva.core.errors import BukvaError
 from bukva.corpus.sources.entries import SPECIAL, check_name, is_special
 from bukva.corpus.sources.findings import Findings
 from bukva.corpus.sources.formats import READERS, reader_of
-from bukva.corpus.sources.formats.base import BadTextError, NoTextError, Reader, Text, TextFile, UnreadableError
+from bukva.corpus.sources.formats.base import (
+    BadTextError,
+    NoTextError,
+    Reader,
+    Text,
+    TextFile,
+    UnreadableError,
+    read_plain,
+)
 from bukva.corpus.sources.formats.encodings import MARK
-from bukva.corpus.sources.formats.plain import read_plain
 from bukva.corpus.sources.info import INFO, nfc, read_info
 from bukva.text.collection import MISSING, Document
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Collection
 
-from bukva.corpus.sources.formats.base import Reader
+from bukva.corpus.sources.formats.base import Reader, read_plain
 from bukva.corpus.sources.formats.epub import read_epub
 from bukva.corpus.sources.formats.jsonl import read_jsonl
 from bukva.corpus.sources.formats.markup import read_html, read_markdown
 from bukva.corpus.sources.formats.parquet import read_parquet
-from bukva.corpus.sources.formats.plain import read_plain
 
 READERS: dict[str, Reader] = {
     ".txt": read_plain,

@@ -127,3 +127,8 @@ class Text:
 
 Reader = Callable[[TextFile], Iterator[Text]]
 """The texts of a file. A table gives any number of them, every other file one."""
+
+
+def read_plain(file: TextFile) -> Iterator[Text]:
+    """Plain text of any size: a file is one text, as it is, and never in memory as a whole."""
+    yield Text(file.pieces())
