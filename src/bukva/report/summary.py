@@ -11,7 +11,7 @@ from bukva.compare.statistics.text import N_SEGMENTS, Units
 from bukva.compare.statistics.wording import text_line
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
-from bukva.corpus.cleaning.markdown import code, plain, table
+from bukva.corpus.cleaning.page import code, plain, table
 from bukva.evaluation.rows import rows_of
 from bukva.project.revisions import resolve
 from bukva.project.stages import paths, trained_models

@@ -5,7 +5,7 @@ from lxml import html
 from markdown_it import MarkdownIt
 from report.strange import TEXTS, strange_texts
 
-from bukva.corpus.cleaning.markdown import code, plain, table
+from bukva.corpus.cleaning.page import code, plain, table
 from bukva.corpus.cleaning.removals import visible
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
