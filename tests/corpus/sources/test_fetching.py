@@ -182,26 +182,6 @@ def test_a_range_that_is_not_the_rest_of_the_same_file_is_never_appended(wrong, 
     assert file.ranges == [None, "bytes=2000-", None]
 
 
-def send_slowly(request: BaseHTTPRequestHandler) -> None:
-    """Send the first bytes at once and others one by one, until the client leaves."""
-    send(request, BODY[:5000], {"ETag": '"1"', "Content-Length": len(BODY)})
-    for byte in BODY[5000:5300]:
-        try:
-            request.wfile.write(bytes([byte]))
-        except OSError:
-            return
-        time.sleep(0.01)
-
-
-def test_a_slow_transfer_counts_as_broken(server, target, monkeypatch) -> None:
-    monkeypatch.setattr(fetching, "SLOW_SECONDS", 0.1)
-    rest = BreakingFile([])
-    server.replies["/file"] = lambda request: rest(request) if "Range" in request.headers else send_slowly(request)
-    fetch(server.address + "/file", target, silent, DIGEST)
-    assert target.read_bytes() == BODY
-    assert len(server.requested) == 2
-
-
 # ---- redirects
 
 

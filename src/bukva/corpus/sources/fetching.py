@@ -29,10 +29,7 @@ RETRIES = 4  # in a row, for an answer; and again for a transfer that makes no p
 BACKOFF_SECONDS = 0.5  # doubled with every retry but the first, which comes at once
 RETRY_AFTER_SECONDS = 30  # the longest wait that a server may request
 TIMEOUT_SECONDS = (10.0, 60.0)  # to connect, and from one piece of the answer to the next
-
-# a server that sends a byte now and then never causes a time-out; the slowest modem sent a hundred times as much
-SLOW_SECONDS = 60.0
-SLOW_BYTES = 1000  # fewer in SLOW_SECONDS break the transfer, and fewer on a connection do not count as progress
+PROGRESS_BYTES = 1000  # fewer on a connection do not count as progress
 
 # a date with seconds distinguishes two versions of a file only when it is this far in the past (RFC 9110, 8.8.2.2)
 SETTLED_SECONDS = 60
@@ -174,18 +171,13 @@ class _Transfer:
         self.version = _version(response)
 
     def _read(self, response: "requests.Response") -> None:
-        window_start, window_bytes = time.monotonic(), self.n_bytes
-        # not stream(), which waits for complete pieces and notices slowness only when a piece is complete
+        # not stream(), which waits for complete pieces
         while piece := response.raw.read1(PIECE_BYTES, decode_content=False):
             self.file.write(piece)
             self.digest.update(piece)
             self.n_bytes += len(piece)
             self.on_bytes(self.n_bytes, self.total)
             self._check_size(self.n_bytes)
-            if time.monotonic() - window_start > SLOW_SECONDS:
-                if self.n_bytes - window_bytes < SLOW_BYTES:
-                    raise _BrokenError(f"fewer than {SLOW_BYTES} bytes in {SLOW_SECONDS:.0f} s")
-                window_start, window_bytes = time.monotonic(), self.n_bytes
 
     def _check_size(self, n_bytes: int) -> None:
         if n_bytes > MAX_BYTES:
@@ -200,7 +192,7 @@ def _complete(transfer: _Transfer, session: "requests.Session", url: str) -> Non
             with _request(session, url, transfer.range_headers) as response:
                 return transfer.receive(response)
         except _BrokenError as broken:
-            if transfer.n_bytes >= furthest + SLOW_BYTES:
+            if transfer.n_bytes >= furthest + PROGRESS_BYTES:
                 retries, furthest = 0, transfer.n_bytes
             if retries == RETRIES:
                 why = f"cut off after {transfer.n_bytes} bytes of {transfer.total or 'more'} ({broken})"
