@@ -218,7 +218,9 @@ def _table(
     colour = alt.Color(f"{value}:Q", scale=alt.Scale(scheme=scheme, domain=[0, top]), legend=None)
     ink = alt.condition(f"datum['{value}'] > {0.6 * top}", alt.value("white"), alt.value("#262626"))
     cells = base.mark_rect().encode(color=colour)
-    words = base.mark_text(lineBreak="\n", fontSize=size, baseline="middle").encode(text=f"{text}:N", color=ink)
+    words = base.mark_text(lineBreak="\n", fontSize=size, dy=-5 if rows[text].str.contains("\n").any() else 0).encode(
+        text=f"{text}:N", color=ink
+    )
     return (cells + words).resolve_scale(color="independent")
 
 
