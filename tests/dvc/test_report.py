@@ -14,7 +14,7 @@ from bukva.text.scores import CharScores, files_of
 
 pytestmark = pytest.mark.nightly
 
-CHARTS = 8
+CHARTS = 9
 
 
 def address(project):
