@@ -4,14 +4,12 @@ import dataclasses
 from pathlib import Path
 
 from bench.corpora import fetched
-from bench.figure import draw_race
-from bench.measure import ROOT, Outcome, job
+from bench.measure import Outcome, job
 from bench.race_jobs import ORDERS
 from bench.rows import Goal, Measured, Row, Side
 
 TARGET = 1.898  # nats per character, the result of nanoGPT's recipe for a CPU (docs/dev/log.md)
 A100 = 1.4697  # nats per character, the result of nanoGPT's recipe for a GPU: 10.65 M parameters, three minutes
-FIGURE = ROOT / "reports/bench_race.png"
 SEEDS = (11, 12, 13, 14, 15)  # the recipes below were chosen with others
 
 
@@ -21,20 +19,8 @@ def race(scratch: Path) -> Measured:
 
 
 def network(scratch: Path) -> Measured:
-    """The GPT without a memory; and the figure of the race."""
-    measured = _against_plain(scratch, "network")
-    raw = fetched(scratch, "tinyshakespeare")
-    longest = str(max(ORDERS))
-    draw_race(
-        {
-            "nanoGPT's recipe, plain": measured.details["plain_curve"],
-            "GPT": measured.details["curves"][0],
-            "GPT with n-grams": job("race", recipe="a100", seed=SEEDS[0], raw=raw).values["curve"],
-        },
-        {f"n-grams of order {longest}": job("count", raw=raw).values["nats_per_char"][longest]},
-        FIGURE,
-    )
-    return measured
+    """The GPT without a memory."""
+    return _against_plain(scratch, "network")
 
 
 def counting(scratch: Path) -> Measured:

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from bench.figure import Curve, draw_race
 from bench.measure import ROOT
 from bench.rows import Goal, Measured, Row, Side
 from bukva.core.files import read_json, write_json, write_text
@@ -14,6 +15,8 @@ from bukva.core.progress import duration, quantity
 
 RowRecord = dict[str, Any]  # one row of reports/bench.json
 Results = dict[str, Any]  # reports/bench.json: machine, versions, and the rows by name
+PICTURE = "bench_race.png"
+RACES = {"race", "race-network"}
 PACKAGES = ("torch", "numpy", "dvc", "mlflow")
 HEADER = ("row", "what", "ours", "plain", "unit", "score", "required", "aim", "met", "MB")
 
@@ -51,9 +54,11 @@ def merge(file: Path, fresh: dict[str, RowRecord], order: list[str]) -> Results:
 
 
 def save(results: Results, folder: Path) -> None:
-    """Write bench.json and bench.md."""
+    """Write bench.json, bench.md and, where both races were measured, their picture."""
     write_json(folder / "bench.json", results)
     write_text(folder / "bench.md", page(results))
+    if set(results["rows"]) >= RACES:
+        draw_race(_curves(results["rows"]), folder / PICTURE)
 
 
 def versions() -> dict[str, str]:
@@ -96,6 +101,7 @@ def page(results: Results) -> str:
             "",
             *(f"| {' | '.join(line)} |" for line in cells),
             "",
+            *([f"![Loss by seconds of training]({PICTURE})", ""] if set(rows) >= RACES else []),
             *([*notes, ""] if notes else []),
             "Commands that measure one row again, with the time they took and the commit that was measured:",
             "",
@@ -123,6 +129,16 @@ def _lines(name: str, row: RowRecord) -> list[list[str]]:
         judged = [score_text(score), _bound(score, "required"), _bound(score, "aim"), score["met"]]
         lines.append([*shared, *judged, memory if index == 0 else ""])
     return lines
+
+
+def _curves(rows: dict[str, RowRecord]) -> dict[str, Curve]:
+    """Recipe -> its loss by seconds, of the first seed."""
+    network, race = rows["race-network"]["details"], rows["race"]["details"]
+    return {
+        "nanoGPT's recipe, plain": network["plain_curve"],
+        "GPT": network["curves"][0],
+        "GPT with n-grams": race["curves"][0],
+    }
 
 
 def _notes(results: Results) -> list[str]:

@@ -184,3 +184,18 @@ def test_a_run_of_some_rows_replaces_only_those(tmp_path):
     assert second["rows"]["start"]["scores"][0]["value"] == 9.0
     assert json.loads((tmp_path / "bench.json").read_text(encoding="utf-8")) == second
     assert "- clean: a note" in (tmp_path / "bench.md").read_text(encoding="utf-8").splitlines()
+
+
+def test_the_picture_of_the_race_is_drawn_again_when_one_of_its_rows_was_measured(tmp_path):
+    rows = {name: recorded(name, 1.0) for name in ("race", "race-network")}
+    for n, row in enumerate(rows.values(), start=1):
+        row["details"] = {"curves": [[[n, 2.5], [n + 1, 1.9]]], "plain_curve": [[7, 2.5], [11, 1.9]]}
+    report.save({**report.merge(tmp_path / "bench.json", {}, []), "rows": {"race": rows["race"]}}, tmp_path)
+    assert "bench_race.png" not in (tmp_path / "bench.md").read_text(encoding="utf-8")
+    pictures = set()
+    for last in (13, 17):
+        rows["race-network"]["details"]["plain_curve"][-1][0] = last
+        report.save(report.merge(tmp_path / "bench.json", rows, list(rows)), tmp_path)
+        pictures.add((tmp_path / "bench_race.png").read_bytes())
+    assert len(pictures) == 2
+    assert "(bench_race.png)" in (tmp_path / "bench.md").read_text(encoding="utf-8")

@@ -107,7 +107,6 @@ def small(mirror, tmp_path, monkeypatch):
     monkeypatch.setattr(playground, "N_TEXTS", 1)
     monkeypatch.setattr(training, "PEAK_SIZE", 64)
     monkeypatch.setattr(race, "SEEDS", race.SEEDS[:1])
-    monkeypatch.setattr(race, "FIGURE", tmp_path / "race.png")
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # as all tests
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
 
