@@ -24,7 +24,6 @@ from rich.table import Table
 from ruamel.yaml import YAML
 
 from bench.measure import ROOT
-from bukva.project.stages import stages
 
 STAGES = "download", "clean", "tokenize", "split"
 MEGABYTE = 10**6
@@ -87,7 +86,7 @@ def _run(folder: Path, stage: str) -> list[str]:
     """Run a stage; its seconds, CPU seconds, and peak memory: its own, and with the pages of files that it maps."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     before, started_at, peaks = os.times(), time.perf_counter(), [0, 0]
-    command = [sys.executable, *stages()[stage].command.split()[2:]]  # after the PYTHONPATH and the name of Python
+    command = [sys.executable, "-m", f"stages.{stage.replace('-', '_')}"]
     process = psutil.Popen(command, cwd=folder, env=environment)
     while process.poll() is None:
         peaks = [max(pair) for pair in zip(peaks, _memory(process), strict=True)]

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.nightly
 CASE_SECONDS = 180  # a hang; the slowest case takes 5, and much more when other programs need the cores
 CASE_BYTES = 16 << 30  # so that a case that fails does not exhaust the machine
 ATTENTION = "attention"  # `bukva attention`, which reads the section evaluate as a stage does; it takes long
-STAGES = [*(stage.module for stage in recorded_stages().values()), ATTENTION]
+STAGES = [*(stage.replace("-", "_") for stage in recorded_stages()), ATTENTION]
 # The first and the last stage that a section can disturb.
 REACHED = {
     "download": ("download", "split"),

@@ -1,6 +1,7 @@
 """bukva compare, experiments, seeds and verify on a project that DVC ran."""
 
 import json
+import shutil
 from types import SimpleNamespace
 from typing import get_args
 
@@ -60,7 +61,7 @@ def test_a_mistake_is_one_sentence(bukva):
     for command, message in [
         (["compare", "main"], "compare: one name; use two or more: bukva compare A B"),
         (["compare", "main", "two-haeds"], "two-haeds: no experiment, branch, tag or commit has this name"),
-        (["compare", "main", "bad"], f"bad: failed, {FAILED}; its log: `dvc queue logs bad`."),
+        (["compare", "main", "bad"], f"bad: has no result (failed: {FAILED}); its log: `dvc queue logs bad`."),
         (["compare", "main", "s1338", "--model", "bigram"], "main: has no model bigram; use gpt."),
     ]:
         done = bukva(*command)
@@ -68,6 +69,21 @@ def test_a_mistake_is_one_sentence(bukva):
         assert isinstance(done.exception, BukvaError)
         assert str(done.exception).startswith(message)
         assert "\n" not in str(done.exception)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_project_that_dvc_cannot_read_is_one_sentence(bukva, project):
+    (project.folder / ".dvc/config").write_text("[core\n", encoding="utf-8")
+    done = [bukva("compare", "main", "two-heads")]
+    shutil.rmtree(project.folder / ".dvc")
+    done.append(bukva("compare", "main", "two-heads"))
+    for each, what in zip(done, ("config file error", "not inside of a DVC repository"), strict=True):
+        assert (each.exit_code, each.stdout) == (1, "")
+        assert isinstance(each.exception, BukvaError)
+        assert str(each.exception).startswith("DVC: ")
+        assert what in str(each.exception)
+        assert "\n" not in str(each.exception)
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ from ruamel.yaml import YAML
 from bukva.compare.results import read_results, results_of
 from bukva.compare.verify import verify
 from bukva.core.errors import BukvaError
-from bukva.project.cache import _repo
-from bukva.project.lock import parse_lock, present, sources
+from bukva.project.cache import digests
+from bukva.project.lock import all_sources, parse_lock
 from bukva.project.revisions import resolve
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # of what DVC imports
@@ -61,15 +61,11 @@ def test_a_result_is_what_dvc_says_and_the_checkout_stays(project):
     assert outputs(project) == before
 
 
-def test_the_checkout_is_recorded_as_dvc_records_it(project):
-    lock, now = parse_lock(project.read("dvc.lock")), present()
-    assert list(now) == list(lock)
-    for name, entry in lock.items():
-        assert now[name].params == entry.params
-        assert now[name].deps.keys() == entry.deps.keys()
-        assert now[name].outs.keys() == entry.outs.keys()
-        assert sources(name, now) == sources(name, lock)
-    assert lock["train-gpt"].deps["code"].endswith(".dir")
+def test_the_checkout_has_the_digests_that_dvc_recorded(project):
+    recorded = all_sources("evaluate", parse_lock(project.read("dvc.lock")))
+    assert recorded.keys() == {"data/sample", "fake.py", "code", "score.py"}
+    assert recorded["code"].endswith(".dir")
+    assert digests(recorded) == recorded
     workspace, main = results_of(["workspace", "main"])
     assert (workspace.lock, workspace.metrics, workspace.scores) == (main.lock, main.metrics, main.scores)
 
@@ -92,9 +88,9 @@ def test_a_checkout_that_was_not_run_as_it_stands_is_refused(project, file, old,
 
 
 def test_a_commit_that_was_not_run_as_it_stands_is_incomplete(project):
-    project.edit("params.yaml", "  n_head: 4", "  n_head: 4\n  new: 1")
+    project.set({"model": {"n_head": 8}})
     project.commit("not run")
-    assert problem("HEAD") == "stage train-gpt has not run with model.new"
+    assert problem("HEAD") == "stage train-gpt ran with model.n_head 4, and params.yaml has 8"
 
 
 def test_changes_that_cannot_change_a_score_leave_a_result_complete(project):
@@ -127,13 +123,14 @@ def test_scores_that_the_cache_lacks_are_fetched_from_a_remote(project, tmp_path
     known = results_of(["main"])[0].scores
     shutil.rmtree(project.folder / ".dvc/cache")
     shutil.rmtree(project.folder / "data/scores")
-    _repo.cache_clear()  # DVC's settings are read once by a process
     assert results_of(["main"])[0].scores == known
 
 
 def test_scores_that_no_cache_has_are_refused(project):
     shutil.rmtree(project.folder / ".dvc/cache")
-    with pytest.raises(BukvaError, match="main: files of data/scores are missing in DVC's cache, and no remote is set"):
+    with pytest.raises(
+        BukvaError, match="main: data/scores is neither in DVC's cache nor on a remote; run `dvc exp run "
+    ):
         results_of(["main"])
 
 
@@ -144,31 +141,28 @@ def numerics(project):
 
 def test_a_result_of_this_code_and_data_can_be_made_again(project, numerics):
     for name in ("main", "two-heads", "workspace"):
-        found = verify(name, numerics)
-        assert (found.changes, found.arithmetic, found.is_reproducible) == ([], [], True)
+        assert verify(name, numerics)[0] == []
     project.set({"model": {"n_layer": 3}})  # of the checkout, not of the experiment
-    assert verify("two-heads", numerics).is_reproducible
-    assert not verify("workspace", numerics).is_reproducible  # dvc.lock is of the former value
+    changes, command = verify("two-heads", numerics)
+    assert changes == []
+    assert command == "dvc exp run --temp -n two-heads-again -S model.n_layer=4 -S model.n_head=2"
+    assert verify("workspace", numerics)[0]  # dvc.lock is of the former value
 
 
 def test_code_and_data_that_have_changed_are_named_with_the_stage_that_read_them(project, numerics):
     project.edit("code/deep/two.py", "2", "33")
     project.edit("data/sample/a.txt", "text", "33")
     for name in ("main", "two-heads"):
-        found = verify(name, numerics)
-        assert set(found.changes) == {
+        assert set(verify(name, numerics)[0]) == {
             "code has changed since stage train-gpt ran",
             "data/sample has changed since stage split ran",
         }
-        assert not found.is_reproducible
 
 
 def test_another_machine_is_told_by_its_arithmetic_and_an_unknown_one_is_not_taken_for_equal(project, numerics):
-    found = verify("two-heads", numerics | {"arithmetic": "another"})
-    assert found.changes == []
-    assert found.arithmetic == [f"arithmetic {numerics['arithmetic']} there, another here"]
-    assert not found.is_reproducible
+    changes, _ = verify("two-heads", numerics | {"arithmetic": "another"})
+    assert changes == [f"trained with arithmetic {numerics['arithmetic']}, and here it is another"]
     shutil.rmtree(project.folder / ".dvc/cache/files")
     shutil.rmtree(project.folder / "data/scores")
-    [unknown] = verify("two-heads", {}).arithmetic
-    assert unknown.startswith("that of its training is unknown")
+    [unknown], _ = verify("two-heads", {})
+    assert unknown.startswith("the arithmetic of its training is unknown")

@@ -1,13 +1,11 @@
 """What names stand for. The repositories have commits and references only, as git makes them."""
 
-import json
-import os
 import subprocess
 
 import pytest
 
 from bukva.core.errors import BukvaError
-from bukva.project.revisions import Revision, experiments, head, resolve, unfinished
+from bukva.project.revisions import Revision, experiments, head, resolve
 
 DVCS_OWN = "stash", "celery/stash", "celery/failed", "exec/EXEC_HEAD", "apply/ORIG_HEAD", "temp/abc"
 
@@ -16,6 +14,7 @@ DVCS_OWN = "stash", "celery/stash", "celery/failed", "exec/EXEC_HEAD", "apply/OR
 def git(tmp_path, monkeypatch):
     """A function that runs git in a new repository."""
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    (tmp_path / ".dvc").mkdir()
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
 
     def run(*arguments):
@@ -67,7 +66,7 @@ def test_of_experiments_with_one_name_that_of_head_is_meant(git):
     assert resolve(["wide"])[0].commit == of_second
     assert [one.baseline for one in experiments()] == sorted([first, second])
     commit(git, "three")
-    with pytest.raises(BukvaError, match="wide: 2 experiments have this name; write the commit of one instead: "):
+    with pytest.raises(BukvaError, match="wide: 2 experiments have this name; write the commit of one: "):
         resolve(["wide"])
 
 
@@ -79,17 +78,3 @@ def test_an_unknown_name_is_one_sentence(git):
         assert str(error.value) == (
             f"{name}: no experiment, branch, tag or commit has this name; {similar}`bukva experiments` lists them."
         )
-
-
-def test_an_experiment_whose_process_has_ended_was_interrupted_and_another_runs(git, tmp_path):
-    baseline, ended = commit(git, "one"), subprocess.Popen(["true"])
-    ended.wait()
-    for name, process in {"ended": ended.pid, "goes-on": os.getpid()}.items():
-        place = tmp_path / ".dvc/tmp/exps/run" / name
-        place.mkdir(parents=True)
-        info = {"root_dir": str(place), "location": "dvc-task", "status": 2, "name": name, "baseline_rev": baseline}
-        (place / f"{name}.run").write_text(json.dumps(info), encoding="utf-8")
-        (place / f"{name}.json").write_text(json.dumps({"pid": process}), encoding="utf-8")
-    assert {one.name: one.kind for one in unfinished()} == {"ended": "interrupted", "goes-on": "running"}
-    with pytest.raises(BukvaError, match="ended: was interrupted and has no result; run it again"):
-        resolve(["ended"])

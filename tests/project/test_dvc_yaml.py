@@ -189,5 +189,5 @@ def test_a_snapshot_runs_its_own_code_although_bukva_is_installed_from_another_f
     installed = folder_of_bukva("")
     assert installed.returncode == 0, "bukva is not installed; make check installs it"
     assert not installed.stdout.startswith(str(tmp_path))
-    [prefix] = {stage.command.partition(" ")[0] for stage in stages().values()}
+    [prefix] = {spec["cmd"].partition(" ")[0] for spec in pipeline()["stages"].values()}
     assert folder_of_bukva(prefix).stdout.strip() == str(tmp_path / "src" / "bukva")

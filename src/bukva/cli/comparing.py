@@ -109,12 +109,12 @@ def seeds(
 def verify(name: Annotated[str, typer.Argument(help="An experiment, branch, tag, commit or workspace.")]) -> None:
     """Say whether a result can be made again. From the checkout and to the same bytes, or what has changed."""
     limit_spinning()
-    from bukva.compare.verify import sentences
     from bukva.compare.verify import verify as verified
     from bukva.models.device import prepare
 
-    found = verified(name, prepare(read_params().compute).numerics())
-    for line in sentences(name, found):
-        print(line)
-    if not found.is_reproducible:
+    changes, command = verified(name, prepare(read_params().compute).numerics())
+    if changes:
+        print(f"{name}: cannot be made again here, to the same bytes:", *changes, sep="\n  ")
         raise typer.Exit(1)
+    print(f"{name}: can be made again here, to the same bytes: code, data and arithmetic are those that made it.")
+    print(f"To make it again: {command}")

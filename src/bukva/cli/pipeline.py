@@ -127,14 +127,11 @@ def sync() -> None:
 
 def push() -> None:
     """Send all results to DVC's remote. Another clone then restores them instead of running the stages."""
-    from bukva.compare.remote import is_uncommitted
     from bukva.compare.remote import push as send
 
     entries, objects = send()
     print(f"push: the remote has the results of {entries} stage executions; {objects} objects were new to it.")
     print("push: experiments are sent by name: dvc exp push origin NAME")
-    if is_uncommitted():
-        print("push: `dvc exp apply` removes a remote from .dvc/config; use dvc remote add --local -d NAME ADDRESS.")
 
 
 def publish_experiment(params: Params) -> None:

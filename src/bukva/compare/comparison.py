@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from bukva.compare import records
-from bukva.compare.cost import Cost, cost_of
 from bukva.compare.groups import (
     Member,
-    SeedGroup,
+    Setting,
     check_comparable,
     check_has,
     check_model,
@@ -21,10 +20,10 @@ from bukva.compare.groups import (
 )
 from bukva.compare.results import STAGE, Result, read_results, results_of
 from bukva.compare.statistics.estimate import Floor
-from bukva.compare.statistics.settings import SettingsVerdict, Side, compare_settings, correct
+from bukva.compare.statistics.settings import SettingsVerdict, compare_settings, correct
 from bukva.compare.statistics.text import Authors, Units, by_author
 from bukva.core.errors import BukvaError
-from bukva.project.lock import sources, upstream
+from bukva.project.lock import all_sources, sources
 from bukva.project.revisions import Revision, experiments, head
 from bukva.project.stages import trained_models
 
@@ -35,38 +34,6 @@ REACH = {
     "by_work": "other works of the {author}s in train",
     "by_author": "works of other {author}s than those in train",
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Setting:
-    """One side of a comparison: all trainings of a seed group, or one of them.
-
-    name: what the user called it.
-    members: in the order of their seeds.
-    """
-
-    name: str
-    model: str
-    members: tuple[Member, ...]
-    cost: Cost
-
-    @property
-    def result(self) -> Result:
-        """One of its results; they differ in the seed only."""
-        return self.members[0].result
-
-    @property
-    def seeds(self) -> list[int]:
-        """Of its trainings."""
-        return [member.seed for member in self.members]
-
-    def scores(self, split: str) -> list[float]:
-        """(k,) bits per character."""
-        return [member.result.metrics[self.model][split] for member in self.members]
-
-    def side(self, units: Units, split: str) -> Side:
-        """Its trainings as the statistics take them."""
-        return Side.of([(member.seed, _sums(member, self.model, split, units)) for member in self.members])
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,14 +82,17 @@ def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int]
     chosen = [_member(result, found) for result in results]
     one_group = len({group.key for group, _ in chosen}) == 1
     settings = [
-        Setting(name, model, members, cost_of(members, model))
+        replace(group, name=name, members=(member,) if one_group else _of_seeds(group.members, seeds, name))
         for name, (group, member) in zip(names, chosen, strict=True)
-        for members in [(member,) if one_group else _of_seeds(group.members, seeds, name)]
     ]
     floor = records.floor(found[0].family, split, found)
-    compared = [compare_two(settings[0], other, split, floor) for other in settings[1:]]
-    verdicts = correct([comparison.verdict for comparison in compared])
-    return [replace(comparison, verdict=verdict) for comparison, verdict in zip(compared, verdicts, strict=True)]
+    return compare_all([(settings[0], other) for other in settings[1:]], split, floor)
+
+
+def _member(result: Result, found: Sequence[Setting]) -> tuple[Setting, Member]:
+    """The group of a result, and the training in it that the result stands for."""
+    name = result.revision.name
+    return next((group, member) for group in found for member in group.members if name in member.names)
 
 
 def _of_seeds(members: tuple[Member, ...], seeds: Collection[int], name: str) -> tuple[Member, ...]:
@@ -133,35 +103,29 @@ def _of_seeds(members: tuple[Member, ...], seeds: Collection[int], name: str) ->
     return chosen
 
 
+def compare_all(pairs: Sequence[tuple[Setting, Setting]], split: str, floor: Floor) -> list[Comparison]:
+    """Each B against its A, whose scores can be compared, corrected together."""
+    compared = [compare_two(a, b, split, floor) for a, b in pairs]
+    verdicts = correct([comparison.verdict for comparison in compared])
+    return [replace(comparison, verdict=verdict) for comparison, verdict in zip(compared, verdicts, strict=True)]
+
+
 def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
     """Settings B against settings A, whose scores can be compared."""
     units = Units.of(a.result.characters.chars[split])
-    numerics = {member.numerics for setting in (a, b) for member in setting.members}
-    same_shape = _parameters(a) == _parameters(b)
-    verdict = compare_settings(
-        a.side(units, split), b.side(units, split), units, floor, pairable=len(numerics) == 1 and same_shape
+    same_numerics = len({member.numerics for setting in (a, b) for member in setting.members}) == 1
+    pairable = same_numerics and a.parameters == b.parameters
+    verdict = compare_settings(a.side(units, split), b.side(units, split), units, floor, pairable)
+    return Comparison(
+        a=a,
+        b=b,
+        split=split,
+        verdict=verdict,
+        changed=changed_params(a.result, b.result, a.model),
+        code=_changed_code(a.result, b.result, a.model),
+        authors=_authors(a, b, split),
+        remarks=[*_remarks(a, b, verdict, same_numerics=same_numerics), *_reach(a.result, split)],
     )
-    changed = changed_params(a.result, b.result, a.model)
-    code = _changed_code(a.result, b.result, a.model)
-    remarks = [*_about_tokenizers(a.result, b.result), *_about_seeds(a, b, verdict, numerics), *_reach(a.result, split)]
-    return Comparison(a, b, split, verdict, changed, code, _authors(a, b, split), remarks)
-
-
-def _member(result: Result, found: Sequence[SeedGroup]) -> tuple[SeedGroup, Member]:
-    """The group of a result, and the training in it that the result stands for."""
-    for group in found:
-        for member in group.members:
-            if result.revision.name in member.names:
-                return group, member
-    raise LookupError(result.revision.name)
-
-
-def _sums(member: Member, model: str, split: str, units: Units) -> "np.ndarray[Any, np.dtype[np.float64]]":
-    return units.sums(member.result.characters.nats(model, split))
-
-
-def _parameters(setting: Setting) -> int:
-    return int(setting.result.about["models"][setting.model]["parameters"])
 
 
 def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any]]:
@@ -172,11 +136,8 @@ def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any
 
 
 def _changed_code(a: Result, b: Result, model: str) -> list[str]:
-    def digests(result: Result) -> dict[str, str]:
-        stages = [*upstream(trained_models()[model].stage, result.lock), STAGE]
-        return {path: md5 for stage in stages for path, md5 in sources(stage, result.lock).items()}
-
-    ours, theirs = digests(a), digests(b)
+    stage = trained_models()[model].stage
+    ours, theirs = (all_sources(stage, result.lock) | sources(STAGE, result.lock) for result in (a, b))
     return sorted(path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path))
 
 
@@ -186,31 +147,30 @@ def _authors(a: Setting, b: Setting, split: str) -> Authors | None:
     if len(set(names)) < 2:
         return None
     works = Units.works(scores.chars[split])
-    sums = [np.mean([_sums(member, a.model, split, works) for member in side.members], axis=0) for side in (a, b)]
-    return by_author(sums[0], sums[1], works, names) if (sums[0] != sums[1]).any() else None
+    sums = [side.side(works, split).sums.mean(axis=0) for side in (a, b)]  # (G,) bits
+    return by_author(sums[0], sums[1], works, names) if np.any(sums[0] != sums[1]) else None
 
 
-def _about_tokenizers(a: Result, b: Result) -> list[str]:
-    if tokenizer_of(a) == tokenizer_of(b):
-        return []
-    windows = [f"{result.about['window']['length']} {unit_of(result)}s" for result in (a, b)]
-    return [
-        "The tokenizers differ. Both scores are over the same characters, of which those of one id have equal parts of "
-        f"its bits; the windows are of {windows[0]} in A and {windows[1]} in B."
-    ]
-
-
-def _about_seeds(a: Setting, b: Setting, verdict: SettingsVerdict, numerics: set[str]) -> list[str]:
-    if verdict.method == "paired" and min(len(a.seeds), len(b.seeds)) < max(len(a.seeds), len(b.seeds)):
-        seeds = ", ".join(map(str, verdict.seeds_a))
-        return [f"Seeds are paired, so both lines are about those that both sides have: {seeds}."]
-    if len(numerics) > 1:
-        return ["Trained with different arithmetic (versions, processor, threads or precision): seeds are not paired."]
-    if _parameters(a) != _parameters(b):
-        return [
+def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, *, same_numerics: bool) -> list[str]:
+    found = []
+    if tokenizer_of(a.result) != tokenizer_of(b.result):
+        windows = [f"{each.result.about['window']['length']} {unit_of(each.result)}s" for each in (a, b)]
+        found.append(
+            "The tokenizers differ. Both scores are over the same characters, of which those of one id share its bits "
+            f"equally; the windows are of {windows[0]} in A and {windows[1]} in B."
+        )
+    if not same_numerics:
+        found.append(
+            "Trained with different arithmetic (versions, processor, threads or precision): seeds are not paired."
+        )
+    elif a.parameters != b.parameters:
+        found.append(
             "The models have different shapes, so a seed gives them different initial weights: seeds are not paired."
-        ]
-    return []
+        )
+    elif verdict.method == "paired" and len(a.seeds) != len(b.seeds):
+        seeds = ", ".join(map(str, verdict.seeds_a))
+        found.append(f"Seeds are paired, so both lines are about those that both sides have: {seeds}.")
+    return found
 
 
 def _reach(result: Result, split: str) -> list[str]:

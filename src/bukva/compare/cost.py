@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
-from bukva.compare.groups import Member
 from bukva.compare.results import Result
-from bukva.config.load import flatten
 from bukva.project.stages import stages, trained_models
 from bukva.tracking.journal import Journal, read_journals
 
@@ -28,55 +25,46 @@ class Cost:
     seconds: float | None
 
 
-def cost_of(members: Sequence[Member], model: str) -> Cost:
+def cost_of(results: Sequence[Result], model: str) -> Cost:
     """The cost of one of these trainings, which differ in the seed only."""
-    first, journals = members[0].result, _journals(trained_models()[model].stage)
-    found = [seconds for member in members if (seconds := _seconds(member.result, model, journals)) is not None]
+    seconds = [found for result in results if (found := stage_seconds(result, model)) is not None]
     return Cost(
-        parameters=int(first.about["models"][model]["parameters"]),
-        chars_seen=first.trainings[model].chars_seen,
-        seconds=median(found) if found else None,
+        parameters=int(results[0].about["models"][model]["parameters"]),
+        chars_seen=results[0].trainings[model].chars_seen,
+        seconds=median(seconds) if seconds else None,
     )
-
-
-def seconds_by_step(result: Result, model: str) -> dict[int, float]:
-    """Scored step -> seconds since the training stage began, by the newest journal of a run with these parameters.
-
-    Nothing if no journal of this project has it, or if the training was resumed.
-    """
-    for journal in reversed(_journals(trained_models()[model].stage)):
-        if _is_of(journal, result, model):
-            records = [each for each in journal.read()[0] if each["record"] == "metrics"]
-            at = {each["step"]: each["at"] for each in records if SCORED in each["values"]}
-            return {step: (when - journal.start["at"]) / 1000 for step, when in at.items()} if 0 in at else {}
-    return {}
 
 
 def stage_seconds(result: Result, model: str) -> float | None:
     """How long the training stage ran; None if no journal of this project has it."""
-    return _seconds(result, model, _journals(trained_models()[model].stage))
-
-
-def _seconds(result: Result, model: str, journals: Sequence[Journal]) -> float | None:
-    """How long the training stage ran, by the newest journal of a run with these parameters."""
-    for journal in reversed(journals):
-        if _is_of(journal, result, model) and (seconds := _logged(journal)) is not None:
-            return seconds
+    for journal in _journals(result, model):
+        for record in reversed(journal.read()[0]):
+            if record["record"] == "metrics" and "seconds" in record["values"]:
+                return float(record["values"]["seconds"])
     return None
 
 
-def _journals(stage: str) -> list[Journal]:
-    return [journal for journal in read_journals() if journal.start["stage"] == stage and not journal.start["restored"]]
+def seconds_by_step(result: Result, model: str) -> dict[int, float]:
+    """Scored step -> seconds since the training stage began.
+
+    Nothing if no journal of this project has it, or if the training was resumed.
+    """
+    for journal in _journals(result, model)[:1]:
+        records = [each for each in journal.read()[0] if each["record"] == "metrics"]
+        at = {each["step"]: each["at"] for each in records if SCORED in each["values"]}
+        return {step: (when - journal.start["at"]) / 1000 for step, when in at.items()} if 0 in at else {}
+    return {}
 
 
-def _is_of(journal: Journal, result: Result, model: str) -> bool:
-    sections = ("download", "clean", "tokenize", "split", *stages()[trained_models()[model].stage].sections)
-    ours, theirs = flatten(result.params), journal.start["params"]
-    return all(theirs.get(key) == value for key, value in ours.items() if key.partition(".")[0] in sections)
-
-
-def _logged(journal: Journal) -> float | None:
-    values: list[Any] = [
-        record["values"].get("seconds") for record in journal.read()[0] if record["record"] == "metrics"
+def _journals(result: Result, model: str) -> list[Journal]:
+    """Of runs of the training stage with the parameters of this result, the newest first."""
+    stage = trained_models()[model].stage
+    sections = ("download", "clean", "tokenize", "split", *stages()[stage].sections)
+    wanted = {key: value for key, value in result.flat_params.items() if key.partition(".")[0] in sections}
+    return [
+        journal
+        for journal in reversed(read_journals())
+        if journal.start["stage"] == stage
+        and not journal.start["restored"]
+        and wanted.items() <= journal.start["params"].items()
     ]
-    return next((float(value) for value in reversed(values) if value is not None), None)

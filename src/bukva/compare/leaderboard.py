@@ -1,21 +1,20 @@
 """The leaderboard: all experiments, folded to settings, sorted by val, each with its verdict against the baseline.
 
-Test scores are no part of it: whoever sorts by test chooses by test, and the score of what was chosen is then too good.
-Val has the same effect, so the best of m settings is marked with the gain that luck alone gives until it is run again
-with seeds that no other setting of the sweep has.
+What is chosen by a score looks better than it is. So test is no part of it, and the best of m settings is marked with
+the gain that luck alone gives, until it is run again with seeds that no other setting of the sweep has.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from bukva.compare import records
-from bukva.compare.comparison import Comparison, Setting, changed_params, compare_two
-from bukva.compare.cost import cost_of
-from bukva.compare.groups import SeedGroup, check_comparable, check_has, check_model, groups
+from bukva.compare.comparison import Comparison, changed_params, compare_all, compare_two
+from bukva.compare.groups import Setting, check_comparable, check_has, check_model, groups
 from bukva.compare.results import Result, read_results
 from bukva.compare.statistics.estimate import Floor
-from bukva.compare.statistics.settings import MIN_SEEDS, correct, expected_luck
+from bukva.compare.statistics.settings import MIN_SEEDS, expected_luck
 from bukva.core.errors import BukvaError
 from bukva.project.revisions import experiments, resolve, unfinished
 
@@ -68,7 +67,7 @@ class Leaderboard:
     rows: Sequence[Row]
     choice: Winner | None
     floor: Floor
-    groups: Sequence[SeedGroup]
+    groups: Sequence[Setting]
     without_result: Sequence[tuple[str, str]]
 
 
@@ -79,40 +78,50 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
         BukvaError: the baseline is unknown or has no complete result.
     """
     check_model(model)
-    base = resolve([baseline])[0]
-    results = read_results(dict.fromkeys([base, *experiments()]))
-    reference = results[0]
-    if not reference.is_complete:
+    results = read_results(dict.fromkeys([*resolve([baseline]), *experiments()]))
+    if not results[0].is_complete:
         raise BukvaError(
-            f"{baseline}: {_problem(reference)}, so there is no baseline; run `dvc repro` and commit dvc.lock."
+            f"{baseline}: {_problem(results[0])}, so there is no baseline; run `dvc repro` and commit dvc.lock."
         )
-    check_has(reference, model, SPLIT)
+    check_has(results[0], model, SPLIT)
     found = groups(results, model)
     floor = records.floor(found[0].family, SPLIT, found)
-    first, *others = map(_setting, found)
-    rows = _compared(first, others, floor)
-    everything = sorted([Row(first, {}, None), *rows], key=lambda row: _mean(row.setting))
-    return Leaderboard(model, first, everything, _choice(first, rows, floor), floor, found, _without_result(results))
+    rows = _compared(found, floor)
+    return Leaderboard(
+        model=model,
+        baseline=found[0],
+        rows=sorted(rows, key=lambda row: _mean(row.setting)),
+        choice=_choice(found[0], rows, floor),
+        floor=floor,
+        groups=found,
+        without_result=[
+            *((result.revision.name, _problem(result)) for result in results if not result.is_complete),
+            *((state.name, state.why) for state in unfinished()),
+        ],
+    )
 
 
-def _compared(baseline: Setting, others: Sequence[Setting], floor: Floor) -> list[Row]:
-    """The rows of all settings but the baseline, with their verdicts corrected together."""
-    rows = [_row(baseline, setting, floor) for setting in others]
-    corrected = iter(correct([row.comparison.verdict for row in rows if row.comparison]))
+def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
+    """The rows of all settings; the first is the baseline, and the verdicts of the others are corrected together."""
+    baseline, refusals = settings[0], {}
+    for setting in settings[1:]:
+        try:
+            check_comparable(baseline.result, setting.result, SPLIT)
+        except BukvaError as error:
+            refusals[setting.key] = str(error)
+    pairs = [(baseline, setting) for setting in settings[1:] if setting.key not in refusals]
+    compared = {comparison.b.key: comparison for comparison in compare_all(pairs, SPLIT, floor)}
     return [
-        replace(row, comparison=replace(row.comparison, verdict=next(corrected))) if row.comparison else row
-        for row in rows
+        Row(
+            setting=setting,
+            changed={
+                key: value for key, (_, value) in changed_params(baseline.result, setting.result, setting.model).items()
+            },
+            comparison=compared.get(setting.key),
+            refusal=refusals.get(setting.key, ""),
+        )
+        for setting in settings
     ]
-
-
-def _row(baseline: Setting, setting: Setting, floor: Floor) -> Row:
-    differing = changed_params(baseline.result, setting.result, setting.model)
-    changed = {key: value for key, (_, value) in differing.items()}
-    try:
-        check_comparable(baseline.result, setting.result, SPLIT)
-    except BukvaError as error:
-        return Row(setting, changed, None, str(error))
-    return Row(setting, changed, compare_two(baseline, setting, SPLIT, floor))
 
 
 def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | None:
@@ -124,29 +133,21 @@ def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | No
     if _mean(best.setting) >= _mean(baseline):
         return None
     others = {seed for row in compared if row is not best for seed in row.setting.seeds}
-    unused_seeds = [member for member in best.setting.members if member.seed not in others]
-    on_unused_seeds = None
-    if len(unused_seeds) >= MIN_SEEDS:
-        again = replace(best.setting, members=tuple(unused_seeds))
-        on_unused_seeds = compare_two(baseline, again, SPLIT, floor)
-    chosen_by = max(1, len(best.setting.members) - len(unused_seeds))  # seeds
-    luck = expected_luck(len(compared), floor.sd / chosen_by**0.5) if floor.known else None
-    return Winner(best, len(compared), luck, [member.seed for member in unused_seeds], on_unused_seeds)
-
-
-def _setting(group: SeedGroup) -> Setting:
-    return Setting(group.members[0].names[0], group.model, group.members, cost_of(group.members, group.model))
+    unused = tuple(member for member in best.setting.members if member.seed not in others)
+    chosen_by = max(1, len(best.setting.members) - len(unused))  # seeds
+    return Winner(
+        best=best,
+        n_settings=len(compared),
+        luck=expected_luck(len(compared), floor.sd / chosen_by**0.5) if floor.known else None,
+        unused_seeds=[member.seed for member in unused],
+        on_unused_seeds=compare_two(baseline, replace(best.setting, members=unused), SPLIT, floor)
+        if len(unused) >= MIN_SEEDS
+        else None,
+    )
 
 
 def _mean(setting: Setting) -> float:
-    scores = setting.scores(SPLIT)
-    return sum(scores) / len(scores)
-
-
-def _without_result(results: Sequence[Result]) -> list[tuple[str, str]]:
-    incomplete = [(result.revision.name, _problem(result)) for result in results if not result.is_complete]
-    others = [(state.name, f"{state.kind}: {state.reason}" if state.reason else state.kind) for state in unfinished()]
-    return incomplete + others
+    return fmean(setting.scores(SPLIT))
 
 
 def _problem(result: Result) -> str:

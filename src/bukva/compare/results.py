@@ -1,12 +1,14 @@
-"""The result of a revision: its parameters, what dvc.lock recorded, scores, and the scores of every character.
+"""The result of a revision: parameters, dvc.lock, metrics, the scores of every character, and its outputs as files.
 
-Everything comes from git's objects and DVC's cache, as both keep it on disk, and nothing changes the checkout.
+Everything comes from git's objects and DVC's cache, and nothing changes the checkout.
 """
 
+import contextlib
 import csv
 import functools
 import hashlib
 import json
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,20 +18,10 @@ from bukva.config.load import flatten
 from bukva.config.schema import author_word
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
-from bukva.project.cache import cached_files, has_remote
+from bukva.project.cache import cached_files, digests
 from bukva.project.commands import rerun
-from bukva.project.lock import (
-    LOCK,
-    PARAMS,
-    PIPELINE,
-    StageRecords,
-    declared,
-    differences,
-    parse_lock,
-    parse_yaml,
-    present,
-)
-from bukva.project.revisions import WORKSPACE, Blob, Revision, fetch, read_blobs, resolve
+from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, parse_lock, parse_yaml
+from bukva.project.revisions import WORKSPACE, Revision, fetch, resolve, show
 from bukva.project.stages import paths, trained_models
 from bukva.text.scores import CharScores, files_of
 
@@ -101,123 +93,81 @@ def results_of(names: Sequence[str]) -> list[Result]:
         BukvaError: a name is unknown, or has no result; the sentence has the command that makes one.
     """
     results = read_results(resolve(names))
-    missing = [result.revision for result in results if not result.problem and not result.scores]
-    failed = ""
-    if missing and has_remote():
-        try:
+    if missing := [result.revision for result in results if not result.problem and not result.scores]:
+        with contextlib.suppress(BukvaError):  # there is no remote, or it lacks them, too
             fetch(missing, paths()["scores"])
-        except BukvaError as error:
-            failed = str(error)
         results = read_results([result.revision for result in results])
     for result in results:
         if not result.is_complete:
-            raise BukvaError(_refusal(result, failed))
+            problem = result.problem or f"{paths()['scores']} is neither in DVC's cache nor on a remote"
+            again = "dvc repro" if result.revision.is_workspace else rerun(result.revision.name, result.params)
+            raise BukvaError(f"{result.revision.name}: {problem}; run `{again}`.")
     return results
 
 
 def read_results(revisions: Iterable[Revision]) -> list[Result]:
     """The results of revisions, as far as they go: some may have a problem, or lack the files of their scores."""
-    revisions = list(revisions)
-    blobs = read_blobs((one.commit, path) for one in revisions if not one.is_workspace for path in _tracked())
-    return [_read(one, _workspace() if one.is_workspace else _of_commit(one.commit, blobs)) for one in revisions]
+    return [_read(revision) for revision in revisions]
 
 
 def read_here() -> Result:
-    """The result in the current folder, which may be a snapshot of DVC's queue, while its last stage runs.
+    """The result in the current folder, which may be a snapshot of DVC's queue; DVC has just made it."""
+    return _result(Revision(WORKSPACE, ""), _files(Path()), files_of(Path(paths()["scores"])))
 
-    Nothing is checked: DVC has just made its files.
-    """
-    files = {path: Path(path).read_bytes() for path in _tracked() if Path(path).is_file()}
+
+def _read(revision: Revision) -> Result:
+    files = _files(project_root()) if revision.is_workspace else {path: show(revision.commit, path) for path in _kept()}
+    params, lock = _sections(files), parse_lock(files[LOCK].decode(errors="replace"))
+    if problem := _problem(revision, params, lock, files):
+        return Result(revision, params, lock, {}, {}, {}, problem)
+    return _result(revision, files, cached_files(lock[STAGE].outs[paths()["scores"]]))
+
+
+def _result(revision: Revision, files: Mapping[str, bytes], scores: Mapping[str, Path]) -> Result:
     return Result(
-        revision=Revision(WORKSPACE, ""),
-        params=sections_of(files[PARAMS].decode()),
-        lock=_lock(files.get(LOCK, b"")),
-        metrics=json.loads(files[paths()["metrics"]]),
-        trainings=_trainings(files),
-        scores=files_of(Path(paths()["scores"])),
+        revision=revision,
+        params=_sections(files),
+        lock=parse_lock(files[LOCK].decode()),
+        metrics=json.loads(files[paths()["metrics"]] or b"{}"),  # a commit may have had them elsewhere
+        trainings={
+            name: _training(files[model.curve.as_posix()])
+            for name, model in trained_models().items()
+            if files[model.curve.as_posix()]
+        },
+        scores=scores,
         problem="",
     )
 
 
-def sections_of(text: str) -> Mapping[str, Any]:
-    """The sections of a params.yaml; none if it is not YAML."""
-    try:
-        sections = parse_yaml(text)
-    except ValueError:
-        return {}
-    return sections if isinstance(sections, dict) else {}
-
-
-def _read(revision: Revision, files: Mapping[str, bytes]) -> Result:
-    params, lock = sections_of(files.get(PARAMS, b"").decode(errors="replace")), _lock(files.get(LOCK, b""))
-    if problem := next(_problems(revision, params, lock, files), ""):
-        return Result(revision, params, lock, {}, {}, {}, problem)
-    metrics = json.loads(files.get(paths()["metrics"], b"{}"))  # a commit may have had them elsewhere
-    return Result(
-        revision, params, lock, metrics, _trainings(files), cached_files(lock[STAGE].outs[paths()["scores"]]), ""
-    )
-
-
-def _trainings(files: Mapping[str, bytes]) -> dict[str, Training]:
-    curves = {name: model.curve.as_posix() for name, model in trained_models().items()}
-    return {name: _training(files[curve]) for name, curve in curves.items() if curve in files}
-
-
-def _problems(
-    revision: Revision, params: Mapping[str, Any], lock: StageRecords, files: Mapping[str, bytes]
-) -> Iterator[str]:
-    """Why the files of a revision are not the result of one run, the most telling reason first."""
+def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, files: Mapping[str, bytes]) -> str:
+    """Why the files of a revision are not the result of one run; "" if they are."""
     if not params:
-        yield f"has no valid {PARAMS}"
-    if STAGE in lock and paths()["score_table"] not in lock[STAGE].outs:
-        yield f"stage {STAGE} ran before it wrote {paths()['score_table']}"
-    try:
-        expected = present() if revision.is_workspace else declared(files.get(PIPELINE, b"").decode(), params)
-        yield from differences(STAGE, lock, expected)
-    except (ValueError, KeyError):
-        yield f"has no valid {PIPELINE}"
-    recorded = {path: md5 for entry in lock.values() for path, md5 in entry.outs.items() if path in _tracked()}
+        return f"has no valid {PARAMS}"
+    if STAGE not in lock or not {paths()["scores"], paths()["score_table"]} <= lock[STAGE].outs.keys():
+        return f"stage {STAGE} has not run"
+    now = digests(all_sources(STAGE, lock)) if revision.is_workspace else {}
+    if changed := next(changes(STAGE, lock, flatten(params), now), ""):
+        return changed
+    recorded = {path: md5 for entry in lock.values() for path, md5 in entry.outs.items() if path in files}
     for path, md5 in recorded.items():  # a failed experiment has the scores of the commit that it started from
-        if hashlib.md5(files.get(path, b"")).hexdigest() != md5:
-            yield f"{path} is not the file that {LOCK} recorded"
+        if hashlib.md5(files[path]).hexdigest() != md5:
+            return f"{path} is not the file that {LOCK} recorded"
+    return ""
 
 
-def _refusal(result: Result, failed: str) -> str:
-    """The sentence for a result that cannot be compared; `failed` is why DVC could not fetch its files."""
-    name = result.revision.name
-    problem = (
-        result.problem
-        or failed.rstrip(".")
-        or f"files of {paths()['scores']} are missing in DVC's cache, and no remote is set"
-    )
-    command = "dvc repro" if result.revision.is_workspace else rerun(name, result.params)
-    return f"{name}: {problem}; run `{command}`."
+def _kept() -> list[str]:
+    """The files of a result that git keeps."""
+    curves = (model.curve.as_posix() for model in trained_models().values())
+    return [PARAMS, LOCK, paths()["metrics"], *curves]
 
 
-def _tracked() -> list[str]:
-    """The files of a result that are small enough for git."""
-    return [
-        PARAMS,
-        PIPELINE,
-        LOCK,
-        paths()["metrics"],
-        *(model.curve.as_posix() for model in trained_models().values()),
-    ]
+def _files(folder: Path) -> dict[str, bytes]:
+    """The same of a folder; empty where there is none."""
+    return {path: (folder / path).read_bytes() if (folder / path).is_file() else b"" for path in _kept()}
 
 
-def _of_commit(commit: str, blobs: Mapping[Blob, bytes]) -> dict[str, bytes]:
-    return {path: blobs[commit, path] for path in _tracked() if (commit, path) in blobs}
-
-
-def _workspace() -> dict[str, bytes]:
-    return {path: file.read_bytes() for path in _tracked() if (file := project_root() / path).is_file()}
-
-
-def _lock(content: bytes) -> StageRecords:
-    try:
-        return parse_lock(content.decode())
-    except ValueError:
-        return {}
+def _sections(files: Mapping[str, bytes]) -> dict[str, Any]:
+    return parse_yaml(files[PARAMS].decode(errors="replace"))
 
 
 def _training(curve: bytes) -> Training:
@@ -225,3 +175,57 @@ def _training(curve: bytes) -> Training:
     scored = [row for row in rows if row.get("val_nats_per_char")]
     val = tuple((int(row["step"]), int(row["chars_seen"]), float(row["val_nats_per_char"])) for row in scored)
     return Training(int(rows[-1]["step"]), int(rows[-1]["chars_seen"]), val)
+
+
+# ---- outputs as files
+
+
+@contextlib.contextmanager
+def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
+    """A folder with these outputs of a revision: the project, or a temporary one with links into DVC's cache.
+
+    needed: paths of dvc.yaml; those that the revision does not have are absent.
+
+    Raises:
+        BukvaError: the revision has one whose files are neither in git nor in DVC's cache.
+    """
+    if result.revision.is_workspace:
+        yield project_root()
+        return
+    with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
+        for entry in result.lock.values():
+            for path in needed & entry.outs.keys():
+                place = Path(folder, path)
+                if kept := show(result.revision.commit, path):
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_bytes(kept)
+                elif files := cached_files(entry.outs[path]):
+                    _link(place, files)
+                else:
+                    raise BukvaError(
+                        f"{result.revision.name}: {path} is not in DVC's cache; fetch it with `dvc pull --all-commits` "
+                        f"or run `{rerun(result.revision.name, result.params)}`."
+                    )
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def as_folder(files: Mapping[str, Path]) -> Iterator[Path]:
+    """A folder with links to these files, which the cache keeps under other names; it is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
+        _link(Path(folder), files)
+        yield Path(folder)
+
+
+def _link(output: Path, files: Mapping[str, Path]) -> None:
+    for name, file in files.items():
+        place = output / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(file)
+
+
+def digest_of(result: Result, model: str) -> str:
+    """DVC's digest of the folder of a model; "" if the revision has none."""
+    trained = trained_models()[model]
+    entry = result.lock.get(trained.stage)
+    return entry.outs.get(trained.folder.as_posix(), "") if entry else ""

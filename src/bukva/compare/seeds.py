@@ -2,21 +2,21 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count
+from typing import Any
 
-from bukva.compare.groups import check_model, seed_name, seed_of, training_key
-from bukva.compare.results import Result, read_results, sections_of
-from bukva.config.load import flatten
+from bukva.compare.groups import check_model, seed_name, seed_of
+from bukva.compare.results import read_results
+from bukva.config.load import flatten, read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
-from bukva.project.lock import LOCK, PARAMS, StageRecords, present, sources, upstream
-from bukva.project.revisions import WORKSPACE, Revision, experiments, git, head, read_blobs, unfinished
+from bukva.project.cache import digests
+from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, parse_lock, parse_yaml, upstream
+from bukva.project.revisions import WORKSPACE, Revision, experiments, git, head, show, unfinished
 from bukva.project.stages import trained_models
 
 LEAST = 2  # seeds of a group
-HEAD = "HEAD"
-KEY_DIGITS = 7  # of a group, in the name of an experiment
 
 
 def queue_seeds(n: int, model: str) -> Iterator[str]:
@@ -31,81 +31,67 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     if n < LEAST:
         raise BukvaError(f"N={n}: one seed tells nothing about seeds; use {LEAST} or more.")
     check_model(model)
-    now = present()
-    _check_ready(model, now)
-    known = _finished(model, now) | _unfinished(model, now)
+    root = project_root()
+    lock = parse_lock((root / LOCK).read_text(encoding="utf-8") if (root / LOCK).is_file() else "")
+    params = flatten(read_yaml(root / PARAMS))
+    _check_ready(model, lock)
+    known = _finished(model, params) | _waiting(model, params, lock)
     for seed in sorted(known):
         yield f"seed {seed}: {known[seed]}"
-    base = seed_of(now, model)
+    base = params[seed_name(model)]
     missing = [seed for seed in range(base, base + n + len(known)) if seed not in known][: max(0, n - len(known))]
     for seed in missing:
-        yield f"seed {seed}: queued as {_queue(seed, model, now)}"
-    if missing or any(kind.startswith("queued") for kind in known.values()):
+        yield f"seed {seed}: queued as {_queue(seed, model)}"
+    if missing or any(what.startswith("queued") for what in known.values()):
         yield "Start the queue: dvc queue start"
     else:
         yield f"There are {len(known)} seeds of this configuration; nothing is missing."
 
 
-def _check_ready(model: str, now: StageRecords) -> None:
+def _check_ready(model: str, lock: StageRecords) -> None:
     """Whether DVC's queue, which runs snapshots of what git tracks, has all that the training needs."""
-    if not head():
-        raise BukvaError("The project has no commit, and DVC's queue starts from one: run `git add -A && git commit`.")
-    if not git("ls-files", "--", LOCK):
-        raise BukvaError(
-            f"{LOCK}: not tracked by git, so the queue has no data: run `make repro`, then `git add {LOCK}`."
-        )
-    if untracked := git("ls-files", "--others", "--exclude-standard", "--", *_files(model, now)).decode().splitlines():
+    if trained_models()[model].stage not in lock:
+        raise BukvaError(f"{LOCK}: has no training, so the queue has no data: run `make repro` and commit it.")
+    if untracked := git("ls-files", "--others", "--exclude-standard", "--", *_files(model, lock)).decode().splitlines():
         raise BukvaError(f"{untracked[0]}: not tracked by git, so the queue does not have it: run `git add` on it.")
 
 
-def _finished(model: str, now: StageRecords) -> dict[int, str]:
-    """Seed -> name, of results of the present configuration."""
-    key, stage = training_key(now, model), trained_models()[model].stage
-    fitting = [
-        result
-        for result in read_results([*experiments(), Revision(HEAD, head()), Revision(WORKSPACE, "")])
-        if not result.problem and stage in result.lock and training_key(result.lock, model) == key
-    ]
-    return {seed_of(result.lock, model): _title(result) for result in reversed(fitting)}
+def _files(model: str, lock: StageRecords) -> list[str]:
+    """The sources of the training that lie in the project."""
+    return [path for path in all_sources(trained_models()[model].stage, lock) if not path.startswith(("/", ".."))]
 
 
-def _title(result: Result) -> str:
-    name = result.revision.name
-    return name if name in (HEAD, WORKSPACE) else f"experiment {name}"
-
-
-def _unfinished(model: str, now: StageRecords) -> dict[int, str]:
-    """Seed -> name, of queued and running experiments with the present configuration."""
-    waiting = [state for state in unfinished() if state.kind in ("queued", "running")]
-    blobs = read_blobs((state.commit, PARAMS) for state in waiting)
+def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
+    """Seed -> name, of results that the checkout would make again with their seeds."""
+    stage = trained_models()[model].stage
+    revisions = [Revision(WORKSPACE, ""), Revision("HEAD", head()), *reversed(experiments())]
+    results = [result for result in read_results(revisions) if not result.problem and stage in result.lock]
+    now = digests({path for result in results for path in all_sources(stage, result.lock)})
     found = {}
-    for state in waiting:
-        params = flatten(sections_of(blobs.get((state.commit, PARAMS), b"").decode()))
-        if _is_same(params, model, now) and not git("diff", "--name-only", state.commit, "--", *_files(model, now)):
-            found[int(params[seed_name(model)])] = f"{state.kind} {state.name}"
+    for result in results:
+        seed, revision = seed_of(result.lock, model), result.revision
+        if not any(changes(stage, result.lock, {**params, seed_name(model): seed}, now)):
+            found[seed] = f"experiment {revision.name}" if revision.baseline else revision.name
     return found
 
 
-def _is_same(params: dict[str, object], model: str, now: StageRecords) -> bool:
-    """Whether these parameters differ from the present ones in the seed only, as far as the training needs them."""
-    needed = {key: value for name in _stages(model, now) for key, value in now[name].params.items()}
-    return all(params.get(key) == value for key, value in needed.items() if key != seed_name(model))
+def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords) -> dict[int, str]:
+    """Seed -> state and name, of queued and running experiments with these parameters and the code of the checkout."""
+    needed = {key for name in upstream(trained_models()[model].stage, lock) for key in lock[name].params}
+    found = {}
+    for state in unfinished():
+        theirs = flatten(parse_yaml(show(state.commit, PARAMS).decode()))
+        is_same = all(theirs.get(key) == params.get(key) for key in needed - {seed_name(model)})
+        is_same = is_same and not git("diff", "--name-only", state.commit, "--", *_files(model, lock))
+        if is_same and state.kind in ("queued", "running"):
+            found[int(theirs[seed_name(model)])] = f"{state.kind} {state.name}"
+    return found
 
 
-def _stages(model: str, now: StageRecords) -> list[str]:
-    return upstream(trained_models()[model].stage, now)
-
-
-def _files(model: str, now: StageRecords) -> list[str]:
-    """The sources of the training that lie in the project."""
-    found = {path for name in _stages(model, now) for path in sources(name, now)}
-    return sorted(path for path in found if not path.startswith(("/", "..")))
-
-
-def _queue(seed: int, model: str, now: StageRecords) -> str:
+def _queue(seed: int, model: str) -> str:
     """Queue one experiment; returns its name."""
-    taken = {experiment.name for experiment in experiments()} | {state.name for state in unfinished()}
-    plain = f"{training_key(now, model)[:KEY_DIGITS]}-s{seed}"
+    taken = {*(one.name for one in experiments()), *(state.name for state in unfinished())}
+    plain = f"{model}-s{seed}"
     name = next(name for i in count(1) if (name := plain if i == 1 else f"{plain}-{i}") not in taken)
     command = ["exp", "run", "--queue", "--name", name, "-S", f"{seed_name(model)}={seed}"]
     done = subprocess.run([sys.executable, "-m", "dvc", *command], cwd=project_root(), capture_output=True, text=True)

@@ -1,46 +1,67 @@
-"""Files of outputs in DVC's cache, and the digests of what lies in the checkout: both by DVC's API.
+"""The project by DVC's API: its settings and cache, and the digests of what lies in the checkout."""
 
-The digest of a folder ends in `.dir` and names a list of the files in it, in JSON.
-"""
-
+import contextlib
 import functools
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 
 
-def md5_of(path: Path) -> str:
-    """The digest by which DVC knows a file or folder of the project; "" if it does not exist."""
+@contextlib.contextmanager
+def dvc_repo(folder: Path | None = None) -> Iterator[Any]:
+    """A dvc.repo.Repo of the project, or of another folder.
+
+    Raises:
+        BukvaError: what DVC raises in the block, or because it cannot read the project, in one sentence.
+    """
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
+
+    try:
+        with Repo(str(folder or project_root())) as repo:
+            yield repo
+    except (DvcException, OSError) as error:
+        raise BukvaError(f"DVC: {' '.join(str(error).split()).rstrip('.')}.") from None
+
+
+def digests(paths: Iterable[str]) -> dict[str, str]:
+    """path -> the digest by which DVC would record this file or folder of the project now; "" if it does not exist."""
     from dvc_data.hashfile.build import build
 
-    if not path.exists():
-        return ""
-    repo = _repo(project_root())
-    _, _, found = build(repo.cache.local, str(path), repo.fs, "md5", ignore=repo.dvcignore, dry_run=True)
-    return str(found.hash_info.value)
+    def md5(path: Path) -> str:
+        _, _, found = build(repo.cache.local, str(path), repo.fs, "md5", ignore=repo.dvcignore, dry_run=True)
+        return str(found.hash_info.value)
+
+    root = project_root()
+    with dvc_repo() as repo:
+        return {path: md5(root / path) if (root / path).exists() else "" for path in paths}
 
 
 def cached_files(digest: str) -> dict[str, Path]:
-    """The files of an output in DVC's cache, by their names in it, "." if it is a file; empty if some are missing."""
-    cache = _repo(project_root()).cache.local
-    found = Path(cache.oid_to_path(digest))
+    """The files of an output in DVC's cache, by their names in it, "." if it is a file; empty if some are missing.
+
+    The digest of a folder ends in `.dir` and names a list of the files in it, in JSON.
+    """
+    folder = _cache_folder(project_root())
+    found = folder / digest[:2] / digest[2:]
     if not found.is_file():
         return {}
     listed = json.loads(found.read_bytes()) if digest.endswith(".dir") else [{"relpath": ".", "md5": digest}]
-    files = {item["relpath"]: Path(cache.oid_to_path(item["md5"])) for item in listed}
+    files = {item["relpath"]: folder / item["md5"][:2] / item["md5"][2:] for item in listed}
     return files if all(file.is_file() for file in files.values()) else {}
 
 
 def has_remote() -> bool:
     """Whether DVC has a remote from which it can fetch."""
-    return bool(_repo(project_root()).config["core"].get("remote"))
+    with dvc_repo() as repo:
+        return bool(repo.config["core"].get("remote"))
 
 
 @functools.cache
-def _repo(root: Path) -> Any:
-    """The project as DVC sees it, with the settings of the machine, the user and the project."""
-    from dvc.repo import Repo
-
-    return Repo(str(root))
+def _cache_folder(root: Path) -> Path:
+    with dvc_repo(root) as repo:
+        return Path(repo.cache.local.path)

@@ -17,20 +17,16 @@ PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_./][\w./-]*", re.IG
 
 
 def rerun(name: str, params: Mapping[str, Any]) -> str:
-    """The command that makes the result of these parameters under another name, without touching the checkout.
-
-    It runs the code of the checkout. Where that is the code of the former result, DVC's run cache has the trainings,
-    and the same files come back under their digests, so that the former name has its files again, too.
-    """
+    """The command that makes the result of these parameters again under another name, beside the checkout."""
     safe = re.sub(r"[^\w.-]+", "-", name).strip("-.")
     return " ".join([f"dvc exp run --temp -n {safe}-again", *settings(read_yaml(project_root() / PARAMS), params)])
 
 
 def settings(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """The options of `dvc exp run` that turn the known parameters into the wanted ones."""
-    before, after = flatten(known), flatten(wanted)
-    changed = [key for key in before if key in after and after[key] != before[key]]
-    return [f"-S {shlex.quote(f'{key}={literal(after[key])}')}" for key in changed]
+    before = flatten(known)
+    changed = {key: value for key, value in flatten(wanted).items() if key in before and before[key] != value}
+    return [f"-S {shlex.quote(f'{key}={literal(value)}')}" for key, value in changed.items()]
 
 
 def literal(value: Any) -> str:
@@ -58,8 +54,6 @@ def descriptions() -> dict[str, str]:
 def options(name: str) -> list[str]:
     """The options of `dvc exp run` that a recipe stands for, all its keys: [-S, model.n_head=4, -S, ...].
 
-    Quotes in them are Hydra's: a shell leaves the quotes in what a command printed.
-
     Raises:
         BukvaError: there is no such recipe, or a key or value of it is not valid.
     """
@@ -68,19 +62,12 @@ def options(name: str) -> list[str]:
         raise BukvaError(f"recipe {name}: does not exist; use {one_or_another(list(descriptions()))}.")
     read_params()  # a mistake there is none of the recipe
     try:
-        recipe = read_yaml(path)
-        parse_params(merged(read_yaml(PARAMS), recipe), str(path))
+        params, recipe = read_yaml(PARAMS), read_yaml(path)
+        valid = {key: {**params.get(key, {}), **value} for key, value in recipe.items() if isinstance(value, dict)}
+        parse_params(params | recipe | valid, str(path))
     except BukvaError as error:
         raise BukvaError(str(error).removesuffix(WAY_BACK).rstrip()) from None  # that is the way back of params.yaml
     found = [f"{key}={literal(value)}" for key, value in flatten(recipe).items()]
     for setting in filter(CHANGED_BY_SHELLS.search, found):
         raise BukvaError(f"{path}, {setting}: a shell changes a space, * or ?; write the value into {PARAMS} instead.")
     return [word for setting in found for word in ("-S", setting)]
-
-
-def merged(params: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
-    """The sections of params.yaml with the keys of a recipe, which may be wrong."""
-    return params | {
-        section: {**params[section], **keys} if isinstance(keys, dict) and section in params else keys
-        for section, keys in recipe.items()
-    }

@@ -1,7 +1,6 @@
-"""What the outputs of a stage are a function of: parameters, data and code, by name and digest.
+"""What the outputs of a stage are a function of: its parameters, and the digests of its `deps` in dvc.yaml.
 
-An interrupted training finds its checkpoints by it. The files are those under `deps` in dvc.yaml, so that whatever
-makes DVC rerun a stage also makes another fingerprint.
+An interrupted training finds its checkpoints by it.
 """
 
 import hashlib

@@ -1,8 +1,4 @@
-"""The table of stages: dvc.yaml, read.
-
-Names, order, kinds (`meta`) and parameter sections (`params`) of the stages are written in dvc.yaml and nowhere else,
-and so are the paths.
-"""
+"""The table of stages: dvc.yaml, the only place of their names, order, kinds, parameter sections and paths."""
 
 import functools
 import re
@@ -25,14 +21,8 @@ class Stage:
 
     name: str
     kind: Kind
-    command: str
     sections: tuple[str, ...]  # of params.yaml that it reads
     deps: tuple[str, ...]  # files and folders
-
-    @property
-    def module(self) -> str:
-        """The name of its script in stages/."""
-        return self.name.replace("-", "_")
 
 
 @functools.cache
@@ -47,7 +37,6 @@ def stages() -> dict[str, Stage]:
         name: Stage(
             name,
             cast("Kind", spec["meta"]["kind"]),
-            _with_paths(spec["cmd"], named),
             tuple(dict.fromkeys(key.partition(".")[0] for key in spec.get("params", ()))),
             tuple(_with_paths(dep, named) for dep in spec.get("deps", ())),
         )
@@ -94,7 +83,7 @@ def paths() -> dict[str, str]:
 
 
 def _with_paths(text: str, named: dict[str, str]) -> str:
-    """A command or a dependency of dvc.yaml with the paths in it."""
+    """A dependency of dvc.yaml with the path in it."""
     return re.sub(r"\$\{path\.(\w+)\}", lambda found: named[found[1]], text)
 
 

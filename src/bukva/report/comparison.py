@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from bukva.compare.comparison import Comparison, Setting
+from bukva.compare.comparison import Comparison
 from bukva.compare.cost import Cost
+from bukva.compare.groups import Setting
 from bukva.compare.statistics.wording import authors_line, detectable_line, settings_line, text_line
 from bukva.project.stages import trained_models
 
@@ -94,7 +96,7 @@ def to_json(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
             "same_settings": comparison.same_settings,
             "changed": {key: list(values) for key, values in comparison.changed.items()},
             "code": list(comparison.code),
-            "authors": comparison.authors.to_json() if comparison.authors else None,
+            "authors": asdict(comparison.authors) if comparison.authors else None,
             "sentences": sentences(comparison),
         }
         for comparison in comparisons

@@ -1,6 +1,7 @@
 """The leaderboard for the terminal, and as JSON."""
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from bukva.compare.cost import Cost
@@ -100,7 +101,7 @@ def to_json(board: Leaderboard, *, with_test: bool) -> dict[str, Any]:
             for row in board.rows
         ],
         "choice": _choice_json(board.choice) if board.choice else None,
-        "noise_floor": board.floor.to_json() if board.floor.known else None,
+        "noise_floor": asdict(board.floor) if board.floor.known else None,
         "without_result": [{"name": name, "reason": reason} for name, reason in board.without_result],
     }
 

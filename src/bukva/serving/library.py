@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bukva.compare.outputs import as_folder, digest_of, model_files
-from bukva.compare.results import Result, read_results
+from bukva.compare.results import Result, as_folder, digest_of, read_results
 from bukva.config.schema import Compute
 from bukva.core.errors import BukvaError
 from bukva.models.device import prepare
+from bukva.project.cache import cached_files
 from bukva.project.revisions import WORKSPACE, experiments, head, resolve
 from bukva.project.stages import TrainedModel, trained_models
 from bukva.serving.writer import Writer
@@ -101,7 +101,7 @@ class Library:
         return whole.alone() if choice.alone else whole
 
     def _load(self, choice: Choice) -> Writer:
-        files = model_files(choice.result, choice.model.name)
+        files = cached_files(digest_of(choice.result, choice.model.name))
         if not files:
             raise BukvaError(f"{choice.key}: its files are no longer here; reload the page for the models that are.")
         with as_folder(files) as folder:
@@ -115,7 +115,7 @@ def _place(result: Result) -> tuple[bool, float, str]:
 
 def _choices_of(result: Result) -> Iterator[Choice]:
     for model in reversed(trained_models().values()):  # the GPT first
-        if model_files(result, model.name):
+        if cached_files(digest_of(result, model.name)):
             key = f"{result.revision.name}/{model.name}"
             yield Choice(key, model.label, _bits(result, model.name), result, model)
             if model.name == "gpt" and result.params.get("model", {}).get("ngrams", "none") != "none":

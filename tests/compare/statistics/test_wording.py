@@ -6,12 +6,12 @@ from bukva.compare.statistics.text import TextVerdict
 from bukva.compare.statistics.wording import settings_line
 
 CLEAR = Estimate(-0.062, 0.0054, 33.0)
-BETTER = TextVerdict("better", CLEAR, "works", 38, 33.9, 16930)
+BETTER = TextVerdict("better", CLEAR, "works", 38, 33.9)
 
 
 def on_settings(word, estimate, method="paired", k=(3, 3), compared=1):
     seeds = [tuple(range(n)) for n in k]
-    return SettingsVerdict(word, -0.062, estimate, 0.01, compared, method, *seeds, 0.009, None, BETTER)
+    return SettingsVerdict(word, -0.062, estimate, 0.01, compared, method, *seeds, 0.009, BETTER)
 
 
 def test_the_headline_is_about_settings_and_begins_with_the_word_to_act_on():

@@ -1,13 +1,12 @@
 """A difference with its error (Student's t), the noise floor between seeds, and what more seeds would resolve.
 
-scipy.special is imported inside functions: it takes 0.2 s (scipy.stats, with the same functions, a second), and stage
-publish imports this module in each run.
+scipy.special is imported inside functions, because stage publish imports this module in each run.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -62,15 +61,9 @@ class Estimate:
         """The true difference that is found in 80 of 100 such comparisons (Card et al. 2020)."""
         return smallest_detectable(self.se, self.df)
 
-    def to_json(self) -> dict[str, float | list[float]]:
+    def to_json(self) -> dict[str, Any]:
         """Every number of this estimate, derived ones included."""
-        return {
-            "difference": self.difference,
-            "se": self.se,
-            "df": self.df,
-            "interval": list(self.interval),
-            "smallest_detectable": self.smallest_detectable,
-        }
+        return {**asdict(self), "interval": self.interval, "p": self.p, "smallest_detectable": self.smallest_detectable}
 
 
 def quantile(share: float, df: float) -> float:
@@ -97,7 +90,7 @@ CERTAIN: Part = (0.0, math.inf)  # a text without an error of its own
 
 
 def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN) -> float:
-    """The smallest difference that k seeds a side detect with 80 % probability, in bits per character; k >= 2.
+    """The smallest difference that k >= 2 seeds a side detect with 80 % probability, in bits per character.
 
     Args:
         k: seeds of each side.
@@ -133,10 +126,6 @@ class Floor:
     def known(self) -> bool:
         """Whether it may be borrowed for settings with fewer than three seeds."""
         return self.df >= MIN_DF and self.sd > 0
-
-    def to_json(self) -> dict[str, float]:
-        """A dict of plain numbers."""
-        return {"sd": self.sd, "df": self.df, "difference": self.difference}
 
 
 def pool(floors: Iterable[Floor]) -> Floor:

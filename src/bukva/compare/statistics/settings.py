@@ -1,12 +1,11 @@
 """The verdict on settings: would the difference between A and B stay with other seeds and another text of this kind?
 
-The variance is that over the text plus that over seeds, each estimated from the data where both sides have three seeds
-or more. With fewer, twice the noise floor of other seed groups takes its place, and the verdict is "probably" at best.
-Of many comparisons in a sweep some look like a gain by luck: they are corrected together.
+The variance is that over the text plus that over seeds, estimated where both sides have three seeds or more. With
+fewer, twice the noise floor of other seed groups takes its place, and the verdict is "probably" at best.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -62,34 +61,19 @@ class SettingsVerdict:
     seeds_a: tuple[int, ...]  # those that were used
     seeds_b: tuple[int, ...]
     seed_sd: float | None  # of one training (paired: of the difference of two), in bits per character
-    noise_floors: float | None  # the difference in noise floors, where a floor is known
     text: TextVerdict  # of the means of the same seeds
 
     def to_json(self) -> dict[str, Any]:
-        """A dict of plain numbers, strings and None."""
-        estimate = self.estimate.to_json() if self.estimate else dict.fromkeys(Estimate(0, 0, 1).to_json())
-        return {
-            "verdict": self.verdict,
-            **estimate,
-            "difference": self.difference,
-            "p": self.p,
-            "compared": self.compared,
-            "method": self.method,
-            "seeds": {"a": list(self.seeds_a), "b": list(self.seeds_b)},
-            "seed_sd": self.seed_sd,
-            "noise_floors": self.noise_floors,
-            "text": self.text.to_json(),
-        }
+        """Every number, for other programs."""
+        estimate = self.estimate.to_json() if self.estimate else None
+        return {**asdict(self), "estimate": estimate, "text": self.text.to_json()}
 
 
 def compare_settings(a: Side, b: Side, units: Units, floor: Floor | None, pairable: bool) -> SettingsVerdict:
-    """The verdict on settings B against settings A.
+    """The verdict on settings B against settings A, each with one training or more on these units.
 
-    Args:
-        a, b: the trainings of both sides, each with one or more.
-        units: those that the sums belong to.
-        floor: the noise floor of the corpus and recipe family; used where a side has fewer than three seeds.
-        pairable: whether a seed means the same on both sides: same numerics, and initial weights of the same shapes.
+    floor: the noise floor of the corpus and recipe family; used where a side has fewer than three seeds.
+    pairable: whether a seed means the same on both sides: same numerics, and initial weights of the same shapes.
     """
     a, b, method = _chosen(a, b, floor, pairable)
     text = compare_text(a.sums.mean(axis=0), b.sums.mean(axis=0), units)
@@ -106,17 +90,16 @@ def compare_settings(a: Side, b: Side, units: Units, floor: Floor | None, pairab
         estimate = Estimate.of(text.estimate.difference, [over_text, *of_seeds])
         verdict = _verdict(estimate, method)
     return SettingsVerdict(
-        verdict,
-        text.estimate.difference,
-        estimate,
-        estimate.p if estimate else 1.0,
-        1,
-        method,
-        a.seeds,
-        b.seeds,
-        seed_sd,
-        abs(text.estimate.difference) / floor.difference if floor and floor.known else None,
-        text,
+        verdict=verdict,
+        difference=text.estimate.difference,
+        estimate=estimate,
+        p=estimate.p if estimate else 1.0,
+        compared=1,
+        method=method,
+        seeds_a=a.seeds,
+        seeds_b=b.seeds,
+        seed_sd=seed_sd,
+        text=text,
     )
 
 
@@ -187,13 +170,11 @@ def correct(verdicts: Sequence[SettingsVerdict]) -> list[SettingsVerdict]:
 
 
 def expected_luck(m: int, sd: float) -> float:
-    """How much better than its true value the best of m equal settings looks on average, in the unit of `sd`.
+    """How much better than its true value the best of m >= 1 equal settings looks on average, in the unit of `sd`.
 
-    Args:
-        m: the number of settings, 1 or more.
-        sd: the standard deviation of one setting's score: that between seeds by the square root of its seeds.
+    sd: the standard deviation of one setting's score: that between seeds by the square root of its seeds.
     """
-    from scipy.special import ndtr  # it takes 0.2 s to import
+    from scipy.special import ndtr
 
     z = np.linspace(-10, 10, 2001)  # where normal deviates are; the integrand vanishes at both ends
     density = m * ndtr(z) ** (m - 1) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)  # of the greatest of m

@@ -99,26 +99,17 @@ class TextVerdict:
     unit: Literal["works", "segments"]
     n_units: int
     effective_units: float  # the number of equally long ones that they are worth
-    chars: int
 
     def to_json(self) -> dict[str, Any]:
-        """A dict of plain numbers and strings."""
-        return {
-            "verdict": self.verdict,
-            **self.estimate.to_json(),
-            "p": self.estimate.p,
-            "unit": self.unit,
-            "n_units": self.n_units,
-            "effective_units": self.effective_units,
-            "chars": self.chars,
-        }
+        """Every number, for other programs."""
+        return {**asdict(self), "estimate": self.estimate.to_json()}
 
 
 def compare_text(sums_a: Floats, sums_b: Floats, units: Units) -> TextVerdict:
     """(G,) and (G,) bits of each unit under model A and model B -> the verdict over the text."""
     estimate = over_text(sums_b - sums_a, units)
     verdict = BY_SIGN[estimate.sign] if (sums_a != sums_b).any() else "identical"
-    return TextVerdict(verdict, estimate, units.kind, len(units), units.effective, int(units.edges[-1]))
+    return TextVerdict(verdict, estimate, units.kind, len(units), units.effective)
 
 
 def over_text(sums: Floats, units: Units) -> Estimate:
@@ -140,9 +131,7 @@ class AuthorEffect:
     """The difference on the text of one author."""
 
     author: str
-    chars: int
     difference: float  # bits per character of this author
-    share: float  # what it adds to the difference on the whole text; the shares of all authors sum to it
     without: Verdict | None  # the verdict over all other authors' text where it is another one
 
 
@@ -159,19 +148,9 @@ class Authors:
         """Those without whom the verdict over the text is another."""
         return [effect for effect in self.effects if effect.without]
 
-    def to_json(self) -> dict[str, Any]:
-        """A dict of plain numbers, strings and None."""
-        return {"better": self.better, "worse": self.worse, "effects": [asdict(effect) for effect in self.effects]}
-
 
 def by_author(sums_a: Floats, sums_b: Floats, works: Units, authors: Sequence[str]) -> Authors:
-    """The effect by author.
-
-    Args:
-        sums_a, sums_b: (G,) bits of each work.
-        works: `Units.works`, not segments.
-        authors: (W,) the author of every work, those without characters included.
-    """
+    """(G,) and (G,) bits of each of `Units.works`, and the (W,) authors of all works -> the effect by author."""
     chars, difference = works.chars, sums_b - sums_a  # (G,), (G,)
     of_work = np.asarray(authors)[works.rows]  # (G,)
     names = sorted(set(of_work.tolist()))
@@ -181,10 +160,9 @@ def by_author(sums_a: Floats, sums_b: Floats, works: Units, authors: Sequence[st
     effects = []
     for name in names:
         own = of_work == name
-        n, total = int(chars[own].sum()), float(difference[own].sum())
         without = _verdict(difference[~own], chars[~own]) if checked else whole
         effects.append(
-            AuthorEffect(name, n, total / n, total / int(chars.sum()), without if without != whole else None)
+            AuthorEffect(name, float(difference[own].sum() / chars[own].sum()), without if without != whole else None)
         )
     signs = [np.sign(effect.difference) for effect in effects]
     return Authors(tuple(effects), signs.count(-1), signs.count(1))

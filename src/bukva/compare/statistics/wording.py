@@ -25,10 +25,7 @@ def text_line(verdict: SettingsVerdict, a: str, b: str, split: str) -> str:
 def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str:
     """The headline: whether the difference is one of the settings or of the seeds.
 
-    Args:
-        verdict: of settings b against settings a.
-        a, b: the names of the experiments.
-        command: adds seeds to both experiments, for example `bukva seeds 3`.
+    command: adds seeds, for example `bukva seeds 3`.
     """
     word, about = verdict.verdict.capitalize(), f"settings {b} against {a}"
     seeds = _seeds(verdict) + (f"; Holm over {verdict.compared}" if verdict.compared > 1 else "")

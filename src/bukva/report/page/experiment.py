@@ -9,8 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from bukva.compare.outputs import as_checkout
-from bukva.compare.results import Result, read_results
+from bukva.compare.results import Result, as_checkout, read_results
 from bukva.config.load import parse_params
 from bukva.config.schema import Params
 from bukva.core.errors import BukvaError

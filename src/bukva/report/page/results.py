@@ -7,15 +7,14 @@ import pandas as pd
 
 from bukva.compare.comparison import compare
 from bukva.compare.cost import seconds_by_step, stage_seconds
-from bukva.compare.results import sections_of
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.evaluation.rows import Kind
 from bukva.interpret.predicted import Characters, lead, neither, passage, shares
 from bukva.project.commands import settings
-from bukva.project.lock import PARAMS
-from bukva.project.revisions import commits_of, git, read_blobs
+from bukva.project.lock import PARAMS, parse_yaml
+from bukva.project.revisions import commit_of, git, show
 from bukva.project.stages import trained_models
 from bukva.report import charts, comparison
 from bukva.report.page.experiment import SPLIT, Experiment, work_label
@@ -144,7 +143,7 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
     """The commit, what differs from it, and how to make the same again."""
     revision, params = experiment.result.revision, experiment.result.params
     commit = revision.baseline or revision.commit or _commit(BASELINE)
-    committed = sections_of(read_blobs([(commit, PARAMS)]).get((commit, PARAMS), b"").decode())
+    committed = parse_yaml(show(commit, PARAMS).decode())
     ours, theirs = flatten(params), flatten(committed)
     changes = ["diff", "--name-only", commit, revision.commit] if revision.commit else ["status", "--porcelain"]
     edited = git(*changes, "--", "src", "stages", "dvc.yaml", "numerics.lock")
@@ -158,7 +157,7 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
 
 def _commit(name: str) -> str:
     """The commit of a name; "unknown" for HEAD before the first one."""
-    return commits_of([name])[name] or "unknown"
+    return commit_of(name) or "unknown"
 
 
 # ---- who predicted what: counting, or learning
