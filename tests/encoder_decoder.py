@@ -6,23 +6,34 @@ Source: the lecture notes, on translation; Vaswani et al. 2017, figure 1.
 import torch
 from torch import Tensor, nn
 
-from bukva.models.transformer import Transformer, TransformerConfig
+from bukva.models.attention import Attention, Caches
+from bukva.models.gpt import GPT, NORMS, GPTConfig
 
 
 class EncoderDecoder(nn.Module):
-    """Two stacks of the same blocks: one without a mask for the source; one with a mask and a memory for the target."""
+    """Two GPTs: one without a mask for the source; one with a mask, and between attention and MLP another attention."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: GPTConfig) -> None:
         super().__init__()
-        self.encoder = Transformer(config, causal=False)
-        self.decoder = Transformer(config, causal=True, cross=True)
-        self.lm_head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
-        nn.init.normal_(self.lm_head.weight, std=0.02)
+        self.encoder, self.decoder = GPT(config, causal=False), GPT(config)
+        C, n = config.n_embd, config.n_layer
+        self.norms = nn.ModuleList(NORMS[config.norm](C) for _ in range(n))
+        self.crosses = nn.ModuleList(
+            Attention(C, config.n_head, causal=False, qk_norm=config.qk_norm, bias=config.bias) for _ in range(n)
+        )
+
+    def decode(self, target: Tensor, memory: Tensor, caches: Caches | None = None) -> Tensor:
+        """(B, T) ids after the cached ones, (B, S, C) of the source -> (B, T, V) logits of what follows each."""
+        x, cos_sin = self.decoder.embed(target, caches.length if caches else 0)  # (B, T, C)
+        for i, (block, norm, cross) in enumerate(zip(self.decoder.blocks, self.norms, self.crosses, strict=True)):
+            x = x + block.attention(block.ln_1(x), cos_sin=cos_sin, cache=caches.layers[i] if caches else None)
+            x = x + cross(norm(x), memory)
+            x = x + block.mlp(block.ln_2(x))
+        return self.decoder.lm_head(self.decoder.ln_f(x))
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """(B, S) ids to read and (B, T) ids written so far -> (B, T, V) logits of what follows each of them."""
-        memory = self.encoder.encode(source)  # (B, S, C)
-        return self.lm_head(self.decoder.encode(target, memory))
+        return self.decode(target, self.encoder.encode(source))
 
     @torch.inference_mode()
     def translate(self, source: Tensor, start: int, n_chars: int) -> Tensor:
@@ -34,6 +45,6 @@ class EncoderDecoder(nn.Module):
         last = torch.full((len(source), 1), start, device=source.device)  # (B, 1)
         written = []
         for _ in range(n_chars):
-            last = self.lm_head(self.decoder.encode(last, memory, caches=caches)).argmax(-1)  # (B, 1)
+            last = self.decode(last, memory, caches).argmax(-1)  # (B, 1)
             written.append(last)
         return torch.cat(written, dim=1)

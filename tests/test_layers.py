@@ -28,9 +28,7 @@ LAYERS = [
 ]
 LEVEL = {package: level for level, row in enumerate(LAYERS) for package in row}
 # Architecture: tensors in, tensors out. The rest of bukva.models finds, builds and saves them.
-ARCHITECTURE = [
-    "attention", "base", "bigram", "dropout", "gpt", "kernels", "ngram_memory", "position", "transformer",
-]  # fmt: skip
+ARCHITECTURE = ["attention", "base", "bigram", "gpt", "kernels", "ngram_memory", "position"]
 
 
 def package(name: str) -> str:

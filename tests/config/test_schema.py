@@ -13,8 +13,7 @@ from bukva.config.load import PARAMS, parse_params, read_params, read_yaml
 from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning.rule_sets import RULES
-from bukva.models.gpt import NGRAMS
-from bukva.models.transformer import ACTIVATIONS, NORMS, POSITIONS, PROJ_INITS
+from bukva.models.gpt import ACTIVATIONS, NGRAMS, NORMS, POSITIONS, PROJ_INITS
 from bukva.text.tokenizers import TOKENIZERS
 from bukva.training.optimizers import OPTIMIZERS
 
@@ -156,10 +155,10 @@ def test_texts_are_unchanged():
 
 def test_the_choices_are_the_keys_of_the_tables_of_the_code_that_they_name():
     tables = [
-        ("models/transformer.py", "ACTIVATIONS", ACTIVATIONS),
-        ("models/transformer.py", "NORMS", NORMS),
-        ("models/transformer.py", "POSITIONS", POSITIONS),
-        ("models/transformer.py", "PROJ_INITS", PROJ_INITS),
+        ("models/gpt.py", "ACTIVATIONS", ACTIVATIONS),
+        ("models/gpt.py", "NORMS", NORMS),
+        ("models/gpt.py", "POSITIONS", POSITIONS),
+        ("models/gpt.py", "PROJ_INITS", PROJ_INITS),
         ("models/gpt.py", "NGRAMS", NGRAMS),
         ("training/optimizers/__init__.py", "OPTIMIZERS", OPTIMIZERS),
         ("text/tokenizers/__init__.py", "TOKENIZERS", TOKENIZERS),

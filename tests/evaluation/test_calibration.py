@@ -25,7 +25,7 @@ def test_bins_and_error_are_those_of_a_loop_over_predictions_in_any_batches():
     assert [(each["predictions"], each["confidence"], each["right"]) for each in found.to_json()["bins"]] == [
         (n, pytest.approx(sure), pytest.approx(right)) for n, sure, right in expected
     ]
-    assert found.error == pytest.approx(sum(n * abs(sure - right) for n, sure, right in expected) / 997)
+    assert found.to_json()["error"] == pytest.approx(sum(n * abs(sure - right) for n, sure, right in expected) / 997)
     certain = Calibration()
     certain(torch.tensor([[0.0, 1000.0], [1000.0, 0.0]]), torch.tensor([1, 1]))
     assert certain.to_json() == {"error": 0.5, "bins": [{"predictions": 2, "confidence": 1.0, "right": 0.5}]}

@@ -7,7 +7,7 @@ import pytest
 import torch
 from interpret.small import TOKENIZER, T, gpt, nh, random_text
 
-from bukva.interpret.hooks import averaging_kernel, replaced_kernels
+from bukva.interpret.heads import averaging_kernel, replaced_kernels
 from bukva.interpret.study import ablate_heads
 from bukva.models.attention import attend_explicit
 from bukva.models.window_rule import nats_of

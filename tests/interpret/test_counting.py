@@ -9,8 +9,7 @@ from interpret.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
 from interpret.small import CPU, PARAMS, TOKENIZER, T, V
 
 from bukva.config.schema import Training
-from bukva.interpret.counting import Counting
-from bukva.interpret.experts import experts_on
+from bukva.interpret.counting import Counting, experts_on
 from bukva.models.ngrams.counts import count_pairs
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
@@ -56,7 +55,6 @@ def test_the_passage_has_the_numbers_of_its_characters(found):
     first = 30 - len(text)
     for i, char in enumerate(chars):
         assert char["together"] == pytest.approx(experts.together[first + i] / math.log(2))
-        assert char["counting"] + char["learning"] == pytest.approx(math.log2(V) - char["together"])
         assert char["order"] == ORDERS[experts.contributions[first + i].argmax()]
 
 

@@ -9,8 +9,8 @@ import torch
 from interpret.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
 from interpret.small import B, T, V, random_ids
 
-from bukva.interpret.experts import AFTER, BETWEEN, Experts, experts_on, positions_in_words
-from bukva.interpret.hooks import record_experts
+from bukva.interpret.counting import Experts, experts_on, record_experts
+from bukva.interpret.heads import AFTER, BETWEEN, positions_in_words
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import nats_of_passages, stride_of
 from bukva.text.passages import passages
@@ -100,11 +100,11 @@ def test_the_context_is_the_longest_that_train_continues():
 def test_the_recorded_experts_multiply_to_the_prediction():
     model, ids = remembering("logits"), random_ids(B, T)
     with torch.inference_mode():
-        network = model.alone()(ids).log_softmax(-1)
-        whole = model(ids)
-    mixed = record_experts(model, ids)
-    product = mixed.powers[..., -1:] * network + (mixed.powers[..., :-1, None] * mixed.counted).sum(-2)
-    torch.testing.assert_close(mixed.logits, whole, rtol=0, atol=0)
+        network = model.alone()(ids).log_softmax(-1).flatten(0, 1)
+        whole = model(ids).flatten(0, 1)
+        logits, powers, recall = record_experts(model, ids, torch.ones(B, T, dtype=torch.bool))
+    product = powers[:, -1:] * network + (powers[:, :-1, None] * recall.probabilities.log()).sum(-2)
+    torch.testing.assert_close(logits, whole)
     torch.testing.assert_close(product.log_softmax(-1), whole.log_softmax(-1), rtol=1e-4, atol=1e-4)
     assert not model.experts._forward_hooks
 

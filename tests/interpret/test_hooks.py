@@ -5,7 +5,7 @@ import torch
 from interpret.small import B, T, gpt, nh, random_ids
 from lecture import average_by_loop
 
-from bukva.interpret.hooks import averaging_kernel, record_attention, replaced_kernels
+from bukva.interpret.heads import averaging_kernel, record_attention, replaced_kernels
 from bukva.models.attention import attend_explicit
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from interpret.small import CPU, TOKENIZER, V, nh, random_text
 
-from bukva.interpret.leak import leak
+from bukva.interpret.study import leak
 from bukva.models.gpt import GPTConfig
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bukva.models.dropout import Dropout, dropout, kept
+from bukva.models.kernels import Dropout, dropout, kept
 
 WORD = 2**64 - 1
 

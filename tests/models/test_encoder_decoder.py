@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 from encoder_decoder import EncoderDecoder
 
-from bukva.models.transformer import TransformerConfig
+from bukva.models.gpt import GPTConfig
 
 V, B, T, S = 12, 2, 5, 7
 START = V - 1  # opens every target, and is not a letter
-CONFIG = TransformerConfig(vocab_size=V, n_layer=1, n_head=2, n_embd=32, block_size=S, dropout=0.0)
+CONFIG = GPTConfig(vocab_size=V, n_layer=1, n_head=2, n_embd=32, block_size=S, dropout=0.0)
 
 one_option = pytest.mark.parametrize(
     "options",

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from lecture import attend_by_loop, rotate_by_complex_numbers
 
-from bukva.models.gpt import GPT, GPTConfig
+from bukva.models.gpt import GPT, MLP, NORMS, GPTConfig
 from bukva.models.registry import count_parameters
 
 V, T, B, nh, hs = 23, 5, 2, 3, 4
@@ -195,3 +195,50 @@ def test_dropout_acts_in_training_only():
     model, x = gpt(dropout=0.5), ids(B, T)
     assert not torch.equal(model.train()(x), model(x))
     close(model.eval()(x), gpt()(x))
+
+
+def drops_a_quarter(whole, dropped):
+    left = dropped != 0
+    close(dropped[left], whole[left] / 0.75)
+    assert left.double().mean().item() == pytest.approx(0.75, abs=0.03)
+
+
+def test_the_mlp_drops_a_share_of_its_output_in_training_only():
+    mlp = MLP(dataclasses.replace(CONFIG, dropout=0.25)).double()
+    x = torch.randn(50, T, nh * hs, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    drops_a_quarter(mlp.eval()(x), mlp.train()(x))
+
+
+def test_embeddings_are_dropped_in_training_only():
+    model, x = gpt(dropout=0.25), ids(40, T)
+    drops_a_quarter(model.embed(x, 0)[0], model.train().embed(x, 0)[0])
+
+
+def fresh(**options):
+    torch.manual_seed(7)
+    return GPT(dataclasses.replace(CONFIG, n_embd=96, **options))
+
+
+@pytest.mark.parametrize("n_layer", [1, 8])
+def test_matrices_start_with_a_fiftieth_and_projections_to_the_residual_stream_smaller_with_depth(n_layer):
+    deviations = {name: weight.std().item() for name, weight in fresh(n_layer=n_layer).named_parameters()}
+    added = [std for name, std in deviations.items() if name.endswith("proj.weight")]
+    assert added == [pytest.approx(0.02 / (2 * n_layer) ** 0.5, rel=0.05)] * 2 * n_layer  # attention, MLP
+    for name, weight in fresh().named_parameters():
+        if weight.ndim == 2 and not name.endswith("proj.weight"):
+            assert weight.std().item() == pytest.approx(0.02, rel=0.1), name
+
+
+def test_projections_can_start_at_zero_and_have_gradients():
+    model = fresh(proj_init="zero")
+    added = {name: weight for name, weight in model.named_parameters() if name.endswith("proj.weight")}
+    assert all(not weight.any() for weight in added.values())
+    model(torch.arange(5)[None]).square().sum().backward()
+    assert all(weight.grad.any() for weight in added.values())
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_biases_start_at_zero_and_norms_at_one(norm):
+    for name, vector in fresh(norm=norm, bias=True).named_parameters():
+        if vector.ndim == 1:
+            assert (vector == (1 if name.endswith("weight") else 0)).all(), name

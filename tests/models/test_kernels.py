@@ -6,8 +6,7 @@ import torch.nn.functional as F
 
 from bukva.models import kernels
 from bukva.models.attention import attend_explicit, attention_weights, causal_mask
-from bukva.models.dropout import kept
-from bukva.models.kernels import relu_squared, tiled_attention, unit_mean_square
+from bukva.models.kernels import kept, relu_squared, tiled_attention, unit_mean_square
 
 
 def drawn(*shape, seed=0):

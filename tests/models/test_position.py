@@ -6,9 +6,9 @@ import itertools
 import pytest
 import torch
 
-from bukva.models import position, transformer
+from bukva.models import position
 from bukva.models.attention import attend_fused
-from bukva.models.gpt import GPT, GPTConfig
+from bukva.models.gpt import ACTIVATIONS, GPT, GPTConfig
 
 V, T, C = 11, 7, 12
 CONFIG = GPTConfig(V, n_layer=2, n_head=3, n_embd=C, block_size=T, dropout=0.3)
@@ -38,8 +38,8 @@ def one_by_one(model, ids, n_first=1):
 @pytest.fixture
 def seen(monkeypatch):
     """The positions that the compiled block computes."""
-    seen, block = [], position.block
-    monkeypatch.setattr(position, "block", lambda *args: seen.append(args[3]) or block(*args))
+    seen, compute = [], position.compute
+    monkeypatch.setattr(position, "compute", lambda *args: seen.append(args[3]) or compute(*args))
     return seen
 
 
@@ -90,7 +90,7 @@ def test_other_positions_are_computed_by_the_layers(seen):
 
 
 def test_an_activation_that_the_loops_do_not_have_is_computed_by_torch(seen, monkeypatch):
-    monkeypatch.setitem(transformer.ACTIVATIONS, "tanh", torch.tanh)
+    monkeypatch.setitem(ACTIVATIONS, "tanh", torch.tanh)
     model = gpt(activation="tanh")
     with torch.inference_mode():
         torch.testing.assert_close(one_by_one(model, ids()), model(ids()))

@@ -11,7 +11,7 @@ import pytest
 from bukva.core.errors import BukvaError
 from bukva.core.processes import free_port
 from bukva.training import parallel
-from bukva.training.parallel import check_processes, launch
+from bukva.training.parallel import launch
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -65,9 +65,8 @@ def test_two_processes_average_gradients_and_share_numbers_and_bytes():
 
 def test_more_processes_than_the_cores_can_run_or_unequal_shares_are_an_error(monkeypatch):
     monkeypatch.setattr(parallel, "n_cores", lambda: 2)
-    check_processes(8)
     with pytest.raises(BukvaError, match=r"train_gpt.processes: 9 on .* where it may use 2 cores; use 8 or fewer."):
-        check_processes(9)
+        launch(9)
     monkeypatch.setenv("PET_NNODES", "3")
     words = r"train_gpt.processes: 4 is not divisible by the 3 machines of PET_NNODES; use a multiple of 3."
     with pytest.raises(BukvaError, match=words):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bukva.config.load import read_params
-from bukva.training.schedule import learning_rate, seed_step
+from bukva.training.run import learning_rate, seed_step
 
 
 def recipe(**changes):

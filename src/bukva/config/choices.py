@@ -22,7 +22,7 @@ def keys_of(module: str, table: str) -> tuple[str, ...]:
     """The keys of a dict, or the items of a tuple, that is a literal at the top level of a module.
 
     Args:
-        module: a path below src/bukva, such as models/transformer.py.
+        module: a path below src/bukva, such as models/gpt.py.
         table: the name of the dict or tuple.
 
     Raises:

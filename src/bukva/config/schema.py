@@ -156,13 +156,13 @@ class Model(Section):
     n_embd: Annotated[int, Field(ge=1, le=2**24)]
     block_size: Annotated[int, Field(ge=2, le=2**24)]
     dropout: Annotated[float, Field(ge=0, lt=1)]
-    positions: Annotated[str, one_of("models/transformer.py", "POSITIONS")]
-    norm: Annotated[str, one_of("models/transformer.py", "NORMS")]
-    activation: Annotated[str, one_of("models/transformer.py", "ACTIVATIONS")]
+    positions: Annotated[str, one_of("models/gpt.py", "POSITIONS")]
+    norm: Annotated[str, one_of("models/gpt.py", "NORMS")]
+    activation: Annotated[str, one_of("models/gpt.py", "ACTIVATIONS")]
     qk_norm: bool
     bias: bool
     tie_weights: bool
-    proj_init: Annotated[str, one_of("models/transformer.py", "PROJ_INITS")]
+    proj_init: Annotated[str, one_of("models/gpt.py", "PROJ_INITS")]
     ngrams: Annotated[str, one_of("models/gpt.py", "NGRAMS")]
     ngram_dropout: Annotated[float, Field(ge=0, lt=1)]
     network_loss: Annotated[float, Field(ge=0, lt=1)]

@@ -5,7 +5,6 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -96,21 +95,15 @@ class Checkpoints:
             _make_room(self.folder)
         return True
 
-    def last(self, mismatch: Callable[[Any], str]) -> bytes:
+    def last(self) -> bytes:
         """The content of the last good checkpoint; empty if there is none.
 
-        A torn one, or one of another version or shape, is renamed and reported in a sentence; then the one before it
-        is tried.
-
-        Args:
-            mismatch: why a state is not one of this training; empty if it is.
+        A damaged one is renamed and reported in a sentence; then the one before it is tried.
         """
         for file in reversed(self._files()):
             try:
                 content = _read_whole(file)
-                state = unpack(content)
-                if fault := mismatch(state):
-                    raise ValueError(fault)
+                unpack(content)
             except UNREADABLE as error:
                 aside = file.with_suffix(".broken")
                 file.replace(aside)

@@ -21,7 +21,6 @@ class State(Protocol):
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, saved: dict[str, Any]) -> None: ...
-    def mismatch(self, saved: Any) -> str: ...
     def check_finite(self, learning_rate: float) -> None: ...
 
 
@@ -122,7 +121,7 @@ def restore(state: State, checkpoints: Checkpoints, rank: int, broadcast: Callab
         rank: the number of this process.
         broadcast: gives all processes the bytes that rank 0 holds.
     """
-    content = broadcast(checkpoints.last(state.mismatch) if rank == 0 else b"")
+    content = broadcast(checkpoints.last() if rank == 0 else b"")
     if content:
         state.load_state_dict(unpack(content))
     what = f"resumed at step {state.step}" if content else checkpoints.why_none()

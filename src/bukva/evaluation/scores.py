@@ -47,28 +47,19 @@ class Calibration:
         """Add (n, V) logits and the (n,) ids that followed."""
         sure, likeliest = logits.softmax(dim=-1).max(dim=-1)  # (n,), (n,)
         number = (sure * BINS).long().clamp(max=BINS - 1).cpu()
-        hit = (likeliest == followed).double().cpu()
-        self.counts += torch.bincount(number, minlength=BINS).double().numpy()
-        self.confidence += torch.bincount(number, sure.double().cpu(), BINS).numpy()
-        self.right += torch.bincount(number, hit, BINS).numpy()
-
-    @property
-    def error(self) -> float:
-        """The expected calibration error: how far confidence is from the share that is right, on average."""
-        return float(np.abs(self.confidence - self.right).sum() / self.counts.sum())
+        added = {"counts": torch.ones_like(sure), "confidence": sure, "right": likeliest == followed}
+        for name, values in added.items():
+            sums = getattr(self, name)
+            sums += torch.bincount(number, values.double().cpu(), BINS).numpy()
 
     def to_json(self) -> dict[str, Any]:
-        """The error, and the bins that are not empty."""
-        filled = np.flatnonzero(self.counts)
-        bins = [
-            {
-                "predictions": int(self.counts[i]),
-                "confidence": float(self.confidence[i] / self.counts[i]),
-                "right": float(self.right[i] / self.counts[i]),
-            }
-            for i in filled
-        ]
-        return {"error": self.error, "bins": bins}
+        """The expected calibration error, and the bins that are not empty.
+
+        The error is how far confidence is from the share that is right, on average.
+        """
+        rows = zip(self.counts, self.confidence, self.right, strict=True)
+        bins = [{"predictions": int(n), "confidence": float(c / n), "right": float(r / n)} for n, c, r in rows if n]
+        return {"error": float(np.abs(self.confidence - self.right).sum() / self.counts.sum()), "bins": bins}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from bukva.config.schema import Sample
 from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
 from bukva.models.device import Machine
-from bukva.models.folder import load_model, load_weights
+from bukva.models.folder import load_model
 from bukva.text.prompts import readable_prompt
 from bukva.text.tokenizers.base import Tokenizer
 
@@ -68,9 +68,8 @@ def answer(folders: dict[str, Path], prompts: list[str], params: Sample, machine
     """
     answers: Answers = [(prompt, []) for prompt in prompts]
     for name, folder in folders.items():
-        model, tokenizer = load_model(folder, "initial", machine.device)
         for state, weights in STATES.items():
-            load_weights(model, folder, weights)
+            model, tokenizer = load_model(folder, weights, machine.device)
             machine.cast_blocks(model)
             for part, writer in _parts(model).items():
                 for temperature in _temperatures(params, state):
@@ -103,16 +102,9 @@ def _continue(
     model: LanguageModel, tokenizer: Tokenizer, prompt: str, params: Sample, machine: Machine, rng: torch.Generator
 ) -> str:
     ids = torch.from_numpy(tokenizer.encode(prompt).astype(np.int64))[None].to(machine.device)  # (1, T)
+    how = params.model_dump(include={"temperature", "top_k", "top_p"})
     with machine.autocast():
-        written = generate(
-            model,
-            ids,
-            params.n_chars,
-            temperature=params.temperature,
-            top_k=params.top_k,
-            top_p=params.top_p,
-            rng=rng,
-        )
+        written = generate(model, ids, params.n_chars, rng=rng, **how)
     return tokenizer.decode(written[0].cpu().numpy())
 
 

@@ -6,9 +6,9 @@ characters.
 What the model sees. The lecture notes show it the last block_size characters, and recompute all of them for every new
 character. Here the window keeps its start until it holds block_size characters; then the start moves by half a block.
 So the model sees between half a block and a whole one, as in the window rule of the scores. Between two moves keys and
-values stay valid and are cached, so that each character costs one position instead of block_size. Without the cache the
-same characters are written, more slowly. A cache cannot slide: learned positions are absolute, and even with rotary
-ones the keys of the upper layers depend on the characters that were dropped.
+values stay valid and are cached, so that each character costs one position instead of block_size. A cache cannot
+slide: learned positions are absolute, and even with rotary ones the keys of the upper layers depend on the characters
+that were dropped.
 """
 
 from collections.abc import Iterator
@@ -29,15 +29,13 @@ def generate(
     top_k: int,
     top_p: float,
     rng: torch.Generator,
-    cached: bool = True,
 ) -> Tensor:
     """(B, T) prompt ids, T >= 1 -> (B, n_chars) ids that follow, by a model in evaluation mode.
 
-    Temperature 0 takes the likeliest character; top_k = 0 and top_p = 1 keep all characters. A model without caches
-    recomputes its window for each character.
+    Temperature 0 takes the likeliest character; top_k = 0 and top_p = 1 keep all characters.
     """
-    how = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "rng": rng, "cached": cached}
-    drawn = [following for following, _ in generate_each(model, ids, n_chars, **how)]
+    steps = generate_each(model, ids, n_chars, temperature=temperature, top_k=top_k, top_p=top_p, rng=rng)
+    drawn = [following for following, _ in steps]
     return torch.stack(drawn, dim=1) if drawn else ids[:, :0]
 
 
@@ -51,21 +49,17 @@ def generate_each(
     top_k: int,
     top_p: float,
     rng: torch.Generator,
-    cached: bool = True,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """As generate, one after the other: the (B,) ids that follow, and the (B, V) logits that they were drawn from."""
     T = ids.shape[1]
     written = torch.cat([ids, ids.new_empty(len(ids), n_chars)], dim=1)
-    caches, seen = model.new_caches() if cached else None, 0
+    caches, seen = None, 0  # without caches the window is computed again for each character
     for stop in range(T, T + n_chars):
         start = first_seen(stop, model.block_size)
-        if caches is not None:
-            if seen == 0 or start > first_seen(stop - 1, model.block_size):
-                caches, seen = model.new_caches(), start  # the window has moved: start with empty caches
-            logits = model(written[:, seen:stop], caches)
-            seen = stop
-        else:
-            logits = model(written[:, start:stop])
+        if stop == T or start > first_seen(stop - 1, model.block_size):
+            caches, seen = model.new_caches(), start  # the window has moved: start with empty caches
+        logits = model(written[:, start if caches is None else seen : stop], caches)
+        seen = stop
         predicted = logits[:, -1].float()
         written[:, stop] = draw(predicted, temperature, top_k, top_p, rng)
         yield written[:, stop], predicted

@@ -1,21 +1,24 @@
-"""What each head attends to: how broadly, how far back, and to which kind of character.
+"""The heads of a GPT: recorded or replaced, and what each attends to: how broadly, how far back, which characters.
 
-A "character" is here what an id stands for; the names of the roles say byte or token where it is one.
+The model's code and weights stay as they are: the kernel of a layer is replaced for the length of a `with` block, by
+one that records its weights or by one that averages. A "character" is here what an id stands for; the names of the
+roles say byte or token where it is one.
 
-Everything is averaged over positions and windows. Row 0 of a window, which sees only itself, is left out. The roles are
-those that others have found in trained transformers (Clark et al. 2019, "What Does BERT Look At?"; Olsson et al. 2022
-on heads that copy), for characters.
+Statistics are averaged over positions and windows. Row 0 of a window, which sees only itself, is left out. The roles
+are those that others have found in trained transformers (Clark et al. 2019, "What Does BERT Look At?"; Olsson et al.
+2022 on heads that copy), for characters.
 """
 
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bukva.interpret.experts import positions_in_words
-from bukva.interpret.hooks import LayerAttention, record_attention
+from bukva.models.attention import Kernel, attention_weights, causal_mask, explain
 from bukva.models.gpt import GPT
 from bukva.text.tokenizers.base import Tokenizer
 
@@ -23,58 +26,113 @@ Grid = npt.NDArray[np.float64]  # (n_layer, nh)
 MOST_BACK = 4  # of the roles that count back
 DIFFUSE = "diffuse"
 BATCH_WEIGHTS = 2**24  # attention weights of one layer and batch, to bound the memory
+BETWEEN, AFTER = 0, -1  # positions in a word of what is not a letter
 
 
-@dataclass(frozen=True)
-class Heads:
-    """Statistics of each head of each layer, (n_layer, nh).
+# ---- kernels that record and that average
 
-    entropy: of its weights, relative to that of the plain average; 0 is one character, 1 is the plain average.
-    breadth: the effective share of the visible characters that it attends to (e to the entropy); 1 is all.
-    distance: mean number of characters back.
-    raw_variance, variance: of its scores before and after the scale, over the visible pairs.
-    roles: role -> how much more weight the role gets than from the plain average: 0 as much, 1 all weight.
+
+class LayerAttention(NamedTuple):
+    """What one layer computed: (B, nh, T, hs) queries and keys, and the (B, nh, T, T) weights they give."""
+
+    q: Tensor
+    k: Tensor
+    weights: Tensor
+
+
+@contextlib.contextmanager
+def replaced_kernels(gpt: GPT, kernel_of: Callable[[int], Kernel]) -> Iterator[None]:
+    """Layer i attends by kernel_of(i) within this block."""
+    layers = [block.attention for block in gpt.blocks]
+    before = [layer.attend for layer in layers]
+    try:
+        for number, layer in enumerate(layers):
+            layer.attend = kernel_of(number)
+        yield
+    finally:
+        for layer, kernel in zip(layers, before, strict=True):
+            layer.attend = kernel
+
+
+@torch.inference_mode()
+def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
+    """(B, T) ids -> the attention of each layer."""
+    layers: list[LayerAttention] = []
+
+    def record(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
+        y, weights = explain(q, k, v, causal=causal, dropout=dropout)
+        layers.append(LayerAttention(q, k, weights))
+        return y
+
+    with replaced_kernels(gpt, lambda _: record):
+        gpt(ids)
+    return layers
+
+
+def averaging_kernel(heads: Tensor) -> Kernel:
+    """A kernel in which the heads that are True in (nh,) take the plain average of what the mask lets through.
+
+    That is the first step towards attention in the lecture notes: the softmax of scores that are all zero.
     """
 
-    entropy: Grid
-    breadth: Grid
-    distance: Grid
-    raw_variance: Grid
-    variance: Grid
-    roles: dict[str, Grid]
+    def attend(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
+        T, S = q.shape[-2], k.shape[-2]
+        uniform = attention_weights(q.new_zeros(T, S), causal_mask(T, S, q.device) if causal else None)
+        y, _ = explain(q, k, v, causal=causal, dropout=dropout)
+        return torch.where(heads[:, None, None], uniform @ v, y)
 
-    def role(self, layer: int, head: int) -> tuple[str, float]:
-        """The role that fits a head best, and its score; the score of diffuse is the breadth."""
-        scores = {role: float(grid[layer, head]) for role, grid in self.roles.items()}
-        scores[DIFFUSE] = float(self.breadth[layer, head])
-        best = max(scores, key=scores.__getitem__)
-        return best, scores[best]
+    return attend
 
 
-def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> Heads:
-    """The heads of a model over (N, T) windows of ids."""
-    per_batch = max(1, BATCH_WEIGHTS // (gpt.config.n_head * windows.shape[1] ** 2))
-    batches = [_describe(record_attention(gpt, batch), batch, tokenizer) for batch in windows.split(per_batch)]
-    shares = [len(batch) / len(windows) for batch in windows.split(per_batch)]
+# ---- statistics and roles
+
+
+def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Statistics of each head over (N, T) windows of ids, lists of (n_layer, nh).
+
+    Returns:
+        entropy: of its weights, relative to that of the plain average; 0 is one character, 1 is the plain average.
+        distance: mean number of characters back.
+        raw_variance, variance: of its scores before and after the scale, over the visible pairs.
+        roles: role -> how much more weight the role gets than from the plain average: 0 as much, 1 all weight.
+        role: the role that fits best, and its score. That of diffuse is the effective share of the visible characters
+            that it attends to (e to the entropy).
+    """
+    batches = windows.split(max(1, BATCH_WEIGHTS // (gpt.config.n_head * windows.shape[1] ** 2)))
+    described = [_describe(gpt, batch, tokenizer) for batch in batches]
+    shares = [len(batch) / len(windows) for batch in batches]
     mean = {
-        name: np.asarray(sum(share * batch[name] for share, batch in zip(shares, batches, strict=True)))
-        for name in batches[0]
+        name: np.asarray(sum(share * found[name] for share, found in zip(shares, described, strict=True)))
+        for name in described[0]
     }
-    named = {name: mean.pop(name) for name in ("entropy", "breadth", "distance", "raw_variance", "variance")}
-    return Heads(**named, roles=mean)
+    statistics = {name: mean.pop(name).tolist() for name in ("entropy", "distance", "raw_variance", "variance")}
+    role = best_roles(mean)
+    mean.pop(DIFFUSE)
+    return {"role": role, **statistics, "roles": {name: grid.tolist() for name, grid in mean.items()}}
 
 
-def _describe(recorded: list[LayerAttention], ids: Tensor, tokenizer: Tokenizer) -> dict[str, Grid]:
+def best_roles(scores: dict[str, Grid]) -> list[list[dict[str, Any]]]:
+    """role -> (n_layer, nh) scores, to the name and the score of the best one of each head of each layer."""
+
+    def best(layer: int, head: int) -> dict[str, Any]:
+        name = max(scores, key=lambda role: scores[role][layer, head])
+        return {"name": name, "score": float(scores[name][layer, head])}
+
+    n_layer, n_head = next(iter(scores.values())).shape
+    return [[best(layer, head) for head in range(n_head)] for layer in range(n_layer)]
+
+
+def _describe(gpt: GPT, ids: Tensor, tokenizer: Tokenizer) -> dict[str, Grid]:
     targets = role_targets(ids, tokenizer)
     layers = [
         {
             "entropy": relative_entropy(layer.weights),
-            "breadth": breadth(layer.weights),
             "distance": mean_distance(layer.weights),
             **variances(layer),
             **{role: role_score(layer.weights, target) for role, target in targets.items()},
+            DIFFUSE: breadth(layer.weights),
         }
-        for layer in recorded
+        for layer in record_attention(gpt, ids)
     ]
     return {name: np.stack([found[name].double().cpu().numpy() for found in layers]) for name in layers[0]}
 
@@ -110,8 +168,7 @@ def variances(layer: LayerAttention) -> dict[str, Tensor]:
     """(nh,) variances of the scores before and after the scale, over the pairs that the mask lets through."""
     raw = layer.q @ layer.k.mT  # (B, nh, T, T)
     T, hs = layer.q.shape[-2:]
-    visible = torch.ones(T, T, dtype=torch.bool, device=raw.device).tril()
-    per_head = raw.transpose(0, 1)[..., visible].flatten(1).double()  # (nh, B T (T + 1) / 2)
+    per_head = raw.transpose(0, 1)[..., causal_mask(T, T, raw.device)].flatten(1).double()  # (nh, B T (T + 1) / 2)
     return {"raw_variance": per_head.var(dim=1), "variance": (per_head * hs**-0.5).var(dim=1)}
 
 
@@ -125,9 +182,8 @@ def role_score(weights: Tensor, target: Tensor) -> Tensor:
     Returns:
         (nh,), 1 when all weight is on the target, 0 for the plain average, negative for less.
     """
-    plain = (
-        target.float().mul(1 / torch.arange(1, target.shape[-1] + 1, device=target.device)[:, None]).sum(-1)
-    )  # (B, T)
+    visible = torch.arange(1, target.shape[-1] + 1, device=target.device)  # (T,)
+    plain = (target.float() / visible[:, None]).sum(-1)  # (B, T)
     counts = (plain > 0) & (plain < 1)
     if not counts.any():
         return weights.new_zeros(weights.shape[1])
@@ -159,3 +215,18 @@ def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
         "word start": (key == starts[:, :, None]) & earlier,
         "newline": newline[:, None, :] & earlier,
     }
+
+
+def positions_in_words(parts: Iterable[str]) -> list[int]:
+    """For each part of a text: 1 where a word begins, 2 for the next part of it and so on; AFTER right after a word.
+
+    BETWEEN otherwise. Parts are characters, or what a tokenizer makes of them (Tokenizer.parts): one that begins with a
+    space begins a word, and an empty one, a later byte of a character, belongs to the part before it.
+    """
+    positions, within = [], 0
+    for part in parts:
+        before = within
+        is_within = any(map(str.isalpha, part)) or (before > 0 and not part)
+        within = is_within * (1 if part[:1].isspace() else before + 1)
+        positions.append(within or (AFTER if before else BETWEEN))
+    return positions

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,16 +22,12 @@ from bukva.text.characters import code_points, from_code_points
 from bukva.text.collection import documents, read_table
 from bukva.text.splits import read_shares
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 LENGTHS = (4, 8, 12, 16, 24, 32)  # of n-grams
 COPIED = 16  # characters in a row that make a copied passage: two or three words
 WORD = re.compile(r"[^\W\d_]+")
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(NamedTuple):
     """Characters of a text, from start to stop, that stand in a work of train, too."""
 
     start: int
@@ -71,65 +66,53 @@ class Train:
     codes, text: (N,) characters of the joined corpus, to look up at any place and to read from start to end.
     spans: (m, 2) what of it is train.
     words: all different ones of train, in small letters.
+    works: the names of the works, and ends: (n_works,), where each ends in the joined corpus.
     """
 
     codes: Codes
     text: Codes
     spans: Spans
     words: frozenset[str]
-    table: "pd.DataFrame"
-
-    def work_at(self, place: int) -> str:
-        """The work that has a place of the joined corpus."""
-        row = int(np.searchsorted(self.ends, place, side="right"))
-        return next(documents(self.table.iloc[[row]])).name
-
-    @cached_property
-    def ends(self) -> Ints:
-        """(n_works,) where each work ends in the joined corpus."""
-        return self.table["chars"].to_numpy(np.int64).cumsum()
+    works: list[str]
+    ends: Ints
 
 
 @contextmanager
 def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
     """The train split of a cleaned text, mapped while it is open."""
     table, shares = read_table(clean), read_shares(tokens)
-    rows = shares[shares["split"] == "train"]
-    spans = rows[["start", "stop"]].to_numpy(np.int64)
+    spans = shares[shares["split"] == "train"][["start", "stop"]].to_numpy(np.int64)
+    works, ends = [work.name for work in documents(table)], table["chars"].to_numpy(np.int64).cumsum()
     with mapped_codes(clean, table) as (codes, text):
-        yield Train(codes, text, spans, frozenset(_words_of(text, spans)), table)
+        yield Train(codes, text, spans, frozenset(_words(text, spans)), works, ends)
+
+
+def _words(text: Codes, spans: Spans) -> Iterator[str]:
+    """All words of a text's spans, in small letters."""
+    for start, stop in spans.tolist():
+        yield from WORD.findall(from_code_points(np.array(text[start:stop])).lower())
 
 
 def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
     """What train has of each group of texts."""
     texts = [text for group in groups for text in group]
-    codes, spans = _joined(texts)
+    codes, stops = code_points("".join(texts)).astype(np.uint32), np.cumsum(list(map(len, texts)), dtype=np.int64)
+    spans = np.stack([stops - list(map(len, texts)), stops], axis=1)  # (n, 2) of the joined texts
     of_group = np.split(spans, np.cumsum(list(map(len, groups)))[:-1])
-    copies, seen = iter(_copies(codes, spans, train)), _seen(codes, of_group, train)
-    return [
-        Novelty([next(copies) for _ in group], {n: seen[n][i] for n in LENGTHS}, _new_words(group, train.words))
-        for i, group in enumerate(groups)
-    ]
-
-
-def _joined(texts: Sequence[str]) -> tuple[Codes, Spans]:
-    """The texts one after the other, and the (n, 2) spans of each."""
-    stops = np.cumsum(list(map(len, texts)), dtype=np.int64)
-    return code_points("".join(texts)).astype(np.uint32), np.stack([stops - list(map(len, texts)), stops], axis=1)
-
-
-def _seen(codes: Codes, groups: Sequence[Spans], train: Train) -> dict[int, list[float | None]]:
-    """n -> for each group the share of its n-grams that train has."""
-    found = {}
-    for n in LENGTHS:
-        [of_groups] = seen_in_train(codes, list(groups), train.text, [train.spans], n)
-        found[n] = [each.in_train / each.windows if each.windows else None for each in of_groups]
+    copies = iter(_copies(codes, spans, train))
+    counted = {n: seen_in_train(codes, of_group, train.text, [train.spans], n)[0] for n in LENGTHS}
+    found = []
+    for i, group in enumerate(groups):
+        seen = {n: each[i].in_train / each[i].windows if each[i].windows else None for n, each in counted.items()}
+        words = [word for text in group for word in WORD.findall(text.lower())]
+        new_words = sum(word not in train.words for word in words) / len(words) if words else None
+        found.append(Novelty([next(copies) for _ in group], seen, new_words))
     return found
 
 
 def _copies(codes: Codes, spans: Spans, train: Train) -> list[list[Copy]]:
     """The copied passages of each text."""
-    runs: list[list[tuple[int, int, int]]] = [[] for _ in spans]
+    runs: list[list[tuple[int, int, int]]] = [[] for _ in spans]  # where in the text, where in train, characters
     filled = spans[spans[:, 1] > spans[:, 0]]
     for index in index_parts(codes, filled, COPIED):
         for start, stop in train.spans.tolist():
@@ -147,15 +130,4 @@ def _longest(runs: Iterable[tuple[int, int, int]], train: Train) -> Iterator[Cop
         if all(start + chars <= other or other + n <= start for other, _, n in taken):
             taken.append((start, place, chars))
     for start, place, chars in sorted(taken):
-        yield Copy(start, start + chars, train.work_at(place))
-
-
-def _new_words(texts: Iterable[str], known: frozenset[str]) -> float | None:
-    words = [word for text in texts for word in WORD.findall(text.lower())]
-    return sum(word not in known for word in words) / len(words) if words else None
-
-
-def _words_of(text: Codes, spans: Spans) -> Iterator[str]:
-    """All words of a text's spans, in small letters."""
-    for start, stop in spans.tolist():
-        yield from set(WORD.findall(from_code_points(np.array(text[start:stop])).lower()))
+        yield Copy(start, start + chars, train.works[int(np.searchsorted(train.ends, place, side="right"))])

@@ -1,5 +1,7 @@
-"""The whole study of one model: the content of reports/attention/attention.json, and the weights to draw."""
+"""The study of a model's attention: the content of reports/attention/attention.json, and the weights to draw."""
 
+import dataclasses
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,22 +11,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bukva.config.schema import Evaluate
+from bukva.config.schema import Evaluate, Training
 from bukva.evaluation.scores import score
 from bukva.generation.sampling import generate
-from bukva.interpret.heads import Heads, describe_heads
-from bukva.interpret.hooks import averaging_kernel, record_attention, replaced_kernels
-from bukva.interpret.leak import leak
+from bukva.interpret.heads import averaging_kernel, describe_heads, record_attention, replaced_kernels
 from bukva.models.attention import attention_weights
+from bukva.models.base import LanguageModel
 from bukva.models.device import Machine
-from bukva.models.gpt import GPT
+from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngrams.counts import exact_bigram
 from bukva.models.window_rule import evenly_spaced, ids_per_batch, spread_windows, stride_of
 from bukva.text.ids import Ids, bits
 from bukva.text.tokenizers.base import Tokenizer, ids_per_char
+from bukva.training.parallel import Group
+from bukva.training.run import Task, run_training, start
+from bukva.training.windows import Windows
 
 IDS_PER_WINDOW = 32  # scored for the context curve, where each costs a window of its own
 PASSAGE = 24  # characters of a passage that are all legible in a figure
+SEED = 1337
 
 
 @dataclass(frozen=True)
@@ -53,30 +58,25 @@ def study(
     ids = tokenizer.encode(sentence)[:T]  # a passage may have more ids than characters
     drawn = torch.from_numpy(ids.astype(np.int64))[None].to(machine.device)  # (1, T)
     windows = spread_windows(val, params.attention_windows, T).to(machine.device)  # (N, T)
-    runs = evenly_spaced(val, windows.numel())
-    return Study(
-        numbers={
-            "unit": tokenizer.unit,
-            "sentence": sentence,
-            "parts": tokenizer.parts(ids),
-            "windows": {"n": len(windows), "length": T},
-            "heads": {state: _as_json(describe_heads(model, windows, tokenizer)) for state, model in states.items()},
-            "scale": scale_table(),
-            "worth": ablate_heads(gpt, runs, tokenizer),
-            "context": {
-                "lengths": score_by_context(gpt, val, tokenizer, params.attention_windows * IDS_PER_WINDOW),
-                "bigram_exact": exact_bigram(splits["train"], [val], len(tokenizer)) * ids_per_char(val[1:], tokenizer),
-            },
-            "leak": leak(gpt.config, splits, tokenizer, params.leak_steps, machine),
-            "forecast": forecast(gpt, tokenizer, sentence),
+    numbers = {
+        "unit": tokenizer.unit,
+        "sentence": sentence,
+        "parts": tokenizer.parts(ids),
+        "windows": {"n": len(windows), "length": T},
+        "heads": {state: describe_heads(model, windows, tokenizer) for state, model in states.items()},
+        "scale": scale_table(),
+        "worth": ablate_heads(gpt, evenly_spaced(val, windows.numel()), tokenizer),
+        "context": {
+            "lengths": score_by_context(gpt, val, tokenizer, params.attention_windows * IDS_PER_WINDOW),
+            "bigram_exact": exact_bigram(splits["train"], [val], len(tokenizer)) * ids_per_char(val[1:], tokenizer),
         },
-        weights={state: weights_on(model, drawn) for state, model in states.items()},
-    )
-
-
-def weights_on(gpt: GPT, ids: Tensor) -> npt.NDArray[np.float32]:
-    """(1, T) ids -> (n_layer, nh, T, T) weights of every head."""
-    return torch.cat([layer.weights for layer in record_attention(gpt, ids)]).cpu().numpy()
+        "leak": leak(gpt.config, splits, tokenizer, params.leak_steps, machine),
+        "forecast": forecast(gpt, tokenizer, sentence),
+    }
+    recorded = {
+        state: torch.cat([layer.weights for layer in record_attention(model, drawn)]) for state, model in states.items()
+    }
+    return Study(numbers, {state: weights.cpu().numpy() for state, weights in recorded.items()})
 
 
 def passage(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
@@ -84,20 +84,6 @@ def passage(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
     text = tokenizer.decode(ids[:100_000])
     lines = text.split("\n")[1:]  # the first may be the end of a line
     return next((line for line in lines if len(line) >= n_chars), text)[:n_chars]
-
-
-def _as_json(heads: Heads) -> dict[str, Any]:
-    layers, n_head = heads.entropy.shape
-    role = [[heads.role(layer, head) for head in range(n_head)] for layer in range(layers)]
-    return {
-        "role": [[{"name": name, "score": score} for name, score in row] for row in role],
-        "entropy": heads.entropy.tolist(),
-        "breadth": heads.breadth.tolist(),
-        "distance": heads.distance.tolist(),
-        "raw_variance": heads.raw_variance.tolist(),
-        "variance": heads.variance.tolist(),
-        "roles": {name: grid.tolist() for name, grid in heads.roles.items()},
-    }
 
 
 # ---- what the score loses when a head averages the past instead of attending
@@ -111,23 +97,21 @@ def ablate_heads(gpt: GPT, runs: list[Ids], tokenizer: Tokenizer) -> dict[str, A
         (n_layer, nh), the loss for each head alone.
     """
     layers, heads, T = gpt.config.n_layer, gpt.config.n_head, gpt.block_size
-    device = gpt.wte.weight.device
 
-    def bits_with(averaged: torch.Tensor) -> float:
+    def own_bits() -> float:
+        return score(gpt, runs, tokenizer, T, stride_of(T)).bits_per_char
+
+    def bits_with(averaged: Tensor) -> float:
         with replaced_kernels(gpt, lambda layer: averaging_kernel(averaged[layer])):
-            return score(gpt, runs, tokenizer, T, stride_of(T)).bits_per_char
+            return own_bits()
 
-    none = torch.zeros(layers, heads, dtype=torch.bool, device=device)
-    learned = score(gpt, runs, tokenizer, T, stride_of(T)).bits_per_char
-    alone = np.zeros((layers, heads))
-    for layer, head in np.ndindex(layers, heads):
-        one = none.clone()
-        one[layer, head] = True
-        alone[layer, head] = bits_with(one) - learned
+    learned = own_bits()
+    each = torch.eye(layers * heads, dtype=torch.bool, device=gpt.wte.weight.device).view(-1, layers, heads)
+    lost = np.array([bits_with(one) - learned for one in each])
     return {
         "bits_per_char": learned,
-        "all_uniform": bits_with(~none) - learned,
-        "heads_uniform": alone.tolist(),
+        "all_uniform": bits_with(each.any(0)) - learned,
+        "heads_uniform": lost.reshape(layers, heads).tolist(),
     }
 
 
@@ -155,7 +139,7 @@ def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> li
     lengths = [*(2**i for i in range(T.bit_length()) if 2**i < T), T]
     batch_ids = ids_per_batch(gpt)
     nats = {
-        n: torch.cat([_last_nats(gpt, batch[:, -n - 1 :]) for batch in windows.split(max(1, batch_ids // n))])
+        n: torch.cat([_nats(gpt, batch[:, -n - 1 :])[:, -1] for batch in windows.split(max(1, batch_ids // n))])
         for n in lengths
     }
     return [
@@ -168,9 +152,62 @@ def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> li
     ]
 
 
-def _last_nats(gpt: GPT, window: Tensor) -> Tensor:
-    """(B, n + 1) ids -> (B,) nats of the last, given the n before it."""
-    return F.cross_entropy(gpt(window[:, :-1])[:, -1], window[:, -1], reduction="none").double()
+@torch.inference_mode()
+def _nats(model: LanguageModel, windows: Tensor) -> Tensor:
+    """(N, T + 1) ids -> (N, T) nats of all but the first of each window."""
+    logits = model(windows[:, :-1])  # (N, T, V)
+    nats = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none")
+    return nats.double().view(len(windows), -1)
+
+
+# ---- why there is a mask: without it, the model copies its targets from its inputs
+
+# two blocks and short windows are enough to show the leak, and take less time
+N_LAYER, BLOCK_SIZE, BATCH_SIZE = 2, 32, 32
+N_SCORED = 128  # windows of val
+POINTS = 20
+
+
+def leak(
+    config: GPTConfig, splits: dict[str, Ids], tokenizer: Tokenizer, n_steps: int, machine: Machine
+) -> dict[str, Any]:
+    """Train two blocks of a GPT's shape with the mask and without it, from the same weights on the same text.
+
+    Position t of an unmasked block sees character t + 1, which is its target. The loss falls to nearly zero, also on
+    text that the model was not trained on, and means nothing: generation needs the character after the last one, and
+    that one an unmasked model predicts worse than a masked one.
+
+    Returns:
+        n_layer, block_size and steps; for masked and unmasked: `in_sight`, bits per character of val at each of the
+        steps, over targets that are inputs of the window too, and `out_of_sight`, after the last step, over the target
+        that follows the window.
+    """
+    T = min(BLOCK_SIZE, config.block_size)
+    small = dataclasses.replace(config, n_layer=min(N_LAYER, config.n_layer), block_size=T, dropout=0.0, ngrams="none")
+    recipe = Training(
+        optimizer="adamw", n_steps=n_steps, batch_size=BATCH_SIZE, micro_batches=1, learning_rate=0.004,
+        warmup_steps=min(20, n_steps), decay_to=1.0, weight_decay=0.1, beta2=0.99, grad_clip=1.0,
+        eval_every=max(1, n_steps // POINTS), patience=0, order="epoch", seed=SEED,
+    )  # fmt: skip
+    windows = Windows(splits["train"], T, recipe.batch_size, recipe.order, recipe.seed)
+    scored = spread_windows(splits["val"], N_SCORED, T + 1)  # (N, T + 1)
+    ids_per_char = scored[:, 1:].numel() / float(tokenizer.chars_of(scored[:, 1:].flatten().numpy()).sum())
+    scored = scored.to(machine.device)
+
+    def score_in_sight(model: LanguageModel, _: Group) -> float:
+        return float(_nats(model, scored)[:, :-1].mean()) * ids_per_char
+
+    result: dict[str, Any] = {"n_layer": small.n_layer, "block_size": T}
+    for name, causal in (("masked", True), ("unmasked", False)):
+        task = Task(functools.partial(GPT, small, causal=causal), windows, score_in_sight, recipe, machine)
+        state = start(task)
+        run_training(task, state)
+        result["steps"] = [point.step for point in state.curve]
+        result[name] = {
+            "in_sight": [bits(point.val_nats_per_char or 0.0) for point in state.curve],
+            "out_of_sight": bits(float(_nats(state.model, scored)[:, -1].mean()) * ids_per_char),
+        }
+    return result
 
 
 # ---- from logits to text
@@ -179,7 +216,6 @@ def _last_nats(gpt: GPT, window: Tensor) -> Tensor:
 TEMPERATURES = (0.25, 0.5, 1.0, 1.5)
 TOP = 5
 N_IDS = 32
-SEED = 1337
 
 
 @torch.inference_mode()
@@ -198,7 +234,7 @@ def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     text = torch.cat([ids, written], dim=1)
     logits = gpt(text[:, :-1])[0, len(read) - 1 :].float()  # (n_ids, V): position t predicts character t + 1
     probabilities, likeliest = logits.softmax(-1).topk(min(TOP, logits.shape[-1]))
-    entropies = torch.stack([_entropy(logits / temperature) for temperature in TEMPERATURES], dim=1)
+    entropies = torch.stack([_entropy((logits / temperature).softmax(-1)) for temperature in TEMPERATURES], dim=1)
     pieces = tokenizer.pieces
     return {
         "unit": tokenizer.unit,
@@ -215,9 +251,9 @@ def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     }
 
 
-def _entropy(logits: torch.Tensor) -> torch.Tensor:
-    """(..., V) logits -> (...) nats."""
-    return torch.special.entr(logits.softmax(-1)).sum(-1)
+def _entropy(shares: Tensor) -> Tensor:
+    """(..., V), rows sum to 1 -> (...) nats."""
+    return torch.special.entr(shares).sum(-1)
 
 
 # ---- why scores are divided by the square root of the head size
@@ -244,7 +280,7 @@ def scale_table() -> list[dict[str, Any]]:
             row[name] = {
                 "variance": float(scores.var()),
                 "peak": float(weights.amax(-1).mean()),
-                "entropy": float(torch.special.entr(weights).sum(-1).mean()),
+                "entropy": float(_entropy(weights).mean()),
             }
         rows.append(row)
     return rows

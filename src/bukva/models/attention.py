@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bukva.models import kernels, position
-from bukva.models.dropout import dropout
+from bukva.models.kernels import dropout
 
 # ---- the arithmetic: no parameters, no state
 

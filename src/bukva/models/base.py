@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -17,35 +17,51 @@ MAX_SIZE = 2**24  # a greater count is a mistake, and torch cannot multiply such
 MAX_LAYERS = 1000  # building more takes too long
 
 
-class Config(Protocol):
-    """The shape of a model: a frozen dataclass whose fields are JSON values.
+class Config:
+    """The shape of a model. A subclass is a frozen dataclass whose fields are JSON values.
+
+    Every field is checked, because a file may be edited.
 
     Raises:
-        ValueError: when made with values that no model can have.
+        ValueError: no model has this shape; names the field and the value.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     name: ClassVar[str]  # of the model, in the registry
+    choices: ClassVar[Mapping[str, Collection[str]]] = {}  # the values of text fields
 
-    @property
-    def vocab_size(self) -> int:
-        """Number of ids, V."""
+    vocab_size: int  # number of ids, V
+    block_size: int  # greatest number of ids of context
 
-    @property
-    def block_size(self) -> int:
-        """Greatest number of ids of context."""
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, valid = getattr(self, field.name), self.choices.get(field.name)
+            fits = _fits(value, field.type) if valid is None else value in list(valid)  # value may not be hashable
+            if not fits or (field.name == "n_layer" and value > MAX_LAYERS):
+                raise ValueError(f"{field.name} cannot be {value!r}")
 
     @property
     def counts(self) -> bool:
         """Whether the model counts train."""
+        return False
 
     @property
     def activations_per_char(self) -> int:
         """The least count of numbers kept of each id for the backward pass, beside the logits."""
+        return 0
 
 
-@dataclass(frozen=True)
-class HiddenLayers:
+def _fits(value: Any, wanted: Any) -> bool:
+    if wanted is int:
+        return type(value) is int and 1 <= value <= MAX_SIZE
+    if wanted is float:  # a probability of dropout
+        return type(value) in (int, float) and 0 <= value < 1
+    if wanted == tuple[int, ...]:
+        return type(value) is tuple and all(_fits(item, int) for item in value)
+    return type(value) is wanted
+
+
+class HiddenLayers(NamedTuple):
     """Linear layers of one shape between hidden channels, one of each block.
 
     n_stacked: how many matrices are stacked in the rows of each weight (three in `qkv`); Muon updates each separately.
@@ -72,12 +88,12 @@ class LanguageModel(nn.Module):
     as `following`, and then predicts each id of train as if that occurrence had not been counted.
     """
 
-    config: Any  # a Config
+    config: Config
 
     @property
     def block_size(self) -> int:
         """Greatest number of ids of context."""
-        return int(self.config.block_size)
+        return self.config.block_size
 
     def hidden_layers(self) -> list[HiddenLayers]:
         """The layers whose matrices Muon updates, and which may be kept in bf16 for generation; none by default."""
@@ -86,7 +102,7 @@ class LanguageModel(nn.Module):
     @property
     def counts(self) -> bool:
         """Whether it counts train."""
-        return bool(self.config.counts)
+        return self.config.counts
 
     def count(self, train: Ids) -> None:
         """Take the counts of (N,) ids of train; nothing for a model that does not count."""
@@ -117,46 +133,3 @@ class Kind:
     config: Callable[..., Config]
     build: Callable[..., LanguageModel]
     sees_one_id: bool = False
-
-
-# ---- what a file may hold
-
-
-def check_fields(config: Any, choices: Mapping[str, Collection[str]] | None = None) -> None:
-    """Check every field of a config against its type, and the named choices of its text fields: a file may be edited.
-
-    Raises:
-        ValueError: names the field and the value.
-    """
-    for field in fields(config):
-        value, valid = getattr(config, field.name), (choices or {}).get(field.name)
-        fits = _fits(value, field.type) if valid is None else value in list(valid)  # value may not be hashable
-        if not fits or (field.name == "n_layer" and value > MAX_LAYERS):
-            raise ValueError(f"{field.name} cannot be {value!r}")
-
-
-def _fits(value: Any, wanted: Any) -> bool:
-    if wanted is int:
-        return type(value) is int and 1 <= value <= MAX_SIZE
-    if wanted is float:  # a probability of dropout
-        return type(value) in (int, float) and 0 <= value < 1
-    if wanted == tuple[int, ...]:
-        return type(value) is tuple and all(_fits(item, int) for item in value)
-    return type(value) is wanted
-
-
-def describe(value: Any) -> str:
-    """Type and shape: float32 (87, 128); absent for None."""
-    if value is None:
-        return "absent"
-    if not isinstance(value, Tensor):
-        return type(value).__name__
-    return f"{value.dtype} {tuple(value.shape)}".removeprefix("torch.")
-
-
-def first_mismatch(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """The first name whose tensors differ in type or shape, as half a sentence; empty if all agree."""
-    for name in sorted(wanted.keys() | found.keys()):
-        if describe(found.get(name)) != describe(wanted.get(name)):
-            return f"{name} is {describe(found.get(name))}, not {describe(wanted.get(name))}"
-    return ""

@@ -9,43 +9,24 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
-from bukva.models.base import Kind, LanguageModel, check_fields, chosen
+from bukva.models.base import Config, Kind, LanguageModel, chosen
 
 if TYPE_CHECKING:
     from bukva.models.attention import Caches
 
 
 @dataclass(frozen=True)
-class BigramConfig:
-    """The shape of a bigram.
-
-    Raises:
-        ValueError: no model has this shape; names the field.
-    """
+class BigramConfig(Config):
+    """The shape of a bigram."""
 
     name: ClassVar[str] = "bigram"
 
     vocab_size: int
     block_size: int
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    @property
-    def counts(self) -> bool:
-        """Whether the model counts train; the exact bigram, which does, is a baseline."""
-        return False
-
-    @property
-    def activations_per_char(self) -> int:
-        """Numbers kept of each character for the backward pass, beside the logits."""
-        return 0
-
 
 class Bigram(LanguageModel):
     """The table of the lecture notes: row c holds the logits of what follows character c."""
-
-    config: BigramConfig
 
     def __init__(self, config: BigramConfig) -> None:
         super().__init__()

@@ -5,12 +5,12 @@ vocab.json              the characters behind the ids
 best.safetensors        the weights with the best val score, and the digest of config.json
 initial.safetensors     the weights before the first update
 train.npy               for a model that counts: the ids of train, which it counts again when it is loaded
-exact.safetensors       bigram only: how often each character follows each, on train
 numerics.json           the arithmetic that trained it: versions, processor, precision, threads
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder, read_json, sha256, write_json
-from bukva.models.base import Config, LanguageModel, Tensors, first_mismatch
+from bukva.models.base import Config, LanguageModel, Tensors
 from bukva.models.registry import build, build_empty, kind_of
 from bukva.text.ids import Ids
 from bukva.text.tokenizers import VOCAB, load_tokenizer, save_tokenizer
@@ -75,90 +75,22 @@ def load_model(
         BukvaError: config, vocabulary and tensors do not fit each other; names which.
     """
     tokenizer = load_tokenizer(folder)
-    config, digest, counted = _load_config(folder / CONFIG)
-    if len(tokenizer) != config.vocab_size:
-        raise BukvaError(
-            f"{folder}: {VOCAB} has {len(tokenizer)} characters, but config.json has {config.vocab_size}; {REMEDY}"
-        )
-    if digest != sha256(folder / VOCAB):
-        raise BukvaError(f"{folder}: {VOCAB} holds other characters than those the model was trained on; {REMEDY}")
-    tensors = _load_tensors(folder / f"{weights}.safetensors", config, sha256(folder / CONFIG))
+    with _read(folder / CONFIG, "not the shape of a model"):
+        values = read_json(folder / CONFIG)
+        vocab_digest, train_digest = values.pop("vocab_sha256"), values.pop("train_sha256", "")
+        config = kind_of(values.pop("model")).config(**values)
+    if (len(tokenizer), sha256(folder / VOCAB)) != (config.vocab_size, vocab_digest):
+        raise BukvaError(f"{folder / VOCAB}: holds other characters than those the model was trained on; {REMEDY}")
+    tensors = _load_tensors(folder, weights, config)
     model = build(config)  # after the check: a config may claim any size
     model.load_state_dict(tensors)
     if model.counts:
-        model.count(_load_counted(folder / COUNTED, counted))
+        with _read(folder / COUNTED, "not the text that the model beside it has counted"):
+            if sha256(folder / COUNTED) != train_digest:
+                raise ValueError("another digest")
+            train = np.load(folder / COUNTED, mmap_mode="r")
+        model.count(train)
     return model.to(device).eval(), tokenizer
-
-
-def load_weights(model: LanguageModel, folder: Path, weights: Literal["best", "initial"]) -> None:
-    """Give a model that was loaded from this folder the named weights; what it has counted stays.
-
-    Raises:
-        BukvaError: the tensors do not fit it.
-    """
-    model.load_state_dict(_load_tensors(folder / f"{weights}.safetensors", model.config, sha256(folder / CONFIG)))
-
-
-def _load_counted(path: Path, digest: str) -> Ids:
-    """The ids of train that a model counts."""
-    try:
-        found = sha256(path)
-    except OSError as error:
-        raise BukvaError(f"{path}: not readable ({error}); {REMEDY}") from None
-    if found != digest:  # before it is read as an array, which a damaged file is not
-        raise BukvaError(f"{path}: is not the text that the model beside it has counted; {REMEDY}")
-    try:
-        ids: Ids = np.load(path, mmap_mode="r")
-    except (OSError, ValueError) as error:  # a folder of a stranger, whose digests may fit each other
-        raise BukvaError(f"{path}: not an array of ids ({error}); {REMEDY}") from None
-    return ids
-
-
-def read_numerics(folder: Path) -> dict[str, str]:
-    """The arithmetic that trained the model of a folder (bukva.models.device.Machine.numerics).
-
-    Raises:
-        BukvaError: it cannot be read.
-    """
-    try:
-        return dict(read_json(folder / NUMERICS))
-    except (OSError, ValueError, TypeError) as error:
-        raise BukvaError(f"{folder / NUMERICS}: not readable ({error}); {REMEDY}") from None
-
-
-def _load_config(path: Path) -> tuple[Config, str, str]:
-    """The shape, and the digests of the vocabulary and of the counted text; "" where nothing is counted."""
-    try:
-        values = read_json(path)
-        digest, counted = values.pop("vocab_sha256"), values.pop("train_sha256", "")
-        return kind_of(values.pop("model")).config(**values), digest, counted
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BukvaError(f"{path}: not the shape of a model ({error}); {REMEDY}") from None
-
-
-def _load_tensors(path: Path, config: Config, config_digest: str) -> Tensors:
-    """The tensors of a file, after a check that a model of this shape has them."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            trained_with = (file.metadata() or {}).get("config_sha256")
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise BukvaError(f"{path}: not readable as tensors ({' '.join(str(error).split())}); {REMEDY}") from None
-    if mismatch := _mismatch(tensors, config):
-        raise BukvaError(f"{path}: does not fit config.json beside it: {mismatch}; {REMEDY}")
-    if trained_with != config_digest:  # heads or activation may differ in tensors of the same shapes
-        raise BukvaError(f"{path}: was not trained with the config.json beside it; {REMEDY}")
-    return tensors
-
-
-def _mismatch(tensors: Tensors, config: Config) -> str:
-    """Why these tensors are not the weights of a model of this shape; empty if they are."""
-    if mismatch := first_mismatch(tensors, build_empty(config).state_dict()):
-        return mismatch
-    tied = getattr(config, "tie_weights", False)
-    if tied and not torch.equal(tensors["wte.weight"], tensors["lm_head.weight"]):
-        return "wte.weight and lm_head.weight are tied and differ"
-    return ""
 
 
 def load_models(folders: Mapping[str, Path], device: torch.device = CPU) -> tuple[dict[str, LanguageModel], Tokenizer]:
@@ -173,3 +105,43 @@ def load_models(folders: Mapping[str, Path], device: torch.device = CPU) -> tupl
         if other.to_json() != tokenizer.to_json():
             raise BukvaError(f"{folders[name]}: its vocabulary is not that of {folders[first]}; {REMEDY}")
     return {name: model for name, (model, _) in loaded.items()}, tokenizer
+
+
+def read_numerics(folder: Path) -> dict[str, str]:
+    """The arithmetic that trained the model of a folder (bukva.models.device.Machine.numerics).
+
+    Raises:
+        BukvaError: it cannot be read.
+    """
+    with _read(folder / NUMERICS, "not readable"):
+        return dict(read_json(folder / NUMERICS))
+
+
+def _load_tensors(folder: Path, weights: str, config: Config) -> Tensors:
+    """The named weights, after a check that a model of this shape has them."""
+    file = folder / f"{weights}.safetensors"
+    with _read(file, "not the weights of the config.json beside it"):
+        with safe_open(file, framework="pt") as opened:
+            trained_with = (opened.metadata() or {}).get("config_sha256")
+        tensors = load_file(file)
+        found, wanted = _describe(tensors), _describe(build_empty(config).state_dict())
+        for name in sorted(found.keys() | wanted.keys()):
+            if found.get(name) != wanted.get(name):
+                raise ValueError(f"{name} is {found.get(name, 'absent')}, not {wanted.get(name, 'absent')}")
+        if trained_with != sha256(folder / CONFIG):  # heads or activation may differ in tensors of the same shapes
+            raise ValueError("they were trained with another one")
+    return tensors
+
+
+def _describe(tensors: Tensors) -> dict[str, str]:
+    """name -> type and shape, such as float32 (87, 128)."""
+    return {name: f"{tensor.dtype} {tuple(tensor.shape)}".removeprefix("torch.") for name, tensor in tensors.items()}
+
+
+@contextlib.contextmanager
+def _read(path: Path, fault: str) -> Iterator[None]:
+    """Turn an error of this block into a sentence about the file."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        raise BukvaError(f"{path}: {fault} ({' '.join(str(error).split())}); {REMEDY}") from None

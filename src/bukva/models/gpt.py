@@ -1,11 +1,14 @@
-"""The GPT: a decoder-only transformer over characters, with or without an n-gram memory.
+"""The GPT: characters and their positions through a stack of blocks, and the logits of the next character.
 
-Sources: the lecture notes; Radford et al. 2018 and 2019; Press & Wolf 2017 (tied weights); bukva.models.ngram_memory.
+With or without an n-gram memory (bukva.models.ngram_memory). Letters as in bukva.models.attention, and V = vocab_size.
+Sources: the lecture notes; Radford et al. 2019 (GPT-2: norms before the sublayers, learned positions, residual
+projections that start smaller with depth); Press & Wolf 2017 (tied weights); Zhang & Sennrich 2019 (RMSNorm); So et al.
+2021, "Primer" (the squared ReLU).
 """
 
 import copy
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -13,47 +16,59 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.models.attention import Caches
-from bukva.models.base import Kind, Losses
+from bukva.models import position
+from bukva.models.attention import Attention, Caches, LayerCache, attend_fused, rotary_cos_sin
+from bukva.models.base import Config, HiddenLayers, Kind, LanguageModel, Losses, chosen
+from bukva.models.kernels import Dropout, relu_squared
 from bukva.models.ngram_memory import NgramMemory, ProductOfExperts, Recall
-from bukva.models.transformer import CHOICES, Transformer, TransformerConfig
 from bukva.text.ids import Ids
 
+# The keys of these tables are the values of model.positions and so on; config reads them here.
+POSITIONS = ("learned", "rotary", "none")
+PROJ_INITS = ("scaled", "zero")
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "relu": F.relu,
+    "relu2": relu_squared,
+}
+NORMS: dict[str, type[nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RMSNorm}
 # none: the plain GPT; logits: the counts are mixed with its predictions; input: it sees them, too
 NGRAMS = ("none", "logits", "input")
 
 
 @dataclass(frozen=True)
-class GPTConfig(TransformerConfig):
-    """The shape of a GPT.
+class GPTConfig(Config):
+    """The shape of a GPT; the numbers come from section model of params.yaml and from the vocabulary.
 
-    tie_weights: one matrix embeds and predicts.
-    ngrams: none, logits or input.
-    ngram_dropout: the share of the windows of a batch that are learned without the counts.
-    network_loss: the weight of the loss of the network's own predictions.
-    ngram_orders: of the n-grams that are experts.
+    The defaults are the options of the lecture notes. For those of the n-grams see bukva.models.ngram_memory.
     """
 
     name: ClassVar[str] = "gpt"
+    choices: ClassVar[Mapping[str, Collection[str]]] = {
+        "positions": POSITIONS,
+        "norm": NORMS,
+        "activation": ACTIVATIONS,
+        "proj_init": PROJ_INITS,
+        "ngrams": NGRAMS,
+    }
 
-    tie_weights: bool = False
+    vocab_size: int
+    n_layer: int
+    n_head: int
+    n_embd: int
+    block_size: int
+    dropout: float
+    positions: str = "learned"
+    norm: str = "layernorm"
+    activation: str = "gelu"
+    qk_norm: bool = False
+    bias: bool = False
+    proj_init: str = "scaled"
+    tie_weights: bool = False  # one matrix embeds and predicts
     ngrams: str = "none"
-    ngram_dropout: float = 0.0
-    network_loss: float = 0.0
-    ngram_orders: tuple[int, ...] = (8,)
-
-    choices: ClassVar[Mapping[str, Collection[str]]] = {**CHOICES, "ngrams": NGRAMS}
-
-    @property
-    def counts(self) -> bool:
-        """Whether it has an n-gram memory."""
-        return self.ngrams != "none"
-
-    @property
-    def activations_per_char(self) -> int:
-        """Numbers kept of each character for the backward pass, beside the logits; two of each expert's float32."""
-        experts = 4 * self.vocab_size * len(self.ngram_orders) if self.counts else 0
-        return super().activations_per_char + experts
+    ngram_dropout: float = 0.0  # share of the windows of a batch that are learned without the counts
+    network_loss: float = 0.0  # weight of the loss of the network's own predictions
+    ngram_orders: tuple[int, ...] = (8,)  # of the n-grams that are experts
 
     def __post_init__(self) -> None:
         orders: Any = self.ngram_orders
@@ -63,19 +78,103 @@ class GPTConfig(TransformerConfig):
         super().__post_init__()
         if not orders or len(set(orders)) < len(orders):
             raise ValueError(f"ngram_orders cannot be {orders!r}")
+        if self.n_embd % self.n_head:
+            raise ValueError(f"n_head {self.n_head} does not divide n_embd {self.n_embd}")
+        if self.positions == "rotary" and self.head_size % 2:
+            raise ValueError(f"rotary positions rotate pairs of channels, but a head has {self.head_size}")
+
+    @property
+    def head_size(self) -> int:
+        """Channels of one head."""
+        return self.n_embd // self.n_head
+
+    @property
+    def counts(self) -> bool:
+        """Whether it has an n-gram memory."""
+        return self.ngrams != "none"
+
+    @property
+    def activations_per_char(self) -> int:
+        """A lower bound, measured; of each expert, two of its float32."""
+        experts = 4 * self.vocab_size * len(self.ngram_orders) if self.counts else 0
+        return 16 * self.n_layer * self.n_embd + experts
 
 
-class GPT(Transformer):
+class MLP(nn.Module):
+    """A hidden layer of four times the channels, computed at each position by itself."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        C = config.n_embd
+        self.activate, self.dropout = ACTIVATIONS[config.activation], Dropout(config.dropout)
+        self.fc = nn.Linear(C, 4 * C, bias=config.bias)
+        self.proj = nn.Linear(4 * C, C, bias=config.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, C) -> (B, T, C)."""
+        return self.dropout(self.proj(self.activate(self.fc(x))))
+
+
+class Block(nn.Module):
+    """Communication, then computation: attention and an MLP, each added to the residual stream."""
+
+    HIDDEN = (("attention.qkv", 3), ("attention.proj", 1), ("mlp.fc", 1), ("mlp.proj", 1))  # layers, matrices in each
+
+    def __init__(self, config: GPTConfig, *, causal: bool) -> None:
+        super().__init__()
+        C, norm = config.n_embd, NORMS[config.norm]
+        self.ln_1 = norm(C)
+        self.attention = Attention(
+            C, config.n_head, causal=causal, dropout=config.dropout, qk_norm=config.qk_norm, bias=config.bias
+        )
+        self.ln_2 = norm(C)
+        self.mlp = MLP(config)
+        self.activation = config.activation
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        cos_sin: Tensor | None = None,
+        cache: LayerCache | None = None,
+        wanted: Tensor | None = None,
+    ) -> Tensor:
+        """(B, T, C) -> (B, T, C); (n, C) of the n positions that are True in `wanted`."""
+        if cache is not None and self.attention.attend is attend_fused and position.computes(self, x):
+            return position.add_block(self, x, cos_sin, cache)
+        x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
+        x = chosen(x, wanted)
+        return x + self.mlp(self.ln_2(x))
+
+
+class GPT(LanguageModel):
     """Characters so far in, logits of the next character out.
 
-    causal=False removes the mask, so that every position sees its own target: bukva.interpret.leak shows the effect.
+    causal=False removes the mask, so that every position sees its own target: bukva.interpret.study shows the effect.
     """
 
     config: GPTConfig
+    cos_sin: Tensor  # (2, block_size, hs), with rotary positions
 
     def __init__(self, config: GPTConfig, *, causal: bool = True) -> None:
-        super().__init__(config, causal=causal)
+        super().__init__()
+        self.config = config
         V, C = config.vocab_size, config.n_embd
+        self.wte = nn.Embedding(V, C)
+        if config.positions == "learned":
+            self.wpe = nn.Embedding(config.block_size, C)
+        if config.positions == "rotary":
+            self.register_buffer("cos_sin", rotary_cos_sin(0, config.block_size, config.head_size), persistent=False)
+        self.dropout = Dropout(config.dropout)
+        self.blocks = nn.ModuleList(Block(config, causal=causal) for _ in range(config.n_layer))
+        self.ln_f = NORMS[config.norm](C)
+        self.apply(_initialise)
+        # every sublayer adds to the residual stream: smaller weights keep its variance independent of depth; weights of
+        # zero add nothing until they are trained
+        std = 0.02 * (2 * config.n_layer) ** -0.5 if config.proj_init == "scaled" else 0.0
+        for block in self.blocks:
+            for layer in (block.attention.proj, block.mlp.proj):
+                nn.init.normal_(layer.weight, std=std)
         self.lm_head = nn.Linear(C, V, bias=False)
         if config.tie_weights:
             self.lm_head.weight = self.wte.weight
@@ -89,10 +188,24 @@ class GPT(Transformer):
             self.shown = nn.Linear(V, C, bias=False)  # embeds a distribution, as wte a character
             nn.init.normal_(self.shown.weight, std=0.02)
 
+    def hidden_layers(self) -> list[HiddenLayers]:
+        """The linear layers of the blocks, grouped by their place in the block: those of one place have one shape."""
+        return [HiddenLayers([block.get_submodule(name) for block in self.blocks], n) for name, n in Block.HIDDEN]
+
+    def new_caches(self) -> Caches:
+        """Empty caches, to be passed along while one text grows."""
+        return Caches(self.config.n_layer, self.block_size)
+
     def count(self, train: Ids) -> None:
         """Fill the n-gram memory, if there is one, with the counts of (N,) ids of train."""
         if self.ngrams:
             self.ngrams.count(train)
+
+    def alone(self) -> Self:
+        """The network without its n-grams: a plain GPT, with the weights of this one."""
+        network = copy.copy(self)
+        network.config, network.ngrams = dataclasses.replace(self.config, ngrams="none"), None
+        return network
 
     def forward(
         self,
@@ -133,15 +246,58 @@ class GPT(Transformer):
         network = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
         return Losses(whole, whole + self.config.network_loss * network)
 
-    def alone(self) -> Self:
-        """The network without its n-grams: a plain GPT, with the weights of this one."""
-        network = copy.copy(self)
-        network.config, network.ngrams = dataclasses.replace(self.config, ngrams="none"), None
-        return network
+    def encode(
+        self,
+        ids: Tensor,
+        *,
+        added: Tensor | None = None,
+        caches: Caches | None = None,
+        wanted: Tensor | None = None,
+    ) -> Tensor:
+        """The output of the stack at each position.
+
+        Args:
+            ids: (B, T) ids; with caches, those after the cached positions.
+            added: (B', T, C) to add to the embeddings of the first B' sequences.
+            caches: keys and values of the positions before; those of ids are added.
+            wanted: (B, T), the positions whose output is returned; all by default.
+
+        Returns:
+            (B, T, C), or (n, C) of the n wanted positions.
+        """
+        x, cos_sin = self.embed(ids, caches.length if caches else 0, added)
+        for i, block in enumerate(self.blocks):
+            last = i + 1 == len(self.blocks)  # nothing reads the other positions of its output
+            cache = caches.layers[i] if caches else None
+            x = block(x, cos_sin=cos_sin, cache=cache, wanted=wanted if last else None)
+        return self.ln_f(x)
+
+    def embed(self, ids: Tensor, start: int, added: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """(B, T) ids from position `start` on -> (B, T, C), what the first block reads, and rotary angles, (2, T, hs).
+
+        Raises:
+            ValueError: more characters than block_size.
+        """
+        stop = start + ids.shape[1]
+        if stop > self.block_size:
+            raise ValueError(f"{stop} characters do not fit block_size {self.block_size}")
+        x = self.wte(ids)  # (B, T, C)
+        if added is not None:
+            x = torch.cat([x[: len(added)] + added, x[len(added) :]])
+        if self.config.positions == "learned":
+            x = x + self.wpe(torch.arange(start, stop, device=ids.device))  # (B, T, C) + (T, C)
+        return self.dropout(x), self.cos_sin[:, start:stop] if self.config.positions == "rotary" else None
 
     def _embedded(self, recall: Recall) -> Tensor | None:
         """(B, T, C), the distributions of the longest order as input; None if they are not shown."""
         return None if recall.longest is None else self.shown(recall.longest)
+
+
+def _initialise(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
 
 
 KIND = Kind(GPTConfig, GPT)

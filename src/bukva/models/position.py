@@ -6,7 +6,7 @@ Everything between the matrices is float32. Letters as in bukva.models.attention
 """
 
 from math import erf, exp
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,10 @@ from torch import Tensor, nn
 
 from bukva.core.compiled import compiled_sums
 
+if TYPE_CHECKING:
+    from bukva.models.attention import LayerCache
+    from bukva.models.gpt import Block
+
 Matrix = npt.NDArray[Any]  # float32, or bf16 as the upper halves of its bits, uint16
 Floats = npt.NDArray[np.float32]
 
@@ -25,25 +29,15 @@ ACTIVATIONS = {"gelu": GELU, "relu": RELU, "relu2": RELU2}
 EPSILON = torch.finfo(torch.float32).eps  # of norms that name none
 
 
+class Layer(NamedTuple):
+    """A linear layer or a norm. A bias that the model does not have is empty."""
+
+    weight: Matrix
+    bias: Floats
+
+
 class Weights(NamedTuple):
-    """Of one block. A bias that the model does not have is empty."""
-
-    ln_1: Floats
-    ln_1_bias: Floats
-    qkv: Matrix
-    qkv_bias: Floats
-    proj: Matrix
-    proj_bias: Floats
-    ln_2: Floats
-    ln_2_bias: Floats
-    fc: Matrix
-    fc_bias: Floats
-    mlp_proj: Matrix
-    mlp_proj_bias: Floats
-
-
-class Settings(NamedTuple):
-    """Of one block.
+    """A block as the loops read it.
 
     is_centred: its norms subtract the mean, as LayerNorm does.
     epsilon: of its norms.
@@ -51,27 +45,36 @@ class Settings(NamedTuple):
     activation: one of ACTIVATIONS.
     """
 
+    ln_1: Layer
+    qkv: Layer
+    proj: Layer
+    ln_2: Layer
+    fc: Layer
+    mlp_proj: Layer
     is_centred: bool
     epsilon: float
     qk_epsilon: float
     activation: int
 
+    @classmethod
+    def of(cls, block: "Block") -> "Weights":
+        """Matrices share the memory of the parameters."""
+        return cls(
+            ln_1=_layer(block.ln_1),
+            qkv=_layer(block.attention.qkv),
+            proj=_layer(block.attention.proj),
+            ln_2=_layer(block.ln_2),
+            fc=_layer(block.mlp.fc),
+            mlp_proj=_layer(block.mlp.proj),
+            is_centred=isinstance(block.ln_1, nn.LayerNorm),
+            epsilon=block.ln_1.eps or EPSILON,
+            qk_epsilon=EPSILON if block.attention.qk_norm else -1.0,
+            activation=ACTIVATIONS[block.activation],
+        )
 
-def settings_of(norm: nn.LayerNorm | nn.RMSNorm, activation: str, *, qk_norm: bool) -> Settings | None:
-    """Of a block with such norms; None for an activation that the loops do not have, which torch then computes."""
-    if activation not in ACTIVATIONS:
-        return None
-    return Settings(
-        is_centred=isinstance(norm, nn.LayerNorm),
-        epsilon=norm.eps or EPSILON,
-        qk_epsilon=EPSILON if qk_norm else -1.0,
-        activation=ACTIVATIONS[activation],
-    )
 
-
-def weights_of(*parts: Any) -> Weights:
-    """Of ln_1, qkv, proj, ln_2, fc and mlp_proj of a block; matrices share the memory of its parameters."""
-    return Weights(*(_array(parameter) for part in parts for parameter in (part.weight, getattr(part, "bias", None))))
+def _layer(part: Any) -> Layer:
+    return Layer(_array(part.weight), _array(getattr(part, "bias", None)))
 
 
 def _array(parameter: Tensor | None) -> npt.NDArray[Any]:
@@ -83,20 +86,24 @@ def _array(parameter: Tensor | None) -> npt.NDArray[Any]:
     return parameter.detach().float().numpy()
 
 
-def add_block(
-    x: Tensor, keys: Tensor, values: Tensor, last: int, cos_sin: Tensor | None, weights: Weights, settings: Settings
-) -> Tensor:
-    """`block` for tensors: (1, 1, C), (1, nh, size, hs) twice, (2, 1, hs) -> (1, 1, C)."""
+def computes(block: "Block", x: Tensor) -> bool:
+    """Whether (B, T, C) is one position in float32 on a CPU, without gradient, and the block one for the loops."""
+    plain = not (torch.is_grad_enabled() or block.training) and block.activation in ACTIVATIONS
+    return plain and x.numel() == x.shape[-1] and x.device.type == "cpu" and x.dtype == torch.float32
+
+
+def add_block(block: "Block", x: Tensor, cos_sin: Tensor | None, cache: "LayerCache") -> Tensor:
+    """What a block makes of one position: (1, 1, C), (2, 1, hs) -> (1, 1, C); its key and value go into the cache."""
+    keys, values = cache.extend(x.view(1, block.attention.n_head, 1, -1))  # (1, nh, size, hs) each
+    cache.weights = cache.weights or Weights.of(block)
     rotation = np.empty((2, 0), np.float32) if cos_sin is None else cos_sin[:, 0].contiguous().numpy()
     y = x.clone()
-    block(y.view(-1).numpy(), keys[0].numpy(), values[0].numpy(), last, rotation, weights, settings)
+    compute(y.view(-1).numpy(), keys[0].numpy(), values[0].numpy(), cache.length - 1, rotation, cache.weights)
     return y
 
 
 @compiled_sums
-def block(
-    x: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats, weights: Weights, settings: Settings
-) -> None:
+def compute(x: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats, weights: Weights) -> None:
     """Add what attention and MLP of a block say of position `last` to its (C,) channels of the residual stream.
 
     Args:
@@ -106,14 +113,13 @@ def block(
         last: the position.
         cos_sin: (2, hs), or (2, 0) if queries and keys are not rotated.
         weights: of the block.
-        settings: of the block.
     """
-    h = _normalised(x, weights.ln_1, weights.ln_1_bias, settings)
-    y = _attend(_linear(h, weights.qkv, weights.qkv_bias), keys, values, last, cos_sin, settings.qk_epsilon)
-    _add(x, _linear(y, weights.proj, weights.proj_bias))
-    h = _linear(_normalised(x, weights.ln_2, weights.ln_2_bias, settings), weights.fc, weights.fc_bias)  # (4 C,)
-    _activate(h, settings.activation)
-    _add(x, _linear(h, weights.mlp_proj, weights.mlp_proj_bias))
+    h = _normalised(x, weights.ln_1, weights)
+    y = _attend(_linear(h, weights.qkv), keys, values, last, cos_sin, weights.qk_epsilon)
+    _add(x, _linear(y, weights.proj))
+    h = _linear(_normalised(x, weights.ln_2, weights), weights.fc)  # (4 C,)
+    _activate(h, weights.activation)
+    _add(x, _linear(h, weights.mlp_proj))
 
 
 @compiled_sums
@@ -124,11 +130,9 @@ def _add(x: Floats, y: Floats) -> None:
 
 
 @compiled_sums
-def _linear(x: Floats, weight: Matrix, bias: Floats) -> Floats:
-    """(N,), (M, N), (M,) or empty -> (M,).
-
-    Rows of four places at a time: a processor reads ahead in each of them.
-    """
+def _linear(x: Floats, layer: Layer) -> Floats:
+    """(N,), a layer of (M, N) -> (M,). Rows of four places at a time: a processor reads ahead in each of them."""
+    weight = layer.weight
     M, N = weight.shape
     quarter = (M + 3) // 4
     b, c, d = min(quarter, M - quarter), min(2 * quarter, M - quarter), M - quarter  # a few rows are computed twice
@@ -141,7 +145,7 @@ def _linear(x: Floats, weight: Matrix, bias: Floats) -> Floats:
             yc += _number(weight[c + i, j]) * x[j]
             yd += _number(weight[d + i, j]) * x[j]
         y[i], y[b + i], y[c + i], y[d + i] = ya, yb, yc, yd
-    _add(y, bias)
+    _add(y, layer.bias)
     return y
 
 
@@ -162,11 +166,11 @@ def _number_of(element: Any) -> Any:
 
 
 @compiled_sums
-def _normalised(x: Floats, gain: Floats, bias: Floats, settings: Settings) -> Floats:
+def _normalised(x: Floats, layer: Layer, weights: Weights) -> Floats:
     """(C,) -> (C,), LayerNorm or RMSNorm."""
     C = len(x)
     mean = square = np.float32(0)
-    if settings.is_centred:
+    if weights.is_centred:
         for i in range(C):
             mean += x[i]
         mean /= np.float32(C)
@@ -174,10 +178,10 @@ def _normalised(x: Floats, gain: Floats, bias: Floats, settings: Settings) -> Fl
     for i in range(C):
         y[i] = x[i] - mean
         square += y[i] * y[i]
-    factor = np.float32((square / C + settings.epsilon) ** -0.5)
+    factor = np.float32((square / C + weights.epsilon) ** -0.5)
     for i in range(C):
-        y[i] *= factor * gain[i]
-    _add(y, bias)
+        y[i] *= factor * layer.weight[i]
+    _add(y, layer.bias)
     return y
 
 

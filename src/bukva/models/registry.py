@@ -1,8 +1,4 @@
-"""The models by name.
-
-A model is a module with a KIND, and a line in MODELS. A module is imported when its model is chosen, so a stage depends
-on that one only.
-"""
+"""The models by name. A model is a module with a KIND, and a line in MODELS; it is imported when it is chosen."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence

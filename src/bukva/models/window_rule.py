@@ -8,6 +8,7 @@ rules cannot be compared.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ BATCH_CHARS = {"cpu": 2**12, "cuda": 2**16}
 BATCH_LOGITS = {"cpu": 2**22, "cuda": 2**26}
 Watch = Callable[[Tensor, Tensor], None]  # gets (n, V) logits and (n,) ids that followed, once for each scored id
 N_RUNS = 16  # places that text is taken from when scoring all of it takes too long
-Windows = npt.NDArray[np.int64]  # (W, 3), where each starts, what it scores first, and where its passage stops
+Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -107,27 +108,62 @@ def nats_of_passages(
         raise ValueError(f"cannot score {n_scored} characters by windows of {block_size} with stride {stride}")
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
+    nats, places = [], []
+    for batch in batches(passages, block_size, stride, ids_per_batch(model)):
+        ids, wanted = batch.ids.to(device), batch.wanted.to(device)
+        followed = ids[:, 1:][wanted]  # (n,)
+        following = ids[:, -1] if of_train else None
+        logits: Tensor = model(ids[:, :-1], following=following, wanted=wanted).float()  # (n, V)
+        nats.append(F.cross_entropy(logits, followed, reduction="none").cpu().numpy())
+        places.append(batch.places)
+        if watch:
+            watch(logits, followed)
+        read(len(followed))
+    model.train(was_training)
+    return in_order(nats, places)
+
+
+def in_order(values: Sequence[npt.NDArray[Any]], places: Sequence[Places]) -> npt.NDArray[Any]:
+    """The (n, ...) values of all scored ids, batch by batch -> (N, ...), one passage after the other."""
+    return np.concatenate(values)[np.concatenate(places).argsort()]
+
+
+class Batch(NamedTuple):
+    """Windows that are computed together.
+
+    ids: (B, T + 1); the last T are those that may be scored.
+    wanted: (B, T), which of these are scored.
+    places: (n,), where those are among the ids of all passages.
+    """
+
+    ids: Tensor
+    wanted: Tensor
+    places: Places
+
+
+def batches(passages: Sequence[Passage], block_size: int, stride: int, n_ids: int) -> Iterator[Batch]:
+    """The windows of passages in batches of at most n_ids ids, or of one window; the longest first."""
     ids = np.concatenate([*(passage.ids for passage in passages), np.zeros(block_size, passages[0].ids.dtype)])
-    nats, is_scored = np.empty(len(ids), np.float32), np.zeros(len(ids), np.bool_)
-    for length, batch in _batches(_windows(passages, block_size, stride), block_size, ids_per_batch(model)):
-        starts, firsts, stops = batch.T[..., None]  # each (B, 1)
+    windows = _windows(passages, block_size, stride)
+    starts, _, stops = windows.T
+    lengths = np.minimum(_rounded(stops - 1 - starts), block_size)  # without what is not scored at the end
+    order = np.argsort(-lengths, kind="stable")
+    while len(order):
+        length = int(lengths[order[0]])
+        n_windows = max(1, n_ids // length)
+        starts, firsts, stops = windows[order[:n_windows]].T[..., None]  # each (B, 1)
+        order = order[n_windows:]
         at = starts + np.arange(length + 1)  # (B, T + 1)
         targets = at[:, 1:]
         wanted = (firsts <= targets) & (targets < stops)  # (B, T)
-        scored = targets[wanted]  # (n,)
-        logits = _logits(model, ids[at], device, of_train, wanted)  # (n, V)
-        followed = torch.from_numpy(ids[scored].astype(np.int64)).to(device)
-        nats[scored] = F.cross_entropy(logits, followed, reduction="none").cpu().numpy()
-        if watch:
-            watch(logits, followed)
-        is_scored[scored] = True
-        read(len(scored))
-    model.train(was_training)
-    return nats[is_scored]
+        yield Batch(torch.from_numpy(ids[at].astype(np.int64)), torch.from_numpy(wanted), targets[wanted])
 
 
-def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> Windows:
-    """The windows of the joined passages: each scores what no earlier one has scored, and nothing that is context."""
+def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.NDArray[np.int64]:
+    """(W, 3), where each window starts, what it scores first, and where its passage stops, in the joined passages.
+
+    Each scores what no earlier one has scored, and nothing that is context.
+    """
     lengths, n_context = np.array([(len(passage.ids), passage.n_context) for passage in passages]).T  # (P,) each
     n_windows = 1 + np.maximum(0, -(-(lengths - 1 - block_size) // stride))
     number = np.arange(n_windows.sum()) - np.repeat(n_windows.cumsum() - n_windows, n_windows)  # in its passage
@@ -135,18 +171,6 @@ def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> Windo
     firsts = np.maximum(firsts, np.repeat(n_context, n_windows))
     windows = np.stack([number * stride, firsts, np.repeat(lengths, n_windows)], axis=1)
     return windows + np.repeat(lengths.cumsum() - lengths, n_windows)[:, None]
-
-
-def _batches(windows: Windows, block_size: int, n_ids: int) -> Iterator[tuple[int, Windows]]:
-    """Batches of at most n_ids ids, or of one window: their length, and (B, 3) windows; the longest first."""
-    starts, _, stops = windows.T
-    lengths = np.minimum(_rounded(stops - 1 - starts), block_size)  # without what is not scored at the end
-    order = np.argsort(-lengths, kind="stable")
-    while len(order):
-        length = int(lengths[order[0]])
-        n_windows = max(1, n_ids // length)
-        yield length, windows[order[:n_windows]]
-        order = order[n_windows:]
 
 
 def _rounded(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -167,11 +191,3 @@ def share_of_nats(
     end = len(ids) if stop == n_windows else (stop - 1) * stride + block_size + 1
     others = block_size - stride if first else 0  # ids that the share before this one scores
     return nats_of(model, ids[first * stride : end], block_size, stride)[others:]
-
-
-def _logits(model: nn.Module, ids: Ids, device: torch.device, of_train: bool, wanted: npt.NDArray[np.bool_]) -> Tensor:
-    """(B, T + 1) ids -> (n, V) logits of the ids after the n positions that are True in (B, T)."""
-    window = torch.from_numpy(ids.astype(np.int64)).to(device)
-    following = window[:, -1] if of_train else None
-    logits: Tensor = model(window[:, :-1], following=following, wanted=torch.from_numpy(wanted).to(device))
-    return logits.float()

@@ -4,7 +4,6 @@
 
 import csv
 import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -46,7 +45,10 @@ class StopAfter(Callback):
 
 
 class CurveFile(Callback):
-    """A callback that writes the curve after each scoring, with the points before an interruption."""
+    """A callback that writes the curve after each scoring of val; the first row, before any update, has no train loss.
+
+    So does a training that was restored at its end.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -54,17 +56,12 @@ class CurveFile(Callback):
     def on_update(self, state: TrainState, progress: Progress) -> None:
         """Write the file if val was scored."""
         if progress.val_nats_per_char is not None:
-            write_curve(self.path, state.curve)
+            self.on_end(state)
 
     def on_end(self, state: TrainState) -> None:
-        """Write the file, also for a training that was restored at its end."""
-        write_curve(self.path, state.curve)
-
-
-def write_curve(path: Path, curve: Sequence[Progress]) -> None:
-    """Write one row for each scoring of val; the first, before any update, has no train loss."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(COLUMNS)
-    rows.writerows([getattr(point, column) for column in COLUMNS] for point in curve)
-    write_text(path, text.getvalue())
+        """Write the file."""
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerow(COLUMNS)
+        rows.writerows([getattr(point, column) for column in COLUMNS] for point in state.curve)
+        write_text(self.path, text.getvalue())

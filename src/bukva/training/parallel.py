@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
@@ -20,9 +19,6 @@ from torch import Tensor
 
 from bukva.core.errors import BukvaError, LostError
 from bukva.core.machine import n_cores
-
-if TYPE_CHECKING:
-    from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 PATIENCE = timedelta(seconds=45)  # with a process that does not respond; the end of a process is noticed at once
 PER_CORE = 4  # processes; more only wait for each other
@@ -81,12 +77,12 @@ class Group:
         if self.size == 1:
             return content
         size = int(self.sum(len(content) if self.leads else 0))
+        if not size:
+            return b""
         whole = bytearray(content) if self.leads else bytearray(size)
-        if size:
-            message = torch.frombuffer(whole, dtype=torch.uint8).to(self._device)
-            dist.broadcast(message, src=0)
-            return message.cpu().numpy().tobytes()
-        return b""
+        message = torch.frombuffer(whole, dtype=torch.uint8).to(self._device)
+        dist.broadcast(message, src=0)
+        return message.cpu().numpy().tobytes()
 
     @property
     def _device(self) -> str:
@@ -104,20 +100,6 @@ class Group:
 ALONE = Group()
 
 
-def check_processes(n_processes: int) -> None:
-    """Raise for too many processes on this machine.
-
-    Raises:
-        BukvaError: names the number and the greatest that is valid.
-    """
-    most = PER_CORE * n_cores()
-    if n_processes > most:
-        raise BukvaError(
-            f"params.yaml, train_gpt.processes: {n_processes} on this machine, where it may use {n_cores()} cores; "
-            f"use {most} or fewer."
-        )
-
-
 def is_launched() -> bool:
     """Whether torch's launcher, ours or torchrun, started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ
@@ -129,7 +111,7 @@ def launch(processes: int) -> None:
     On several machines, named by PET_NNODES and the other variables of torchrun, this one starts its share.
 
     Raises:
-        BukvaError: the machines cannot have equal shares, or a process failed; the others are stopped then.
+        BukvaError: the processes are too many or no equal shares, or one failed; the others are stopped then.
         LostError: another machine did not come, was lost, or a process of this one was killed, of several machines.
         SystemExit: a signal ended this process; the others are stopped.
     """
@@ -137,25 +119,34 @@ def launch(processes: int) -> None:
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-    machines = int(os.environ.get("PET_NNODES", "1"))
+    machines, most = int(os.environ.get("PET_NNODES", "1")), PER_CORE * n_cores()
     if processes % machines:
         raise BukvaError(
             f"params.yaml, train_gpt.processes: {processes} is not divisible by the {machines} machines of PET_NNODES; "
             f"use a multiple of {machines}."
         )
-    check_processes(processes // machines)
+    if processes // machines > most:
+        raise BukvaError(
+            f"params.yaml, train_gpt.processes: {processes // machines} on this machine, where it may use {n_cores()} "
+            f"cores; use {most} or fewer."
+        )
     # the launcher prints in many lines what the message below says in one
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the launcher warns if unset; training/device.py sets the threads
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the launcher warns if unset; models/device.py sets the threads
     module = sys.modules["__main__"].__spec__
     assert module is not None, "stages run as modules"
     arguments = [f"--nproc-per-node={processes // machines}", "-m", module.name, *sys.argv[1:]]
     try:
         run.run(run.parse_args(arguments))
     except ChildFailedError as error:
-        rank, failure = _first(error.failures)
-        lost = machines > 1 and (failure.exitcode < 0 or failure.exitcode == LostError.exit_status)
-        raise (LostError if lost else BukvaError)(_sentence(rank, failure, processes)) from None
+        # a process that a signal ended counts as the first, because others follow
+        rank, failure = min(error.failures.items(), key=lambda item: (item[1].exitcode >= 0, item[1].timestamp))
+        killed = failure.exitcode < 0
+        how = f"was ended by {failure.signal_name()}" if killed else f"ended with status {failure.exitcode}"
+        kind = LostError if machines > 1 and (killed or failure.exitcode == LostError.exit_status) else BukvaError
+        raise kind(
+            f"train-gpt: process {rank} of {processes} {how}, and the others were stopped; give the same command again."
+        ) from None
     except dist.DistError as error:
         what = str(error).partition("\n")[0].rstrip(".")
         raise LostError(f"train-gpt: the other machines cannot be reached ({what}).") from None
@@ -192,13 +183,3 @@ def join(processes: int) -> Iterator[Group]:
         yield group
     finally:
         dist.destroy_process_group()
-
-
-def _first(failures: "dict[int, ProcessFailure]") -> "tuple[int, ProcessFailure]":
-    """The process that failed first, and its rank; one that a signal ended counts first, because others follow."""
-    return min(failures.items(), key=lambda item: (item[1].exitcode >= 0, item[1].timestamp))
-
-
-def _sentence(rank: int, failure: "ProcessFailure", processes: int) -> str:
-    how = f"was ended by {failure.signal_name()}" if failure.exitcode < 0 else f"ended with status {failure.exitcode}"
-    return f"train-gpt: process {rank} of {processes} {how}, and the others were stopped; give the same command again."

@@ -22,7 +22,6 @@ from bukva.text.tokenizers.base import Tokenizer, count_chars, first_char
 from bukva.training.callback import Callback
 from bukva.training.optimizers import build_optimizer
 from bukva.training.parallel import ALONE, Group
-from bukva.training.schedule import learning_rate, seed_step
 from bukva.training.state import DivergedError, Progress, TrainState
 from bukva.training.windows import Batch, Windows, prefetched
 
@@ -177,3 +176,28 @@ def score(task: Task, state: TrainState, rate: float) -> Progress:
 def out_of_patience(state: TrainState, recipe: Training) -> bool:
     """Whether the last recipe.patience scorings of val brought no improvement."""
     return bool(recipe.patience) and state.step - state.best_step >= recipe.patience * recipe.eval_every
+
+
+# ---- what is a function of the step: its learning rate, and its randomness
+
+
+def learning_rate(step: int, recipe: Training) -> float:
+    """The learning rate of update `step` (counted from 1).
+
+    It rises linearly over the first warmup_steps updates, then falls linearly to decay_to times recipe.learning_rate at
+    the last one; decay_to = 1 keeps it constant. (A cosine was worse; docs/dev/log.md.)
+    """
+    if step < recipe.warmup_steps:
+        return recipe.learning_rate * step / recipe.warmup_steps
+    first = max(recipe.warmup_steps, 1)  # the update with the full rate
+    progress = (step - first) / max(recipe.n_steps - first, 1)
+    return recipe.learning_rate * (1 - (1 - recipe.decay_to) * progress)
+
+
+def seed_step(seed: int, step: int, rank: int = 0) -> None:
+    """Seed torch's global generators, which initialisation and dropout draw from, for one step of one process.
+
+    Randomness that is a function of these numbers needs no generator state in a checkpoint, and nothing that happens
+    between two steps can disturb it.
+    """
+    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> np.uint64(1)))

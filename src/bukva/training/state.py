@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from bukva.core.errors import BukvaError
-from bukva.models.base import LanguageModel, Tensors, describe, first_mismatch
+from bukva.models.base import LanguageModel, Tensors
 from bukva.training.optimizers.adamw import Optimizers
 
 
@@ -97,40 +96,3 @@ class TrainState:
         for name, tensor in self.model.state_dict().items():
             if not bool(torch.isfinite(tensor).all()):
                 raise DivergedError(self.step, learning_rate, f"{name} is NaN or infinite")
-
-    def mismatch(self, saved: Any) -> str:
-        """Why this is not a saved state of this training, as half a sentence; empty if it is.
-
-        Raises:
-            LookupError, TypeError, AttributeError: it is not a saved state at all.
-        """
-        wanted = self.state_dict()
-        if saved.keys() != wanted.keys():
-            return f"it has {', '.join(map(str, saved))}"
-        for name in ("model", "best_weights"):
-            if mismatch := first_mismatch(saved[name], wanted[name]):
-                return f"{name}, {mismatch}"
-        if mismatch := first_mismatch({"sums": saved["sums"]}, {"sums": self.sums}):
-            return mismatch
-        for name in ("step", "updates", "best_step", "best_val"):
-            if not isinstance(saved[name], int | float):
-                return f"{name}: {describe(saved[name])}"
-        [Progress(**values) for values in saved["curve"]]
-        if not all(isinstance(line, str) for line in saved["samples"]):
-            return "samples: not all are text"
-        return self._mismatch_of_optimizers(saved["optimizer"])
-
-    def _mismatch_of_optimizers(self, saved: list[dict[str, Any]]) -> str:
-        optimizers = self.optimizer.optimizers
-        if len(saved) != len(optimizers):
-            return f"optimizer: {len(saved)} of them, not {len(optimizers)}"
-        for found, optimizer in zip(saved, optimizers, strict=True):
-            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-            groups = [group["params"] for group in optimizer.state_dict()["param_groups"]]
-            if [group["params"] for group in found["param_groups"]] != groups:
-                return "optimizer: other groups of parameters"
-            for index, values in found["state"].items():
-                for name, value in values.items():
-                    if isinstance(value, Tensor) and value.shape not in (torch.Size(), parameters[index].shape):
-                        return f"optimizer, {name} of parameter {index}: {describe(value)}"
-        return ""

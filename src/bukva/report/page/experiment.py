@@ -15,7 +15,7 @@ from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.evaluation.rows import Row, rows_of
-from bukva.interpret.predicted import Characters, read_characters
+from bukva.interpret.characters import Characters, read_characters
 from bukva.project.revisions import resolve
 from bukva.project.stages import paths, trained_models
 from bukva.report.charts import COLOURS, MODELS
@@ -107,8 +107,7 @@ class Experiment:
 
     def characters(self, split: str) -> Characters:
         """The scored characters of val or test."""
-        window = self.table["window"]
-        return read_characters(self.path("split"), self.path("tokens"), split, window["length"], window["stride"])
+        return read_characters(self.path("split"), self.path("tokens"), split)
 
     @cached_property
     def curves(self) -> dict[str, pd.DataFrame]:

@@ -11,7 +11,7 @@ from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.evaluation.rows import Kind
-from bukva.interpret.predicted import Characters, lead, neither, passage, shares
+from bukva.interpret.characters import Characters, leads, passage
 from bukva.project.commands import settings
 from bukva.project.lock import PARAMS, parse_yaml
 from bukva.project.revisions import commit_of, git, show
@@ -182,31 +182,28 @@ def predictors(experiment: Experiment, characters: Characters) -> dict[str, Any]
     names = list(dict.fromkeys([counted, learned, "gpt"]))
     nats = {name: experiment.scores.nats(name, SPLIT) for name in names}
     n_symbols = experiment.cleaning["symbols"]
-    found = shares(nats[counted], nats[learned], n_symbols)
+    found = leads(nats[counted], nats[learned], n_symbols)
     shown = passage(characters)
     own = {name: np.asarray(nats[name][shown]) for name in names}
-    classes = _classes(own[counted], own[learned], n_symbols)
     numbers = zip(*(bits(1.0) * own[name] for name in names), strict=True)
     return {
-        "intro": f"{who} gave more probability to {100 * found.learned:.0f} % of the characters of {SPLIT}, and "
-        f"{labels[counted]} to {100 * found.counted:.0f} %; both gave {100 * found.neither:.1f} % of them less than "
-        "chance.",
+        "intro": f"{who} gave more probability to {100 * np.mean(found >= 0):.0f} % of the characters of {SPLIT}, and "
+        f"{labels[counted]} to {100 * np.mean(found < 0):.0f} %; both gave {100 * np.isnan(found).mean():.1f} % of "
+        "them less than chance.",
         "legend": LEGEND,
         "work": work_label(experiment.scores.works[int(characters.work[shown.start])].name),
         "parts": [
             (char, name, ", ".join(f"{labels[key]} {value:.2f}" for key, value in zip(names, values, strict=True)))
-            for char, name, values in zip(characters.text(shown.start, shown.stop), classes, numbers, strict=True)
+            for char, name, values in zip(
+                characters.text(shown.start, shown.stop), map(_class, found[shown].tolist()), numbers, strict=True
+            )
         ],
     }
 
 
-def _classes(counted: Any, learned: Any, n_symbols: int) -> list[str]:
-    """The name of each character's colour; "" where both are alike."""
-    leads = lead(counted, learned)
-    levels = np.searchsorted(LEADS, np.abs(leads), side="right")
-    unknown = neither(counted, learned, n_symbols)
-    named = zip(leads.tolist(), levels.tolist(), unknown.tolist(), strict=True)
-    return [
-        "neither" if is_unknown else f"{'learned' if lead > 0 else 'counted'}{level}" if level else ""
-        for lead, level, is_unknown in named
-    ]
+def _class(lead: float) -> str:
+    """The name of a character's colour; "" where both are alike."""
+    level = int(np.searchsorted(LEADS, abs(lead), side="right"))
+    if np.isnan(lead):
+        return "neither"
+    return f"{'learned' if lead > 0 else 'counted'}{level}" if level else ""

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from bukva.corpus.cleaning.removals import visible
-from bukva.interpret.groups import anatomy
+from bukva.interpret.characters import Characters, Extreme, anatomy, extremes
 from bukva.interpret.novelty import COPIED, Copy, Novelty, novelty, open_train
-from bukva.interpret.predicted import Characters, Extreme, extremes, read_train
 from bukva.report import charts
 from bukva.report.page.experiment import SPLIT, Experiment, work_label
 
@@ -26,10 +25,8 @@ BY = {
     "author": "author",
     "decade": "decade",
     "work": "work",
-    "context": "position in the block",
-    "frequency": "frequency of the context",
 }
-IN_ORDER = {"context", "frequency", "decade"}
+IN_ORDER = {"decade"}
 MOST_GROUPS = 40
 MOST_SYMBOLS = 60
 SIGNS = {"\n": "⏎", " ": "␣", "\t": "⇥"}  # white space, as a chart shows it
@@ -151,7 +148,7 @@ def anatomy_of(experiment: Experiment, characters: Characters) -> tuple[dict[str
     scores = experiment.scores
     models = _models(experiment)
     nats = {model: scores.nats(model, SPLIT) for model in models}
-    found = anatomy(characters, scores.works, read_train(experiment.path("split"), experiment.path("tokens")), nats)
+    found = anatomy(characters, scores.works, nats)
     specs = {}
     labels = BY | {"author": experiment.result.author_word}
     for by in BY:
@@ -176,8 +173,7 @@ def anatomy_of(experiment: Experiment, characters: Characters) -> tuple[dict[str
         "intro": f"Which characters of {SPLIT} cost how many bits.",
         "choices": [("by", "By", [(by, labels[by]) for by in specs])],
         "caption": f"Point at a dot for the number of characters. Of more than {MOST_GROUPS} groups, the largest are "
-        "shown. Position: characters of context in the window. Frequency: how often the 4 characters before stand in "
-        "train.",
+        "shown.",
         "extremes": [
             (f"The {len(hardest)} passages that the GPT finds hardest", [_passage(each, names) for each in hardest]),
             (f"The {len(easiest)} that it finds easiest", [_passage(each, names) for each in easiest]),
@@ -213,7 +209,7 @@ def _passage(found: Extreme, names: list[str]) -> dict[str, Any]:
     levels = np.searchsorted(charts.LEVELS, found.bits, side="right").tolist()
     runs = itertools.groupby(zip(found.text, levels, strict=True), key=lambda pair: pair[1])
     parts = [("".join(char for char, _ in run), level) for level, run in runs]
-    return {"bits": f"{found.mean:.2f}", "work": names[found.work], "parts": parts}
+    return {"bits": f"{found.bits.mean():.2f}", "work": names[found.work], "parts": parts}
 
 
 def corpus(experiment: Experiment) -> tuple[dict[str, Any], dict[str, charts.Spec]]:

@@ -1,13 +1,15 @@
 """Groups of characters: every character is in one of each kind, and their bits are those of a plain loop."""
 
+import itertools
 import math
 from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from encoded import KINDS, SPLITS, held_out
+from encoded import WORKS as MADE
 
-from bukva.interpret.groups import FREQUENCIES, anatomy
-from bukva.interpret.predicted import BEFORE, Characters, lead, neither, shares
+from bukva.interpret.characters import Characters, anatomy, leads, read_characters
 from bukva.text.characters import code_points
 from bukva.text.collection import Document
 from bukva.text.ids import bits
@@ -18,12 +20,6 @@ WORKS = [
     Document("verse", "А", "третья", None),
 ]
 TEXTS = ["Он шёл, 12 дней.\n", "Ёжик й и ещё — ёж\n" * 7, "— Да?\n" * 3]
-TRAIN = "Он шёл ёжик и ещё ёж.\n" * 13
-
-
-def windows(text):
-    padded = "\0" * BEFORE + text
-    return np.array([code_points(padded[i : i + BEFORE]).astype(np.uint32) for i in range(len(text))])
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +27,6 @@ def characters():
     return Characters(
         codes=code_points("".join(TEXTS)).astype(np.uint32),
         work=np.repeat(np.arange(3), list(map(len, TEXTS))),
-        before=np.concatenate([windows(text) for text in TEXTS]),
-        context=np.arange(sum(map(len, TEXTS))) % 17,
     )
 
 
@@ -44,7 +38,7 @@ def nats(characters):
 
 @pytest.fixture(scope="module")
 def found(characters, nats):
-    return anatomy(characters, WORKS, code_points(TRAIN).astype(np.uint32), nats)
+    return anatomy(characters, WORKS, nats)
 
 
 def check(groups, label, nats):
@@ -66,7 +60,7 @@ def test_works_are_grouped_by_what_is_known_of_them(found, characters, nats):
     }
     for kind, labels in known.items():
         check(found[kind], [labels[row] for row in characters.work], nats)
-    nothing = anatomy(characters, [Document("-", "-", str(i)) for i in range(3)], characters.codes, nats)
+    nothing = anatomy(characters, [Document("-", "-", str(i)) for i in range(3)], nats)
     assert [len(nothing[kind]) for kind in known] == [0, 0, 0, 3]
 
 
@@ -90,24 +84,17 @@ def test_characters_are_grouped_by_class_and_by_place_in_the_word(found, nats):
     check(found["place"], [place(text, i) for text in TEXTS for i in range(len(text))], nats)
 
 
-def test_the_frequency_of_a_context_is_how_often_train_has_it(found, nats):
-    counts = Counter(TRAIN[i : i + BEFORE] for i in range(len(TRAIN) - BEFORE + 1))
-
-    def label(text, i):
-        n = counts[("\0" * BEFORE + text)[i : i + BEFORE]]
-        low = max(least for least in FREQUENCIES if least <= n)
-        return "0" if low == 0 else f"{low:,} to {FREQUENCIES[FREQUENCIES.index(low) + 1] - 1:,}"
-
-    check(found["frequency"], [label(text, i) for text in TEXTS for i in range(len(text))], nats)
-    assert [group.label for group in found["frequency"]] == ["0", "10 to 99"]
+def test_a_character_is_of_the_predictor_that_needs_fewer_bits_or_of_neither_which_is_worse_than_chance():
+    half, eighth, chance = np.log([2, 8, 11])
+    found = leads(np.array([eighth, half, half, 9, chance]), np.array([half, eighth, half, 9, 9]), 11)
+    assert found.tolist() == pytest.approx([2, -2, 0, np.nan, (chance - 9) / math.log(2)], nan_ok=True)
 
 
-def test_each_character_has_one_predictor_or_neither_which_is_worse_than_chance():
-    counted, learned = np.random.default_rng(3).exponential(2, (2, 1009))
-    found, chance = shares(counted, learned, 11), math.log(11)
-    wanted = {"counted": 0, "learned": 0, "neither": 0}
-    for one, other in zip(counted, learned, strict=True):
-        wanted["neither" if min(one, other) > chance else "learned" if other <= one else "counted"] += 1
-    assert vars(found) == pytest.approx({name: n / 1009 for name, n in wanted.items()})
-    assert neither(np.array([chance + 1e-6, chance]), np.array([9.0, 9.0]), 11).tolist() == [True, False]
-    assert lead(-np.log([1 / 8, 1 / 2]), -np.log([1 / 2, 1 / 8])).tolist() == pytest.approx([2, -2])  # bits
+@pytest.mark.parametrize(("kind", "split"), [*itertools.product(KINDS, SPLITS)])
+def test_the_scored_characters_are_in_the_order_of_the_works(kind, split, tmp_path):
+    text = held_out(tmp_path, kind, split)
+    for name in ("val", "test"):
+        found = read_characters(tmp_path / "split", tmp_path / "tokens", name)
+        assert np.bincount(found.work, minlength=len(MADE)).tolist() == text.chars[name].tolist()
+        assert found.text() == "".join(text.tokenizer.decode(passage.scored) for passage in text.passages(name, 1))
+        assert found.text() == text.tokenizer.decode(text.splits[name])[1:]

@@ -1,0 +1,182 @@
+"""The held-out characters and what each of them cost: groups of them, who predicted them, the easiest and the hardest.
+
+Computed from the text and the score of every character; no model is needed.
+"""
+
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bukva.corpus.splits.balance import decade
+from bukva.text.characters import code_points, from_code_points
+from bukva.text.collection import MISSING, Document
+from bukva.text.ids import bits
+from bukva.text.passages import passages
+from bukva.text.splits import load_lengths, load_splits
+from bukva.text.tokenizers import load_tokenizer
+from bukva.text.tokenizers.base import first_char
+
+Ints = npt.NDArray[np.int64]
+Bits = npt.NDArray[np.float64]
+Nats = npt.NDArray[np.floating]
+
+CLASSES = {"Lu": "capital letters", "L": "letters", "N": "digits", "P": "punctuation", "S": "symbols", "M": "marks"}
+PLACES = ("first letter of a word", "later letter", "what ends a word", "what follows no letter")
+
+
+@dataclass(frozen=True, eq=False)
+class Characters:
+    """N scored characters of a split, in the order of their scores.
+
+    codes: (N,) their code points.
+    work: (N,) the row of each in the table of works.
+    """
+
+    codes: npt.NDArray[np.uint32]
+    work: Ints
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def text(self, start: int = 0, stop: int | None = None) -> str:
+        """Characters from start to stop."""
+        return from_code_points(self.codes[start:stop])
+
+
+def read_characters(split: Path, tokens: Path, name: str) -> Characters:
+    """The scored characters of split `name`, from the folders of the splits and of the tokenizer."""
+    splits, tokenizer = load_splits(split), load_tokenizer(tokens)
+    n_first = first_char(tokenizer, splits[name])
+    works = list(passages(splits, load_lengths(split), name, 1, n_first=n_first))
+    codes = [code_points(tokenizer.decode(work.scored)).astype(np.uint32) for work in works]
+    return Characters(np.concatenate(codes), np.repeat([work.work for work in works], list(map(len, codes))))
+
+
+# ---- groups
+
+
+@dataclass(frozen=True)
+class Group:
+    """Characters that have something in common, and what they cost: model -> bits per character."""
+
+    label: str
+    chars: int
+    bits: dict[str, float]
+
+
+def anatomy(characters: Characters, works: Sequence[Document], nats: Mapping[str, Nats]) -> dict[str, list[Group]]:
+    """The groups of a split, by what they were grouped by.
+
+    Args:
+        characters: the N scored ones.
+        works: the table of works.
+        nats: (N,) of each model or baseline.
+    """
+    labels_of_works = {
+        "category": [work.category for work in works],
+        "author": [work.author for work in works],
+        "decade": [decade(work.year) for work in works],
+        "work": [work.name for work in works],
+    }
+    found = {}
+    for by, labels in labels_of_works.items():
+        names, of_work = np.unique(labels, return_inverse=True)
+        is_known = list(names) != [MISSING]
+        found[by] = list(_grouped(of_work[characters.work], names.tolist(), nats)) if is_known else []
+    symbols, of_char = np.unique(characters.codes, return_inverse=True)
+    names, of_symbol = np.unique([_class(chr(symbol)) for symbol in symbols], return_inverse=True)
+    is_letter = np.array([unicodedata.category(chr(symbol))[0] in "LM" for symbol in symbols])[of_char]  # (N,)
+    after_letter = np.roll(is_letter, 1) & (np.roll(characters.work, 1) == characters.work)
+    after_letter[:1] = False
+    place = np.where(is_letter, np.where(after_letter, 1, 0), np.where(after_letter, 2, 3))
+    return found | {
+        "class": list(_grouped(of_symbol[of_char], names.tolist(), nats)),
+        "place": list(_grouped(place, PLACES, nats)),
+    }
+
+
+def _grouped(numbers: Ints, labels: Sequence[str], nats: Mapping[str, Nats]) -> Iterator[Group]:
+    """(N,) numbers of groups -> the groups that have characters, in the order of their labels."""
+    counts = np.bincount(numbers, minlength=len(labels))
+    sums = {model: np.bincount(numbers, of_model, len(labels)) for model, of_model in nats.items()}
+    for number in np.flatnonzero(counts).tolist():
+        scores = {model: bits(float(of_model[number] / counts[number])) for model, of_model in sums.items()}
+        yield Group(labels[number], int(counts[number]), scores)
+
+
+def _class(char: str) -> str:
+    if char.isspace():
+        return "line ends" if char == "\n" else "spaces"
+    category = unicodedata.category(char)
+    return CLASSES.get(category) or CLASSES.get(category[0], "others")
+
+
+# ---- the passages that a model finds easiest and hardest
+
+
+LENGTH = 100  # characters of a passage
+STEP = 10  # between the starts of passages that are compared
+MOST_OF_WORK = 3  # so that one work is not all there is to see
+
+
+class Extreme(NamedTuple):
+    """A passage of LENGTH characters: the row of its work, its text, and the (LENGTH,) bits of its characters."""
+
+    work: int
+    text: str
+    bits: Bits
+
+
+def extremes(characters: Characters, nats: Nats, n: int) -> tuple[list[Extreme], list[Extreme]]:
+    """At most n passages with the fewest, and n with the most, of (N,) nats; the most extreme first.
+
+    Passages do not overlap, and of a work there are MOST_OF_WORK in each list.
+    """
+    starts = np.arange(0, max(0, len(nats) - LENGTH + 1), STEP)
+    starts = starts[characters.work[starts] == characters.work[starts + LENGTH - 1]]
+    sums = np.concatenate([[0.0], np.cumsum(nats, dtype=np.float64)])
+    easiest = starts[np.argsort(sums[starts + LENGTH] - sums[starts], kind="stable")]
+    shares = nats.astype(np.float64) * bits(1.0)
+
+    def first(ordered: Ints) -> list[Extreme]:
+        taken: list[int] = []
+        for start in ordered.tolist():
+            if len(taken) == n:
+                break
+            of_work = np.count_nonzero(characters.work[taken] == characters.work[start])
+            if of_work < MOST_OF_WORK and all(abs(start - other) >= LENGTH for other in taken):
+                taken.append(start)
+        spans = [(start, start + LENGTH) for start in taken]
+        return [Extreme(int(characters.work[a]), characters.text(a, b), shares[a:b]) for a, b in spans]
+
+    return first(easiest), first(easiest[::-1])
+
+
+# ---- who predicted a character, counting or learning
+
+
+PASSAGE = 600  # characters of the passage that is shown
+
+
+def leads(counted: Nats, learned: Nats, n_symbols: int) -> Bits:
+    """(n,) nats each -> (n,) how many bits fewer the learned predictor needs.
+
+    NaN where both give a character less probability than all n_symbols being equally likely.
+    """
+    found = bits(1.0) * (counted.astype(np.float64) - learned)
+    found[np.minimum(counted, learned) > np.log(n_symbols)] = np.nan
+    return found
+
+
+def passage(characters: Characters) -> slice:
+    """PASSAGE characters of the work that has most of them, from the beginning of its first whole line."""
+    _, starts, lengths = np.unique(characters.work, return_index=True, return_counts=True)
+    start, length = int(starts[lengths.argmax()]), int(lengths.max())
+    newline = characters.text(start, start + length - PASSAGE).find("\n") if length > PASSAGE else -1
+    first = start + newline + 1
+    return slice(first, min(first + PASSAGE, start + length))
