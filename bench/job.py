@@ -9,7 +9,7 @@ import sys
 from bench import corpora, counting, generation, growth, playground, race_jobs, scoring, text, training
 from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
-from bukva.core.machine import limit_spinning, use_large_pages
+from bukva.core.machine import prepare_torch
 
 MODULES = (corpora, race_jobs, counting, training, generation, playground, scoring, text, growth)
 JOBS = {name: job for module in MODULES for name, job in module.JOBS.items()}
@@ -26,6 +26,5 @@ def main(name: str, arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    limit_spinning()  # as in a stage
-    use_large_pages()
+    prepare_torch()  # as in a stage
     main(*sys.argv[1:])

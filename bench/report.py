@@ -1,7 +1,9 @@
 """The table of the measurements: reports/bench.json and .md, and the terminal."""
 
 import importlib.metadata
+import os
 import platform
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from bench.figure import Curve, draw_race
 from bench.measure import ROOT
 from bench.rows import Goal, Measured, Row, Side
 from bukva.core.files import read_json, write_json, write_text
-from bukva.core.machine import machine
+from bukva.core.machine import CPUINFO, processor
 from bukva.core.progress import duration, quantity
 
 RowRecord = dict[str, Any]  # one row of reports/bench.json
@@ -18,6 +20,7 @@ Results = dict[str, Any]  # reports/bench.json: machine, versions, and the rows 
 PICTURE = "bench_race.png"
 RACES = {"race", "race-network"}
 PACKAGES = ("torch", "numpy", "dvc", "mlflow")
+BF16_FLAGS = {"avx512_bf16": "AVX-512 BF16", "amx_bf16": "AMX"}
 HEADER = ("row", "what", "ours", "plain", "unit", "score", "required", "aim", "met", "MB")
 
 
@@ -59,6 +62,16 @@ def save(results: Results, folder: Path) -> None:
     write_text(folder / "bench.md", page(results))
     if set(results["rows"]) >= RACES:
         draw_race(_curves(results["rows"]), folder / PICTURE)
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores and bf16 instructions; no name that identifies it."""
+    flags = CPUINFO.read_text(encoding="utf-8") if CPUINFO.exists() else ""
+    return {
+        "cpu": processor(),
+        "cores": os.cpu_count(),
+        "bf16": [name for flag, name in BF16_FLAGS.items() if re.search(rf"\b{flag}\b", flags)],
+    }
 
 
 def versions() -> dict[str, str]:

@@ -10,7 +10,6 @@ import sys
 sys.dont_write_bytecode = True
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
-from bukva.core.machine import limit_spinning, use_large_pages  # noqa: E402 (no byte code of it, either)
+from bukva.core.machine import prepare_torch  # noqa: E402 (no byte code of it, either)
 
-limit_spinning()
-use_large_pages()
+prepare_torch()

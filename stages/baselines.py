@@ -21,7 +21,7 @@ def main() -> None:
         if chosen.max_order:
             check_counting(len(splits["train"]), "baselines.max_order 0")
             print(f"baselines: counting the n-grams of train, up to order {chosen.max_order}", flush=True)
-            ngrams = KneserNey.count(splits["train"], text.vocab_size, chosen.max_order)
+            ngrams = KneserNey.count(splits["train"], len(text.tokenizer), chosen.max_order)
         save_counts(run.path("ngrams"), splits["train"], ngrams)
         print("baselines: scoring n-grams and compressors", flush=True)
         found, works = score(text, ngrams, chosen.ngram_orders), list(documents(read_table(run.path("clean"))))

@@ -16,7 +16,7 @@ def main() -> None:
         raw, clean = run.path("raw"), run.path("clean")
         chosen = chosen_rules(run.params.clean, raw)
         print(f"clean: rules {chosen.rules.name}, {chosen.why}", flush=True)
-        counts = clean_collection(raw, clean, chosen, n_cores(run.params.compute.threads))
+        counts = clean_collection(raw, clean, chosen, run.params.compute.threads or n_cores())
         write_json(run.path("cleaning"), counts)
         author = author_word(run.params.download.corpus)
         write_text(run.path("corpus"), page(counts, read_table(clean), author))

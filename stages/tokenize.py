@@ -3,7 +3,7 @@
 from bukva.cli import stage
 from bukva.core.files import read_json
 from bukva.corpus.splits.encoding import tokenize
-from bukva.text.prompts import check_prompts
+from bukva.text.prompts import chosen_prompts, readable_prompt
 from bukva.text.tokenizers import VOCAB
 
 
@@ -12,8 +12,8 @@ def main() -> None:
     with stage.opened("tokenize") as run:
         params, tokens = run.params, run.path("tokens")
         found = tokenize(run.path("clean"), tokens, params.tokenize, params.split)
-        cleaning = read_json(run.path("cleaning"))
-        check_prompts(found.tokenizer, params.sample, params.evaluate, cleaning, params.model.block_size)
+        for prompt in chosen_prompts(found.tokenizer, params.sample, read_json(run.path("cleaning"))).texts:
+            readable_prompt(found.tokenizer, prompt, params.sample.unknown)  # stage sample comes last
         run.log.metrics({"vocab_size": len(found.tokenizer), "ids": found.n_ids, "unknown_chars": found.n_unknown})
         run.log.artifact(tokens / VOCAB)
         print(f"tokenize: {found}")

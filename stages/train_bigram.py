@@ -2,14 +2,14 @@
 
 from bukva.cli import stage
 from bukva.config.load import read_params
-from stages.training import TrainingStage, train
+from stages.training import train
 
 
 def main() -> None:
     """Train the bigram and keep the table with the best val score."""
     params = read_params()
-    shape = {"block_size": params.train_bigram.block_size}
-    train(TrainingStage("bigram", params.train_bigram, shape, "train_bigram.block_size"), params)
+    recipe = params.train_bigram
+    train("bigram", params, recipe, {"block_size": recipe.block_size}, "train_bigram.block_size")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
 from bukva.cli import stage
 from bukva.config.load import read_params
-from stages.training import TrainingStage, train
+from stages.training import train
 
 
 def main() -> None:
     """Train the GPT and keep the weights with the best val score."""
     params = read_params()
-    train(TrainingStage("gpt", params.train_gpt, params.model.model_dump(), "model.block_size"), params)
+    train("gpt", params, params.train_gpt, params.model.model_dump(), "model.block_size")
 
 
 if __name__ == "__main__":

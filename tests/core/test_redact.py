@@ -14,8 +14,7 @@ from imports import ROOT
 
 from bukva.config.load import PARAMS, parse_params, read_params, read_yaml
 from bukva.config.messages import WAY_BACK
-from bukva.core.errors import BukvaError
-from bukva.core.redact import redact_text, redact_url
+from bukva.core.errors import BukvaError, redact_text, redact_url
 from bukva.corpus.sources.fetching import fetch
 from bukva.tracking.experiment import this_experiment
 

@@ -129,7 +129,7 @@ def test_a_finished_training_keeps_its_checkpoint_until_dvc_has_its_outputs_or_a
     another, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module, "dvc", lambda: "a process")
+    monkeypatch.setenv("DVC_STAGE", "train-gpt")
     curve = Path("train_gpt.csv")
     curve.write_text("step\n0\n")
     record(curve)

@@ -26,7 +26,7 @@ PARAMS = Evaluate(short_context=2, context_chars=500, attention_sentence="", att
 
 def evaluated(models, text):
     """What stage evaluate finds, with n-grams of orders 3 and 4."""
-    ngrams = KneserNey.count(text.splits["train"], text.vocab_size, 4)
+    ngrams = KneserNey.count(text.splits["train"], len(text.tokenizer), 4)
     return evaluate(models, text, PARAMS, score_baselines(text, ngrams, [3, 4]))
 
 

@@ -16,14 +16,13 @@ from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngrams.counts import fitted_to_train
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import nats_of
-from bukva.text.scores import text_digest
 
 PARAMS = Evaluate(short_context=2, context_chars=31, attention_sentence="", attention_windows=3, leak_steps=2)
 
 
 def evaluated(models, text):
     """What stage evaluate finds, with n-grams of orders 3 and 4."""
-    ngrams = KneserNey.count(text.splits["train"], text.vocab_size, 4)
+    ngrams = KneserNey.count(text.splits["train"], len(text.tokenizer), 4)
     return evaluate(models, text, PARAMS, score_baselines(text, ngrams, [3, 4]))
 
 
@@ -55,7 +54,7 @@ def test_the_same_characters_of_each_work_are_scored_all_but_the_first_of_the_sp
         ids = np.concatenate([passage.scored for passage in texts[kind].passages(split, 3)])
         assert texts[kind].chars[split].tolist() == chars
         assert texts[kind].tokenizer.decode(ids) == text[1:]
-        assert text_digest(texts[kind].splits[split], texts[kind].tokenizer) == sha256(text.encode()).hexdigest()
+        assert texts[kind].describe()["text"][split] == sha256(text.encode()).hexdigest()
 
 
 @pytest.mark.parametrize("split", ["val", "test"])

@@ -13,7 +13,8 @@ from bukva.interpret.counting import Experts, experts_on, record_experts
 from bukva.interpret.heads import AFTER, BETWEEN, positions_in_words
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import nats_of_passages, stride_of
-from bukva.text.passages import passages
+from bukva.text.held_out import HeldOut
+from bukva.text.tokenizers.char import CharTokenizer
 
 N = 17
 UNIFORM = math.log(V)
@@ -29,7 +30,7 @@ def random_experts():
 
 
 def texts(share=1):
-    return list(passages(SPLITS, LENGTHS, "val", T - stride_of(T) + 1, share))
+    return HeldOut(SPLITS, LENGTHS, CharTokenizer([])).passages("val", T - stride_of(T) + 1, share)
 
 
 def test_gains_are_what_each_adds_averaged_over_who_comes_first():

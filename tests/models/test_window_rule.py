@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bukva.models import window_rule as scoring
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.window_rule import evenly_spaced, nats_of, nats_of_passages, share_of_nats, stride_of
-from bukva.text.passages import Passage
+from bukva.text.held_out import Passage
 
 V, T = 11, 7
 

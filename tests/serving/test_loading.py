@@ -107,7 +107,11 @@ def test_unknown_characters_can_be_dropped_or_replaced(gpt, served):
         ([{"promt": "аб"}], {}, "The input has neither column prompt, which is continued, nor text, which is scored."),
         ([{"prompt": "аб"}, {"prompt": ""}], {}, "Row 2, prompt: '' is too short; use a longer one."),
         ([{"prompt": "аб"}, {"text": "аx"}], {}, "use another text, or parameter unknown drop or replace."),
-        ([{"prompt": "а"}], {"temperature": -1.0}, "temperature: -1.0 is out of range; it should be greater than or"),
+        (
+            [{"prompt": "а"}],
+            {"temperature": -1.0},
+            "temperature: -1.0 (float) is invalid; it should be greater than or",
+        ),
         ([{"prompt": "а"}], {"n_chars": MOST_CHARS + 1}, f"use {MOST_CHARS} or fewer."),
     ],
 )

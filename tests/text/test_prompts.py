@@ -4,10 +4,9 @@ import pytest
 import yaml
 
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Evaluate, Sample
+from bukva.config.schema import Sample
 from bukva.core.errors import BukvaError
-from bukva.text.prompts import TABLE, check_prompts, check_sentence, chosen_prompts, readable_prompt
-from bukva.text.tokenizers.byte import ByteTokenizer
+from bukva.text.prompts import TABLE, chosen_prompts, readable_prompt
 from bukva.text.tokenizers.char import CharTokenizer
 
 TOKENIZER = CharTokenizer(["\n", " ", "а", "б"])
@@ -73,20 +72,3 @@ def test_a_text_without_known_prompts_in_its_script_gets_beginnings_of_works_or_
     assert rejection(chosen, CharTokenizer(["1", "2"]), {}, ["345"]) == (
         f"params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list.\n{WAY_BACK}"
     )
-
-
-def test_a_sentence_of_more_ids_than_a_window_is_rejected():
-    check_sentence(ByteTokenizer(), "abб", 4)
-    assert "has 6 bytes, more than model.block_size 5" in rejection(check_sentence, ByteTokenizer(), "абв", 5)
-
-
-def test_stage_tokenize_accepts_texts_that_can_be_encoded_and_no_others():
-    sizes = {"short_context": 1, "context_chars": 1, "attention_windows": 1, "leak_steps": 1}
-
-    def check(prompts, sentence):
-        check_prompts(TOKENIZER, prompts, Evaluate(attention_sentence=sentence, **sizes), {}, 7)
-
-    check(sample("\n", "абба"), "а б")
-    check(sample("аббат", unknown="drop"), "")
-    assert "sample.prompts: 'аббат': not in" in rejection(check, sample("\n", "аббат"), "")
-    assert "attention_sentence: 'бат': not in" in rejection(check, sample("\n", unknown="drop"), "бат")

@@ -5,9 +5,9 @@ import numpy as np
 from bukva.baselines import compressors
 from bukva.models.ngrams import counts
 from bukva.models.ngrams.kneser_ney import KneserNey
-from bukva.text.held_out import HeldOut
-from bukva.text.ids import Ids, Nats, bits
-from bukva.text.scores import Baselines, CharNats, bits_per_char
+from bukva.text.held_out import HeldOut, nats_by_last_id
+from bukva.text.ids import CharNats, Ids, Nats, bits, bits_per_char
+from bukva.text.scores import Baselines
 from bukva.text.tokenizers.base import Tokenizer, ids_per_char
 from bukva.text.tokenizers.char import CharTokenizer
 
@@ -20,7 +20,10 @@ def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int]) -> Baselin
         ngrams: the counts of train; None for no rows of n-grams.
         orders: of the n-grams, one row for each.
     """
-    nats = {name: text.nats(scorer) for name, scorer in counts.scorers(text.splits["train"], text.vocab_size).items()}
+    nats = {
+        name: {split: nats_by_last_id(scorer, works) for split, works in text.scored.items()}
+        for name, scorer in counts.scorers(text.splits["train"], len(text.tokenizer)).items()
+    }
     if ngrams and orders:
         nats |= _ngram_nats(ngrams, text, sorted(orders))
     of_ngrams = [name for name in nats if name.startswith("ngram_")] or ["bigram_exact"]
@@ -43,7 +46,7 @@ def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[str,
 
 
 def _table(counted: dict[str, dict[str, CharNats]], text: HeldOut) -> dict[str, dict[str, float]]:
-    train, V = text.splits["train"], text.vocab_size
+    train, V = text.splits["train"], len(text.tokenizer)
     chars, n_symbols = _as_characters(text.splits, text.tokenizer)
     compressed = compressors.scores(chars["train"], {split: chars[split] for split in text.names}, n_symbols)
     fitted, per_char = counts.fitted_to_train(train, V), ids_per_char(train[1:], text.tokenizer)

@@ -10,6 +10,7 @@ from bukva.cli import stage as cli
 from bukva.cluster import commands as sweep
 from bukva.config.load import PARAMS
 from bukva.core.errors import BukvaError
+from bukva.core.machine import prepare_torch
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,23 +45,7 @@ def main() -> None:
 
 
 def _run() -> None:
-    arguments = sys.argv[1:]
-    if arguments and "--help" not in arguments:
-        check_folder(Path.cwd())
+    prepare_torch()
+    if sys.argv[1:] and "--help" not in sys.argv and not PARAMS.exists():
+        raise BukvaError(f"{Path.cwd()}: has no {PARAMS}; go to the folder of a clone of bukva.")
     app(prog_name="bukva")
-
-
-def check_folder(folder: Path) -> None:
-    """Commands work on the project in the current folder, as DVC's do on theirs.
-
-    Raises:
-        BukvaError: the folder has no project; names the project that it is a part of, if there is one.
-    """
-    if not _is_project(folder):
-        project = next(filter(_is_project, folder.parents), None)
-        remedy = f"go to its project: cd {project}" if project else "go to the folder of a clone of bukva."
-        raise BukvaError(f"{folder}: no project of bukva is in this folder (no {PARAMS}); {remedy}")
-
-
-def _is_project(folder: Path) -> bool:
-    return any((folder / name).exists() for name in (PARAMS, "dvc.yaml"))

@@ -8,7 +8,6 @@ import typer
 
 from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
-from bukva.core.machine import limit_spinning
 
 if TYPE_CHECKING:
     from bukva.compare.comparison import Comparison
@@ -17,8 +16,8 @@ Model = Annotated[str, typer.Option(help="The model to compare: gpt or bigram.")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-BETTER, WORSE, CANNOT_TELL = 0, 3, 4  # statuses of compare --exit-code; 1 and 2 are those of a mistake
-STATUS = {"better": BETTER, "probably better": BETTER, "worse": WORSE, "probably worse": WORSE}
+STATUS = {"better": 0, "probably better": 0, "worse": 3, "probably worse": 3}  # of compare --exit-code
+CANNOT_TELL = 4  # 1 and 2 are those of a mistake
 
 
 def compare(
@@ -41,15 +40,6 @@ def compare(
     ] = False,
 ) -> None:
     """Say whether B is better than A. By how much, and how sure that is."""
-    if exit_code and len(names) > 2:
-        raise BukvaError(f"compare --exit-code: {len(names)} names; use two, because it has one status.")
-    comparisons = _compare(names, model, test, seed or [], json)
-    if exit_code:
-        raise typer.Exit(STATUS.get(comparisons[0].verdict.verdict, CANNOT_TELL))
-
-
-def _compare(names: list[str], model: str, test: bool, seeds: list[int], as_json: bool) -> "list[Comparison]":
-    """Compare, print, and keep the verdicts for MLflow: each is a tag and an artifact."""
     from bukva.compare import records
     from bukva.compare.comparison import compare as compared
     from bukva.report import comparison as show
@@ -57,18 +47,21 @@ def _compare(names: list[str], model: str, test: bool, seeds: list[int], as_json
 
     if len(names) < 2:
         raise BukvaError("compare: one name; use two or more: bukva compare A B")
-    comparisons = compared(names, model, "test" if test else "val", seeds)
-    show.print_comparisons(comparisons, as_json=as_json)
+    if exit_code and len(names) > 2:
+        raise BukvaError(f"compare --exit-code: {len(names)} names; use two, because it has one status.")
+    comparisons = compared(names, model, "test" if test else "val", seed or [])
+    show.print_comparisons(comparisons, as_json=json)
     if sum(map(_keep_verdict, comparisons)):
         start_sync()
     if test:
         n = records.count_look_at_test(comparisons[0].a.result.about["text"]["test"])
         print(f"Looks at scores on this test text so far: {n}", file=sys.stderr)
-    return comparisons
+    if exit_code:
+        raise typer.Exit(STATUS.get(comparisons[0].verdict.verdict, CANNOT_TELL))
 
 
 def _keep_verdict(comparison: "Comparison") -> bool:
-    """Keep a verdict for MLflow's run of B; returns whether B is an experiment that ran here."""
+    """Keep a verdict as a tag and an artifact of MLflow's run of B; whether B is an experiment that ran here."""
     from bukva.report import comparison as show
     from bukva.tracking.journal import note
 
@@ -108,7 +101,6 @@ def seeds(
 
 def verify(name: Annotated[str, typer.Argument(help="An experiment, branch, tag, commit or workspace.")]) -> None:
     """Say whether a result can be made again. From the checkout and to the same bytes, or what has changed."""
-    limit_spinning()
     from bukva.compare.verify import verify as verified
     from bukva.models.device import prepare
 

@@ -12,7 +12,6 @@ from bukva.config.load import read_params, read_yaml
 from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
-from bukva.core.machine import limit_spinning, use_large_pages
 
 NO_RECIPE = "--no-such-recipe"  # an option that DVC lacks
 
@@ -42,21 +41,16 @@ def scores(
     file = Path(paths()["score_table"])
     if not file.is_file():
         raise BukvaError(f"{file}: is missing, because no run has written it; run `make repro`.")
-    found = read_json(file)
-    seen = _count_look_at_test(Path(paths()["scores"])) if with_test else 0
-    console = Console(highlight=False)
-    console.print(table(found, with_test=with_test, everything=everything))
-    for sentence in [headline(found), *([context(found)] if everything else [])]:
-        console.print(sentence, soft_wrap=True)
+    found, seen = read_json(file), _count_look_at_test(Path(paths()["scores"])) if with_test else 0
+    Console(highlight=False).print(table(found, with_test=with_test, everything=everything))
+    print(headline(found), *([context(found)] if everything else []), sep="\n", flush=True)
     if with_test:
         print(f"Looks at scores on this test text so far: {seen}", file=sys.stderr)
     complete()
-    console.print("\nLook at the losses of both models: bukva ui", soft_wrap=True)
+    print("\nLook at the losses of both models: bukva ui")
     if _lock_is_new():
-        console.print(
-            "\ndvc.lock differs from the last commit. Experiments are compared with that commit; next:", soft_wrap=True
-        )
-        console.print('git commit -am "Baseline on this machine"', soft_wrap=True)
+        print("\ndvc.lock differs from the last commit. Experiments are compared with that commit; next:")
+        print('git commit -am "Baseline on this machine"')
 
 
 def recipe(
@@ -86,8 +80,6 @@ def plan(
 ) -> None:
     """Propose size and steps for a time budget. Measures a few updates of several sizes here."""
     started_at = time.perf_counter()  # the imports below are part of the start-up of the stage, too
-    limit_spinning()  # as in a stage
-    use_large_pages()
     from rich.console import Console
 
     from bukva.planning import show
@@ -95,10 +87,8 @@ def plan(
     from bukva.planning.plan import climb, differences, parse_budget, propose
     from bukva.planning.plan import write as put
 
-    seconds = parse_budget(budget)
-    measuring = Measuring.of(read_yaml())
+    seconds, measuring, plans = parse_budget(budget), Measuring.of(read_yaml()), []
     limits = measuring.budget(seconds, started_at)
-    plans = []
     for measured in climb(measuring.speed, measuring.params, limits):
         print(show.progress_line(measured), file=sys.stderr, flush=True)
         plans.append(measured)
@@ -106,15 +96,14 @@ def plan(
     changes = list(differences(measuring.raw, chosen.values()))
     if write:
         put(chosen.values())
-    console = Console(highlight=False)
-    console.print(show.table(plans, chosen))
-    for line in (*show.list_changes(changes), *show.warnings(chosen)):
-        console.print(line, soft_wrap=True)
+    Console(highlight=False).print(show.table(plans, chosen))
+    lines = [*show.list_changes(changes), *show.warnings(chosen)]
     if write:
-        console.print("\nparams.yaml now has these values; train with them: make repro", soft_wrap=True)
+        lines += ["\nparams.yaml now has these values; train with them: make repro"]
     elif changes:
-        console.print(f"\nTry them: {show.experiment(changes)}", soft_wrap=True)
-        console.print(f"Write them to params.yaml: bukva plan {budget} --write", soft_wrap=True)
+        lines += [f"\nTry them: {show.experiment(changes)}"]
+        lines += [f"Write them to params.yaml: bukva plan {budget} --write"]
+    print(*lines, sep="\n")
 
 
 def sync() -> None:
@@ -129,8 +118,7 @@ def push() -> None:
     """Send all results to DVC's remote. Another clone then restores them instead of running the stages."""
     from bukva.compare.remote import push as send
 
-    entries, objects = send()
-    print(f"push: the remote has the results of {entries} stage executions; {objects} objects were new to it.")
+    print("push: the remote has the results of {} stage executions; {} objects were new to it.".format(*send()))
     print("push: experiments are sent by name: dvc exp push origin NAME")
 
 

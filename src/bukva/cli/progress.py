@@ -21,28 +21,24 @@ SAMPLES = "samples.txt"
 LINE_CHARS = 64
 TEMPERATURE = 0.8
 
-Log = Callable[[dict[str, float], int], None]  # metrics by name, and the step
-Keep = Callable[[str, str], None]  # gets the name and the content of a text file
-
 
 class ProgressLine(Callback):
     """A line of step, losses in bits per character, time left and characters per second; each scoring is also logged.
 
     At each scoring the line stays in the terminal, with what the model wrote then instead of the numbers that pass.
+
+    Args:
+        what: the stage.
+        n_steps: of the training.
+        log: takes metrics by name, and the step.
     """
 
-    def __init__(self, what: str, n_steps: int, log: Log) -> None:
+    def __init__(self, what: str, n_steps: int, log: Callable[[dict[str, float], int], None]) -> None:
         self.what, self.n_steps, self.log = what, n_steps, log
-        self.line = Line()
+        self.line, self.losses = Line(), ""
         self.last: Progress | None = None
         self.last_at = self.started_at = time.monotonic()
         self.steps, self.update_chars, self.update_seconds = 0, 0, 0.0
-        self.losses = ""
-
-    @property
-    def chars_per_second(self) -> float:
-        """Characters learned from per second of updates, without the time of scoring."""
-        return self.update_chars / self.update_seconds if self.update_seconds else 0.0
 
     def on_start(self, state: TrainState) -> None:
         """Log again what was scored before an interruption, and take its losses."""
@@ -50,51 +46,46 @@ class ProgressLine(Callback):
             self._scored(progress)
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Show one update, and log a scoring with the speed."""
-        self._time(progress)
-        if progress.val_nats_per_char is None:
-            self.line.show(lambda: self._text(progress.step, *self._passing(progress.step)))
+        """Show one update, and log a scoring with the speed of the updates alone."""
+        clock, is_scoring = time.monotonic(), progress.val_nats_per_char is not None
+        if self.last is not None:
+            self.steps += 1
+            if not is_scoring:
+                self.update_chars += progress.chars_seen - self.last.chars_seen
+                self.update_seconds += clock - self.last_at
+        self.last, self.last_at = progress, clock
+        speed = self.update_chars / self.update_seconds if self.update_seconds else None
+        left = (clock - self.started_at) / self.steps * (self.n_steps - progress.step) if self.steps else 0
+        if is_scoring:
+            self._scored(progress, chars_per_second=speed)
+
+        def text() -> str:
+            parts = [f"{self.what} {progress.step:{len(str(self.n_steps))}}/{self.n_steps}: {self.losses}"]
+            if not (is_scoring and self.line.screen):
+                parts += [f"{duration(left)} left"] if left else []
+                parts += [f"{quantity(speed)} chars/s"] if speed else []
+            return " | ".join([*parts, *(state.samples[-1:] if is_scoring else [])])
+
+        if is_scoring:
+            self.line.keep(text())
         else:
-            self._scored(progress, chars_per_second=self.chars_per_second or None)
-            passing = [] if self.line.screen else self._passing(progress.step)
-            self.line.show(lambda: self._text(progress.step, *passing, *state.samples[-1:]), now=True)
+            self.line.show(text)
 
     def on_end(self, state: TrainState) -> None:
         """Say why a training ended before its last step, and which weights are kept where it is not the last ones."""
         if state.step < self.n_steps:
-            self._say(f"stopped early at step {state.step}: no improvement on val (patience)")
+            self.line.keep(f"{self.what}: stopped early at step {state.step}: no improvement on val (patience)")
         if state.best_step < state.step:
-            self._say(f"kept the weights of step {state.best_step}, the best on val ({bits(state.best_val):.3f} bits)")
-
-    def _say(self, text: str) -> None:
-        self.line.show(lambda: f"{self.what}: {text}", now=True)
+            score = f"{bits(state.best_val):.3f} bits"
+            self.line.keep(f"{self.what}: kept the weights of step {state.best_step}, the best on val ({score})")
 
     def _scored(self, progress: Progress, **more: float | None) -> None:
         values = dataclasses.asdict(progress) | more
         step = values.pop("step")
         self.log({name: value for name, value in values.items() if value is not None}, step)
-        train, val = progress.train_nats_per_char, progress.val_nats_per_char
+        train = progress.train_nats_per_char
         learned = "" if train is None else f"train {bits(train):.3f}"
-        self.losses = f"{learned:11} val {bits(val or 0):.3f} bits"
-
-    def _time(self, progress: Progress) -> None:
-        clock = time.monotonic()
-        if self.last is not None:
-            self.steps += 1
-            if progress.val_nats_per_char is None:
-                self.update_chars += progress.chars_seen - self.last.chars_seen
-                self.update_seconds += clock - self.last_at
-        self.last, self.last_at = progress, clock
-
-    def _passing(self, step: int) -> list[str]:
-        """Time left and speed, as far as they are known."""
-        left = (time.monotonic() - self.started_at) / self.steps * (self.n_steps - step) if self.steps else 0.0
-        ahead = [f"{duration(left)} left"] if left else []
-        return [*ahead, *([f"{quantity(self.chars_per_second)} chars/s"] if self.update_seconds else [])]
-
-    def _text(self, step: int, *parts: str) -> str:
-        width = len(str(self.n_steps))
-        return " | ".join([f"{self.what} {step:{width}}/{self.n_steps}: {self.losses}", *parts])
+        self.losses = f"{learned:11} val {bits(progress.val_nats_per_char or 0):.3f} bits"
 
 
 class Samples(Callback):
@@ -106,10 +97,10 @@ class Samples(Callback):
     Args:
         task: the training.
         tokenizer: of its text.
-        keep: takes the file; each time it replaces the one before.
+        keep: takes the name of the file and its text; each time it replaces the one before.
     """
 
-    def __init__(self, task: Task, tokenizer: Tokenizer, keep: Keep) -> None:
+    def __init__(self, task: Task, tokenizer: Tokenizer, keep: Callable[[str, str], None]) -> None:
         self.task, self.tokenizer, self.keep = task, tokenizer, keep
         self.prompt = opening(tokenizer)
 
@@ -140,10 +131,8 @@ class Samples(Callback):
         """The file: what was drawn how, and a row for each scoring."""
         points = zip(state.curve, state.samples, strict=True)
         rows = [f"{point.step:>8}  {bits(point.val_nats_per_char or 0):11.4f}  {text}" for point, text in points]
-        how = (
-            f"Written after {self.prompt!r} at temperature {TEMPERATURE}, with the same random numbers at each scoring."
-        )
-        return "\n".join([how, "", f"{'step':>8}  {'bits on val':>11}  text", *rows, ""])
+        how = f"after {self.prompt!r} at temperature {TEMPERATURE}, with the same random numbers at each scoring"
+        return "\n".join([f"Written {how}.", "", f"{'step':>8}  {'bits on val':>11}  text", *rows, ""])
 
 
 def on_one_line(text: str) -> str:

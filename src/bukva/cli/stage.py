@@ -33,11 +33,7 @@ class Run:
 
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[Run]:
-    """Read params.yaml, all of it, and keep the journal of a stage while the block runs.
-
-    Raises:
-        BukvaError: params.yaml has a mistake.
-    """
+    """Read params.yaml, all of it, and keep the journal of a stage while the block runs."""
     params = read_params()
     with journal(name, params) as log:
         yield Run(params, log)

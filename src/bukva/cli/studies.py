@@ -8,14 +8,12 @@ import typer
 from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
 from bukva.core.files import sha256
-from bukva.core.machine import limit_spinning
 
 ATTENTION, COUNTING, PAGE = Path("reports/attention"), Path("reports/counting"), Path("reports/index.html")
 
 
 def attention() -> None:
     """Draw what attention does in the trained GPT. Charts in reports/attention."""
-    limit_spinning()
     from bukva.interpret.study import study
     from bukva.models.device import prepare
     from bukva.models.folder import load_model
@@ -36,7 +34,6 @@ def attention() -> None:
 
 def counting() -> None:
     """Show what a GPT with n-grams counts and learns. Charts in reports/counting."""
-    limit_spinning()
     from bukva.interpret.counting import Counting
     from bukva.models.device import prepare
     from bukva.models.folder import load_model
@@ -58,7 +55,6 @@ def counting() -> None:
 
 def report() -> None:
     """Write the last run and all experiments as pages. reports/index.html and reports/experiments.html."""
-    limit_spinning()
     from bukva.report.page.build import build
     from bukva.tracking.experiment import this_experiment
     from bukva.tracking.journal import note, read_journals, start_sync
@@ -74,7 +70,6 @@ def report() -> None:
 
 def play(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 8050) -> None:
     """Write with the trained models in a browser. Two of them side by side, on a page that `bukva ui` has, too."""
-    limit_spinning()
     from bukva.serving.server import serve
 
     serve("/play", port)
@@ -82,7 +77,6 @@ def play(port: Annotated[int, typer.Option(help="The port, or the first that is 
 
 def ui(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 8050) -> None:
     """Serve all experiments, reports, the playground and MLflow. Prints their one address; Ctrl-C ends it."""
-    limit_spinning()
     from bukva.cli.pipeline import complete
     from bukva.serving.server import serve
 

@@ -3,8 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from bukva.core.errors import LostError
-from bukva.core.redact import redact_url
+from bukva.core.errors import LostError, redact_url
 
 TIMEOUT_SECONDS = 120
 

@@ -19,7 +19,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.project.lock import LOCK, StageRecords, digest, parse_lock, sources, upstream
 from bukva.project.stages import paths, trained_models
-from bukva.text.tokenizers import tokenizer_class
+from bukva.text.tokenizers import TOKENIZERS
 
 TAG = "bukva.seed_group"
 
@@ -185,4 +185,4 @@ def tokenizer_of(result: Result) -> tuple[str, int | None]:
 
 def unit_of(result: Result) -> str:
     """What one of its ids stands for, in a word."""
-    return tokenizer_class(tokenizer_of(result)[0]).unit
+    return TOKENIZERS[tokenizer_of(result)[0]].unit

@@ -35,21 +35,18 @@ def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
     from ruamel.yaml import YAML
 
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise BukvaError(f"{path}: does not exist; run the command in the project's folder. {WAY_BACK}") from None
-    except UnicodeDecodeError as error:
-        raise BukvaError(f"{path}: byte {error.start} is not UTF-8. {WAY_BACK}") from None
+        raw = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise BukvaError(f"{path}: cannot be read ({error.strerror}). {WAY_BACK}") from None
-    try:
-        raw = YAML(typ="safe").load(text)
+        fault = f"cannot be read ({error.strerror}); run the command in the project's folder"
+    except UnicodeDecodeError as error:
+        fault = f"byte {error.start} is not UTF-8"
     except Exception as error:  # the parser also raises the errors of int(), float(), datetime() and the stack
-        raise BukvaError(f"{path}: not YAML: {yaml_fault(error)}. {WAY_BACK}") from None
-    if not isinstance(raw, dict):
-        what = "is empty" if raw is None else f"contains {type(raw).__name__}, not sections with keys"
-        raise BukvaError(f"{path}: {what}. {WAY_BACK}")
-    return raw
+        fault = f"not YAML: {yaml_fault(error)}"
+    else:
+        if isinstance(raw, dict):
+            return raw
+        fault = "is empty" if raw is None else f"contains {type(raw).__name__}, not sections with keys"
+    raise BukvaError(f"{path}: {fault}. {WAY_BACK}")
 
 
 def parse_params(raw: dict[str, Any], where: str) -> Params:

@@ -1,8 +1,4 @@
-"""The sentences that report what is wrong in params.yaml.
-
-A sentence names the file, section, key and value, and then the values that are valid or what to do. No stage depends
-on this module: editing a sentence reruns nothing.
-"""
+"""The sentences that report what is wrong in params.yaml: section, key and value, and what is valid or what to do."""
 
 import difflib
 import re
@@ -12,17 +8,20 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from bukva.config.choices import TAGS
-from bukva.core.redact import redact_text, redact_url
+from bukva.core.errors import redact_text, redact_url
 
 LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also without a scheme
 # HEAD, because DVC stages dvc.lock with core.autostage; and only these files, because code may be edited
 RETURN = "git checkout HEAD params.yaml dvc.lock reports && dvc checkout"
 WAY_BACK = f"To go back: {RETURN}"
+AUTO, LIST = "is auto", "is a list"  # tags of a key that takes either: pydantic shows them in the place of an error
 
 
 def mistake(key: str, value: object, what: str) -> PydanticCustomError:
-    """An error of ours, for a validator to raise: `what` says what is wrong with the value and what to do."""
+    """An error of ours, for a validator to raise: `what` says what is wrong with the value and what to do.
+
+    The key is that of the section for whose validator it is raised; empty in the validator of a key.
+    """
     # braces in a template are fields, so everything is passed as context
     return PydanticCustomError("mistake", "{key}: {value} {what}", {"key": key, "value": shorten(value), "what": what})
 
@@ -34,45 +33,22 @@ def one_or_another(names: list[str]) -> str:
 
 def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
     """One pydantic error as a sentence."""
-    location, value = [str(step) for step in details["loc"] if step not in TAGS], details["input"]
-    where = ".".join(location)
-    context = details.get("ctx", {})
-    what = details["msg"][max(0, details["msg"].find("should ")) :]  # its subject is Input, String or another word
+    location, value = [str(step) for step in details["loc"] if step not in (AUTO, LIST)], details["input"]
+    where, shown, context = ".".join(location), shorten(value), details.get("ctx", {})
     match details["type"]:
         case "mistake":
-            return f"{'.'.join([*location, str(context['key'])])}: {context['value']} {context['what']}."
+            return f"{'.'.join(filter(None, [*location, context['key']]))}: {context['value']} {context['what']}."
         case "extra_forbidden":
-            return f"{where}: unknown key with value {shorten(value)}; {_known_keys(location, sections)}"
+            return f"{where}: unknown key with value {shown}; {_known_keys(location, sections)}"
         case "missing":
             return f"{where}: missing; put it back (git diff params.yaml shows what was removed)."
         case "literal_error":
-            return f"{where}: {shorten(value)} is unknown; use {context['expected']}."
-        case "unknown_name":
-            known = one_or_another([repr(name) for name in context["names"]])
-            return f"{where}: {shorten(value)} is unknown; use {known}."
-        case "repeated":
-            return f"{where}: {shorten(value)} names an item twice; use each of them once."
-        case "too_short" | "string_too_short":
-            return f"{where}: {shorten(value)} is empty; use one item or character, or more."
-        case "greater_than_equal" | "greater_than" | "less_than_equal" | "less_than":
-            return f"{where}: {shorten(value)} is out of range; it {what}."
+            return f"{where}: {shown} is unknown; use {context['expected']}."
         case "model_type":
-            return f"{where}: {shorten(value)} ({type(value).__name__}) is invalid; it should be keys with values."
-        case "string_pattern_mismatch":
-            return f"{where}: {shorten(value)} is not a SHA-256 digest; use 64 digits 0-9a-f (sha256sum FILE), or ''."
-        case _:
-            return f"{where}: {shorten(value)} ({type(value).__name__}) is invalid; it {what}."
-
-
-def yaml_fault(error: Exception) -> str:
-    """What the YAML parser says, without the values and lines that it quotes: they may contain an address."""
-    from ruamel.yaml.error import MarkedYAMLError
-
-    if not isinstance(error, MarkedYAMLError):
-        return " ".join(redact_text(error).split())
-    text = f"{error.context or ''} {(error.problem or '').partition(' with value ')[0]}"
-    mark = error.problem_mark or error.context_mark
-    return f"{' '.join(redact_text(text).split())}, line {mark.line + 1}, column {mark.column + 1}"
+            what = "should be keys with values"
+        case _:  # the subject of its message is Input, String or another word
+            what = details["msg"][max(0, details["msg"].find("should ")) :]
+    return f"{where}: {shown} ({type(value).__name__}) is invalid; it {what}."
 
 
 class _Shortened(reprlib.Repr):
@@ -91,10 +67,20 @@ def shorten(value: Any) -> str:
     return _Shortened().repr(value)
 
 
-def _known_keys(location: list[str], sections: type[BaseModel]) -> str:
-    section = sections
+def yaml_fault(error: Exception) -> str:
+    """What the YAML parser says, without the values and lines that it quotes: they may contain an address."""
+    from ruamel.yaml.error import MarkedYAMLError
+
+    if not isinstance(error, MarkedYAMLError):
+        return " ".join(redact_text(error).split())
+    text = f"{error.context or ''} {(error.problem or '').partition(' with value ')[0]}"
+    mark = error.problem_mark or error.context_mark
+    return f"{' '.join(redact_text(text).split())}, line {mark.line + 1}, column {mark.column + 1}"
+
+
+def _known_keys(location: list[str], section: Any) -> str:
     for name in location[:-1]:
-        section = section.model_fields[name].annotation  # type: ignore[assignment]
+        section = section.model_fields[name].annotation
     known = list(section.model_fields)
     close = difflib.get_close_matches(location[-1], known, n=1)
     return f"did you mean {close[0]}?" if close else f"known keys are {', '.join(known)}."

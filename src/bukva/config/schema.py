@@ -4,16 +4,51 @@ Numbers live in params.yaml, and no key has a default. A section accepts values 
 so no stage depends on this module; the values themselves are dependencies (`params` in dvc.yaml).
 """
 
+import ast
 import re
-from decimal import Decimal
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from bukva.config.choices import AUTO, EACH_ONCE, EITHER, LIST, one_of, one_rule_set
-from bukva.config.messages import mistake, one_or_another
-from bukva.core.redact import redact_url
+from bukva.config.messages import AUTO, LIST, mistake, one_or_another
+from bukva.core.errors import redact_url
+
+PACKAGE = Path(__file__).parents[1]
+RULE_SETS = sorted(file.stem for file in (PACKAGE / "corpus" / "cleaning" / "rules").glob("*.yaml"))
+
+
+def keys_of(module: str, table: str) -> list[str]:
+    """The keys of a dict, or the items of a tuple, that is a literal at the top level of a module below src/bukva.
+
+    They are read from the source: config is below every other package, and importing torch takes seconds in a light
+    stage. So an activation, an optimizer or a tokenizer is declared once.
+    """
+    for node in ast.parse((PACKAGE / module).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and re.match(rf"{table}\b", ast.unparse(node)):
+            value: Any = node.value
+            items = value.keys if isinstance(value, ast.Dict) else value.elts
+            return [str(ast.literal_eval(item)) for item in items if item]
+    raise LookupError(f"{module} has no table {table}")
+
+
+def one_of(*names: str) -> AfterValidator:
+    """Accept these names only."""
+
+    def check(name: str) -> str:
+        if name not in names:
+            raise mistake("", name, f"is unknown; use {one_or_another(list(map(repr, names)))}")
+        return name
+
+    return AfterValidator(check)
+
+
+def _each_once(items: list[Any]) -> list[Any]:
+    if len(set(items)) < len(items):
+        raise mistake("", items, "names an item twice; use each of them once")
+    return items
+
 
 MOST_STEPS = 10**8  # months of training for all but toys; a greater number is a mistake
 Count = Annotated[int, Field(ge=1, le=10**12)]  # a greater number is a mistake, and products of it exceed 64 bits
@@ -24,7 +59,12 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0)]
 Unknown = Literal["error", "drop", "replace"]
 Order = Literal["epoch", "random"]
-Optimizer = Annotated[str, one_of("training/optimizers/__init__.py", "OPTIMIZERS")]
+EACH_ONCE = AfterValidator(_each_once)
+EITHER = Discriminator(
+    lambda value: AUTO if value == "auto" else LIST if isinstance(value, list) else None,
+    custom_error_type="neither",
+    custom_error_message="should be auto or a list",
+)
 
 DATASET = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 EXTENSION = re.compile(r"\.[^\s./\\]+")
@@ -68,35 +108,27 @@ class Download(Section):
     dataset: Annotated[str, Field(max_length=200)]
     revision: Annotated[str, Field(max_length=200)]
     files: Annotated[str, Field(min_length=1, max_length=1000)]
-    encoding: Annotated[str, one_of("corpus/sources/formats/encodings.py", "ENCODINGS")]
+    encoding: Annotated[str, one_of(*keys_of("corpus/sources/formats/encodings.py", "ENCODINGS"))]
     text_column: Annotated[str, Field(min_length=1)]
     strict: bool
     extensions: Annotated[list[Annotated[str, Field(max_length=100)]], EACH_ONCE]
 
     @model_validator(mode="after")
-    def _names_are_complete(self) -> "Download":
+    def _check(self) -> "Download":
         for name in self.extensions:
             if not EXTENSION.fullmatch(name):
                 what = "is not an extension; use a dot and what follows it at the end of a name, such as .py"
                 raise mistake("extensions", name, what)
         if self.corpus == "huggingface" and not DATASET.fullmatch(self.dataset):
             raise mistake("dataset", self.dataset, "is not a dataset of the Hugging Face hub; use OWNER/NAME")
-        return self
-
-    @model_validator(mode="after")
-    def _address_is_complete_and_no_secret(self) -> "Download":
-        what = ""
         if "@" in self.url:  # anywhere: a password may contain / or ?
             what = (
                 "has a user or a password before an @, and params.yaml is committed; remove them and add the line "
                 "`machine HOST login USER password PASSWORD` to ~/.netrc (write an @ of a path as %40)"
             )
-        elif self.corpus == "url" and not self.url.startswith(("http://", "https://")):
-            what = "is not an address; use one that starts with http:// or https://"
-        elif self.corpus == "url" and not _has_host(self.url):
-            what = "is not the address of a file (no host, an invalid port, or a blank); use https://HOST/FILE"
-        if what:
             raise mistake("url", redact_url(self.url), what)
+        if self.corpus == "url" and not _is_address(self.url):
+            raise mistake("url", redact_url(self.url), "is not the address of a file; use https://HOST/FILE")
         if self.corpus == "url" and not self.sha256:
             raise mistake("sha256", self.sha256, "is empty; corpus url needs the digest that sha256sum FILE prints")
         return self
@@ -105,7 +137,7 @@ class Download(Section):
 class Clean(Section):
     """Which cleaning rules are applied."""
 
-    rules: Annotated[str, one_rule_set()]
+    rules: Annotated[str, one_of("auto", *RULE_SETS, "none", "file")]
     file: Annotated[str, Field(min_length=1)]
     optional: Annotated[list[Annotated[str, Field(min_length=1)]], EACH_ONCE]
 
@@ -113,12 +145,10 @@ class Clean(Section):
 class Tokenize(Section):
     """What becomes one id, and whose characters make the vocabulary."""
 
-    kind: Annotated[str, one_of("text/tokenizers/__init__.py", "TOKENIZERS")]
+    kind: Annotated[str, one_of(*keys_of("text/tokenizers/__init__.py", "TOKENIZERS"))]
     vocabulary: Literal["all", "train"]
     unknown: Unknown
-    vocab_size: Annotated[
-        int, Field(ge=257, le=20_000)
-    ]  # the 256 bytes and a merge; MAX_SYMBOLS in corpus/splits/encoding.py
+    vocab_size: Annotated[int, Field(ge=257, le=20_000)]  # the 256 bytes and a merge; MAX_SYMBOLS of stage tokenize
 
 
 class Split(Section):
@@ -132,19 +162,14 @@ class Split(Section):
     test: Annotated[float, Field(ge=0, lt=1)]
 
     @model_validator(mode="after")
-    def _groups_are_of_whole_works(self) -> "Split":
+    def _check(self) -> "Split":
         if self.duplicates == "group" and self.strategy in ("tail", "contiguous"):
             what = f"needs whole works, but strategy {self.strategy} cuts them; use remove or keep, or strategy by_work"
             raise mistake("duplicates", self.duplicates, what)
-        return self
-
-    @model_validator(mode="after")
-    def _fractions_sum_to_one(self) -> "Split":
-        total = sum((Decimal(str(share)) for share in (self.train, self.val, self.test)), Decimal(0))
-        if abs(total - 1) > Decimal("1e-9"):
-            raise mistake(
-                "train, val, test", f"{self.train}, {self.val}, {self.test}", f"sum to {total}; make them sum to 1"
-            )
+        total = self.train + self.val + self.test
+        if abs(total - 1) > 1e-9:
+            shares = f"{self.train}, {self.val}, {self.test}"
+            raise mistake("train, val, test", shares, f"sum to {total}; make them sum to 1")
         return self
 
 
@@ -156,34 +181,27 @@ class Model(Section):
     n_embd: Annotated[int, Field(ge=1, le=2**24)]
     block_size: Annotated[int, Field(ge=2, le=2**24)]
     dropout: Annotated[float, Field(ge=0, lt=1)]
-    positions: Annotated[str, one_of("models/gpt.py", "POSITIONS")]
-    norm: Annotated[str, one_of("models/gpt.py", "NORMS")]
-    activation: Annotated[str, one_of("models/gpt.py", "ACTIVATIONS")]
+    positions: Annotated[str, one_of(*keys_of("models/gpt.py", "POSITIONS"))]
+    norm: Annotated[str, one_of(*keys_of("models/gpt.py", "NORMS"))]
+    activation: Annotated[str, one_of(*keys_of("models/gpt.py", "ACTIVATIONS"))]
     qk_norm: bool
     bias: bool
     tie_weights: bool
-    proj_init: Annotated[str, one_of("models/gpt.py", "PROJ_INITS")]
-    ngrams: Annotated[str, one_of("models/gpt.py", "NGRAMS")]
+    proj_init: Annotated[str, one_of(*keys_of("models/gpt.py", "PROJ_INITS"))]
+    ngrams: Annotated[str, one_of(*keys_of("models/gpt.py", "NGRAMS"))]
     ngram_dropout: Annotated[float, Field(ge=0, lt=1)]
     network_loss: Annotated[float, Field(ge=0, lt=1)]
     ngram_orders: Annotated[list[Annotated[int, Field(ge=1, le=12)]], Field(min_length=1), EACH_ONCE]
 
     @model_validator(mode="after")
-    def _heads_share_the_channels(self) -> "Model":
+    def _check(self) -> "Model":
         if self.n_embd % self.n_head:
-            fitting = [n for n in range(1, min(self.n_embd, 64) + 1) if self.n_embd % n == 0]
-            raise mistake(
-                "n_head",
-                self.n_head,
-                f"does not divide n_embd {self.n_embd}; use {one_or_another([str(n) for n in fitting])}",
-            )
+            fitting = [str(n) for n in range(1, min(self.n_embd, 64) + 1) if self.n_embd % n == 0]
+            what = f"does not divide n_embd {self.n_embd}; use {one_or_another(fitting)}"
+            raise mistake("n_head", self.n_head, what)
         if self.positions == "rotary" and self.n_embd // self.n_head % 2:
-            raise mistake(
-                "positions",
-                self.positions,
-                f"needs an even number of channels per head, but n_embd {self.n_embd} / n_head {self.n_head} is "
-                f"{self.n_embd // self.n_head}; use learned, or another n_head",
-            )
+            what = f"needs n_embd {self.n_embd} / n_head {self.n_head} to be even; use learned, or another n_head"
+            raise mistake("positions", self.positions, what)
         return self
 
 
@@ -194,14 +212,10 @@ class Baselines(Section):
     ngram_orders: Annotated[list[Annotated[int, Field(ge=3, le=12)]], EACH_ONCE]
 
     @model_validator(mode="after")
-    def _rows_are_counted(self) -> "Baselines":
+    def _check(self) -> "Baselines":
         if self.max_order and self.ngram_orders and max(self.ngram_orders) > self.max_order:
-            raise mistake(
-                "ngram_orders",
-                self.ngram_orders,
-                f"asks for order {max(self.ngram_orders)}, but max_order is {self.max_order}; use a greater max_order, "
-                "or shorter n-grams",
-            )
+            what = f"asks for more than max_order {self.max_order}; use a greater max_order, or shorter n-grams"
+            raise mistake("ngram_orders", self.ngram_orders, what)
         return self
 
 
@@ -216,7 +230,7 @@ class Compute(Section):
 class Training(Section):
     """How one model is trained; the same keys for both."""
 
-    optimizer: Optimizer
+    optimizer: Annotated[str, one_of(*keys_of("training/optimizers/__init__.py", "OPTIMIZERS"))]
     n_steps: Steps
     batch_size: Count
     micro_batches: Count
@@ -232,22 +246,15 @@ class Training(Section):
     seed: Seed
 
     @model_validator(mode="after")
-    def _intervals_fit(self) -> "Training":
+    def _check(self) -> "Training":
         for key in ("warmup_steps", "eval_every"):
             if getattr(self, key) > self.n_steps:
                 raise mistake(key, getattr(self, key), f"is more than n_steps {self.n_steps}; use n_steps or less")
-        return self
-
-    @model_validator(mode="after")
-    def _batches_divide(self) -> "Training":
         divisor = self.micro_batches * getattr(self, "processes", 1)
         if self.batch_size % divisor:
-            raise mistake(
-                "batch_size",
-                self.batch_size,
-                f"is not divisible by micro_batches times processes, {divisor}; "
-                f"use {-(-self.batch_size // divisor) * divisor}",
-            )
+            fitting = -(-self.batch_size // divisor) * divisor
+            what = f"is not divisible by micro_batches times processes, {divisor}; use {fitting}"
+            raise mistake("batch_size", self.batch_size, what)
         return self
 
 
@@ -278,8 +285,8 @@ class Sample(Section):
     """How the models continue the prompts."""
 
     prompts: Annotated[
-        Annotated[Literal["auto"], *AUTO]
-        | Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1), LIST],
+        Annotated[Literal["auto"], Tag(AUTO)]
+        | Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1), Tag(LIST)],
         EITHER,
     ]
     n_chars: Annotated[int, Field(ge=1, le=10**8)]  # takes a day
@@ -306,39 +313,23 @@ class Params(Section):
     sample: Sample
 
     @model_validator(mode="after")
-    def _orders_are_counted(self) -> "Params":
+    def _check(self) -> "Params":
         orders, counted = self.model.ngram_orders, self.baselines.max_order
         if self.model.ngrams != "none" and max(orders) > counted:
-            raise mistake(
-                "model.ngram_orders",
-                orders,
-                f"asks for order {max(orders)}, but baselines.max_order is {counted}; use -S baselines.max_order="
-                f"{max(orders)}, or shorter n-grams",
+            what = (
+                f"asks for more than baselines.max_order {counted}; use -S baselines.max_order={max(orders)}, or less"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _context_fits(self) -> "Params":
+            raise mistake("model.ngram_orders", orders, what)
         if self.evaluate.short_context > self.model.block_size:
-            raise mistake(
-                "evaluate.short_context",
-                self.evaluate.short_context,
-                f"is more than model.block_size; use {self.model.block_size} or less",
-            )
-        # a piece of bpe may have several characters: stage tokenize counts its ids
-        if self.tokenize.kind != "bpe" and len(self.evaluate.attention_sentence) > self.model.block_size:
-            raise mistake(
-                "evaluate.attention_sentence",
-                self.evaluate.attention_sentence,
-                f"has {len(self.evaluate.attention_sentence)} characters, more than model.block_size "
-                f"{self.model.block_size}; use a shorter one, or '' for a passage of the text",
-            )
+            what = f"is more than model.block_size; use {self.model.block_size} or less"
+            raise mistake("evaluate.short_context", self.evaluate.short_context, what)
         return self
 
 
-def _has_host(url: str) -> bool:
+def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return bool(parts.hostname) and parts.port != 0 and url.isprintable() and " " not in url
+        is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return is_web and url.isprintable() and " " not in url
     except ValueError:  # invalid brackets, ports or letters
         return False

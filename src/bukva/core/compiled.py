@@ -1,9 +1,8 @@
 """Functions compiled by numba: explicit loops at the speed of C.
 
-Compiling takes seconds, so machine code is kept: in .bukva/numba of the original repository, outside of one in the
-cache of the user, or in NUMBA_CACHE_DIR. It is found by the content of the module: numba's own key, the path of the
-file and its time stamp, is another one for each snapshot in which DVC runs an experiment. So a compiled function calls
-compiled functions of its own module only.
+Compiling takes seconds, so machine code is kept: in ~/.cache/bukva, or in NUMBA_CACHE_DIR. It is found by the content
+of the module: numba's own key, the path of the file and its time stamp, is another one for each snapshot in which DVC
+runs an experiment. So a compiled function calls compiled functions of its own module only.
 """
 
 import hashlib
@@ -14,8 +13,6 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 from numba.core.caching import UserProvidedCacheLocator
-
-from bukva.core.files import project_root
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,29 +32,17 @@ class ByContent(UserProvidedCacheLocator):
         return self._digest
 
 
-def compiled(function: Callable[P, R]) -> Callable[P, R]:
+def compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     """Compile a function when it is first called."""
-    return _compiled(function)
-
-
-def compiled_sums(function: Callable[P, R]) -> Callable[P, R]:
-    """The same for sums of floats: they are added in any order, several at a time."""
-    return _compiled(function, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
-
-
-def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     SETTINGS.CACHE_LOCATOR_CLASSES = f"{__name__}.{ByContent.__name__}"
     try:
         if "NUMBA_CACHE_DIR" not in os.environ:
-            SETTINGS.CACHE_DIR = str(_cache_folder())
+            SETTINGS.CACHE_DIR = str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bukva")
         return cast("Callable[P, R]", numba.njit(cache=True, nogil=True, **options)(function))
     except RuntimeError:  # the folder is read-only, or the user has none
         return cast("Callable[P, R]", numba.njit(nogil=True, **options)(function))
 
 
-def _cache_folder() -> Path:
-    """That of the project; for code that is used elsewhere (a served model) that of the user."""
-    root = project_root()
-    if (root / "src" / "bukva").is_dir():
-        return root / ".bukva" / "numba"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bukva" / "numba"
+def compiled_sums(function: Callable[P, R]) -> Callable[P, R]:
+    """The same for sums of floats: they are added in any order, several at a time."""
+    return compiled(function, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")

@@ -14,33 +14,24 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 SPINS = "30000"
 SPINS_IF_BLIND = "1000"  # a compromise where the system does not say that threads wait for a core
 WAITING = Path("/proc/self/task")  # of Linux: has a file schedstat for each thread
 LOOK_SECONDS = 0.5
-CPUINFO = Path("/proc/cpuinfo")  # of Linux
-BF16_FLAGS = {"avx512_bf16": "AVX-512 BF16", "amx_bf16": "AMX"}
 CROWDED = 0.1  # seconds that the threads of this process wait for a core, together, in each second
+CPUINFO = Path("/proc/cpuinfo")  # of Linux
 
 
-def limit_spinning() -> None:
-    """Set how long idle threads spin, unless the user has; OpenMP reads it once, so call this before torch is imported.
+def prepare_torch() -> None:
+    """Set what torch reads from the environment when it is imported, unless the user has; give_way() has to follow.
 
-    Where torch computes, give_way() has to follow.
+    The first is how long idle threads of OpenMP spin. The second lets torch ask the kernel for pages of 2 MB for large
+    tensors, which are given back and asked for again at each update: with a vocabulary of thousands of characters,
+    pages of 4 kB took more than half of a training.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS if any(WAITING.glob("*/schedstat")) else SPINS_IF_BLIND)
-
-
-def use_large_pages() -> None:
-    """Let torch ask the kernel for pages of 2 MB for large tensors, where the kernel gives them on request.
-
-    Call it before torch is imported. A large tensor is given back to the kernel and asked for again at each update;
-    with a vocabulary of thousands of characters, pages of 4 kB took more than half of a training. It changes no byte of
-    an output, and THP_MEM_ALLOC_ENABLE in the environment takes precedence.
-    """
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 
@@ -59,24 +50,20 @@ class Surplus:
     """
 
     def __init__(self) -> None:
+        import torch
+
         self._over = threading.Event()
-        self.threads: list[threading.Thread] = []
+        team = torch.get_num_threads()  # also of those that are opened here
+        n_teams = -(-(n_cores() + 1 - team) // (team - 1)) if team > 1 else 0
+        self._threads = [threading.Thread(target=self._open_team, daemon=True) for _ in range(n_teams)]
+        for thread in self._threads:
+            thread.start()
 
-    def keep(self, wanted: bool) -> None:
-        """Have them, or not."""
-        if wanted and not self.threads:
-            import torch
-
-            team = torch.get_num_threads()  # also of those that are opened here
-            n_teams = -(-(n_cores() + 1 - team) // (team - 1)) if team > 1 else 0
-            self.threads = [threading.Thread(target=self._open_team, daemon=True) for _ in range(n_teams)]
-            for thread in self.threads:
-                thread.start()
-        elif not wanted and self.threads:
-            self._over.set()
-            for thread in self.threads:
-                thread.join()
-            self._over, self.threads = threading.Event(), []
+    def end(self) -> None:
+        """Have no more of them."""
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
 
     def _open_team(self) -> None:
         import torch
@@ -85,34 +72,28 @@ class Surplus:
         self._over.wait()
 
 
-def machine() -> dict[str, Any]:
-    """Processor, cores and bf16 instructions, which timings and results depend on; no name that identifies it."""
-    try:
-        lines = CPUINFO.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    flags = facts.get("flags", "").split()
-    return {
-        "cpu": facts.get("model name", platform.processor() or platform.machine()),
-        "cores": os.cpu_count(),
-        "bf16": [name for flag, name in BF16_FLAGS.items() if flag in flags],
-    }
+def processor() -> str:
+    """The model of the processor, which timings and results depend on."""
+    lines = CPUINFO.read_text(encoding="utf-8").splitlines() if CPUINFO.exists() else []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())
 
 
-def n_cores(wanted: int = 0) -> int:
-    """So many cores as are wanted; for 0 all that this process may use."""
-    if wanted:
-        return wanted
+def n_cores() -> int:
+    """All cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _look() -> None:
-    surplus, waited, at = Surplus(), _waited_seconds(), time.monotonic()
+    surplus, waited, at = None, _waited_seconds(), time.monotonic()
     while True:
         time.sleep(LOOK_SECONDS)
         before, waited, since, at = waited, _waited_seconds(), at, time.monotonic()
-        surplus.keep(waited - before > CROWDED * (at - since))
+        if waited - before > CROWDED * (at - since):
+            surplus = surplus or Surplus()
+        elif surplus:
+            surplus.end()
+            surplus = None
 
 
 def _waited_seconds() -> float:

@@ -1,7 +1,7 @@
-"""Processes above and below this one: the DVC that runs a stage, those that outlive a stage, servers for one person.
+"""Processes: the DVC that runs a stage, those that outlive a stage, servers for one person.
 
-A DVC that is killed leaves its stage running: nothing waits for the result, and the next `dvc repro` starts a second
-process that writes the same files. So a stage ends when its DVC does, as after SIGTERM: a training saves first.
+A DVC that is killed leaves its stage running, and the next `dvc repro` starts a second process that writes the same
+files. So a stage ends when its DVC does, as after SIGTERM: a training saves first.
 """
 
 import contextlib
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 POLL_SECONDS = 1.0
 SOURCE = Path(__file__).resolve().parents[2]  # the folder of bukva
 LOG = Path(".bukva/mlflow.log")  # what the processes that outlive a stage print, in the original repository
-LOG_BYTES = 1_000_000  # a longer log is emptied
 HOST = "127.0.0.1"  # where servers for one person on this machine listen: no other machine reaches them
 
 
@@ -35,54 +34,33 @@ def end_with_dvc() -> None:
         threading.Thread(target=_watch, daemon=True).start()
 
 
-def dvc() -> "psutil.Process | None":
-    """The DVC that runs this process as a stage, past a shell or torch's launcher; None when DVC did not start it."""
+def _watch() -> None:
+    """Wait until the process below DVC (this one, or the shell or the launcher above it) has another parent, or ends.
+
+    Of several processes that train together each watches its launcher only, which passes on its signal: a second one
+    ends them without saving.
+    """
     import psutil
 
-    if "DVC_STAGE" not in os.environ:
-        return None
-    with contextlib.suppress(psutil.Error):
-        parents = psutil.Process().parents()
-        return next(filter(_is_dvc, parents), parents[0])  # a program that uses DVC as a library has another name
-    return None
-
-
-def _watch() -> None:
-    ancestors = _ancestors()
-    while all(_parent_of(process) == parent for process, parent in ancestors):
-        time.sleep(POLL_SECONDS)
+    line = [psutil.Process(), *psutil.Process().parents()]
+    is_launched = "TORCHELASTIC_RUN_ID" in os.environ
+    above = 1 if is_launched else next((i for i, process in enumerate(line) if _is_dvc(process)), 1)
+    below, parent = line[above - 1], line[above].pid
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while below.ppid() == parent:
+            time.sleep(POLL_SECONDS)
     print("the DVC that started this stage is gone", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _ancestors() -> "list[tuple[psutil.Process, int]]":
-    """This process and those above it up to DVC, each with its parent's pid, which changes when the parent ends.
-
-    Of several processes that train together each watches its launcher only, which passes on its signal: a second
-    one ends them without saving.
-    """
-    import psutil
-
-    top, process, found = dvc(), psutil.Process(), []
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        return [(process, process.ppid())]
-    while top and process and process != top:
-        found.append((process, process.ppid()))
-        process = process.parent()
-    return found
-
-
-def _parent_of(process: "psutil.Process") -> int:
-    import psutil
-
-    try:
-        return int(process.ppid())
-    except psutil.NoSuchProcess:
-        return 0
-
-
 def _is_dvc(process: "psutil.Process") -> bool:
-    return any(word.rpartition("/")[2].partition(".")[0] == "dvc" for word in process.cmdline())  # dvc, dvc.__main__
+    import psutil
+
+    with contextlib.suppress(psutil.Error):  # a process that it may not look at, or that has ended
+        return any(
+            word.rpartition("/")[2].partition(".")[0] == "dvc" for word in process.cmdline()
+        )  # dvc.__main__, too
+    return False
 
 
 def python_path() -> str:
@@ -96,8 +74,6 @@ def start_detached(module: str, *arguments: str) -> subprocess.Popen[bytes]:
     log_file = project_root() / LOG
     log_file.parent.mkdir(parents=True, exist_ok=True)
     with log_file.open("ab") as log:
-        if log.tell() > LOG_BYTES:
-            log.truncate(0)
         return subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             cwd=project_root(),

@@ -47,65 +47,68 @@ class Line:
         self.shown_at = 0.0
         self.width = 0
 
-    def show(self, text: Callable[[], str], now: bool = False) -> None:
-        """Show what `text` returns, unless the line is recent; `now` shows it in any case and keeps it."""
-        clock = time.monotonic()
-        if not now and clock - self.shown_at < (SCREEN_SECONDS if self.screen else LOG_SECONDS):
-            return
-        self.shown_at, line = clock, text()
+    def show(self, text: Callable[[], str]) -> None:
+        """Show what `text` returns, unless the line is recent."""
+        if time.monotonic() - self.shown_at >= (SCREEN_SECONDS if self.screen else LOG_SECONDS):
+            self._print(text(), end="")
+
+    def keep(self, text: str) -> None:
+        """Show this text in any case, and begin another line."""
+        self._print(text, end="\n")
+
+    def _print(self, line: str, end: str) -> None:
+        self.shown_at = time.monotonic()
         if self.screen:
             line = line[: shutil.get_terminal_size().columns - 1]
-            end = "\n" if now else ""
             print(f"\r{line:<{self.width}}", end=end, file=sys.stderr, flush=True)
-            self.width = 0 if now else len(line)
+            self.width = 0 if end else len(line)
         else:
             print(line, file=sys.stderr, flush=True)
 
 
+class _Counter:
+    """What is done of a task, its share and its speed. Short work shows nothing."""
+
+    def __init__(self, what: str, unit: str, total: int | None = None) -> None:
+        self.what, self.unit, self.total, self.done = what, unit, total, 0
+        self.line, self.started_at, self.adding = Line(), time.monotonic(), threading.Lock()
+        self.line.shown_at = self.quiet_until = self.started_at + QUIET_SECONDS
+
+    def add(self, n: int) -> None:
+        """So much more is done; from any thread."""
+        with self.adding:
+            self.set(self.done + n, self.total)
+
+    def set(self, n: int, total: int | None) -> None:
+        """So much is done, of a total if it is known."""
+        self.done, self.total = n, total
+        self.line.show(self._text)
+
+    def end(self) -> None:
+        """All is done."""
+        if self.line.shown_at > self.quiet_until:
+            self.line.keep(self._text())
+
+    def _text(self) -> str:
+        speed = self.done / max(time.monotonic() - self.started_at, 1e-3)
+        share = f" of {quantity(self.total)} ({self.done / self.total:.0%})" if self.total else ""
+        return f"{self.what}: {quantity(self.done)}{share} {self.unit}, {quantity(speed)}/s"
+
+
 @contextmanager
 def transfer(what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Yield a function of the bytes done and the total (None if unknown) that shows size and speed."""
-    line, started_at = Line(), time.monotonic()
-    done = 0
-
-    def report(n_bytes: int, total: int | None) -> None:
-        nonlocal done
-        done = n_bytes
-        line.show(lambda: text(total))
-
-    def text(total: int | None) -> str:
-        speed = done / max(time.monotonic() - started_at, 1e-3)
-        share = f" of {quantity(total)}B ({done / total:.0%})" if total else ""
-        return f"{what}: {quantity(done)}B{share}, {quantity(speed)}B/s"
-
-    yield report
-    if done:
-        line.show(lambda: text(None), now=True)
+    """Yield a function of the bytes done and the total, None if it is unknown."""
+    counter = _Counter(what, "bytes")
+    yield counter.set
+    counter.end()
 
 
 @contextmanager
 def counting(what: str, total: int, unit: str = "character") -> Iterator[Read]:
-    """Yield a function that adds to the characters done, or to other units, and shows their share and speed.
-
-    It may be called from any thread. Short work shows nothing.
-    """
-    line, started_at = Line(), time.monotonic()
-    line.shown_at = quiet_until = started_at + QUIET_SECONDS
-    done, adding = 0, threading.Lock()
-
-    def add(n_chars: int) -> None:
-        nonlocal done
-        with adding:
-            done += n_chars
-            line.show(lambda: text(f" of {quantity(total)} ({done / total:.0%})"))
-
-    def text(share: str) -> str:
-        speed = done / max(time.monotonic() - started_at, 1e-3)
-        return f"{what}: {quantity(done)}{share} {unit}s, {quantity(speed)}/s"
-
-    yield add
-    if line.shown_at > quiet_until:
-        line.show(lambda: text(""), now=True)
+    """Yield a function that adds to the characters done, or to other units; it may be called from any thread."""
+    counter = _Counter(what, f"{unit}s", total)
+    yield counter.add
+    counter.end()
 
 
 def counted(texts: Iterable[str], what: str, total: int) -> Iterator[str]:

@@ -24,15 +24,10 @@ ENDED = (
     "a process that works on a piece of the text was ended from outside; free some memory, or use "
     "-S compute.threads=1, and give the same command again."
 )
-END = object()  # no result of a function
-
-Apply = Callable[[Iterable[Any]], Iterator[Any]]
-
-_functions: list[Callable[[Any], Any]] = []  # of a worker: its one function, which is sent once and not with each item
 
 
 @contextlib.contextmanager
-def applied(function: Callable[[Any], Any], processes: int) -> Iterator[Apply]:
+def applied(function: Callable[[Any], Any], processes: int) -> Iterator[Callable[[Iterable[Any]], Iterator[Any]]]:
     """Yield what applies the function to items, one after the other; for one process, in this one.
 
     Args:
@@ -46,9 +41,22 @@ def applied(function: Callable[[Any], Any], processes: int) -> Iterator[Apply]:
         yield lambda items: map(function, items)
         return
     others = multiprocessing.active_children()
-    pool = ProcessPoolExecutor(min(processes, IN_FLIGHT), CONTEXT, _begin, (function,))
+    pool = ProcessPoolExecutor(min(processes, IN_FLIGHT), CONTEXT, _begin)
+
+    def in_order(items: Iterable[Any]) -> Iterator[Any]:
+        items, pending = iter(items), deque[Future[Any]]()
+        try:
+            while True:
+                free = IN_FLIGHT - len(pending)
+                pending.extend(pool.submit(function, item) for item in itertools.islice(items, free))
+                if not pending:
+                    return
+                yield pending.popleft().result()
+        except BrokenProcessPool:
+            raise BukvaError(ENDED) from None
+
     try:
-        yield lambda items: _in_order(pool, items)
+        yield in_order
     finally:
         for process in multiprocessing.active_children():
             if process not in others:
@@ -56,31 +64,13 @@ def applied(function: Callable[[Any], Any], processes: int) -> Iterator[Apply]:
         pool.shutdown(cancel_futures=True)
 
 
-def _in_order(pool: ProcessPoolExecutor, items: Iterable[Any]) -> Iterator[Any]:
-    items, pending = iter(items), deque[Future[Any]]()
-    while True:
-        try:
-            pending.extend(pool.submit(_compute, item) for item in itertools.islice(items, IN_FLIGHT - len(pending)))
-            result = pending.popleft().result() if pending else END
-        except BrokenProcessPool:
-            raise BukvaError(ENDED) from None
-        if result is END:
-            return
-        yield result
-
-
-def _compute(item: Any) -> Any:
-    return _functions[0](item)
-
-
-def _begin(function: Callable[[Any], Any]) -> None:
+def _begin() -> None:
     """What a worker does first. Ctrl-C reaches all processes of a terminal; the parent ends its workers.
 
     The parent holds a pipe open; when it ends, in whatever way, the system sends SIGIO, which ends the worker. A thread
     that waited for this would not run while a regular expression is matched, and some never end.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _functions.append(function)
     parent = multiprocessing.parent_process()
     assert parent is not None
     fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())

@@ -13,7 +13,6 @@ from safetensors import SafetensorError
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_file, project_root, read_json, write_json
-from bukva.core.processes import dvc
 from bukva.durability.packing import pack, unpack
 from bukva.project.fingerprints import Fingerprint, differences, digest
 from bukva.project.lock import has_output
@@ -65,7 +64,7 @@ class Checkpoints:
 
     def finish(self, curve: Path) -> None:
         """The outputs are written: keep the last checkpoint until the next training of this stage starts."""
-        if dvc() is None:  # no DVC runs this stage, and none will record its outputs
+        if "DVC_STAGE" not in os.environ:  # no DVC runs this stage, and none will record its outputs
             shutil.rmtree(self.folder, ignore_errors=True)
             return
         md5 = hashlib.md5(curve.read_bytes(), usedforsecurity=False).hexdigest()  # DVC's choice

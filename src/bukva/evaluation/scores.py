@@ -17,10 +17,9 @@ from bukva.models.ngrams.counts import count_pairs
 from bukva.models.registry import count_parameters, kind_of
 from bukva.models.window_rule import Score, Watch, evenly_spaced, ids_per_batch, nats_of, nats_of_passages, stride_of
 from bukva.project.stages import TrainedModel
-from bukva.text.held_out import HeldOut
-from bukva.text.ids import Ids, Nats
-from bukva.text.passages import Passage
-from bukva.text.scores import CONTEXT, Baselines, CharNats, bits_per_char
+from bukva.text.held_out import HeldOut, Passage
+from bukva.text.ids import CharNats, Ids, Nats, bits_per_char
+from bukva.text.scores import CONTEXT, Baselines
 from bukva.text.tokenizers.base import Tokenizer, count_bytes, count_chars
 
 BINS = 20  # of confidence, equally wide

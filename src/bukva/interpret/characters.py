@@ -15,11 +15,10 @@ import numpy.typing as npt
 from bukva.corpus.splits.balance import decade
 from bukva.text.characters import code_points, from_code_points
 from bukva.text.collection import MISSING, Document
+from bukva.text.held_out import HeldOut
 from bukva.text.ids import bits
-from bukva.text.passages import passages
 from bukva.text.splits import load_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
-from bukva.text.tokenizers.base import first_char
 
 Ints = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.float64]
@@ -51,8 +50,7 @@ class Characters:
 def read_characters(split: Path, tokens: Path, name: str) -> Characters:
     """The scored characters of split `name`, from the folders of the splits and of the tokenizer."""
     splits, tokenizer = load_splits(split), load_tokenizer(tokens)
-    n_first = first_char(tokenizer, splits[name])
-    works = list(passages(splits, load_lengths(split), name, 1, n_first=n_first))
+    works = HeldOut(splits, load_lengths(split), tokenizer).passages(name, 1)
     codes = [code_points(tokenizer.decode(work.scored)).astype(np.uint32) for work in works]
     return Characters(np.concatenate(codes), np.repeat([work.work for work in works], list(map(len, codes))))
 

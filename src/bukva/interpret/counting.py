@@ -36,10 +36,10 @@ from bukva.models.ngram_memory import LEAST, Recall
 from bukva.models.ngrams.counts import scorers
 from bukva.models.registry import build
 from bukva.models.window_rule import batches, ids_per_batch, in_order, stride_of
+from bukva.text.held_out import HeldOut, Passage, nats_by_last_id, scored_ids
 from bukva.text.ids import Ids, bits
-from bukva.text.passages import Passage, nats_by_last_id, passages, scored_ids
 from bukva.text.splits import Lengths
-from bukva.text.tokenizers.base import Tokenizer, first_char
+from bukva.text.tokenizers.base import Tokenizer
 from bukva.training.callback import StopAfter
 from bukva.training.parallel import Group
 from bukva.training.run import Task, run_training, start
@@ -203,9 +203,7 @@ class Counting:
     def texts(self, share: float = 1) -> list[Passage]:
         """The works of val, or a share of each."""
         T = self.gpt.block_size
-        seen = {split: self.splits[split] for split in ("train", "val")}
-        n_first = first_char(self.tokenizer, seen["val"])
-        return list(passages(seen, self.lengths, "val", T - stride_of(T) + 1, share, n_first))
+        return HeldOut(self.splits, self.lengths, self.tokenizer).passages("val", T - stride_of(T) + 1, share)
 
     def scores(self, texts: list[Passage], experts: Experts) -> dict[str, float]:
         """Bits of a character: the bigram that is counted, the n-grams, the network, and both together."""

@@ -22,6 +22,7 @@ from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngrams.counts import exact_bigram
 from bukva.models.window_rule import evenly_spaced, ids_per_batch, spread_windows, stride_of
 from bukva.text.ids import Ids, bits
+from bukva.text.prompts import check_known
 from bukva.text.tokenizers.base import Tokenizer, ids_per_char
 from bukva.training.parallel import Group
 from bukva.training.run import Task, run_training, start
@@ -55,12 +56,13 @@ def study(
     gpt, val = states["trained"], splits["val"]
     T = gpt.block_size
     sentence = params.attention_sentence or passage(tokenizer, val, min(PASSAGE, T))
-    ids = tokenizer.encode(sentence)[:T]  # a passage may have more ids than characters
+    check_known(tokenizer, sentence, "evaluate.attention_sentence", "use another, or '' for a passage of the text")
+    ids = tokenizer.encode(sentence)[:T]
     drawn = torch.from_numpy(ids.astype(np.int64))[None].to(machine.device)  # (1, T)
     windows = spread_windows(val, params.attention_windows, T).to(machine.device)  # (N, T)
     numbers = {
         "unit": tokenizer.unit,
-        "sentence": sentence,
+        "sentence": tokenizer.decode(ids),
         "parts": tokenizer.parts(ids),
         "windows": {"n": len(windows), "length": T},
         "heads": {state: describe_heads(model, windows, tokenizer) for state, model in states.items()},

@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bukva.core.progress import Read, unread
+from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits
-from bukva.text.passages import Passage
 
 # Characters of one forward pass: on a CPU activations then stay in the cache, and a GPU is busy.
 BATCH_CHARS = {"cpu": 2**12, "cuda": 2**16}

@@ -36,32 +36,13 @@ def pieces(text: str, end: str = "") -> Iterator[str]:
         start = stop
 
 
-class Alphabet:
-    """The characters of all texts added so far."""
-
-    def __init__(self) -> None:
-        """Start without characters."""
-        self._seen = np.zeros(sys.maxunicode + 1, bool)  # by code point
-
-    def add(self, text: str) -> None:
-        """Add the characters of a text."""
-        for piece in pieces(text):
-            codes = code_points(piece)
-            if not self._seen.take(codes).all():  # reading takes half as long as writing
-                self._seen[codes] = True
-
-    @property
-    def chars(self) -> str:
-        """The characters, sorted, each once."""
-        return from_code_points(np.flatnonzero(self._seen).astype(np.uint32))
-
-
 def alphabet(texts: Iterable[str]) -> str:
     """The characters of texts, sorted, each once; a set of them creates an object for every character."""
-    found = Alphabet()
+    seen = np.zeros(sys.maxunicode + 1, bool)  # by code point
     for text in texts:
-        found.add(text)
-    return found.chars
+        for piece in pieces(text):
+            seen[code_points(piece)] = True
+    return from_code_points(np.flatnonzero(seen).astype(np.uint32))
 
 
 def describe(char: str) -> str:

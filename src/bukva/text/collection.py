@@ -5,13 +5,12 @@ per work, sorted by (category, author, work) by code points. A category or autho
 Neither file is ever in memory as a whole: a work is a stream of pieces, and can be larger than the memory.
 """
 
-import codecs
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import PIECE_BYTES
@@ -33,6 +32,7 @@ TYPES = {
     "bytes": "int64",
     "sha256": "str",
 }
+WITHIN = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
 
 
 @dataclass(frozen=True)
@@ -55,28 +55,13 @@ class Document:
         return "/".join(self.key)
 
 
-class _Row(NamedTuple):
-    """A text in the file that is being written."""
-
-    document: Document
-    chars: int
-    start_byte: int
-    bytes: int
-    sha256: str
-
-
-class Utf8(NamedTuple):
-    """A piece of text as it is on the disk, and how many characters it has."""
-
-    raw: bytes
-    chars: int
-
-
-OnBad = Callable[[Document, BukvaError], None]
+Row = tuple[Document, dict[str, Any]]  # a text in the file that is being written, and its values of TYPES
 
 
 def write_collection(
-    folder: Path, texts: Iterable[tuple[Document, Iterable[str | Utf8]]], on_bad: OnBad | None = None
+    folder: Path,
+    texts: Iterable[tuple[Document, Iterable[str]]],
+    on_bad: Callable[[BukvaError], None] | None = None,
 ) -> "pd.DataFrame":
     """Write the text and the table; returns it as read_table does.
 
@@ -85,7 +70,7 @@ def write_collection(
     Args:
         folder: made if it does not exist.
         texts: the works in any order, each as pieces of its text.
-        on_bad: called with a work whose pieces raise a BukvaError; such a work is left out. Without it that is raised.
+        on_bad: called with a BukvaError that pieces raise, and their work is left out. Without it that is raised.
 
     Raises:
         BukvaError: two works have the same category, author and name.
@@ -93,8 +78,8 @@ def write_collection(
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / TEXT).open("wb") as file:
         written = [row for document, pieces in texts if (row := _write(file, document, pieces, on_bad))]
-    rows = sorted(written, key=lambda row: row.document.key)
-    for first, second in itertools.pairwise(row.document for row in rows):
+    rows = sorted(written, key=lambda row: row[0].key)
+    for (first, _), (second, _) in itertools.pairwise(rows):
         if first.key == second.key:
             raise BukvaError(f"{first.name}: two works have this name; rename one of them.")
     if rows != written:
@@ -122,19 +107,13 @@ def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, 
     A piece ends where a line ends, unless the line is longer than PIECE_BYTES. Take the pieces of a work before the
     next work.
     """
-    for document, pieces in read_encoded(folder, table):
-        yield document, map(bytes.decode, pieces)
-
-
-def read_encoded(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, Iterator[bytes]]]:
-    """The same in UTF-8."""
     with (folder / TEXT).open("rb") as file:
         for document, start, n_bytes in zip(documents(table), table["start_byte"], table["bytes"], strict=True):
             file.seek(start)
             yield document, _pieces(file, int(n_bytes))
 
 
-def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
+def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[str]:
     text = b""
     while n_bytes:
         raw = file.read(min(PIECE_BYTES, n_bytes))
@@ -142,58 +121,52 @@ def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
         text += raw
         stop = _last_end(text) if n_bytes else len(text)
         if stop:
-            yield text[:stop]
+            yield text[:stop].decode()
         text = text[stop:]
 
 
 def _last_end(text: bytes) -> int:
-    """Where the last line of a piece ends; a line of more than a piece is cut at a space, or else at any character."""
-    return text.rfind(b"\n") + 1 or text.rfind(b" ") + 1 or _last_char_end(text)
+    """Where the last line of a piece ends; of a longer line a space, or before the last character, which may be CR."""
+    return text.rfind(b"\n") + 1 or text.rfind(b" ") + 1 or len(text.rstrip(WITHIN)) - 1
 
 
-def _last_char_end(text: bytes) -> int:
-    """Where the last whole character ends that is not the first of CR LF."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    chars = decoder.decode(text)
-    begun, _ = decoder.getstate()
-    return len(text) - len(begun) - chars.endswith("\r")
-
-
-def _write(file: IO[bytes], document: Document, pieces: Iterable[str | Utf8], on_bad: OnBad | None) -> "_Row | None":
+def _write(
+    file: IO[bytes], document: Document, pieces: Iterable[str], on_bad: Callable[[BukvaError], None] | None
+) -> Row | None:
     """Append one text; returns its row, or None if its pieces raised and it was left out."""
     start, chars, digest = file.tell(), 0, hashlib.sha256()
     try:
         for piece in pieces:
-            raw, n_chars = piece if isinstance(piece, Utf8) else (piece.encode(), len(piece))
+            raw = piece.encode()
             file.write(raw)
             digest.update(raw)
-            chars += n_chars
+            chars += len(piece)
     except BukvaError as error:
         if on_bad is None:
             raise
         file.seek(start)
         file.truncate()
-        on_bad(document, error)
+        on_bad(error)
         return None
-    return _Row(document, chars, start, file.tell() - start, digest.hexdigest())
+    place = {"chars": chars, "start_byte": start, "bytes": file.tell() - start, "sha256": digest.hexdigest()}
+    return document, asdict(document) | place
 
 
-def _reorder(path: Path, rows: list["_Row"]) -> None:
+def _reorder(path: Path, rows: list[Row]) -> None:
     """Write the texts again in the order of the rows, a piece at a time."""
     unordered = path.rename(path.with_suffix(".unordered"))
     with unordered.open("rb") as source, path.open("wb") as target:
-        for row in rows:
-            source.seek(row.start_byte)
-            for start in range(0, row.bytes, PIECE_BYTES):
-                target.write(source.read(min(PIECE_BYTES, row.bytes - start)))
+        for _, row in rows:
+            source.seek(row["start_byte"])
+            for start in range(0, row["bytes"], PIECE_BYTES):
+                target.write(source.read(min(PIECE_BYTES, row["bytes"] - start)))
     unordered.unlink()
 
 
-def _table(rows: list["_Row"]) -> "pd.DataFrame":
+def _table(rows: list[Row]) -> "pd.DataFrame":
     import pandas as pd
 
-    described = [(*astuple(row.document), 0, row.chars, 0, row.bytes, row.sha256) for row in rows]
-    table = pd.DataFrame(described, columns=list(TYPES)).astype(TYPES)
+    table = pd.DataFrame([row | {"start": 0} for _, row in rows], columns=list(TYPES)).astype(TYPES)
     for start, size in (("start", "chars"), ("start_byte", "bytes")):
         table[start] = table[size].cumsum() - table[size]
     return table

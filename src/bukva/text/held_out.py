@@ -1,24 +1,63 @@
-"""The text that no model has learned from, and the nats of its characters under any model."""
+"""The text that no model has learned from: which characters are scored, and what stands before them.
 
+Before a scored character stands the own text of its work. Under split `tail` a work's share of test follows its share
+of val, which follows its share of train. Where works follow one another in a split, the end of one says nothing about
+the start of the next.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bukva.text.ids import Ids, Nats, Scorer
-from bukva.text.passages import Passage, nats_by_last_id, passages, scored_ids
-from bukva.text.scores import CharNats, nats_of_chars, text_digest
+from bukva.text.ids import CharNats, Ids, Nats, Scorer, nats_of_chars
 from bukva.text.splits import Lengths
 from bukva.text.tokenizers.base import Tokenizer, count_bytes, first_char
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """The text that no model has learned from, work by work.
+class Passage:
+    """A work's share of a split, after its own preceding text.
 
-    splits: split -> (N,) ids, train too.
+    work: its row in the document table.
+    ids: (n,), of which the first n_context are context only.
+    n_context: at least 1.
+    """
+
+    work: int
+    ids: Ids
+    n_context: int
+
+    @property
+    def scored(self) -> Ids:
+        """(n - n_context,) the ids that are scored."""
+        return self.ids[self.n_context :]
+
+
+def scored_ids(passages: Sequence[Passage]) -> Ids:
+    """(N,) the scored ids of passages, one passage after the other."""
+    return np.concatenate([passage.scored for passage in passages])
+
+
+def nats_by_last_id(scorer: Scorer, passages: Sequence[Passage]) -> Nats:
+    """(N,) the nats of the scored ids, under a scorer that sees the last id alone: all passages are scored at once."""
+    ids = np.concatenate([passage.ids for passage in passages])
+    sizes = np.array([(passage.n_context, len(passage.scored)) for passage in passages])  # (P, 2)
+    is_scored = np.repeat(np.tile([False, True], len(passages)), sizes.ravel())  # (len(ids),)
+    return scorer(ids)[is_scored[1:]]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The splits, work by work.
+
+    splits: split -> (N,) ids, in the order train, val, test.
     lengths: split -> (n_works,) ids of each work.
     tokenizer: counts the characters of ids.
     """
@@ -28,24 +67,36 @@ class HeldOut:
     tokenizer: Tokenizer
 
     @property
-    def vocab_size(self) -> int:
-        """V."""
-        return len(self.tokenizer)
-
-    @property
     def names(self) -> list[str]:
         """val, and test if there is one."""
         return [split for split in self.splits if split != "train"]
 
-    @cached_property
-    def chars(self) -> dict[str, npt.NDArray[np.int64]]:
-        """split -> (n_works,), how many characters of each work are scored."""
-        return {split: self.chars_of_works(split, texts) for split, texts in self.scored.items()}
-
     def passages(self, split: str, n_context: int, share: float = 1) -> list[Passage]:
-        """The works of a split, each after n_context ids of its own text (bukva.text.passages)."""
+        """The works of a split, each with at most n_context ids of its own text before it; no works without text.
+
+        The first character of a split is not scored. The first id of a work, which has no text of its own before it,
+        has the id that stands before it in the split: the newline that ends another work.
+
+        Args:
+            split: the one to score.
+            n_context: at least 1.
+            share: score only this share of each work, from its start in the split.
+        """
         n_first = first_char(self.tokenizer, self.splits[split])
-        return list(passages(self.splits, self.lengths, split, n_context, share, n_first))
+        splits = {name: np.asarray(ids) for name, ids in self.splits.items()}  # slices of mapped arrays cost much more
+        edges = {name: np.concatenate([[0], np.cumsum(self.lengths[name])]) for name in splits}
+        earlier = list(splits)[: list(splits).index(split)]
+        found = []
+        for work, (start, stop) in enumerate(pairwise(edges[split].tolist())):
+            first = max(start, n_first)
+            if first >= stop:
+                continue
+            before = [splits[name][slice(*edges[name][work : work + 2])][-n_context:] for name in earlier]
+            own = np.concatenate([*before, splits[split][start:first]])[-n_context:]
+            context = own if len(own) else splits[split][start - 1 : start]
+            end = first + math.ceil((stop - first) * share)
+            found.append(Passage(work, np.concatenate([context, splits[split][first:end]]), len(context)))
+        return found
 
     @cached_property
     def scored(self) -> dict[str, list[Passage]]:
@@ -53,17 +104,19 @@ class HeldOut:
         return {split: self.passages(split, 1) for split in self.names}
 
     @cached_property
+    def chars(self) -> dict[str, npt.NDArray[np.int64]]:
+        """split -> (n_works,), how many characters of each work are scored."""
+        return {split: self.chars_of_works(split, texts) for split, texts in self.scored.items()}
+
+    @cached_property
     def n_bytes(self) -> dict[str, int]:
         """split -> how many bytes of UTF-8 the scored characters are."""
         return {split: count_bytes(self.tokenizer, scored_ids(texts)) for split, texts in self.scored.items()}
 
-    def nats(self, scorer: Scorer) -> dict[str, Nats]:
-        """split -> (n,) nats of the scored ids, under anything that scores ids by the last one alone."""
-        return {split: nats_by_last_id(scorer, texts) for split, texts in self.scored.items()}
-
     def describe(self) -> dict[str, Any]:
-        """What comparisons must know of the text: its alphabet, and the digest of each split."""
-        digests = {split: text_digest(self.splits[split], self.tokenizer) for split in self.names}
+        """What comparisons must know of the text: its alphabet, and the digest of each split, whatever an id is."""
+        texts = {split: self.tokenizer.decode(self.splits[split]).encode() for split in self.names}
+        digests = {split: hashlib.sha256(text).hexdigest() for split, text in texts.items()}
         return {"alphabet": self.tokenizer.alphabet, "text": digests}
 
     def of_chars(self, nats: dict[str, Nats]) -> dict[str, CharNats]:

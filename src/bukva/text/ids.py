@@ -1,4 +1,4 @@
-"""Arrays of ids: their types, and how they are written; models return nats, and results are in bits."""
+"""Arrays of ids, and of their nats: models return nats, and results are in bits per character."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 Ids = npt.NDArray[np.unsignedinteger]  # (N,), of the smallest type that is large enough
 Nats = npt.NDArray[np.floating]
+CharNats = npt.NDArray[np.float32]  # (N,), nats of characters
 Scorer = Callable[[Ids], Nats]  # (n,) ids -> (n - 1,) nats of ids[1:], each given the ids before it
 
 
@@ -24,3 +25,23 @@ def write_ids(path: Path, dtype: np.dtype[np.unsignedinteger], n: int, pieces: I
 def bits(nats: float) -> float:
     """Nats to bits: divide by ln 2."""
     return nats / math.log(2)
+
+
+def bits_per_char(nats: CharNats) -> float:
+    """The mean of (N,) nats of characters, in bits; summed in float64."""
+    return bits(float(nats.sum(dtype=np.float64)) / len(nats))
+
+
+def nats_of_chars(nats: Nats, chars: npt.NDArray[np.int64]) -> CharNats:
+    """(n,) nats of ids that stand for (n,) characters -> (chars.sum(),) nats of characters; the sum stays the same.
+
+    An id of several characters gives each an equal part. An id of none (a byte within a letter) belongs to the
+    character before it.
+    """
+    starts = np.flatnonzero(chars)
+    if not len(starts):
+        return np.empty(0, np.float32)
+    counts = chars[starts]
+    starts[0] = 0
+    sums = np.add.reduceat(nats.astype(np.float64), starts)
+    return np.repeat(sums / counts, counts).astype(np.float32)

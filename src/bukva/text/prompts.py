@@ -1,18 +1,17 @@
-"""Texts that the models must be able to encode: prompts, and the sentence whose attention is drawn.
+"""Prompts that the models continue: texts that the vocabulary has all characters of.
 
 sample.prompts auto takes the newline and the prompts of prompts.yaml in the scripts of the text, as far as the
 vocabulary has their characters; if it has none of them, the beginnings of works.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from bukva.config.messages import WAY_BACK
-from bukva.config.schema import Evaluate, Sample, Unknown
+from bukva.config.schema import Sample, Unknown
 from bukva.core.errors import BukvaError
 from bukva.text.tokenizers.base import Tokenizer
 
@@ -22,25 +21,11 @@ KANA = ("Hiragana", "Katakana")
 KANA_SHARE = 0.1  # of the letters; with as much the text is Japanese, which Han is a part of
 
 
-@dataclass(frozen=True)
-class Prompts:
+class Prompts(NamedTuple):
     """The texts that the models continue, and a sentence that says why these."""
 
     texts: list[str]
     why: str
-
-
-def check_prompts(
-    tokenizer: Tokenizer, sample: Sample, evaluate: Evaluate, cleaning: Mapping[str, Any], block_size: int
-) -> None:
-    """Raise for a text that the models cannot read; stage tokenize calls this, before anything is trained.
-
-    Raises:
-        BukvaError: names the parameter, the text and the character.
-    """
-    for prompt in chosen_prompts(tokenizer, sample, cleaning).texts:
-        readable_prompt(tokenizer, prompt, sample.unknown)
-    check_sentence(tokenizer, evaluate.attention_sentence, block_size)
 
 
 def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, Any]) -> Prompts:
@@ -77,21 +62,6 @@ def opening(tokenizer: Tokenizer) -> str:
     return "\n" if tokenizer.knows("\n") else tokenizer.decode([0])
 
 
-def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
-    """The scripts with a large share of the letters, and this share; the largest first."""
-    total = sum(letters.values())
-    shares = {script: count / total for script, count in letters.items()}
-    if sum(shares.get(kana, 0) for kana in KANA) >= KANA_SHARE:
-        shares["Japanese"] = sum(shares.pop(script, 0) for script in (*KANA, "Han"))
-    largest_first = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
-    return {script: share for script, share in largest_first if share >= MAIN}
-
-
-def _known(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
-    """Those of these texts that can be encoded."""
-    return [text for text in texts if all(map(tokenizer.knows, text))]
-
-
 def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
     """The prompt without characters outside the vocabulary: rejected, dropped, or replaced by a space.
 
@@ -100,7 +70,7 @@ def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
     """
     readable = without_unknown(tokenizer, prompt, unknown)
     advice = "use another prompt, or sample.unknown drop or replace" if unknown == "error" else "use another prompt"
-    _check_known(tokenizer, readable, "sample.prompts", advice)
+    check_known(tokenizer, readable, "sample.prompts", advice)
     return readable
 
 
@@ -117,24 +87,24 @@ def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
     return text
 
 
-def check_sentence(tokenizer: Tokenizer, sentence: str, block_size: int) -> None:
-    """Raise for a sentence with a character outside the vocabulary, or of more ids than the GPT sees at once.
-
-    Raises:
-        BukvaError: names the sentence, and the character or the number of ids.
-    """
-    key, advice = "evaluate.attention_sentence", "or '' for a passage of the text"
-    _check_known(tokenizer, sentence, key, f"use another, {advice}")
-    n_ids = len(tokenizer.encode(sentence))
-    if n_ids > block_size:
-        raise BukvaError(
-            f"params.yaml, {key}: {sentence!r} has {n_ids} {tokenizer.unit}s, more than model.block_size "
-            f"{block_size}; use a shorter one, {advice}.\n{WAY_BACK}"
-        )
-
-
-def _check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
+def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
+    """Raise BukvaError for a text of parameter `key` with a character outside the vocabulary."""
     try:
         tokenizer.encode(text)
     except BukvaError as error:
         raise BukvaError(f"params.yaml, {key}: {text!r}: {error}; {advice}.\n{WAY_BACK}") from None
+
+
+def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
+    """The scripts with a large share of the letters, and this share; the largest first."""
+    total = sum(letters.values())
+    shares = {script: count / total for script, count in letters.items()}
+    if sum(shares.get(kana, 0) for kana in KANA) >= KANA_SHARE:
+        shares["Japanese"] = sum(shares.pop(script, 0) for script in (*KANA, "Han"))
+    largest_first = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+    return {script: share for script, share in largest_first if share >= MAIN}
+
+
+def _known(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
+    """Those of these texts that can be encoded."""
+    return [text for text in texts if all(map(tokenizer.knows, text))]

@@ -10,7 +10,6 @@ works.csv             category, author, work, year, and for each split how many 
 """
 
 import csv
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +21,11 @@ import numpy.typing as npt
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder, read_json, write_json
 from bukva.text.collection import Document
-from bukva.text.ids import Ids, bits
-from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.ids import CharNats
 
-CharNats = npt.NDArray[np.float32]  # (N,), nats of characters
 ABOUT, WORKS = "about.json", "works.csv"
-TABLE, BEST, ORDER = "table", "best_counted", "order"  # in about.json of stage baselines
 CONTEXT = "own work"  # what stands before a scored character
+AGAIN = "run `dvc repro -f evaluate`"
 
 
 @dataclass(frozen=True)
@@ -60,9 +57,7 @@ class CharScores:
             works = [Document(row["category"], row["author"], row["work"], row["year"] or None) for row in rows]
             chars = {split: np.array([int(row[split]) for row in rows], np.int64) for split in about["text"]}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise BukvaError(
-                f"The scores per character cannot be read ({error!r}); run `dvc repro -f evaluate`."
-            ) from None
+            raise BukvaError(f"The scores per character cannot be read ({error!r}); {AGAIN}.") from None
         return cls(about, works, chars, files)
 
     @property
@@ -82,15 +77,10 @@ class CharScores:
         try:
             nats = np.load(self.files[name], mmap_mode="r")
         except (OSError, ValueError) as error:
-            raise BukvaError(f"{name}: cannot be read ({error}); run `dvc repro -f evaluate`.") from None
+            raise BukvaError(f"{name}: cannot be read ({error}); {AGAIN}.") from None
         if nats.shape != (self.chars[split].sum(),):
-            raise BukvaError(f"{name}: has not one number per scored character; run `dvc repro -f evaluate`.")
+            raise BukvaError(f"{name}: has not one number per scored character; {AGAIN}.")
         return nats
-
-
-def bits_per_char(nats: CharNats) -> float:
-    """The mean of (N,) nats of characters, in bits; summed in float64."""
-    return bits(float(nats.sum(dtype=np.float64)) / len(nats))
 
 
 @dataclass(frozen=True)
@@ -108,13 +98,13 @@ class Baselines:
 
     def to_json(self) -> dict[str, Any]:
         """What stands in about.json beside the nats."""
-        return {TABLE: self.table, BEST: self.best, ORDER: list(self.nats)}
+        return {"table": self.table, "best_counted": self.best, "order": list(self.nats)}
 
     @classmethod
     def of(cls, saved: CharScores) -> "Baselines":
         """Those that were saved."""
-        nats = {name: {split: saved.nats(name, split) for split in saved.chars} for name in saved.about[ORDER]}
-        return cls(saved.about[TABLE], saved.about[BEST], nats)
+        nats = {name: {split: saved.nats(name, split) for split in saved.chars} for name in saved.about["order"]}
+        return cls(saved.about["table"], saved.about["best_counted"], nats)
 
 
 def files_of(folder: Path) -> dict[str, Path]:
@@ -141,23 +131,3 @@ def save_scores(
             (unfinished / model).mkdir()
             for split, values in scored.items():
                 np.save(unfinished / model / f"{split}.npy", values.astype(np.float32, copy=False))
-
-
-def nats_of_chars(nats: npt.NDArray[np.floating], chars: npt.NDArray[np.int64]) -> CharNats:
-    """(n,) nats of ids that stand for (n,) characters -> (chars.sum(),) nats of characters; the sum stays the same.
-
-    An id of several characters gives each an equal part. An id of none (a byte within a letter) belongs to the
-    character before it.
-    """
-    starts = np.flatnonzero(chars)
-    if not len(starts):
-        return np.empty(0, np.float32)
-    counts = chars[starts]
-    starts[0] = 0
-    sums = np.add.reduceat(nats.astype(np.float64), starts)
-    return np.repeat(sums / counts, counts).astype(np.float32)
-
-
-def text_digest(ids: Ids, tokenizer: Tokenizer) -> str:
-    """The SHA-256 digest of the text of (N,) ids, the same for every tokenizer."""
-    return hashlib.sha256(tokenizer.decode(ids).encode()).hexdigest()

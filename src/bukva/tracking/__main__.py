@@ -6,8 +6,7 @@ import time
 import warnings
 from pathlib import Path
 
-from bukva.core.errors import BukvaError
-from bukva.core.redact import redact_url
+from bukva.core.errors import BukvaError, redact_url
 from bukva.tracking.journal import Journal, open_journal, read_journals
 from bukva.tracking.sync import connect, errors_in_one_line, explain, fill, sync, tracking_uri
 

@@ -11,9 +11,8 @@ from typing import Any
 from bukva.config.load import flatten
 from bukva.config.messages import RETURN, shorten
 from bukva.config.schema import Params
-from bukva.core.errors import BukvaError
+from bukva.core.errors import BukvaError, redact_url
 from bukva.core.files import project_root, read_json
-from bukva.core.redact import redact_url
 from bukva.project.lock import LOCK, recorded
 from bukva.project.revisions import git
 from bukva.project.stages import Kind, paths

@@ -14,7 +14,7 @@ from typing import Any
 
 from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
-from bukva.core.machine import machine
+from bukva.core.machine import processor
 from bukva.core.processes import start_detached
 from bukva.project.lock import LOCK, recorded
 from bukva.project.stages import recorded_stages, trained_models
@@ -43,7 +43,7 @@ def publish(params: Params, tags: Mapping[str, str], files: Mapping[str, bytes])
         missing = [stage for stage in recorded_stages() if stage in lock and _needs_journal(stage, lock, experiment)]
         for stage in missing:
             _write_journal(stage, lock[stage], params)
-        where = {"bukva.processor": machine()["cpu"]}
+        where = {"bukva.processor": processor()}
         note(experiment.name, {**tags, **where}, {**files, LOCK: Path(LOCK).read_bytes()}, experiment.key)
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
         print(_fill(experiment) + restored)

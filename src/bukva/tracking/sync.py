@@ -21,9 +21,8 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from filelock import FileLock
 
 from bukva.config.load import flatten
-from bukva.core.errors import BukvaError
+from bukva.core.errors import HIDDEN, BukvaError, redact_text, redact_url
 from bukva.core.files import project_root, read_json
-from bukva.core.redact import HIDDEN, redact_text, redact_url
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
 from bukva.tracking.journal import MODELS, Event, Journal, notes_on, read_journals

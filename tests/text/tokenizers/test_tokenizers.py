@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bukva.core.errors import BukvaError
-from bukva.text.tokenizers import TOKENIZERS, load_tokenizer, save_tokenizer, tokenizer_class
+from bukva.text.tokenizers import TOKENIZERS, load_tokenizer, save_tokenizer
 
 characters = st.characters(exclude_categories=["Cs"]) | st.sampled_from("ab \0\n\r е\u0308ё😀\U0010ffff")
 texts = st.lists(st.text(characters, max_size=20), min_size=1, max_size=4)
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.parametrize("kind", TOKENIZERS)
 
 
 def trained(kind, texts):
-    return tokenizer_class(kind).train(texts, 263)
+    return TOKENIZERS[kind].train(texts, 263)
 
 
 @settings(max_examples=25)
@@ -51,7 +51,7 @@ def test_a_saved_tokenizer_is_loaded_with_its_kind_and_all_that_it_has_learned(k
     tokenizer = trained(kind, [text])
     save_tokenizer(tmp_path, tokenizer)
     loaded = load_tokenizer(tmp_path)
-    assert type(loaded) is tokenizer_class(kind)
+    assert type(loaded) is TOKENIZERS[kind]
     assert (loaded.to_json(), loaded.pieces) == (tokenizer.to_json(), tokenizer.pieces)
     assert loaded.encode(text).tolist() == tokenizer.encode(text).tolist()
 

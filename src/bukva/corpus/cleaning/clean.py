@@ -18,7 +18,7 @@ from bukva.core.workers import applied
 from bukva.corpus.cleaning.removals import Account, Chosen, Cleaned, Record, Removed, RemovedByRule, RuleSet
 from bukva.corpus.cleaning.scripts import CharCounts, Counted, counted
 from bukva.text.characters import pieces
-from bukva.text.collection import Document, Utf8, read_encoded, read_table, write_collection
+from bukva.text.collection import Document, read_table, read_texts, write_collection
 
 LINE_ENDS = "line_ends"  # what happens under every rule set
 OPENINGS = 3  # beginnings of works that can serve as prompts
@@ -31,7 +31,7 @@ class Piece(NamedTuple):
     """A piece of a work as it is on the disk; whether the work goes on after it; the rules to give examples of."""
 
     document: Document
-    text: bytes
+    text: str
     goes_on: bool
     wanted: Collection[str]
 
@@ -40,7 +40,7 @@ class CleanPiece(NamedTuple):
     """What became of it. The opening is the beginning of its first line with a word."""
 
     document: Document
-    text: Utf8
+    text: str
     accounts: list[Account]
     symbols: Counted
     opening: str
@@ -55,12 +55,12 @@ class Cleaner:
     def __call__(self, piece: Piece) -> CleanPiece:
         """Clean one piece."""
         parts, accounts, opening = [], list[Account](), ""
-        for before, cleaned in _cleaned(piece.text.decode(), self.rules, piece.wanted, goes_on=piece.goes_on):
+        for before, cleaned in _cleaned(piece.text, self.rules, piece.wanted, goes_on=piece.goes_on):
             parts.append(cleaned.text)
             accounts.append(Account.of(before, cleaned))
             opening = opening or _opening(cleaned.text)
         text = "".join(parts)
-        return CleanPiece(piece.document, Utf8(text.encode(), len(text)), accounts, counted(text), opening)
+        return CleanPiece(piece.document, text, accounts, counted(text), opening)
 
 
 def clean(text: str, rules: RuleSet) -> tuple[str, RemovedByRule]:
@@ -93,9 +93,9 @@ def removed_share(raw: Path, rules: RuleSet) -> float:
     """The share of a collection's characters that rules remove, once line ends are line feeds."""
     table, kept, removed = read_table(raw), 0, 0
     with counting(f"clean: trying rules {rules.name}", int(table["chars"].sum())) as show:
-        for _, texts in read_encoded(raw, table):
+        for _, texts in read_texts(raw, table):
             for text, goes_on in _with_whether_more_follow(texts):
-                for before, cleaned in _cleaned(text.decode(), rules, (), goes_on=goes_on):
+                for before, cleaned in _cleaned(text, rules, (), goes_on=goes_on):
                     kept += len(cleaned.text)
                     removed += sum(cleaned.removed[rule].chars for rule in rules.rules)
                     show(len(before))
@@ -125,11 +125,11 @@ def clean_collection(raw: Path, target: Path, chosen: Chosen, processes: int = 1
     before = read_table(raw)
 
     def found() -> Iterator[Piece]:
-        for document, texts in read_encoded(raw, before):
+        for document, texts in read_texts(raw, before):
             for text, goes_on in _with_whether_more_follow(texts):
                 yield Piece(document, text, goes_on, record.wanted(document.name))
 
-    def kept(document: Document, cleaned: Iterator[CleanPiece]) -> Iterator[Utf8]:
+    def kept(document: Document, cleaned: Iterator[CleanPiece]) -> Iterator[str]:
         record.begin(document.name)
         opening = ""
         for piece in cleaned:
@@ -169,9 +169,9 @@ def clean_collection(raw: Path, target: Path, chosen: Chosen, processes: int = 1
     }
 
 
-def _with_whether_more_follow(texts: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
+def _with_whether_more_follow(texts: Iterator[str]) -> Iterator[tuple[str, bool]]:
     """The pieces of a work, one at least, which is empty if the work is."""
-    text = next(texts, b"")
+    text = next(texts, "")
     for following in texts:
         yield text, True
         text = following

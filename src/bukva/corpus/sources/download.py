@@ -11,9 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Download
-from bukva.core.errors import BukvaError
+from bukva.core.errors import BukvaError, redact_text
 from bukva.core.files import atomic_folder, resolve, sha256
-from bukva.core.redact import redact_text
 from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.entries import SPECIAL, is_special
 from bukva.corpus.sources.fetching import OnBytes, OnNote, fetch, obtain
@@ -85,7 +84,7 @@ def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) ->
         with atomic_folder(target) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
             found = _find(params, reading, Path(scratch), on_bytes, note)
             texts = found.texts(findings)
-            table = write_collection(folder, texts, lambda _, error: findings.leave_out(error))
+            table = write_collection(folder, texts, findings.leave_out)
             if table.empty:
                 raise BukvaError(" ".join([f"{found.place}: no file has readable text.", *findings.sentences()]))
     except BukvaError as error:

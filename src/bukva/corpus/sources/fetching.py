@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from urllib.parse import quote
 
-from bukva.core.errors import BukvaError
+from bukva.core.errors import BukvaError, redact_url
 from bukva.core.files import PIECE_BYTES, atomic_file, resolve, sha256
-from bukva.core.redact import redact_url
 from bukva.corpus.sources.archives import MAX_BYTES
 
 if TYPE_CHECKING:

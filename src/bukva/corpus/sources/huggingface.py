@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from bukva.core.errors import BukvaError
+from bukva.core.errors import BukvaError, redact_url
 from bukva.core.files import sha256
-from bukva.core.redact import redact_url
 from bukva.corpus.sources.fetching import BACKOFF_SECONDS, RETRIES, OnBytes, UnreachableError
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from bukva.text.characters import PIECE_CHARS, alphabet, code_points, from_code_
 from bukva.text.collection import Document, read_table, read_texts
 from bukva.text.ids import Ids, write_ids
 from bukva.text.splits import SHARES, Lengths
-from bukva.text.tokenizers import save_tokenizer, tokenizer_class
+from bukva.text.tokenizers import TOKENIZERS, save_tokenizer
 from bukva.text.tokenizers.base import Tokenizer
 from bukva.text.tokenizers.char import CharTokenizer
 
@@ -82,7 +82,7 @@ def _learned(train: Iterable[str], tokenize: Tokenize) -> Tokenizer:
     """The tokenizer that is learned from the texts of train; with U+FFFD, where that replaces what train lacks."""
     replaces = (tokenize.kind, tokenize.unknown) == ("char", "replace")
     texts = itertools.chain(train, [REPLACEMENT] if replaces else [])
-    return tokenizer_class(tokenize.kind).train(texts, tokenize.vocab_size)
+    return TOKENIZERS[tokenize.kind].train(texts, tokenize.vocab_size)
 
 
 def _encode_shares(
@@ -95,7 +95,7 @@ def _encode_shares(
 ) -> tuple[Lengths, int]:
     """Write the ids of every share, each encoded by itself so that no id crosses a split.
 
-    The first character of a split is not scored (bukva.text.passages), so it has ids of its own.
+    The first character of a split is not scored (bukva.text.held_out), so it has ids of its own.
 
     Returns:
         (n_shares,) the numbers of ids, and how many characters were dropped or replaced.

@@ -4,28 +4,17 @@ A tokenizer is a module with a class that implements Tokenizer of base.py, and a
 are the valid values of tokenize.kind.
 """
 
-import importlib
 from pathlib import Path
-from typing import cast
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json
 from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.tokenizers.bpe import BPETokenizer
+from bukva.text.tokenizers.byte import ByteTokenizer
+from bukva.text.tokenizers.char import CharTokenizer
 
-# name -> module and class, imported when chosen
-TOKENIZERS = {
-    "char": "bukva.text.tokenizers.char:CharTokenizer",
-    "byte": "bukva.text.tokenizers.byte:ByteTokenizer",
-    "bpe": "bukva.text.tokenizers.bpe:BPETokenizer",
-}
+TOKENIZERS: dict[str, type[Tokenizer]] = {"char": CharTokenizer, "byte": ByteTokenizer, "bpe": BPETokenizer}
 VOCAB = "vocab.json"  # in the folder of the ids, and in that of each model
-DEFAULT_KIND = "char"  # of a vocab.json without a kind
-
-
-def tokenizer_class(kind: str) -> type[Tokenizer]:
-    """The class of a kind of tokenizer."""
-    module, name = TOKENIZERS[kind].split(":")
-    return cast("type[Tokenizer]", getattr(importlib.import_module(module), name))
 
 
 def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
@@ -43,6 +32,6 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         content = read_json(folder / VOCAB)
         if not isinstance(content, dict):
             raise TypeError("it is not a JSON object")
-        return tokenizer_class(content.get("kind", DEFAULT_KIND)).from_json(content)
+        return TOKENIZERS[content.get("kind", "char")].from_json(content)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BukvaError(f"{folder / VOCAB}: not a vocabulary ({error}); rerun stage tokenize.") from None

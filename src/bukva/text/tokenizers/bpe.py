@@ -6,9 +6,8 @@ merged across the end of a line or of a word, with the space before it. Sources:
 Machine Translation of Rare Words with Subword Units"; Radford et al. 2019 (GPT-2), whose rule for words and whose
 notation for bytes this is; computed by the library `tokenizers` of Hugging Face.
 
-vocab.json has the merges, from which all else follows: ids 0 to 255 are the bytes, the next ones the tokens in the
-order in which the merges make them. The library's own file could hold more than this class can promise, such as a
-normalisation, which loses text.
+vocab.json has the merges, from which all else follows. The library's own file could hold more than this class can
+promise, such as a normalisation, which loses text.
 """
 
 import functools
@@ -20,17 +19,16 @@ import numpy as np
 
 from bukva.text.characters import pieces
 from bukva.text.ids import Ids
-from bukva.text.tokenizers.utf8 import Utf8Tokenizer
+from bukva.text.tokenizers.byte import BYTES, Utf8Tokenizer
 
 if TYPE_CHECKING:
     import tokenizers
 
-N_BYTES = 256
 MIN_FREQUENCY = 2  # what is together once in train says nothing about other text
 
 
 class BPETokenizer(Utf8Tokenizer):
-    """Frequent pieces of words as ids (see bukva.text.tokenizers.base.Tokenizer)."""
+    """Frequent pieces of words as ids: first the bytes, then the tokens in the order in which the merges make them."""
 
     unit: ClassVar[str] = "token"
 
@@ -41,21 +39,17 @@ class BPETokenizer(Utf8Tokenizer):
             ValueError: a merge is of something that no earlier one has made.
         """
         self.merges = list(merges)
-        ids = {char: byte for byte, char in enumerate(_byte_chars())}
+        byte_of = dict(zip(_byte_chars(), BYTES, strict=True))
+        self._ids = {char: byte for byte, char in enumerate(byte_of)}  # token -> id
         for first, second in self.merges:
-            if first not in ids or second not in ids:
+            if first not in self._ids or second not in self._ids:
                 raise ValueError(f"the merge of {first!r} and {second!r} is not of two tokens before it")
-            ids.setdefault(first + second, len(ids))
-        self._ids = ids
-        byte_of = dict(zip(_byte_chars(), range(N_BYTES), strict=True))
-        super().__init__([bytes(byte_of[char] for char in token) for token in ids])
+            self._ids.setdefault(first + second, len(self._ids))
+        super().__init__([b"".join(map(byte_of.__getitem__, token)) for token in self._ids])
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> "BPETokenizer":
-        """The tokenizer of at most vocab_size ids that is learned from these texts, whose order does not matter.
-
-        A short text has fewer pairs that come twice, and so fewer ids.
-        """
+        """Learn at most vocab_size ids; a short text has fewer pairs that come twice, and so fewer ids."""
         from tokenizers import models, trainers
 
         library = _library(models.BPE())
@@ -70,22 +64,15 @@ class BPETokenizer(Utf8Tokenizer):
 
     @classmethod
     def from_json(cls, content: dict[str, object]) -> "BPETokenizer":
-        """From `{"kind": "bpe", "merges": [["a", "b"], ...]}`.
-
-        Raises:
-            ValueError, KeyError, TypeError: it is not that.
-        """
         merges = content["merges"]
         if not isinstance(merges, list):
             raise TypeError("merges is not a list")
         return cls([(first, second) for first, second in merges])
 
     def to_json(self) -> dict[str, object]:
-        """`{"kind": "bpe", "merges": [["a", "b"], ...]}`."""
         return {"kind": "bpe", "merges": [list(merge) for merge in self.merges]}
 
     def encode(self, text: str) -> Ids:
-        """Text -> (n,) ids."""
         # in pieces, because the library takes some 600 bytes for each id; at ends of lines, where nothing is merged
         encoded = (self._encoder.encode(piece).ids for piece in pieces(text, "\n"))
         return np.concatenate([np.empty(0, self.dtype), *(np.array(ids, self.dtype) for ids in encoded)])
@@ -112,5 +99,5 @@ def _library(model: "tokenizers.models.Model") -> "tokenizers.Tokenizer":
 def _byte_chars() -> str:
     """256 characters, one for each byte: itself if it is printable, otherwise one of those from U+0100 on."""
     printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
-    others = iter(range(N_BYTES, 2 * N_BYTES))
-    return "".join(chr(byte if byte in printable else next(others)) for byte in range(N_BYTES))
+    others = iter(range(256, 512))
+    return "".join(chr(byte if byte in printable else next(others)) for byte in range(256))

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from works import save_in_characters, split, works_of
 
 from bukva.corpus.splits.strategies import spans
-from bukva.text.passages import passages
+from bukva.text.held_out import HeldOut
 from bukva.text.splits import load_lengths, load_splits
+from bukva.text.tokenizers.char import CharTokenizer
 
 TAIL = split(0.6, 0.2, 0.2, "tail")
 CONTIGUOUS = split(0.6, 0.2, 0.2, "contiguous")
@@ -29,7 +30,7 @@ def test_every_id_but_the_first_of_a_split_is_scored_once_after_its_own_text(tmp
     splits, lengths = saved(tmp_path_factory.mktemp("split"), chars, split)
     starts = np.cumsum([0, *chars])
     for name in ("val", "test"):
-        found = list(passages(splits, lengths, name, n_context))
+        found = HeldOut(splits, lengths, CharTokenizer([])).passages(name, n_context)
         scored = [int(i) for passage in found for i in passage.scored]
         assert scored == splits[name][1:].tolist()
         for passage in found:
