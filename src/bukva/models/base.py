@@ -1,7 +1,7 @@
 """What every language model has in common."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import torch.nn.functional as F
@@ -13,32 +13,16 @@ if TYPE_CHECKING:
     from bukva.models.attention import Caches
 
 Tensors = dict[str, Tensor]
-MAX_SIZE = 2**24  # a greater count is a mistake, and torch cannot multiply such matrices
-MAX_LAYERS = 1000  # building more takes too long
 
 
 class Config:
-    """The shape of a model. A subclass is a frozen dataclass whose fields are JSON values.
-
-    Every field is checked, because a file may be edited.
-
-    Raises:
-        ValueError: no model has this shape; names the field and the value.
-    """
+    """The shape of a model. A subclass is a frozen dataclass whose fields are JSON values."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
     name: ClassVar[str]  # of the model, in the registry
-    choices: ClassVar[Mapping[str, Collection[str]]] = {}  # the values of text fields
 
     vocab_size: int  # number of ids, V
     block_size: int  # greatest number of ids of context
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value, valid = getattr(self, field.name), self.choices.get(field.name)
-            fits = _fits(value, field.type) if valid is None else value in list(valid)  # value may not be hashable
-            if not fits or (field.name == "n_layer" and value > MAX_LAYERS):
-                raise ValueError(f"{field.name} cannot be {value!r}")
 
     @property
     def counts(self) -> bool:
@@ -49,16 +33,6 @@ class Config:
     def activations_per_char(self) -> int:
         """The least count of numbers kept of each id for the backward pass, beside the logits."""
         return 0
-
-
-def _fits(value: Any, wanted: Any) -> bool:
-    if wanted is int:
-        return type(value) is int and 1 <= value <= MAX_SIZE
-    if wanted is float:  # a probability of dropout
-        return type(value) in (int, float) and 0 <= value < 1
-    if wanted == tuple[int, ...]:
-        return type(value) is tuple and all(_fits(item, int) for item in value)
-    return type(value) is wanted
 
 
 class HiddenLayers(NamedTuple):

@@ -8,9 +8,9 @@ projections that start smaller with depth); Press & Wolf 2017 (tied weights); Zh
 
 import copy
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -44,13 +44,6 @@ class GPTConfig(Config):
     """
 
     name: ClassVar[str] = "gpt"
-    choices: ClassVar[Mapping[str, Collection[str]]] = {
-        "positions": POSITIONS,
-        "norm": NORMS,
-        "activation": ACTIVATIONS,
-        "proj_init": PROJ_INITS,
-        "ngrams": NGRAMS,
-    }
 
     vocab_size: int
     n_layer: int
@@ -71,17 +64,7 @@ class GPTConfig(Config):
     ngram_orders: tuple[int, ...] = (8,)  # of the n-grams that are experts
 
     def __post_init__(self) -> None:
-        orders: Any = self.ngram_orders
-        if isinstance(orders, list):  # JSON has no tuples
-            orders = tuple(orders)
-            object.__setattr__(self, "ngram_orders", orders)
-        super().__post_init__()
-        if not orders or len(set(orders)) < len(orders):
-            raise ValueError(f"ngram_orders cannot be {orders!r}")
-        if self.n_embd % self.n_head:
-            raise ValueError(f"n_head {self.n_head} does not divide n_embd {self.n_embd}")
-        if self.positions == "rotary" and self.head_size % 2:
-            raise ValueError(f"rotary positions rotate pairs of channels, but a head has {self.head_size}")
+        object.__setattr__(self, "ngram_orders", tuple(self.ngram_orders))  # JSON has no tuples
 
     @property
     def head_size(self) -> int:

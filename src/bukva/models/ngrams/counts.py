@@ -4,12 +4,10 @@ Counted on train. On train the counts are used as they are (no table of that ord
 one is added to each, because a pair that train lacks has infinitely many bits without it.
 """
 
-from functools import partial
-
 import numpy as np
 import numpy.typing as npt
 
-from bukva.text.ids import Ids, Nats, Scorer, bits
+from bukva.text.ids import Ids, Scorer, bits
 
 PairCounts = npt.NDArray[np.int64]
 CHUNK = 2**18  # ids counted at a time, to bound the memory
@@ -29,18 +27,11 @@ def fitted_to_train(train: Ids, vocab_size: int) -> dict[str, float]:
 def scorers(train: Ids, vocab_size: int) -> dict[str, Scorer]:
     """The tables of unigrams and of pairs, with one added to each count of train, as functions of text."""
     pairs = count_pairs(train, vocab_size)  # (V, V)
-    return {"unigram": partial(_unigram_nats, pairs.sum(0) + 1), "bigram_exact": partial(_bigram_nats, pairs)}
-
-
-def _unigram_nats(counts: npt.NDArray[np.int64], ids: Ids) -> Nats:
-    """(V,) counts, (n,) ids -> (n - 1,) nats of ids[1:]."""
-    return np.log(counts.sum()) - np.log(counts[ids[1:]])
-
-
-def _bigram_nats(pairs: PairCounts, ids: Ids) -> Nats:
-    """(V, V) pairs, to each of which one is added, and (n,) ids -> (n - 1,) nats of ids[1:]."""
-    totals = pairs.sum(1) + len(pairs)
-    return np.log(totals[ids[:-1]]) - np.log(pairs[ids[:-1], ids[1:]] + 1)
+    singles, totals = pairs.sum(0) + 1, pairs.sum(1) + vocab_size  # (V,) each
+    return {
+        "unigram": lambda ids: np.log(singles.sum()) - np.log(singles[ids[1:]]),
+        "bigram_exact": lambda ids: np.log(totals[ids[:-1]]) - np.log(pairs[ids[:-1], ids[1:]] + 1),
+    }
 
 
 def exact_bigram(train: Ids, runs: list[Ids], vocab_size: int) -> float:
