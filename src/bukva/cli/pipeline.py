@@ -140,10 +140,7 @@ def publish_experiment(params: Params) -> None:
 
 
 def complete() -> None:
-    """Do what stage publish would have done, where DVC has skipped it, because its inputs are those of dvc.lock.
-
-    They are in a fresh clone that has just made again what its commit has.
-    """
+    """Do what stage publish would have done, where DVC has skipped it because its inputs are those of dvc.lock."""
     from bukva.tracking.publish import was_skipped
 
     with contextlib.suppress(BukvaError, OSError):  # a folder without params.yaml, or with a mistake in it
@@ -153,11 +150,7 @@ def complete() -> None:
 
 
 def _count_look_at_test(characters: Path) -> int:
-    """Count a look at the test scores of the last run.
-
-    Raises:
-        BukvaError: it has no test scores.
-    """
+    """Count a look at the test scores of the last run; raises a BukvaError if it has none."""
     from bukva.compare import records
     from bukva.text.scores import ABOUT
 

@@ -48,8 +48,7 @@ def counting() -> None:
     print("counting: scoring val, and repeating the first updates, which takes a while", flush=True)
     numbers = study.study(params.evaluate, params.train_gpt)
     counting_report(numbers, COUNTING)
-    for line in table(numbers):
-        print(line)
+    print(*table(numbers), sep="\n")
     print(f"counting: {COUNTING} has the charts and counting.json")
 
 
@@ -85,11 +84,7 @@ def ui(port: Annotated[int, typer.Option(help="The port, or the first that is tr
 
 
 def _trained_gpt() -> Path:
-    """The folder of the GPT.
-
-    Raises:
-        BukvaError: it is not trained, or the text is not split.
-    """
+    """The folder of the GPT; raises a BukvaError if it is not trained, or the text is not split."""
     from bukva.project.stages import paths, trained_models
 
     gpt = trained_models()["gpt"].folder

@@ -18,34 +18,26 @@ def unread(n_chars: int) -> None:
 
 
 def quantity(n: float) -> str:
-    """A count, readable: 950, 12.3k, 4.56M, 1.20G."""
+    """A count, readable: 950, 12.3k, 4.56M, 1.2G."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if n >= 0.9995 * size:  # else 999.9k becomes 1000k
-            digits = 2 if n < 9.995 * size else 1 if n < 99.95 * size else 0
-            return f"{n / size:.{digits}f}{unit}"
+            return f"{n / size:.3g}{unit}"
     return f"{n:.0f}"
 
 
 def duration(seconds: float) -> str:
     """A time in seconds, readable: 8 s, 2 min 05 s, 3 h 20 min."""
     whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
     if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
+        return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 class Line:
-    """One line that is rewritten on a terminal, and repeated at longer intervals in a log.
-
-    On a terminal it is cut at the width: a longer one would break into two, and could not be rewritten.
-    """
+    """One line that is rewritten on a terminal, and so cut at its width; and repeated at longer intervals in a log."""
 
     def __init__(self) -> None:
-        self.screen = sys.stderr.isatty()
-        self.shown_at = 0.0
-        self.width = 0
+        self.screen, self.shown_at, self.width = sys.stderr.isatty(), 0.0, 0
 
     def show(self, text: Callable[[], str]) -> None:
         """Show what `text` returns, unless the line is recent."""

@@ -35,11 +35,7 @@ def names_in(shares: "pd.DataFrame") -> list[str]:
 
 
 def check_lengths(n_chars: dict[str, int], block_size: int, key: str) -> None:
-    """Raise when a split is too short for one window.
-
-    Raises:
-        BukvaError: names the split, its length and the parameter `key` that is too large for it.
-    """
+    """Raise a BukvaError when a split is too short for one window of parameter `key`."""
     for name, n in n_chars.items():
         if n < block_size + 1:
             fits = f"{n - 1:,} or less, " if n > 2 else ""  # block_size is at least 2
