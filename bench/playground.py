@@ -31,21 +31,20 @@ class _OneModel:
 def _play() -> dict[str, Any]:
     """Texts over HTTP, each after one that is generated without a server; medians."""
     import uvicorn
-    from fastapi import FastAPI
 
     from bukva.core.processes import listen
     from bukva.models.device import prepare
     from bukva.models.registry import build
-    from bukva.serving.playground.app import add_playground
+    from bukva.serving.app import site
     from bukva.serving.writer import Writer
     from bukva.text.tokenizers.char import CharTokenizer
+    from bukva.tracking.ui import Server
 
     values = params({"model": MODEL, "sample": {"n_chars": N_CHARS}})
     machine = prepare(values.compute)
     alphabet = CharTokenizer([chr(ord("0") + i) for i in range(VOCAB_SIZE)])
     writer = Writer(build(config(values.model)).eval(), alphabet, machine)
-    app: Any = FastAPI()
-    add_playground(app, lambda: _OneModel(writer), values.sample, [])  # type: ignore[arg-type, return-value]
+    app = site(_OneModel(writer), values.sample, Server(""))  # type: ignore[arg-type]
     with listen(8050) as found:
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
         thread = threading.Thread(target=server.run, args=([found],), daemon=True)

@@ -54,7 +54,7 @@ def test_imports_point_down_and_a_stage_imports_no_other_stage():
              "bukva.cli.progress", "stages.train_bigram"],
         ),
         ("altair", ["bukva.report"]),
-        ("fastapi", ["bukva.serving.playground", "bukva.serving.site"]),
+        ("fastapi", ["bukva.serving.app"]),
         ("scipy", ["bukva.compare.statistics", "bukva.corpus.repeats.duplicates", "bukva.corpus.splits.strategies"]),
         ("typer", ["bukva.cli.stage", "bukva.cli", "bukva.cluster.machines", "bukva.cluster.commands",
                    "bukva.tracking.__main__"]),

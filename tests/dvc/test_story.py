@@ -246,11 +246,13 @@ def test_the_verdict_on_an_experiment_is_the_same_in_the_terminal_and_on_the_rep
     board = json.loads(project.bukva("experiments", "--json"))
     shown = html.parse(str(project.folder / "reports/experiments.html")).getroot()
     rows = [[cell.text_content() for cell in row.xpath("th|td")] for row in shown.xpath("//table//tr")]
-    assert [row[:2] for row in rows[1:]] == [[row["experiments"][0], f"{row['val'][0]:.3f}"] for row in board["rows"]]
+    assert [row[::2][:2] for row in rows[1:]] == [
+        [row["experiments"][0], f"{row['val'][0]:.3f}"] for row in board["rows"]
+    ]
     project.reset()
 
 
-def test_the_playground_writes_what_the_stage_wrote_and_a_second_command_finds_its_server(project):
+def test_the_playground_writes_what_the_stage_wrote(project):
     running = project.start("python", "-m", "bukva", "play", PYTHONPATH="src")
     address = re.compile(r"Open \(Ctrl-C ends it\): (http://127\.0\.0\.1:\d+)/play\n")
     assert running.reaches(lambda: address.search(running.printed)), running.printed
@@ -267,7 +269,6 @@ def test_the_playground_writes_what_the_stage_wrote_and_a_second_command_finds_i
     content = {"model": "workspace/gpt", "text": wanted["read"]}
     _, *pieces = requests.post(f"{root}/play/write", json=content, timeout=60).text.splitlines()
     assert "".join(json.loads(piece)[0] for piece in pieces) == wanted["written"]
-    assert project.bukva("ui").strip() == f"Open (another process serves it): {root}"
     running.process.send_signal(signal.SIGINT)
     assert running.wait() in (0, 130)
     assert "Traceback" not in running.printed

@@ -1,22 +1,16 @@
 """The reports on attention and counting and the section of the page, from studies of small models."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 from interpret.small import CPU, PARAMS, TOKENIZER, gpt, random_text
 from interpret.test_counting import RECIPE
 
-from bukva.core.files import sha256, write_text
 from bukva.interpret.counting import Counting
 from bukva.interpret.study import study
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.project.revisions import Revision
-from bukva.project.stages import trained_models
-from bukva.report import attention as module
 from bukva.report.attention import attention_report, section
-from bukva.report.counting import _rows, _width, passage_page, table
+from bukva.report.counting import COLUMNS, places, table
 from bukva.text.tokenizers.byte import ByteTokenizer
 
 pytestmark = pytest.mark.slow  # a study and its eight figures take seconds
@@ -32,16 +26,10 @@ def found():
 
 @pytest.fixture(scope="module")
 def studied(found, tmp_path_factory):
-    """The folder of the study, beside the model that it is of."""
-    folder = tmp_path_factory.mktemp("studied")
-    weights = folder / trained_models()["gpt"].folder / "best.safetensors"
-    write_text(weights, "weights")
-    attention_report(found, folder / "attention", sha256(weights))
-    return folder / "attention"
-
-
-def experiment(studied):
-    return SimpleNamespace(folder=studied.parent, result=SimpleNamespace(revision=Revision("two", "0" * 40)))
+    """The folder of the study."""
+    folder = tmp_path_factory.mktemp("studied") / "attention"
+    attention_report(found, folder, "digest")
+    return folder
 
 
 def drawn(spec):
@@ -55,39 +43,29 @@ def drawn(spec):
 
 
 def test_every_choice_shows_the_weights_of_its_own_head(studied, found):
-    page, specs = section(experiment(studied), studied)
-    values = [[value for value, _ in values] for _, _, values in page["choices"]]
-    assert values == [list(range(LAYERS)), list(range(HEADS))]
-    assert set(specs["weights"]) == {f"{layer} {head}" for layer in range(LAYERS) for head in range(HEADS)}
-    for layer, head in np.ndindex(LAYERS, HEADS):
-        np.testing.assert_allclose(
-            drawn(specs["weights"][f"{layer} {head}"]), found.weights["trained"][layer, head], atol=0.006
-        )
+    page = section(studied, "digest")
+    assert len(page["weights"]) == LAYERS * HEADS
+    for (name, spec), (layer, head) in zip(page["weights"].items(), np.ndindex(LAYERS, HEADS), strict=True):
+        assert name == f"layer {layer + 1}, head {head + 1}: {page['rows'][layer][1 + head]}"
+        np.testing.assert_allclose(drawn(spec), found.weights["trained"][layer, head], atol=0.006)
 
 
 def test_heads_are_in_the_order_of_what_they_are_worth(studied, found):
-    page, specs = section(experiment(studied), studied)
-    [(whole, *rows)] = specs["worth"][""]["datasets"].values()
+    page = section(studied, "digest")
+    [(whole, *rows)] = page["worth"]["datasets"].values()
     assert (whole["label"], whole["value"]) == ("all heads", found.numbers["worth"]["all_uniform"])
-    lost = np.array(found.numbers["worth"]["heads_uniform"])
-    assert [row["value"] for row in rows] == sorted(lost.flatten().tolist(), reverse=True)
-    for row in rows:
-        words = row["label"].split()
-        layer, head = int(words[1].strip(",")) - 1, int(words[3].strip(":")) - 1
-        assert row["value"] == lost[layer, head]
-        assert row["label"].endswith(f": {page['rows'][layer][1 + head]}")
+    lost = dict(zip(page["weights"], np.ravel(found.numbers["worth"]["heads_uniform"]), strict=True))
+    assert [row["value"] for row in rows] == sorted(lost.values(), reverse=True)
+    assert {row["label"]: row["value"] for row in rows} == lost
 
 
-def test_the_weights_of_another_model_are_not_shown(studied, monkeypatch):
-    monkeypatch.setattr(module, "sha256", lambda _: "of another")
-    page, specs = section(experiment(studied), studied)
-    assert page["missing"].startswith(
-        "The attention of this GPT has not been studied. `dvc exp apply two`, then `bukva"
-    )
-    assert specs == {}
+def test_the_weights_of_another_model_are_not_shown(studied):
+    page = section(studied, "of another")
+    assert page["missing"].startswith("The attention of this GPT has not been studied. `bukva attention` studies")
+    assert list(page) == ["missing"]
 
 
-def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_their_ids(tmp_path):
+def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_their_ids():
     text = {"train": "мир и война, war и мир\n“ — да!\n" * 31, "val": "война и мир —\nмир да “ war!\n" * 5}
     tokenizer, unit = ByteTokenizer(), "byte"
     splits = {split: tokenizer.encode(text[split]) for split in text}
@@ -106,8 +84,7 @@ def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_th
     chars = numbers["passage"]["chars"]
     assert (numbers["unit"], numbers["scores"]["chars"]) == (unit, len(text["val"]) - 1)
     assert "".join(row["char"] for row in chars) in text["val"]
-    assert sum(map(len, _rows(chars))) == len(chars)
-    assert max(sum(map(_width, row)) for row in _rows(chars)) <= 60
-    passage_page(numbers, tmp_path / "passage.html")
-    assert f"each {unit}, counting or learning" in (tmp_path / "passage.html").read_text()
+    cells = [(row, column) for row, left, right, _ in places(chars) for column in range(left, right)]
+    assert len(cells) == len(set(cells)) == sum(max(1, len(char["char"])) for char in chars)
+    assert max(column for _, column in cells) < COLUMNS
     assert next(iter(table(numbers))).startswith("bits per character")

@@ -33,17 +33,16 @@ def scores(
     ] = False,
 ) -> None:
     """Print the scores of the last run, and the next command."""
-    from rich.console import Console
-
     from bukva.project.stages import paths
-    from bukva.report.terminal import context, headline, table
+    from bukva.report.terminal import context, headline, show, table
 
     file = Path(paths()["score_table"])
     if not file.is_file():
         raise BukvaError(f"{file}: is missing, because no run has written it; run `make repro`.")
     found, seen = read_json(file), _count_look_at_test(Path(paths()["scores"])) if with_test else 0
-    Console(highlight=False).print(table(found, with_test=with_test, everything=everything))
-    print(headline(found), *([context(found)] if everything else []), sep="\n", flush=True)
+    sentences = [headline(found), *([context(found)] if everything else [])]
+    shown = table(found, with_test=with_test, everything=everything)
+    show("Bits per character (lower is better)", *shown, sentences)
     if with_test:
         print(f"Looks at scores on this test text so far: {seen}", file=sys.stderr)
     complete()
@@ -125,18 +124,9 @@ def push() -> None:
 def publish_experiment(params: Params) -> None:
     """Bring MLflow up to date with this experiment; what is missing there is reported, and never an error."""
     from bukva.compare.groups import seed_group_tags
-    from bukva.report.summary import summary
-    from bukva.tracking.experiment import baseline
     from bukva.tracking.publish import publish
-    from bukva.tracking.sync import explain
 
-    files: dict[str, bytes] = {}
-    try:
-        parts = summary(baseline() or "")
-        files["summary.md"] = "\n\n".join(f"# {title}\n\n{text}" for title, text in parts.items()).encode()
-    except Exception as error:  # results of another experiment may contain anything
-        print(f"MLflow gets no summary of this experiment. {explain(error)}")
-    publish(params, seed_group_tags("gpt"), files)
+    publish(params, seed_group_tags("gpt"), {})
 
 
 def complete() -> None:

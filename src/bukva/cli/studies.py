@@ -69,7 +69,7 @@ def report() -> None:
 
 def play(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 8050) -> None:
     """Write with the trained models in a browser. Two of them side by side, on a page that `bukva ui` has, too."""
-    from bukva.serving.server import serve
+    from bukva.serving.app import serve
 
     serve("/play", port)
 
@@ -77,7 +77,7 @@ def play(port: Annotated[int, typer.Option(help="The port, or the first that is 
 def ui(port: Annotated[int, typer.Option(help="The port, or the first that is tried.")] = 8050) -> None:
     """Serve all experiments, reports, the playground and MLflow. Prints their one address; Ctrl-C ends it."""
     from bukva.cli.pipeline import complete
-    from bukva.serving.server import serve
+    from bukva.serving.app import serve
 
     complete()
     serve(port=port)

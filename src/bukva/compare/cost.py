@@ -8,8 +8,6 @@ from bukva.compare.results import Result
 from bukva.project.stages import stages, trained_models
 from bukva.tracking.journal import Journal, read_journals
 
-SCORED = "val_nats_per_char"  # what a journal has of each step at which val was scored
-
 
 @dataclass(frozen=True)
 class Cost:
@@ -42,18 +40,6 @@ def stage_seconds(result: Result, model: str) -> float | None:
             if record["record"] == "metrics" and "seconds" in record["values"]:
                 return float(record["values"]["seconds"])
     return None
-
-
-def seconds_by_step(result: Result, model: str) -> dict[int, float]:
-    """Scored step -> seconds since the training stage began.
-
-    Nothing if no journal of this project has it, or if the training was resumed.
-    """
-    for journal in _journals(result, model)[:1]:
-        records = [each for each in journal.read()[0] if each["record"] == "metrics"]
-        at = {each["step"]: each["at"] for each in records if SCORED in each["values"]}
-        return {step: (when - journal.start["at"]) / 1000 for step, when in at.items()} if 0 in at else {}
-    return {}
 
 
 def _journals(result: Result, model: str) -> list[Journal]:

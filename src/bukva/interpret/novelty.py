@@ -22,7 +22,7 @@ from bukva.text.characters import code_points, from_code_points
 from bukva.text.collection import documents, read_table
 from bukva.text.splits import read_shares
 
-LENGTHS = (4, 8, 12, 16, 24, 32)  # of n-grams
+LENGTHS = (8, 16, 32)  # of n-grams
 COPIED = 16  # characters in a row that make a copied passage: two or three words
 WORD = re.compile(r"[^\W\d_]+")
 

@@ -3,18 +3,15 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bukva.core.files import atomic_folder, read_json, sha256, write_json
-from bukva.project.stages import trained_models
-from bukva.report.charts import BITS, COLOURS, GPT, MODELS, ROW, Spec, finished, level, save, visible
-from bukva.report.page.experiment import Experiment
+from bukva.core.files import atomic_folder, read_json, write_json
+from bukva.report.charts import BITS, COLOURS, GPT, ROW, Spec, colours, finished, level, save, tips, visible
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from bukva.interpret.study import Study  # it needs torch, and the page does not
 
 Weights = npt.NDArray[np.floating]  # (n_layer, nh, T, T)
@@ -25,7 +22,12 @@ LEAST_WEIGHT = 0.005  # that is drawn
 CELL, PANEL = 17, 11  # pixels of a weight where one head is drawn, and where all are
 MOST_BARS = 24
 SECOND_ROLE = 0.1  # least score of a second role that is named
-RAW, SCALED = MODELS["gpt"], COLOURS["learned"]
+RAW, SCALED = GPT, COLOURS["learned"]
+UPRIGHT = alt.Axis(labelAngle=0)
+MISSING = (
+    "The attention of this GPT has not been studied. `bukva attention` studies that of the last run, in half a minute; "
+    "for another experiment, `dvc exp apply` it before."
+)
 
 
 def attention_report(study: "Study", folder: Path, model: str) -> None:
@@ -43,52 +45,35 @@ def attention_report(study: "Study", folder: Path, model: str) -> None:
 def pictures(numbers: dict[str, Any], weights: dict[str, Any]) -> dict[str, Spec]:
     """The charts of a study by name. weights: state -> (n_layer, nh, T, T)."""
     heat_maps = {f"weights_{state}": weights_of_heads(numbers, state, values) for state, values in weights.items()}
-    return heat_maps | {
-        "heads": heads(numbers),
-        "scale": scale(numbers),
-        "worth": worth(numbers),
-        "context": context(numbers),
-        "leak": leak(numbers),
-        "forecast": forecast(numbers),
-    }
+    charts = (heads, scale, worth, context, leak, forecast)
+    return heat_maps | {chart.__name__: chart(numbers) for chart in charts}
 
 
-def section(experiment: Experiment, folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Spec]]]:
-    """What the heads of the GPT do, and the charts; or a sentence that says how to make them.
+def section(folder: Path, model: str) -> dict[str, Any]:
+    """What the heads of a GPT do, with charts; or a sentence that says how to make them.
 
-    folder: of the study.
+    Args:
+        folder: of the study.
+        model: the digest of the GPT's weights.
     """
-    path, weights = folder / NUMBERS, experiment.folder / trained_models()["gpt"].folder / "best.safetensors"
+    path = folder / NUMBERS
     numbers = read_json(path) if path.exists() else {}
-    if numbers.get("model") != sha256(weights):
-        return {"missing": _how(experiment)}, {}
+    if numbers.get("model") != model:
+        return {"missing": MISSING}
     n_layer, n_head = np.shape(numbers["heads"]["trained"]["entropy"])
-    page = {
+    return {
         "missing": "",
         "intro": f"Each head on «{numbers['sentence']}», and over {numbers['windows']['n']} windows of val. A row is "
         "what one place attends to; it sums to 1.",
-        "choices": [
-            ("layer", "Layer", [(layer, layer + 1) for layer in range(n_layer)]),
-            ("head", "Head", [(head, head + 1) for head in range(n_head)]),
-        ],
         "header": ["layer", *(f"head {head + 1}" for head in range(n_head))],
         "rows": [[layer + 1, *(_role(numbers, layer, head) for head in range(n_head))] for layer in range(n_layer)],
+        "weights": {
+            name: _weights_of_head(numbers, name, numbers["weights"][layer][head])
+            for (layer, head), name in _names(numbers).items()
+        },
+        "worth": worth(numbers),
+        "context": context(numbers),
     }
-    maps = {
-        f"{layer} {head}": weights_of_head(numbers, layer, head, np.array(numbers["weights"][layer][head]))
-        for layer, head in np.ndindex(n_layer, n_head)
-    }
-    return page, {"weights": maps, "worth": {"": worth(numbers)}, "context": {"": context(numbers)}}
-
-
-def _how(experiment: Experiment) -> str:
-    """The sentence in place of a study."""
-    revision = experiment.result.revision
-    before = "" if revision.is_workspace or revision.name == "HEAD" else f"`dvc exp apply {revision.name}`, then "
-    return (
-        f"The attention of this GPT has not been studied. {before}`bukva attention` studies it, in half a minute; then "
-        "look again (`bukva ui`), or run `bukva report` again."
-    )
 
 
 def _role(numbers: dict[str, Any], layer: int, head: int, state: str = "trained") -> str:
@@ -96,46 +81,46 @@ def _role(numbers: dict[str, Any], layer: int, head: int, state: str = "trained"
     return f"{role['name']} {role['score']:.2f}"
 
 
-def _name(numbers: dict[str, Any], layer: int, head: int, state: str = "trained") -> str:
-    return f"layer {layer + 1}, head {head + 1}: {_role(numbers, layer, head, state)}"
+def _names(numbers: dict[str, Any], state: str = "trained") -> dict[tuple[int, int], str]:
+    """What a head is called, by layer and head."""
+    shape = np.shape(numbers["heads"][state]["entropy"])
+    return {
+        (layer, head): f"layer {layer + 1}, head {head + 1}: {_role(numbers, layer, head, state)}"
+        for layer, head in np.ndindex(shape)
+    }
 
 
 # ---- the weights of heads on a sentence
 
 
-def weights_of_head(numbers: dict[str, Any], layer: int, head: int, weights: Weights) -> Spec:
+def _weights_of_head(numbers: dict[str, Any], name: str, weights: list[list[float]]) -> Spec:
     """(T, T) weights of one head: rows are queries, columns are keys."""
-    name = _name(numbers, layer, head)
-    chart = _heat_map(numbers["parts"], {name: weights}, CELL).properties(height=CELL * len(numbers["parts"]))
-    return finished(chart, f"Attention weights: {name}.")
+    chart = _heat_map(numbers["parts"], {name: np.array(weights)}, CELL)
+    return finished(chart.properties(height=CELL * len(weights)), f"Attention weights: {name}.")
 
 
 def weights_of_heads(numbers: dict[str, Any], state: str, weights: Weights) -> Spec:
     """(n_layer, nh, T, T) weights of every head, each in a panel with its best role above."""
-    import altair as alt
-
-    n_layer, n_head, T, _ = weights.shape
-    by_name = {_name(numbers, layer, head, state): weights[layer, head] for layer, head in np.ndindex(n_layer, n_head)}
+    by_name = {name: weights[at] for at, name in _names(numbers, state).items()}
+    size = PANEL * weights.shape[-1]
     panels = (
         _heat_map(numbers["parts"], by_name, PANEL)
-        .properties(width=PANEL * T, height=PANEL * T)
-        .facet(alt.Facet("name:N", sort=list(by_name), title=None), columns=n_head)
+        .properties(width=size, height=size)
+        .facet(alt.Facet("head:N", sort=list(by_name), title=None), columns=weights.shape[1])
         .properties(title=f"{state}: rows are queries, columns are keys; each row sums to 1; a role and its score")
     )
     return finished(panels, f"Attention weights of all heads, {state}.", wide=False)
 
 
-def _heat_map(parts: list[str], by_name: dict[str, Weights], cell: int) -> "alt.Chart":
-    """One rectangle for each weight of some size, in cells of so many pixels; column name tells heads apart."""
-    import altair as alt
-
+def _heat_map(parts: list[str], by_name: dict[str, Weights], cell: int) -> alt.Chart:
+    """One rectangle for each weight of some size, in cells of so many pixels; column head tells heads apart."""
     named = [f"{i:03}{visible(part)}" for i, part in enumerate(parts)]  # a part may stand in the sentence twice
-    rows = [
-        {"name": name, "query": named[t], "key": named[s], "weight": float(weight)}
+    rows = pd.DataFrame(
+        {"head": name, "query": named[t], "key": named[s], "weight": float(weight)}
         for name, weights in by_name.items()
         for (t, s), weight in np.ndenumerate(weights)
         if weight >= LEAST_WEIGHT
-    ]
+    )
     axis = alt.Axis(
         labelExpr="slice(datum.label, 3)",
         labelAngle=0,
@@ -144,20 +129,14 @@ def _heat_map(parts: list[str], by_name: dict[str, Weights], cell: int) -> "alt.
         labelFontSize=min(13, cell - 1),
     )
     return (
-        alt.Chart(pd.DataFrame(rows))
-        .mark_rect()
+        alt.Chart(rows)
+        .mark_rect(color=GPT)
         .encode(
-            x=alt.X("key:O", scale=alt.Scale(domain=named), axis=axis, title="key"),
-            y=alt.Y("query:O", scale=alt.Scale(domain=named), axis=axis, title="query"),
+            x=alt.X("key:O", scale=alt.Scale(domain=named), axis=axis),
+            y=alt.Y("query:O", scale=alt.Scale(domain=named), axis=axis),
             opacity=alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None),
-            color=alt.value(GPT),
-            tooltip=[
-                alt.Tooltip("from:N", title="query"),
-                alt.Tooltip("to:N", title="key"),
-                alt.Tooltip("weight:Q", format=".2f"),
-            ],
+            tooltip=tips(rows),
         )
-        .transform_calculate(**{"from": "slice(datum.query, 3)", "to": "slice(datum.key, 3)"})
     )
 
 
@@ -166,10 +145,8 @@ def _heat_map(parts: list[str], by_name: dict[str, Weights], cell: int) -> "alt.
 
 def heads(numbers: dict[str, Any]) -> Spec:
     """Layer by head: entropy relative to the plain average, mean distance, and what each head does."""
-    import altair as alt
-
     found = numbers["heads"]["trained"]
-    rows = [
+    table = pd.DataFrame(
         {
             "layer": layer + 1,
             "head": head + 1,
@@ -179,11 +156,10 @@ def heads(numbers: dict[str, Any]) -> Spec:
             "roles": _roles(found, layer, head),
         }
         for layer, head in np.ndindex(np.shape(found["entropy"]))
-    ]
-    table = pd.DataFrame(rows)
-    n_layer, n_head = np.shape(found["entropy"])
+    )
     for name in ("entropy", "distance"):
         table[f"{name} text"] = table[name].map("{:.2f}".format)
+    n_layer, n_head = table[["layer", "head"]].max()
     panels = (
         ("entropy", "entropy text", 1.0, 45, "entropy, 1 = the plain average"),
         ("distance", "distance text", max(table["distance"]), 45, f"mean distance, {numbers['unit']}s"),
@@ -191,7 +167,7 @@ def heads(numbers: dict[str, Any]) -> Spec:
     )
     drawn = [
         _table(table, "head", "layer", value, text, top, "blues", size=11).properties(
-            width=width * n_head, height=38 * n_layer, title=title
+            width=int(width * n_head), height=int(38 * n_layer), title=title
         )
         for value, text, top, width, title in panels
     ]
@@ -200,46 +176,37 @@ def heads(numbers: dict[str, Any]) -> Spec:
 
 def _roles(found: dict[str, Any], layer: int, head: int) -> str:
     """The role of a head and its score; the second best role below it, if its score is not small."""
-    role = found["role"][layer][head]
-    others = {name: grid[layer][head] for name, grid in found["roles"].items() if name != role["name"]}
-    second = max(others, key=others.__getitem__)
-    below = f"\n({second} {others[second]:.2f})" if others[second] >= SECOND_ROLE else ""
-    return f"{role['name']} {role['score']:.2f}{below}"
+    scores = {name: grid[layer][head] for name, grid in found["roles"].items()}
+    (best, _), (second, score), *_ = sorted(scores.items(), key=lambda item: -item[1])
+    below = f"\n({second} {score:.2f})" if score >= SECOND_ROLE else ""
+    return f"{best} {scores[best]:.2f}{below}"
 
 
 def _table(
     rows: pd.DataFrame, x: str, y: str, value: str, text: str, top: float, scheme: str, size: int
-) -> "alt.LayerChart":
+) -> alt.LayerChart:
     """Cells that are darker the greater their value, up to top, with a text in each."""
-    import altair as alt
-
-    place = {"labelAngle": 0, "ticks": False, "domain": False}
-    base = alt.Chart(rows).encode(x=alt.X(f"{x}:O", axis=alt.Axis(**place)), y=alt.Y(f"{y}:O", axis=alt.Axis(**place)))
+    place = alt.Axis(labelAngle=0, ticks=False, domain=False)
+    base = alt.Chart(rows).encode(x=alt.X(f"{x}:O", axis=place), y=alt.Y(f"{y}:O", axis=place))
     colour = alt.Color(f"{value}:Q", scale=alt.Scale(scheme=scheme, domain=[0, top]), legend=None)
     ink = alt.condition(f"datum['{value}'] > {0.6 * top}", alt.value("white"), alt.value("#262626"))
-    cells = base.mark_rect().encode(color=colour)
-    words = base.mark_text(lineBreak="\n", fontSize=size, dy=-5 if rows[text].str.contains("\n").any() else 0).encode(
-        text=f"{text}:N", color=ink
-    )
-    return (cells + words).resolve_scale(color="independent")
+    dy = -5 if rows[text].str.contains("\n").any() else 0
+    words = base.mark_text(lineBreak="\n", fontSize=size, dy=dy).encode(text=f"{text}:N", color=ink)
+    return (base.mark_rect().encode(color=colour) + words).resolve_scale(color="independent")
 
 
 def worth(numbers: dict[str, Any]) -> Spec:
     """Bits per character lost when a head takes the plain average instead of attending, the most first."""
-    import altair as alt
-
     found = numbers["worth"]
-    lost = np.array(found["heads_uniform"])
     alone = pd.DataFrame(
-        {"label": _name(numbers, layer, head), "value": lost[layer, head], "colour": GPT}
-        for layer, head in np.ndindex(*lost.shape)
+        {"label": name, "value": found["heads_uniform"][layer][head], "colour": GPT}
+        for (layer, head), name in _names(numbers).items()
     )
     whole = pd.DataFrame([{"label": "all heads", "value": found["all_uniform"], "colour": COLOURS["counted"]}])
     table = pd.concat([whole, alone.sort_values("value", ascending=False)[:MOST_BARS]])
     base = alt.Chart(table).encode(
         x=alt.X("value:Q", title=f"{BITS} lost on val; with all heads the score is {found['bits_per_char']:.3f}"),
         y=alt.Y("label:N", sort=table["label"].tolist(), title=None, axis=alt.Axis(labelLimit=0)),
-        tooltip=["label:N", alt.Tooltip("value:Q", format="+.3f")],
     )
     bars = base.mark_bar().encode(color=alt.Color("colour:N", scale=None, legend=None))
     written = base.mark_text(align="left", dx=4, color="currentColor").encode(text=alt.Text("value:Q", format="+.3f"))
@@ -251,106 +218,87 @@ def worth(numbers: dict[str, Any]) -> Spec:
 
 def context(numbers: dict[str, Any]) -> Spec:
     """Scores by length of context, with the standard error of the difference to the whole block."""
-    import altair as alt
-
     found, unit = numbers["context"], numbers["unit"]
     rows = [(row["chars"], row["bits_per_char"], row["standard_error"]) for row in found["lengths"]]
     table = pd.DataFrame(rows, columns=["length", "bits", "error"])
     table["low"], table["high"] = table["bits"] - table["error"], table["bits"] + table["error"]
     lengths = alt.Axis(values=table["length"].tolist())
-    x = alt.X("length:Q", scale=alt.Scale(type="log", base=2), axis=lengths, title=f"{unit}s of context")
     y = alt.Y("bits:Q", scale=alt.Scale(zero=False), title=f"{BITS}, on val")
-    base = alt.Chart(table).encode(x=x)
+    base = alt.Chart(table).encode(
+        x=alt.X("length:Q", scale=alt.Scale(type="log", base=2), axis=lengths, title=f"{unit}s of context"), y=y
+    )
     chart = alt.layer(
         level(found["bigram_exact"], "exact bigram", y),
         base.mark_rule(color=GPT).encode(y=alt.Y("low:Q", title=""), y2="high:Q"),
-        base.mark_line(point=alt.OverlayMarkDef(size=40, color=GPT), color=GPT).encode(
-            y=y,
-            tooltip=["length:Q", alt.Tooltip("bits:Q", format=".3f"), alt.Tooltip("error:Q", format=".3f")],
-        ),
-        base.mark_text(align="left", dx=6, dy=-8, color="currentColor").encode(
-            y=y, text=alt.Text("bits:Q", format=".2f")
-        ),
+        base.mark_line(point=alt.OverlayMarkDef(size=40, color=GPT), color=GPT).encode(tooltip=tips(table)),
+        base.mark_text(align="left", dx=6, dy=-8, color="currentColor").encode(text=alt.Text("bits:Q", format=".2f")),
     )
     return finished(chart.properties(height=260), f"Score by {unit}s of context.")
 
 
 def leak(numbers: dict[str, Any]) -> Spec:
     """Losses with the mask and without it: on targets in the window, and on the one after it."""
-    import altair as alt
-
     found = numbers["leak"]
-    colour = alt.Color(
-        "model:N",
-        scale=alt.Scale(domain=["masked", "unmasked"], range=[SCALED, RAW]),
-        legend=alt.Legend(title=None, orient="top"),
-    )
+    models = {"masked": SCALED, "unmasked": RAW}
     losses = pd.DataFrame(
-        {"model": name, "step": step, "bits": value}
-        for name in ("masked", "unmasked")
+        {"model": name, "colour": colour, "step": step, "bits": value}
+        for name, colour in models.items()
         for step, value in zip(found["steps"], found[name]["in_sight"], strict=True)
     )
+    after = pd.DataFrame({"model": name, "bits": found[name]["out_of_sight"]} for name in models)
+    colour, text = colours(losses, "model"), alt.Text("bits:Q", format=".2f")
+    y = alt.Y("bits:Q", title=f"{BITS}, on val")
+    lines = alt.Chart(losses).encode(x=alt.X("step:Q", title="updates"), y=y, color=colour)
+    ends = lines.transform_filter(f"datum.step == {found['steps'][-1]}").mark_text(dx=-4, dy=-10, align="right")
+    bars = alt.Chart(after).encode(x=alt.X("model:N", title=None, axis=UPRIGHT), y=y, color=colour)
     inside = (
         f"targets inside the window ({found['n_layer']} blocks, windows of {found['block_size']} {numbers['unit']}s)"
     )
-    lines = alt.Chart(losses).mark_line(strokeWidth=2).encode(
-        x=alt.X("step:Q", title="updates"), y=alt.Y("bits:Q", title=f"{BITS}, on val"), color=colour
-    )  # fmt: skip
-    ends = lines.mark_text(dx=-4, dy=-10, align="right").transform_filter(f"datum.step == {found['steps'][-1]}")
-    after = pd.DataFrame({"model": name, "bits": found[name]["out_of_sight"]} for name in ("masked", "unmasked"))
-    base = alt.Chart(after).encode(
-        x=alt.X("model:N", title=None, axis=alt.Axis(labelAngle=0)), y=alt.Y("bits:Q", title=None), color=colour
-    )
-    bars = base.mark_bar() + base.mark_text(dy=-8).encode(text=alt.Text("bits:Q", format=".2f"))
     panels = alt.hconcat(
-        (lines + ends.encode(text=alt.Text("bits:Q", format=".2f"))).properties(width=440, height=260, title=inside),
-        bars.properties(width=180, height=260, title="the target after the window"),
+        (lines.mark_line() + ends.encode(text=text)).properties(width=440, height=260, title=inside),
+        (bars.mark_bar() + bars.mark_text(dy=-8).encode(text=text)).properties(
+            width=180, height=260, title="the target after the window"
+        ),
     )
     return finished(panels, "Losses with the mask and without it.", wide=False)
 
 
 def scale(numbers: dict[str, Any]) -> Spec:
     """What dividing by the square root of the head size does to scores and to their softmax."""
-    import altair as alt
-
-    names = {"raw": "q·k", "scaled": "q·k / √hs"}
-    colour = alt.Color(
-        "scores:N",
-        scale=alt.Scale(domain=list(names.values()), range=[RAW, SCALED]),
-        legend=alt.Legend(title=None, orient="top"),
-    )
+    kinds = (("q·k", "raw", "raw_variance", RAW), ("q·k / √hs", "scaled", "variance", SCALED))
+    states = ["untrained", "trained"]
     variances = pd.DataFrame(
-        {"scores": names[name], "state": state, "layer": str(layer + 1), "variance": value}
-        for name, key in (("raw", "raw_variance"), ("scaled", "variance"))
-        for state in ("untrained", "trained")
+        {"scores": name, "colour": colour, "state": state, "layer": str(layer + 1), "variance": value}
+        for name, _, key, colour in kinds
+        for state in states
         for (layer, _), value in np.ndenumerate(np.array(numbers["heads"][state][key]))
     )
-    states = ["untrained", "trained"]
+    random = pd.DataFrame(
+        {"scores": name, "size": row["head_size"], **row[key]} for row in numbers["scale"] for name, key, *_ in kinds
+    )
+    colour, top = colours(variances, "scores"), alt.Legend(title=None, orient="top")
+    shapes = alt.Scale(domain=states, range=["cross", "circle"])
     of_heads = (
         alt.Chart(variances)
         .mark_point(size=40, opacity=1)
         .encode(
-            x=alt.X("layer:O", title="layer; each mark is a head", axis=alt.Axis(labelAngle=0)),
+            x=alt.X("layer:O", title="layer; each mark is a head", axis=UPRIGHT),
             xOffset=alt.XOffset("state:N", sort=states),
             y=alt.Y("variance:Q", scale=alt.Scale(type="log"), title=None),
             color=colour,
-            shape=alt.Shape(
-                "state:N", sort=states, scale=alt.Scale(domain=states, range=["cross", "circle"]),
-                legend=alt.Legend(title=None, orient="top"),
-            ),
+            shape=alt.Shape("state:N", sort=states, scale=shapes, legend=top),
         )
         .properties(width=300, height=240, title="variance of the scores of this model")
-    )  # fmt: skip
-    random = pd.DataFrame(
-        {"scores": names[name], "size": row["head_size"], **row[name]} for row in numbers["scale"] for name in names
     )
-    sizes = alt.X("size:O", title="head size", axis=alt.Axis(labelAngle=0))
-    panels = []
-    for key, title in (("peak", "largest of 64 weights"), ("entropy", "entropy of 64 weights, nats")):
-        y = alt.Y(f"{key}:Q", title=None, scale=alt.Scale(zero=True))
-        lines = alt.Chart(random).mark_line(point=True).encode(x=sizes, y=y, color=colour)
-        chart = lines + level(float(np.log(64)), "plain average", y) if key == "entropy" else lines
-        panels.append(chart.properties(width=220, height=240, title=f"random queries and keys: {title}"))
+    lines = alt.Chart(random).mark_line(point=True).encode(
+        x=alt.X("size:O", title="head size", axis=UPRIGHT), color=colour
+    )  # fmt: skip
+    peak, entropy = alt.Y("peak:Q", title=None), alt.Y("entropy:Q", title=None)
+    sharp = lines.encode(y=peak).properties(title="random queries and keys: largest of 64 weights")
+    even = (lines.encode(y=entropy) + level(float(np.log(64)), "plain average", entropy)).properties(
+        title="random queries and keys: entropy of 64 weights, nats"
+    )
+    panels = [panel.properties(width=220, height=240) for panel in (sharp, even)]
     return finished(alt.hconcat(of_heads, *panels), "Scores with the scale and without it.", wide=False)
 
 
@@ -359,32 +307,29 @@ def scale(numbers: dict[str, Any]) -> Spec:
 
 def forecast(numbers: dict[str, Any]) -> Spec:
     """Along a text that the model wrote: the five likeliest characters at each place, and the entropy."""
-    import altair as alt
-
     found, unit = numbers["forecast"], numbers["unit"]
     chars = found["chars"]
-    top = [
+    top = pd.DataFrame(
         {"at": at, "place": f"{place}.", "text": visible(text), "share": share, "drawn": text == char["char"]}
         for at, char in enumerate(chars)
         for place, (text, share) in enumerate(char["top"], start=1)
-    ]
-    entropies = [
+    )
+    entropies = pd.DataFrame(
         {"at": at, "temperature": temperature, "bits": value, "text": f"{value:.1f}"}
         for at, char in enumerate(chars)
         for temperature, value in zip(found["temperatures"], char["entropy"], strict=True)
-    ]
-    written = [visible(char["char"]) for char in chars]
-    column = 14 + 10 * max(len(row["text"]) for row in top)
-    likeliest = _table(pd.DataFrame(top), "at", "place", "share", "text", 1.0, "blues", size=14)
+    )
+    width = len(chars) * (14 + 10 * int(top["text"].str.len().max()))
+    likeliest = _table(top, "at", "place", "share", "text", 1.0, "blues", size=14)
     frame = likeliest.layer[0].mark_rect(filled=False, stroke=RAW, strokeWidth=2).encode(color=alt.value(RAW))
     above = (likeliest + frame.transform_filter("datum.drawn")).properties(
-        width=column * len(chars),
+        width=width,
         height=170,
         title=f"after «{' '.join(found['prompt'].split())}»: the likeliest next {unit}s; framed: the one drawn (below)",
     )
-    most = max(row["bits"] for row in entropies)
-    below = _table(pd.DataFrame(entropies), "at", "temperature", "bits", "text", most, "oranges", size=10)
-    below = below.properties(width=column * len(chars), height=130)
+    below = _table(entropies, "at", "temperature", "bits", "text", entropies["bits"].max(), "oranges", size=10)
+    below = below.properties(width=width, height=130)
+    written = [visible(char["char"]) for char in chars]
     for layer in below.layer:
         layer.encoding.x.axis = alt.Axis(
             labelExpr=f"{written}[datum.value]", labelAngle=0, ticks=False, domain=False, labelFontSize=14

@@ -1,17 +1,15 @@
-"""The leaderboard for the terminal, and as JSON."""
+"""The leaderboard for the terminal and the page, and as JSON."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bukva.compare.cost import Cost
 from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.compare.statistics.wording import settings_line
-from bukva.report.comparison import COMMAND, score_of, seconds_of
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from bukva.report.comparison import COMMAND, cost_json, score_of, seconds_of
+from bukva.report.terminal import show
 
 MAX_CHANGED = 4  # parameters that a row names
 
@@ -25,43 +23,63 @@ def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_jso
         with_test: show them, too.
         as_json: for a program.
     """
+    splits = [SPLIT, "test"] if with_test else [SPLIT]
     if as_json:
-        print(json.dumps(to_json(board, with_test=with_test), ensure_ascii=False, indent=2))
+        print(json.dumps(to_json(board, splits), ensure_ascii=False, indent=2))
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    console.print(table(board, with_test=with_test))
-    for sentence in sentences(board):
-        console.print(sentence, soft_wrap=True)
     how = "" if with_test else "; bukva experiments --test shows them"
-    console.print(f"Looks at scores on this test text so far: {looks}{how}", soft_wrap=True)
+    counted = f"Looks at scores on this test text so far: {looks}{how}"
+    title = f"Experiments by {SPLIT}, bits per character (lower is better)"
+    show(title, *table(board, splits), [*sentences(board), counted], justify="left")
 
 
-def table(board: Leaderboard, *, with_test: bool) -> "Table":
-    """One row for each setting, the best on val first."""
-    from rich.table import Table
+def table(board: Leaderboard, splits: Sequence[str] = (SPLIT,)) -> tuple[list[str], list[list[str]]]:
+    """Header and rows: one for each setting, the best on val first."""
+    rows = [
+        [
+            row.names[0] + (f" ({len(row.names)} seeds)" if len(row.names) > 1 else ""),
+            "baseline" if row.setting is board.baseline else changed(row),
+            *(score_of(row.setting, split) for split in splits),
+            "" if row.setting is board.baseline else verdict(row),
+            cost(row),
+        ]
+        for row in board.rows
+    ]
+    return ["experiment", "changed", *splits, "against the baseline", "cost"], rows
 
-    result = Table(title=f"Experiments by {SPLIT}, bits per character (lower is better)")
-    for header in ("experiment", "changed", SPLIT, "against the baseline", *(["test"] if with_test else []), "cost"):
-        result.add_column(header, overflow="fold")
-    for row in board.rows:
-        setting = row.setting
-        result.add_row(
-            name(row),
-            "baseline" if setting is board.baseline else changed(row),
-            score_of(setting, SPLIT),
-            verdict(row),
-            *([score_of(setting, "test")] if with_test else []),
-            _cost(setting.cost),
-        )
-    return result
+
+def verdict(row: Row) -> str:
+    """The difference from the baseline in bits, and what it is worth."""
+    if row.comparison is None:
+        return "not compared"
+    found = row.comparison.verdict
+    return f"{found.difference:+.3f} {found.verdict}"
+
+
+def changed(row: Row) -> str:
+    """The first MAX_CHANGED parameters that differ from the baseline."""
+    items = [f"{key}={value}" for key, value in row.changed.items()]
+    more = [f"{len(items) - MAX_CHANGED} more"] if len(items) > MAX_CHANGED else []
+    return ", ".join(items[:MAX_CHANGED] + more) or "code"
+
+
+def cost(row: Row) -> str:
+    """Of one training."""
+    found = row.setting.cost
+    return f"{_short(found.parameters)} parameters, {_short(found.chars_seen)} chars, {seconds_of(found)} s"
+
+
+def _short(n: int) -> str:
+    """812,160 to 812k."""
+    return f"{n / 1e6:.1f}M" if n >= 999_500 else f"{n / 1e3:.0f}k" if n >= 1000 else str(n)
 
 
 def sentences(board: Leaderboard) -> list[str]:
     """What qualifies the table, one sentence a line."""
     compared = sum(row.comparison is not None for row in board.rows)
     found = []
+    if len(board.rows) == 1:
+        found.append("No experiment beside the baseline has a result yet; run one: `dvc exp run -S model.n_head=8`")
     if compared > 1:
         found.append(f"Verdicts are corrected for {compared} comparisons with the baseline (Holm).")
     if board.choice:
@@ -74,36 +92,11 @@ def sentences(board: Leaderboard) -> list[str]:
     else:
         found.append(f"The noise floor is unknown; five seeds of one setting make it known: {COMMAND}")
     found += [f"{row.setting.name}: not compared. {row.refusal}" for row in board.rows if row.refusal]
-    without: dict[str, list[str]] = {}
-    for name, reason in board.without_result:
-        without.setdefault(reason, []).append(name)
-    return [*found, *(f"No result ({reason}): {', '.join(names)}." for reason, names in without.items())]
-
-
-def to_json(board: Leaderboard, *, with_test: bool) -> dict[str, Any]:
-    """Plain numbers, strings and None."""
-    splits = [SPLIT, *(["test"] if with_test else [])]
-    return {
-        "model": board.model,
-        "baseline": board.baseline.name,
-        "rows": [
-            {
-                "experiments": list(row.names),
-                "seeds": row.setting.seeds,
-                "changed": row.changed,
-                **{split: row.setting.scores(split) for split in splits},
-                "verdict": row.comparison.verdict.to_json() if row.comparison else None,
-                "refusal": row.refusal or None,
-                "parameters": row.setting.cost.parameters,
-                "chars_seen": row.setting.cost.chars_seen,
-                "seconds": row.setting.cost.seconds,
-            }
-            for row in board.rows
-        ],
-        "choice": _choice_json(board.choice) if board.choice else None,
-        "noise_floor": asdict(board.floor) if board.floor.known else None,
-        "without_result": [{"name": name, "reason": reason} for name, reason in board.without_result],
-    }
+    reasons = dict.fromkeys(reason for _, reason in board.without_result)
+    return found + [
+        f"No result ({reason}): {', '.join(name for name, why in board.without_result if why == reason)}."
+        for reason in reasons
+    ]
 
 
 def _choice(choice: Winner, baseline: str) -> str:
@@ -121,43 +114,31 @@ def _choice(choice: Winner, baseline: str) -> str:
     )
 
 
-def _choice_json(choice: Winner) -> dict[str, Any]:
+def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
+    """Plain numbers, strings and None."""
+    choice = board.choice
     return {
-        "best": list(choice.best.names),
-        "n_settings": choice.n_settings,
-        "expected_luck": choice.luck,
-        "fresh_seeds": list(choice.unused_seeds),
-        "on_fresh_seeds": choice.on_unused_seeds.verdict.to_json() if choice.on_unused_seeds else None,
+        "model": board.model,
+        "baseline": board.baseline.name,
+        "rows": [
+            {
+                "experiments": list(row.names),
+                "changed": row.changed,
+                **{split: row.setting.scores(split) for split in splits},
+                "verdict": row.comparison.verdict.to_json() if row.comparison else None,
+                "refusal": row.refusal or None,
+                **cost_json(row.setting),
+            }
+            for row in board.rows
+        ],
+        "choice": choice
+        and {
+            "best": list(choice.best.names),
+            "n_settings": choice.n_settings,
+            "expected_luck": choice.luck,
+            "fresh_seeds": list(choice.unused_seeds),
+            "on_fresh_seeds": choice.on_unused_seeds.verdict.to_json() if choice.on_unused_seeds else None,
+        },
+        "noise_floor": asdict(board.floor) if board.floor.known else None,
+        "without_result": [{"name": name, "reason": reason} for name, reason in board.without_result],
     }
-
-
-def name(row: Row) -> str:
-    """Of one of its experiments, and how many seeds there are."""
-    k = len(row.names)
-    return f"{row.names[0]} ({k} seeds)" if k > 1 else row.names[0]
-
-
-def changed(row: Row, *, short: bool = False) -> str:
-    """The first MAX_CHANGED parameters that differ from the baseline; if short, n_head=8 instead of model.n_head=8."""
-    items = [(key.rpartition(".")[2] if short else key, value) for key, value in row.changed.items()]
-    shown = ", ".join(f"{key}={value}" for key, value in items[:MAX_CHANGED])
-    more = len(items) - MAX_CHANGED
-    return (f"{shown} and {more} more" if more > 0 else shown) or "code"
-
-
-def verdict(row: Row) -> str:
-    """The difference from the baseline, and what it is worth."""
-    if row.comparison is None:
-        return "not compared" if row.refusal else ""
-    found = row.comparison.verdict
-    return f"{found.difference:+.3f} {found.verdict}"
-
-
-def _cost(cost: Cost) -> str:
-    """Of one training."""
-    return f"{_short(cost.parameters)} parameters, {_short(cost.chars_seen)} chars, {seconds_of(cost)} s"
-
-
-def _short(n: int) -> str:
-    """812,160 to 812k."""
-    return f"{n / 1e6:.1f}M" if n >= 999_500 else f"{n / 1e3:.0f}k" if n >= 1000 else str(n)

@@ -1,7 +1,9 @@
-"""The scores as a table for the terminal, and in a sentence."""
+"""Tables and sentences for the terminal: the scores of a run, in words too."""
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
+from rich.console import Console
 from rich.table import Table
 
 from bukva.baselines.compressors import ADAPTIVE, COMPRESSORS
@@ -11,22 +13,42 @@ from bukva.project.stages import trained_models
 SPLIT = "val"  # of the sentence: each look at test is counted
 
 
-def table(scores: dict[str, Any], *, with_test: bool = False, everything: bool = False) -> Table:
-    """Bits per character of reports/scores.json: the models and the best n-gram, or everything that was scored."""
+def show(
+    title: str,
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    sentences: Iterable[str] = (),
+    justify: Literal["left", "right"] = "right",
+) -> None:
+    """Print a table, whose first column has names, and sentences below it."""
+    table = Table(title=title)
+    for i, name in enumerate(header):
+        table.add_column(name, overflow="fold", justify=justify if i else "left")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(highlight=False)
+    console.print(table)
+    for sentence in sentences:
+        console.print(sentence, soft_wrap=True)
+
+
+def table(
+    scores: dict[str, Any], *, with_test: bool = False, everything: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of reports/scores.json: the models and the best n-gram, or everything that was scored."""
     splits = [split for split in scores["gpt"] if split != "test" or with_test]
-    result = Table(title="Bits per character (lower is better)", caption=_caption(scores) if everything else None)
-    result.add_column("model")
-    for split in splits:
-        result.add_column(split, justify="right")
-    shown = rows_of(scores, trained_models())
-    kind = shown[0].kind
-    for row in shown if everything else _main(shown, scores):
-        if everything and row.kind != kind:
-            result.add_section()
-            kind = row.kind
-        label = f"{row.label} ({COMPRESSORS[row.key].settings})" if row.key in COMPRESSORS else row.label
-        result.add_row(label, *(f"{row.bits[split]:.3f}" if split in row.bits else "" for split in splits))
-    return result
+    by_key = {row.key: row for row in rows_of(scores, trained_models())}
+    keys = by_key if everything else ("bigram", scores["best_counted"], "gpt")
+    return ["model", *splits], [[_label(by_key[key]), *cells(by_key[key], splits)] for key in keys]
+
+
+def cells(row: Row, splits: Iterable[str]) -> list[str]:
+    """The bits of each split; "" for one that was not scored."""
+    return [f"{row.bits[split]:.3f}" if split in row.bits else "" for split in splits]
+
+
+def _label(row: Row) -> str:
+    return f"{row.label} ({COMPRESSORS[row.key].settings})" if row.key in COMPRESSORS else row.label
 
 
 def headline(scores: dict[str, Any]) -> str:
@@ -43,21 +65,10 @@ def headline(scores: dict[str, Any]) -> str:
 
 
 def context(scores: dict[str, Any]) -> str:
-    """What its longer context contributes to the score of the GPT."""
-    found = scores["context"][SPLIT]
+    """What its longer context contributes to the score of the GPT, and how all was scored."""
+    found, window = scores["context"][SPLIT], scores["window"]
     return (
-        f"Context beyond {found['short_context']} {scores['window']['unit']}s is worth "
-        f"{found['gain_bits_per_char']:.3f} bits per character to the GPT on {SPLIT}."
+        f"Context beyond {found['short_context']} {window['unit']}s is worth {found['gain_bits_per_char']:.3f} bits "
+        f"per character to the GPT on {SPLIT}. Scored in windows of {window['length']} {window['unit']}s, stride "
+        f"{window['stride']}, each work after its own text; {ADAPTIVE}."
     )
-
-
-def _main(rows: list[Row], scores: dict[str, Any]) -> list[Row]:
-    """The learned bigram, the best n-gram and the GPT."""
-    by_key = {row.key: row for row in rows}
-    return [by_key[key] for key in ("bigram", scores["best_counted"], "gpt")]
-
-
-def _caption(scores: dict[str, Any]) -> str:
-    window = scores["window"]
-    rule = f"windows of {window['length']} {window['unit']}s, stride {window['stride']}"
-    return f"{rule}; each work after its own text\n{ADAPTIVE}"

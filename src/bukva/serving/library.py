@@ -1,11 +1,10 @@
 """Which trained models there are to write with: those of the last run, of the commit and of all experiments."""
 
 import threading
-from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass
-
-import numpy as np
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 
 from bukva.compare.results import Result, as_folder, digest_of, read_results
 from bukva.config.schema import Compute
@@ -13,42 +12,33 @@ from bukva.core.errors import BukvaError
 from bukva.models.device import prepare
 from bukva.project.cache import cached_files
 from bukva.project.revisions import WORKSPACE, experiments, head, resolve
-from bukva.project.stages import TrainedModel, trained_models
+from bukva.project.stages import trained_models
 from bukva.serving.writer import Writer
-from bukva.text.ids import bits
 
 NAMES = {WORKSPACE: "the last run", "HEAD": "the last commit"}
 SPLIT = "val"
 IN_MEMORY = 4  # models that stay loaded: two side by side, and those that one changes between
 
-Identity = tuple[str, bool]  # the digest of a model's folder, and whether it is without its n-grams
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Choice:
-    """A model that somebody may write with.
+    """A model that somebody may write with; two are equal if they write the same.
 
-    key: experiment/model, or experiment/model/alone for a network without its n-grams.
-    bits: per character on val; None if its experiment was not evaluated.
+    digest: of the model's folder.
+    alone: whether it is the network without its n-grams.
+    key: experiment/model, or experiment/model/alone.
+    experiment, label: what the page calls both.
+    bits: per character on val; None if they are not known.
+    files: of the folder, by their names in it.
     """
 
-    key: str
-    label: str
-    bits: float | None
-    result: Result
-    model: TrainedModel
-    alone: bool = False
-
-    @property
-    def experiment(self) -> str:
-        """What the page calls its experiment."""
-        name = self.result.revision.name
-        return NAMES.get(name, name)
-
-    @property
-    def identity(self) -> Identity:
-        """Equal for models that write the same."""
-        return digest_of(self.result, self.model.name), self.alone
+    digest: str
+    alone: bool
+    key: str = field(compare=False)
+    experiment: str = field(compare=False)
+    label: str = field(compare=False)
+    bits: float | None = field(compare=False)
+    files: Mapping[str, Path] = field(compare=False)
 
 
 class Library:
@@ -62,7 +52,7 @@ class Library:
         """
         self._machine = prepare(compute)
         self._known: dict[str, Choice] = {}
-        self._loaded: OrderedDict[str, Writer] = OrderedDict()  # by the digest of the model's folder
+        self._load = lru_cache(IN_MEMORY)(self._loaded)
         self._lock = threading.Lock()
 
     def choices(self) -> list[Choice]:
@@ -73,13 +63,11 @@ class Library:
         """
         own = resolve([WORKSPACE, "HEAD"] if head() else [WORKSPACE])
         results = sorted(read_results([*own, *experiments()]), key=_place)
-        found: dict[Identity, Choice] = {}
-        for choice in (choice for result in results for choice in _choices_of(result)):
-            found.setdefault(choice.identity, choice)
+        found = list(dict.fromkeys(choice for result in results for choice in _choices_of(result)))
         if not found:
             raise BukvaError("play: no trained model is here; run `make repro`, or `dvc pull` to fetch one.")
-        self._known = {choice.key: choice for choice in found.values()}
-        return list(found.values())
+        self._known = {choice.key: choice for choice in found}
+        return found
 
     def writer(self, key: str) -> Writer:
         """The model of a choice, as it was when choices were last asked for.
@@ -87,25 +75,15 @@ class Library:
         Raises:
             BukvaError: there is none of this key, or its files are gone or do not fit each other.
         """
-        choice = self._known.get(key)
-        if choice is None:
+        if key not in self._known:
             raise BukvaError(f"{key}: no such model is here; reload the page for those that are.")
-        digest = digest_of(choice.result, choice.model.name)
         with self._lock:  # two columns may ask for one model at once
-            if digest not in self._loaded:
-                self._loaded[digest] = self._load(choice)
-                while len(self._loaded) > IN_MEMORY:
-                    self._loaded.popitem(last=False)
-            self._loaded.move_to_end(digest)
-            whole = self._loaded[digest]
-        return whole.alone() if choice.alone else whole
+            return self._load(self._known[key])
 
-    def _load(self, choice: Choice) -> Writer:
-        files = cached_files(digest_of(choice.result, choice.model.name))
-        if not files:
-            raise BukvaError(f"{choice.key}: its files are no longer here; reload the page for the models that are.")
-        with as_folder(files) as folder:
-            return Writer.load(folder, self._machine)
+    def _loaded(self, choice: Choice) -> Writer:
+        with as_folder(choice.files) as folder:
+            writer = Writer.load(folder, self._machine)
+        return writer.alone() if choice.alone else writer
 
 
 def _place(result: Result) -> tuple[bool, float, str]:
@@ -114,17 +92,14 @@ def _place(result: Result) -> tuple[bool, float, str]:
 
 
 def _choices_of(result: Result) -> Iterator[Choice]:
+    name = NAMES.get(result.revision.name, result.revision.name)
     for model in reversed(trained_models().values()):  # the GPT first
-        if cached_files(digest_of(result, model.name)):
-            key = f"{result.revision.name}/{model.name}"
-            yield Choice(key, model.label, _bits(result, model.name), result, model)
+        digest, key = digest_of(result, model.name), f"{result.revision.name}/{model.name}"
+        if files := cached_files(digest):
+            yield Choice(digest, False, key, name, model.label, _bits(result, model.name), files)
             if model.name == "gpt" and result.params.get("model", {}).get("ngrams", "none") != "none":
-                label = f"{model.label} without its n-grams"
-                yield Choice(f"{key}/alone", label, _bits(result, "network"), result, model, alone=True)
+                yield Choice(digest, True, f"{key}/alone", name, f"{model.label} without its n-grams", None, files)
 
 
-def _bits(result: Result, row: str) -> float | None:
-    if row in result.metrics:
-        return float(result.metrics[row][SPLIT])
-    file = result.scores.get(f"{row}/{SPLIT}.npy")  # the headline has no network without its n-grams
-    return bits(np.load(file).mean(dtype=np.float64)) if file else None
+def _bits(result: Result, model: str) -> float | None:
+    return result.metrics.get(model, {}).get(SPLIT)

@@ -1,22 +1,23 @@
 """A trained model and its tokenizer: text in, text and bits out. `bukva.load` returns a Writer."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from pydantic import ValidationError
 from torch import Tensor
 
 from bukva.config.messages import sentence
-from bukva.config.schema import PROMPT, TEXT, Sample, Unknown
+from bukva.config.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample, Unknown
 from bukva.core.errors import BukvaError
 from bukva.generation.samples import prompt_generator
 from bukva.generation.sampling import first_seen, generate_each
 from bukva.models.base import LanguageModel
-from bukva.models.device import Machine
+from bukva.models.device import Machine, prepare
 from bukva.models.folder import load_model
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.text.ids import bits
@@ -28,8 +29,7 @@ FIRST_PROMPT = 1  # a writer continues a prompt as stage sample continues its fi
 FEWEST = {PROMPT: 1, TEXT: 2}  # ids; the first of a text has no score
 
 
-@dataclass(frozen=True)
-class Scored:
+class Scored(NamedTuple):
     """A piece of text, one character unless the tokenizer joins several, and its bits; None for the first of a text."""
 
     text: str
@@ -38,9 +38,6 @@ class Scored:
 
 class Writer:
     """Continues texts and scores them, in the precision in which stage sample writes.
-
-    `generate` and `bits` answer people and served requests, and refuse what the model cannot read. The playground calls
-    `write` and `score`, which want a readable text and give each piece with its bits.
 
     In bf16 the bits of a character differ a little from those of stage evaluate, which computes in float32: by 0.004 on
     average for the GPT of the embedded corpus, and by 0.12 at most (2,999 characters, docs/dev/log.md).
@@ -51,17 +48,20 @@ class Writer:
         self.model, self.tokenizer, self.machine = model, tokenizer, machine
 
     @classmethod
-    def load(cls, folder: Path, machine: Machine) -> "Writer":
-        """The best weights of a model's folder.
+    def load(cls, folder: Path, machine: Machine | None = None) -> "Writer":
+        """The best weights of a model's folder, by default on a GPU if there is one, and else on all cores.
 
         Raises:
             BukvaError: its files do not fit each other.
         """
+        machine = machine or prepare(Compute(device="auto", precision="auto", threads=0))
         return cls(*load_model(folder, "best", machine.device), machine)
 
     def alone(self) -> "Writer":
         """One with what the model has learned, without what it counts."""
         return Writer(self.model.alone(), self.tokenizer, self.machine)
+
+    # ---- for programs: what the model cannot read is refused, unless `unknown` says what becomes of it
 
     def generate(
         self,
@@ -89,11 +89,8 @@ class Writer:
             BukvaError: a value is out of range, or the model cannot read the prompt.
         """
         values = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "unknown": unknown}
-        try:
-            how = Sample.model_validate({"prompts": "auto", "n_chars": n_chars, **values})
-        except ValidationError as error:
-            raise BukvaError(sentence(error.errors()[0], Sample)) from None
-        return self.continuation(self.checked(PROMPT, prompt, how.unknown), how)
+        how = settings({"n_chars": n_chars, **values})
+        return self._continuation(self._checked(PROMPT, prompt, how.unknown), how)
 
     def bits(self, text: str, unknown: Unknown = "error") -> float:
         """Bits per character of a text of two characters or more, by the window rule.
@@ -104,19 +101,43 @@ class Writer:
         Raises:
             BukvaError: the model cannot read the text.
         """
-        return self.bits_per_char(self.checked(TEXT, text, unknown))
+        return self._bits_per_char(self._checked(TEXT, text, unknown))
 
-    def checked(self, name: str, text: str, unknown: Unknown) -> str:
-        """A readable text, made from a prompt or a text to score.
+    def answers(self, table: pd.DataFrame, how: Sample) -> pd.DataFrame:
+        """What a served model answers: prompts are continued, and texts scored.
 
         Args:
-            name: PROMPT or TEXT, which need FEWEST ids.
-            text: any.
-            unknown: what becomes of characters outside the vocabulary.
+            table: columns prompt, text, or both; a row needs one of them.
+            how: how to continue.
+
+        Returns:
+            A row for each: columns continuation, bits_per_char, or both. A cell is None if the row does not ask for it.
 
         Raises:
-            BukvaError: it is too short, or has characters outside the vocabulary; says what to do.
+            BukvaError: a value is invalid; all are checked before the first answer.
         """
+        rows = [self._texts(number, cells, how) for number, cells in enumerate(table.to_dict("records"), 1)]
+        answered = [
+            {
+                CONTINUATION: self._continuation(row[PROMPT], how) if PROMPT in row else None,
+                BITS: self._bits_per_char(row[TEXT]) if TEXT in row else None,
+            }
+            for row in rows
+        ]
+        return pd.DataFrame(answered, index=table.index, dtype=object)  # None, because JSON has no NaN
+
+    def _texts(self, number: int, cells: Mapping[Hashable, Any], how: Sample) -> dict[str, str]:
+        """The readable texts of a row, by their columns."""
+        texts = {name: cells[name] for name in (PROMPT, TEXT) if isinstance(cells.get(name), str)}
+        if not texts:
+            raise BukvaError(f"Row {number}: neither {PROMPT} nor {TEXT} is a string; one of them must be.")
+        try:
+            return {name: self._checked(name, text, how.unknown) for name, text in texts.items()}
+        except BukvaError as error:
+            raise BukvaError(f"Row {number}, {error}") from None
+
+    def _checked(self, name: str, text: str, unknown: Unknown) -> str:
+        """A readable prompt or text, which has at least FEWEST ids."""
         readable = without_unknown(self.tokenizer, text, unknown)
         try:
             n_ids = len(self.tokenizer.encode(readable))
@@ -127,14 +148,15 @@ class Writer:
             raise BukvaError(f"{name}: {text!r} is too short; use a longer one.")
         return readable
 
-    def continuation(self, prompt: str, how: Sample) -> str:
-        """What `write` writes after a readable prompt, in one piece."""
+    def _continuation(self, prompt: str, how: Sample) -> str:
         return "".join(piece.text for piece in self.write(prompt, how))
 
-    def bits_per_char(self, text: str) -> float:
+    def _bits_per_char(self, text: str) -> float:
         """The mean over the characters of a readable text but its first piece, which has no score."""
         _, *pieces = self.score(text)
         return sum(piece.bits or 0 for piece in pieces) / sum(len(piece.text) for piece in pieces)
+
+    # ---- for the playground: what the model cannot read is left out, and each piece has its bits
 
     def readable(self, text: str) -> str:
         """The text without characters outside the vocabulary; if nothing is left, a newline, or else the first id."""
@@ -200,3 +222,27 @@ class Writer:
             if step is None:
                 return
             yield step
+
+
+def settings(values: Mapping[str, Any]) -> Sample:
+    """How to continue one text: keys of section sample of params.yaml.
+
+    Raises:
+        BukvaError: a value is invalid.
+    """
+    try:
+        return Sample.model_validate({"prompts": "auto", **values})
+    except ValidationError as error:
+        raise BukvaError(sentence(error.errors()[0], Sample)) from None
+
+
+def requested(values: Mapping[str, Any]) -> Sample:
+    """The settings of a request, which has some seconds and not a day.
+
+    Raises:
+        BukvaError: a value is invalid, or asks for a longer text.
+    """
+    how = settings(values)
+    if how.n_chars > MOST_CHARS:
+        raise BukvaError(f"n_chars: {how.n_chars} is too many for a request; use {MOST_CHARS} or fewer.")
+    return how

@@ -40,7 +40,6 @@ NEEDED = (
     "project/__init__.py",
     "project/stages.py",
     "serving/__init__.py",
-    "serving/answers.py",
     "serving/pyfunc.py",
     "serving/writer.py",
     "text",

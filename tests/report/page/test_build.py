@@ -7,7 +7,6 @@ from lxml import html
 
 from bukva.core.errors import BukvaError
 from bukva.report.page import build as module
-from bukva.report.page import experiments
 from bukva.report.page.render import render
 
 NO_BASELINE = "HEAD: dvc.lock is not committed, so there is no baseline."
@@ -19,7 +18,7 @@ def no_baseline(*_):
 
 def test_without_experiments_to_compare_there_is_one_page_and_a_sentence(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(module, "page_of", lambda name, links: f"{name} {links}")
-    monkeypatch.setattr(experiments, "leaderboard", no_baseline)
+    monkeypatch.setattr(module, "leaderboard", no_baseline)
     beside = tmp_path / "experiments.html"
     beside.write_text("of a former commit")
     assert module.build(tmp_path / "index.html") == [tmp_path / "index.html"]
@@ -36,11 +35,15 @@ def test_commands_in_sentences_are_code_and_nothing_else_is():
 
 def test_nothing_that_a_text_contains_becomes_an_element_or_ends_one():
     strange = "</script><b>a</b>&"
-    texts = dict.fromkeys(("title", "subtitle", "sentence"), strange)
-    specs, links = {"chart": {"": {"title": strange}}}, [("/", strange)]
-    page = render("message.html.j2", specs, served=True, links=links, refresh="", sections=[], **texts)
+    specs = {strange: {"title": strange}}
+    page = render(
+        "experiments.html.j2", title=strange, subtitle=strange, served=True, links=[("/", strange)], split="val",
+        header=["experiment"], rows=[[strange]], reports=[], sentences=[f"`{strange}`"], scores=specs[strange],
+        losses=specs,
+    )  # fmt: skip
     assert strange not in page
     parsed = html.fromstring(page)
     assert not parsed.xpath("//b")
-    assert parsed.xpath("//h1")[0].text == strange
-    assert json.loads(parsed.get_element_by_id("specs").text)["chart"][""]["title"] == strange
+    assert parsed.xpath("//h1")[0].text == parsed.xpath("//option")[0].text == strange
+    scores, losses = parsed.xpath("//script[@type='application/json']")
+    assert [json.loads(each.text) for each in (scores, losses)] == [[{"title": strange}]] * 2

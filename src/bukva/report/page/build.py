@@ -1,16 +1,22 @@
-"""Makes the report pages: that of one result, and that of all experiments."""
+"""Makes the pages: the report of one result, and the overview of all experiments."""
 
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
+import pandas as pd
+
+from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, leaderboard
 from bukva.core.errors import BukvaError
-from bukva.core.files import project_root, write_text
+from bukva.core.files import project_root, read_json, sha256, write_text
 from bukva.project.revisions import WORKSPACE
-from bukva.report import attention
+from bukva.project.stages import trained_models
+from bukva.report import attention, charts
+from bukva.report import leaderboard as shown
 from bukva.report.page import results, text
-from bukva.report.page.experiment import SPLIT, Experiment
-from bukva.report.page.experiments import Experiments
+from bukva.report.page.experiment import Experiment
 from bukva.report.page.render import Links, render
+from bukva.text.ids import bits
 
 SECTIONS = {
     "verdict": "Verdict",
@@ -23,14 +29,15 @@ SECTIONS = {
     "cost": "Cost",
     "lineage": "Lineage",
 }
-REPORTS = Path("reports")
-ALL_EXPERIMENTS = "experiments.html"  # beside the page of the last run
+STUDY = Path("reports/attention")
+OVERVIEW = "experiments.html"  # beside the page of the last run
+BASELINE, MODEL = "HEAD", "gpt"
 
 
 def build(path: Path) -> list[Path]:
     """Write the page of the last run in this checkout, and beside it one of all experiments.
 
-    Without experiments to compare it prints why there is no second page.
+    Without a baseline to compare with it prints why there is no second page.
 
     Returns:
         The pages. Each needs no other file and no network.
@@ -38,23 +45,18 @@ def build(path: Path) -> list[Path]:
     Raises:
         BukvaError: the pipeline has not run; names what is missing.
     """
-    beside = path.with_name(ALL_EXPERIMENTS)
+    beside = path.with_name(OVERVIEW)
     try:
-        experiments = Experiments.read()
-        missing = experiments.alone
+        write_text(beside, overview([(path.name, "The last run")]))
     except BukvaError as error:
-        missing = str(error)
-    if missing:
-        print(f"There is no {beside}. {missing}", file=sys.stderr)
+        print(f"There is no {beside}. {error}", file=sys.stderr)
         beside.unlink(missing_ok=True)
-        write_text(path, page_of(WORKSPACE, links=[]))
-        return [path]
-    write_text(path, page_of(WORKSPACE, links=[(beside.name, "All experiments")]))
-    write_text(beside, experiments.page(links=[(path.name, "The last run")]))
-    return [path, beside]
+    pages = [beside] if beside.exists() else []
+    write_text(path, page_of(WORKSPACE, [(page.name, "All experiments") for page in pages]))
+    return [path, *pages]
 
 
-def page_of(name: str, *, links: Links, served: bool = False) -> str:
+def page_of(name: str, links: Links, *, served: bool = False) -> str:
     """The page of a result.
 
     Args:
@@ -66,57 +68,78 @@ def page_of(name: str, *, links: Links, served: bool = False) -> str:
         BukvaError: nothing has this name, or it has no result; says what to do.
     """
     with Experiment.opened(name) as experiment:
-        return _page(experiment, links, served)
+        score = experiment.table[MODEL][SPLIT]["bits_per_char"]
+        model, unit = experiment.params.model, experiment.table["window"]["unit"]
+        weights = experiment.folder / trained_models()[MODEL].folder / "best.safetensors"
+        return render(
+            "experiment.html.j2",
+            title=f"{experiment.name}: {score:.3f} bits per character on {SPLIT}",
+            subtitle=f"{experiment.params.download.corpus}, {experiment.cleaning['chars']:,} characters; "
+            f"{model.n_layer} layers, {model.n_head} heads, {model.n_embd} channels, block of {model.block_size} "
+            f"{unit}s, n-grams: {model.ngrams}",
+            links=links,
+            served=served,
+            sections=list(SECTIONS.items()),
+            verdict=results.verdict(experiment),
+            losses=results.losses(experiment),
+            samples=text.samples(experiment),
+            predictors=results.predictors(experiment),
+            attention=attention.section(project_root() / STUDY, sha256(weights)),
+            anatomy=text.anatomy_of(experiment),
+            calibration=text.calibration(experiment),
+            corpus=text.corpus(experiment, read_json(experiment.path("split_report"))),
+            cost=results.cost(experiment),
+            lineage=results.lineage(experiment),
+        )
 
 
-def _page(experiment: Experiment, links: Links, served: bool) -> str:
-    characters = experiment.characters(SPLIT)
-    losses, loss_specs = results.curves(experiment)
-    samples, novelty, seen = text.samples(experiment, characters)
-    calibration, reliability = text.calibration(experiment)
-    heads, head_specs = attention.section(experiment, project_root() / REPORTS / "attention")
-    anatomy, group_specs = text.anatomy_of(experiment, characters)
-    corpus, corpus_specs = text.corpus(experiment)
+def overview(links: Links, *, served: bool = False) -> str:
+    """The page of all experiments; that of a server has links to the report of each.
+
+    Raises:
+        BukvaError: the last commit has no result to compare with; says what to do.
+    """
+    board = leaderboard(BASELINE, MODEL)
+    best, (header, rows) = board.rows[0].setting, shown.table(board)
     return render(
-        "experiment.html.j2",
-        {
-            "scores": {"": results.scores_chart(experiment)},
-            "curves": loss_specs,
-            "seen": {"": seen},
-            "groups": group_specs,
-            "reliability": {"": reliability},
-            "corpus": corpus_specs,
-            **head_specs,
-        },
-        served=served,
+        "experiments.html.j2",
+        title=f"Best of {len(rows)}: {best.name}, {rows[0][2]} bits per character on {SPLIT}",
+        subtitle=f"All experiments, the best on {SPLIT} first; verdicts are against the last commit ({BASELINE}), the "
+        "baseline. 2.3 bits a character mean being as unsure as among five equally likely letters.",
         links=links,
-        refresh=0,
-        title=_title(experiment),
-        subtitle=_subtitle(experiment),
-        sections=list(SECTIONS.items()),
-        verdict=results.verdict(experiment),
-        curves=losses,
-        samples=samples,
-        novelty=novelty,
-        predictors=results.predictors(experiment, characters),
-        attention=heads,
-        anatomy=anatomy,
-        calibration=calibration,
-        corpus=corpus,
-        cost=results.cost(experiment),
-        lineage=results.lineage(experiment),
+        served=served,
+        split=SPLIT,
+        header=header,
+        rows=rows,
+        reports=[f"/runs/{quote(row.names[0])}" for row in board.rows] if served else [],
+        sentences=shown.sentences(board),
+        scores=_scores(board),
+        losses=_losses(board),
     )
 
 
-def _title(experiment: Experiment) -> str:
-    score = experiment.table["gpt"][SPLIT]["bits_per_char"]
-    name = "The last run" if experiment.result.revision.is_workspace else experiment.result.revision.name
-    return f"{name}: {score:.3f} bits per character on {SPLIT}"
+def _label(row: Row) -> str:
+    """What differs, and the name: charts have little else."""
+    return f"{shown.changed(row)} ({row.setting.name})" if row.changed else row.setting.name
 
 
-def _subtitle(experiment: Experiment) -> str:
-    model, unit = experiment.params.model, experiment.table["window"]["unit"]
-    return (
-        f"{experiment.params.download.corpus}, {experiment.cleaning['chars']:,} characters; {model.n_layer} layers, "
-        f"{model.n_head} heads, {model.n_embd} channels, block of {model.block_size} {unit}s, n-grams: {model.ngrams}"
+def _scores(board: Leaderboard) -> charts.Spec:
+    """A dot for each training."""
+    points = pd.DataFrame(
+        {"label": _label(row), "seed": seed, "colour": charts.GPT, "bits": score}
+        for row in board.rows
+        for seed, score in zip(row.setting.seeds, row.setting.scores(SPLIT), strict=True)
     )
+    return charts.dots(
+        points, f"{charts.BITS} on {SPLIT}", f"Scores of {len(board.rows)} settings on {SPLIT}, by seed."
+    )
+
+
+def _losses(board: Leaderboard) -> dict[str, charts.Spec]:
+    """The losses of the best settings, for each axis."""
+    points = pd.DataFrame(
+        {"model": _label(row), "colour": colour, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
+        for row, colour in zip(board.rows, charts.SERIES, strict=False)
+        for step, chars, nats in row.setting.result.trainings[MODEL].val
+    )
+    return {title: charts.curves(points, x, title) for x, title in results.AXES.items()}

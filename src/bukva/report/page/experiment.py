@@ -31,25 +31,21 @@ def work_label(name: str) -> str:
     return name.replace(f"{MISSING}/", "")
 
 
+def percent(share: float | None) -> str:
+    """A share for a sentence or a table; "" for none."""
+    return "" if share is None else f"{100 * share:.1f} %"
+
+
 @dataclass(frozen=True, eq=False)
 class Experiment:
     """One result: that of the last run in this checkout, or of a revision.
 
-    folder: has its files, under the paths of dvc.yaml.
-    table: reports/scores.json.
-    cleaning, split, answers: the JSON files of these stages.
-    scores: of every held-out character.
     result: what git and DVC know of it.
+    folder: has its files, under the paths of dvc.yaml.
     """
 
-    folder: Path
-    params: Params
-    table: dict[str, Any]
-    cleaning: dict[str, Any]
-    split: dict[str, Any]
-    answers: dict[str, Any]
-    scores: CharScores
     result: Result
+    folder: Path
 
     @classmethod
     @contextlib.contextmanager
@@ -62,54 +58,62 @@ class Experiment:
         [result] = read_results(resolve([name]))
         trained = [path.as_posix() for model in trained_models().values() for path in (model.folder, model.curve)]
         with as_checkout(result, {*(paths()[each] for each in NEEDED), *trained}) as folder:
-            yield cls._read(result, folder)
-
-    @classmethod
-    def _read(cls, result: Result, folder: Path) -> "Experiment":
-        named = {name: folder / paths()[name] for name in NEEDED}
-        for name, path in named.items():
-            if not path.exists():
-                raise BukvaError(f"{paths()[name]}: is missing, so there is nothing to report; run `make repro`.")
-        return cls(
-            folder=folder,
-            params=parse_params(dict(result.params), f"params.yaml of {result.revision.name}"),
-            table=read_json(named["score_table"]),
-            cleaning=read_json(named["cleaning"]),
-            split=read_json(named["split_report"]),
-            answers=read_json(named["answers"]),
-            scores=CharScores.read(files_of(named["scores"])),
-            result=result,
-        )
+            for each in NEEDED:
+                if not (folder / paths()[each]).exists():
+                    raise BukvaError(f"{paths()[each]}: is missing, so there is nothing to report; run `make repro`.")
+            yield cls(result, folder)
 
     def path(self, name: str) -> Path:
         """Where the output is that has this name in dvc.yaml."""
         return self.folder / paths()[name]
 
     @cached_property
-    def rows(self) -> list[Row]:
-        """Models and baselines, the best on val first."""
-        return sorted(rows_of(self.table, trained_models()), key=lambda row: row.bits[SPLIT])
+    def name(self) -> str:
+        """For people."""
+        return "The last run" if self.result.revision.is_workspace else self.result.revision.name
 
     @cached_property
-    def labels(self) -> dict[str, str]:
-        """key in scores.json -> what the page calls it."""
-        return {row.key: row.label for row in self.rows}
+    def params(self) -> Params:
+        """All parameters."""
+        return parse_params(dict(self.result.params), f"params.yaml of {self.name}")
 
     @cached_property
-    def colours(self) -> dict[str, str]:
-        """key in scores.json -> its colour on all charts."""
-        return {row.key: MODELS.get(row.key, COLOURS[row.kind]) for row in self.rows}
+    def table(self) -> dict[str, Any]:
+        """reports/scores.json."""
+        return dict(read_json(self.path("score_table")))
 
-    def colour_of(self, label: str, state: str) -> str:
-        """The colour of a model by its label and state in the samples."""
-        keys = {model.label: name for name, model in trained_models().items()}
-        return self.colours["network" if state.endswith("without its n-grams") else keys[label]]
+    @cached_property
+    def cleaning(self) -> dict[str, Any]:
+        """reports/cleaning.json."""
+        return dict(read_json(self.path("cleaning")))
 
-    def characters(self, split: str) -> Characters:
-        """The scored characters of val or test."""
-        return read_characters(self.path("split"), self.path("tokens"), split)
+    @cached_property
+    def answers(self) -> dict[str, Any]:
+        """What the models wrote."""
+        return dict(read_json(self.path("answers")))
+
+    @cached_property
+    def scores(self) -> CharScores:
+        """Of every held-out character."""
+        return CharScores.read(files_of(self.path("scores")))
+
+    @cached_property
+    def characters(self) -> Characters:
+        """The scored characters of SPLIT."""
+        return read_characters(self.path("split"), self.path("tokens"), SPLIT)
 
     @cached_property
     def curves(self) -> dict[str, pd.DataFrame]:
         """model -> its losses by step."""
         return {name: pd.read_csv(self.folder / model.curve) for name, model in trained_models().items()}
+
+    @cached_property
+    def rows(self) -> dict[str, Row]:
+        """Models and baselines by key in scores.json, the best on SPLIT first."""
+        rows = sorted(rows_of(self.table, trained_models()), key=lambda row: row.bits[SPLIT])
+        return {row.key: row for row in rows}
+
+    @cached_property
+    def colours(self) -> dict[str, str]:
+        """key in scores.json -> its colour on all charts."""
+        return {key: MODELS.get(key, COLOURS[row.kind]) for key, row in self.rows.items()}

@@ -4,7 +4,7 @@ const form = document.getElementById("form");
 const text = document.getElementById("text");
 const behind = document.getElementById("behind"); // the same text as in the box, in colours
 const stop = document.getElementById("stop");
-const levels = document.body.dataset.levels.split(" ").map(Number); // bits from which a character has the next colour
+const levels = form.dataset.levels.split(" ").map(Number); // bits from which a character has the next colour
 const PAUSE = 150; // milliseconds without a key after which the text is scored
 const LONG = 500; // milliseconds after which a model is being loaded
 
