@@ -103,7 +103,7 @@ def test_counting_is_shown_for_a_gpt_with_a_memory(project):
     save_gpt("input")
     done = CliRunner().invoke(app, ["counting"])
     assert done.exit_code == 0, done.output
-    assert (project / "reports/counting/passage.html").exists()
+    assert (project / "reports/counting/passage.png").exists()
     assert re.search(r"\n  GPT with its n-grams +\d\.\d{3}\ncounting: reports/counting has ", done.stdout)
 
 
