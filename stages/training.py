@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bukva.cli.progress import ProgressLine, Samples
+from bukva.cli.progress import ProgressBar, Samples
 from bukva.config.schema import Params, Training
 from bukva.core.errors import BukvaError
 from bukva.durability.checkpoints import Checkpoints
@@ -72,7 +72,7 @@ def _train(
         initial = state.weights()
         restore(state, checkpoints, group.rank, group.broadcast)
         durability = Durability(checkpoints, stop)
-        shown = [Samples(task, tokenizer, log.text), ProgressLine(stage, recipe.n_steps, log.metrics)]
+        shown = [Samples(task, tokenizer, log.text), ProgressBar(stage, recipe.n_steps, log.metrics)]
         callbacks: list[Callback] = [*shown, CurveFile(trained.curve), durability]
         try:
             run_training(task, state, callbacks if is_lead else [])

@@ -7,8 +7,7 @@ import pytest
 from tiny import Call, run, task
 
 from bukva.cli import progress as module
-from bukva.cli.progress import ProgressLine
-from bukva.core import progress as line
+from bukva.cli.progress import ProgressBar
 from bukva.text.ids import bits
 from bukva.training.callback import COLUMNS, CurveFile
 
@@ -17,8 +16,7 @@ from bukva.training.callback import COLUMNS, CurveFile
 def clock(monkeypatch):
     """A clock that the test sets."""
     now = [100.0]
-    for imported in (module, line):
-        monkeypatch.setattr(imported.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     return now
 
 
@@ -30,7 +28,7 @@ def scripted():
 
 def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(clock, capsys):
     logged = []
-    shown = ProgressLine("train-gpt", 20, lambda *values: logged.append(values))
+    shown = ProgressBar("train-gpt", 20, lambda *values: logged.append(values))
 
     def tick(state, progress):
         clock[0] += 30 if progress.val_nats_per_char else 2  # seconds for 15 characters
@@ -71,7 +69,7 @@ def test_a_resumed_training_logs_and_writes_the_curve_of_a_whole_one(tmp_path, s
     run(task(), callbacks=[CurveFile(tmp_path / "whole.csv")])
     state, _ = run(task(), callbacks=[Call(step, lambda state, _: setattr(state, "stop_requested", True))])
     state.stop_requested, logged = False, []
-    log = ProgressLine("train-gpt", 10, lambda _, step: logged.append(step))
+    log = ProgressBar("train-gpt", 10, lambda _, step: logged.append(step))
     run(task(), state, [CurveFile(tmp_path / "resumed.csv"), log])
     assert (tmp_path / "resumed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     assert logged == [0, 4, 8, 10]

@@ -1,13 +1,14 @@
-"""Callbacks that show a training while it runs: its line in the terminal, its metrics, and what the model writes."""
+"""Callbacks that show a training while it runs: its bar and lines, its metrics, and what the model writes."""
 
 import dataclasses
+import sys
 import time
 from collections.abc import Callable
 
 import numpy as np
 import torch
 
-from bukva.core.progress import Line, duration, quantity
+from bukva.core.progress import bar, quantity
 from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
 from bukva.text.ids import bits
@@ -22,10 +23,8 @@ LINE_CHARS = 64
 TEMPERATURE = 0.8
 
 
-class ProgressLine(Callback):
-    """A line of step, losses in bits per character, time left and characters per second; each scoring is also logged.
-
-    At each scoring the line stays in the terminal, with what the model wrote then instead of the numbers that pass.
+class ProgressBar(Callback):
+    """A bar with the time left, and for each scoring a line, which is also logged: losses, speed, what the model wrote.
 
     Args:
         what: the stage.
@@ -35,57 +34,49 @@ class ProgressLine(Callback):
 
     def __init__(self, what: str, n_steps: int, log: Callable[[dict[str, float], int], None]) -> None:
         self.what, self.n_steps, self.log = what, n_steps, log
-        self.line, self.losses = Line(), ""
+        self.bar = bar(what, n_steps, "updates", scale=False)
         self.last: Progress | None = None
-        self.last_at = self.started_at = time.monotonic()
-        self.steps, self.update_chars, self.update_seconds = 0, 0, 0.0
+        self.last_at, self.update_chars, self.update_seconds = 0.0, 0, 0.0
 
     def on_start(self, state: TrainState) -> None:
-        """Log again what was scored before an interruption, and take its losses."""
+        """Log again what was scored before an interruption."""
+        self.bar.initial = self.bar.n = state.step
         for progress in state.curve:
-            self._scored(progress)
+            self._log(progress)
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Show one update, and log a scoring with the speed of the updates alone."""
-        clock, is_scoring = time.monotonic(), progress.val_nats_per_char is not None
-        if self.last is not None:
-            self.steps += 1
-            if not is_scoring:
-                self.update_chars += progress.chars_seen - self.last.chars_seen
-                self.update_seconds += clock - self.last_at
+        """Show one update; log a scoring with the speed of the updates alone, in characters per second."""
+        clock, val = time.monotonic(), progress.val_nats_per_char
+        if self.last is not None and val is None:
+            self.update_chars += progress.chars_seen - self.last.chars_seen
+            self.update_seconds += clock - self.last_at
         self.last, self.last_at = progress, clock
-        speed = self.update_chars / self.update_seconds if self.update_seconds else None
-        left = (clock - self.started_at) / self.steps * (self.n_steps - progress.step) if self.steps else 0
-        if is_scoring:
-            self._scored(progress, chars_per_second=speed)
-
-        def text() -> str:
-            parts = [f"{self.what} {progress.step:{len(str(self.n_steps))}}/{self.n_steps}: {self.losses}"]
-            if not (is_scoring and self.line.screen):
-                parts += [f"{duration(left)} left"] if left else []
-                parts += [f"{quantity(speed)} chars/s"] if speed else []
-            return " | ".join([*parts, *(state.samples[-1:] if is_scoring else [])])
-
-        if is_scoring:
-            self.line.keep(text())
-        else:
-            self.line.show(text)
+        self.bar.update(progress.step - self.bar.n)
+        if val is not None:
+            speed = self.update_chars / self.update_seconds if self.update_seconds else None
+            self._log(progress, chars_per_second=speed)
+            train = progress.train_nats_per_char
+            losses = f"{'' if train is None else f'train {bits(train):.3f}':11} val {bits(val):.3f} bits"
+            pace = [f"{quantity(speed)} chars/s"] if speed else []
+            step = f"{self.what} {progress.step:{len(str(self.n_steps))}}/{self.n_steps}"
+            self._say(" | ".join([f"{step}: {losses}", *pace, *state.samples[-1:]]))
 
     def on_end(self, state: TrainState) -> None:
         """Say why a training ended before its last step, and which weights are kept where it is not the last ones."""
+        self.bar.close()
         if state.step < self.n_steps:
-            self.line.keep(f"{self.what}: stopped early at step {state.step}: no improvement on val (patience)")
+            self._say(f"{self.what}: stopped early at step {state.step}: no improvement on val (patience)")
         if state.best_step < state.step:
             score = f"{bits(state.best_val):.3f} bits"
-            self.line.keep(f"{self.what}: kept the weights of step {state.best_step}, the best on val ({score})")
+            self._say(f"{self.what}: kept the weights of step {state.best_step}, the best on val ({score})")
 
-    def _scored(self, progress: Progress, **more: float | None) -> None:
+    def _say(self, line: str) -> None:
+        self.bar.write(line, file=sys.stderr)
+
+    def _log(self, progress: Progress, **more: float | None) -> None:
         values = dataclasses.asdict(progress) | more
         step = values.pop("step")
         self.log({name: value for name, value in values.items() if value is not None}, step)
-        train = progress.train_nats_per_char
-        learned = "" if train is None else f"train {bits(train):.3f}"
-        self.losses = f"{learned:11} val {bits(progress.val_nats_per_char or 0):.3f} bits"
 
 
 class Samples(Callback):
