@@ -45,13 +45,15 @@ def test_with_exit_code_the_status_is_the_verdict_and_a_mistake_or_a_bug_is_none
         return CliRunner().invoke(app, ["compare", *arguments, "--exit-code"]).exit_code
 
     assert [status("a"), status("a", "b", "c"), status("a", "b", "--jsno")] == [1, 1, 2]
-    monkeypatch.setattr(comparing, "_compare", lambda *_: 1 / 0)
+    monkeypatch.setattr("bukva.report.comparison.print_comparisons", lambda *_, **__: None)
+    monkeypatch.setattr(comparing, "_keep_verdict", lambda _: False)
+    monkeypatch.setattr("bukva.compare.comparison.compare", lambda *_: 1 / 0)
     assert status("a", "b") == 1
     expected = {"better": 0, "probably better": 0, "worse": 3, "probably worse": 3}
     assert expected.keys() < {*get_args(Verdict)}
     for verdict in get_args(Verdict):
         found = SimpleNamespace(verdict=SimpleNamespace(verdict=verdict))
-        monkeypatch.setattr(comparing, "_compare", lambda *_, found=found: [found])
+        monkeypatch.setattr("bukva.compare.comparison.compare", lambda *_, found=found: [found])
         assert status("a", "b") == expected.get(verdict, 4)
 
 
