@@ -22,7 +22,7 @@ def main() -> None:
         print("evaluate: scoring the models on every split", flush=True)
         text = HeldOut(splits, load_lengths(run.path("split")), tokenizer)
         saved = CharScores.read(files_of(run.path("baselines")))
-        result = evaluate(models, text, Baselines.of(saved))
+        result = evaluate(models, text, run.params.evaluate, Baselines.of(saved))
         about = describe(text, models, trained, result.calibration)
         save_scores(run.path("scores"), about, saved.works, text.chars, result.nats)
         chart = chart_of(rows_of(result.table, trained))

@@ -21,6 +21,7 @@ SCORES = {
     "baselines": {split: {"uniform": 6.2, "unigram": 4.8, "bigram_exact": 3.8} for split in ("train", "val", "test")},
     "best_counted": "bigram_exact",
     "window": {"length": 64, "stride": 32, "unit": "character"},
+    "context": {"val": {"short_context": 8, "gain_bits_per_char": 0.123}},
 }
 
 
@@ -138,4 +139,5 @@ def test_a_look_at_the_scores_on_test_is_counted(bukva, tmp_path):
     for looks in (1, 2):
         _, said, counted = bukva("scores", "--all", "--test")
         assert "1.100 bits better than the best model that only counts (bigram, counted)" in said
+        assert "is worth 0.123 bits" in said
         assert counted == f"Looks at scores on this test text so far: {looks}\n"

@@ -148,7 +148,7 @@ def test_an_item_of_a_list_is_named_by_its_place():
 
 def test_texts_are_unchanged():
     texts = [" Ёж\r\n", "и\u0306 \u00ad", "е\u0308\0"]
-    sections = with_values({"sample.prompts": texts})
+    sections = with_values({"sample.prompts": texts, "evaluate.attention_sentence": texts[0]})
     assert parse_params(sections, "").model_dump() == sections
 
 
@@ -200,6 +200,10 @@ LIMITS = {
     "train_bigram.block_size": ((1,), (2,)),
     "train_gpt.processes": ((0, 1025), (1,)),
     "baselines.max_order": ((-1, 13), (0, 12)),
+    "evaluate.short_context": ((0,), (1, 64)),
+    "evaluate.context_chars": ((0, 10**12 + 1), (1, 10**12)),
+    "evaluate.attention_windows": ((0,), (1,)),
+    "evaluate.leak_steps": ((0, 10**8 + 1), (1, 10**8)),
     "sample.n_chars": ((0, 10**8 + 1), (1, 10**8)),
     "sample.temperature": ((-0.1,), (0,)),
     "sample.top_k": ((-1,), (0,)),
@@ -249,6 +253,8 @@ URL = {"download.corpus": "url", "download.sha256": "0" * 63 + "a"}
           for section, key in [("train_bigram", "warmup_steps"), ("train_gpt", "eval_every")]],
         ({"train_gpt.batch_size": 13, "train_gpt.micro_batches": 2, "train_gpt.processes": 3},
          "train_gpt.batch_size: 13 is not divisible by micro_batches times processes, 6; use 18."),
+        ({"model.block_size": 63, "evaluate.short_context": 64},
+         "evaluate.short_context: 64 is more than model.block_size; use 63 or less."),
         *[(URL | {"download.url": url}, f"download.url: {url!r} is not the address of a file; use https://HOST/FILE.")
           for url in ("file:///a.txt", "https://", "https://host:99999/", "https://host/\n")],
         (URL | {"download.url": "https://host/a", "download.sha256": ""},
@@ -265,7 +271,7 @@ def test_values_that_do_not_fit_together_are_rejected(changes, sentence):
     "changes",
     [
         {"model.n_embd": 128, "model.n_head": 128, "model.positions": "learned"},
-        {"model.block_size": 2},
+        {"model.block_size": 2, "evaluate.short_context": 2},
         {"split.train": 0.7, "split.val": 0.2, "split.test": 0.1},  # in floating point 0.9999999999999999
         {"split.train": 0.95, "split.val": 0.05, "split.test": 0},
         {"split.duplicates": "group", "split.strategy": "by_author"},

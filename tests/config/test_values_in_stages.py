@@ -31,7 +31,8 @@ pytestmark = pytest.mark.nightly
 
 CASE_SECONDS = 180  # a hang; the slowest case takes 5, and much more when other programs need the cores
 CASE_BYTES = 16 << 30  # so that a case that fails does not exhaust the machine
-STAGES = [stage.replace("-", "_") for stage in recorded_stages()]
+ATTENTION = "attention"  # `bukva attention`, which reads the section evaluate as a stage does; it takes long
+STAGES = [*(stage.replace("-", "_") for stage in recorded_stages()), ATTENTION]
 # The first and the last stage that a section can disturb.
 REACHED = {
     "download": ("download", "split"),
@@ -43,6 +44,7 @@ REACHED = {
     "compute": ("train_bigram", "sample"),
     "train_bigram": ("train_bigram", "train_bigram"),
     "train_gpt": ("train_gpt", "train_gpt"),
+    "evaluate": ("tokenize", "attention"),
     "sample": ("sample", "sample"),
 }
 
@@ -66,7 +68,8 @@ LARGEST = {
     "model.n_layer": 3, "model.n_embd": 20, "compute.threads": 20, "train_gpt.processes": 1,
     "train_bigram.n_steps": 20, "train_bigram.batch_size": 32, "train_bigram.micro_batches": 32,
     "train_gpt.n_steps": 20, "train_gpt.batch_size": 32, "train_gpt.micro_batches": 32,
-    "sample.n_chars": 20,
+    "evaluate.attention_windows": 3, "evaluate.leak_steps": 3, "evaluate.context_chars": 20,
+    "evaluate.short_context": 16, "sample.n_chars": 20,
 }  # fmt: skip
 # Keys that depend on each other, and what failed once.
 COMBINATIONS = [
@@ -76,8 +79,8 @@ COMBINATIONS = [
     {"train_gpt.learning_rate": 1.7e308, "train_gpt.weight_decay": 1.7e308, "train_gpt.optimizer": "adamw"},
     {"sample.temperature": 5e-324, "sample.top_p": 5e-324, "sample.top_k": 10**12},
     {"sample.prompts": ["а\U0001f600"], "sample.unknown": "drop"},
-    {"model.n_layer": 3, "model.n_head": 8, "model.positions": "none"},
-    {"model.block_size": 3, "model.ngrams": "input", "model.ngram_orders": [12, 2]},
+    {"model.n_layer": 3, "model.n_head": 8, "model.positions": "none", "evaluate.attention_sentence": "Было это"},
+    {"model.block_size": 3, "evaluate.short_context": 3, "model.ngrams": "input", "model.ngram_orders": [12, 2]},
     *[{"clean.rules": "file", "clean.file": file} for file in VALUES if isinstance(file, str)],
     *[{"download.corpus": "url", "download.url": url, "download.sha256": "a" * 64} for url in VALUES[-3:]],
 ]
@@ -127,7 +130,11 @@ def run_here(changes, stages):
     PARAMS.write_text(text, encoding="utf-8")
     try:
         for stage in stages:
-            importlib.import_module(f"stages.{stage}").main()
+            if stage == ATTENTION:
+                importlib.import_module("bukva.cli.studies").attention()
+            else:
+                main = importlib.import_module(f"stages.{stage}").main
+                main()
     except BukvaError as error:
         return {"rejected": str(error)}
     except BaseException:

@@ -1,4 +1,4 @@
-"""The scores of models and baselines: which text is scored, in which unit."""
+"""The scores of models and baselines: which text is scored, in which unit, and the value of context."""
 
 import math
 
@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from bukva.baselines.scores import score as score_baselines
-from bukva.evaluation.scores import evaluate, headline, score_pairs
+from bukva.config.schema import Evaluate
+from bukva.evaluation.scores import evaluate, headline, score_pairs, value_of_context
 from bukva.models import window_rule
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
@@ -20,12 +21,13 @@ from bukva.text.tokenizers.char import CharTokenizer
 V, T = 5, 6
 TOKENIZER = CharTokenizer(list("абвгд"))
 WORKS = {"train": [2011, 1980, 9], "val": [101, 109, 1], "test": [41, 43, 13]}  # ids of each of three works
+PARAMS = Evaluate(short_context=2, context_chars=500, attention_sentence="", attention_windows=3, leak_steps=2)
 
 
 def evaluated(models, text):
     """What stage evaluate finds, with n-grams of orders 3 and 4."""
     ngrams = KneserNey.count(text.splits["train"], len(text.tokenizer), 4)
-    return evaluate(models, text, score_baselines(text, ngrams, [3, 4]))
+    return evaluate(models, text, PARAMS, score_baselines(text, ngrams, [3, 4]))
 
 
 def text(*names):
@@ -89,7 +91,7 @@ def test_the_bigram_is_scored_by_a_few_rows_of_its_table_at_a_time(monkeypatch):
 
 def test_a_split_of_fraction_zero_is_absent():
     found = evaluated(models(), text("train", "val"))
-    assert all("test" not in found.table[key] for key in ("bigram", "gpt", "baselines"))
+    assert all("test" not in found.table[key] for key in ("bigram", "gpt", "baselines", "context"))
     assert all(list(bits) == ["val"] for bits in headline(found.table, ["gpt"]).values())
 
 
@@ -125,6 +127,32 @@ def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
             assert scores.table["baselines"]["test"][name] == pytest.approx(bits)
     assert scores.calibration["test"].right.sum() == right
     assert {split: found.counts.sum() for split, found in scores.calibration.items()} == {"val": 210, "test": 96}
+
+
+def test_a_limit_of_characters_takes_a_share_of_every_work():
+    gpt, limited = models()["gpt"], PARAMS.model_copy(update={"context_chars": 50})
+    held_out = text(*THREE)
+    whole = evaluated(models(), held_out).nats["gpt"]["val"]  # works of 100, 109 and 1 characters
+    found = value_of_context(gpt, whole, text(*THREE), "val", limited)
+    assert found["chars"] == 24 + 26 + 1
+    expected = np.concatenate([whole[:24], whole[100:126], whole[209:]]).mean(dtype=float) / np.log(2)
+    assert found["full_bits_per_char"] == pytest.approx(expected)
+
+
+def test_short_context_means_exactly_that_many_characters_of_the_same_work():
+    gpt, held_out = models()["gpt"], text("train", "val")
+    nats = []
+    for own, start in own_texts(held_out):
+        for i in range(start, len(own)):
+            window = torch.from_numpy(own[i - 2 : i].astype(np.int64))[None]
+            nats.append(-gpt(window)[0, -1].log_softmax(-1)[int(own[i])].item())
+    whole = evaluated(models(), held_out).nats["gpt"]["val"]
+    value = value_of_context(gpt, whole, held_out, "val", PARAMS)
+    short, full = np.mean(nats) / np.log(2), whole.mean(dtype=float) / np.log(2)
+    assert value["chars"] == len(nats) == 210
+    assert value["short_bits_per_char"] == pytest.approx(short, abs=1e-5)
+    assert value["full_bits_per_char"] == pytest.approx(full)
+    assert value["gain_bits_per_char"] == pytest.approx(short - full, abs=1e-5)
 
 
 # ---- a GPT with a memory

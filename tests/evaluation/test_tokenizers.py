@@ -9,6 +9,7 @@ from encoded import KINDS, SPLITS, T, held_out
 
 from bukva.baselines.compressors import COMPRESSORS
 from bukva.baselines.scores import score as score_baselines
+from bukva.config.schema import Evaluate
 from bukva.evaluation.scores import evaluate
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
@@ -16,11 +17,13 @@ from bukva.models.ngrams.counts import fitted_to_train
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import nats_of
 
+PARAMS = Evaluate(short_context=2, context_chars=31, attention_sentence="", attention_windows=3, leak_steps=2)
+
 
 def evaluated(models, text):
     """What stage evaluate finds, with n-grams of orders 3 and 4."""
     ngrams = KneserNey.count(text.splits["train"], len(text.tokenizer), 4)
-    return evaluate(models, text, score_baselines(text, ngrams, [3, 4]))
+    return evaluate(models, text, PARAMS, score_baselines(text, ngrams, [3, 4]))
 
 
 @pytest.fixture(scope="module", params=SPLITS)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from interpret.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
-from interpret.small import CPU, TOKENIZER, T, V
+from interpret.small import CPU, PARAMS, TOKENIZER, T, V
 
 from bukva.config.schema import Training
 from bukva.interpret.counting import Counting, experts_on
@@ -26,9 +26,7 @@ def counting(model):
 
 @pytest.fixture(scope="module")
 def found():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bukva.interpret.counting.UPDATES", 3)
-        return counting(remembering()).study(RECIPE)
+    return counting(remembering()).study(PARAMS, RECIPE)
 
 
 def test_scores_are_over_the_same_characters_and_can_be_written_as_json(found):
@@ -73,7 +71,7 @@ def test_the_first_updates_are_those_of_the_training(found):
     task = Task(lambda: type(study.gpt)(config), windows, score, RECIPE.model_copy(update={"eval_every": 1}), CPU)
     run_training(task, start(task))
     steps = [point["step"] for point in found["training"]["points"]]
-    assert steps == [0, 1, 2, 3]  # UPDATES, with the learning rates of all five
+    assert steps == [0, 1, 2, 3]  # leak_steps of the parameters, with the learning rates of all five
     for point in found["training"]["points"]:
         assert point["together"] == pytest.approx(summaries[point["step"]]["together"])
     assert len({point["together"] for point in found["training"]["points"]}) == 4

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from interpret.small import CPU, TOKENIZER, T, gpt, nh, random_text
+from interpret.small import CPU, PARAMS, TOKENIZER, T, gpt, nh, random_text
 
 from bukva.interpret.heads import DIFFUSE
 from bukva.interpret.study import Study, passage, study
@@ -18,12 +18,13 @@ def test_a_passage_is_a_long_enough_line_or_the_beginning():
 @pytest.fixture(scope="module")
 def found() -> Study:
     splits = {"train": random_text(3000), "val": random_text(400, seed=5)}
-    return study({"untrained": gpt(sharp=False), "trained": gpt()}, TOKENIZER, splits, CPU, "ба!")
+    params = PARAMS.model_copy(update={"attention_sentence": "ба!"})
+    return study({"untrained": gpt(sharp=False), "trained": gpt()}, TOKENIZER, splits, params, CPU)
 
 
 def test_a_study_has_its_numbers_and_can_be_written_as_json(found):
     assert json.loads(json.dumps(found.numbers)) == found.numbers
-    assert found.numbers["windows"] == {"n": 400 // T, "length": T}
+    assert found.numbers["windows"] == {"n": 5, "length": T}
     assert found.numbers["sentence"] == "ба!"
     assert found.weights["trained"].shape == (2, nh, 3, 3)
     np.testing.assert_allclose(found.weights["trained"].sum(-1), 1, rtol=1e-6)

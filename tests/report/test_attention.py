@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from interpret.small import CPU, TOKENIZER, gpt, random_text
+from interpret.small import CPU, PARAMS, TOKENIZER, gpt, random_text
 from interpret.test_counting import RECIPE
 
 from bukva.interpret.counting import Counting
@@ -21,7 +21,7 @@ LAYERS = HEADS = 2
 @pytest.fixture(scope="module")
 def found():
     return study({"untrained": gpt(sharp=False), "trained": gpt()}, TOKENIZER,
-                 {"train": random_text(300), "val": random_text(60, seed=5)}, CPU)  # fmt: skip
+                 {"train": random_text(300), "val": random_text(60, seed=5)}, PARAMS, CPU)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +73,14 @@ def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_th
     model = GPT(GPTConfig(len(tokenizer), 1, 1, 8, 13, 0.0, ngrams="input", ngram_orders=(2, 4))).eval()
     model.count(splits["train"])
     plain = GPT(GPTConfig(len(tokenizer), 1, 1, 8, 13, 0.0)).eval()
-    found = study({"untrained": plain, "trained": plain}, tokenizer, splits, CPU)
+    found = study({"untrained": plain, "trained": plain}, tokenizer, splits, PARAMS, CPU)
     assert found.numbers["unit"] == found.numbers["forecast"]["unit"] == unit
     parts = found.numbers["parts"]
     assert len(parts) == found.weights["trained"].shape[-1] <= 13
     assert found.numbers["sentence"].startswith("".join(parts[:-1]))  # the last byte may be a part of a letter
     assert {f"previous {unit}", f"same {unit}"} < set(found.numbers["heads"]["trained"]["roles"])
     lengths = {split: np.array([len(ids)]) for split, ids in splits.items()}
-    numbers = Counting(model, tokenizer, splits, lengths, CPU).study(RECIPE)
+    numbers = Counting(model, tokenizer, splits, lengths, CPU).study(PARAMS, RECIPE)
     chars = numbers["passage"]["chars"]
     assert (numbers["unit"], numbers["scores"]["chars"]) == (unit, len(text["val"]) - 1)
     assert "".join(row["char"] for row in chars) in text["val"]

@@ -2,7 +2,7 @@
 
 import pytest
 from interpret.remembering import LENGTHS, ORDERS, SPLITS, remembering
-from interpret.small import CPU, TOKENIZER
+from interpret.small import CPU, PARAMS, TOKENIZER
 from interpret.test_counting import RECIPE
 
 from bukva.interpret.counting import Counting
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow  # the study takes two seconds
 
 @pytest.fixture(scope="module")
 def numbers():
-    return Counting(remembering(), TOKENIZER, SPLITS, LENGTHS, CPU).study(RECIPE)
+    return Counting(remembering(), TOKENIZER, SPLITS, LENGTHS, CPU).study(PARAMS, RECIPE)
 
 
 def test_the_table_has_a_line_for_each_predictor(numbers):

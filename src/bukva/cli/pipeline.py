@@ -28,17 +28,19 @@ def check() -> None:
 
 def scores(
     with_test: Annotated[bool, typer.Option("--test", help="Show test, too; each look is counted.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Every baseline.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every baseline, and what longer context is worth.")
+    ] = False,
 ) -> None:
     """Print the scores of the last run, and the next command."""
     from bukva.project.stages import paths
-    from bukva.report.terminal import headline, rule, show, table
+    from bukva.report.terminal import context, headline, show, table
 
     file = Path(paths()["score_table"])
     if not file.is_file():
         raise BukvaError(f"{file}: is missing, because no run has written it; run `make repro`.")
     found, seen = read_json(file), _count_look_at_test(Path(paths()["scores"])) if with_test else 0
-    sentences = [headline(found), *([rule(found)] if everything else [])]
+    sentences = [headline(found), *([context(found)] if everything else [])]
     shown = table(found, with_test=with_test, everything=everything)
     show("Bits per character (lower is better)", *shown, sentences)
     if with_test:

@@ -12,11 +12,7 @@ from bukva.core.files import sha256
 ATTENTION, COUNTING, PAGE = Path("reports/attention"), Path("reports/counting"), Path("reports/index.html")
 
 
-def attention(
-    sentence: Annotated[
-        str, typer.Option(help="A text whose attention is drawn.", show_default="a passage of val")
-    ] = "",
-) -> None:
+def attention() -> None:
     """Draw what attention does in the trained GPT. Charts in reports/attention."""
     from bukva.interpret.study import study
     from bukva.models.device import prepare
@@ -31,7 +27,7 @@ def attention(
     untrained, _ = load_model(gpt, "initial", machine.device)
     print("attention: studying the GPT before and after training, which takes a while", flush=True)
     states = {"untrained": untrained, "trained": trained}
-    found = study(states, tokenizer, load_splits(Path(paths()["split"])), machine, sentence)
+    found = study(states, tokenizer, load_splits(Path(paths()["split"])), params.evaluate, machine)
     attention_report(found, ATTENTION, sha256(gpt / "best.safetensors"))
     print(f"attention: {ATTENTION} has the charts and attention.json")
 
@@ -50,7 +46,7 @@ def counting() -> None:
     trained, tokenizer = load_model(gpt, "best", machine.device)
     study = Counting(trained, tokenizer, load_splits(split), load_lengths(split), machine)
     print("counting: scoring val, and repeating the first updates, which takes a while", flush=True)
-    numbers = study.study(params.train_gpt)
+    numbers = study.study(params.evaluate, params.train_gpt)
     counting_report(numbers, COUNTING)
     print(*table(numbers), sep="\n")
     print(f"counting: {COUNTING} has the charts and counting.json")

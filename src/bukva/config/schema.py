@@ -271,6 +271,16 @@ class TrainGPT(Training):
     processes: Annotated[int, Field(ge=1, le=1024)]
 
 
+class Evaluate(Section):
+    """What stage evaluate measures beside the scores."""
+
+    short_context: Count
+    context_chars: Count
+    attention_sentence: Annotated[str, Field(max_length=2**24)]
+    attention_windows: Count
+    leak_steps: Steps
+
+
 class Sample(Section):
     """How the models continue the prompts."""
 
@@ -299,6 +309,7 @@ class Params(Section):
     compute: Compute
     train_bigram: TrainBigram
     train_gpt: TrainGPT
+    evaluate: Evaluate
     sample: Sample
 
     @model_validator(mode="after")
@@ -309,6 +320,9 @@ class Params(Section):
                 f"asks for more than baselines.max_order {counted}; use -S baselines.max_order={max(orders)}, or less"
             )
             raise mistake("model.ngram_orders", orders, what)
+        if self.evaluate.short_context > self.model.block_size:
+            what = f"is more than model.block_size; use {self.model.block_size} or less"
+            raise mistake("evaluate.short_context", self.evaluate.short_context, what)
         return self
 
 

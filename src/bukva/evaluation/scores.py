@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bukva.config.schema import Evaluate
 from bukva.core.progress import Read, counting, unread
 from bukva.models.base import LanguageModel
 from bukva.models.folder import read_numerics
@@ -17,7 +18,7 @@ from bukva.models.registry import count_parameters, kind_of
 from bukva.models.window_rule import Score, Watch, evenly_spaced, ids_per_batch, nats_of, nats_of_passages, stride_of
 from bukva.project.stages import TrainedModel
 from bukva.text.held_out import HeldOut, Passage
-from bukva.text.ids import CharNats, Ids, Nats
+from bukva.text.ids import CharNats, Ids, Nats, bits_per_char
 from bukva.text.scores import CONTEXT, Baselines
 from bukva.text.tokenizers.base import Tokenizer, count_bytes, count_chars
 
@@ -74,7 +75,7 @@ class Scores:
     calibration: dict[str, Calibration]
 
 
-def evaluate(models: dict[str, LanguageModel], text: HeldOut, baselines: Baselines) -> Scores:
+def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, baselines: Baselines) -> Scores:
     """Score every model, with the GPT's block size and stride, on all of val and test, beside the baselines.
 
     On train, a model that sees one id is scored on everything; any other on as much as val has, in runs spread evenly.
@@ -100,8 +101,33 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, baselines: Baselin
         "baselines": baselines.table,
         "best_counted": baselines.best,
         "window": {"length": T, "stride": stride, "unit": text.tokenizer.unit},
+        "context": {split: value_of_context(gpt, nats["gpt"][split], text, split, params) for split in text.names},
     }
     return Scores(table, nats | baselines.nats, calibration)
+
+
+def value_of_context(
+    model: LanguageModel, whole: CharNats, text: HeldOut, split: str, params: Evaluate
+) -> dict[str, float]:
+    """Bits per character with a short context and with whole windows, over the same characters of every work.
+
+    `whole` is (N,), the nats of the split by whole windows.
+    """
+    share = min(1.0, params.context_chars / count_chars(text.tokenizer, text.splits[split]))
+    texts = text.passages(split, params.short_context, share)
+    # stride 1 gives every id exactly short_context ids of context
+    short = text.chars_of_nats(nats_of_passages(model, texts, params.short_context, 1), texts)
+    chars, starts = text.chars[split], np.cumsum(text.chars[split]) - text.chars[split]  # (n_works,) each
+    in_work = np.arange(len(whole)) - np.repeat(starts, chars)  # (N,) the place of each character
+    full = whole[in_work < np.repeat(text.chars_of_works(split, texts), chars)]
+    of_short, of_full = bits_per_char(short), bits_per_char(full)
+    return {
+        "short_context": params.short_context,
+        "short_bits_per_char": of_short,
+        "full_bits_per_char": of_full,
+        "gain_bits_per_char": of_short - of_full,
+        "chars": len(full),
+    }
 
 
 def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str, float]]:

@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bukva.config.schema import Training
+from bukva.config.schema import Evaluate, Training
 from bukva.core.errors import BukvaError
 from bukva.interpret.heads import AFTER, positions_in_words
 from bukva.models.base import LanguageModel
@@ -48,8 +48,7 @@ from bukva.training.windows import Windows
 Floats = npt.NDArray[np.float64]
 LONGEST_WORD = 10  # letters further into a word are counted with this one
 PASSAGE = 360  # characters that are drawn
-UPDATES, POINTS = 120, 12  # of the training that are repeated, and after which some of val is scored
-WINDOWS = 64  # of val, about
+POINTS = 12  # of the training
 
 
 @dataclass(frozen=True)
@@ -165,8 +164,12 @@ class Counting:
     lengths: dict[str, Lengths]
     machine: Machine
 
-    def study(self, recipe: Training) -> dict[str, Any]:
-        """All numbers; the recipe is that of the training that made the GPT.
+    def study(self, params: Evaluate, recipe: Training) -> dict[str, Any]:
+        """All numbers.
+
+        Args:
+            params: the number of updates that are repeated, and of windows that are scored after each few of them.
+            recipe: of the training that made the GPT.
 
         Raises:
             BukvaError: the GPT has no n-grams.
@@ -194,7 +197,7 @@ class Counting:
                 if (position == n).any()
             ],
             "by_context": [{"context": int(n), **experts.at(context == n).summary()} for n in np.unique(context)],
-            "training": self.training(recipe),
+            "training": self.training(params, recipe),
         }
 
     def texts(self, share: float = 1) -> list[Passage]:
@@ -238,10 +241,10 @@ class Counting:
         ]
         return {"work": texts[longest].work, "chars": chars}
 
-    def training(self, recipe: Training) -> dict[str, Any]:
+    def training(self, params: Evaluate, recipe: Training) -> dict[str, Any]:
         """The summary of some of val after each few of the first updates, which are repeated, and of the GPT."""
-        T, n_steps = self.gpt.block_size, min(UPDATES, recipe.n_steps)
-        texts = self.texts(min(1.0, WINDOWS * T / len(self.splits["val"])))
+        T, n_steps = self.gpt.block_size, min(params.leak_steps, recipe.n_steps)
+        texts = self.texts(min(1.0, params.attention_windows * T / len(self.splits["val"])))
         found: list[dict[str, Any]] = []
 
         def score(model: LanguageModel, _: Group) -> float:

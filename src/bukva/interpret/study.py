@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bukva.config.schema import Training
+from bukva.config.schema import Evaluate, Training
 from bukva.evaluation.scores import score
 from bukva.generation.sampling import generate
 from bukva.interpret.heads import averaging_kernel, describe_heads, record_attention, replaced_kernels
@@ -28,7 +28,6 @@ from bukva.training.parallel import Group
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 
-WINDOWS = 64  # of val, from which the statistics are computed
 IDS_PER_WINDOW = 32  # scored for the context curve, where each costs a window of its own
 PASSAGE = 24  # characters of a passage that are all legible in a figure
 SEED = 1337
@@ -43,7 +42,7 @@ class Study:
 
 
 def study(
-    states: dict[str, GPT], tokenizer: Tokenizer, splits: dict[str, Ids], machine: Machine, sentence: str = ""
+    states: dict[str, GPT], tokenizer: Tokenizer, splits: dict[str, Ids], params: Evaluate, machine: Machine
 ) -> Study:
     """Study the attention of a GPT before and after training.
 
@@ -51,16 +50,16 @@ def study(
         states: "untrained" and "trained".
         tokenizer: of both.
         splits: train and val; statistics are computed on val.
+        params: the sentence, the number of windows, the number of updates without the mask.
         machine: trains the model without the mask.
-        sentence: whose weights are drawn; a passage of val by default.
     """
     gpt, val = states["trained"], splits["val"]
     T = gpt.block_size
-    sentence = sentence or passage(tokenizer, val, min(PASSAGE, T))
-    check_known(tokenizer, sentence, "--sentence", "use another")
+    sentence = params.attention_sentence or passage(tokenizer, val, min(PASSAGE, T))
+    check_known(tokenizer, sentence, "evaluate.attention_sentence", "use another, or '' for a passage of the text")
     ids = tokenizer.encode(sentence)[:T]
     drawn = torch.from_numpy(ids.astype(np.int64))[None].to(machine.device)  # (1, T)
-    windows = spread_windows(val, WINDOWS, T).to(machine.device)  # (N, T)
+    windows = spread_windows(val, params.attention_windows, T).to(machine.device)  # (N, T)
     numbers = {
         "unit": tokenizer.unit,
         "sentence": tokenizer.decode(ids),
@@ -70,10 +69,10 @@ def study(
         "scale": scale_table(),
         "worth": ablate_heads(gpt, evenly_spaced(val, windows.numel()), tokenizer),
         "context": {
-            "lengths": score_by_context(gpt, val, tokenizer, WINDOWS * IDS_PER_WINDOW),
+            "lengths": score_by_context(gpt, val, tokenizer, params.attention_windows * IDS_PER_WINDOW),
             "bigram_exact": exact_bigram(splits["train"], [val], len(tokenizer)) * ids_per_char(val[1:], tokenizer),
         },
-        "leak": leak(gpt.config, splits, tokenizer, UPDATES, machine),
+        "leak": leak(gpt.config, splits, tokenizer, params.leak_steps, machine),
         "forecast": forecast(gpt, tokenizer, sentence),
     }
     recorded = {
@@ -167,7 +166,6 @@ def _nats(model: LanguageModel, windows: Tensor) -> Tensor:
 
 # two blocks and short windows are enough to show the leak, and take less time
 N_LAYER, BLOCK_SIZE, BATCH_SIZE = 2, 32, 32
-UPDATES = 120
 N_SCORED = 128  # windows of val
 POINTS = 20
 

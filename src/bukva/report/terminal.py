@@ -64,10 +64,11 @@ def headline(scores: dict[str, Any]) -> str:
     )
 
 
-def rule(scores: dict[str, Any]) -> str:
-    """How all was scored."""
-    window = scores["window"]
+def context(scores: dict[str, Any]) -> str:
+    """What its longer context contributes to the score of the GPT, and how all was scored."""
+    found, window = scores["context"][SPLIT], scores["window"]
     return (
-        f"Scored in windows of {window['length']} {window['unit']}s, stride {window['stride']}, each work after its "
-        f"own text; {ADAPTIVE}."
+        f"Context beyond {found['short_context']} {window['unit']}s is worth {found['gain_bits_per_char']:.3f} bits "
+        f"per character to the GPT on {SPLIT}. Scored in windows of {window['length']} {window['unit']}s, stride "
+        f"{window['stride']}, each work after its own text; {ADAPTIVE}."
     )
