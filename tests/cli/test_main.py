@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plans import ALL, TEXT, TOY
+from plans import TEXT, TOY
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
-from bukva.config.load import PARAMS, read_params
+from bukva.config.load import PARAMS
 from bukva.core.errors import BukvaError
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
@@ -69,22 +69,12 @@ def test_check_names_what_dvc_cannot_read_in_the_folder_of_texts(project):
     assert mistake("check") == r"books/c/\udce0.txt: this file name is not UTF-8; rename the file."
 
 
-def test_a_plan_is_proposed_and_written_on_request(project):
-    before = (project / PARAMS).read_text(encoding="utf-8")
+def test_a_plan_is_proposed(project):
     done = CliRunner().invoke(app, ["plan", "1h"])
     assert done.exit_code == 0, done.output
-    assert done.stderr.startswith("plan: 1 layers, 32 channels, ")
-    assert re.search(r"\nTry them: dvc exp run -S model.n_layer=1 .*-S train_gpt.n_steps=\d+", done.stdout)
-    assert "bukva plan 1h --write" in done.stdout
+    assert done.stdout.startswith("plan: 1 layers, 32 channels, ")
+    assert re.search(r"\nTry it: dvc exp run -S model.n_layer=1 .*-S train_gpt.n_steps=\d+", done.stdout)
     assert "train_gpt.patience" in done.stdout  # 307 characters in an hour
-    assert (project / PARAMS).read_text(encoding="utf-8") == before
-
-    done = CliRunner().invoke(app, ["plan", "--write", "1h"])
-    assert done.exit_code == 0, done.output
-    written = read_params(project / PARAMS)
-    assert written.model.n_layer == 1
-    assert f"train_gpt.n_steps: {ALL.train_gpt.n_steps} -> {written.train_gpt.n_steps}\n" in done.stdout
-    assert re.sub(r": .*", "", (project / PARAMS).read_text(encoding="utf-8")) == re.sub(r": .*", "", before)
 
 
 def save_gpt(memory):

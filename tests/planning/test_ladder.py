@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from plans import ALL, BUDGET, plan
+from plans import plan
 
 from bukva.core.errors import BukvaError
-from bukva.planning.plan import LADDER, Budget, Speed, climb, propose
+from bukva.planning.plan import LADDER, Budget, climb, propose
 
 
 def test_the_largest_size_that_sees_twenty_characters_per_parameter_is_chosen():
@@ -16,33 +16,33 @@ def test_the_largest_size_that_sees_twenty_characters_per_parameter_is_chosen():
     assert propose([low, high]) is low  # none sees enough
 
 
-def climbed(seconds_per_parameter, params=ALL, fits=8):
-    """The plans of a machine of this pace and memory, and the sizes and batches that were measured."""
+def climbed(fits=8):
+    """The plans of a machine of this memory, and the sizes that were measured."""
     measured = []
 
-    def measure(size, batch_size):
+    def measure(size):
         if size in LADDER[fits:]:
             raise torch.OutOfMemoryError
-        measured.append((size, batch_size))
+        measured.append(size)
         n = size.n_layer * size.n_embd**2 * 12
-        return Speed(size, n, batch_size, batch_size * 64, seconds_per_parameter * n * batch_size, 1.0)
+        return plan(
+            n_parameters=n, chars_per_update=2048, seconds_per_update=6.4e-7 * n, seconds_per_scoring=1.0, size=size
+        )
 
-    return list(climb(measure, params, BUDGET)), measured
+    return list(climb(measure)), measured
 
 
 def test_sizes_are_measured_up_to_the_first_that_sees_too_little_or_does_not_fit():
-    plans, measured = climbed(seconds_per_parameter=2e-8)
+    plans, measured = climbed()
     assert [one.is_enough for one in plans] == [True] * (len(plans) - 1) + [False]
-    assert [one.speed.size for one in plans] == LADDER[: len(plans)] == [size for size, _ in measured]
+    assert [one.size for one in plans] == LADDER[: len(plans)] == measured
     assert propose(plans) is plans[-2]
-    assert [one.speed.size for one in climbed(2e-8, fits=1)[0]] == LADDER[:1]
+    assert [one.size for one in climbed(fits=1)[0]] == LADDER[:1]
     with pytest.raises(BukvaError, match=r"too little memory for the smallest size; use a smaller train_gpt\.batch_"):
-        propose(climbed(2e-8, fits=0)[0])
-    with pytest.raises(BukvaError, match=r"BUDGET 13 s: .* leave no time for an update; use 2 min 04 s or more\.$"):
-        propose([plan(Budget(seconds=13, startup_seconds=11, train_chars=500))])  # (200 * 0.5 + 11 + 2 * 3) / 0.95
+        propose(climbed(fits=0)[0])
+    with pytest.raises(BukvaError, match=r"BUDGET 13 s: .* leave no time for an update; use more\.$"):
+        propose([plan(Budget(seconds=13, startup_seconds=11, train_chars=500))])
 
 
-def test_batches_are_halved_for_few_updates_but_stay_divisible():
-    recipe = ALL.train_gpt.model_copy(update={"batch_size": 48, "micro_batches": 3, "processes": 2})
-    _, measured = climbed(seconds_per_parameter=1.0, params=ALL.model_copy(update={"train_gpt": recipe}))
-    assert measured == [(LADDER[0], batch) for batch in (48, 24, 12, 6)]
+def test_a_batch_doubles_with_the_channels():
+    assert [size.batch_size(32) for size in LADDER] == [32, 32, 32, 32, 64, 64, 128, 128]

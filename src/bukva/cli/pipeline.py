@@ -75,34 +75,19 @@ def recipe(
 
 def plan(
     budget: Annotated[str, typer.Argument(help="How long stage train-gpt may take: 90s, 10min, 1h30min.")],
-    write: Annotated[bool, typer.Option("--write", help="Put the proposal into params.yaml.")] = False,
 ) -> None:
     """Propose size and steps for a time budget. Measures a few updates of several sizes here."""
     started_at = time.perf_counter()  # the imports below are part of the start-up of the stage, too
-    from rich.console import Console
-
-    from bukva.planning import show
     from bukva.planning.measure import Measuring
-    from bukva.planning.plan import climb, differences, parse_budget, propose
-    from bukva.planning.plan import write as put
+    from bukva.planning.plan import climb, command, parse_budget, propose, warnings
 
     seconds, measuring, plans = parse_budget(budget), Measuring.of(read_yaml()), []
     limits = measuring.budget(seconds, started_at)
-    for measured in climb(measuring.speed, measuring.params, limits):
-        print(show.progress_line(measured), file=sys.stderr, flush=True)
+    for measured in climb(lambda size: measuring.plan(size, limits)):
+        print(f"plan: {measured}", flush=True)
         plans.append(measured)
     chosen = propose(plans)
-    changes = list(differences(measuring.raw, chosen.values()))
-    if write:
-        put(chosen.values())
-    Console(highlight=False).print(show.table(plans, chosen))
-    lines = [*show.list_changes(changes), *show.warnings(chosen)]
-    if write:
-        lines += ["\nparams.yaml now has these values; train with them: make repro"]
-    elif changes:
-        lines += [f"\nTry them: {show.experiment(changes)}"]
-        lines += [f"Write them to params.yaml: bukva plan {budget} --write"]
-    print(*lines, sep="\n")
+    print(*warnings(chosen), f"Proposed: {chosen}", f"Try it: {command(measuring.raw, chosen.values())}", sep="\n")
 
 
 def sync() -> None:

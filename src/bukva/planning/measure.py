@@ -13,7 +13,7 @@ from bukva.core.errors import BukvaError
 from bukva.models.device import Machine, prepare
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
-from bukva.planning.plan import LADDER, Budget, Size, Speed, Values, merge
+from bukva.planning.plan import LADDER, Budget, Plan, Size, Values, merge
 from bukva.project.stages import paths
 from bukva.text.ids import Ids
 from bukva.text.splits import check_lengths, load_splits
@@ -29,33 +29,27 @@ SCORED_IDS = 2**14  # of val, to measure scoring
 
 
 class Stopwatch(Callback):
-    """A callback that times the scoring before the first update, then updates in rounds, and then stops the training.
-
-    The clock is read at the end of each round only, because reading it waits for a GPU and would slow it down. The
-    first round has LEAST_UPDATES updates, each other one twice as many as the one before, until LEAST_SECONDS are over.
-    """
+    """A callback that times the scoring before the first update, then updates, and then stops the training."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.seconds_per_scoring = self.seconds_per_update = 0.0
         self._started_at = 0.0
-        self._round_end = WARM_UP + LEAST_UPDATES  # a step
 
     def on_start(self, state: TrainState) -> None:  # noqa: ARG002 (all callbacks are called alike)
         """Start the clock for the scoring."""
         self._started_at = self.clock()
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Read the clock where a measurement begins or ends."""
+        """Read the clock."""
+        seconds, n_updates = self.clock() - self._started_at, progress.step - WARM_UP
         if progress.step == 0:
-            self.seconds_per_scoring = self.clock() - self._started_at
-        elif progress.step == WARM_UP:
+            self.seconds_per_scoring = seconds
+        if n_updates <= 0:
             self._started_at = self.clock()
-        elif progress.step == self._round_end:
-            n_updates, seconds = progress.step - WARM_UP, self.clock() - self._started_at
+        else:
             self.seconds_per_update = seconds / n_updates
-            self._round_end += n_updates + LEAST_UPDATES
-            state.stop_requested = seconds >= LEAST_SECONDS
+            state.stop_requested = n_updates >= LEAST_UPDATES and seconds >= LEAST_SECONDS
 
 
 @dataclass(frozen=True)
@@ -75,13 +69,11 @@ class Measuring:
         Raises:
             BukvaError: the text is not split yet, or is too short for a window.
         """
-        params = parse_params(raw, str(PARAMS))
-        named = paths()
+        params, named = parse_params(raw, str(PARAMS)), paths()
         splits = load_splits(Path(named["split"]))
         if not {"train", "val"} <= splits.keys():
             raise BukvaError(f"{named['split']}: the text is not split yet; run `dvc repro split`.")
-        n_chars = {split: len(ids) for split, ids in splits.items()}
-        check_lengths(n_chars, params.model.block_size, "model.block_size")
+        check_lengths({split: len(ids) for split, ids in splits.items()}, params.model.block_size, "model.block_size")
         return cls(raw, params, splits, load_tokenizer(Path(named["tokens"])), prepare(params.compute))
 
     def budget(self, seconds: float, started_at: float) -> Budget:
@@ -91,28 +83,28 @@ class Measuring:
             seconds: of the budget.
             started_at: when the start-up began, by time.perf_counter.
         """
-        task = self._task(LADDER[0], self.params.train_gpt.batch_size)[1]
+        _, task = self._task(LADDER[0], self.params.train_gpt.batch_size)
         run_training(task, start(task), [StopAfter(1)])
-        startup_seconds = self._now() - started_at
-        return Budget(seconds, startup_seconds, count_chars(self.tokenizer, self.splits["train"]))
+        return Budget(seconds, self._now() - started_at, count_chars(self.tokenizer, self.splits["train"]))
 
-    def speed(self, size: Size, batch_size: int) -> Speed:
+    def plan(self, size: Size, budget: Budget) -> Plan:
         """Train for a moment.
 
         Raises:
             torch.OutOfMemoryError: the size does not fit into the GPU's memory.
         """
+        batch_size, all_of_val = size.batch_size(self.params.train_gpt.batch_size), len(self.splits["val"]) - 1
         config, task = self._task(size, batch_size)
         stopwatch = Stopwatch(self._now)
         run_training(task, start(task), [stopwatch])
-        scored, all_of_val = len(self._sample()) - 1, len(self.splits["val"]) - 1
-        return Speed(
+        return Plan(
+            budget=budget,
             size=size,
             n_parameters=count_parameters(config),
             batch_size=batch_size,
             chars_per_update=task.chars_seen(1),
             seconds_per_update=stopwatch.seconds_per_update,
-            seconds_per_scoring=stopwatch.seconds_per_scoring * all_of_val / scored,
+            seconds_per_scoring=stopwatch.seconds_per_scoring * all_of_val / min(SCORED_IDS, all_of_val),
         )
 
     def _task(self, size: Size, batch_size: int) -> tuple[GPTConfig, Task]:
@@ -120,12 +112,8 @@ class Measuring:
         values = size.values(batch_size, n_steps=MOST_STEPS, eval_every=MOST_STEPS)
         params = parse_params(merge(self.raw, values), str(PARAMS))
         config = GPTConfig(vocab_size=len(self.tokenizer), **params.model.model_dump())
-        splits = self.splits | {"val": self._sample()}
+        splits = self.splits | {"val": self.splits["val"][: SCORED_IDS + 1]}  # one more: the first is not scored
         return config, Task.of(config, splits, self.tokenizer, params.train_gpt, self.machine)
-
-    def _sample(self) -> Ids:
-        """The first ids of val, and the one before the first that is scored."""
-        return self.splits["val"][: SCORED_IDS + 1]
 
     def _now(self) -> float:
         """The time when the GPU, where there is one, has done all that it was given."""

@@ -21,47 +21,35 @@ WINDOW_BYTES = 16  # of each character of a batch: its position in the text and 
 
 
 def check_memory(config: Config, recipe: Training, machine: Machine, local_size: int = 1) -> None:
-    """Raise, before anything is allocated, for a training that does not fit this machine.
+    """Raise a BukvaError, before anything is allocated, for a training that does not fit this machine.
 
-    Args:
-        config: the shape of the model.
-        recipe: batch, micro-batches and optimizer.
-        machine: the memory of its GPU counts, or that of the machine for all processes together.
-        local_size: how many processes of the training run on this machine.
-
-    Raises:
-        BukvaError: names the least memory that is needed, and the memory of the machine.
+    The memory of its GPU counts, or that of the machine for all `local_size` processes of the training together.
     """
     on_gpu = machine.device.type == "cuda"
-    weights, batch = least_bytes(config, recipe, on_gpu=on_gpu)
-    needed, available = (weights + batch) * (1 if on_gpu else local_size), memory_bytes(machine.device)
-    if needed > available:
-        advice = (
-            "use a smaller model, or a text with fewer characters" if weights > batch
-            else "use a smaller batch_size or block_size, or more micro_batches"
-        )  # fmt: skip
-        raise BukvaError(
-            f"params.yaml: training {count_parameters(config):,} parameters with batches of {recipe.batch_size:,} "
-            f"windows of {config.block_size:,} characters needs at least {needed / 2**30:,.1f} GB of memory; this "
-            f"machine has {available / 2**30:,.1f}; {advice}.\n{WAY_BACK}"
-        )
+    _check(
+        sum(least_bytes(config, recipe, on_gpu=on_gpu)) * (1 if on_gpu else local_size),
+        machine.device,
+        f"training {count_parameters(config):,} parameters with batches of {recipe.batch_size:,} windows of "
+        f"{config.block_size:,} characters",
+        "a smaller model, batch_size or block_size, or more micro_batches",
+    )
 
 
 def check_counting(n_ids: int, advice: str) -> None:
-    """Raise if the n-grams of so many ids of train do not fit this machine.
+    """Raise a BukvaError if the n-grams of so many ids of train do not fit this machine.
 
-    Args:
-        n_ids: ids of train.
-        advice: the setting that counts none.
-
-    Raises:
-        BukvaError: names the least memory that is needed, the memory of the machine, and the advice.
+    advice: the setting that counts none.
     """
-    needed, available = COUNT_BYTES * n_ids, memory_bytes(torch.device("cpu"))
+    what = f"counting the n-grams of {n_ids:,} characters"
+    _check(COUNT_BYTES * n_ids, torch.device("cpu"), what, f"{advice}, or a shorter text")
+
+
+def _check(needed: int, device: torch.device, what: str, advice: str) -> None:
+    available = memory_bytes(device)
     if needed > available:
         raise BukvaError(
-            f"params.yaml: counting the n-grams of {n_ids:,} characters needs at least {needed / 2**30:,.1f} GB of "
-            f"memory; this machine has {available / 2**30:,.1f}; use {advice}, or a shorter text.\n{WAY_BACK}"
+            f"params.yaml: {what} needs at least {needed / 2**30:,.1f} GB of memory; this machine has "
+            f"{available / 2**30:,.1f}; use {advice}.\n{WAY_BACK}"
         )
 
 
