@@ -54,7 +54,7 @@ class Checkpoints:
         return bool(self._files())
 
     def clear_finished(self) -> None:
-        """Remove the checkpoints of finished trainings of this stage, because a new one starts.
+        """Remove those of finished trainings of this stage, because a new one starts.
 
         Not its own if dvc.lock lacks their outputs: then DVC was killed before it recorded them, and has deleted them.
         """

@@ -7,28 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, Protocol
 
 from bukva.durability.checkpoints import Checkpoints
 from bukva.durability.packing import unpack
-
-
-class State(Protocol):
-    """What is saved and restored: the state of a training."""
-
-    step: int
-    stop_requested: bool
-
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, saved: dict[str, Any]) -> None: ...
-    def check_finite(self, learning_rate: float) -> None: ...
-
-
-class Update(Protocol):
-    """What the training loop passes to a callback."""
-
-    @property
-    def learning_rate(self) -> float: ...
+from bukva.training.callback import Callback
+from bukva.training.state import Progress, TrainState
 
 
 class StopSignal:
@@ -48,11 +31,7 @@ class StopSignal:
                 signal.signal(number, handler)
 
     def exit_if_requested(self) -> None:
-        """End the process with the status that shells and DVC expect after a signal.
-
-        Raises:
-            SystemExit: 130 or 143, if a signal came.
-        """
+        """End the process, after a signal, with the status that shells and DVC expect: 130 or 143."""
         if self.signal:
             sys.exit(128 + self.signal)
 
@@ -62,7 +41,7 @@ class StopSignal:
         self.signal = number
 
 
-class Durability:
+class Durability(Callback):
     """The callback that makes a training durable.
 
     Args:
@@ -72,17 +51,8 @@ class Durability:
 
     def __init__(self, checkpoints: Checkpoints, stop: StopSignal) -> None:
         self.checkpoints, self.stop = checkpoints, stop
-        self._saved_at = -math.inf  # a new training is saved at once
-
-    def save(self, state: State, learning_rate: float) -> None:
-        """Write a checkpoint.
-
-        Raises:
-            DivergedError: the state holds NaN or infinity, which must not replace a good checkpoint.
-        """
-        state.check_finite(learning_rate)
-        self.checkpoints.write(state.step, state.state_dict())
-        self._saved_at = time.monotonic()
+        # a new training is saved at once; what was restored is on disk already
+        self._saved_at = -math.inf if checkpoints.step is None else time.monotonic()
 
     def last_good(self, best_step: int) -> str:
         """What is left of a training that diverged, as a clause."""
@@ -90,29 +60,30 @@ class Durability:
             return "there is no checkpoint"
         return f"the last good checkpoint, of step {self.checkpoints.step}, has the best weights, of step {best_step}"
 
-    def on_start(self, state: State) -> None:  # noqa: ARG002 (all callbacks are called alike)
-        """A restored state is on disk already: save the next one when it is time."""
-        if self.checkpoints.step is not None:
-            self._saved_at = time.monotonic()
+    def on_update(self, state: TrainState, progress: Progress) -> None:
+        """Save when it is time, or when a signal has requested a stop, which this passes on to the loop.
 
-    def on_update(self, state: State, progress: Update) -> None:
-        """Save when it is time, or when a signal has requested a stop, which this passes on to the loop."""
+        Raises:
+            DivergedError: the state holds NaN or infinity, which must not replace a good checkpoint.
+        """
         stopping = bool(self.stop.signal)
         if stopping or time.monotonic() - self._saved_at >= self.checkpoints.seconds:
-            self.save(state, progress.learning_rate)
+            state.check_finite(progress.learning_rate)
+            self.checkpoints.write(state.step, state.state_dict())
+            self._saved_at = time.monotonic()
         if stopping:
             state.stop_requested = True
             saved = self.checkpoints.step == state.step
             what = "the checkpoint is saved; give the same command to resume" if saved else "no checkpoint was saved"
             print(f"interrupted after step {state.step}: {what}", file=sys.stderr, flush=True)
 
-    def on_end(self, state: State) -> None:
+    def on_end(self, state: TrainState) -> None:
         """Save the end, which is kept until DVC has the outputs."""
         if self.checkpoints.step != state.step:
             self.checkpoints.write(state.step, state.state_dict())
 
 
-def restore(state: State, checkpoints: Checkpoints, rank: int, broadcast: Callable[[bytes], bytes]) -> None:
+def restore(state: TrainState, checkpoints: Checkpoints, rank: int, broadcast: Callable[[bytes], bytes]) -> None:
     """Replace a new state by that of the last checkpoint, in every process of a training.
 
     Args:
