@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bukva.config.load import read_params
-from bukva.tracking.sync import ENVIRONMENT
+from bukva.tracking.store import ENVIRONMENT
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOREIGN = ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV", "GIT_DIR", "GIT_WORK_TREE")

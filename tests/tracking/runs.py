@@ -1,7 +1,8 @@
 """What an MLflow store shows, as tests name it."""
 
 from bukva.tracking.journal import read_journals
-from bukva.tracking.sync import connect, fill
+from bukva.tracking.store import connect
+from bukva.tracking.sync import fill
 
 
 def sync():

@@ -64,6 +64,6 @@ def test_an_address_is_in_the_parameters_without_its_query(project, params):
     download = params.download.model_copy(update={"url": "https://host/a.txt?key=secret"})
     commit(project)
     experiment = this_experiment(params.model_copy(update={"download": download}))
-    assert experiment.label.startswith("url=https://host/a.txt (")
+    assert experiment.label.startswith("download.url='https://host/a.txt' (")
     assert experiment.params["download.url"] == "https://host/a.txt"
     assert experiment.params | {"download.url": ""} == flatten(params.model_dump())

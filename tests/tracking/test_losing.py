@@ -5,7 +5,7 @@ from tracking.runs import sync
 
 from bukva.cluster.losing import end_runs, take_over
 from bukva.tracking.journal import FILE, Log, read_journals
-from bukva.tracking.sync import connect
+from bukva.tracking.store import connect
 
 pytestmark = [
     pytest.mark.slow,

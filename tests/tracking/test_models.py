@@ -3,13 +3,11 @@
 import json
 import subprocess
 import sysconfig
-import zipfile
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 import torch
-from imports import modules, reached
 
 import bukva
 from bukva.core.files import write_json
@@ -17,8 +15,9 @@ from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer
 from bukva.tracking.journal import journal, read_journals
-from bukva.tracking.models import requirements, write_code
-from bukva.tracking.sync import connect, fill
+from bukva.tracking.models import requirements
+from bukva.tracking.store import connect
+from bukva.tracking.sync import fill
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -167,20 +166,3 @@ def test_a_model_is_no_pickle_and_writes_outside_the_repository_with_the_code_it
     [answer], code = json.loads(done.stdout.splitlines()[0]), done.stdout.splitlines()[1]
     assert len(answer["continuation"]) == 5
     assert str(Path(__file__).parents[2]) not in code
-
-
-def test_the_archive_has_every_module_that_the_model_imports_and_always_the_same_bytes(tmp_path):
-    for name in ("code.zip", "again.zip"):
-        write_code(tmp_path / name)
-    assert (tmp_path / "again.zip").read_bytes() == (tmp_path / "code.zip").read_bytes()
-    with zipfile.ZipFile(tmp_path / "code.zip") as packed:
-        names = set(packed.namelist())
-    root, entry = Path(modules()["bukva"]).parent.parent, "bukva.serving.pyfunc"
-    by_name = [
-        "bukva.models.bigram",
-        "bukva.models.gpt",
-        *(f"bukva.text.tokenizers.{kind}" for kind in ("byte", "bpe")),
-    ]
-    needed = {entry, *reached(entry, also=by_name)}
-    assert {modules()[name].relative_to(root).as_posix() for name in needed} <= names
-    assert not [name for name in names if "__pycache__" in name]

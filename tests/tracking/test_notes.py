@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bukva.core.files import write_text
-from bukva.tracking.journal import Log, journals_root, note, notes_on, read_journals, start_sync
-from bukva.tracking.sync import connect, fill
+from bukva.core.files import read_json, write_text
+from bukva.tracking.journal import ARTIFACTS, TAGS, Log, journals_root, note, read_journals, start_sync
+from bukva.tracking.store import connect
+from bukva.tracking.sync import fill
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
@@ -22,11 +23,7 @@ def wide(alone, params, monkeypatch):
 
 
 def kept_tags():
-    tags: dict[str, str] = {}
-    notes = notes_on("wide", read_journals("wide")[-1].key)
-    for event in notes.read()[0] if notes else ():
-        tags |= event.get("values", {})
-    return tags
+    return read_json(read_journals("wide")[-1].notes / TAGS)
 
 
 def test_notes_add_up_for_an_experiment_that_has_a_journal(wide):
@@ -37,9 +34,7 @@ def test_notes_add_up_for_an_experiment_that_has_a_journal(wide):
         assert note(wide, {"group": "a", "rank": "1"}, {"a.md": b"a"})
         assert note(wide, {"rank": "2"}, {})
     assert kept_tags() == {"group": "a", "rank": "2"}
-    notes = notes_on(wide, read_journals(wide)[-1].key)
-    assert notes
-    assert [event["path"] for event in notes.read()[0] if event["record"] == "artifact"] == ["a.md"]
+    assert [file.name for file in (read_journals(wide)[-1].notes / ARTIFACTS).iterdir()] == ["a.md"]
 
 
 def note_in_another_process(number):
@@ -53,7 +48,7 @@ def test_processes_that_make_notes_at_the_same_time_lose_none(wide):
 
 
 def test_notes_that_cannot_be_kept_are_reported_and_stop_nothing(wide, capfd):
-    write_text(journals_root() / wide / f"notes-{read_journals(wide)[-1].key}", "a file where a folder should be")
+    write_text(read_journals(wide)[-1].notes, "a file where a folder should be")
     assert not note(wide, {"group": "a"}, {})
     assert capfd.readouterr().err.startswith("MLflow will lack a note on wide: ")
     start_sync()  # no process can start
@@ -78,6 +73,6 @@ def test_tags_and_files_of_a_whole_experiment_are_sent_once_and_a_new_version_re
         assert note(wide, {"verdict": text}, {"a.md": text.encode()})
         assert shown() == (text, {"a.md": text})
     assert note(wide, {"verdict": "вторая"}, {"a.md": "вторая".encode()})
-    monkeypatch.setattr(type(store.client), "log_artifact", lambda *_: pytest.fail("sent again"))
+    monkeypatch.setattr(type(store.client), "log_artifacts", lambda *_: pytest.fail("sent again"))
     assert shown() == ("вторая", {"a.md": "вторая"})
     assert {run.data.tags.get("verdict") for run in store.runs()} == {"вторая", None}  # stages get none

@@ -11,7 +11,8 @@ from tracking.test_experiment import commit
 from bukva.config.schema import Params
 from bukva.core.files import write_json, write_text
 from bukva.tracking.journal import Log, journal, journals_root, read_journals
-from bukva.tracking.sync import connect, fill
+from bukva.tracking.store import connect
+from bukva.tracking.sync import fill
 
 pytestmark = [
     pytest.mark.slow,
@@ -219,7 +220,5 @@ def test_a_journal_that_cannot_be_shown_does_not_stop_the_others(database, param
     start = {"record": "start", "at": 1, "id": "a", "key": "a", "kind": "data", "stage": "clean", "experiment": "old"}
     write_text(journals_root() / "old/clean-001/journal.jsonl", json.dumps(start) + "\n")  # lacks what is kept now
     sentences = sync()
-    assert [name in each for name, each in zip(("old", "clean-001", "evaluate-001"), sentences, strict=True)] == [
-        True
-    ] * 3
+    assert [name in each for name, each in zip(("old", "/clean-", "/evaluate-"), sentences, strict=True)] == [True] * 3
     assert by_name(connect())["split"].info.status == "FINISHED"

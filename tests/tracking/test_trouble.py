@@ -25,7 +25,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.processes import LOG, free_port
 from bukva.text.ids import bits
 from bukva.tracking.journal import journal, read_journals
-from bukva.tracking.sync import connect
+from bukva.tracking.store import connect
 from bukva.tracking.ui import mlflow_server
 
 pytestmark = [

@@ -111,7 +111,7 @@ def publish_experiment(params: Params) -> None:
     from bukva.compare.groups import seed_group_tags
     from bukva.tracking.publish import publish
 
-    publish(params, seed_group_tags("gpt"), {})
+    publish(params, seed_group_tags("gpt"))
 
 
 def complete() -> None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from bukva.core.errors import BukvaError
 from bukva.core.processes import leave_running, start_detached
 from bukva.tracking.journal import FILE, Journal, open_journal
-from bukva.tracking.sync import ATTEMPT, BITS, JOURNAL, NATS, SYNCED, Store, connect, errors_in_one_line, run_tags
+from bukva.tracking.store import JOURNAL, Store, connect, errors_in_one_line
+from bukva.tracking.sync import ATTEMPT, BITS, NATS, SYNCED
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -35,7 +36,7 @@ def take_over(folder: Path, attempt: int) -> None:
     for run in store.runs(journal.key):
         if run.data.tags.get(JOURNAL) == journal.id:
             _add_points(journal, store, run)
-            store.client.log_batch(run.info.run_id, tags=run_tags({ATTEMPT: str(attempt), SYNCED: "0"}))
+            store.tag(run, {ATTEMPT: str(attempt), SYNCED: "0"})
 
 
 def end_runs(experiment: str, commit: str) -> None:

@@ -5,7 +5,6 @@ outputs. MLflow also gets dvc.lock, which has the digests of all inputs and outp
 """
 
 import csv
-import filecmp
 import math
 import subprocess
 from collections.abc import Mapping
@@ -14,13 +13,15 @@ from typing import Any
 
 from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
+from bukva.core.files import sha256
 from bukva.core.machine import processor
-from bukva.core.processes import start_detached
+from bukva.core.processes import leave_running, start_detached
 from bukva.project.lock import LOCK, recorded
 from bukva.project.stages import recorded_stages, trained_models
-from bukva.tracking.experiment import Experiment, baseline, git_show, this_experiment
-from bukva.tracking.journal import REMEDY, Journal, Log, note, notes_on, read_journals
-from bukva.tracking.sync import SCORES, explain
+from bukva.tracking.experiment import Experiment, baseline, git_output, this_experiment
+from bukva.tracking.journal import ARTIFACTS, REMEDY, Journal, Log, note, read_journals
+from bukva.tracking.store import explain
+from bukva.tracking.sync import SCORES
 
 SHOWN = ("reports/", "data/models/")  # the outputs that are of use in MLflow; texts and ids are only in DVC
 SYNC_SECONDS = 60
@@ -28,23 +29,19 @@ SYNC_SECONDS = 60
 Stages = Mapping[str, dict[str, Any]]  # dvc.lock
 
 
-def publish(params: Params, tags: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+def publish(params: Params, tags: Mapping[str, str]) -> None:
     """Write the missing journals of this experiment, fill MLflow, and print the result in one sentence.
 
-    Never raises: an error of the tracker must not fail an experiment whose results are complete.
-
-    Args:
-        params: of this experiment.
-        tags: for the run of the whole experiment.
-        files: artifacts of that run.
+    The tags are for the run of the whole experiment. Never raises: an error of the tracker must not fail an experiment
+    whose results are complete.
     """
     try:
         experiment, lock = this_experiment(params), recorded(Path(LOCK).read_text(encoding="utf-8"))
         missing = [stage for stage in recorded_stages() if stage in lock and _needs_journal(stage, lock, experiment)]
         for stage in missing:
             _write_journal(stage, lock[stage], params)
-        where = {"bukva.processor": processor()}
-        note(experiment.name, {**tags, **where}, {**files, LOCK: Path(LOCK).read_bytes()}, experiment.key)
+        lock_file = {LOCK: Path(LOCK).read_bytes()}
+        note(experiment.name, {**tags, "bukva.processor": processor()}, lock_file, experiment.key)
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
         print(_fill(experiment) + restored)
     except Exception as error:  # dvc.lock and journals may contain anything
@@ -62,10 +59,9 @@ def was_skipped(params: Params) -> bool:
         published = all(made.get(dep["path"]) == dep["md5"] for dep in lock["publish"]["deps"])
     except (OSError, BukvaError, ValueError, KeyError):  # somebody edits params.yaml, or DVC runs
         return False
-    last = {journal.start["stage"]: journal.status()[0] for journal in _journals_of(experiment)}
-    notes = notes_on(experiment.name, experiment.key)
-    has_notes = notes is not None and (notes.folder / "artifacts" / LOCK).exists()
-    return published and set(last.values()) == {"FINISHED"} and not has_notes
+    journals = read_journals(experiment.name, experiment.key)
+    last = {journal.start["stage"]: journal.status()[0] for journal in journals}
+    return published and set(last.values()) == {"FINISHED"} and not (journals[0].notes / ARTIFACTS / LOCK).exists()
 
 
 def _needs_journal(stage: str, lock: Stages, experiment: Experiment) -> bool:
@@ -75,34 +71,27 @@ def _needs_journal(stage: str, lock: Stages, experiment: Experiment) -> bool:
     with one needs none if that describes the present files: after an edit is undone, DVC restores the former ones. The
     scores are needed also where the training has made the same model again: MLflow registers what has a score.
     """
-    journals = _journals_of(experiment)
+    journals = read_journals(experiment.name, experiment.key)
     finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]
     if finished:
         return not _has_present_files(finished[-1])
-    before = recorded(git_show(f"{baseline()}:./{LOCK}"))
+    before = recorded(git_output("show", f"{baseline()}:./{LOCK}"))
     is_scored = stage == SCORES[0] and any(each.start["kind"] == "training" for each in journals)
     return is_scored or lock[stage] != before.get(stage)
-
-
-def _journals_of(experiment: Experiment) -> list[Journal]:
-    return [journal for journal in read_journals(experiment.name) if journal.key == experiment.key]
 
 
 def _has_present_files(journal: Journal) -> bool:
     """Whether the artifacts of a journal are the files that are in the checkout now."""
     return all(
-        _same(journal.folder / "artifacts" / event["path"], Path(event["source"]))
+        _digests(journal.folder / ARTIFACTS / event["path"]) == _digests(Path(event["source"]))
         for event in journal.read()[0]
         if event["record"] == "artifact" and event["source"] and Path(event["source"]).exists()
     )
 
 
-def _same(kept: Path, present: Path) -> bool:
-    names = [sorted(file.relative_to(path) for file in path.rglob("*")) for path in (kept, present)]
-    files = [name for name in names[1] if (present / name).is_file()] or [Path()]
-    return names[0] == names[1] and all(
-        (kept / name).is_file() and filecmp.cmp(kept / name, present / name, shallow=False) for name in files
-    )
+def _digests(path: Path) -> dict[Path, str]:
+    """Those of a file, or of all files of a folder."""
+    return {file.relative_to(path): sha256(file) for file in [path, *path.rglob("*")] if file.is_file()}
 
 
 def _write_journal(stage: str, entry: Mapping[str, Any], params: Params) -> None:
@@ -137,6 +126,5 @@ def _fill(experiment: Experiment) -> str:
         if process.wait(SYNC_SECONDS) == 0:
             return f"MLflow has experiment {experiment.name}; bukva ui shows it."
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        leave_running(process)
     return f"MLflow lacks something of {experiment.name}; {REMEDY}"

@@ -1,12 +1,5 @@
-"""MLflow's server for this machine, and its page on which all GPTs are compared.
+"""MLflow's server for this machine, and the addresses of its pages."""
 
-That page is a shared view of MLflow's experiment page. Of such a view MLflow keeps the filter in the address, and the
-charts nowhere: F5 shows its default charts. The address /mlflow of `bukva ui`, and the link in the note of the
-experiment, open the view again.
-"""
-
-import json
-import math
 import os
 import signal
 import subprocess
@@ -14,28 +7,22 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from statistics import median_high
-from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.core.processes import HOST, LOG, answers, free_port
 from bukva.tracking.journal import start_sync
-from bukva.tracking.sync import DESCRIPTION, Store, connect, explain, is_server, tracking_uri
-
-if TYPE_CHECKING:
-    from mlflow.entities import Run
+from bukva.tracking.store import connect, explain, is_server, tracking_uri
 
 PORT = 5000
 STOP_SECONDS = 10
-VIEW = "bukva"
-STAGE = "train-gpt"  # bigrams end far above, after as many updates as they like
-VAL, BEST = "val_bits_per_char", "best_val_bits_per_char"
-COLUMN = "gpt.val"  # of the list of runs: the score of val that comparisons use
-BELOW, ABOVE = 0.1, 0.3  # bits of the charts below the best training, and above the median
-OURS = "[Open the charts"
-NOTE = OURS + " of all GPTs]({page})"  # MLflow shows one line
+ALL_GPTS = {
+    "searchFilter": "tags.`bukva.stage` = 'train-gpt'",
+    "orderByKey": "metrics.`best_val_bits_per_char`",
+    "orderByAsc": "true",
+    "compareRunsMode": "CHART",
+}
 
 
 @dataclass(frozen=True)
@@ -62,17 +49,15 @@ class Server:
         return answers(urlsplit(self.address).port or 0)
 
     def page(self, experiment: str = "") -> str:
-        """The address of the page with the losses of all trainings, or with the runs of one experiment.
+        """The address of the page with the charts of all GPTs, or with the runs of one experiment.
 
         Raises:
             BukvaError: MLflow cannot be asked; says why.
         """
         try:
-            store = connect()
-            if not experiment:
-                return f"{self.address}/{_write_view(store)}"
-            runs = {"workflowType": "machine_learning", "searchFilter": f"tags.`bukva.experiment` = '{experiment}'"}
-            return f"{self.address}/#/experiments/{store.experiment_id}/runs?{urlencode(runs)}"
+            runs = {"searchFilter": f"tags.`bukva.experiment` = '{experiment}'"} if experiment else ALL_GPTS
+            query = urlencode({"workflowType": "machine_learning", **runs})  # else MLflow shows its GenAI page
+            return f"{self.address}/#/experiments/{connect().experiment_id}/runs?{query}"
         except Exception as error:  # of MLflow or its database, of many kinds
             raise BukvaError(f"MLflow cannot be opened. {explain(error)}") from None
 
@@ -127,72 +112,3 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:  # a request that never ends
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _write_view(store: Store) -> str:
-    """Write the view and the note into the MLflow experiment; returns the page's path on any server of the store."""
-    experiment = store.experiment_id
-    query = {"workflowType": "machine_learning", "compareRunsMode": "CHART", "viewStateShareKey": VIEW}
-    page = f"#/experiments/{experiment}/runs?{urlencode(query)}"
-    view = json.dumps(_view(_range(store.search(f"tags.`bukva.stage` = '{STAGE}'"))))
-    store.client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{VIEW}", view)
-    note = store.client.get_experiment(experiment).tags.get(DESCRIPTION, "")
-    if not note or note.startswith(OURS):  # people may write one, too
-        store.client.set_experiment_tag(experiment, DESCRIPTION, NOTE.format(page=page))
-    return page
-
-
-def _view(y_range: dict[str, float]) -> dict[str, Any]:
-    """What MLflow's button "Share" stores: all GPTs in wide charts, the best first.
-
-    Sorted by time, MLflow hides the trainings below their experiments. Each chart has a section of its own, because the
-    title of a chart is always the name of its metric (MLflow ignores displayName on this page), and that of a section
-    is free.
-    """
-    return {
-        "searchFilter": f"tags.`bukva.stage` = '{STAGE}'",
-        "orderByKey": f"metrics.`{BEST}`",
-        "orderByAsc": True,
-        "selectedColumns": [f"metrics.`{COLUMN}`"],
-        "runsHiddenMode": "FIRST_20_RUNS",
-        "isAccordionReordered": True,
-        "compareRunSections": [
-            _section("Val bits/char by step", "by-step"),
-            _section("Val bits/char by chars seen", "by-chars-seen"),
-            {"uuid": "metrics", "name": "Model metrics", "display": True},
-        ],
-        "compareRunCharts": [
-            _chart("by-step", y_range, xAxisKey="step"),
-            _chart("by-chars-seen", y_range, xAxisKey="metric", selectedXAxisMetricKey="chars_seen"),
-        ],
-    }
-
-
-def _section(name: str, section: str) -> dict[str, Any]:
-    return {"uuid": section, "name": name, "display": True, "columns": 1, "cardHeight": 500}
-
-
-def _chart(section: str, y_range: dict[str, float], **x_axis: str) -> dict[str, Any]:
-    return {
-        "uuid": "-".join(x_axis.values()),
-        "type": "LINE",
-        "metricSectionId": section,
-        "metricKey": VAL,
-        "yAxisKey": "metric",
-        "scaleType": "linear",
-        "range": y_range,
-        "lineSmoothness": 0,
-        "useGlobalLineSmoothing": False,
-        "useGlobalXaxisKey": False,
-        **x_axis,
-    }
-
-
-def _range(runs: list["Run"]) -> dict[str, float]:
-    """The bits that the charts show: where the better half of the trainings ended. All of them while there is none.
-
-    Every curve begins near 6 bits, and good trainings end within a hundredth of each other.
-    """
-    found = [run.data.metrics.get(BEST, math.nan) for run in runs if run.info.lifecycle_stage == "active"]
-    scores = list(filter(math.isfinite, found))
-    return {"yMin": round(min(scores) - BELOW, 2), "yMax": round(median_high(scores) + ABOVE, 2)} if scores else {}

@@ -1,0 +1,195 @@
+"""The MLflow store: its address, what people may see of it, and its runs of bukva.
+
+mlflow is imported inside functions: importing it takes a second or more, and it reads its environment, which is set
+first.
+"""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+from filelock import FileLock
+
+from bukva.core.errors import HIDDEN, BukvaError, redact_text, redact_url
+from bukva.core.files import project_root
+from bukva.tracking.journal import Event
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+EXPERIMENT = "bukva"
+KEPT_IN = "mlruns"  # the folder of artifacts
+LOCK_SECONDS = 60
+MOST_RUNS = 50_000  # of one answer of MLflow
+LONGEST_MESSAGE = 300  # characters of an error; a proxy may answer with a whole page in one line
+# Set unless the user has set them. MLflow's own limit for a dead server is four minutes a call.
+ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # repeating a creation whose answer was lost creates a second one
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # it logs a traceback of each error; bukva reports it in one line
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # it prints the server's address with its password
+}
+JOURNAL, KEY = "bukva.journal", "bukva.key"  # tags: the id of a stage's journal, and the key of its experiment
+
+
+# ---- the address, and what people may see of it and of errors
+
+
+def tracking_uri() -> str:
+    """The address of the store: MLFLOW_TRACKING_URI, else the project's own database.
+
+    The path of a database is made absolute: a relative one means another database in every folder a stage runs in.
+    """
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
+    kind, slashes, path = uri.partition("///")
+    return f"{kind}{slashes}{project_root() / path}" if kind == "sqlite:" else uri
+
+
+def is_server() -> bool:
+    """Whether MLflow is reached over http; the server then decides where artifacts are stored."""
+    return urlsplit(tracking_uri()).scheme in ("http", "https")
+
+
+def explain(error: BaseException) -> str:
+    """One line about an error: its innermost cause, because each part of MLflow wraps the error of another.
+
+    For people and logs: addresses are without users, and passwords and tokens are hidden.
+    """
+    while not isinstance(error, BukvaError) and (
+        cause := error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    ):
+        error = cause
+    text = str(error) if isinstance(error, BukvaError) else f"{type(error).__name__}: {str(error).strip()}"
+    text = redact_text(text.partition("\n")[0])
+    for name in ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"):
+        if secret := os.environ.get(name):
+            text = text.replace(secret, HIDDEN).replace(quote(secret), HIDDEN)
+    return text[:LONGEST_MESSAGE]
+
+
+@contextlib.contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Any error as a BukvaError of one line; a traceback shows addresses with their passwords."""
+    try:
+        yield
+    except Exception as error:
+        raise BukvaError(f"{redact_url(tracking_uri())}: {explain(error)}") from None
+
+
+# ---- the store
+
+
+@dataclass(frozen=True)
+class Store:
+    """The experiment `bukva` in an MLflow store."""
+
+    client: "MlflowClient"
+    experiment_id: str
+
+    def runs(self, key: str = "") -> list["Run"]:
+        """All runs that bukva created, or those of one of its experiments; deleted ones too."""
+        from mlflow.entities import ViewType
+
+        condition = f"tags.`{KEY}` = '{key}'" if key else f"tags.`{KEY}` != ''"
+        return list(self.client.search_runs([self.experiment_id], condition, ViewType.ALL, max_results=MOST_RUNS))
+
+    def create(self, start: Event, whole: "Run | None" = None) -> "Run":
+        """The run of a whole experiment, or that of one stage execution, which is shown below it."""
+        tags = {
+            "bukva.experiment": start["experiment"],
+            KEY: start["key"],
+            "bukva.commit": start["commit"],
+            "mlflow.source.git.commit": start["commit"],
+            "mlflow.source.type": "LOCAL",
+            "mlflow.source.name": "dvc.yaml",
+            "mlflow.user": start["user"],
+        }
+        name = start["label"]
+        if whole:
+            name = f"{name}: {start['stage']}"  # many of them stand in one legend
+            tags |= {
+                "bukva.stage": start["stage"],
+                "bukva.kind": start["kind"],
+                "bukva.restored": str(start["restored"]).lower(),
+                JOURNAL: start["id"],
+                "mlflow.parentRunId": whole.info.run_id,
+            }
+        return self.client.create_run(self.experiment_id, start["at"], tags, name)
+
+    def tag(self, run: "Run", tags: Mapping[str, str]) -> None:
+        """Give a run tags, all in one call."""
+        from mlflow.entities import RunTag
+
+        self.client.log_batch(run.info.run_id, tags=[RunTag(name, text) for name, text in tags.items()])
+
+    def set_status(self, run: "Run", status: str, ended_at: int | None) -> None:
+        """Say that a run is RUNNING, or how it ended and when, in milliseconds since 1970."""
+        if status == "RUNNING" and run.info.status != "RUNNING":
+            self.client.update_run(run.info.run_id, status)
+        elif status != "RUNNING" and (run.info.status, run.info.end_time) != (status, ended_at):
+            self.client.set_terminated(run.info.run_id, status, ended_at)
+
+
+def connect() -> Store:
+    """Open the store that MLFLOW_TRACKING_URI names, else the project's own database; create what is missing.
+
+    A database is opened under the lock, because processes that create its tables at the same time break each other.
+
+    Raises:
+        BukvaError: the database writes artifacts into another project.
+        Exception: MLflow's, or that of a database that is locked or broken.
+    """
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    artifacts = (project_root() / KEPT_IN).as_uri()  # absolute, else MLflow takes the folder of the current process
+    with lock():
+        if tracking_uri().startswith("sqlite:///"):
+            _prepare_database(Path(tracking_uri().removeprefix("sqlite:///").partition("?")[0]), artifacts)
+        client = MlflowClient(tracking_uri=tracking_uri())
+        if client.get_experiment_by_name(EXPERIMENT) is None:
+            with contextlib.suppress(MlflowException):  # another machine, which has a lock of its own, was first
+                client.create_experiment(EXPERIMENT, None if is_server() else artifacts)
+        return Store(client, client.get_experiment_by_name(EXPERIMENT).experiment_id)
+
+
+def _prepare_database(path: Path, artifacts: str) -> None:
+    """Create the tables of a missing database, and check that it can be used.
+
+    MLflow itself cannot open a file in which creating the tables was interrupted, and tries a locked or broken database
+    for 100 s and more.
+    """
+    from mlflow import MlflowClient
+
+    if not (path.exists() and path.stat().st_size):
+        unfinished = path.with_name(f"{path.name}.unfinished")
+        unfinished.unlink(missing_ok=True)
+        MlflowClient(f"sqlite:///{unfinished}").search_experiments()
+        unfinished.replace(path)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        query = "SELECT artifact_location FROM experiments WHERE name = ?"
+        [place] = database.execute(query, [EXPERIMENT]).fetchone() or [artifacts]
+    if path.is_relative_to(project_root()) and place != artifacts and place.endswith(f"/{KEPT_IN}"):
+        raise BukvaError(
+            f"{path}: its artifacts are in {place}, so this project was copied or moved; remove the database, and fill "
+            "a new one: bukva sync"
+        )
+
+
+@contextlib.contextmanager
+def lock() -> Iterator[None]:
+    """Held while something is searched and then created, so that two processes never create it twice."""
+    path = project_root() / ".bukva" / "mlflow.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path, timeout=LOCK_SECONDS):
+        yield
