@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bukva.config.schema import Download
-from bukva.corpus.sources.download import DownloadSummary, download
+from bukva.corpus.sources.download import download
 
 LOCAL = {
     "corpus": "local",
@@ -32,7 +32,7 @@ def download_params(**changes: object) -> Download:
 
 def get(
     target: Path, corpus: str = "local", note: Callable[[str], object] = pytest.fail, **changes: object
-) -> DownloadSummary:
+) -> dict[str, int]:
     """Download into `target`; a note fails the test unless it takes notes."""
     return download(download_params(corpus=corpus, **changes), target, lambda *_: None, note)
 

@@ -18,7 +18,7 @@ NO_RECIPE = "--no-such-recipe"  # an option that DVC lacks
 
 def check() -> None:
     """Validate params.yaml and the folder of texts. `make repro` begins with it."""
-    from bukva.corpus.sources.entries import check_for_dvc
+    from bukva.corpus.sources.works import check_for_dvc
     from bukva.tracking.experiment import print_uncommitted
 
     params = read_params()

@@ -41,6 +41,15 @@ def resolve(path: str | Path) -> Path:
     return path if path.is_absolute() or path.exists() else project_root() / path
 
 
+def existing(path: str) -> Path | None:
+    """The same, or None if nothing is there."""
+    try:
+        found = resolve(path)
+        return found if found.exists() else None
+    except (OSError, RuntimeError):  # the name is too long, or the home of an unknown user
+        return None
+
+
 def temporary_names(path: Path) -> tuple[Path, Path]:
     """Where the next `path` is written, and where a folder of this name is while the next one takes its place."""
     return path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.old")

@@ -3,10 +3,8 @@
 import hashlib
 import re
 import socket
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from corpus.serving import send
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.sources import fetching
-from bukva.corpus.sources.fetching import UnreachableError, fetch, obtain
+from bukva.corpus.sources.fetching import fetch, obtain
 
 BODY = "Мой дядя самых честных правил\r\n".encode() * 1000
 DIGEST = hashlib.sha256(BODY).hexdigest()
@@ -45,10 +43,10 @@ def test_a_file_arrives_unchanged(server, target, monkeypatch) -> None:
 
 
 def test_a_status_of_trouble_is_retried_and_a_missing_file_is_not(server, target) -> None:
-    with pytest.raises(UnreachableError, match=rf"^{server.address}/none: .* status 404"):
+    with pytest.raises(BukvaError, match=rf"^{server.address}/none: .* status 404"):
         fetch(f"{server.address}/none", target, silent)
     assert server.requested == ["/none"]
-    with pytest.raises(UnreachableError, match="status 500"):
+    with pytest.raises(BukvaError, match="status 500"):
         fetch(server.has("/down", b"", status=500), target, silent)
     assert server.requested[1:] == ["/down"] * (1 + fetching.RETRIES)
     assert not target.exists()
@@ -110,13 +108,9 @@ class BreakingFile:
         send(request, self.body[start : start + arriving], headers, 206 if start else 200)
 
 
-def long_ago(seconds: float) -> str:
-    return formatdate(time.time() - seconds, usegmt=True)
-
-
 def test_a_cut_transfer_continues_where_it_broke(server, target) -> None:
-    for cut, version in ((1, {"ETag": '"1"'}), (len(BODY) - 1, {"Last-Modified": long_ago(9999)})):
-        server.replies["/file"] = file = BreakingFile([cut], version=version)
+    for cut in (1, len(BODY) - 1):
+        server.replies["/file"] = file = BreakingFile([cut])
         fetch(server.address + "/file", target, silent, DIGEST)
         assert target.read_bytes() == BODY
         assert file.ranges == [None, f"bytes={cut}-"]
@@ -126,14 +120,14 @@ def test_a_transfer_without_progress_is_abandoned(server, target) -> None:
     words = rf"cut off after 1500 bytes of {len(BODY)} \(.*\); give the same command again"
     for file in (BreakingFile([1500] + [0] * 99), BreakingFile([1500] * 99, version={})):
         server.replies["/file"] = file
-        with pytest.raises(UnreachableError, match=words):
+        with pytest.raises(BukvaError, match=words):
             fetch(server.address + "/file", target, silent, DIGEST)
         assert len(file.ranges) == 1 + fetching.RETRIES
         assert not target.exists()
 
 
 def test_without_a_strict_version_a_transfer_restarts_from_the_beginning(server, target) -> None:
-    for version in ({"ETag": 'W/"1"', "Last-Modified": long_ago(9999)}, {"Last-Modified": long_ago(1)}, {}):
+    for version in ({"ETag": 'W/"1"'}, {"Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT"}, {}):
         server.replies["/file"] = file = BreakingFile([2000, 3000], version=version)
         fetch(server.address + "/file", target, silent, DIGEST)
         assert target.read_bytes() == BODY
@@ -169,7 +163,6 @@ WRONG = {
     "another start": (206, RANGE | {"Content-Range": f"bytes 1024-{len(BODY) - 1}/{len(BODY)}"}),
     "another total": (206, RANGE | {"Content-Range": "bytes 2000-4999/5000"}),
     "changed": (206, RANGE | {"ETag": '"2"'}),
-    "a range as 200": (200, RANGE),
 }
 
 
@@ -236,9 +229,8 @@ def test_a_file_in_a_mirror_folder_is_used_in_place_and_found_from_the_project(t
         obtain(UNREACHABLE, "book.txt", tmp_path / "new", silent, pytest.fail, DIGEST)
 
 
-@pytest.mark.parametrize("place", ["folder", "network"])
-def test_a_mirror_without_the_file_is_reported_and_the_network_used(place, server, tmp_path, monkeypatch) -> None:
-    mirror = str(tmp_path / "mirror") if place == "folder" else f"{server.address}/mirror"
+def test_a_mirror_without_the_file_is_reported_and_the_network_used(server, tmp_path, monkeypatch) -> None:
+    mirror = str(tmp_path / "mirror")
     monkeypatch.setenv("BUKVA_MIRROR", mirror)
     notes: list[str] = []
     path = obtain(server.has("/a", BODY), "book.txt", tmp_path / "new", silent, notes.append, DIGEST)
@@ -246,7 +238,3 @@ def test_a_mirror_without_the_file_is_reported_and_the_network_used(place, serve
     (note,) = notes
     assert note.startswith(f"BUKVA_MIRROR: {mirror}/book.txt")
     assert note.endswith(f" Fetching {server.address}/a instead.")
-    if place == "network":
-        server.has("/mirror/book%20%231.txt", BODY)
-        path = obtain(UNREACHABLE, "book #1.txt", tmp_path, silent, pytest.fail, DIGEST)
-        assert path.read_bytes() == BODY

@@ -33,7 +33,6 @@ class Hub:
     listed: dict[str, bytes] | None = None  # the files as the commit records them, if not as they are sent
     lfs: set[str] = field(default_factory=set)
     refused: tuple[int, str] | None = None  # status and X-Error-Code of every answer
-    failures: int = 0  # answers with status 503 before the first good one
     page: bytes = b""  # answered to everything
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
 
@@ -46,9 +45,6 @@ class Hub:
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
         if self.page:
             return 200, {}, self.page
-        if self.failures:
-            self.failures -= 1
-            return 503, {}, b""
         if self.refused:
             return self.refused[0], {"X-Error-Code": self.refused[1]}, b""
         if path.startswith(API):
@@ -74,7 +70,6 @@ class Hub:
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     for variable in ("HF_TOKEN", "HF_HUB_OFFLINE"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr("bukva.corpus.sources.huggingface.BACKOFF_SECONDS", 0)
     made = Hub()
     with serving(made) as made.address:
         monkeypatch.setenv("HF_ENDPOINT", made.address)
@@ -123,21 +118,20 @@ def test_the_chosen_files_of_known_types_become_texts_without_the_card(hub, targ
 
 
 def test_a_revision_that_is_no_commit_or_unknown_is_an_error_that_names_the_newest(hub, target) -> None:
-    words = rf"^params\.yaml, download\.revision: .* use the commit that it means now: -S download\.revision={NEWEST}"
+    words = rf"^params\.yaml, download\.revision: .* may change; use -S download\.revision={NEWEST}, the newest\."
     for revision in ("", "main"):
         fails(target, words, revision=revision)
-    words = rf"^params\.yaml, download\.revision: owner/name has no '{'c' * 40}'; its newest commit is {NEWEST}\."
+    words = rf"owner/name has no commit {'c' * 40}; use -S download\.revision={NEWEST}, the newest\."
     fails(target, words, revision="c" * 40)
 
 
-def test_what_is_no_hub_is_an_error_and_one_that_fails_for_a_moment_is_asked_again(hub, target, monkeypatch) -> None:
+def test_what_is_no_hub_or_does_not_answer_is_an_error(hub, target, monkeypatch) -> None:
     hub.page = b"<html>Please log in</html>"
-    fails(target, f"^{hub.address}: answers, but not as a Hugging Face hub does; check the network and HF_ENDPOINT")
-    hub.page, hub.files, hub.failures = b"", {"a.txt": b"x"}, 3
-    fetch(target)
-    assert list(texts_in(target).values()) == ["x"]
+    fails(target, rf"^{hub.address}/datasets/owner/name: no connection or no hub \(\w+\); check the network and")
+    hub.page, hub.refused = b"", (503, "")
+    fails(target, "the hub answers with status 503; check the network and")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-    with pytest.raises(BukvaError, match=r"^http://127\.0\.0\.1:1/datasets/owner/name: no connection, or it broke"):
+    with pytest.raises(BukvaError, match=r"^http://127\.0\.0\.1:1/datasets/owner/name: no connection or no hub"):
         fetch(target)
 
 

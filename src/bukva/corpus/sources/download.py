@@ -9,17 +9,25 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
-from bukva.config.messages import WAY_BACK
+from bukva.config.messages import WAY_BACK, shorten
 from bukva.config.schema import Download
-from bukva.core.errors import BukvaError, redact_text
-from bukva.core.files import atomic_folder, resolve, sha256
+from bukva.core.errors import BukvaError
+from bukva.core.files import atomic_folder, existing, sha256
 from bukva.corpus.sources.archives import is_archive, unpack
-from bukva.corpus.sources.entries import SPECIAL, is_special
 from bukva.corpus.sources.fetching import OnBytes, OnNote, fetch, obtain
-from bukva.corpus.sources.findings import Findings
 from bukva.corpus.sources.formats.epub import is_epub, read_epub
 from bukva.corpus.sources.huggingface import fetch_dataset
-from bukva.corpus.sources.works import Reading, Works, types_read, work_in_file, works_in_folder
+from bukva.corpus.sources.works import (
+    SPECIAL,
+    Findings,
+    Reading,
+    Work,
+    is_special,
+    texts_of,
+    types_read,
+    work_in_file,
+    works_in_folder,
+)
 from bukva.text.collection import MISSING, write_collection
 
 REGISTRY = Path(__file__).with_name("sources.yaml")
@@ -46,32 +54,11 @@ class Source:
     encodings: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class DownloadSummary:
-    """What a download contains, and what it leaves out.
-
-    Info rows are those of info.csv files, which give years of works and may be wrong; bad rows are those of tables that
-    have no text; marks are byte order marks, which are removed.
-    """
-
-    works: int
-    authors: int
-    categories: int
-    chars: int
-    bytes: int
-    works_without_year: int
-    info_rows_without_file: int
-    info_rows_unreadable: int
-    files_without_text: int
-    files_unreadable: int
-    files_of_other_types: int
-    files_in_detected_encoding: int
-    texts_with_marks_inside: int
-    bad_rows: int
-
-
-def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) -> DownloadSummary:
+def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) -> dict[str, int]:
     """Make `target` the collection of the chosen corpus: complete, or unchanged if this raises.
+
+    Returns:
+        What it contains, and what it leaves out or guesses (works.KINDS).
 
     Raises:
         BukvaError: the corpus is missing or unreachable, differs from its digest, or contains something that is not
@@ -83,30 +70,22 @@ def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) ->
         # scratch is in the unfinished folder: on the same disk, and deleted with it after a kill
         with atomic_folder(target) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
             found = _find(params, reading, Path(scratch), on_bytes, note)
-            texts = found.texts(findings)
-            table = write_collection(folder, texts, findings.leave_out)
+            table = write_collection(folder, texts_of(found, findings), findings.leave_out)
             if table.empty:
-                raise BukvaError(" ".join([f"{found.place}: no file has readable text.", *findings.sentences()]))
+                raise BukvaError(" ".join([f"{params.corpus}: no file has readable text.", *findings.sentences()]))
     except BukvaError as error:
         raise BukvaError(f"{error}\n{WAY_BACK}") from None  # DVC has already removed the former corpus
     for sentence in findings.sentences():
         note(f"download: {sentence}")
-    return DownloadSummary(
-        works=len(table),
-        authors=len(set(table["author"]) - {MISSING}),
-        categories=len(set(table["category"]) - {MISSING}),
-        chars=int(table["chars"].sum()),
-        bytes=int(table["bytes"].sum()),
-        works_without_year=int(table["year"].isna().sum()),
-        info_rows_without_file=found.info_rows_without_file,
-        info_rows_unreadable=found.info_rows_unreadable,
-        files_without_text=findings.without_text.count,
-        files_unreadable=findings.unreadable.count,
-        files_of_other_types=findings.other_types.total(),
-        files_in_detected_encoding=sum(names.count for names in findings.encodings.values()),
-        texts_with_marks_inside=findings.marks.count,
-        bad_rows=findings.bad_rows.count,
-    )
+    return {
+        "works": len(table),
+        "authors": len(set(table["author"]) - {MISSING}),
+        "categories": len(set(table["category"]) - {MISSING}),
+        "chars": int(table["chars"].sum()),
+        "bytes": int(table["bytes"].sum()),
+        "works_without_year": int(table["year"].isna().sum()),
+        **findings.counts,
+    }
 
 
 def registry() -> dict[str, Source]:
@@ -123,7 +102,7 @@ def _reading(params: Download) -> Reading:
     return Reading(Findings(params.strict), params.encoding, params.text_column, tuple(params.extensions))
 
 
-def _find(params: Download, reading: Reading, scratch: Path, on_bytes: OnBytes, note: OnNote) -> Works:
+def _find(params: Download, reading: Reading, scratch: Path, on_bytes: OnBytes, note: OnNote) -> list[Work]:
     match params.corpus:
         case "sample" | "local":
             return _local(params.path, reading)
@@ -134,32 +113,30 @@ def _find(params: Download, reading: Reading, scratch: Path, on_bytes: OnBytes, 
                 return work_in_file(file, file.name, reading, read_epub)
             return _in_archive(file, scratch, reading) if is_archive(file) else work_in_file(file, file.name, reading)
         case "huggingface":
-            return _dataset(params, reading, scratch / "fetched", on_bytes)
+            folder, is_read = scratch / "fetched", lambda path: reading.reader(path) is not None
+            fetch_dataset(params.dataset, params.revision, params.files, is_read, folder, on_bytes)
+            # folders of datasets are their parts (data, train, en), so none is an author
+            return works_in_folder(folder, params.dataset, reading, levels=False)
         case name:
             return _registered(registry()[name], reading, scratch, on_bytes, note)
 
 
-def _local(path: str, reading: Reading) -> Works:
-    try:
-        place = resolve(path)
-        exists = place.exists()
-    except (OSError, RuntimeError) as error:  # the name is too long, or the home of an unknown user
-        why = f"cannot be looked up ({getattr(error, 'strerror', None) or error})"
-        raise BukvaError(f"params.yaml, download.path: {redact_text(path)[:80]!r} {why}; use another path.") from None
-    if place.is_dir():
-        return works_in_folder(place, path, reading)
-    if not exists:
+def _local(path: str, reading: Reading) -> list[Work]:
+    place = existing(path)
+    if not place:
         why = "does not exist"
+    elif place.is_dir():
+        return works_in_folder(place, path, reading)
     elif is_special(place):
         why = SPECIAL
     elif not reading.reader(place):
         why = f"is not a {types_read()} file, nor in download.extensions"
     else:
         return work_in_file(place, path, reading)
-    raise BukvaError(f"params.yaml, download.path: {redact_text(path)!r} {why}; use a folder of texts, or one text.")
+    raise BukvaError(f"params.yaml, download.path: {shorten(path)} {why}; use a folder of texts, or one text.")
 
 
-def _registered(source: Source, reading: Reading, scratch: Path, on_bytes: OnBytes, note: OnNote) -> Works:
+def _registered(source: Source, reading: Reading, scratch: Path, on_bytes: OnBytes, note: OnNote) -> list[Work]:
     file = obtain(source.url, source.file, scratch / "fetched", on_bytes, note, source.sha256)
     if source.format == "text":
         return work_in_file(file, file.name, reading)
@@ -187,16 +164,7 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _dataset(params: Download, reading: Reading, folder: Path, on_bytes: OnBytes) -> Works:
-    def is_read(path: Path) -> bool:
-        return reading.reader(path) is not None
-
-    fetch_dataset(params.dataset, params.revision, params.files, is_read, folder, on_bytes)
-    # folders of datasets are their parts (data, train, en), so none is an author
-    return works_in_folder(folder, params.dataset, reading, levels=False)
-
-
-def _in_archive(archive: Path, scratch: Path, reading: Reading) -> Works:
+def _in_archive(archive: Path, scratch: Path, reading: Reading) -> list[Work]:
     folder = scratch / "unpacked"
     unpack(archive, folder)
     # most archives contain one folder with their own name; macOS adds another

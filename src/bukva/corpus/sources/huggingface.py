@@ -8,19 +8,17 @@ import fnmatch
 import hashlib
 import os
 import re
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from bukva.core.errors import BukvaError, redact_url
 from bukva.core.files import sha256
-from bukva.corpus.sources.fetching import BACKOFF_SECONDS, RETRIES, OnBytes, UnreachableError
+from bukva.corpus.sources.fetching import OnBytes
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
-    from huggingface_hub.hf_api import DatasetInfo, RepoSibling
+    from huggingface_hub.hf_api import RepoSibling
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 CARD = "README.md"  # of every dataset; it describes the texts and is none of them
@@ -50,62 +48,56 @@ def fetch_dataset(
         on_bytes: called after each file.
 
     Raises:
-        UnreachableError: no connection, or it breaks repeatedly.
-        BukvaError: the dataset, the commit or such files do not exist, the hub does not give them without a (another)
-            token, `revision` is no commit, or a file has another digest.
+        BukvaError: the dataset, the commit or such files do not exist or cannot be reached, `revision` is no commit, or
+            a file has another digest.
     """
     os.environ.update(SETTINGS)
+    import httpx2
     from huggingface_hub import HfApi
 
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=os.environ.get("HF_TOKEN") or False)
-    if not COMMIT.fullmatch(revision):
-        raise _not_a_commit(api, dataset, revision)
-    files = _chosen(_described(api, dataset, revision), dataset, pattern, is_read)
-    total, done = sum(file.size or 0 for file in files), 0
-    for file in files:
-        _download(api, dataset, revision, file, folder)
-        done += file.size or 0
-        on_bytes(done, total)
+    try:
+        files = _chosen(_listed(api, dataset, revision), dataset, pattern, is_read)
+        total, done = sum(file.size or 0 for file in files), 0
+        for file in files:
+            _download(api, dataset, revision, file, folder)
+            done += file.size or 0
+            on_bytes(done, total)
+    except (httpx2.HTTPError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:  # or no hub's answer
+        if isinstance(error, OSError) and error.errno:  # the disk
+            raise
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        why = f"the hub answers with status {status}" if status else f"no connection or no hub ({type(error).__name__})"
+        advice = (
+            "check the network and download.dataset; a private dataset needs HF_TOKEN, and a gated one that you accept "
+            "its conditions on this page"
+        )
+        raise BukvaError(f"{redact_url(api.endpoint)}/datasets/{dataset}: {why}; {advice}.") from None
 
 
-def _not_a_commit(api: "HfApi", dataset: str, revision: str) -> BukvaError:
-    """The error for a branch, a tag or nothing: all of them may be other texts tomorrow."""
-    now = _described(api, dataset, revision or None).sha
-    what = f"{revision!r} is not a commit of 40 digits" if revision else "is empty"
-    why = f"{what}, and what it means may change; use the commit that it means now: -S download.revision={now}"
-    return BukvaError(f"params.yaml, download.revision: {why}")
+def _listed(api: "HfApi", dataset: str, revision: str) -> "list[RepoSibling]":
+    """The files of a commit.
+
+    Raises:
+        BukvaError: the revision is unknown; or a branch, a tag or nothing, which may be other texts tomorrow.
+    """
+    from huggingface_hub.errors import RevisionNotFoundError
+
+    what, now = f"{revision!r} is not a commit of 40 digits, and what it means may change", revision or None
+    if COMMIT.fullmatch(revision):
+        try:
+            info = api.dataset_info(dataset, revision=revision, timeout=TIMEOUT_SECONDS, files_metadata=True)
+            return info.siblings or []
+        except RevisionNotFoundError:
+            what, now = f"{dataset} has no commit {revision}", None
+    newest = api.dataset_info(dataset, revision=now, timeout=TIMEOUT_SECONDS).sha
+    raise BukvaError(f"params.yaml, download.revision: {what}; use -S download.revision={newest}, the newest.")
 
 
-def _described(api: "HfApi", dataset: str, revision: str | None) -> "DatasetInfo":
-    """What the hub knows of a dataset, its files included; requested again while the connection fails."""
-    import httpx2
-    from huggingface_hub.errors import HfHubHTTPError, RevisionNotFoundError
-
-    with _sentences(api, dataset):
-        for retry in range(RETRIES + 1):
-            try:
-                return api.dataset_info(dataset, revision=revision, timeout=TIMEOUT_SECONDS, files_metadata=True)
-            except RevisionNotFoundError:
-                if revision is None:
-                    raise
-                now = _described(api, dataset, None).sha
-                why = f"{dataset} has no {revision!r}; its newest commit is {now}"
-                raise BukvaError(f"params.yaml, download.revision: {why}.") from None
-            except (httpx2.TransportError, HfHubHTTPError) as error:
-                if retry == RETRIES or not _may_pass(error):
-                    raise
-                time.sleep(BACKOFF_SECONDS * 2**retry if retry else 0)
-    raise AssertionError("the last retry returns or raises")
-
-
-def _may_pass(error: Exception) -> bool:
-    """Whether the same request may succeed a little later."""
-    response = getattr(error, "response", None)
-    return response is None or response.status_code in (429, 500, 502, 503, 504)
-
-
-def _chosen(info: "DatasetInfo", dataset: str, pattern: str, is_read: Callable[[Path], bool]) -> "list[RepoSibling]":
-    names = {file.rfilename: file for file in info.siblings or [] if file.rfilename != CARD}
+def _chosen(
+    listed: "list[RepoSibling]", dataset: str, pattern: str, is_read: Callable[[Path], bool]
+) -> "list[RepoSibling]":
+    names = {file.rfilename: file for file in listed if file.rfilename != CARD}
     matching = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     chosen = sorted(name for name in matching if is_read(Path(name)) and not _is_hidden(name))
     if not chosen:
@@ -122,17 +114,15 @@ def _is_hidden(name: str) -> bool:
 
 
 def _download(api: "HfApi", dataset: str, revision: str, file: "RepoSibling", folder: Path) -> None:
-    with _sentences(api, dataset):
-        # a cache of its own, although local_dir is used: that of the user's home is looked up otherwise
-        api.hf_hub_download(
-            dataset,
-            file.rfilename,
-            repo_type="dataset",
-            revision=revision,
-            local_dir=folder,
-            cache_dir=folder / ".cache",
-            etag_timeout=TIMEOUT_SECONDS,
-        )
+    api.hf_hub_download(
+        dataset,
+        file.rfilename,
+        repo_type="dataset",
+        revision=revision,
+        local_dir=folder,
+        cache_dir=folder / ".cache",  # although local_dir is used: that of the user's home is looked up otherwise
+        etag_timeout=TIMEOUT_SECONDS,
+    )
     path = folder / file.rfilename
     expected, actual = (file.lfs.sha256, sha256(path)) if file.lfs else (file.blob_id, _git_blob_id(path))
     if actual != expected:
@@ -144,40 +134,3 @@ def _git_blob_id(path: Path) -> str:
     """What `git hash-object` prints: the digest by which a commit records a small file."""
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-
-
-@contextmanager
-def _sentences(api: "HfApi", dataset: str) -> Iterator[None]:
-    """Turn the errors of huggingface_hub into sentences that say what to do."""
-    import httpx2
-    from huggingface_hub import errors
-
-    hub = redact_url(api.endpoint)
-    page = f"{hub}/datasets/{dataset}"
-    again = "give the same command again"
-    try:
-        yield
-    except errors.HFValidationError:
-        raise BukvaError(f"params.yaml, download.dataset: {dataset!r} is not the name of a dataset.") from None
-    except errors.OfflineModeIsEnabled:
-        raise UnreachableError(f"{page}: HF_HUB_OFFLINE forbids the network; unset it.") from None
-    except errors.GatedRepoError:
-        why = "is given only to those who accepted its conditions; accept them on that page, and set HF_TOKEN"
-        raise BukvaError(f"{page}: {why} to a token of yours (environment variable).") from None
-    except errors.HfHubHTTPError as error:
-        status = error.response.status_code
-        if status in (401, 404):  # without a token the hub answers 401 for what does not exist, too
-            why = "does not exist, or is private; check download.dataset, or set HF_TOKEN to a token that may read it"
-            raise BukvaError(f"{page}: {why} (environment variable).") from None
-        advice = "check HF_TOKEN (environment variable)" if status == 403 else again
-        raise UnreachableError(f"{page}: the hub answers with status {status}; {advice}.") from None
-    except (httpx2.HTTPError, errors.LocalEntryNotFoundError) as error:
-        why = f"no connection, or it broke ({type(error).__name__})"
-        raise UnreachableError(f"{page}: {why}; check the network, then {again}.") from None
-    except (KeyError, TypeError, ValueError, AttributeError):
-        why = "answers, but not as a Hugging Face hub does; check the network and HF_ENDPOINT"
-        raise UnreachableError(f"{hub}: {why}.") from None
-    except OSError as error:
-        if error.errno:  # the disk
-            raise
-        raise UnreachableError(f"{page}: a file is incomplete; {again}.") from None

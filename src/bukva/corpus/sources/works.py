@@ -1,33 +1,83 @@
 """The works in a folder or a file: where each text is, and what its path, its table and info.csv say about it.
 
 Plain text is taken as it is, line ends included; only byte order marks are removed, because they mark the encoding and
-are not content. Those inside a text, where files were joined, are a finding.
+are not content. What is left out or guessed is counted for the metrics, and told in a line each on the terminal.
 """
 
 import csv
+import os
+import stat
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
 from bukva.core.errors import BukvaError
-from bukva.corpus.sources.entries import SPECIAL, check_name, is_special
-from bukva.corpus.sources.findings import Findings
 from bukva.corpus.sources.formats import READERS, reader_of
 from bukva.corpus.sources.formats.base import (
     BadTextError,
-    NoTextError,
     Reader,
     Text,
     TextFile,
-    UnreadableError,
+    printable,
     read_plain,
 )
 from bukva.corpus.sources.formats.encodings import MARK
 from bukva.text.collection import MISSING, Document
 
 INFO = "info.csv"  # the years of the works in its folder: advice that may be wrong, so no error in it stops a stage
+SPECIAL = "is a pipe, a socket or a device"
+NAMED = 3  # names in a line; the others are counted
+
+# What is found beside texts, as metrics count it and the terminal tells it.
+KINDS = {
+    "files_without_text": "file(s) left out, without text",
+    "files_unreadable": "file(s) left out, cannot be read",
+    "bad_rows": "row(s) of tables left out",
+    "files_in_detected_encoding": "file(s) read in an encoding that was detected",
+    "texts_with_marks_inside": "text(s) with byte order marks (U+FEFF) inside, which are removed",
+    "files_of_other_types": "file(s) of other types not read (download.extensions names types of plain text)",
+}
+
+
+class Findings:
+    """What was found in a corpus beside its texts: how many of each of KINDS, and the names of the first.
+
+    `strict` raises the first file or row without readable text instead of counting it.
+    """
+
+    def __init__(self, strict: bool) -> None:
+        self.strict = strict
+        self.counts = Counter(dict.fromkeys(KINDS, 0))
+        self.names: dict[str, list[str]] = {kind: [] for kind in KINDS}
+
+    def add(self, kind: str, name: str) -> None:
+        """Count one."""
+        self.counts[kind] += 1
+        if len(self.names[kind]) < NAMED:
+            self.names[kind].append(name)
+
+    def leave_out(self, error: BukvaError) -> None:
+        """Count a file or row that has no readable text.
+
+        Raises:
+            BukvaError: the error itself, if `strict`.
+        """
+        if self.strict:
+            raise error
+        if isinstance(error, BadTextError):
+            self.add(error.kind, error.name)
+        else:  # a bound of archives
+            self.add("files_unreadable", str(error))
+
+    def sentences(self) -> Iterator[str]:
+        """What a user should know, a sentence for each kind; none for a corpus where all is well."""
+        for kind, what in KINDS.items():
+            if n := self.counts[kind]:
+                more = f" and {n - NAMED} more" if n > NAMED else ""
+                yield f"{n} {what}: {', '.join(self.names[kind])}{more}."
 
 
 @dataclass(frozen=True)
@@ -41,7 +91,11 @@ class Reading:
 
     def file(self, path: Path, place: str, encoding: str = "") -> TextFile:
         """A file that is to be read in this way, or in an encoding of its own."""
-        return TextFile(path, place, encoding or self.encoding, self.column, self.findings.add_encoding)
+
+        def tell(detected: str) -> None:
+            self.findings.add("files_in_detected_encoding", f"{place} ({detected})")
+
+        return TextFile(path, place, encoding or self.encoding, self.column, tell)
 
     def reader(self, path: Path) -> Reader | None:
         """The reader of a file by its extension; None if its type is not read."""
@@ -64,10 +118,9 @@ class Work:
             BadTextError: the file cannot be read, from here on. The pieces raise one, too.
         """
         for text in self.read(self.file):
-            place = f"{self.file.place}, row {text.row}" if text.row else self.file.place
-            yield self._named(text), self._not_empty(_without_marks(text.pieces, place, findings))
+            yield self._document(text), self._pieces(text, findings)
 
-    def _named(self, text: Text) -> Document:
+    def _document(self, text: Text) -> Document:
         if not text.row:
             return self.document
         # what the row says hides folders of the path, which may be needed to tell two works apart
@@ -79,51 +132,35 @@ class Work:
             text.year or self.document.year,
         )
 
-    def _not_empty(self, pieces: Iterable[str]) -> Iterator[str]:
-        empty = True
-        for piece in pieces:
-            empty = empty and not piece.strip()
-            yield piece
-        if empty:
-            raise NoTextError(self.file.place)
+    def _pieces(self, text: Text, findings: Findings) -> Iterator[str]:
+        """The text without byte order marks."""
+        place = f"{self.file.place}, row {text.row}" if text.row else self.file.place
+        is_empty, has_marks = True, False
+        for piece in text.pieces:
+            kept = piece.replace(MARK, "")
+            has_marks = has_marks or kept != piece
+            is_empty = is_empty and not kept.strip()
+            yield kept
+        if has_marks:
+            findings.add("texts_with_marks_inside", printable(place))
+        if is_empty:
+            raise BadTextError(place, "contains no text", "fill the file or remove it", "files_without_text")
 
 
-@dataclass(frozen=True)
-class Works:
-    """The works of a corpus, and the number of rows of its info.csv files that describe no work.
-
-    `place` is the name of the corpus in errors.
-    """
-
-    place: str
-    works: list[Work]
-    info_rows_without_file: int = 0
-    info_rows_unreadable: int = 0
-
-    def texts(self, findings: Findings) -> Iterator[tuple[Document, Iterator[str]]]:
-        """The texts of all works, for write_collection; a file that ends early is a finding."""
-        for work in self.works:
-            try:
-                yield from work.texts(findings)
-            except BadTextError as error:
-                findings.leave_out(error)
+def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Document, Iterator[str]]]:
+    """The texts of all works, for write_collection; a file that ends early is a finding."""
+    for work in works:
+        try:
+            yield from work.texts(findings)
+        except BadTextError as error:
+            findings.leave_out(error)
 
 
-def _without_marks(pieces: Iterable[str], place: str, findings: Findings) -> Iterator[str]:
-    found = False
-    for piece in pieces:
-        kept = piece.replace(MARK, "")
-        found = found or kept != piece
-        yield kept
-    if found:
-        findings.add_marks(place)
-
-
-def work_in_file(file: Path, place: str, reading: Reading, read: Reader | None = None) -> Works:
+def work_in_file(file: Path, place: str, reading: Reading, read: Reader | None = None) -> list[Work]:
     """One file as a corpus, of one work unless it is a table; plain text unless its extension or `read` says more."""
     document = _document(file.name, place)
     read = read or reading.reader(file) or read_plain
-    return Works(place, [Work(document, reading.file(file, place), read, document.work)])
+    return [Work(document, reading.file(file, place), read, document.work)]
 
 
 def works_in_folder(
@@ -133,7 +170,7 @@ def works_in_folder(
     folders: Iterable[str] = ("",),
     encodings: Mapping[str, str] = MappingProxyType({}),
     levels: bool = True,
-) -> Works:
+) -> list[Work]:
     """The works in some folders of `root`.
 
     Args:
@@ -146,36 +183,28 @@ def works_in_folder(
 
     Raises:
         BukvaError: the folders contain no file of a type that is read. If the findings are strict: a folder cannot be
-            read, or a link leads back to a folder that contains it.
+            read.
     """
     files = [file for folder in folders for file in _files(root / folder, reading.findings)]
-    infos = {file.parent: _info(file) for file in files if file.name == INFO}
-    works, present = [], set()
+    years = {file.parent: _years(file) for file in files if file.name == INFO}
+    works = []
     for file in files:
         reader = reading.reader(file)
-        if not reader:
-            reading.findings.other_types.update([file.suffix.lower()] if file.name != INFO else [])
-            continue
         path = nfc(file.relative_to(root).as_posix())
         where = f"{place}/{path}"
-        present.add((file.parent, nfc(file.stem)))
-        year = infos.get(file.parent, ({}, 0))[0].get(nfc(file.stem))
+        if not reader:
+            if file.name != INFO:
+                reading.findings.add("files_of_other_types", printable(where))
+            continue
         try:
-            document = _document(path, where, year, levels)
+            document = _document(path, where, years.get(file.parent, {}).get(nfc(file.stem)), levels)
         except BadTextError as error:
             reading.findings.leave_out(error)
             continue
         works.append(Work(document, reading.file(file, where, encodings.get(path, "")), reader, path))
     if not works:
         raise BukvaError(" ".join([f"{place}: contains no {types_read()} file.", *reading.findings.sentences()]))
-    return Works(
-        place,
-        works,
-        info_rows_without_file=sum(
-            (folder, name) not in present for folder, (years, _) in infos.items() for name in years
-        ),
-        info_rows_unreadable=sum(unreadable for _, unreadable in infos.values()),
-    )
+    return works
 
 
 def types_read() -> str:
@@ -184,24 +213,18 @@ def types_read() -> str:
     return f"{', '.join(most)} or {last}"
 
 
-def _info(file: Path) -> tuple[dict[str, str | None], int]:
-    try:
-        return read_info(file.read_bytes())
-    except OSError:
-        return {}, 1
+def _years(file: Path) -> dict[str, str | None]:
+    """The years in an info.csv by the name of the work, in NFC.
 
-
-def read_info(raw: bytes) -> tuple[dict[str, str | None], int]:
-    """The bytes of an info.csv -> the years by the name of the work, and the number of unreadable rows.
-
-    Names are in Unicode's form NFC. Bytes that are not UTF-8 become a name that no work has.
+    Each row is parsed alone, so an unclosed quote spoils no other row; rows of another length are ignored.
     """
-    lines = [line for line in raw.decode("utf-8-sig", errors="replace").splitlines() if line.strip()]
-    header, *rows = [_cells(line) for line in lines] or [[]]
-    if not {"name", "year"} <= set(header):
-        return {}, len(lines)
+    try:
+        lines = file.read_text("utf-8-sig", errors="replace").splitlines()
+        header, *rows = [[cell.strip() for cell in next(csv.reader([line]))] for line in lines if line.strip()] or [[]]
+    except (OSError, csv.Error):
+        return {}
     entries = [dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header)]
-    return {nfc(entry["name"]): entry["year"] or None for entry in entries}, len(rows) - len(entries)
+    return {nfc(entry["name"]): entry["year"] or None for entry in entries if {"name", "year"} <= entry.keys()}
 
 
 def nfc(name: str) -> str:
@@ -209,37 +232,28 @@ def nfc(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def _cells(line: str) -> list[str]:
-    """The cells of one row, or an empty list; each row is parsed alone, so an unclosed quote spoils no other row."""
-    try:
-        return [cell.strip() for cell in next(csv.reader([line]))]
-    except csv.Error:
-        return []
+def _files(root: Path, findings: Findings) -> Iterator[Path]:
+    """All files below a folder except hidden ones, each folder once.
 
+    Links are followed: nobody would notice a missing book.
+    """
 
-def _files(folder: Path, findings: Findings, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
-    """All files below a folder except hidden ones. Links are followed: nobody would notice a missing book."""
-    here = folder.resolve()
-    try:
-        if here in above:
-            why = "this link leads back to a folder that contains it"
-            raise UnreadableError(str(folder), why, "remove the link")
-        entries = [(entry, entry.is_dir()) for entry in sorted(folder.iterdir())]
-    except OSError as error:
-        findings.leave_out(UnreadableError(str(folder), f"cannot be read ({error.strerror})", "check the folder"))
-        return
-    except UnreadableError as error:
-        findings.leave_out(error)
-        return
-    for entry, is_folder in entries:
-        if entry.name.startswith("."):
+    def leave_out(error: OSError) -> None:
+        why = f"cannot be read ({error.strerror})"
+        findings.leave_out(BadTextError(str(error.filename), why, "check the folder"))
+
+    seen = set[str]()
+    for folder, folders, files in os.walk(root, onerror=leave_out, followlinks=True):
+        if (here := os.path.realpath(folder)) in seen:
+            folders.clear()
             continue
-        if is_folder:
-            yield from _files(entry, findings, above | {here})
-        elif is_special(entry):
-            findings.leave_out(UnreadableError(str(entry), SPECIAL, "remove it"))
-        else:
-            yield entry
+        seen.add(here)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for file in sorted(Path(folder, name) for name in files if not name.startswith(".")):
+            if is_special(file):
+                findings.leave_out(BadTextError(str(file), SPECIAL, "remove it"))
+            else:
+                yield file
 
 
 def _document(path: str, place: str, year: str | None = None, levels: bool = True) -> Document:
@@ -247,10 +261,41 @@ def _document(path: str, place: str, year: str | None = None, levels: bool = Tru
 
     Only .txt is left out of the name, so that notes.md and notes.html are two works.
     """
-    check_name(path, place)
+    _check_name(path, place)
     parts = PurePosixPath(path).parts
     name = parts[-1][: -len(".txt")] if parts[-1].lower().endswith(".txt") else parts[-1]
     if not levels:
         return Document(MISSING, MISSING, "/".join((*parts[:-1], name)), year)
     category, author, *work = (MISSING,) * (3 - len(parts)) + (*parts[:-1], name)
     return Document(category, author, "/".join(work), year)
+
+
+def is_special(path: Path) -> bool:
+    """Whether reading may wait for ever; what does not exist is nothing of this kind."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _check_name(path: str, place: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise BadTextError(place, "this file name is not UTF-8", "rename the file") from None
+
+
+def check_for_dvc(path: str) -> None:
+    """Raise where DVC, which reads everything in download.path before stage download does, would fail or wait for ever.
+
+    Raises:
+        BadTextError: a name is not UTF-8; or a file is a pipe, a socket, a device, or a link that leads nowhere.
+    """
+    below = (Path(folder, name) for folder, folders, files in os.walk(path) for name in sorted(folders + files))
+    for entry in (Path(path), *below):
+        _check_name(str(entry), str(entry))
+        if is_special(entry):
+            raise BadTextError(str(entry), SPECIAL, "remove it")
+        if entry.is_symlink() and not entry.exists():
+            raise BadTextError(str(entry), "is a link that leads nowhere", "remove it")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bukva.corpus.sources.formats.encodings import PIECE_BYTES, UnknownEncodingError, decoded, detected
+from bukva.corpus.sources.formats.encodings import PIECE_BYTES, BadEncodingError, decoded, detected
 
 RUSSIAN = "Был тихий вечер, и солнце уже садилось за лесом. Старик сидел у окна и смотрел на дорогу.\n" * 7
 CHINESE = "今天天气很好，我们去公园散步。孩子们在草地上玩耍。\n"
@@ -60,25 +60,22 @@ def test_utf8_with_a_damaged_character_is_no_other_encoding(bad) -> None:
     start = len(RUSSIAN.encode())
     what = rf"byte {start} \(0x{bad[0]:02x}\) is not UTF-8, but the text around it is$"
     for after in ("", RUSSIAN):
-        with pytest.raises(UnknownEncodingError, match=what):
+        with pytest.raises(BadEncodingError, match=what):
             found(RUSSIAN.encode() + bad + after.encode())
-    with pytest.raises(UnknownEncodingError, match=r"byte 1000 \(0xed\) is not UTF-8"):  # where all else is ASCII
-        found(b"x" * 1000 + b"\xed\xa0\xbd\xed\xb8\x80" + b"x" * 1000)
 
 
 @pytest.mark.parametrize("order", ["le", "be"])
 def test_utf16_without_a_byte_order_mark_is_not_taken_for_utf8_and_is_read_if_it_is_named(order) -> None:
     raw = "Nevermore.\n".encode(f"utf-16-{order}")
-    with pytest.raises(UnknownEncodingError, match=rf"^byte {raw.index(0)} \(0x00\) is NUL, as in binary files and in"):
+    with pytest.raises(BadEncodingError, match=r"^contains NUL, as binary files and"):
         found(raw)
-    with pytest.raises(UnicodeDecodeError, match=r"is no byte order mark, with which UTF-16 begins$"):
+    with pytest.raises(BadEncodingError, match=r"has no byte order mark, with which UTF-16 begins$"):
         read(raw, "utf-16")
     assert read(raw, f"utf-16-{order}") == "Nevermore.\n"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32", "cp1251", "gb18030"])
-def test_a_nul_is_an_error_in_every_encoding_with_its_byte(encoding) -> None:
+def test_a_nul_is_an_error_in_every_encoding(encoding) -> None:
     for before in ("", "Ёж", "x" * (PIECE_BYTES - 5) + "Ёж"):
-        with pytest.raises(UnicodeDecodeError, match="is NUL") as error:
+        with pytest.raises(BadEncodingError, match="contains NUL"):
             read(f"{before}\0жа\n".encode(encoding), encoding)
-        assert error.value.start == len(before.encode(encoding))

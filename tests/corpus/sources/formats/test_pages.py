@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from corpus.sources.formats.made import XHTML, epub
 
-from bukva.corpus.sources.formats.base import TextFile, UnreadableError
+from bukva.corpus.sources.formats.base import BadTextError, TextFile
 from bukva.corpus.sources.formats.epub import read_epub
 from bukva.corpus.sources.formats.markup import html_text, read_markdown
 
@@ -103,7 +103,7 @@ def test_a_chapter_in_another_encoding_is_read_as_it_declares(tmp_path) -> None:
     ids=range(3),
 )
 def test_a_book_without_a_part_of_its_structure_is_an_error(container, package, why, tmp_path) -> None:
-    with pytest.raises(UnreadableError, match=rf"^books/a\.epub: damaged, or not an epub \(.*{why}.*\); get the file"):
+    with pytest.raises(BadTextError, match=rf"^books/a\.epub: damaged, or not an epub \(.*{why}.*\); get the file"):
         text_of(bare(tmp_path / "a.epub", container, package))
 
 
@@ -116,7 +116,7 @@ def test_entities_of_a_document_are_not_expanded_or_fetched(bomb, tmp_path) -> N
     container, package = (doctype + text.replace(">", f">{use}", 1) for text in (ROOT, PACKAGE))
     book = bare(tmp_path / "a.epub", container, package, f"{doctype}<p>ж{use}</p>".encode())
     if bomb:
-        with pytest.raises(UnreadableError, match=r"books/a\.epub: damaged"):
+        with pytest.raises(BadTextError, match=r"books/a\.epub: damaged"):
             text_of(book)
     else:
         text = text_of(book)

@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 from corpus.sources.formats.made import jsonl, parquet
 
-from bukva.corpus.sources.formats.base import BadRowError, Text, TextFile, UnreadableError
-from bukva.corpus.sources.formats.jsonl import read_jsonl
-from bukva.corpus.sources.formats.parquet import read_parquet
+from bukva.corpus.sources.formats.base import BadTextError, Text, TextFile
+from bukva.corpus.sources.formats.tables import read_jsonl, read_parquet
 
 
 def rows(path: Path, column: str = "text") -> list[Text]:
@@ -23,7 +22,7 @@ def rows(path: Path, column: str = "text") -> list[Text]:
 def content(text: Text) -> str:
     try:
         return "".join(text.pieces)
-    except BadRowError as error:
+    except BadTextError as error:
         return str(error)
 
 
@@ -38,7 +37,7 @@ def test_a_row_gives_its_text_and_names(tmp_path) -> None:
 BAD_LINES = {
     "{": "is not JSON (Expecting property name enclosed in double quotes)",
     '{"text": ' + "9" * 5003 + "}": "is not JSON (too large or too deep)",
-    "[]": "is not an object with column 'text'",
+    "[]": "has no text in column 'text'",
     '{"text": " \\n"}': "has no text in column 'text'",
     '{"text": 7}': "has no text in column 'text'",
     '{"text": "\\ud83d"}': "contains half a character (a lone surrogate)",
@@ -66,10 +65,10 @@ def test_bad_rows_of_a_table_are_errors_of_their_own(tmp_path) -> None:
 
 def test_a_table_without_the_column_is_an_error_that_names_its_columns(tmp_path) -> None:
     table = parquet(tmp_path / "a.parquet", {"id": [1], "content": ["x"]})
-    words = r"has no column 'text'; set download\.text_column to one of its columns \(id, content\)"
-    with pytest.raises(UnreadableError, match=rf"^books/a\.parquet: {words}"):
+    words = r"column 'text' is missing; set download\.text_column to a column of text \(columns: id, content\)"
+    with pytest.raises(BadTextError, match=rf"^books/a\.parquet: {words}"):
         rows(table)
-    with pytest.raises(UnreadableError, match=r"column 'id' has values of type int64; set download\.text_column to"):
+    with pytest.raises(BadTextError, match=r"column 'id' is int64; set download\.text_column to"):
         rows(table, "id")
 
 
@@ -78,5 +77,5 @@ def test_a_damaged_table_is_an_error(tmp_path) -> None:
     path = tmp_path / "b.parquet"
     for raw in (b"", whole[: len(whole) // 2], whole[:-5], b"PAR1" + b"\xff" * 100 + b"PAR1"):
         path.write_bytes(raw)
-        with pytest.raises(UnreadableError, match=r"^books/b\.parquet: damaged, or not Parquet \(.+\); write the file"):
+        with pytest.raises(BadTextError, match=r"^books/b\.parquet: damaged, or not Parquet \(.+\); write the file"):
             rows(path)

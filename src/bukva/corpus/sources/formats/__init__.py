@@ -4,9 +4,8 @@ from collections.abc import Collection
 
 from bukva.corpus.sources.formats.base import Reader, read_plain
 from bukva.corpus.sources.formats.epub import read_epub
-from bukva.corpus.sources.formats.jsonl import read_jsonl
 from bukva.corpus.sources.formats.markup import read_html, read_markdown
-from bukva.corpus.sources.formats.parquet import read_parquet
+from bukva.corpus.sources.formats.tables import read_jsonl, read_parquet
 
 READERS: dict[str, Reader] = {
     ".txt": read_plain,

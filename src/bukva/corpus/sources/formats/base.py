@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bukva.core.errors import BukvaError
-from bukva.corpus.sources.formats.encodings import UnknownEncodingError, decoded, detected, what_is_wrong
+from bukva.corpus.sources.formats.encodings import BadEncodingError, decoded, detected
 
 # A file that is parsed as a whole: HTML, Markdown, a chapter of an epub. The longest novels have 4 MB.
 MAX_WHOLE_BYTES = 16 << 20
@@ -21,29 +21,12 @@ def printable(name: str) -> str:
 
 
 class BadTextError(BukvaError):
-    """A file or a row without readable text. A download leaves it out, unless download.strict is true."""
+    """A file or a row without readable text. A download leaves it out and counts it as of this `kind`, unless
+    download.strict is true."""
 
-    def __init__(self, place: str, why: str, advice: str) -> None:
-        self.place, self.why = printable(place), why
-        super().__init__(f"{self.place}: {why}; {advice}.")
-
-
-class NoTextError(BadTextError):
-    """A file has nothing but white space."""
-
-    def __init__(self, place: str) -> None:
-        super().__init__(place, "contains no text", "fill the file or remove it")
-
-
-class UnreadableError(BadTextError):
-    """A file cannot be read: it is damaged, its bytes are not text, or it exceeds a bound."""
-
-
-class BadRowError(BadTextError):
-    """A row of a table has no text."""
-
-    def __init__(self, place: str, row: int, why: str) -> None:
-        super().__init__(f"{place}, row {row}", why, "correct the row or remove it")
+    def __init__(self, place: str, why: str, advice: str, kind: str = "files_unreadable") -> None:
+        self.kind, self.name = kind, f"{printable(place)} ({why})"
+        super().__init__(f"{printable(place)}: {why}; {advice}.")
 
 
 @dataclass(frozen=True)
@@ -51,39 +34,40 @@ class TextFile:
     """A file that is not read yet.
 
     `place` is its path as errors name it; `encoding` is a codec of Python, or auto; `column` is the text column of a
-    table. `on_encoding` is called with place and encoding when another one than UTF-8 is detected.
+    table. `on_encoding` is called with another encoding than UTF-8 that is detected.
     """
 
     path: Path
     place: str
     encoding: str = "utf-8"
     column: str = "text"
-    on_encoding: Callable[[str, str], None] = lambda _place, _encoding: None
+    on_encoding: Callable[[str], None] = lambda _: None
 
     def pieces(self) -> Iterator[str]:
         """The characters of the file, a piece at a time, without a byte order mark.
 
         Raises:
-            UnreadableError: the file cannot be read or has another encoding.
+            BadTextError: the file cannot be read or has another encoding.
         """
-        encoding = self._encoding()
         try:
+            encoding = self.encoding
+            if encoding == "auto":
+                encoding = detected(lambda: self.path.open("rb"))
+                if encoding != "utf-8":
+                    self.on_encoding(encoding)
             with self.path.open("rb") as file:
                 yield from decoded(file, encoding)
         except OSError as error:
             raise self.unreadable(error) from None
-        except UnicodeDecodeError as error:
-            raise UnreadableError(
-                self.place,
-                what_is_wrong(error),
-                "convert the file, for instance with iconv -f cp1251 -t utf-8, or set download.encoding",
-            ) from None
+        except BadEncodingError as error:
+            advice = "set download.encoding, convert the file (iconv -f cp1251 -t utf-8), or remove it"
+            raise BadTextError(self.place, str(error), advice) from None
 
     def whole(self) -> str:
         """All characters of a small file.
 
         Raises:
-            UnreadableError: as for pieces; or the file exceeds MAX_WHOLE_BYTES.
+            BadTextError: as for pieces; or the file exceeds MAX_WHOLE_BYTES.
         """
         try:
             n_bytes = self.path.stat().st_size
@@ -91,26 +75,12 @@ class TextFile:
             raise self.unreadable(error) from None
         if n_bytes > MAX_WHOLE_BYTES:
             why = f"has {n_bytes} bytes, and a file of this type may have {MAX_WHOLE_BYTES}"
-            raise UnreadableError(self.place, why, "divide it, or save it as .txt")
+            raise BadTextError(self.place, why, "divide it, or save it as .txt")
         return "".join(self.pieces())
 
-    def unreadable(self, error: OSError) -> UnreadableError:
+    def unreadable(self, error: OSError) -> BadTextError:
         """The error of a file that the operating system does not let us read."""
-        return UnreadableError(self.place, f"cannot be read ({error.strerror or error})", "check the file")
-
-    def _encoding(self) -> str:
-        if self.encoding != "auto":
-            return self.encoding
-        try:
-            found = detected(lambda: self.path.open("rb"))
-        except OSError as error:
-            raise self.unreadable(error) from None
-        except UnknownEncodingError as error:
-            advice = "set download.encoding, correct the file, or remove it"
-            raise UnreadableError(self.place, str(error), advice) from None
-        if found != "utf-8":
-            self.on_encoding(self.place, found)
-        return found
+        return BadTextError(self.place, f"cannot be read ({error.strerror or error})", "check the file")
 
 
 @dataclass(frozen=True)

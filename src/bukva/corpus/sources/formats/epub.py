@@ -6,14 +6,16 @@ its own and without the network.
 
 import io
 import posixpath
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
+from zipfile import ZipFile
 
 from bukva.corpus.sources.archives import DAMAGED, opened_zip
-from bukva.corpus.sources.formats.base import MAX_WHOLE_BYTES, Text, TextFile, UnreadableError
-from bukva.corpus.sources.formats.encodings import UnknownEncodingError, decoded, detected
+from bukva.corpus.sources.formats.base import MAX_WHOLE_BYTES, BadTextError, Text, TextFile
+from bukva.corpus.sources.formats.encodings import BadEncodingError, decoded, detected
 from bukva.corpus.sources.formats.markup import html_text
 
 if TYPE_CHECKING:
@@ -25,8 +27,6 @@ CHAPTER_TYPES = {"application/xhtml+xml", "text/html"}
 
 # an epub begins with an uncompressed entry `mimetype`, so that its type is at this place (EPUB 3.3, section 4.3)
 TYPE_OFFSET, TYPE = 30, b"mimetypeapplication/epub+zip"
-
-Entries = Mapping[str, Callable[[], IO[bytes]]]
 
 
 def is_epub(path: Path) -> bool:
@@ -44,31 +44,33 @@ def _chapters(file: TextFile) -> Iterator[str]:
     """The chapters that have text.
 
     Raises:
-        UnreadableError: the file is damaged, no epub, or protected.
+        BadTextError: the file is damaged, no epub, or protected.
         BukvaError: it exceeds a bound of archives.
     """
     try:
-        with opened_zip(file.path) as entries:
-            protected = _protected(entries)
-            for name in _spine(entries):
+        with opened_zip(file.path) as book:
+            protected = _protected(book)
+            for name in _spine(book):
                 if name in protected:
                     why = f"chapter {name} is encrypted"
-                    raise UnreadableError(file.place, why, "only a book without copy protection can be read")
-                yield html_text(_decoded(_content(entries, name)))
+                    raise BadTextError(file.place, why, "only a book without copy protection can be read")
+                raw = _content(book, name)
+                encoding = detected(partial(io.BytesIO, raw))
+                yield html_text("".join(decoded(io.BytesIO(raw), encoding)))
     except OSError as error:
         raise file.unreadable(error) from None
-    except (*DAMAGED, UnknownEncodingError) as error:
+    except (*DAMAGED, BadEncodingError) as error:
         why = f"damaged, or not an epub ({' '.join(str(error).split())[:100]})"
-        raise UnreadableError(file.place, why, "get the file again") from None
+        raise BadTextError(file.place, why, "get the file again") from None
 
 
-def _spine(entries: Entries) -> Iterator[str]:
+def _spine(book: ZipFile) -> Iterator[str]:
     """The names of the chapters in the order of reading, without the table of contents."""
-    rootfile = _xml(_content(entries, CONTAINER)).find(".//{*}rootfile")
+    rootfile = _xml(_content(book, CONTAINER)).find(".//{*}rootfile")
     if rootfile is None:
         raise ValueError("no rootfile in container.xml")
     package_name = rootfile.get("full-path", "")
-    package = _xml(_content(entries, package_name))
+    package = _xml(_content(book, package_name))
     items = {item.get("id"): item for item in package.iterfind("{*}manifest/{*}item")}
     for reference in package.iterfind("{*}spine/{*}itemref"):
         item = items[reference.get("idref")]
@@ -76,11 +78,11 @@ def _spine(entries: Entries) -> Iterator[str]:
             yield _path(posixpath.dirname(package_name), item.get("href", ""))
 
 
-def _protected(entries: Entries) -> set[str]:
+def _protected(book: ZipFile) -> set[str]:
     """The names of the encrypted entries; often only fonts are."""
-    if ENCRYPTION not in entries:
+    if ENCRYPTION not in book.namelist():
         return set()
-    references = _xml(_content(entries, ENCRYPTION)).iterfind(".//{*}CipherReference")
+    references = _xml(_content(book, ENCRYPTION)).iterfind(".//{*}CipherReference")
     return {_path("", reference.get("URI", "")) for reference in references}
 
 
@@ -88,16 +90,12 @@ def _path(folder: str, href: str) -> str:
     return posixpath.normpath(posixpath.join(folder, unquote(href)))
 
 
-def _content(entries: Entries, name: str) -> bytes:
-    with entries[name]() as content:
+def _content(book: ZipFile, name: str) -> bytes:
+    with book.open(name) as content:
         raw = content.read(MAX_WHOLE_BYTES + 1)
     if len(raw) > MAX_WHOLE_BYTES:
         raise ValueError(f"{name} has more than {MAX_WHOLE_BYTES} bytes")
     return raw
-
-
-def _decoded(raw: bytes) -> str:
-    return "".join(decoded(io.BytesIO(raw), detected(lambda: io.BytesIO(raw))))
 
 
 def _xml(raw: bytes) -> "_Element":

@@ -7,7 +7,7 @@ same rules.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from bukva.corpus.sources.formats.base import Text, TextFile
 
@@ -29,12 +29,17 @@ CLOSED_AT_ONCE = re.compile(r"<(script|style|title|template|noscript|iframe|text
 
 def read_html(file: TextFile) -> Iterator[Text]:
     """The text of a page."""
-    yield Text(_later(file, html_text))
+    yield Text([html_text(file.whole())])
 
 
 def read_markdown(file: TextFile) -> Iterator[Text]:
     """The text of a Markdown file: CommonMark with tables, and without front matter."""
-    yield Text(_later(file, lambda text: html_text(_html_of(text))))
+    from markdown_it import MarkdownIt
+    from mdit_py_plugins.front_matter import front_matter_plugin
+
+    parser = MarkdownIt("commonmark", {"maxNesting": MAX_LEVELS})
+    parser = parser.enable(["table", "strikethrough"]).use(front_matter_plugin)
+    yield Text([html_text(str(parser.render(file.whole())))])
 
 
 def html_text(html: str) -> str:
@@ -50,21 +55,6 @@ def html_text(html: str) -> str:
     # as UTF-8, so that the page's own declaration, which was obeyed when its bytes were decoded, is not obeyed again
     parser.feed(html.encode())
     return str(parser.close())
-
-
-def _later(file: TextFile, convert: Callable[[str], str]) -> Iterator[str]:
-    """One piece, read and converted when it is taken."""
-    yield convert(file.whole())
-
-
-def _html_of(markdown: str) -> str:
-    from markdown_it import MarkdownIt
-    from mdit_py_plugins.front_matter import front_matter_plugin
-
-    parser = (
-        MarkdownIt("commonmark", {"maxNesting": MAX_LEVELS}).enable(["table", "strikethrough"]).use(front_matter_plugin)
-    )
-    return str(parser.render(markdown))
 
 
 class _Lines:
