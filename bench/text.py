@@ -21,8 +21,7 @@ RUNS = 3
 def _clean(raw: str, clean: str) -> dict[str, Any]:
     import pandas as pd  # noqa: F401 - so that its import is not timed
 
-    from bukva.corpus.cleaning.clean import clean_collection
-    from bukva.corpus.cleaning.removals import Chosen
+    from bukva.corpus.cleaning.clean import Chosen, clean_collection
     from bukva.corpus.cleaning.rule_sets import rule_set
     from bukva.text.collection import TEXT
 

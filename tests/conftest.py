@@ -10,8 +10,8 @@ from downloads import download_params
 from works import split
 
 from bukva.config.schema import Tokenize
-from bukva.corpus.cleaning.clean import clean_collection
-from bukva.corpus.cleaning.rule_sets import Chosen, rule_set
+from bukva.corpus.cleaning.clean import Chosen, clean_collection
+from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.corpus.sources.download import download
 from bukva.corpus.splits.encoding import tokenize
 from bukva.text.ids import Ids

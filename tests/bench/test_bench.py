@@ -55,7 +55,7 @@ def recorded(name, value):
 @example("- ")
 @example("--  /*/\r\r\n//*/ / \n- -- ж")
 def test_the_plain_cleaner_returns_our_text(text):
-    assert clean_lines(text) == clean(text, rule_set("notes"))[0]
+    assert clean_lines(text) == clean(text, rule_set("notes")).text
 
 
 def test_the_plain_encoder_returns_our_ids():

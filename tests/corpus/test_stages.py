@@ -12,8 +12,8 @@ from works import split
 
 from bukva.config.schema import Tokenize
 from bukva.core.errors import BukvaError, sentence_for
-from bukva.corpus.cleaning.clean import clean_collection
-from bukva.corpus.cleaning.rule_sets import Chosen, rule_set
+from bukva.corpus.cleaning.clean import Chosen, clean_collection
+from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.corpus.splits.encoding import tokenize
 from bukva.text.splits import load_splits, read_shares, save_splits
 from bukva.text.tokenizers import load_tokenizer

@@ -7,6 +7,7 @@ Neither file is ever in memory as a whole: a work is a stream of pieces, and can
 
 import hashlib
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -99,6 +100,12 @@ def documents(table: "pd.DataFrame") -> Iterator[Document]:
     """The rows of a table."""
     for category, author, work, year in table[["category", "author", "work", "year"]].itertuples(index=False):
         yield Document(category, author, work, year if isinstance(year, str) else None)
+
+
+def decade(year: object) -> str:
+    """1863 -> 1860s; a range (1863-1869) counts by its first year; `-` where there is no year of four digits."""
+    found = re.search(r"\d{4}", year) if isinstance(year, str) else None  # in a table, a missing year is no text
+    return f"{found.group()[:3]}0s" if found else MISSING
 
 
 def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, Iterator[str]]]:

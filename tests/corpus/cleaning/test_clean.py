@@ -11,15 +11,19 @@ from works import texts_in
 from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning import clean as cleaning
-from bukva.corpus.cleaning.rule_files import line_rules, read_entries
-from bukva.corpus.cleaning.rule_sets import RULES, Chosen, rule_set
+from bukva.corpus.cleaning.clean import Chosen
+from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.text.collection import PIECE_BYTES, TABLE, TEXT, Document, documents, read_table, write_collection
 
 ROOT = Path(__file__).parents[3]
 
 
-def clean(text, name="notes"):
-    return cleaning.clean(text, rule_set(name))
+NOTES = rule_set("notes")
+
+
+def clean(text):
+    found = cleaning.clean(text, NOTES)
+    return found.text, found.removed
 
 
 def clean_collection(raw, target, name="notes"):
@@ -67,22 +71,19 @@ texts = st.lists(plain | plain | special | alien | st.characters(exclude_categor
 
 
 @settings(max_examples=60)
-@given(texts, st.integers(1, 7))
-@example("", 7)
-@example("\n\n", 1)
-@example("—", 1)
-@example("--  /*/\r\r\n//*/ / \n- -- ж", 3)
-@example("\u2014 -- Да. - Нет.\n-Да.\n\u2014\u00a0Да.\nмiръ\n* ж\n«- ж", 5)
-@example("\n".join(["ж", "", " - ж", "Q/", "//"] * 3), 1)
-def test_the_rules_agree_with_the_oracle_and_the_counts_add_up_for_any_size_of_a_piece(text, size):
+@given(texts)
+@example("")
+@example("\n\n")
+@example("—")
+@example("--  /*/\r\r\n//*/ / \n- -- ж")
+@example("\u2014 -- Да. - Нет.\n-Да.\n\u2014\u00a0Да.\nмiръ\n* ж\n«- ж")
+@example("\n".join(["ж", "", " - ж", "Q/", "//"] * 3))
+def test_the_rules_agree_with_the_oracle_and_the_counts_add_up(text):
     cleaned, removed = clean(text)
     assert cleaned == by_the_rules(text)
     assert sum(counts.chars for counts in removed.values()) == len(text) - len(cleaned)
     whole = unix(text) if unix(text).endswith("\n") or not text else unix(text) + "\n"
     assert sum(counts.lines for counts in removed.values()) == whole.count("\n") - cleaned.count("\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bukva.text.characters.PIECE_CHARS", size)
-        assert clean(text) == (cleaned, removed)
 
 
 def test_every_symbol_of_the_basic_plane_agrees_with_the_oracle():
@@ -113,18 +114,17 @@ def test_works_stay_separate_and_the_report_sums_the_counts_of_all(tmp_path):
     assert report["symbols"] == len(set("Да.\nНочь 😀"))
     assert report["removed"] == [
         {"rule": "line_ends", "chars": 1 - 1 - 1, "lines": 0, "places": 1},
-        {"rule": "leading_white_space", "chars": 2 + 2, "lines": 1, "places": 2},
-        {"rule": "prefixes", "chars": 2, "lines": 0, "places": 1},
+        {"rule": "empty_lines", "chars": 2, "lines": 1, "places": 1},
+        {"rule": "indentation", "chars": 2, "lines": 0, "places": 1},
         {"rule": "foreign", "chars": len("Nein.\nBonjour\n"), "lines": 2, "places": 2},
+        {"rule": "prefixes", "chars": 2, "lines": 0, "places": 1},
         {"rule": "delete", "chars": 1, "lines": 0, "places": 1},
-        {"rule": "rewrite", "chars": 1, "lines": 0, "places": 1},
+        {"rule": "double_strokes", "chars": 0, "lines": 0, "places": 0},
+        {"rule": "strokes", "chars": 1, "lines": 0, "places": 1},
     ]
-    assert report["examples"]["rewrite"] == [
+    assert report["examples"]["strokes"] == [
         {"work": "prose/-/c", "line": 2, "before": "Ночь ", "removed": "/", "after": ".😀"}
     ]
-    assert {work: lost["chars"] for work, lost in report["lost_most"].items()} == {
-        "poems/Blok/a": 9, "poems/Blok/b": 7, "prose/-/c": 5
-    }  # fmt: skip
     assert report["alphabet"] == dict.fromkeys("\n.", 2) | dict.fromkeys(" ДНаочь😀", 1)
 
 
@@ -135,7 +135,7 @@ def test_an_empty_result_names_the_rules_and_writes_nothing(tmp_path):
     with pytest.raises(BukvaError) as error:
         clean_collection(tmp_path / "raw", tmp_path / "clean")
     assert str(error.value) == (
-        "params.yaml, clean.rules: 'notes' removes the whole text (foreign 21 characters, leading_white_space 2 "
+        "params.yaml, clean.rules: 'notes' removes the whole text (foreign 21 characters, indentation 2 "
         f"characters); use none, or another corpus.\n{WAY_BACK}"
     )
     assert [document.work for document in documents(read_table(tmp_path / "clean"))] == ["former"]
@@ -160,9 +160,6 @@ def test_a_line_longer_than_a_piece_stays_one_line_and_its_counts_add_up(tmp_pat
 LINES = "— Да, «так» и/или //иначе...\r\n\n  Oui, oui, oui!\n№ {}\u00ad и\u0306 слово  \nCafe\u0301 [7]\n\n"
 
 
-OPTIONS = line_rules("literary", "literary.yaml", read_entries(RULES / "literary.yaml", "literary.yaml"))
-
-
 @pytest.fixture
 def raw(tmp_path, monkeypatch):
     """Eleven works in pieces of 997 bytes, two of them empty, one with a line of many pieces."""
@@ -181,9 +178,9 @@ def cleaned_by(processes, raw, rules):
     return report, [(target / name).read_bytes() for name in (TEXT, TABLE)]
 
 
-@pytest.mark.parametrize(("rules", "processes"), [(rule_set("notes"), 3), (OPTIONS, 2)], ids=["notes", "literary"])
+@pytest.mark.parametrize(("rules", "processes"), [("notes", 3), ("literary", 2)])
 def test_the_bytes_and_the_report_are_the_same_for_any_number_of_processes(raw, rules, processes):
-    alone = cleaned_by(1, raw, rules)
-    assert cleaned_by(processes, raw, rules) == alone
+    alone = cleaned_by(1, raw, rule_set(rules))
+    assert cleaned_by(processes, raw, rule_set(rules)) == alone
     report, _ = alone
     assert sum(counts["chars"] for counts in report["removed"]) == report["chars_before"] - report["chars"]

@@ -37,7 +37,6 @@ def cleaning_of(works, text, **changes):
         "symbols": len(counts),
         "removed": [{"rule": "invisible", "chars": 3, "lines": 0, "places": 3}],
         "examples": {},
-        "lost_most": {},
         "letters": {"Cyrillic": 90, "Latin": 10},
         "alphabet": alphabet,
         "openings": [],
@@ -53,15 +52,13 @@ def section(text, heading):
 
 def test_shares_are_of_the_corpus_and_what_is_not_known_is_said():
     rows = [("poems", "Blok", "a", "1908", 60), ("poems", "-", "b", None, 30), ("prose", "Blok", "c", "1911", 9)]
-    lost = {"poems/-/b": {"chars": 4, "share": 0.1176}}
-    found = page(cleaning_of(works_of(rows), TEXT, lost_most=lost), works_of(rows), "author")
+    found = page(cleaning_of(works_of(rows), TEXT), works_of(rows), "author")
     assert read(section(found, "Characters by author"))[1:] == [
         ["Blok", "2", "69", "69.7 %"],
         ["not given", "1", "30", "30.3 %"],
     ]
     assert ["characters", "99 (97.1 % of the 102 before cleaning)"] in read(found)
     assert ["not given", "1", "30", "30.3 %"] in read(section(found, "Characters by decade"))
-    assert ["poems/-/b", "4", "11.8 %"] in read(section(found, "Works that lost most"))
 
 
 def test_a_large_corpus_has_tables_of_few_rows_that_add_up():

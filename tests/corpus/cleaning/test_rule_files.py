@@ -7,20 +7,32 @@ from hypothesis import strategies as st
 
 from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
-from bukva.corpus.cleaning.clean import clean
+from bukva.corpus.cleaning import clean as cleaning
+from bukva.corpus.cleaning.line_rules import LineRules
 from bukva.corpus.cleaning.removals import Removed
-from bukva.corpus.cleaning.rule_files import MOST_RULES, line_rules, read_entries
-from bukva.corpus.cleaning.rule_sets import RULES, rule_set
+from bukva.corpus.cleaning.rule_sets import MOST_RULES, RULES, read_entries, rule_set
 
 EXAMPLE = RULES.parents[4] / "rules" / "example.yaml"
-ACTIONS = "drop_lines, delete, replace, normalise or drop_passages"
+ACTIONS = "drop_lines, delete, replace or normalise"
+
+
+def rules_of(file, *optional):
+    """The rules of a file."""
+    entries = [one for one in read_entries(file, file.name) if not one.optional or one.name in optional]
+    return LineRules("file", file.name, tuple(entry.rule() for entry in entries))
+
+
+def clean(text, rules):
+    """The text, and what each rule removed."""
+    found = cleaning.clean(text, rules)
+    return found.text, found.removed
 
 
 def own(tmp_path, content):
     """The rule set of a file with this content; `content` is YAML, or the list of rules."""
     file = tmp_path / "own.yaml"
     file.write_text(content if isinstance(content, str) else yaml.safe_dump({"rules": content}), encoding="utf-8")
-    return line_rules("file", "own.yaml", read_entries(file, "own.yaml"))
+    return rules_of(file)
 
 
 def sentences(tmp_path, content):
@@ -34,37 +46,34 @@ def sentences(tmp_path, content):
 # ---- mistakes
 
 INVALID = "is not a regular expression of Python"
+NAMES = "is not a name for a rule; use up to 40 of a-z, 0-9 and _, a letter first, but not line_ends."
 MISTAKES = [
-    ({"name": "a", "delet": "x"}, " (a), delet: unknown key with value 'x'; did you mean delete?"),
-    ({"delete": "x"}, ", name: missing; give each rule a name."),
-    ("x", f", 'x' is not a rule; use keys name and one of {ACTIONS}."),
-    ({"name": "А", "delete": "x"}, ", name: 'А' is not a name; use up to 40 of a-z, 0-9 and _, a letter first."),
-    ({"name": "line_ends", "delete": "x"},
-     " (line_ends), name: 'line_ends' is the name of what bukva itself does to line ends; use another."),
-    ({"name": "a", "delete": "x", "drop_lines": "y"}, f" (a), name: 'a' has 2 actions; use one of {ACTIONS}."),
-    ({"name": "a", "replace": "x"}, " (a), by: None goes with replace, and replace with by; use both or neither."),
+    ({"name": "a", "delet": "x"}, "delet: unknown key with value 'x'; did you mean delete?"),
+    ({"delete": "x"}, f"name: '' {NAMES}"),
+    ("x", "'x' (str) is invalid; it should be keys with values."),
+    ({"name": "А", "delete": "x"}, f"name: 'А' {NAMES}"),
+    ({"name": "line_ends", "delete": "x"}, f"name: 'line_ends' {NAMES}"),
+    ({"name": "a", "delete": "x", "drop_lines": "y"}, f"name: 'a' has 2 actions; use one of {ACTIONS}."),
+    ({"name": "a", "replace": "x"}, "by: None goes with replace, and replace with by; use both or neither."),
     ({"name": "a", "delete": "(x"},
-     f" (a), delete: '(x' {INVALID}: missing ), unterminated subpattern at position 0; correct it (docs/text.md has "
+     f"delete: '(x' {INVALID}: missing ), unterminated subpattern at position 0; correct it (docs/text.md has "
      "examples)."),
     ({"name": "a", "replace": "(x)", "by": r"\2"},
-     rf" (a), by: '\\2' {INVALID}: invalid group reference 2 at position 1; correct it (docs/text.md has examples)."),
+     rf"replace: '(x)' {INVALID}: invalid group reference 2 at position 1; correct it (docs/text.md has examples)."),
     ({"name": "a", "replace": "x", "by": r"\n"},
-     r" (a), by: '\\n' contains a line end, but rules see one line at a time; remove it."),
-    ({"name": "a", "drop_passages": "Common"},
-     " (a), drop_passages: 'Common' is not a script of Unicode; use Latin, Cyrillic, Greek, Han or another."),
+     r"by: '\\n' contains a line end, but rules see one line at a time; remove it."),
 ]  # fmt: skip
 
 
 def test_each_mistake_in_a_rule_is_one_sentence(tmp_path):
-    expected = [f"own.yaml, rule {number}{what}" for number, (_, what) in enumerate(MISTAKES, start=1)]
+    expected = [f"own.yaml, rule {number}, {what}" for number, (_, what) in enumerate(MISTAKES, start=1)]
     assert sentences(tmp_path, [rule for rule, _ in MISTAKES]) == expected
 
 
-def test_a_name_or_an_action_twice_is_rejected(tmp_path):
+def test_a_name_twice_is_rejected(tmp_path):
     rules = [{"name": "a", "delete": "x"}, {"name": "a", "delete": "y"}, {"name": "b", "delete": "x"}]
     assert sentences(tmp_path, rules) == [
         "own.yaml, rule a: 2 rules have this name; use each name once.",
-        "own.yaml, delete: 'x' is in 2 rules; keep one of them.",
     ]
 
 
@@ -86,7 +95,7 @@ def test_the_actions_of_a_file(tmp_path):
             {"name": "quotes", "replace": "[«»]", "by": '"'},
             {"name": "swap", "replace": r"(\w+)/(\w+)", "by": r"\2 \1"},
             {"name": "form", "normalise": "NFC"},
-            {"name": "greek", "drop_passages": "Greek"},
+            {"name": "greek", "drop_lines": "[α-ω]"},
         ],
     )
     text = "Раз[1] «два»[22].\r\n 17 \n\nτρία три\nτρία и\nа/б и\u0306\nи так"
@@ -101,14 +110,6 @@ def test_the_actions_of_a_file(tmp_path):
         "form": Removed(1, 0, 1),
         "greek": Removed(len("τρία три\nτρία и\n"), 2, 2),
     }
-
-
-def test_a_passage_is_a_line_with_more_than_half_of_its_letters_in_the_script_and_no_roman_number(tmp_path):
-    rules = own(tmp_path, [{"name": "a", "drop_passages": "Latin"}])
-    passages = ["Bonjour, сказал", "abв", "XIV siècle", "é"]
-    others = ["abвг", "12, 13", "", "XIV", "  I. ", "ℵ"]
-    for lines, kept in ((passages, []), (others, others)):
-        assert clean("\n".join(["Раз.", *lines, "Два.\n"]), rules)[0] == "\n".join(["Раз.", *kept, "Два.\n"])
 
 
 def test_rules_are_repeated_until_nothing_changes(tmp_path):
@@ -138,11 +139,6 @@ def test_rules_without_an_end_are_rejected_by_the_text_that_shows_it(rules, line
     )
 
 
-def optional(*names):
-    entries = read_entries(RULES / "literary.yaml", "literary.yaml")
-    return line_rules("literary", "literary.yaml", [one for one in entries if not one.optional or one.name in names])
-
-
 special = st.sampled_from(["слово", "Bonjour", *"\n  \tиеУuX«7\u0301\u0306\u0308\u0323\u200c\u200d\u00ad\x07"])
 texts = st.lists(special | st.characters(exclude_categories=["Cs"]), max_size=40).map("".join)
 
@@ -166,14 +162,16 @@ def test_literary_keeps_what_people_see():
 
 def test_options_remove_stress_accents_of_cyrillic_vowels_and_latin_passages():
     text = "за\u0301мок\nи\u0306 й\u0301 е\u0308 ё\u0301\nе\u0301\u0308 а\u0301\u0301\ncafe\u0301 ќ г\u0301\n"
-    assert clean(text, optional("stress_accents"))[0] == "замок\nй й\u0301 ё ё\nё а\ncafé ќ ѓ\n"  # й is no vowel
-    text = "Он сказал:\n  Je vous aime,\n  beaucoup.\n\nI\nИ ушёл (exit).\n"
-    assert clean(text, optional("latin_passages"))[0] == "Он сказал:\n\nI\nИ ушёл (exit).\n"
+    stress = rules_of(RULES / "literary.yaml", "stress_accents")
+    assert clean(text, stress)[0] == "замок\nй й\u0301 ё ё\nё а\ncafé ќ ѓ\n"  # й is no vowel
+    text = "Он сказал:\n  Je vous aime, à 7 h.\nété\n\nI\n — XIV.\n12\nИ ушёл (exit).\n"
+    latin = rules_of(RULES / "literary.yaml", "latin_passages")
+    assert clean(text, latin)[0] == "Он сказал:\n\nI\n — XIV.\n12\nИ ушёл (exit).\n"
 
 
 @pytest.mark.parametrize(
     "rules",
-    [optional("stress_accents", "latin_passages"), line_rules("file", EXAMPLE.name, read_entries(EXAMPLE, "example"))],
+    [rules_of(RULES / "literary.yaml", "stress_accents", "latin_passages"), rules_of(EXAMPLE)],
     ids=["literary", "example"],
 )
 @settings(max_examples=50)

@@ -1,17 +1,15 @@
-"""What cleaning removed: counts for each rule, examples in context, and the works that lost most."""
+"""What cleaning removed: counts for each rule, and examples in context."""
 
 import dataclasses
-import heapq
-import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 CONTEXT_CHARS = 30  # on each side of what an example removes
 LONGEST = 60  # characters of an example itself
 EXAMPLES = 5  # of one rule
 ALL_EXAMPLES = 60  # of all rules, so that the report stays below 50 kB
-WORKS = 10  # that lost most
 
 
 @dataclass(frozen=True)
@@ -30,17 +28,7 @@ class Removed:
 
 
 RemovedByRule = dict[str, Removed]
-
-
-@dataclass(frozen=True)
-class Example:
-    """One place where a rule acted, with its neighbours in the line; the number of the line counts from 0."""
-
-    line: int
-    before: str
-    removed: str
-    after: str
-    replacement: str = ""
+Example = dict[str, Any]  # line (counted from 0), before, removed, after, and what replaced it, if anything
 
 
 def example(line: int, text: str, start: int, stop: int, replacement: str = "") -> Example:
@@ -48,140 +36,66 @@ def example(line: int, text: str, start: int, stop: int, replacement: str = "") 
     first = max(text.rfind("\n", 0, start) + 1, start - CONTEXT_CHARS)
     after, _, _ = text[stop : stop + CONTEXT_CHARS].partition("\n")
     whole = text[start:stop]
-    removed = whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}…"
-    shown = text[first:start], removed, "" if whole.endswith("\n") else after, replacement[:LONGEST]
-    return Example(line, *map(visible, shown))
+    shown = {
+        "before": text[first:start],
+        "removed": whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}…",
+        "after": "" if whole.endswith("\n") else after,
+        **({"replacement": replacement[:LONGEST]} if replacement else {}),
+    }
+    return {"line": line, **{key: visible(part) for key, part in shown.items()}}
 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """A text of complete lines after cleaning; `lines` is the number of its lines before."""
+    """A text after cleaning; `lines` is the number of its lines before. The first examples are in `examples`."""
 
     text: str
     lines: int
     removed: RemovedByRule
     examples: Mapping[str, Sequence[Example]] = field(default_factory=dict)
 
-
-@dataclass(frozen=True)
-class Account:
-    """What cleaning did to a piece of a work: its characters and lines before, and what was removed from them."""
-
-    chars: int
-    lost: int
-    lines: int
-    removed: RemovedByRule
-    examples: Mapping[str, Sequence[Example]]
-
-    @staticmethod
-    def of(text: str, cleaned: Cleaned) -> "Account":
-        """The account of a text that was cleaned."""
-        lost = len(text) - len(cleaned.text)
-        return Account(len(text), lost, cleaned.lines, cleaned.removed, cleaned.examples)
-
-
-class RuleSet(Protocol):
-    """Rules that clean a text; `rules` are their names in the order of their counts."""
-
     @property
-    def name(self) -> str:
-        """As in clean.rules."""
-        ...
-
-    @property
-    def rules(self) -> tuple[str, ...]:
-        """The names of the rules, in their order."""
-        ...
-
-    @property
-    def ends_works(self) -> bool:
-        """Whether each work is made to end in a line feed."""
-        ...
-
-    def apply(self, text: str, wanted: Collection[str]) -> Cleaned:
-        """Clean a text of complete lines, one or more, and give a few examples of the wanted rules.
-
-        The result is the same however a work is cut at line ends.
-        """
-        ...
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """A rule set, and why it is used."""
-
-    rules: RuleSet
-    why: str
+    def chars_before(self) -> int:
+        """The characters before cleaning, each of which is kept or counted."""
+        return len(self.text) + sum(removed.chars for removed in self.removed.values())
 
 
 class Record:
-    """What was removed from a collection, work by work."""
+    """What was removed from a collection, work by work; and examples: one of each of the first works, then a second one
+    of each, and so on."""
 
     def __init__(self, rules: Sequence[str]) -> None:
-        """Start with nothing removed.
-
-        Args:
-            rules: the names of the rules.
-        """
         self.totals: RemovedByRule = dict.fromkeys(rules, Removed())
         self._limit = max(1, min(EXAMPLES, ALL_EXAMPLES // max(1, len(rules))))
-        self._examples: dict[str, dict[str, list[Example]]] = {rule: {} for rule in rules}  # by rule and work
-        self._lost: dict[str, tuple[int, int]] = {}  # work -> characters lost, characters before
-        self._work, self._line = "", 0
+        self._examples: dict[str, list[tuple[int, Example]]] = {rule: [] for rule in rules}  # with its number in a work
+        self.begin("")
 
     def begin(self, work: str) -> None:
         """What is added from here on is of this work."""
-        self._work, self._line = work, 0
-        self._lost[work] = (0, 0)
+        self._work, self._lines, self._seen = work, 0, Counter[str]()
 
-    def wanted(self, work: str) -> list[str]:
-        """The rules of which a work can still give examples, by what has been added so far.
-
-        The first works that have some give a few each. Pieces that are added later may already have what is wanted.
-        """
-        return [rule for rule in self._examples if self._room(rule, work)]
-
-    def add(self, piece: Account) -> None:
-        """Add the next piece of the work; examples beyond what is wanted are left out."""
+    def add(self, piece: Cleaned) -> None:
+        """Add the next piece of the work."""
         for rule, removed in piece.removed.items():
             self.totals[rule] += removed
         for rule, examples in piece.examples.items():
-            room = self._room(rule, self._work)
-            if examples and room:
-                numbered = (dataclasses.replace(one, line=one.line + self._line + 1) for one in examples)
-                self._examples[rule].setdefault(self._work, []).extend(itertools.islice(numbered, room))
-        lost, chars = self._lost[self._work]
-        self._lost[self._work] = (lost + piece.lost, chars + piece.chars)
-        self._line += piece.lines
-
-    def _room(self, rule: str, work: str) -> int:
-        """How many more examples of a rule a work can give."""
-        found = self._examples[rule]
-        is_one_of_the_first = work in found or len(found) < self._limit
-        return self._limit - len(found.get(work, ())) if is_one_of_the_first else 0
+            kept = self._examples[rule]
+            for one in examples:
+                if len(kept) < self._limit or self._seen[rule] < kept[-1][0]:
+                    numbered = {"work": self._work, **one, "line": one["line"] + self._lines + 1}
+                    kept.append((self._seen[rule], numbered))
+                    kept.sort(key=lambda item: item[0])
+                    del kept[self._limit :]
+                self._seen[rule] += 1
+        self._lines += piece.lines
 
     def removed(self) -> list[dict[str, Any]]:
         """The counts of each rule."""
         return [{"rule": rule, **dataclasses.asdict(counts)} for rule, counts in self.totals.items()]
 
-    def examples(self) -> dict[str, list[dict[str, Any]]]:
-        """Examples of the rules that acted: one of each work, then a second one of each, and so on."""
-        chosen = {rule: list(itertools.islice(_in_turn(found), self._limit)) for rule, found in self._examples.items()}
-        return {rule: examples for rule, examples in chosen.items() if examples}
-
-    def lost_most(self) -> dict[str, dict[str, Any]]:
-        """The works that lost most characters, with the share of their text; no list, because DVC joins lists."""
-        lost = [(-lost, work, chars) for work, (lost, chars) in self._lost.items() if lost > 0]
-        most = heapq.nsmallest(WORKS, lost)
-        return {work: {"chars": -minus, "share": round(-minus / chars, 4)} for minus, work, chars in most}
-
-
-def _in_turn(found: Mapping[str, Sequence[Example]]) -> Iterator[dict[str, Any]]:
-    for row in itertools.zip_longest(*found.values()):
-        for work, one in zip(found, row, strict=True):
-            if one is not None:
-                values = {"work": work, **dataclasses.asdict(one)}
-                yield values if one.replacement else {key: values[key] for key in values if key != "replacement"}
+    def examples(self) -> dict[str, list[Example]]:
+        """The examples of the rules that acted."""
+        return {rule: [one for _, one in kept] for rule, kept in self._examples.items() if kept}
 
 
 def visible(text: str) -> str:

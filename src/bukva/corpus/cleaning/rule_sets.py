@@ -1,112 +1,145 @@
-"""The cleaning rule sets by name, and which of them `auto` chooses for a text."""
+"""The cleaning rule sets: those of bukva by name, files of rules (docs/text.md describes them), and which of them
+`auto` chooses for a text."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+import functools
+import re
+from collections import Counter
 from pathlib import Path
+from typing import Literal
 
-from bukva.config.messages import WAY_BACK, one_or_another, shorten
-from bukva.config.schema import Clean
+from pydantic import ValidationError, model_validator
+
+from bukva.config.load import read_yaml
+from bukva.config.messages import WAY_BACK, mistake, one_or_another, sentence, shorten
+from bukva.config.schema import Clean, Section
 from bukva.core.errors import BukvaError
-from bukva.core.files import resolve
+from bukva.core.files import existing
 from bukva.core.progress import counted
-from bukva.corpus.cleaning.clean import removed_share
-from bukva.corpus.cleaning.notes import NotesRules
-from bukva.corpus.cleaning.removals import Chosen, Cleaned, RuleSet
-from bukva.corpus.cleaning.rule_files import Entry, line_rules, read_entries
-from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules, percent, share
+from bukva.corpus.cleaning.clean import LINE_ENDS, Chosen, removed_share
+from bukva.corpus.cleaning.line_rules import DropLines, LineRule, LineRules, Normalise, Substitute
+from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules, percent
 from bukva.text.collection import read_table, read_texts
 
 RULES = Path(__file__).parent / "rules"
 MOST_REMOVED = 0.15  # of a text that notes are made for; of RusLit they remove 0.11
+MOST_RULES = 60  # the report has an example of each
+ACTIONS = ["drop_lines", "delete", "replace", "normalise"]
+NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+LINE_END = re.compile(r"[\n\r]|\\[nr]")  # as it is, or written with a backslash
 
 
-@dataclass(frozen=True)
-class NoRules:
-    """The text as it is, but for its line ends."""
+class Entry(Section):
+    """One rule of a file: a name, exactly one action, and why it is there."""
 
-    name = "none"
-    rules: tuple[str, ...] = ()
-    ends_works = False
+    name: str = ""
+    reason: str = ""
+    optional: bool = False  # applied only if clean.optional names it
+    drop_lines: str | None = None
+    delete: str | None = None
+    replace: str | None = None
+    by: str | None = None
+    normalise: Literal["NFC", "NFKC"] | None = None
 
-    def apply(self, text: str, wanted: Collection[str]) -> Cleaned:  # noqa: ARG002
-        """The same text."""
-        return Cleaned(text, text.count("\n"), {})
+    @model_validator(mode="after")
+    def _is_one_rule(self) -> "Entry":
+        given = [key for key in ACTIONS if getattr(self, key) is not None]
+        if not NAME.fullmatch(self.name) or self.name == LINE_ENDS:
+            what = f"is not a name for a rule; use up to 40 of a-z, 0-9 and _, a letter first, but not {LINE_ENDS}"
+            raise mistake("name", self.name, what)
+        if len(given) != 1:
+            raise mistake("name", self.name, f"has {len(given)} actions; use one of {one_or_another(ACTIONS)}")
+        if (self.by is None) != (self.replace is None):
+            raise mistake("by", self.by, "goes with replace, and replace with by; use both or neither")
+        if self.by and LINE_END.search(self.by):
+            raise mistake("by", self.by, "contains a line end, but rules see one line at a time; remove it")
+        try:
+            self.rule().act("")
+        except (re.error, IndexError, OverflowError, RecursionError) as error:
+            what = f"is not a regular expression of Python: {error}; correct it (docs/text.md has examples)"
+            raise mistake(given[0], getattr(self, given[0]), what) from None
+        return self
+
+    def rule(self) -> LineRule:
+        """The rule that does this."""
+        if self.drop_lines is not None:
+            return DropLines(self.name, re.compile(self.drop_lines))
+        if self.normalise is not None:
+            return Normalise(self.name, self.normalise)
+        return Substitute(self.name, re.compile(self.delete or self.replace or ""), self.by or "")
 
 
-def rule_set(name: str) -> RuleSet:
+def read_entries(path: Path, source: str) -> list[Entry]:
+    """The rules of a file that exists; `source` is its name in errors.
+
+    Raises:
+        BukvaError: the file is not readable, or one sentence for each mistake in its rules.
+    """
+    raw = read_yaml(path)
+    rules = raw.get("rules")
+    if set(raw) != {"rules"} or not isinstance(rules, list) or not 0 < len(rules) <= MOST_RULES:
+        what = f"use one key, rules, with a list of 1 to {MOST_RULES} rules (rules/example.yaml is an example)"
+        raise BukvaError(f"{source}: has keys {shorten(list(raw))}; {what}.\n{WAY_BACK}")
+    mistakes: list[str] = []
+    entries: list[Entry] = []
+    for number, rule in enumerate(rules, start=1):
+        try:
+            entries.append(Entry.model_validate(rule))
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+            # a rule that is no mapping at all has no key in front of the colon
+            sentences = (sentence(detail, Entry).removeprefix(": ") for detail in details)
+            mistakes += [f"{source}, rule {number}, {what}" for what in sentences]
+    for name, times in Counter(entry.name for entry in entries).items():
+        if times > 1:
+            mistakes.append(f"{source}, rule {name}: {times} rules have this name; use each name once.")
+    if mistakes:
+        raise BukvaError("\n".join([*mistakes, WAY_BACK]))
+    return entries
+
+
+@functools.cache
+def rule_set(name: str) -> LineRules:
     """A rule set of bukva by its name, without optional rules."""
-    return _load(Clean(rules=name, file="-", optional=[]), name)[0]
+    return _load(Clean(rules=name, file="-", optional=[]), name)
 
 
 def chosen_rules(params: Clean, raw: Path) -> Chosen:
     """The rules that the parameters name; for auto those that fit the whole collection.
 
     `notes` fit where the letters do (fitting_rules) and where they leave most of the text: they remove a line for one
-    Latin letter, and a line may be a paragraph. Where they are named and do not, `why` says so.
+    Latin letter, and a line may be a paragraph.
 
     Raises:
         BukvaError: the user's rule file has a mistake, an optional rule is unknown, or a rule would remove most of the
             text.
     """
-    if params.rules == "auto":
-        counts = _counts(raw)
-        name, why = fitting_rules(counts)
-        if name == "notes" and (removed := removed_share(raw, NotesRules.load())) > MOST_REMOVED:
-            name, why = "literary", f"notes would remove {percent(removed)} of the text"
-        rules, entries = _load(params, name)
-        why = f"because {why} (clean.rules auto)"
+    name, why = params.rules, f"from {params.file}" if params.rules == "file" else "as clean.rules says"
+    if name == "auto":
+        name, fits = fitting_rules(_counts(raw))
+        if name == "notes" and (removed := removed_share(raw, rule_set("notes"))) > MOST_REMOVED:
+            name, fits = "literary", f"notes would remove {percent(removed)} of the text"
+        why = f"because {fits} (clean.rules auto)"
+    return Chosen(_load(params, name), why)
+
+
+def _load(params: Clean, name: str) -> LineRules:
+    """A rule set with the optional rules that are wanted."""
+    if name == "file":
+        source, file = params.file, existing(params.file)
+        if not file or not file.is_file():
+            what = "is not a file; use the path of a rule file, such as rules/example.yaml"
+            raise BukvaError(f"params.yaml, clean.file: {shorten(params.file)} {what}.\n{WAY_BACK}")
     else:
-        counts, why = None, f"from {params.file}" if params.rules == "file" else "as clean.rules says"
-        rules, entries = _load(params, params.rules)
-        if params.rules == "notes" and (removed := removed_share(raw, rules)) > MOST_REMOVED:
-            why += f", but they remove {percent(removed)} of the text, and auto takes literary"
-    if passages := [entry for entry in entries if entry.drop_passages]:
-        letters = (counts or _counts(raw)).letters()
-        for entry in passages:
-            _check_passages(entry, share(letters, str(entry.drop_passages)))
-    return Chosen(rules, why)
-
-
-def _load(params: Clean, name: str) -> tuple[RuleSet, list[Entry]]:
-    """A rule set with the optional rules that are wanted, and its entries if it is a list of rules."""
-    entries, source = _read(params, name)
+        source, file = f"{name}.yaml", RULES / f"{name}.yaml"
+    entries = [] if name == "none" else read_entries(file, source)
     optional = [entry.name for entry in entries if entry.optional]
     for wanted in params.optional:
         if wanted not in optional:
-            what = f"{shorten(wanted)} is not an optional rule of {source}"
             which = f"use {one_or_another(optional)}" if optional else "it has none; use []"
+            what = f"{shorten(wanted)} is not an optional rule of {source}"
             raise BukvaError(f"params.yaml, clean.optional: {what}; {which}.\n{WAY_BACK}")
-    active = [entry for entry in entries if not entry.optional or entry.name in params.optional]
-    match name:
-        case "notes":
-            return NotesRules.load(), []
-        case "none":
-            return NoRules(), []
-    return line_rules(name, source, active), active
-
-
-def _read(params: Clean, name: str) -> tuple[list[Entry], str]:
-    """The entries of a rule set that is a list of rules, and its name in errors."""
-    match name:
-        case "notes" | "none":
-            return [], f"rules {name}"
-        case "file":
-            return read_entries(_own_file(params.file), params.file), params.file
-    return read_entries(RULES / f"{name}.yaml", f"{name}.yaml"), f"rules {name}"
-
-
-def _own_file(path: str) -> Path:
-    try:
-        file = resolve(path)
-        exists = file.is_file()
-    except (OSError, RuntimeError) as error:  # the name is too long, or the home of an unknown user
-        why = f"cannot be looked up ({getattr(error, 'strerror', None) or error})"
-    else:
-        if exists:
-            return file
-        why = "is not a file"
-    advice = "use the path of a rule file, such as rules/example.yaml"
-    raise BukvaError(f"params.yaml, clean.file: {shorten(path)} {why}; {advice}.\n{WAY_BACK}")
+    rules = tuple(entry.rule() for entry in entries if not entry.optional or entry.name in params.optional)
+    return LineRules(name, source, rules, once=name == "notes")
 
 
 def _counts(raw: Path) -> CharCounts:
@@ -115,12 +148,3 @@ def _counts(raw: Path) -> CharCounts:
     for piece in counted(pieces, "clean: counting letters", int(table["chars"].sum())):
         counts.add(piece)
     return counts
-
-
-def _check_passages(entry: Entry, part: float) -> None:
-    if part >= 0.5:
-        script = entry.drop_passages
-        raise BukvaError(
-            f"rule {entry.name} drops passages in {script}, but {percent(part)} of the letters are {script}; leave it"
-            f" out of clean.optional, or of your rule file.\n{WAY_BACK}"
-        )

@@ -9,47 +9,29 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
-from fontTools.unicodedata import script, script_code, script_name
+from fontTools.unicodedata import script, script_name
 
 from bukva.text.characters import code_points, pieces
 
 CYRILLIC = "Cyrillic"
 RUSSIAN = frozenset("абвгдеёжзийклмнопрстуфхцчшщъыьэюяАБВГДЕЁЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ")
 MOSTLY_CYRILLIC = 0.9  # of all letters; the rest are quotations
-MOSTLY_RUSSIAN = (
-    0.99  # of the Cyrillic letters; other languages and Russian before 1918 have several per cent of others
-)
+MOSTLY_RUSSIAN = 0.99  # of the Cyrillic letters; other languages and Russian before 1918 have several per cent less
 
 Letters = Mapping[str, int]  # script -> letters, the most frequent script first
-
-
-Counted = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # (n,) code points, and how often each occurs
-
-
-def counted(text: str) -> Counted:
-    """The characters of a piece of text."""
-    counts = np.bincount(code_points(text))
-    codes = np.flatnonzero(counts)
-    return codes, counts[codes]
 
 
 class CharCounts:
     """How often each character occurs in the texts added so far."""
 
     def __init__(self) -> None:
-        """Start without characters."""
         self._counts = np.zeros(sys.maxunicode + 1, np.int64)  # by code point
 
     def add(self, text: str) -> None:
         """Add the characters of a text."""
         for piece in pieces(text):
-            self.add_counted(counted(piece))
-
-    def add_counted(self, piece: Counted) -> None:
-        """Add characters that were counted elsewhere."""
-        codes, counts = piece
-        self._counts[codes] += counts
+            counts = np.bincount(code_points(piece))
+            self._counts[: len(counts)] += counts
 
     def __len__(self) -> int:
         """How many different characters."""
@@ -69,19 +51,8 @@ class CharCounts:
         found: Counter[str] = Counter()
         for char, count in self.items():
             if char.isalpha():
-                found[script_of(char)] += count
+                found[str(script_name(script(char)))] += count
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
-
-
-def script_of(char: str) -> str:
-    """The name of a character's script."""
-    return str(script_name(script(char)))
-
-
-def is_script(name: str) -> bool:
-    """Whether letters can have a script of this name, spelled as Unicode does."""
-    code = script_code(name, "Zzzz")
-    return code not in ("Zinh", "Zyyy", "Zzzz") and script_name(code) == name  # inherited, common, unknown
 
 
 def share(letters: Letters, name: str) -> float:
@@ -113,18 +84,3 @@ def fitting_rules(counts: CharCounts) -> tuple[str, str]:
     if russian < MOSTLY_RUSSIAN:
         return "literary", f"only {percent(russian)} of the Cyrillic letters are Russian"
     return "notes", f"{percent(cyrillic)} of the letters are Cyrillic"
-
-
-class LettersOf(dict[int, str]):
-    """A table for str.translate: letters of one script become L, other letters O, and all else disappears."""
-
-    def __init__(self, name: str) -> None:
-        """Start an empty table; it grows with the characters that are looked up."""
-        super().__init__()
-        self._name = name
-
-    def __missing__(self, code: int) -> str:
-        """Look a character up once."""
-        char = chr(code)
-        self[code] = ("L" if script_of(char) == self._name else "O") if char.isalpha() else ""
-        return self[code]
