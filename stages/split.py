@@ -18,7 +18,7 @@ def main() -> None:
         check_lengths(sizes(shares), params.model.block_size, "model.block_size")
         check_lengths(sizes(shares), params.train_bigram.block_size, "train_bigram.block_size")
         print("split: looking for text of val and test in train", flush=True)
-        found = report(clean, read_table(clean), shares, params.split)
+        found = report(clean, read_table(clean), shares)
         n_chars = {name: part["chars"] for name, part in found.items()}
         save_splits(run.path("split"), np.load(tokens / "ids.npy", mmap_mode="r"), shares)
         write_json(run.path("split_report"), found)

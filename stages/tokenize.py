@@ -11,6 +11,8 @@ def main() -> None:
     """Find the vocabulary and encode every work."""
     with stage.opened("tokenize") as run:
         params, tokens = run.params, run.path("tokens")
+        if params.split.duplicates != "keep":
+            print("tokenize: looking for text that stands in two works", flush=True)
         found = tokenize(run.path("clean"), tokens, params.tokenize, params.split)
         for prompt in chosen_prompts(found.tokenizer, params.sample, read_json(run.path("cleaning"))).texts:
             readable_prompt(found.tokenizer, prompt, params.sample.unknown)  # stage sample comes last

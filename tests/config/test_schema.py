@@ -246,8 +246,6 @@ URL = {"download.corpus": "url", "download.sha256": "0" * 63 + "a"}
          "be even; use learned, or another n_head."),
         ({"split.train": 0.5, "split.val": 0.5, "split.test": 1e-6},
          "split.train, val, test: '0.5, 0.5, 1e-06' sum to 1.000001; make them sum to 1."),
-        ({"split.duplicates": "group"}, "split.duplicates: 'group' needs whole works, but strategy tail cuts them; use "
-         "remove or keep, or strategy by_work."),
         *[({f"{section}.n_steps": 300, f"{section}.warmup_steps": 0, f"{section}.eval_every": 300}
            | {f"{section}.{key}": 301}, f"{section}.{key}: 301 is more than n_steps 300; use n_steps or less.")
           for section, key in [("train_bigram", "warmup_steps"), ("train_gpt", "eval_every")]],
@@ -274,7 +272,6 @@ def test_values_that_do_not_fit_together_are_rejected(changes, sentence):
         {"model.block_size": 2, "evaluate.short_context": 2},
         {"split.train": 0.7, "split.val": 0.2, "split.test": 0.1},  # in floating point 0.9999999999999999
         {"split.train": 0.95, "split.val": 0.05, "split.test": 0},
-        {"split.duplicates": "group", "split.strategy": "by_author"},
         {"train_gpt.n_steps": 300, "train_gpt.warmup_steps": 300, "train_gpt.eval_every": 300},
         {"train_gpt.batch_size": 12, "train_gpt.micro_batches": 2, "train_gpt.processes": 3},
         URL | {"download.url": "http://example.org/a"},

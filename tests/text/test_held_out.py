@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from works import save_in_characters, split, works_of
 
-from bukva.corpus.splits.strategies import spans
+from bukva.corpus.splits.division import spans
 from bukva.text.held_out import HeldOut
 from bukva.text.splits import load_lengths, load_splits
 from bukva.text.tokenizers.char import CharTokenizer

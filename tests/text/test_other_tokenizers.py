@@ -5,8 +5,8 @@ import pytest
 from works import split
 
 from bukva.config.schema import Tokenize
+from bukva.corpus.splits.division import spans
 from bukva.corpus.splits.encoding import tokenize
-from bukva.corpus.splits.strategies import spans
 from bukva.text.collection import Document, write_collection
 from bukva.text.splits import load_splits, read_shares, save_splits, sizes
 from bukva.text.tokenizers import load_tokenizer

@@ -155,7 +155,7 @@ class Split(Section):
     """Which characters are train, val and test."""
 
     strategy: Literal["tail", "contiguous", "by_work", "by_author"]
-    duplicates: Literal["keep", "group", "remove"]
+    duplicates: Literal["keep", "remove"]
     duplicate_chars: Annotated[int, Field(ge=31, le=10_000)]
     train: Annotated[float, Field(gt=0, lt=1)]
     val: Annotated[float, Field(gt=0, lt=1)]
@@ -163,9 +163,6 @@ class Split(Section):
 
     @model_validator(mode="after")
     def _check(self) -> "Split":
-        if self.duplicates == "group" and self.strategy in ("tail", "contiguous"):
-            what = f"needs whole works, but strategy {self.strategy} cuts them; use remove or keep, or strategy by_work"
-            raise mistake("duplicates", self.duplicates, what)
         total = self.train + self.val + self.test
         if abs(total - 1) > 1e-9:
             shares = f"{self.train}, {self.val}, {self.test}"

@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bukva.corpus.splits.balance import decade
 from bukva.text.characters import code_points, from_code_points
-from bukva.text.collection import MISSING, Document
+from bukva.text.collection import MISSING, Document, decade
 from bukva.text.held_out import HeldOut
 from bukva.text.ids import bits
 from bukva.text.splits import load_lengths, load_splits

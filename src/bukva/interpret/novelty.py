@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bukva.corpus.repeats.grams import equal_runs, index_parts
+from bukva.corpus.repeats.grams import Codes, Ints, Spans, equal_runs, index_parts
 from bukva.corpus.repeats.leaks import seen_in_train
-from bukva.corpus.repeats.lookup import Codes, Ints, Spans
 from bukva.corpus.splits.division import mapped_codes
 from bukva.text.characters import code_points, from_code_points
 from bukva.text.collection import documents, read_table
@@ -100,7 +99,7 @@ def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
     spans = np.stack([stops - list(map(len, texts)), stops], axis=1)  # (n, 2) of the joined texts
     of_group = np.split(spans, np.cumsum(list(map(len, groups)))[:-1])
     copies = iter(_copies(codes, spans, train))
-    counted = {n: seen_in_train(codes, of_group, train.text, [train.spans], n)[0] for n in LENGTHS}
+    counted = {n: seen_in_train(codes, of_group, train.text, train.spans, n) for n in LENGTHS}
     found = []
     for i, group in enumerate(groups):
         seen = {n: each[i].in_train / each[i].windows if each[i].windows else None for n, each in counted.items()}

@@ -1,15 +1,13 @@
 """What repeats between works or splits is found, changed passages too, and nothing of it is left after cutting."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bukva.corpus.repeats import duplicates, grams, leaks
-from bukva.corpus.repeats.duplicates import COLUMNS, SEED, groups, passages_between, shared_passages
-from bukva.corpus.repeats.leaks import longest_runs, seen_in_train
-from bukva.corpus.repeats.lookup import chain
+from bukva.corpus.repeats import grams, leaks
+from bukva.corpus.repeats.grams import chain
+from bukva.corpus.repeats.leaks import passages, seen_in_train
 
 # ---- texts with repeats, and slow and obvious searches for them
 
@@ -34,23 +32,6 @@ def windows(codes, spans, n):
     return found
 
 
-def maximal_runs(codes, a_spans, text, b_spans, n):
-    """{(start in codes, start in text, length)} of equal runs of n characters or more that cannot be longer."""
-    runs = set()
-    for a_start, a_stop in a_spans:
-        for b_start, b_stop in b_spans:
-            for a in range(a_start, a_stop):
-                for b in range(b_start, b_stop):
-                    if a > a_start and b > b_start and codes[a - 1] == text[b - 1]:
-                        continue
-                    length = 0
-                    while a + length < a_stop and b + length < b_stop and codes[a + length] == text[b + length]:
-                        length += 1
-                    if length >= n:
-                        runs.add((int(a), int(b), length))
-    return runs
-
-
 def changed(text, share, rng):
     """A third of the changed characters is replaced, a third left out, a third put before another."""
     result = []
@@ -64,7 +45,7 @@ def changed(text, share, rng):
     return np.array(result, np.uint16)
 
 
-FOUND = duplicates.MIN_CHARS  # the least that is found wherever it stands
+FOUND = leaks.MIN_CHARS  # the least that is found wherever it stands
 
 
 def planted(length, share=0.0, seed=1):
@@ -77,8 +58,9 @@ def planted(length, share=0.0, seed=1):
     return codes, works, (307, 307 + length), (at, at + len(copy))
 
 
-def rows(table):
-    return [tuple(row) for row in table.itertuples(index=False)]
+def passages_of(codes, works):
+    """The passages that the first of two works, or more, has in common with the last one."""
+    return passages(codes, works[:-1], codes, works[-1:])
 
 
 @pytest.mark.slow
@@ -88,31 +70,26 @@ def test_no_repeat_of_min_chars_is_missed_wherever_it_stands(a, b, length):
     first, second = text_of(499, 29, seed=1), text_of(1297, 29, seed=2)
     codes, works = joined(first, np.concatenate([second[:b], first[a : a + length], second[b:]]))
     found = set()
-    for row in shared_passages(codes, codes, works).itertuples():
-        found |= set(range(row.start_b, row.stop_b))
+    for start, stop in passages_of(codes, works)[:, 4:6].tolist():
+        found |= set(range(start, stop))
     here = windows(codes, works[:1], FOUND)
     for gram, places in windows(codes, works[1:], FOUND).items():
         if gram in here:
             assert {at + i for at in places for i in range(FOUND)} <= found
 
 
-def test_a_shorter_repeat_and_one_within_a_work_are_no_passages():
+def test_a_shorter_repeat_is_no_passage():
     codes, works, *_ = planted(FOUND - 13)
-    assert shared_passages(codes, codes, works).empty
-    text = text_of(499, 29, seed=1)
-    codes, works = joined(np.concatenate([text, text]), text_of(499, 29, seed=2))
-    assert shared_passages(codes, codes, works).empty
+    assert not len(passages_of(codes, works))
 
 
 def test_a_passage_is_named_with_both_works_and_ends_where_its_work_ends():
     text = text_of(601, 29, seed=1)
     codes, works = joined(text[:201], text[201:401], text[401:], text[:401], text[401:])  # neighbours in both
-    expected = [(0, 0, 201, 3, 601, 802, 201), (1, 201, 401, 3, 802, 1002, 200), (2, 401, 601, 4, 1002, 1202, 200)]
-    assert rows(shared_passages(codes, codes, works)) == expected
-    with_empty = np.insert(works, 3, works[2, 1], axis=0)  # a work without text between the others
-    table = shared_passages(codes, codes, with_empty)
-    assert table["work_b"].tolist() == [4, 4, 5]
-    assert rows(table.assign(work_b=table["work_b"] - 1)) == expected
+    expected = [[0, 0, 201, 0, 601, 802, 201], [1, 201, 401, 0, 802, 1002, 200], [2, 401, 601, 1, 1002, 1202, 200]]
+    assert passages(codes, works[:3], codes, works[3:]).tolist() == expected
+    with_empty = np.insert(works[:3], 1, works[1, 0], axis=0)  # a work without text between the others
+    assert passages(codes, with_empty, codes, works[3:])[:, 0].tolist() == [0, 2, 3]
 
 
 def test_characters_of_two_overlapping_runs_count_once():
@@ -125,33 +102,14 @@ def test_passages_with_changed_characters_are_found(share, least):
     found = []
     for seed in range(20):
         codes, works, (start, stop), (start_b, stop_b) = planted(997, share, seed)
-        table = shared_passages(codes, codes, works)
-        assert (table["start_b"] >= start_b - 2).all()
-        assert (table["stop_b"] <= stop_b + 2).all()
+        rows = passages_of(codes, works)
+        assert (rows[:, 4] >= start_b - 2).all()
+        assert (rows[:, 5] <= stop_b + 2).all()
         is_found = np.zeros(len(codes), np.bool_)
-        for row in table.itertuples():
-            is_found[row.start_a : row.stop_a] = True
+        for start_a, stop_a in rows[:, 1:3].tolist():
+            is_found[start_a:stop_a] = True
         found.append(is_found[start:stop].mean())
     assert np.mean(found) >= least
-
-
-WORKS = np.array([[0, 1000], [1000, 2000], [2000, 2100], [2100, 9000], [9000, 20000]])
-
-
-@pytest.mark.parametrize(
-    ("passages", "min_chars", "min_share", "expected"),
-    [
-        ([(0, 0, 1, 1000, 600), (1, 1700, 3, 3000, 600)], 500, 1, [0, 0, 1, 0, 2]),
-        ([(3, 2100, 4, 9000, 60), (2, 2000, 4, 9900, 60)], 500, 0.2, [0, 1, 2, 3, 2]),
-        ([(3, 2100, 4, 9000, 300), (3, 2500, 4, 9500, 300)], 600, 1, [0, 1, 2, 3, 3]),
-        ([(3, 2100, 4, 9000, 300), (3, 2100, 4, 9500, 300)], 600, 1, [0, 1, 2, 3, 4]),
-    ],
-    ids=["through others", "an epigraph links a short work only", "passages add up", "a repeat counts once"],
-)
-def test_linked_works_are_one_group(passages, min_chars, min_share, expected):
-    """A passage is work_a, start_a, work_b, start_b, chars."""
-    table = pd.DataFrame([(a, i, i + n, b, k, k + n, n) for a, i, b, k, n in passages], columns=COLUMNS)
-    assert groups(table, WORKS, min_chars, min_share).tolist() == expected
 
 
 MIN = 31  # the least that cut_from takes
@@ -205,21 +163,16 @@ def test_cuts_that_touch_at_the_border_of_two_works_are_cut_from_both():
 
 @given(divided(), st.sampled_from([2, 8, 16, 33]), st.sampled_from([7, 1 << 20]))
 @settings(max_examples=30)
-def test_windows_and_the_longest_run_seen_in_train_are_those_of_slow_searches(text, n, entries):
+def test_windows_seen_in_train_are_those_of_a_slow_search(text, n, entries):
     codes, train, held_out, _ = text
-    texts, trains = [held_out[::2], held_out[1::2]], [train[::2], train[1::2]]
+    texts = [held_out[::2], held_out[1::2]]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grams, "ENTRIES", entries)
-        seen = seen_in_train(only(codes, held_out), texts, only(codes, train), trains, n)
-    for row, ours in zip(seen, (windows(codes, train[::2], n), windows(codes, train, n)), strict=True):
-        for found, theirs in zip(row, (windows(codes, spans, n) for spans in texts), strict=True):
-            assert found.windows == sum(map(len, theirs.values()))
-            assert found.in_train == sum(len(places) for gram, places in theirs.items() if gram in ours)
-    longest = longest_runs(only(codes, held_out), texts, only(codes, train), trains)
-    for row, ours in zip(longest, (train[::2], train), strict=True):
-        for run, spans in zip(row, texts, strict=True):
-            lengths = [length for *_, length in maximal_runs(codes, spans, codes, ours, SEED)]
-            assert (run.chars if run else None) == max(lengths, default=None)
+        seen = seen_in_train(only(codes, held_out), texts, only(codes, train), train, n)
+    ours = windows(codes, train, n)
+    for found, theirs in zip(seen, (windows(codes, spans, n) for spans in texts), strict=True):
+        assert found.windows == sum(map(len, theirs.values()))
+        assert found.in_train == sum(len(places) for gram, places in theirs.items() if gram in ours)
 
 
 @given(divided())
@@ -245,7 +198,7 @@ def test_a_planted_passage_with_changes_is_cut_and_little_else():
     assert abs(pieces[1, 2] - at) <= 27
     assert abs(pieces[2, 1] - (at + len(copy))) <= 27
     left, spans = joined(*(text_left(codes, pieces, work) for work in (0, 1)))
-    assert passages_between(codes, held_out, left, spans, MIN).empty
+    assert not len(passages(codes, held_out, left, spans, MIN))
 
 
 def test_text_that_comes_together_by_a_cut_is_cut_too():

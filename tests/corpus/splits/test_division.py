@@ -11,10 +11,8 @@ from works import save_in_characters, split, splits, works_of
 
 from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
-from bukva.corpus.splits import division
-from bukva.corpus.splits.division import divide, rows_of
+from bukva.corpus.splits.division import divide, spans
 from bukva.corpus.splits.report import report
-from bukva.corpus.splits.strategies import spans
 from bukva.text.collection import TEXT, Document, write_collection
 from bukva.text.splits import check_lengths, load_lengths, load_splits
 
@@ -66,24 +64,6 @@ def test_copies_that_leave_nothing_of_train_are_refused(tmp_path):
     assert set(divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "keep"))["split"]) == {"train", "val", "test"}
 
 
-@pytest.mark.parametrize("strategy", ["by_work", "by_author"])
-def test_works_that_share_much_are_in_one_split(strategy, tmp_path, monkeypatch):
-    """Two and two of 16 works have a passage in common."""
-    monkeypatch.setattr(division, "GROUP_CHARS", 499)
-    works = [text_of(1000 * number, 31) + text_of(50_000 + 1000 * (number // 2), 23) for number in range(16)]
-    documents = [Document("-", f"author {number}", f"{number:02}") for number in range(16)]
-    table = write_collection(tmp_path, ((work, [text]) for work, text in zip(documents, works, strict=True)))
-    pairs = {}
-    for kind in ("keep", "group"):
-        shares = divide(tmp_path, table, split(0.5, 0.25, 0.25, strategy, kind))
-        homes = shares[shares["stop"] > shares["start"]].sort_values("work")["split"].tolist()
-        assert len(homes) == 16
-        assert set(homes) == {"train", "val", "test"}
-        pairs[kind] = [len({homes[at], homes[at + 1]}) for at in range(0, 16, 2)]
-    assert pairs["group"] == [1] * 8
-    assert max(pairs["keep"]) == 2
-
-
 # ---- reports/split.json
 
 
@@ -98,33 +78,14 @@ def corpus(tmp_path):
     return tmp_path / "clean", write_collection(tmp_path / "clean", ((work, [text]) for work, text in works.items()))
 
 
-def test_the_longest_passage_of_test_in_train_is_named_with_both_works_before_and_after(corpus):
+def test_what_of_test_stands_in_train_is_reported_and_cut_out(corpus):
     folder, table = corpus
-    chosen = split(0.8, 0.1, 0.1, duplicates="remove")
-    found = report(folder, table, divide(folder, table, chosen), chosen)
-    before, after = (found["test"]["longest"][when] for when in ("before", "after"))
-    assert (before["work"], before["of_train"]) == ("poems/Блок/a", "prose/Чехов/b")
-    assert before["chars"] >= len(PASSAGE)
-    assert PASSAGE[:90] in before["text"]
-    assert after is None or after["chars"] < chosen.duplicate_chars
+    keep, remove = (split(0.8, 0.1, 0.1, duplicates=kind) for kind in ("keep", "remove"))
+    before, after = (report(folder, table, divide(folder, table, chosen)) for chosen in (keep, remove))
     for n in ("32", "64"):
-        assert found["test"]["in_train"]["before"][n] > 0
-        assert found["test"]["in_train"]["after"][n] == 0
-    assert found["val"]["longest"]["before"] is None or found["val"]["longest"]["before"]["chars"] < 31
-    assert json.loads(json.dumps(found)) == found
-    keep = split(0.8, 0.1, 0.1)
-    found = report(folder, table, divide(folder, table, keep), keep)
-    for name in ("val", "test"):
-        for key in ("in_train", "longest"):
-            assert found[name][key]["before"] == found[name][key]["after"]
-    assert found["test"]["longest"]["after"] == before
-
-
-def test_the_distance_is_that_of_the_whole_where_no_author_is_common(tmp_path):
-    works = [(Document("prose", author, "w", year), "x" * 100) for author, year in (("A", "1850"), ("B", "c. 1899"))]
-    table, chosen = write_collection(tmp_path, works), split(0.5, 0.5, 0, "by_author")
-    apart = report(tmp_path, table, rows_of(spans(table, chosen)), chosen)
-    assert apart["val"]["distance"] == {"author": 0.5, "category": 0.0, "decade": 0.5}
+        assert before["test"]["in_train"][n] > 0
+        assert after["test"]["in_train"][n] == 0
+    assert json.loads(json.dumps(after)) == after
 
 
 @settings(max_examples=11)

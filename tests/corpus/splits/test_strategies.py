@@ -10,7 +10,7 @@ from works import split, splits, works_of
 
 from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
-from bukva.corpus.splits.strategies import spans
+from bukva.corpus.splits.division import spans
 
 # its digits times the characters of a corpus exceed 64 bits
 LONG = split(0.666666666666667, 0.166666666666666, 0.166666666666667)

@@ -1,23 +1,37 @@
-"""What of val and test also stands in train, and how train is cut so that it does not.
+"""What of val and test also stands in train, exactly or nearly, and how train is cut so that it does not.
 
-Held-out spans are those of `codes`, train's those of `text`, as in duplicates.py.
+Equal runs of SEED characters or more are found first (grams.py). Runs that follow each other in both works with small
+gaps are one passage (grams.chain): what stands in a gap was changed.
+
+The spans of `codes` are looked up at any place, those of `text` are read from start to end. Both may be one array; of a
+text that the memory does not hold they are two mappings of one file (splits/division.py).
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from bukva.core.progress import Read, unread
-from bukva.corpus.repeats.duplicates import MIN_CHARS, chars_read, passages_between, runs_between
-from bukva.corpus.repeats.grams import ENTRIES, index_parts, n_parts, scan_grams, spread
-from bukva.corpus.repeats.lookup import Codes, Ints, Spans
+from bukva.corpus.repeats.grams import (
+    ENTRIES,
+    Codes,
+    Ints,
+    Spans,
+    chain,
+    equal_runs,
+    index_parts,
+    scan_grams,
+    spread,
+)
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-LENGTHS = (8, 16, 32, 64)  # a word and a half, half a line, a line, a sentence
+MIN_CHARS = 60  # a line of prose: common phrases and single verses are shorter
+SEED = 16  # characters that a changed passage must still have in a row now and then
+STEP = 16  # so a run of SEED + STEP - 1 characters is always found, a shorter one sometimes
+KINDS = 8  # different characters of a seed at least: rows of dots stand in many works and are no text
+MAX_GAP = 120  # characters between two runs of one passage
+MIN_EQUAL = 0.4  # of a passage's characters: a form of address that keeps returning is no passage
+LOOK_BACK = 64  # runs that may be the one before in a passage
 MOST_WINDOWS = ENTRIES  # one index; 0.02 points is the standard error of a share of 25 % of them
 
 
@@ -28,56 +42,52 @@ class Seen(NamedTuple):
     in_train: int
 
 
-class Run(NamedTuple):
-    """The same characters in two places of the joined corpus."""
-
-    start_a: int
-    start_b: int
-    chars: int
+# ---- passages that stand in both
 
 
-def seen_in_train(
-    codes: Codes, held_out: list[Spans], text: Codes, trains: list[Spans], n: int, read: Read = unread
-) -> list[list[Seen]]:
+def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_chars: int = MIN_CHARS) -> Ints:
+    """Passages of spans_a of codes that stand in spans_b of a text, with at least min_chars >= SEED + STEP - 1 equal
+    characters.
+
+    Returns (m, 7): the row of spans_a, start and stop in codes; the row of spans_b, start and stop in the text; how
+    many characters are equal. A passage that crosses the border of two indices or of CAPACITY runs becomes two.
+    """
+    if min_chars < SEED + STEP - 1:
+        raise ValueError(f"min_chars is {min_chars}; passages shorter than {SEED + STEP - 1} may be missed")
+    filled = np.flatnonzero(spans_a[:, 1] > spans_a[:, 0])  # of spans with one start, the one that has text
+    spans = spans_a[filled].astype(np.int64)
+    found = [np.empty((0, 7), np.int64)]
+    for index in index_parts(codes, spans, SEED, STEP, KINDS):
+        for work, (start, stop) in enumerate(spans_b.tolist()):
+            for runs in equal_runs(codes, index, spans, text, start, stop):  # (m, 3)
+                owners = filled[np.searchsorted(spans[:, 0], runs[:, 0], side="right") - 1]
+                order = np.lexsort((runs[:, 1], owners))
+                chains = chain(runs[order], owners[order], MAX_GAP, LOOK_BACK)  # (c, 6)
+                longer = np.maximum(chains[:, 2] - chains[:, 1], chains[:, 4] - chains[:, 3])
+                chains = chains[chains[:, 5] >= np.maximum(min_chars, MIN_EQUAL * longer)]
+                found.append(np.insert(chains, 3, work, axis=1))
+    return np.concatenate(found)
+
+
+# ---- what of val and test stands in train
+
+
+def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans, n: int) -> list[Seen]:
     """Windows of n characters in the spans of each held-out text that also stand within a span of train.
 
-    One row for each of `trains`: what stands in it or in those before it. So train before and after a cut are read
-    once, as what is left and what lost text. Every position is a window. If the held-out texts have more than
-    MOST_WINDOWS together, so many of them are looked up, evenly spaced: train is read once for each n, however much is
-    held out.
+    Every position is a window. If the held-out texts have more than MOST_WINDOWS together, so many of them are looked
+    up, evenly spaced: train is read once for each n, however much is held out.
     """
     spans, texts = _joined(held_out)
-    windows, in_train = np.zeros(len(held_out), np.int64), np.zeros((len(trains), len(held_out)), np.int64)
+    windows, in_train = np.zeros((2, len(held_out)), np.int64)
     for index in index_parts(codes, spans, n, _step(spans)):
         text_of = texts[np.searchsorted(spans[:, 0], index.positions, side="right") - 1]  # (M,)
         windows += np.bincount(text_of, minlength=len(held_out))
         found = np.zeros(len(index.hashes), np.bool_)
-        for train, counted in zip(trains, in_train, strict=True):
-            for _ in scan_grams(codes, index, text, train, found, read=read):
-                pass
-            counted += np.bincount(text_of[spread(index, found)], minlength=len(held_out))
-    return [[Seen(*pair) for pair in zip(windows.tolist(), row, strict=True)] for row in in_train.tolist()]
-
-
-def longest_runs(
-    codes: Codes, held_out: list[Spans], text: Codes, trains: list[Spans], read: Read = unread
-) -> list[list[Run | None]]:
-    """The longest run of characters in a span of each held-out text (a) and a span of train (b).
-
-    One row for each of `trains`, as in seen_in_train. None where no run has SEED characters; runs without text (rows of
-    dots) do not count. If there are more than MOST_WINDOWS positions, a run may be missed that has fewer than SEED
-    characters more than lie between two of them.
-    """
-    spans, texts = _joined(held_out)
-    longest: list[Run | None] = [None] * len(held_out)
-    rows = []
-    for train in trains:
-        for runs in runs_between(codes, spans, text, train, _step(spans), read):
-            text_of = texts[runs[:, 0]]
-            for number in np.unique(text_of):
-                longest[number] = max(longest[number], _longest(runs[text_of == number, 2:]), key=_chars)
-        rows.append(longest.copy())
-    return rows
+        for _ in scan_grams(codes, index, text, train, found):
+            pass
+        in_train += np.bincount(text_of[spread(index, found)], minlength=len(held_out))
+    return [Seen(*pair) for pair in zip(windows.tolist(), in_train.tolist(), strict=True)]
 
 
 def _joined(texts: list[Spans]) -> tuple[Spans, npt.NDArray[np.int8]]:
@@ -88,51 +98,27 @@ def _joined(texts: list[Spans]) -> tuple[Spans, npt.NDArray[np.int8]]:
     return spans[order], numbers[order]
 
 
-def _longest(runs: Ints) -> Run:
-    """The first of the longest of (m, 3) runs."""
-    return Run(*runs[runs[:, 2].argmax()].tolist())
-
-
-def _chars(run: Run | None) -> int:
-    return run.chars if run else 0
-
-
 def _step(spans: Spans) -> int:
     """1, or as many characters as leave MOST_WINDOWS positions."""
     return max(1, -(-int((spans[:, 1] - spans[:, 0]).sum()) // MOST_WINDOWS))
 
 
-def chars_to_search(held_out: list[Spans], trains: list[Spans]) -> int:
-    """How many characters seen_in_train with all LENGTHS and longest_runs read together, about."""
-    spans, train = _joined(held_out)[0], np.concatenate(trains)
-    step = _step(spans)
-    parts = sum(n_parts(spans, n, step) for n in LENGTHS)
-    return parts * int(np.diff(train).sum()) + chars_read(spans, train, step)
-
-
-def chars_to_cut(held_out: Spans, train: Spans, min_chars: int) -> int:
-    """How many characters cut_from reads, about."""
-    return n_parts(held_out, min_chars) * int(np.diff(train).sum()) + chars_read(held_out, train)
+# ---- how it is cut out
 
 
 def cut_from(
-    codes: Codes,
-    held_out: Spans,
-    text: Codes,
-    train: Spans,
-    works: Spans,
-    min_chars: int = MIN_CHARS,
-    read: Read = unread,
+    codes: Codes, held_out: Spans, text: Codes, train: Spans, works: Spans, min_chars: int = MIN_CHARS
 ) -> Ints:
     """What remains of train: (m, 3) rows of work (a row of train and of works), start and stop in the joined corpus.
 
-    Passages of train that stand in held-out text of another work, exactly or nearly (duplicates.py), are cut out.
-    Afterwards no min_chars characters of that text stand in the remaining text of a work, not even across a cut. What a
-    work repeats of itself stays: its refrains belong to it. Between two cuts, or a cut and the end of the share, pieces
-    shorter than min_chars go too. A share in which nothing is cut stays as it is.
+    Passages of train that stand in held-out text of another work, exactly or nearly, are cut out. Afterwards no
+    min_chars characters of that text stand in the remaining text of a work, not even across a cut. What a work repeats
+    of itself stays: its refrains belong to it. Between two cuts, or a cut and the end of the share, pieces shorter than
+    min_chars go too. A share in which nothing is cut stays as it is.
     """
-    near = _of_other_works(passages_between(codes, held_out, text, train, min_chars, read), works)
-    cuts = _union([near, *_equal_windows(codes, held_out, text, train, works, min_chars, read)])
+    near = passages(codes, held_out, text, train, min_chars)
+    a, b = (np.searchsorted(works[:, 1], near[:, start], side="right") for start in (1, 4))
+    cuts = _union([near[a != b, 4:6], *_equal_windows(codes, held_out, text, train, works, min_chars)])
     while True:
         pieces = _remaining(train, cuts, min_chars)
         across = _across_cuts(codes, pieces, held_out, works, min_chars)
@@ -141,19 +127,11 @@ def cut_from(
         cuts = _union([cuts, across])
 
 
-def _of_other_works(passages: "pd.DataFrame", works: Spans) -> Spans:
-    """(m, 2) the spans of train of passages between two works."""
-    a, b = (np.searchsorted(works[:, 1], passages[start], side="right") for start in ("start_a", "start_b"))
-    return passages.loc[a != b, ["start_b", "stop_b"]].to_numpy()
-
-
-def _equal_windows(
-    codes: Codes, held_out: Spans, text: Codes, spans: Spans, own: Spans, n: int, read: Read = unread
-) -> Iterator[Spans]:
+def _equal_windows(codes: Codes, held_out: Spans, text: Codes, spans: Spans, own: Spans, n: int) -> Iterator[Spans]:
     """What windows of n characters cover in the (m, 2) spans of a text that stand in held_out, but not in the row's own
     work: of any text, and any number of times."""
     for index in index_parts(codes, held_out, n):
-        yield from scan_grams(codes, index, text, spans, np.zeros(len(index.hashes), np.bool_), own, read)
+        yield from scan_grams(codes, index, text, spans, np.zeros(len(index.hashes), np.bool_), own)
 
 
 def _across_cuts(codes: Codes, pieces: Ints, held_out: Spans, works: Spans, n: int) -> Spans:

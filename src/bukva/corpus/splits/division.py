@@ -1,13 +1,15 @@
-"""The shares of train, val and test as one table, with what repeats between works kept out of train, or together.
+"""Which characters are train, val and test, with what repeats between works kept out of train.
 
-A row is a run of characters of one work in one split. Stage tokenize makes the table, because a vocabulary may be that
-of train, and counts every row in ids, too; stage split reads it.
+The table of shares has a row for each run of characters of one work in one split. Stage tokenize makes it, because a
+vocabulary may be that of train, and counts every row in ids, too; stage split reads it.
 """
 
+import itertools
 import mmap
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -17,65 +19,42 @@ import numpy.typing as npt
 from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Split
 from bukva.core.errors import BukvaError
-from bukva.core.progress import counting
-from bukva.corpus.splits.strategies import spans
 from bukva.text.characters import Codes, code_points
 from bukva.text.collection import read_texts
-from bukva.text.splits import Spans
+from bukva.text.splits import SPLITS, Spans
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Works that share so much come into the same split. With 1,000 characters quotations join a quarter of RusLit
-# (docs/dev/log.md).
-GROUP_CHARS = 5_000
-GROUP_SHARE = 0.2  # of the shorter work
-SEARCH = "tokenize: looking for text that stands in two works"
+ROUNDS = 20  # of stratify, in which every unit may move; it is mostly over after three
+
+Ints = npt.NDArray[np.int64]
 
 
 def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
     """The table of shares: split, work (its row in the table of works), and start and stop in the joined text.
 
     Its rows are in the order of the text; every work has a row of every split, which may be empty. Under
-    split.duplicates `remove`, what val and test have in common with other works' train is cut out of train, and under
-    `group` works that have much in common come into the same split.
+    split.duplicates `remove`, what val and test have in common with other works' train is cut out of train.
 
     Raises:
         BukvaError: there are fewer works, or authors, than splits; or nothing is left of train.
     """
     if split.duplicates == "keep":
         return rows_of(spans(table, split))
-    # here, because numba takes 0.3 s to import
-    from bukva.corpus.repeats.duplicates import chars_read, groups, shared_passages
-    from bukva.corpus.repeats.leaks import chars_to_cut, cut_from
+    from bukva.corpus.repeats.leaks import cut_from  # numba takes 0.3 s to import
 
     with mapped_codes(clean, table) as (codes, text):
-        works, n = _works(table), split.duplicate_chars
-        if split.duplicates == "group":
-            with counting(SEARCH, chars_read(works, works)) as read:
-                passages = shared_passages(codes, text, works, n, read)
-            return rows_of(spans(table, split, groups(passages, works, GROUP_CHARS, GROUP_SHARE)))
         whole = spans(table, split)
-        train, apart = whole["train"], held_out(whole)
-        with counting(SEARCH, chars_to_cut(apart, train, n)) as read:
-            left = cut_from(codes, apart, text, train, works, n, read)
-    if not len(left) and np.diff(train).any():
+        held_out = np.concatenate([span for name, span in whole.items() if name != "train"])
+        held_out = held_out[np.argsort(held_out[:, 0], kind="stable")]
+        left = cut_from(codes, held_out, text, whole["train"], _works(table), split.duplicate_chars)
+    if not len(left) and np.diff(whole["train"]).any():
         raise BukvaError(
             "params.yaml, split.duplicates: remove leaves nothing of train, because all of it stands in val or test, "
             f"too; use keep, or take the copies out of the texts.\n{WAY_BACK}"
         )
     return rows_of(whole, left)
-
-
-def in_characters(shares: "pd.DataFrame") -> "pd.DataFrame":
-    """The shares with first_id and ids, for ids that stand for one character each."""
-    return shares.assign(first_id=shares["start"], ids=shares["stop"] - shares["start"])
-
-
-def held_out(shares: dict[str, Spans]) -> Spans:
-    """(n, 2) the spans of val and test together, ascending."""
-    both = np.concatenate([span for name, span in shares.items() if name != "train"])
-    return both[np.argsort(both[:, 0], kind="stable")]
 
 
 @contextmanager
@@ -107,7 +86,7 @@ def _works(table: "pd.DataFrame") -> Spans:
     return np.stack([stops - table["chars"], stops], axis=1)
 
 
-def rows_of(shares: dict[str, Spans], train: npt.NDArray[np.int64] | None = None) -> "pd.DataFrame":
+def rows_of(shares: dict[str, Spans], train: Ints | None = None) -> "pd.DataFrame":
     """The table of the shares; `train` is (m, 3) work, start and stop of what remains of train. A work of which nothing
     remains has an empty row."""
     import pandas as pd
@@ -121,3 +100,123 @@ def rows_of(shares: dict[str, Spans], train: npt.NDArray[np.int64] | None = None
     joined = np.concatenate(parts)
     split, work, start, stop = joined[np.lexsort((joined[:, 0], joined[:, 2], joined[:, 1]))].T
     return pd.DataFrame({"split": np.array(list(shares))[split], "work": work, "start": start, "stop": stop})
+
+
+# ---- strategies
+
+
+def spans(table: "pd.DataFrame", split: Split) -> dict[str, Spans]:
+    """The share of each split in the works of a table, in their order.
+
+    `tail`: the end of each work is test, the part before it val. `contiguous`: the works are joined, then cut, as in
+    the lecture notes. `by_work` and `by_author`: whole works, so that val and test are works, or works of authors, of
+    which nothing is in train. Splits are disjoint and complete; one whose fraction is 0 is absent.
+
+    Raises:
+        BukvaError: there are fewer works, or authors, than splits.
+    """
+    chars = table["chars"].to_numpy(np.int64)
+    stops = np.cumsum(chars)
+    starts = stops - chars
+    # exact fractions: 0.9 + 0.05 in floating point is not 0.95
+    train, val = Fraction(str(split.train)), Fraction(str(split.val))
+    ends = [train, min(train + val, Fraction(1)), Fraction(1)] if split.test > 0 else [train, Fraction(1)]
+    match split.strategy:
+        case "tail":
+            edges = [starts + _cut(chars, end) for end in ends]
+        case "contiguous":
+            edges = [np.clip(_cut(stops[-1:], end), starts, stops) for end in ends]
+        case _:
+            split_of = _whole_works(table, split.strategy, ends)
+            edges = [np.where(split_of <= number, stops, starts) for number in range(len(ends))]
+    named = zip(SPLITS, [starts, *edges], edges, strict=False)
+    return {name: np.stack([start, stop], axis=1) for name, start, stop in named if getattr(split, name) > 0}
+
+
+def _cut(chars: Ints, share: Fraction) -> Ints:
+    # Python's integers: numerator times characters exceeds 64 bits
+    return np.array([n * share.numerator // share.denominator for n in chars.tolist()], np.int64)
+
+
+def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> Ints:
+    """(n_works,) the number of the split that has the work, or all works of its author."""
+    # numbers in the order of the names, so that the order of the rows does not matter
+    author, category, work = (
+        table.groupby(list(names)).ngroup().to_numpy().astype(np.int64)
+        for names in (("author",), ("category",), ("category", "author", "work"))
+    )
+    units = author if strategy == "by_author" else work
+    fractions = [end - start for start, end in itertools.pairwise([Fraction(0), *ends])]
+    if (n := len(set(units.tolist()))) < len(fractions):
+        what = strategy.removeprefix("by_")
+        raise BukvaError(
+            f"params.yaml, split.strategy: {strategy} needs one {what} for each of the {len(fractions)} splits, but "
+            f"the corpus has {n}; use tail, or more text.\n{WAY_BACK}"
+        )
+    return _stratify(table["chars"].to_numpy(np.int64), units, [author, category], fractions)
+
+
+def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Sequence[Fraction]) -> Ints:
+    """The split of every work, so that each split has the whole's shares of labels.
+
+    It is the greedy form of iterative stratification (Sechidis, Tsoumakas and Vlahavas: On the stratification of
+    multi-label data, 2011) for works of different lengths: the longest comes first, each goes to the split that lacks
+    it most, and then works move while that helps. Nothing is drawn, so the order of the files does not matter.
+
+    Args:
+        chars: (n_works,) lengths.
+        units: (n_works,) numbers from 0; works of one unit come into the same split.
+        labels: (n_works,) each: authors, categories, numbered from 0.
+        fractions: of the splits, at most one for each unit; their sum is 1.
+
+    Returns:
+        (n_works,) the number of the split; no split is empty.
+    """
+    n_units, n_splits = int(units.max()) + 1, len(fractions)
+    surplus, parts = _start(chars, units, labels, fractions)
+    longest_first = np.argsort(-np.bincount(units, chars, n_units), kind="stable").tolist()
+    split_of = np.full(n_units, -1)
+    for _ in range(ROUNDS):
+        before = split_of.copy()
+        for unit in longest_first:
+            _move(unit, split_of, surplus, parts[unit])
+        if np.array_equal(split_of, before):
+            break
+    for empty in set(range(n_splits)) - set(split_of.tolist()):
+        movable = [unit for unit in longest_first if (split_of == split_of[unit]).sum() > 1]
+        split_of[movable[-1]] = empty
+    return split_of[units]
+
+
+Part = tuple[Ints, npt.NDArray[np.float64]]  # a unit: its labels, and its characters in each
+
+
+def _start(
+    chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Sequence[Fraction]
+) -> tuple[npt.NDArray[np.float64], list[Part]]:
+    """(n_labels, n_splits) characters that a split has beyond its fraction, of each label; and every unit's part.
+
+    The whole is a label too. It counts as much as the others together, so that the splits get their lengths.
+    """
+    levels = [*labels, *[np.zeros_like(units)] * len(labels)]
+    sizes = [int(level.max()) + 1 for level in levels]
+    flat = np.concatenate([level + start for level, start in zip(levels, np.cumsum([0, *sizes]), strict=False)])
+    # one row for each unit and label that meet, sorted by unit
+    keys, where = np.unique(np.tile(units, len(levels)) * sum(sizes) + flat, return_inverse=True)
+    weights = np.bincount(where, np.tile(chars, len(levels))).astype(np.float64)
+    of_unit, of_label = np.divmod(keys, sum(sizes))
+    starts = np.searchsorted(of_unit, np.arange(1, units.max() + 1))
+    parts = list(zip(np.split(of_label.astype(np.int64), starts), np.split(weights, starts), strict=True))
+    total = np.bincount(of_label, weights, sum(sizes)).astype(np.float64)
+    return -total[:, None] * np.array([float(fraction) for fraction in fractions]), parts
+
+
+def _move(unit: int, split_of: Ints, surplus: npt.NDArray[np.float64], part: Part) -> None:
+    """Put a unit into the split where the surplus and the lack of all labels are least."""
+    labels, weights = part
+    if split_of[unit] >= 0:
+        surplus[labels, split_of[unit]] -= weights
+    here = surplus[labels]  # (n, n_splits)
+    cost = (np.abs(here + weights[:, None]) - np.abs(here)).sum(axis=0)  # (n_splits,)
+    split_of[unit] = min(range(len(cost)), key=lambda split: (cost[split], here[:, split].sum()))
+    surplus[labels, split_of[unit]] += weights

@@ -1,9 +1,8 @@
 """From a collection of works to one array of ids."""
 
 import itertools
-import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -15,14 +14,13 @@ from bukva.config.schema import Split, Tokenize, Unknown
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder
 from bukva.core.progress import counted, counting
-from bukva.corpus.splits.division import divide, in_characters
-from bukva.text.characters import PIECE_CHARS, alphabet, code_points, from_code_points, pieces
+from bukva.corpus.splits.division import divide
+from bukva.text.characters import PIECE_CHARS, alphabet
 from bukva.text.collection import Document, read_table, read_texts
 from bukva.text.ids import Ids, write_ids
 from bukva.text.splits import SHARES, Lengths
 from bukva.text.tokenizers import TOKENIZERS, save_tokenizer
 from bukva.text.tokenizers.base import Tokenizer
-from bukva.text.tokenizers.char import CharTokenizer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +48,7 @@ class Encoded:
 
 
 def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Encoded:
-    """Write the vocabulary and the ids of all works, in the order of the table and without gaps.
+    """Write the vocabulary, the ids of all shares in the order of the text and without gaps, and the table of shares.
 
     Raises:
         BukvaError: the vocabulary is that of train, another split contains a character that train lacks, and
@@ -59,33 +57,40 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
     table = read_table(clean)
     shares = divide(clean, table, split)
     with atomic_folder(target) as folder, tempfile.TemporaryFile(dir=folder) as scratch:
-        tokenizer: Tokenizer
-        if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
-            tokenizer, pieces = _encoded_by_all(clean, table, scratch)
-            n_ids, n_unknown = int(table["chars"].sum()), 0
-            shares = in_characters(shares)
-        else:
-            of_train = shares[shares["split"] == "train"]
-            train = (text for *_, text in _pieces_of(clean, table, of_train))
-            tokenizer = _learned(counted(train, "tokenize: reading train", _chars(of_train)), tokenize)
-            _check_symbols(len(tokenizer))
-            lengths, n_unknown = _encode_shares(clean, table, shares, tokenizer, tokenize.unknown, scratch)
-            shares = shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths)
-            n_ids, pieces = int(lengths.sum()), _read_pieces(scratch, tokenizer.dtype)
-        write_ids(folder / "ids.npy", tokenizer.dtype, n_ids, pieces)
-        shares.to_parquet(folder / SHARES, index=False)
+        tokenizer = _learned(clean, table, shares, tokenize)
+        lengths, n_unknown = _encode(clean, table, shares, tokenizer, tokenize.unknown, scratch)
+        n_ids = int(lengths.sum())
+        write_ids(folder / "ids.npy", tokenizer.dtype, n_ids, _read_pieces(scratch, tokenizer.dtype))
+        shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths).to_parquet(folder / SHARES, index=False)
         save_tokenizer(folder, tokenizer)
     return Encoded(tokenizer, n_ids, n_unknown, tokenize.unknown)
 
 
-def _learned(train: Iterable[str], tokenize: Tokenize) -> Tokenizer:
-    """The tokenizer that is learned from the texts of train; with U+FFFD, where that replaces what train lacks."""
-    replaces = (tokenize.kind, tokenize.unknown) == ("char", "replace")
-    texts = itertools.chain(train, [REPLACEMENT] if replaces else [])
-    return TOKENIZERS[tokenize.kind].train(texts, tokenize.vocab_size)
+def _learned(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
+    """The tokenizer of all works, or the one that is learned from train.
+
+    Where U+FFFD replaces what train lacks, that is in the vocabulary, too.
+    """
+    more: list[str] = []
+    if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
+        texts = (piece for _, text in read_texts(clean, table) for piece in text)
+        n_chars = int(table["chars"].sum())
+    else:
+        train = shares[shares["split"] == "train"]
+        texts, n_chars = (text for *_, text in _pieces(clean, table, train)), _chars(train)
+        if (tokenize.kind, tokenize.unknown) == ("char", "replace"):
+            more = [REPLACEMENT]
+    read = counted(texts, "tokenize: reading the text of the vocabulary", n_chars)
+    tokenizer = TOKENIZERS[tokenize.kind].train(itertools.chain(read, more), tokenize.vocab_size)
+    if len(tokenizer) > MAX_SYMBOLS:
+        raise BukvaError(
+            f"The text has {len(tokenizer):,} different characters, but a model takes {MAX_SYMBOLS:,} at most; use "
+            f"a text in fewer scripts, or check its encoding.\n{WAY_BACK}"
+        )
+    return tokenizer
 
 
-def _encode_shares(
+def _encode(
     clean: Path,
     table: "pd.DataFrame",
     shares: "pd.DataFrame",
@@ -103,12 +108,12 @@ def _encode_shares(
     lengths, splits = np.zeros(len(shares), np.int64), shares["split"].to_numpy()
     begun, n_unknown = set[str](), 0
     with counting("tokenize", _chars(shares)) as show:
-        for row, document, text in _pieces_of(clean, table, shares):
+        for row, document, text in _pieces(clean, table, shares):
             share, n = _readable(tokenizer, text, unknown)
             # a character of an alphabet has an id of its own everywhere
             alone = 0 if tokenizer.alphabet or splits[row] in begun else 1
             for part in (share[:alone], share[alone:]):
-                ids = _encoded(tokenizer, part, document)
+                ids = _ids(tokenizer, part, document)
                 scratch.write(ids.data)  # tofile raises without the reason when a disk is full
                 lengths[row] += len(ids)
             if share:
@@ -122,7 +127,7 @@ def _chars(shares: "pd.DataFrame") -> int:
     return int((shares["stop"] - shares["start"]).sum())
 
 
-def _encoded(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
+def _ids(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
     try:
         return tokenizer.encode(text)
     except BukvaError as error:
@@ -145,48 +150,7 @@ def _read_pieces(scratch: IO[bytes], dtype: np.dtype[np.unsignedinteger]) -> Ite
         yield ids
 
 
-def _encoded_by_all(clean: Path, table: "pd.DataFrame", scratch: IO[bytes]) -> tuple[CharTokenizer, Iterator[Ids]]:
-    """The tokenizer of all works, and the ids of each.
-
-    Reading a work costs more than encoding it, so each is read once: characters are numbered in the order they come,
-    and renumbered when all are known.
-    """
-    numbers = np.zeros(sys.maxunicode + 1, np.uint16)  # of code points; 0: not seen yet
-    seen = ""
-    for piece in counted(_pieces(clean, table), "tokenize", int(table["chars"].sum())):
-        codes = code_points(piece)
-        numbered = numbers.take(codes)
-        if numbered.min() == 0:
-            new = np.unique(codes[numbered == 0])
-            _check_symbols(len(seen) + len(new))
-            numbers[new] = np.arange(len(seen), len(seen) + len(new)) + 1
-            seen += from_code_points(new)
-            numbered = numbers.take(codes)
-        scratch.write(numbered.data)  # tofile raises without the reason when a disk is full
-    tokenizer = CharTokenizer(sorted(seen))
-    return tokenizer, _renumbered(scratch, tokenizer.encode(seen[:1] + seen))  # number 0 is unused
-
-
-def _pieces(clean: Path, table: "pd.DataFrame") -> Iterator[str]:
-    for _, text in read_texts(clean, table):
-        for piece in text:
-            yield from pieces(piece)
-
-
-def _renumbered(scratch: IO[bytes], ids: Ids) -> Iterator[Ids]:
-    for numbers in _read_pieces(scratch, np.dtype(np.uint16)):
-        yield ids.take(numbers)
-
-
-def _check_symbols(n_symbols: int) -> None:
-    if n_symbols > MAX_SYMBOLS:
-        raise BukvaError(
-            f"The text has at least {n_symbols:,} different characters, but a model takes {MAX_SYMBOLS:,} at most; use "
-            f"a text in fewer scripts, or check its encoding.\n{WAY_BACK}"
-        )
-
-
-def _pieces_of(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
+def _pieces(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
     """The shares in pieces, in the order of the text: the number of the share, its work, and the text."""
     starts, stops = shares["start"].to_numpy(), shares["stop"].to_numpy()
     first = np.searchsorted(shares["work"], np.arange(len(table) + 1))  # of each work

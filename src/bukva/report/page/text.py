@@ -163,15 +163,13 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
     cleaning, params, author = experiment.cleaning, experiment.params, experiment.result.author_word
     held_out = [name for name in split if name != "train"]
     rows = [["characters", *(f"{split[name]['chars']:,}" for name in split)]]
-    for label, several in (("author", f"{author}s"), ("category", "categories"), ("decade", "decades")):
-        rows.append([f"distance of {several}", *(f"{split[name]['distance'][label]:.3f}" for name in split)])
-    for n in split[held_out[0]]["in_train"]["after"] if held_out else ():
-        shares = (percent(split[name]["in_train"]["after"][n]) if name in held_out else "" for name in split)
+    for n in split[held_out[0]]["in_train"] if held_out else ():
+        shares = (percent(split[name]["in_train"][n]) if name in held_out else "" for name in split)
         rows.append([f"windows of {n} that stand in train", *shares])
     return {
         "intro": f"{cleaning['works']:,} works, {cleaning['chars']:,} characters and {cleaning['symbols']:,} symbols "
         f"after cleaning by the rules {cleaning['rule_set']}. Strategy {params.split.strategy}, duplicates "
-        f"{params.split.duplicates}. Distances from the whole are between 0 and 1.",
+        f"{params.split.duplicates}.",
         "header": ["of the text", *split],
         "rows": rows,
         "sentences": [
