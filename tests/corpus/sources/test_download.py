@@ -95,15 +95,20 @@ def test_what_is_no_file_is_left_out_before_it_is_opened(source, target, fails) 
     assert noted(source, target) == [f"4 file(s) left out, cannot be read: {names} and 1 more."]
 
 
-def test_years_are_text_and_rows_that_cannot_be_read_spoil_no_others(source, target) -> None:
+def test_years_are_text_and_rows_without_a_work_are_told(source, target) -> None:
     write(source, {f"c/A/{work}.txt": "x" for work in ("one", "a, b", "range", "empty", "none")} | {"c/B/b.txt": "x"})
     info = 'name,year\none,1863\n"a, b",1900\nrange,1863-1869\nempty,\nno such file,2\nb,1\n"open,4\nshort\n'
     write(source, {"c/A/info.csv": info, "c/D/info.csv": "name,year\nb,1\n"})
-    summary = get(target, path=source)
+    notes: list[str] = []
+    summary = get(target, path=source, note=notes.append)
     years = {document.work: document.year for document in texts_in(target)}
     expected = {"one": "1863", "a, b": "1900", "range": "1863-1869"}
     assert years == dict.fromkeys(("empty", "none", "b")) | expected
-    assert summary["works_without_year"] == 3  # b is another author's
+    assert summary["works_without_year"] == 3
+    assert notes == [  # b is another author's, and D has no works at all
+        "download: 3 row(s) of info.csv name no work: b, b, no such file.",
+        "download: 2 row(s) of info.csv cannot be read: open,4, short.",
+    ]
 
 
 def test_a_text_at_an_address_is_one_work_with_a_valid_name(target) -> None:

@@ -38,6 +38,8 @@ KINDS = {
     "bad_rows": "row(s) of tables left out",
     "files_in_detected_encoding": "file(s) read in an encoding that was detected",
     "texts_with_marks_inside": "text(s) with byte order marks (U+FEFF) inside, which are removed",
+    "info_rows_without_file": "row(s) of info.csv name no work",
+    "info_rows_unreadable": "row(s) of info.csv cannot be read",
     "files_of_other_types": "file(s) of other types not read (download.extensions names types of plain text)",
 }
 
@@ -186,8 +188,8 @@ def works_in_folder(
             read.
     """
     files = [file for folder in folders for file in _files(root / folder, reading.findings)]
-    years = {file.parent: _years(file) for file in files if file.name == INFO}
-    works = []
+    years = {file.parent: _years(file, reading.findings) for file in files if file.name == INFO}
+    works, present = [], set[tuple[Path, str]]()
     for file in files:
         reader = reading.reader(file)
         path = nfc(file.relative_to(root).as_posix())
@@ -196,12 +198,15 @@ def works_in_folder(
             if file.name != INFO:
                 reading.findings.add("files_of_other_types", printable(where))
             continue
+        present.add((file.parent, nfc(file.stem)))
         try:
             document = _document(path, where, years.get(file.parent, {}).get(nfc(file.stem)), levels)
         except BadTextError as error:
             reading.findings.leave_out(error)
             continue
         works.append(Work(document, reading.file(file, where, encodings.get(path, "")), reader, path))
+    for name in sorted(name for folder, known in years.items() for name in known if (folder, name) not in present):
+        reading.findings.add("info_rows_without_file", name)
     if not works:
         raise BukvaError(" ".join([f"{place}: contains no {types_read()} file.", *reading.findings.sentences()]))
     return works
@@ -213,18 +218,24 @@ def types_read() -> str:
     return f"{', '.join(most)} or {last}"
 
 
-def _years(file: Path) -> dict[str, str | None]:
+def _years(file: Path, findings: Findings) -> dict[str, str | None]:
     """The years in an info.csv by the name of the work, in NFC.
 
-    Each row is parsed alone, so an unclosed quote spoils no other row; rows of another length are ignored.
+    Each row is parsed alone, so an unclosed quote spoils no other row.
     """
     try:
         lines = file.read_text("utf-8-sig", errors="replace").splitlines()
         header, *rows = [[cell.strip() for cell in next(csv.reader([line]))] for line in lines if line.strip()] or [[]]
     except (OSError, csv.Error):
-        return {}
-    entries = [dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header)]
-    return {nfc(entry["name"]): entry["year"] or None for entry in entries if {"name", "year"} <= entry.keys()}
+        header, rows = [], [[]]
+    years = {}
+    for row in rows:
+        entry = dict(zip(header, row, strict=False))
+        if len(row) == len(header) and {"name", "year"} <= entry.keys():
+            years[nfc(entry["name"])] = entry["year"] or None
+        else:
+            findings.add("info_rows_unreadable", ", ".join(row))
+    return years
 
 
 def nfc(name: str) -> str:
