@@ -135,5 +135,5 @@ def test_when_one_of_two_processes_ends_both_end_with_a_sentence(project, name, 
 def test_a_remote_that_cannot_take_results_is_one_sentence(project):
     project.run("dvc", "remote", "add", "--local", "-d", "team", "http://127.0.0.1:9")
     printed = project.bukva("push", ok=False)
-    assert printed.startswith("push: DVC cannot send it: run-cache is not supported for http filesystem")
+    assert printed.startswith("DVC: run-cache is not supported for http filesystem")
     assert "Traceback" not in printed

@@ -100,7 +100,7 @@ def sync() -> None:
 
 def push() -> None:
     """Send all results to DVC's remote. Another clone then restores them instead of running the stages."""
-    from bukva.compare.remote import push as send
+    from bukva.project.cache import push as send
 
     print("push: the remote has the results of {} stage executions; {} objects were new to it.".format(*send()))
     print("push: experiments are sent by name: dvc exp push origin NAME")
@@ -108,10 +108,9 @@ def push() -> None:
 
 def publish_experiment(params: Params) -> None:
     """Bring MLflow up to date with this experiment; what is missing there is reported, and never an error."""
-    from bukva.compare.groups import seed_group_tags
     from bukva.tracking.publish import publish
 
-    publish(params, seed_group_tags("gpt"))
+    publish(params, {})
 
 
 def complete() -> None:

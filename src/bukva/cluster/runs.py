@@ -9,10 +9,11 @@ does not look, and each machine gets the files that are new since it looked last
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from bukva.cluster.remote import Remote
-from bukva.compare.remote import add_entries, push_objects
-from bukva.core.files import read_json, write_json
+from bukva.core.files import read_json, write_json, write_text
+from bukva.project.cache import dvc_repo, send_objects
 
 FOLDER = "runs"
 
@@ -28,7 +29,7 @@ def send_runs(folder: Path, commit: str, trial: str) -> None:
     Raises:
         BukvaError: there is no DVC remote, or it does not answer.
     """
-    entries = push_objects(folder)
+    entries = _push_objects(folder)
     with tempfile.TemporaryDirectory(prefix="bukva-") as scratch:
         file = Path(scratch) / f"{trial}.json"
         write_json(file, entries)
@@ -49,6 +50,40 @@ def fetch_runs(project: Path, commit: str) -> None:
         remote.get(seen / "new" / name, commit, FOLDER, name)
         entries |= read_json(seen / "new" / name)
     if entries:
-        add_entries(project, entries)
+        _add_entries(project, entries)
     for name in new:  # now nothing of it can be missed
         (seen / "new" / name).rename(seen / name)
+
+
+def _push_objects(folder: Path) -> dict[str, str]:
+    """Send the objects of all stages in the dvc.lock of a clone; returns their entries: path in the run cache -> entry.
+
+    Raises:
+        BukvaError: there is no remote, or it cannot be reached.
+    """
+    with dvc_repo(folder) as repo:
+        entries = [entry for stage in repo.index.stages for entry in _entries(repo, stage)]
+        send_objects(repo, entries)
+        files = [Path(repo.stage_cache._get_cache_path(*entry)) for entry in entries]
+        return {
+            file.relative_to(repo.stage_cache.cache_dir).as_posix(): file.read_text(encoding="utf-8") for file in files
+        }
+
+
+def _add_entries(folder: Path, entries: dict[str, str]) -> None:
+    """Put entries that another machine has sent into the run cache of a project."""
+    with dvc_repo(folder) as repo:
+        for path, entry in entries.items():
+            file = Path(repo.stage_cache.cache_dir) / path
+            if not file.exists():
+                write_text(file, entry)
+
+
+def _entries(repo: Any, stage: Any) -> list[tuple[str, str]]:
+    """The entries of a stage as its dvc.lock has it: key, and the name of a file."""
+    from dvc.stage.cache import _can_hash, _get_stage_hash  # DVC tells it to nobody
+
+    if not _can_hash(stage):
+        return []
+    key = _get_stage_hash(stage)
+    return [(key, file.name) for file in Path(repo.stage_cache._get_cache_dir(key)).glob("*")]

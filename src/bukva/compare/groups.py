@@ -5,23 +5,18 @@ packages, the user's text), and what of about.json changes scores. So the seed o
 of the GPT, and an edit of a comment in a model makes a new one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 from bukva.compare.cost import Cost, cost_of
 from bukva.compare.results import Result
 from bukva.compare.statistics.settings import Side
 from bukva.compare.statistics.text import Units
 from bukva.core.errors import BukvaError
-from bukva.core.files import read_json
-from bukva.project.lock import LOCK, StageRecords, digest, parse_lock, sources, upstream
-from bukva.project.stages import paths, trained_models
+from bukva.project.lock import StageRecords, digest, sources, upstream
+from bukva.project.stages import trained_models
 from bukva.text.tokenizers import TOKENIZERS
-
-TAG = "bukva.seed_group"
 
 # what of about.json must be equal: how an error names it, and what to do
 COMPARABLE = {
@@ -92,7 +87,7 @@ def groups(results: Iterable[Result], model: str) -> list[Setting]:
     found: dict[str, list[Result]] = {}
     for result in results:
         if result.is_complete and f"{model}/val.npy" in result.scores:
-            found.setdefault(_key(result.lock, result.about, model), []).append(result)
+            found.setdefault(_key(result, model), []).append(result)
     return [_setting(key, members, model) for key, members in found.items()]
 
 
@@ -109,22 +104,13 @@ def _setting(key: str, results: list[Result], model: str) -> Setting:
     return Setting(members[0].names[0], model, key, family, members)
 
 
-def _key(lock: StageRecords, about: Mapping[str, Any], model: str) -> str:
+def _key(result: Result, model: str) -> str:
     """16 digits."""
-    stage, training = trained_models()[model].stage, {}
+    stage, lock, training = trained_models()[model].stage, result.lock, {}
     for name in upstream(stage, lock):
         params = {key: value for key, value in lock[name].params.items() if (name, key) != (stage, seed_name(model))}
         training[name] = [params, sources(name, lock)]
-    return digest([digest(training), *(about[part] for part in COMPARABLE)])
-
-
-def seed_group_tags(model: str) -> dict[str, str]:
-    """The tag in MLflow of the experiment in the current folder; empty where its results are not complete."""
-    try:
-        lock = parse_lock(Path(LOCK).read_text(encoding="utf-8"))
-        return {TAG: _key(lock, read_json(Path(paths()["scores"]) / "about.json"), model)}
-    except (OSError, ValueError, KeyError):
-        return {}
+    return digest([digest(training), *(result.about[part] for part in COMPARABLE)])
 
 
 def seed_name(model: str) -> str:

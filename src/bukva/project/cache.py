@@ -1,4 +1,4 @@
-"""The project by DVC's API: its settings and cache, and the digests of what lies in the checkout."""
+"""The project by DVC's API: its cache and remote, and the digests of what lies in the checkout."""
 
 import contextlib
 import functools
@@ -55,13 +55,44 @@ def cached_files(digest: str) -> dict[str, Path]:
     return files if all(file.is_file() for file in files.values()) else {}
 
 
+@functools.cache
+def _cache_folder(root: Path) -> Path:
+    with dvc_repo(root) as repo:
+        return Path(repo.cache.local.path)
+
+
+# ---- the remote
+
+
 def has_remote() -> bool:
     """Whether DVC has a remote from which it can fetch."""
     with dvc_repo() as repo:
         return bool(repo.config["core"].get("remote"))
 
 
-@functools.cache
-def _cache_folder(root: Path) -> Path:
-    with dvc_repo(root) as repo:
-        return Path(repo.cache.local.path)
+def push() -> tuple[int, int]:
+    """Send all results; returns how many stage executions the run cache has, and how many objects were sent.
+
+    `dvc push --run-cache` sends the entries of the run cache, but of their outputs only those of the present dvc.lock,
+    and none with `cache: false`; a clone that lacks one output of a stage runs it. `dvc exp run --pull` restores it
+    from here.
+
+    Raises:
+        BukvaError: there is no remote, it cannot be reached, or it cannot keep a run cache.
+    """
+    if not has_remote():
+        raise BukvaError("push: this project has no DVC remote; add one: dvc remote add --local -d NAME ADDRESS.")
+    with dvc_repo() as repo:
+        entries = repo.stage_cache.push(None)
+        return len(entries), send_objects(repo, entries)
+
+
+def send_objects(repo: Any, entries: list[tuple[str, str]]) -> int:
+    """Send the objects of these entries of the run cache that are here; returns how many the remote did not have."""
+    used = repo.stage_cache.get_used_objs(entries)
+    cache = repo.cache.local
+    here = {found for objects in used.values() for found in objects if cache.exists(found.value)}
+    sent, failed = repo.cloud.push(here)
+    if failed:
+        raise BukvaError(f"push: {len(failed)} of {len(here)} objects could not be sent; give the same command again.")
+    return len(sent)
