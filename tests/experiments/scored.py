@@ -37,7 +37,7 @@ def scored(folder, name, changes=(), effect=0.0, seed_effect=0.0, about=(), nume
         result(folder, name, changes, DIGESTS | dict(about), numerics, **more),
         scores=files_of(target),
         metrics={"gpt": bits, "bigram": bits},
-        trainings={"gpt": Training(1000, 1_024_000), "bigram": Training(100, 5)},
+        trainings={"gpt": Training(1_024_000), "bigram": Training(5)},
     )
 
 

@@ -17,13 +17,13 @@ from typing import Any
 from bukva.config.load import flatten
 from bukva.config.schema import author_word
 from bukva.core.errors import BukvaError
-from bukva.core.files import project_root
+from bukva.core.files import project_root, write_text
 from bukva.project.cache import cached_files, digests
 from bukva.project.commands import rerun
-from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, parse_lock, parse_yaml
-from bukva.project.revisions import WORKSPACE, Revision, fetch, resolve, show
+from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, outputs, parse_lock, parse_yaml
+from bukva.project.revisions import Revision, fetch, resolve, show
 from bukva.project.stages import paths, trained_models
-from bukva.text.scores import CharScores, files_of
+from bukva.text.scores import CharScores
 
 STAGE = "evaluate"  # makes the scores
 
@@ -32,10 +32,10 @@ STAGE = "evaluate"  # makes the scores
 class Training:
     """How long a model was trained, and how that went.
 
+    chars_seen: at the end.
     val: step, characters seen and nats per character of every scoring of val.
     """
 
-    steps: int
     chars_seen: int
     val: tuple[tuple[int, int, float], ...] = ()
 
@@ -110,31 +110,19 @@ def read_results(revisions: Iterable[Revision]) -> list[Result]:
     return [_read(revision) for revision in revisions]
 
 
-def read_here() -> Result:
-    """The result in the current folder, which may be a snapshot of DVC's queue; DVC has just made it."""
-    return _result(Revision(WORKSPACE, ""), _files(Path()), files_of(Path(paths()["scores"])))
-
-
 def _read(revision: Revision) -> Result:
-    files = _files(project_root()) if revision.is_workspace else {path: show(revision.commit, path) for path in _kept()}
-    params, lock = _sections(files), parse_lock(files[LOCK].decode(errors="replace"))
+    files = {path: _content(revision, path) for path in _kept()}
+    params, lock = parse_yaml(files[PARAMS].decode(errors="replace")), parse_lock(files[LOCK].decode(errors="replace"))
     if problem := _problem(revision, params, lock, files):
         return Result(revision, params, lock, {}, {}, {}, problem)
-    return _result(revision, files, cached_files(lock[STAGE].outs[paths()["scores"]]))
-
-
-def _result(revision: Revision, files: Mapping[str, bytes], scores: Mapping[str, Path]) -> Result:
+    curves = {name: files[model.curve.as_posix()] for name, model in trained_models().items()}
     return Result(
         revision=revision,
-        params=_sections(files),
-        lock=parse_lock(files[LOCK].decode()),
+        params=params,
+        lock=lock,
         metrics=json.loads(files[paths()["metrics"]] or b"{}"),  # a commit may have had them elsewhere
-        trainings={
-            name: _training(files[model.curve.as_posix()])
-            for name, model in trained_models().items()
-            if files[model.curve.as_posix()]
-        },
-        scores=scores,
+        trainings={name: _training(curve.decode()) for name, curve in curves.items() if curve},
+        scores=cached_files(lock[STAGE].outs[paths()["scores"]]),
         problem="",
     )
 
@@ -148,9 +136,8 @@ def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, 
     now = digests(all_sources(STAGE, lock)) if revision.is_workspace else {}
     if changed := next(changes(STAGE, lock, flatten(params), now), ""):
         return changed
-    recorded = {path: md5 for entry in lock.values() for path, md5 in entry.outs.items() if path in files}
-    for path, md5 in recorded.items():  # a failed experiment has the scores of the commit that it started from
-        if hashlib.md5(files[path]).hexdigest() != md5:
+    for path, md5 in outputs(lock).items():  # a failed experiment has the scores of the commit that it started from
+        if path in files and hashlib.md5(files[path]).hexdigest() != md5:
             return f"{path} is not the file that {LOCK} recorded"
     return ""
 
@@ -161,20 +148,19 @@ def _kept() -> list[str]:
     return [PARAMS, LOCK, paths()["metrics"], *curves]
 
 
-def _files(folder: Path) -> dict[str, bytes]:
-    """The same of a folder; empty where there is none."""
-    return {path: (folder / path).read_bytes() if (folder / path).is_file() else b"" for path in _kept()}
+def _content(revision: Revision, path: str) -> bytes:
+    """A file of a revision; empty if there is none."""
+    if not revision.is_workspace:
+        return show(revision.commit, path)
+    file = project_root() / path
+    return file.read_bytes() if file.is_file() else b""
 
 
-def _sections(files: Mapping[str, bytes]) -> dict[str, Any]:
-    return parse_yaml(files[PARAMS].decode(errors="replace"))
-
-
-def _training(curve: bytes) -> Training:
-    rows = list(csv.DictReader(curve.decode().splitlines()))
+def _training(curve: str) -> Training:
+    rows = list(csv.DictReader(curve.splitlines()))
     scored = [row for row in rows if row.get("val_nats_per_char")]
     val = tuple((int(row["step"]), int(row["chars_seen"]), float(row["val_nats_per_char"])) for row in scored)
-    return Training(int(rows[-1]["step"]), int(rows[-1]["chars_seen"]), val)
+    return Training(int(rows[-1]["chars_seen"]), val)
 
 
 # ---- outputs as files
@@ -193,19 +179,18 @@ def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
         yield project_root()
         return
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
-        for entry in result.lock.values():
-            for path in needed & entry.outs.keys():
-                place = Path(folder, path)
-                if kept := show(result.revision.commit, path):
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    place.write_bytes(kept)
-                elif files := cached_files(entry.outs[path]):
-                    _link(place, files)
-                else:
-                    raise BukvaError(
-                        f"{result.revision.name}: {path} is not in DVC's cache; fetch it with `dvc pull --all-commits` "
-                        f"or run `{rerun(result.revision.name, result.params)}`."
-                    )
+        for path, digest in outputs(result.lock).items():
+            if path not in needed:
+                continue
+            if kept := show(result.revision.commit, path):
+                write_text(Path(folder, path), kept.decode())
+            elif files := cached_files(digest):
+                _link(Path(folder, path), files)
+            else:
+                raise BukvaError(
+                    f"{result.revision.name}: {path} is not in DVC's cache; fetch it with `dvc pull --all-commits` "
+                    f"or run `{rerun(result.revision.name, result.params)}`."
+                )
         yield Path(folder)
 
 
@@ -222,10 +207,3 @@ def _link(output: Path, files: Mapping[str, Path]) -> None:
         place = output / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(file)
-
-
-def digest_of(result: Result, model: str) -> str:
-    """DVC's digest of the folder of a model; "" if the revision has none."""
-    trained = trained_models()[model]
-    entry = result.lock.get(trained.stage)
-    return entry.outs.get(trained.folder.as_posix(), "") if entry else ""

@@ -92,6 +92,11 @@ def all_sources(stage: str, lock: StageRecords) -> dict[str, str]:
     return {path: md5 for name in upstream(stage, lock) for path, md5 in sources(name, lock).items()}
 
 
+def outputs(lock: StageRecords) -> dict[str, str]:
+    """The digests of all that the stages make, by path."""
+    return {path: md5 for entry in lock.values() for path, md5 in entry.outs.items()}
+
+
 def changes(stage: str, lock: StageRecords, params: Mapping[str, Any], now: Mapping[str, str]) -> Iterator[str]:
     """Why dvc.lock does not record one run of all that a stage needs as it is now, in a phrase for each reason.
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from bukva.compare.results import Result, as_folder, digest_of, read_results
+from bukva.compare.results import Result, as_folder, read_results
 from bukva.config.schema import Compute
 from bukva.core.errors import BukvaError
 from bukva.models.device import prepare
 from bukva.project.cache import cached_files
+from bukva.project.lock import outputs
 from bukva.project.revisions import WORKSPACE, experiments, head, resolve
 from bukva.project.stages import trained_models
 from bukva.serving.writer import Writer
@@ -94,7 +95,8 @@ def _place(result: Result) -> tuple[bool, float, str]:
 def _choices_of(result: Result) -> Iterator[Choice]:
     name = NAMES.get(result.revision.name, result.revision.name)
     for model in reversed(trained_models().values()):  # the GPT first
-        digest, key = digest_of(result, model.name), f"{result.revision.name}/{model.name}"
+        digest = outputs(result.lock).get(model.folder.as_posix(), "")
+        key = f"{result.revision.name}/{model.name}"
         if files := cached_files(digest):
             yield Choice(digest, False, key, name, model.label, _bits(result, model.name), files)
             if model.name == "gpt" and result.params.get("model", {}).get("ngrams", "none") != "none":
