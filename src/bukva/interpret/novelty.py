@@ -102,7 +102,7 @@ def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
     counted = {n: seen_in_train(codes, of_group, train.text, train.spans, n) for n in LENGTHS}
     found = []
     for i, group in enumerate(groups):
-        seen = {n: each[i].in_train / each[i].windows if each[i].windows else None for n, each in counted.items()}
+        seen = {n: shares[i] for n, shares in counted.items()}
         words = [word for text in group for word in WORD.findall(text.lower())]
         new_words = sum(word not in train.words for word in words) / len(words) if words else None
         found.append(Novelty([next(copies) for _ in group], seen, new_words))

@@ -8,7 +8,6 @@ text that the memory does not hold they are two mappings of one file (splits/div
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,13 +32,6 @@ MAX_GAP = 120  # characters between two runs of one passage
 MIN_EQUAL = 0.4  # of a passage's characters: a form of address that keeps returning is no passage
 LOOK_BACK = 64  # runs that may be the one before in a passage
 MOST_WINDOWS = ENTRIES  # one index; 0.02 points is the standard error of a share of 25 % of them
-
-
-class Seen(NamedTuple):
-    """How many windows of n characters were looked up, and how many of them stand in train."""
-
-    windows: int
-    in_train: int
 
 
 # ---- passages that stand in both
@@ -72,8 +64,9 @@ def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_char
 # ---- what of val and test stands in train
 
 
-def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans, n: int) -> list[Seen]:
-    """Windows of n characters in the spans of each held-out text that also stand within a span of train.
+def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans, n: int) -> list[float | None]:
+    """The share of the windows of n characters in the spans of each held-out text that also stand within a span of
+    train; None without windows.
 
     Every position is a window. If the held-out texts have more than MOST_WINDOWS together, so many of them are looked
     up, evenly spaced: train is read once for each n, however much is held out.
@@ -87,7 +80,7 @@ def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans
         for _ in scan_grams(codes, index, text, train, found):
             pass
         in_train += np.bincount(text_of[spread(index, found)], minlength=len(held_out))
-    return [Seen(*pair) for pair in zip(windows.tolist(), in_train.tolist(), strict=True)]
+    return [found / n if n else None for n, found in zip(windows.tolist(), in_train.tolist(), strict=True)]
 
 
 def _joined(texts: list[Spans]) -> tuple[Spans, npt.NDArray[np.int8]]:

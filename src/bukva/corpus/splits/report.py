@@ -43,8 +43,8 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[s
     ):
         seen = threads.map(lambda n: seen_in_train(codes, held_out, text, train, n), LENGTHS)
         for name, *of_lengths in zip(names[1:], *seen, strict=True):
-            shares_seen = (round(each.in_train / max(1, each.windows), 6) for each in of_lengths)
-            result[name]["in_train"] = dict(zip(map(str, LENGTHS), shares_seen, strict=True))
+            found = {str(n): round(share or 0.0, 6) for n, share in zip(LENGTHS, of_lengths, strict=True)}
+            result[name]["in_train"] = found
     return result
 
 
