@@ -19,7 +19,7 @@ def main() -> None:
         text = HeldOut(splits, load_lengths(run.path("split")), load_tokenizer(run.path("tokens")))
         ngrams = None
         if chosen.max_order:
-            check_counting(len(splits["train"]), "baselines.max_order 0")
+            check_counting(len(splits["train"]))
             print(f"baselines: counting the n-grams of train, up to order {chosen.max_order}", flush=True)
             ngrams = KneserNey.count(splits["train"], len(text.tokenizer), chosen.max_order)
         save_counts(run.path("ngrams"), splits["train"], ngrams)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plans import TEXT, TOY
+from plans import TOY, write_project
 from typer.testing import CliRunner
 
 from bukva.cli.app import app
@@ -14,32 +14,19 @@ from bukva.config.load import PARAMS
 from bukva.core.errors import BukvaError
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.planning import measure
 from bukva.planning import plan as plans
 from bukva.project.stages import paths, trained_models
 from bukva.text.splits import LENGTHS, load_splits
-from bukva.text.tokenizers import load_tokenizer, save_tokenizer
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.tokenizers import load_tokenizer
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project with a tiny text that is split, one thread, and two toy sizes that are measured for a moment."""
-    text = (
-        TEXT.replace("  threads: 0", "  threads: 1")
-        .replace("  block_size: 64", "  block_size: 11")
-        .replace("  processes: 2", "  processes: 1")
-    )
-    (tmp_path / PARAMS).write_text(text, encoding="utf-8")
-    (tmp_path / paths()["split"]).mkdir(parents=True)
-    (tmp_path / paths()["tokens"]).mkdir(parents=True)
-    save_tokenizer(tmp_path / paths()["tokens"], CharTokenizer.train(["абвгдеё"]))
-    for split, n in (("train", 307), ("val", 101)):
-        np.save(tmp_path / paths()["split"] / f"{split}.npy", (np.arange(n) % 7).astype(np.uint8))
+    write_project(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plans, "LADDER", TOY)
-    monkeypatch.setattr(measure, "LADDER", TOY)
-    monkeypatch.setattr(measure, "LEAST_SECONDS", 1e-9)
+    monkeypatch.setattr(plans, "LEAST_SECONDS", 1e-9)
     return tmp_path
 
 

@@ -17,19 +17,21 @@ ACTIVATIONS = 2 * 16 * 8  # bytes per character of one block of 8 channels
 
 
 def test_a_training_holds_weights_by_copies_and_a_batch_by_activations_logits_and_windows():
-    assert least_bytes(SHAPE, recipe(optimizer="adamw")) == (4 * N * (4 + 2), CHARS * (ACTIVATIONS + 8 * V + 16))
-    assert least_bytes(SHAPE, recipe(optimizer="muon"))[0] == 4 * N * (3 + 2)
-    assert least_bytes(SHAPE, recipe(), on_gpu=True) == (4 * N * 4, CHARS * (ACTIVATIONS + 8 * V))
-    assert least_bytes(BigramConfig(V, 5), recipe())[1] == CHARS * (8 * V + 16)  # it has no activations
+    batch = CHARS * (ACTIVATIONS + 8 * V)
+    assert least_bytes(SHAPE, recipe(optimizer="adamw")) == 4 * N * (4 + 2) + batch + CHARS * 16
+    assert least_bytes(SHAPE, recipe(optimizer="muon")) == 4 * N * (3 + 2) + batch + CHARS * 16
+    assert least_bytes(SHAPE, recipe(optimizer="adamw"), on_gpu=True) == 4 * N * 4 + batch
     for changes in ({"micro_batches": 3}, {"processes": 3}):  # divide what is computed at once
-        assert least_bytes(SHAPE, recipe(**changes))[1] == CHARS // 3 * (ACTIVATIONS + 8 * V) + CHARS * 16
+        whole, divided = (least_bytes(SHAPE, recipe(**each)) for each in ({}, changes))
+        assert whole - divided == batch - batch // 3
+    assert BigramConfig(V, 5).activations_per_char == 0
     assert WITH_MEMORY.activations_per_char == SHAPE.activations_per_char + 4 * V * 2  # numbers of both experts
 
 
 def test_a_training_must_fit_and_processes_of_one_machine_share_its_memory(monkeypatch):
     assert memory_bytes(CPU.device) > 2**28
     check_memory(BigramConfig(60, 8), read_params().train_bigram, CPU)
-    needed = sum(least_bytes(SHAPE, recipe()))
+    needed = least_bytes(SHAPE, recipe())
     monkeypatch.setattr(memory, "memory_bytes", lambda _: 2 * needed)
     check_memory(SHAPE, recipe(), CPU, local_size=2)
     with pytest.raises(BukvaError, match=r"^params\.yaml: training [\d,]+ parameters .* needs at least [\d,.]+ GB"):
@@ -39,9 +41,9 @@ def test_a_training_must_fit_and_processes_of_one_machine_share_its_memory(monke
 def test_counting_takes_memory(monkeypatch):
     n_train = 2**30 // 24  # whose counts take a gigabyte
     monkeypatch.setattr(memory, "memory_bytes", lambda _: 24 * n_train)
-    check_counting(n_train, "baselines.max_order 0")
+    check_counting(n_train)
     with pytest.raises(BukvaError) as error:
-        check_counting(n_train + 1, "baselines.max_order 0")
+        check_counting(n_train + 1)
     assert str(error.value) == (
         f"params.yaml: counting the n-grams of 44,739,243 characters needs at least 1.0 GB of memory; this "
         f"machine has 1.0; use baselines.max_order 0, or a shorter text.\n{WAY_BACK}"

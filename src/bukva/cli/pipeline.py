@@ -78,16 +78,15 @@ def plan(
 ) -> None:
     """Propose size and steps for a time budget. Measures a few updates of several sizes here."""
     started_at = time.perf_counter()  # the imports below are part of the start-up of the stage, too
-    from bukva.planning.measure import Measuring
-    from bukva.planning.plan import climb, command, parse_budget, propose, warnings
+    from bukva.planning.plan import Planner, climb, command, parse_budget, propose, warnings
 
-    seconds, measuring, plans = parse_budget(budget), Measuring.of(read_yaml()), []
-    limits = measuring.budget(seconds, started_at)
-    for measured in climb(lambda size: measuring.plan(size, limits)):
+    raw, plans = read_yaml(), []
+    planner = Planner(raw, parse_budget(budget), started_at)
+    for measured in climb(planner.plan):
         print(f"plan: {measured}", flush=True)
         plans.append(measured)
     chosen = propose(plans)
-    print(*warnings(chosen), f"Proposed: {chosen}", f"Try it: {command(measuring.raw, chosen.values())}", sep="\n")
+    print(*warnings(chosen), f"Proposed: {chosen}", f"Try it: {command(raw, chosen.values())}", sep="\n")
 
 
 def sync() -> None:

@@ -27,7 +27,7 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
     """
     on_gpu = machine.device.type == "cuda"
     _check(
-        sum(least_bytes(config, recipe, on_gpu=on_gpu)) * (1 if on_gpu else local_size),
+        least_bytes(config, recipe, on_gpu=on_gpu) * (1 if on_gpu else local_size),
         machine.device,
         f"training {count_parameters(config):,} parameters with batches of {recipe.batch_size:,} windows of "
         f"{config.block_size:,} characters",
@@ -35,13 +35,10 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
     )
 
 
-def check_counting(n_ids: int, advice: str) -> None:
-    """Raise a BukvaError if the n-grams of so many ids of train do not fit this machine.
-
-    advice: the setting that counts none.
-    """
+def check_counting(n_ids: int) -> None:
+    """Raise a BukvaError if the n-grams of so many ids of train do not fit this machine."""
     what = f"counting the n-grams of {n_ids:,} characters"
-    _check(COUNT_BYTES * n_ids, torch.device("cpu"), what, f"{advice}, or a shorter text")
+    _check(COUNT_BYTES * n_ids, torch.device("cpu"), what, "baselines.max_order 0, or a shorter text")
 
 
 def _check(needed: int, device: torch.device, what: str, advice: str) -> None:
@@ -53,14 +50,14 @@ def _check(needed: int, device: torch.device, what: str, advice: str) -> None:
         )
 
 
-def least_bytes(config: Config, recipe: Training, *, on_gpu: bool = False) -> tuple[int, int]:
-    """Bytes: the least memory of the weights and of all tensors of their shapes, and of one micro-batch."""
+def least_bytes(config: Config, recipe: Training, *, on_gpu: bool = False) -> int:
+    """The least memory of the weights, of all tensors of their shapes, and of one micro-batch."""
     copies = weight_copies(recipe.optimizer) + (0 if on_gpu else SAVED_COPIES)
     chars = config.block_size * recipe.batch_size
     chars_at_once = chars // (recipe.micro_batches * getattr(recipe, "processes", 1))
     per_char = HALF_BYTES * config.activations_per_char + LOGIT_BYTES * config.vocab_size
     weights = FLOAT_BYTES * count_parameters(config) * copies
-    return weights, chars_at_once * per_char + (0 if on_gpu else chars * WINDOW_BYTES)
+    return weights + chars_at_once * per_char + (0 if on_gpu else chars * WINDOW_BYTES)
 
 
 def memory_bytes(device: torch.device) -> int:

@@ -6,15 +6,28 @@ Muennighoff et al. 2023, "Scaling data-constrained language models" (up to four 
 
 import math
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from bukva.config.load import PARAMS, parse_params
 from bukva.config.schema import MOST_STEPS
 from bukva.core.errors import BukvaError
-from bukva.core.progress import duration, quantity
+from bukva.core.progress import quantity
+from bukva.models.device import prepare
+from bukva.models.gpt import GPTConfig
+from bukva.models.registry import count_parameters
+from bukva.project.stages import paths
+from bukva.text.splits import check_lengths, load_splits
+from bukva.text.tokenizers import load_tokenizer
+from bukva.text.tokenizers.base import count_chars
+from bukva.training.callback import Callback, StopAfter
+from bukva.training.run import Task, run_training, start
+from bukva.training.state import Progress, TrainState
 
 Values = dict[str, dict[str, Any]]  # section -> key -> value
 
@@ -31,14 +44,9 @@ SCORING_SHARE = 0.2  # of the time, at most; a large val split is scored less of
 WARMUP_SHARE, LEAST_WARMUP = 0.02, 10  # of n_steps; updates
 OWN_BATCH_CHANNELS = 128  # up to here batch_size stays as it is; it doubles whenever n_embd does
 
-
-@dataclass(frozen=True)
-class Budget:
-    """The time limit of stage train-gpt, the part of it before the first update, and the length of train."""
-
-    seconds: float
-    startup_seconds: float
-    train_chars: int
+UNTIMED = 2  # updates before the clock starts: the first ones are slower
+LEAST_UPDATES, LEAST_SECONDS = 3, 1.0  # of a measurement
+SCORED_IDS = 2**14  # of val, to measure scoring
 
 
 def parse_budget(text: str) -> float:
@@ -82,7 +90,8 @@ LADDER = [Size(2, 64), Size(3, 96), Size(4, 128), Size(4, 192), Size(6, 256), Si
 class Plan:
     """The training of one size within a budget, by what was measured."""
 
-    budget: Budget
+    seconds: float  # for scorings and updates
+    train_chars: int
     size: Size
     n_parameters: int
     batch_size: int  # windows
@@ -93,17 +102,13 @@ class Plan:
     @property
     def n_scorings(self) -> int:
         """At most, beside the one before the first update."""
-        return max(1, min(SCORINGS, int(self._seconds_left * SCORING_SHARE / self.seconds_per_scoring) - 1))
+        return max(1, min(SCORINGS, int(self.seconds * SCORING_SHARE / self.seconds_per_scoring) - 1))
 
     @property
     def n_steps(self) -> int:
-        """As many updates as fit into the budget beside start-up, scorings and reserve; none, or MOST_STEPS, may be."""
-        left = self._seconds_left - (self.n_scorings + 1) * self.seconds_per_scoring
+        """As many updates as fit into the time beside the scorings; none, or MOST_STEPS, may be."""
+        left = self.seconds - (self.n_scorings + 1) * self.seconds_per_scoring
         return min(MOST_STEPS, max(0, int(left / self.seconds_per_update)))
-
-    @property
-    def _seconds_left(self) -> float:
-        return self.budget.seconds * (1 - RESERVE) - self.budget.startup_seconds
 
     @property
     def chars(self) -> int:
@@ -111,19 +116,14 @@ class Plan:
         return self.n_steps * self.chars_per_update
 
     @property
-    def chars_per_parameter(self) -> float:
-        """What a size is chosen by."""
-        return self.chars / self.n_parameters
-
-    @property
     def is_enough(self) -> bool:
         """Whether the size sees at least CHARS_PER_PARAMETER characters per parameter."""
-        return self.chars_per_parameter >= CHARS_PER_PARAMETER
+        return self.chars >= CHARS_PER_PARAMETER * self.n_parameters
 
     @property
     def epochs(self) -> float:
         """How often train is read."""
-        return self.chars / self.budget.train_chars
+        return self.chars / self.train_chars
 
     def values(self) -> Values:
         """The values for params.yaml."""
@@ -138,8 +138,98 @@ class Plan:
         return (
             f"{self.size.n_layer} layers, {self.size.n_embd} channels, {quantity(self.n_parameters)} parameters | "
             f"{quantity(self.chars_per_update / self.seconds_per_update)} chars/s | {self.n_steps} steps, "
-            f"{quantity(self.chars)} chars, {self.chars_per_parameter:.1f} per parameter, {self.epochs:.1f} epochs"
+            f"{quantity(self.chars)} chars, {self.chars / self.n_parameters:.1f} a parameter, {self.epochs:.1f} epochs"
         )
+
+
+# ---- measuring: the training loop runs for a moment, with a stopwatch as its callback
+
+
+class Stopwatch(Callback):
+    """A callback that times the scoring before the first update, then updates, and then stops the training."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.seconds_per_scoring = self.seconds_per_update = 0.0
+        self._started_at = 0.0
+
+    def on_start(self, state: TrainState) -> None:  # noqa: ARG002 (all callbacks are called alike)
+        """Start the clock for the scoring."""
+        self._started_at = self.clock()
+
+    def on_update(self, state: TrainState, progress: Progress) -> None:
+        """Read the clock."""
+        seconds, n_updates = self.clock() - self._started_at, progress.step - UNTIMED
+        if progress.step == 0:
+            self.seconds_per_scoring = seconds
+        if n_updates <= 0:
+            self._started_at = self.clock()
+        else:
+            self.seconds_per_update = seconds / n_updates
+            state.stop_requested = n_updates >= LEAST_UPDATES and seconds >= LEAST_SECONDS
+
+
+class Planner:
+    """Plans the sizes for a budget in seconds, on the splits of the project and this machine.
+
+    raw: params.yaml.
+    started_at: when the start-up of the stage began, by time.perf_counter; it ends here, with a scoring and an update
+    of a small model.
+
+    Raises:
+        BukvaError: the text is not split yet, or is too short for a window.
+    """
+
+    def __init__(self, raw: Values, seconds: float, started_at: float) -> None:
+        self.raw, self.params, named = raw, parse_params(raw, str(PARAMS)), paths()
+        self.splits = load_splits(Path(named["split"]))
+        if not {"train", "val"} <= self.splits.keys():
+            raise BukvaError(f"{named['split']}: the text is not split yet; run `dvc repro split`.")
+        n_ids = {split: len(ids) for split, ids in self.splits.items()}
+        check_lengths(n_ids, self.params.model.block_size, "model.block_size")
+        self.tokenizer = load_tokenizer(Path(named["tokens"]))
+        self.machine = prepare(self.params.compute)
+        _, task = self.task(LADDER[0], self.params.train_gpt.batch_size)
+        run_training(task, start(task), [StopAfter(1)])
+        self.seconds = seconds * (1 - RESERVE) - (self.now() - started_at)
+
+    def plan(self, size: Size) -> Plan:
+        """Train for a moment.
+
+        Raises:
+            torch.OutOfMemoryError: the size does not fit into the GPU's memory.
+        """
+        batch_size, all_of_val = size.batch_size(self.params.train_gpt.batch_size), len(self.splits["val"]) - 1
+        config, task = self.task(size, batch_size)
+        stopwatch = Stopwatch(self.now)
+        run_training(task, start(task), [stopwatch])
+        return Plan(
+            seconds=self.seconds,
+            train_chars=count_chars(self.tokenizer, self.splits["train"]),
+            size=size,
+            n_parameters=count_parameters(config),
+            batch_size=batch_size,
+            chars_per_update=task.chars_seen(1),
+            seconds_per_update=stopwatch.seconds_per_update,
+            seconds_per_scoring=stopwatch.seconds_per_scoring * all_of_val / min(SCORED_IDS, all_of_val),
+        )
+
+    def task(self, size: Size, batch_size: int) -> tuple[GPTConfig, Task]:
+        """The shape, and its training without an end, with a sample of val that is scored once."""
+        values = size.values(batch_size, n_steps=MOST_STEPS, eval_every=MOST_STEPS)
+        params = parse_params(merge(self.raw, values), str(PARAMS))
+        config = GPTConfig(vocab_size=len(self.tokenizer), **params.model.model_dump())
+        splits = self.splits | {"val": self.splits["val"][: SCORED_IDS + 1]}  # one more: the first is not scored
+        return config, Task.of(config, splits, self.tokenizer, params.train_gpt, self.machine)
+
+    def now(self) -> float:
+        """The time when the GPU, where there is one, has done all that it was given."""
+        if self.machine.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+
+# ---- the proposal
 
 
 def climb(measure: Callable[[Size], Plan]) -> Iterator[Plan]:
@@ -167,9 +257,7 @@ def propose(plans: list[Plan]) -> Plan:
     enough = [plan for plan in plans if plan.is_enough]
     chosen = max(enough or plans[:1], key=lambda plan: plan.n_parameters)
     if not chosen.n_steps:
-        raise BukvaError(
-            f"BUDGET {duration(chosen.budget.seconds)}: start-up and scoring leave no time for an update; use more."
-        )
+        raise BukvaError("bukva plan: start-up and scoring leave no time for an update; use a longer BUDGET.")
     return chosen
 
 
@@ -190,7 +278,7 @@ def command(raw: Values, values: Values) -> str:
 
 
 def warnings(plan: Plan) -> Iterator[str]:
-    """The weaknesses of a plan, each in a sentence with what to do."""
+    """The weaknesses of a plan, each in a sentence."""
     if not plan.is_enough:
         yield f"Warning: even the smallest size sees fewer than {CHARS_PER_PARAMETER} characters per parameter."
     if plan.epochs > EPOCHS:

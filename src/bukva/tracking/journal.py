@@ -37,7 +37,7 @@ from bukva.core.errors import sentence_for
 from bukva.core.files import atomic_file, project_root, read_json, write_json, write_text
 from bukva.core.processes import LOG, has_failed, leave_running, sigterm_raises, start_detached
 from bukva.project.stages import stages
-from bukva.tracking.experiment import Experiment, datasets, this_experiment
+from bukva.tracking.experiment import datasets, this_experiment
 from bukva.tracking.models import CODE, requirements, write_code
 
 Event = dict[str, Any]
@@ -168,13 +168,15 @@ class Log:
         if silent:
             return
         with self._errors_reported():
-            experiment = this_experiment(params)
+            start = _start(stage, params, restored, training_id)
             before = _interrupted(stage, training_id, resumes) if training_id else None
-            if before and before.key == experiment.key:
+            if before and before.key == start["key"]:
                 self._open(before.folder)
             else:
-                self._open(journals_root() / experiment.name / f"{stage}-{uuid.uuid4().hex[:8]}")
-                self._begin(experiment, params, restored, training_id, before)
+                self._open(journals_root() / start["id"])
+                self._write(**start | ({"at": before.start["at"]} if before else {}))
+                if before:
+                    self._copy(before)
             if before:
                 self._resume(before)
 
@@ -219,34 +221,14 @@ class Log:
         with contextlib.suppress(OSError):  # a file system without locks: readers cannot lock it either, see RUNNING
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def _begin(
-        self, experiment: Experiment, params: Params, restored: bool, training_id: str, before: Journal | None
-    ) -> None:
+    def _copy(self, before: Journal) -> None:
+        """What the journal of another experiment has; its model and its end are its own."""
         assert self.folder
-        kind = stages()[self.stage].kind
-        self._write(
-            "start",
-            at=before.start["at"] if before else _now(),
-            id=f"{experiment.name}/{self.folder.name}",
-            experiment=experiment.name,
-            label=experiment.label,
-            key=experiment.key,
-            commit=experiment.commit,
-            params=experiment.params,
-            stage=self.stage,
-            kind=kind,
-            sections=stages()[self.stage].sections,
-            restored=restored,
-            training_id=training_id,
-            datasets=datasets(kind, params),
-            user=psutil.Process().username(),
-        )
-        if before:  # what another experiment has; its model and its end are its own
-            if (before.folder / ARTIFACTS).exists():
-                _link(before.folder / ARTIFACTS, self.folder / ARTIFACTS)
-            for event in before.read()[0]:
-                if event["record"] not in ("start", "model", "end"):
-                    self._write(**event)
+        if (before.folder / ARTIFACTS).exists():
+            _link(before.folder / ARTIFACTS, self.folder / ARTIFACTS)
+        for event in before.read()[0]:
+            if event["record"] not in ("start", "model", "end"):
+                self._write(**event)
 
     def _resume(self, before: Journal) -> None:
         assert self._file
@@ -296,6 +278,26 @@ def note(experiment: str, tags: Mapping[str, str], files: Mapping[str, bytes], k
     except (OSError, KeyError, ValueError) as error:
         print(f"MLflow will lack a note on {experiment}: it cannot be kept, {error}.", file=sys.stderr)
         return False
+
+
+def _start(stage: str, params: Params, restored: bool, training_id: str) -> Event:
+    experiment, spec = this_experiment(params), stages()[stage]
+    return {
+        "record": "start",
+        "id": f"{experiment.name}/{stage}-{uuid.uuid4().hex[:8]}",  # unique among all journals of all machines
+        "experiment": experiment.name,
+        "label": experiment.label,
+        "key": experiment.key,
+        "commit": experiment.commit,
+        "params": experiment.params,
+        "stage": stage,
+        "kind": spec.kind,
+        "sections": spec.sections,
+        "restored": restored,
+        "training_id": training_id,
+        "datasets": datasets(spec.kind, params),
+        "user": psutil.Process().username(),
+    }
 
 
 def _interrupted(stage: str, training_id: str, resumes: bool) -> Journal | None:
