@@ -29,8 +29,8 @@ def random_experts():
     return experts(*np.random.default_rng(7).uniform(0, 2 * UNIFORM, (3, N)))
 
 
-def texts():
-    return HeldOut(SPLITS, LENGTHS, CharTokenizer([])).passages("val", T - stride_of(T) + 1)
+def texts(share=1):
+    return HeldOut(SPLITS, LENGTHS, CharTokenizer([])).passages("val", T - stride_of(T) + 1, share)
 
 
 def test_gains_are_what_each_adds_averaged_over_who_comes_first():

@@ -16,7 +16,6 @@ what the network makes of counts that it sees as input: those are part of counti
 Letters as in bukva.models.ngram_memory; N scored ids.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -204,8 +203,7 @@ class Counting:
     def texts(self, share: float = 1) -> list[Passage]:
         """The works of val, or a share of each."""
         T = self.gpt.block_size
-        whole = HeldOut(self.splits, self.lengths, self.tokenizer).passages("val", T - stride_of(T) + 1)
-        return [replace(text, ids=text.ids[: text.n_context + math.ceil(len(text.scored) * share)]) for text in whole]
+        return HeldOut(self.splits, self.lengths, self.tokenizer).passages("val", T - stride_of(T) + 1, share)
 
     def scores(self, texts: list[Passage], experts: Experts) -> dict[str, float]:
         """Bits of a character: the bigram that is counted, the n-grams, the network, and both together."""
@@ -237,6 +235,7 @@ class Counting:
                 "together": bits(shown.together[i]),
                 "share": None if np.isnan(share) else float(share),
                 "order": orders[int(shown.contributions[i].argmax())],
+                "context": int(shown.context[i]),
             }
             for i, (part, share) in enumerate(zip(self.tokenizer.parts(ids), shown.shares(), strict=True))
         ]

@@ -6,6 +6,7 @@ the start of the next.
 """
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,11 +71,16 @@ class HeldOut:
         """val, and test if there is one."""
         return [split for split in self.splits if split != "train"]
 
-    def passages(self, split: str, n_context: int) -> list[Passage]:
+    def passages(self, split: str, n_context: int, share: float = 1) -> list[Passage]:
         """The works of a split, each with at most n_context ids of its own text before it; no works without text.
 
         The first character of a split is not scored. The first id of a work, which has no text of its own before it,
-        has the id that stands before it in the split: the newline that ends another work. n_context is at least 1.
+        has the id that stands before it in the split: the newline that ends another work.
+
+        Args:
+            split: the one to score.
+            n_context: at least 1.
+            share: score only this share of each work, from its start in the split.
         """
         n_first = first_char(self.tokenizer, self.splits[split])
         splits = {name: np.asarray(ids) for name, ids in self.splits.items()}  # slices of mapped arrays cost much more
@@ -88,7 +94,8 @@ class HeldOut:
             before = [splits[name][slice(*edges[name][work : work + 2])][-n_context:] for name in earlier]
             own = np.concatenate([*before, splits[split][start:first]])[-n_context:]
             context = own if len(own) else splits[split][start - 1 : start]
-            found.append(Passage(work, np.concatenate([context, splits[split][first:stop]]), len(context)))
+            end = first + math.ceil((stop - first) * share)
+            found.append(Passage(work, np.concatenate([context, splits[split][first:end]]), len(context)))
         return found
 
     @cached_property
@@ -99,12 +106,7 @@ class HeldOut:
     @cached_property
     def chars(self) -> dict[str, npt.NDArray[np.int64]]:
         """split -> (n_works,), how many characters of each work are scored."""
-        found = {}
-        for split, texts in self.scored.items():
-            works = np.repeat([text.work for text in texts], [len(text.scored) for text in texts])  # (n,) of the ids
-            chars = np.bincount(works, self.tokenizer.chars_of(scored_ids(texts)), len(self.lengths[split]))
-            found[split] = chars.astype(np.int64)
-        return found
+        return {split: self.chars_of_works(split, texts) for split, texts in self.scored.items()}
 
     @cached_property
     def n_bytes(self) -> dict[str, int]:
@@ -119,5 +121,14 @@ class HeldOut:
 
     def of_chars(self, nats: dict[str, Nats]) -> dict[str, CharNats]:
         """split -> (n,) nats of the scored ids to (N,) nats of their characters."""
-        chars = {split: self.tokenizer.chars_of(scored_ids(texts)) for split, texts in self.scored.items()}
-        return {split: nats_of_chars(nats[split], chars[split]) for split in self.names}
+        return {split: self.chars_of_nats(nats[split], texts) for split, texts in self.scored.items()}
+
+    def chars_of_nats(self, nats: Nats, texts: list[Passage]) -> CharNats:
+        """(n,) nats of the scored ids of passages -> (N,) nats of their characters."""
+        return nats_of_chars(nats, self.tokenizer.chars_of(scored_ids(texts)))
+
+    def chars_of_works(self, split: str, texts: list[Passage]) -> npt.NDArray[np.int64]:
+        """(n_works,) how many characters of each work the scored ids of passages are."""
+        works = np.repeat([text.work for text in texts], [len(text.scored) for text in texts])  # (n,) of the ids
+        chars = np.bincount(works, self.tokenizer.chars_of(scored_ids(texts)), len(self.lengths[split]))
+        return chars.astype(np.int64)
