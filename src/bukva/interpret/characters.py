@@ -1,4 +1,4 @@
-"""The held-out characters and what each of them cost: groups of them, who predicted them, the easiest and the hardest.
+"""The held-out characters and what each of them cost: groups of them, and who predicted them.
 
 Computed from the text and the score of every character; no model is needed.
 """
@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -111,47 +110,6 @@ def _class(char: str) -> str:
         return "line ends" if char == "\n" else "spaces"
     category = unicodedata.category(char)
     return CLASSES.get(category) or CLASSES.get(category[0], "others")
-
-
-# ---- the passages that a model finds easiest and hardest
-
-
-LENGTH = 100  # characters of a passage
-STEP = 10  # between the starts of passages that are compared
-MOST_OF_WORK = 3  # so that one work is not all there is to see
-
-
-class Extreme(NamedTuple):
-    """A passage of LENGTH characters: the row of its work, its text, and the (LENGTH,) bits of its characters."""
-
-    work: int
-    text: str
-    bits: Bits
-
-
-def extremes(characters: Characters, nats: Nats, n: int) -> tuple[list[Extreme], list[Extreme]]:
-    """At most n passages with the fewest, and n with the most, of (N,) nats; the most extreme first.
-
-    Passages do not overlap, and of a work there are MOST_OF_WORK in each list.
-    """
-    starts = np.arange(0, max(0, len(nats) - LENGTH + 1), STEP)
-    starts = starts[characters.work[starts] == characters.work[starts + LENGTH - 1]]
-    sums = np.concatenate([[0.0], np.cumsum(nats, dtype=np.float64)])
-    easiest = starts[np.argsort(sums[starts + LENGTH] - sums[starts], kind="stable")]
-    shares = nats.astype(np.float64) * bits(1.0)
-
-    def first(ordered: Ints) -> list[Extreme]:
-        taken: list[int] = []
-        for start in ordered.tolist():
-            if len(taken) == n:
-                break
-            of_work = np.count_nonzero(characters.work[taken] == characters.work[start])
-            if of_work < MOST_OF_WORK and all(abs(start - other) >= LENGTH for other in taken):
-                taken.append(start)
-        spans = [(start, start + LENGTH) for start in taken]
-        return [Extreme(int(characters.work[a]), characters.text(a, b), shares[a:b]) for a, b in spans]
-
-    return first(easiest), first(easiest[::-1])
 
 
 # ---- who predicted a character, counting or learning

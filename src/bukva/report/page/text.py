@@ -1,6 +1,5 @@
 """The sections of the report page about text: samples and what of them is new, anatomy, corpus and split."""
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bukva.interpret.characters import Extreme, anatomy, extremes
+from bukva.interpret.characters import anatomy
 from bukva.interpret.novelty import COPIED, LENGTHS, Copy, novelty, open_train
 from bukva.report import charts
 from bukva.report.page.experiment import SPLIT, Experiment, percent, work_label
@@ -16,7 +15,6 @@ from bukva.report.page.experiment import SPLIT, Experiment, percent, work_label
 HUMAN = "people (val)"
 MOST_HUMAN = 200_000  # characters of val that are compared with samples
 N_PIECES = 20
-N_EXTREMES = 20
 BY = {
     "place": "place in the word",
     "class": "class of character",
@@ -99,7 +97,7 @@ def _marked(text: str, copies: list[Copy]) -> Iterator[Part]:
 
 
 def anatomy_of(experiment: Experiment) -> dict[str, Any]:
-    """Bits per character of groups of characters, and the easiest and hardest passages."""
+    """Bits per character of groups of characters."""
     scores, characters = experiment.scores, experiment.characters
     network = ["network"] if "network" in experiment.table else []
     nats = {name: scores.nats(name, SPLIT) for name in ("gpt", *network, experiment.table["best_counted"])}
@@ -123,25 +121,12 @@ def anatomy_of(experiment: Experiment) -> dict[str, Any]:
                 for name in nats
             )
             specs[label] = charts.dots(rows, charts.BITS, f"Bits per character by {label}.", "model")
-    easiest, hardest = extremes(characters, nats["gpt"], N_EXTREMES)
-    names = [work_label(work.name) for work in scores.works]
     return {
         "intro": f"Which characters of {SPLIT} cost how many bits.",
         "chart": specs,
         "caption": f"Point at a dot for the number of characters. Of more than {MOST_GROUPS} groups, the largest are "
         "shown.",
-        "extremes": [
-            (f"The {len(hardest)} passages that the GPT finds hardest", [_passage(each, names) for each in hardest]),
-            (f"The {len(easiest)} that it finds easiest", [_passage(each, names) for each in easiest]),
-        ],
     }
-
-
-def _passage(found: Extreme, names: list[str]) -> dict[str, Any]:
-    levels = np.searchsorted(charts.LEVELS, found.bits, side="right").tolist()
-    runs = itertools.groupby(zip(found.text, levels, strict=True), key=lambda pair: pair[1])
-    parts = [("".join(char for char, _ in run), level) for level, run in runs]
-    return {"bits": f"{found.bits.mean():.2f}", "work": names[found.work], "parts": parts}
 
 
 def calibration(experiment: Experiment) -> dict[str, Any]:
