@@ -1,9 +1,9 @@
 """Stage publish: completes MLflow from the files, also for stages that DVC restored from its cache."""
 
 from bukva.cli import stage as cli
-from bukva.cli.pipeline import publish_experiment
 from bukva.config.load import read_params
 from bukva.tracking.experiment import print_uncommitted
+from bukva.tracking.publish import publish
 
 
 def main() -> None:
@@ -12,7 +12,7 @@ def main() -> None:
     The last line says what the experiment leaves in params.yaml.
     """
     params = read_params()
-    publish_experiment(params)
+    publish(params, {})
     print_uncommitted(params)
 
 

@@ -131,7 +131,7 @@ def run_here(changes, stages):
     try:
         for stage in stages:
             if stage == ATTENTION:
-                importlib.import_module("bukva.cli.studies").attention()
+                importlib.import_module("bukva.cli.app").attention()
             else:
                 main = importlib.import_module(f"stages.{stage}").main
                 main()

@@ -7,8 +7,7 @@ from dvc.utils.hydra import apply_overrides
 from imports import ROOT
 from typer.testing import CliRunner
 
-from bukva.cli.app import app
-from bukva.cli.pipeline import NO_RECIPE
+from bukva.cli.app import NO_RECIPE, app
 from bukva.config.load import PARAMS, flatten, read_params, read_yaml
 from bukva.core.errors import BukvaError
 from bukva.project.commands import RECIPES

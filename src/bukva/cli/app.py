@@ -1,16 +1,25 @@
-"""The command `bukva`, which pyproject.toml installs."""
+"""The command `bukva`, which pyproject.toml installs. A command reads, calls and prints, and imports what it needs."""
 
+import contextlib
 import sys
+import time
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from bukva.cli import comparing, pipeline, studies
+from bukva.cli import comparing
 from bukva.cli import stage as cli
 from bukva.cluster import commands as sweep
-from bukva.config.load import PARAMS
+from bukva.config.load import PARAMS, read_params, read_yaml
 from bukva.core.errors import BukvaError
+from bukva.core.files import read_json, sha256
 from bukva.core.machine import prepare_torch
+from bukva.project.stages import paths, trained_models
+
+NO_RECIPE = "--no-such-recipe"  # an option that DVC lacks
+ATTENTION, COUNTING, PAGE = Path("reports/attention"), Path("reports/counting"), Path("reports/index.html")
+Port = Annotated[int, typer.Option(help="The port, or the first that is tried.")]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,25 +27,8 @@ app = typer.Typer(
     epilog="Run the pipeline itself with DVC: dvc repro, dvc exp run -S model.n_head=8.",
     **cli.STYLE,
 )
-for command in (
-    comparing.compare,
-    comparing.experiments,
-    comparing.seeds,
-    comparing.verify,
-    studies.ui,
-    studies.report,
-    studies.play,
-    studies.attention,
-    studies.counting,
-    pipeline.recipe,
-    pipeline.plan,
-    pipeline.sync,
-    pipeline.push,
-    pipeline.check,
-    pipeline.scores,
-):
+for command in (comparing.compare, comparing.experiments, comparing.seeds, comparing.verify):
     app.command()(command)
-app.add_typer(sweep.app, name="sweep")
 
 
 def main() -> None:
@@ -49,3 +41,212 @@ def _run() -> None:
     if sys.argv[1:] and "--help" not in sys.argv and not PARAMS.exists():
         raise BukvaError(f"{Path.cwd()}: has no {PARAMS}; go to the folder of a clone of bukva.")
     app(prog_name="bukva")
+
+
+@app.command()
+def ui(port: Port = 8050) -> None:
+    """Serve all experiments, reports, the playground and MLflow. Prints their one address; Ctrl-C ends it."""
+    from bukva.serving.app import serve
+
+    complete()
+    serve(port=port)
+
+
+@app.command()
+def report() -> None:
+    """Write the last run and all experiments as pages. reports/index.html and reports/experiments.html."""
+    from bukva.report.page.build import build
+    from bukva.tracking.experiment import this_experiment
+    from bukva.tracking.journal import note, read_journals, start_sync
+
+    for page in build(PAGE):
+        print(f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)")
+    params = this_experiment(read_params()).params
+    found = [journal for journal in read_journals() if journal.start["params"] == params]
+    if found and note(name := found[-1].start["experiment"], {}, {PAGE.name: PAGE.read_bytes()}, found[-1].key):
+        start_sync()
+        print(f"report: {PAGE} becomes an artifact of the run {name} in MLflow")
+
+
+@app.command()
+def play(port: Port = 8050) -> None:
+    """Write with the trained models in a browser. Two of them side by side, on a page that `bukva ui` has, too."""
+    from bukva.serving.app import serve
+
+    serve("/play", port)
+
+
+@app.command()
+def attention() -> None:
+    """Draw what attention does in the trained GPT. Charts in reports/attention."""
+    from bukva.interpret.study import study
+    from bukva.models.device import prepare
+    from bukva.models.folder import load_model
+    from bukva.report.attention import attention_report
+    from bukva.text.splits import load_splits
+
+    params, gpt = read_params(), _trained_gpt()
+    machine = prepare(params.compute)
+    trained, tokenizer = load_model(gpt, "best", machine.device)
+    untrained, _ = load_model(gpt, "initial", machine.device)
+    print("attention: studying the GPT before and after training, which takes a while", flush=True)
+    states = {"untrained": untrained, "trained": trained}
+    found = study(states, tokenizer, load_splits(Path(paths()["split"])), params.evaluate, machine)
+    attention_report(found, ATTENTION, sha256(gpt / "best.safetensors"))
+    print(f"attention: {ATTENTION} has the charts and attention.json")
+
+
+@app.command()
+def counting() -> None:
+    """Show what a GPT with n-grams counts and learns. Charts in reports/counting."""
+    from bukva.interpret.counting import Counting
+    from bukva.models.device import prepare
+    from bukva.models.folder import load_model
+    from bukva.report.counting import counting_report, table
+    from bukva.text.splits import load_lengths, load_splits
+
+    params, gpt, split = read_params(), _trained_gpt(), Path(paths()["split"])
+    machine = prepare(params.compute)
+    trained, tokenizer = load_model(gpt, "best", machine.device)
+    study = Counting(trained, tokenizer, load_splits(split), load_lengths(split), machine)
+    print("counting: scoring val, and repeating the first updates, which takes a while", flush=True)
+    numbers = study.study(params.evaluate, params.train_gpt)
+    counting_report(numbers, COUNTING)
+    print(*table(numbers), sep="\n")
+    print(f"counting: {COUNTING} has the charts and counting.json")
+
+
+@app.command()
+def recipe(
+    name: Annotated[str, typer.Argument(help="A file of recipes/, without .yaml.", show_default=False)] = "",
+) -> None:
+    """Print a recipe as options: dvc exp run $(bukva recipe NAME). Without a name, list the recipes.
+
+    Further options change it: dvc exp run $(bukva recipe ngrams) -S model.n_head=8. A recipe is a file of a few
+    parameters in recipes/.
+    """
+    from bukva.project.commands import descriptions, options
+
+    if not name:
+        for each, description in descriptions().items():
+            print(f"{each:10}{description}")
+        return
+    try:
+        print(*options(name))
+    except BukvaError:
+        print(NO_RECIPE)  # a shell goes on after a mistake in $(...), and DVC must not run the default
+        raise
+
+
+@app.command()
+def plan(
+    budget: Annotated[str, typer.Argument(help="How long stage train-gpt may take: 90s, 10min, 1h30min.")],
+) -> None:
+    """Propose size and steps for a time budget. Measures a few updates of several sizes here."""
+    started_at = time.perf_counter()  # the imports below are part of the start-up of the stage, too
+    from bukva.planning.plan import Planner, climb, command, parse_budget, propose, warnings
+
+    raw, plans = read_yaml(), []
+    planner = Planner(raw, parse_budget(budget), started_at)
+    for measured in climb(planner.plan):
+        print(f"plan: {measured}", flush=True)
+        plans.append(measured)
+    chosen = propose(plans)
+    print(*warnings(chosen), f"Proposed: {chosen}", f"Try it: {command(raw, chosen.values())}", sep="\n")
+
+
+@app.command()
+def sync() -> None:
+    """Complete MLflow with what has run here. Safe to repeat."""
+    from bukva.tracking.sync import sync as fill
+
+    complete()
+    print(fill())
+
+
+@app.command()
+def push() -> None:
+    """Send all results to DVC's remote. Another clone then restores them instead of running the stages."""
+    from bukva.project.cache import push as send
+
+    print("push: the remote has the results of {} stage executions; {} objects were new to it.".format(*send()))
+    print("push: experiments are sent by name: dvc exp push origin NAME")
+
+
+@app.command()
+def check() -> None:
+    """Validate params.yaml and the folder of texts. `make repro` begins with it."""
+    from bukva.corpus.sources.works import check_for_dvc
+    from bukva.tracking.experiment import print_uncommitted
+
+    params = read_params()
+    check_for_dvc(params.download.path)
+    print_uncommitted(params)
+
+
+@app.command()
+def scores(
+    with_test: Annotated[bool, typer.Option("--test", help="Show test, too; each look is counted.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every baseline, and what longer context is worth.")
+    ] = False,
+) -> None:
+    """Print the scores of the last run, and the next command."""
+    from bukva.report.terminal import context, headline, show, table
+
+    file = Path(paths()["score_table"])
+    if not file.is_file():
+        raise BukvaError(f"{file}: is missing, because no run has written it; run `make repro`.")
+    found, seen = read_json(file), _count_look_at_test(Path(paths()["scores"])) if with_test else 0
+    sentences = [headline(found), *([context(found)] if everything else [])]
+    shown = table(found, with_test=with_test, everything=everything)
+    show("Bits per character (lower is better)", *shown, sentences)
+    if with_test:
+        print(f"Looks at scores on this test text so far: {seen}", file=sys.stderr)
+    complete()
+    print("\nLook at the losses of both models: bukva ui")
+    if _lock_is_new():
+        print("\ndvc.lock differs from the last commit. Experiments are compared with that commit; next:")
+        print('git commit -am "Baseline on this machine"')
+
+
+app.add_typer(sweep.app, name="sweep")
+
+
+def complete() -> None:
+    """Do what stage publish would have done, where DVC has skipped it because its inputs are those of dvc.lock."""
+    from bukva.tracking.publish import publish, was_skipped
+
+    with contextlib.suppress(BukvaError, OSError):  # a folder without params.yaml, or with a mistake in it
+        params = read_params()
+        if was_skipped(params):
+            publish(params, {})
+
+
+def _trained_gpt() -> Path:
+    """The folder of the GPT; raises a BukvaError if it is not trained, or the text is not split."""
+
+    gpt = trained_models()["gpt"].folder
+    if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):
+        raise BukvaError(f"{gpt}: the GPT is not trained yet; run `dvc repro train-gpt`.")
+    return gpt
+
+
+def _count_look_at_test(characters: Path) -> int:
+    """Count a look at the test scores of the last run; raises a BukvaError if it has none."""
+    from bukva.compare import records
+    from bukva.text.scores import ABOUT
+
+    texts = read_json(characters / ABOUT)["text"] if characters.is_dir() else {}
+    if "test" not in texts:
+        raise BukvaError(f"{characters}: has no scores on test; run `dvc repro evaluate`, with split.test above 0.")
+    return records.count_look_at_test(texts["test"])
+
+
+def _lock_is_new() -> bool:
+    """Whether dvc.lock differs from that of the last commit, or is not committed."""
+    from bukva.project.revisions import git
+
+    with contextlib.suppress(BukvaError):  # the scores are shown without git, too
+        return bool(git("status", "--porcelain", "--", "dvc.lock"))
+    return False
