@@ -308,5 +308,5 @@ def check_for_dvc(path: str) -> None:
         _check_name(str(entry), str(entry))
         if is_special(entry):
             raise BadTextError(str(entry), SPECIAL, "remove it")
-        if entry.is_symlink() and not entry.exists():
+        if entry != Path(path) and not entry.exists():
             raise BadTextError(str(entry), "is a link that leads nowhere", "remove it")
