@@ -12,7 +12,7 @@ def main() -> None:
     The last line says what the experiment leaves in params.yaml.
     """
     params = read_params()
-    publish(params, {})
+    publish(params)
     print_uncommitted(params)
 
 

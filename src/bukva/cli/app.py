@@ -220,7 +220,7 @@ def complete() -> None:
     with contextlib.suppress(BukvaError, OSError):  # a folder without params.yaml, or with a mistake in it
         params = read_params()
         if was_skipped(params):
-            publish(params, {})
+            publish(params)
 
 
 def _trained_gpt() -> Path:

@@ -12,7 +12,7 @@ from bukva.config.load import flatten, read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.cache import digests
-from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, parse_lock, parse_yaml, upstream
+from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, parse_yaml, read_lock, upstream
 from bukva.project.revisions import WORKSPACE, Revision, experiments, git, head, show, unfinished
 from bukva.project.stages import trained_models
 
@@ -32,7 +32,7 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
         raise BukvaError(f"N={n}: one seed tells nothing about seeds; use {LEAST} or more.")
     check_model(model)
     root = project_root()
-    lock = parse_lock((root / LOCK).read_text(encoding="utf-8") if (root / LOCK).is_file() else "")
+    lock = read_lock(root)
     params = flatten(read_yaml(root / PARAMS))
     _check_ready(model, lock)
     known = _finished(model, params) | _waiting(model, params, lock)

@@ -15,7 +15,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_file, project_root, read_json, write_json
 from bukva.durability.packing import pack, unpack
 from bukva.project.fingerprints import Fingerprint, differences, digest
-from bukva.project.lock import has_output
+from bukva.project.lock import outputs, read_lock
 
 KEPT = 2
 DONE = "done.json"  # the curve of a finished training, beside its last checkpoint
@@ -59,7 +59,8 @@ class Checkpoints:
         Not its own if dvc.lock lacks their outputs: then DVC was killed before it recorded them, and has deleted them.
         """
         for done in checkpoints_root().glob(f"{self.stage}-*/{DONE}"):
-            if done.parent != self.folder or has_output(self.stage, **read_json(done)):
+            finished = read_json(done)
+            if done.parent != self.folder or outputs(read_lock()).get(finished["path"]) == finished["md5"]:
                 shutil.rmtree(done.parent, ignore_errors=True)
 
     def finish(self, curve: Path) -> None:

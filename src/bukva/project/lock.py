@@ -45,15 +45,10 @@ def parse_yaml(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def recorded(text: str) -> dict[str, Any]:
-    """The stages in the text of a dvc.lock, as DVC wrote them; none if it is something else."""
-    return dict(parse_yaml(text).get("stages", {}))
-
-
 def parse_lock(text: str) -> StageRecords:
     """The stages in the text of a dvc.lock; none if it is something else."""
     try:
-        return {name: _record(raw) for name, raw in recorded(text).items()}
+        return {name: _record(raw) for name, raw in parse_yaml(text)["stages"].items()}
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}
 
@@ -63,10 +58,10 @@ def _record(raw: Mapping[str, Any]) -> StageRecord:
     return StageRecord(flatten(raw.get("params", {}).get(PARAMS, {})), deps, outs)
 
 
-def has_output(stage: str, path: str, md5: str) -> bool:
-    """Whether dvc.lock has this output of a stage with this digest, and so the run that made it."""
-    entry = parse_lock(Path(LOCK).read_text(encoding="utf-8")).get(stage) if Path(LOCK).is_file() else None
-    return entry is not None and entry.outs.get(path) == md5
+def read_lock(folder: Path = Path()) -> StageRecords:
+    """The stages in the dvc.lock of a folder; none if there is no such file yet."""
+    file = folder / LOCK
+    return parse_lock(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def upstream(stage: str, lock: StageRecords) -> list[str]:

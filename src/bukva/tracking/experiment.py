@@ -8,10 +8,10 @@ from typing import Any
 from bukva.config.load import flatten
 from bukva.config.messages import RETURN, shorten
 from bukva.config.schema import Params
-from bukva.core.errors import BukvaError, redact_url
+from bukva.core.errors import redact_url
 from bukva.core.files import project_root, read_json
-from bukva.project.lock import LOCK, digest, parse_yaml, recorded
-from bukva.project.revisions import git
+from bukva.project.lock import digest, parse_yaml, read_lock
+from bukva.project.revisions import head, show
 from bukva.project.stages import Kind, paths
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
@@ -63,7 +63,7 @@ def this_experiment(params: Params) -> Experiment:
 
 def baseline() -> str:
     """The commit that the experiment started from; "" without one."""
-    return os.environ.get(BASELINE) or git_output("rev-parse", "--verify", "HEAD").strip()
+    return os.environ.get(BASELINE) or head()
 
 
 def print_uncommitted(params: Params) -> None:
@@ -86,10 +86,9 @@ def datasets(kind: Kind, params: Params) -> list[dict[str, Any]]:
     Each has its name, the digest that DVC gives the folder of all splits, its source, its split and its length.
     """
     try:
-        outs = recorded(Path(LOCK).read_text(encoding="utf-8"))["split"]["outs"]
-        [md5] = [out["md5"] for out in outs if out["path"] == paths()["split"]]
+        md5 = read_lock()["split"].outs[paths()["split"]]
         report = read_json(Path(paths()["split_report"]))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # none yet, or DVC is writing it
+    except (OSError, ValueError, KeyError):  # none yet, or DVC is writing it
         return []
     corpus = params.download.corpus
     return [
@@ -105,16 +104,5 @@ def datasets(kind: Kind, params: Params) -> list[dict[str, Any]]:
     ]
 
 
-def git_output(*arguments: str) -> str:
-    """What git prints in the original repository, which has every commit of a snapshot; "" if it fails."""
-    try:
-        return git(*arguments).decode(errors="replace")
-    except BukvaError:
-        return ""
-
-
 def _committed_params(commit: str) -> dict[str, Any]:
-    try:
-        return flatten(parse_yaml(git_output("show", f"{commit}:./params.yaml"))) if commit else {}
-    except (ValueError, AttributeError):  # not YAML, or no dictionary
-        return {}
+    return flatten(parse_yaml(show(commit, "params.yaml").decode(errors="replace")))

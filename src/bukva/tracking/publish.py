@@ -7,18 +7,17 @@ outputs. MLflow also gets dvc.lock, which has the digests of all inputs and outp
 import csv
 import math
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import sha256
 from bukva.core.machine import processor
 from bukva.core.processes import leave_running, start_detached
-from bukva.project.lock import LOCK, recorded
+from bukva.project.lock import LOCK, StageRecord, StageRecords, outputs, parse_lock, read_lock
+from bukva.project.revisions import show
 from bukva.project.stages import recorded_stages, trained_models
-from bukva.tracking.experiment import Experiment, baseline, git_output, this_experiment
+from bukva.tracking.experiment import Experiment, baseline, this_experiment
 from bukva.tracking.journal import ARTIFACTS, REMEDY, Journal, Log, note, read_journals
 from bukva.tracking.store import explain
 from bukva.tracking.sync import SCORES
@@ -26,22 +25,19 @@ from bukva.tracking.sync import SCORES
 SHOWN = ("reports/", "data/models/")  # the outputs that are of use in MLflow; texts and ids are only in DVC
 SYNC_SECONDS = 60
 
-Stages = Mapping[str, dict[str, Any]]  # dvc.lock
 
-
-def publish(params: Params, tags: Mapping[str, str]) -> None:
+def publish(params: Params) -> None:
     """Write the missing journals of this experiment, fill MLflow, and print the result in one sentence.
 
-    The tags are for the run of the whole experiment. Never raises: an error of the tracker must not fail an experiment
-    whose results are complete.
+    Never raises: an error of the tracker must not fail an experiment whose results are complete.
     """
     try:
-        experiment, lock = this_experiment(params), recorded(Path(LOCK).read_text(encoding="utf-8"))
+        experiment, lock = this_experiment(params), read_lock()
         missing = [stage for stage in recorded_stages() if stage in lock and _needs_journal(stage, lock, experiment)]
         for stage in missing:
             _write_journal(stage, lock[stage], params)
         lock_file = {LOCK: Path(LOCK).read_bytes()}
-        note(experiment.name, {**tags, "bukva.processor": processor()}, lock_file, experiment.key)
+        note(experiment.name, {"bukva.processor": processor()}, lock_file, experiment.key)
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
         print(_fill(experiment) + restored)
     except Exception as error:  # dvc.lock and journals may contain anything
@@ -54,17 +50,16 @@ def was_skipped(params: Params) -> bool:
     Then DVC skips stage publish: for example in a fresh clone that has just made again what its commit has.
     """
     try:
-        lock, experiment = recorded(Path(LOCK).read_text(encoding="utf-8")), this_experiment(params)
-        made = {out["path"]: out["md5"] for entry in lock.values() for out in entry.get("outs", [])}
-        published = all(made.get(dep["path"]) == dep["md5"] for dep in lock["publish"]["deps"])
-    except (OSError, BukvaError, ValueError, KeyError):  # somebody edits params.yaml, or DVC runs
+        lock, experiment = read_lock(), this_experiment(params)
+        published = lock["publish"].deps.items() <= outputs(lock).items()
+    except (OSError, BukvaError, KeyError):  # somebody edits params.yaml, or DVC runs
         return False
     journals = read_journals(experiment.name, experiment.key)
     last = {journal.start["stage"]: journal.status()[0] for journal in journals}
     return published and set(last.values()) == {"FINISHED"} and not (journals[0].notes / ARTIFACTS / LOCK).exists()
 
 
-def _needs_journal(stage: str, lock: Stages, experiment: Experiment) -> bool:
+def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bool:
     """Whether no journal of this experiment describes the outputs of a stage.
 
     A stage without one needs none if it is unchanged since the baseline: it is not part of this experiment. A stage
@@ -75,7 +70,7 @@ def _needs_journal(stage: str, lock: Stages, experiment: Experiment) -> bool:
     finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]
     if finished:
         return not _has_present_files(finished[-1])
-    before = recorded(git_output("show", f"{baseline()}:./{LOCK}"))
+    before = parse_lock(show(baseline(), LOCK).decode(errors="replace"))
     is_scored = stage == SCORES[0] and any(each.start["kind"] == "training" for each in journals)
     return is_scored or lock[stage] != before.get(stage)
 
@@ -94,12 +89,11 @@ def _digests(path: Path) -> dict[Path, str]:
     return {file.relative_to(path): sha256(file) for file in [path, *path.rglob("*")] if file.is_file()}
 
 
-def _write_journal(stage: str, entry: Mapping[str, Any], params: Params) -> None:
+def _write_journal(stage: str, entry: StageRecord, params: Params) -> None:
     log = Log(stage, params, restored=True)
     models = [model for model in trained_models().values() if model.stage == stage]
-    for out in entry.get("outs", []):
-        path = Path(out["path"])
-        if out["path"].startswith(SHOWN) and path.exists() and path not in [model.folder for model in models]:
+    for path in map(Path, entry.outs):
+        if path.as_posix().startswith(SHOWN) and path.exists() and path not in [model.folder for model in models]:
             log.artifact(path)
     for model in models:
         if model.folder.exists():
