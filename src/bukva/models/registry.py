@@ -1,4 +1,8 @@
-"""The models by name. A model is a module with a KIND, and a line in MODELS; it is imported when it is chosen."""
+"""The models by name.
+
+A model is a module with a KIND, a line in MODELS, and to be trained and scored a script stages/train_NAME.py and a
+stage in dvc.yaml. It is imported when it is chosen.
+"""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
