@@ -118,12 +118,7 @@ def _save(folder: Path, journal: "Journal", event: "Event", model: "LoggedModel"
         pip_requirements=event["requirements"],
         signature=_signature(journal.start["params"]),
         input_example=(pd.DataFrame({PROMPT: [EXAMPLE]}), {"n_chars": 20}),
-        mlflow_model=Model(
-            artifact_path=model.artifact_location,
-            model_uuid=model.model_id,
-            run_id=model.source_run_id,
-            model_id=model.model_id,
-        ),
+        mlflow_model=Model(model_uuid=model.model_id, run_id=model.source_run_id, model_id=model.model_id),
     )
 
 
