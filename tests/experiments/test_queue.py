@@ -10,13 +10,13 @@ pytestmark = pytest.mark.slow
 
 START = "Start the queue: dvc queue start"
 ENOUGH = "There are 2 seeds of this configuration; nothing is missing."
-FAILED = "stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
+FAILED = "failed: stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
 
 
 def test_a_failure_has_its_stage_and_its_reason_until_it_is_repaired(project):
     (failed,) = unfinished()
     baseline = project.run("git", "rev-parse", "HEAD").strip()
-    assert failed == Unfinished("bad", "failed", failed.commit, baseline, FAILED)
+    assert failed == Unfinished("bad", "failed", failed.commit, FAILED)
     project.run("git", "update-ref", f"refs/exps/{baseline[:2]}/{baseline[2:]}/bad", baseline)  # run again, and done
     assert unfinished() == []
 

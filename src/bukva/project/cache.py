@@ -73,12 +73,8 @@ def has_remote() -> bool:
 def push() -> tuple[int, int]:
     """Send all results; returns how many stage executions the run cache has, and how many objects were sent.
 
-    `dvc push --run-cache` sends the entries of the run cache, but of their outputs only those of the present dvc.lock,
-    and none with `cache: false`; a clone that lacks one output of a stage runs it. `dvc exp run --pull` restores it
-    from here.
-
-    Raises:
-        BukvaError: there is no remote, it cannot be reached, or it cannot keep a run cache.
+    `dvc push --run-cache` sends all entries of the run cache, but of their outputs only those of the present dvc.lock,
+    and none with `cache: false`; a clone that lacks one output of a stage runs it.
     """
     if not has_remote():
         raise BukvaError("push: this project has no DVC remote; add one: dvc remote add --local -d NAME ADDRESS.")

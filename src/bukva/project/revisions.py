@@ -1,8 +1,4 @@
-"""Names of results: experiments of DVC, branches, tags, commits, and `workspace` for the checkout itself.
-
-DVC keeps an experiment as the git reference refs/exps/<commit that it started from>/<name>, that commit with a slash
-behind its second digit.
-"""
+"""Names of results: experiments of DVC, branches, tags, commits, and `workspace` for the checkout itself."""
 
 import difflib
 import functools
@@ -18,6 +14,7 @@ from bukva.core.files import project_root
 from bukva.project.cache import dvc_repo
 
 WORKSPACE = "workspace"
+# DVC's reference of an experiment: the commit that it started from, with a slash in it, and its name
 EXPERIMENT = re.compile(r"^refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(\S+) ([0-9a-f]+)$", re.MULTILINE)
 REMEDIES = {
     "queued": "start the queue: `dvc queue start`",
@@ -28,11 +25,7 @@ REMEDIES = {
 
 
 def git(*arguments: str) -> bytes:
-    """What git prints in the project.
-
-    Raises:
-        BukvaError: git is missing or refuses, for example because the project is no repository.
-    """
+    """What git prints in the project; a BukvaError where it is missing or refuses."""
     try:
         done = subprocess.run(["git", "-C", str(project_root()), *arguments], capture_output=True)
     except OSError as error:
@@ -84,11 +77,7 @@ class Revision:
 
 
 def experiments() -> list[Revision]:
-    """All finished experiments of DVC, of every baseline, in the order of their names.
-
-    Raises:
-        BukvaError: the project is no repository of git.
-    """
+    """All finished experiments of DVC, of every baseline, in the order of their names."""
     printed = git("for-each-ref", "--format=%(refname) %(objectname)", "refs/exps").decode()
     found = [Revision(match[3], match[4], match[1] + match[2]) for match in EXPERIMENT.finditer(printed)]
     return sorted(found, key=lambda one: (one.name, one.baseline))
@@ -128,11 +117,7 @@ def _resolve(name: str, known: list[Revision]) -> Revision:
 
 
 def fetch(revisions: Sequence[Revision], path: str) -> None:
-    """Let DVC copy this output of these revisions from the remote into the cache; the checkout stays as it is.
-
-    Raises:
-        BukvaError: DVC could not; the sentence has its reason.
-    """
+    """Let DVC copy this output of these revisions from the remote into the cache; the checkout stays as it is."""
     commits = [revision.commit for revision in revisions if not revision.is_workspace]
     with dvc_repo() as repo:
         repo.fetch(targets=[path], revs=commits or None, workspace=len(commits) < len(revisions))
@@ -144,20 +129,13 @@ class Unfinished:
 
     kind: queued, running, interrupted or failed.
     commit: of git's stash, with the files that DVC runs or would run.
-    baseline: the commit that it started from.
-    reason: what its log says of a failure; "" for all others.
+    why: it has no result: its kind, and what its log says of a failure.
     """
 
     name: str
     kind: str
     commit: str
-    baseline: str
-    reason: str = ""
-
-    @property
-    def why(self) -> str:
-        """Why it has no result."""
-        return f"{self.kind}: {self.reason}" if self.reason else self.kind
+    why: str
 
 
 def unfinished() -> list[Unfinished]:
@@ -168,31 +146,29 @@ def unfinished() -> list[Unfinished]:
     finished = {(one.name, one.baseline) for one in experiments()}
     with dvc_repo() as repo:
         queue, temporary = repo.experiments.celery_queue, repo.experiments.tempdir_queue
-        found = [_unfinished(entry, "queued") for entry in queue.iter_queued()]
+        found = [(entry, "queued", "queued") for entry in queue.iter_queued()]
         for place in (queue, temporary):
-            found += [_unfinished(entry, _running(place, entry)) for entry in place.iter_active()]
-        failed = [_unfinished(entry, "failed", _reason(queue, entry)) for entry, _ in queue.iter_failed()]
-    found += [state for state in failed if (state.name, state.baseline) not in finished]
-    return sorted(found, key=lambda state: (state.name, state.kind, state.commit))
+            for entry in place.iter_active():
+                kind = _running(place.proc.get(entry.stash_rev))
+                found.append((entry, kind, kind))
+        for entry, _ in queue.iter_failed():
+            if (entry.name, entry.baseline_rev) not in finished:
+                found.append((entry, "failed", _failed(queue.proc.get(entry.stash_rev))))
+    states = [Unfinished(entry.name or entry.stash_rev[:7], kind, entry.stash_rev, why) for entry, kind, why in found]
+    return sorted(states, key=lambda state: (state.name, state.kind, state.commit))
 
 
-def _unfinished(entry: Any, kind: str, reason: str = "") -> Unfinished:
-    return Unfinished(entry.name or entry.stash_rev[:7], kind, entry.stash_rev, entry.baseline_rev, reason)
-
-
-def _running(queue: Any, entry: Any) -> str:
+def _running(process: Any) -> str:
     """What DVC calls running: its process may have ended without a word."""
     import psutil
 
-    process = queue.proc.get(entry.stash_rev)
     return "running" if process is None or psutil.pid_exists(process.pid) else "interrupted"
 
 
-def _reason(queue: Any, entry: Any) -> str:
-    """The stage that failed and the last line that it printed; "" if it failed before its first stage."""
-    process = queue.proc.get(entry.stash_rev)
-    log = Path(process.stdout) if process and process.stdout else None
-    text = log.read_text(encoding="utf-8", errors="replace") if log and log.is_file() else ""
+def _failed(process: Any) -> str:
+    """The stage that failed and the last line that it printed, by the log of a process."""
+    log = Path((process and process.stdout) or "")
+    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     said, _, error = text.partition("ERROR: failed to reproduce '")
     last, stage = said.rstrip().rpartition("\n")[2].rstrip("."), error.partition("'")[0]
-    return f"stage {stage}: {last}" if stage else ""
+    return f"failed: stage {stage}: {last}" if stage else "failed"
