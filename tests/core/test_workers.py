@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from bukva.core.errors import BukvaError
-from bukva.core.machine import Surplus
+from bukva.core.machine import open_idle_teams
 from bukva.core.workers import applied
 
 pytestmark = pytest.mark.slow  # each process imports what the tests import
@@ -126,8 +126,8 @@ def test_a_surplus_of_threads_changes_no_bit_of_a_sum():
     torch.set_num_threads(2)
     x = torch.randn(997, 1009, generator=torch.Generator().manual_seed(5))
     alone = (x @ x.T).softmax(-1).sum()
-    surplus = Surplus()
+    over = open_idle_teams()
     crowded = (x @ x.T).softmax(-1).sum()
-    surplus.end()
+    over.set()
     torch.set_num_threads(before)
     assert torch.equal(alone, crowded)

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import brotli
 import numpy as np
@@ -74,28 +75,22 @@ def _as_bytes(ids: Ids) -> bytes:
     return np.asarray(ids, np.uint8).tobytes()
 
 
-def _xz(text: bytes) -> bytes:
-    # the bare stream: a file ending in .xz is padded to a multiple of 4 bytes
-    return lzma.compress(text, lzma.FORMAT_ALONE, preset=9 | lzma.PRESET_EXTREME)
-
-
-def _zstd(text: bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=22).compress(text)
-
-
-def _brotli(text: bytes) -> bytes:
-    return brotli.compress(text, quality=11, lgwin=24)
-
-
 def _ppmd(text: bytes) -> bytes:
     encoder = pyppmd.Ppmd7Encoder(6, 256 << 20)  # 7-Zip's variant
     return encoder.encode(text) + encoder.flush()
 
 
 COMPRESSORS = {
-    "xz": Compressor("preset 9e, dictionary of 64 MiB; adaptive", _xz, 4 << 20),
+    "xz": Compressor(
+        "preset 9e, dictionary of 64 MiB; adaptive",
+        # the bare stream: a file ending in .xz is padded to a multiple of 4 bytes
+        partial(lzma.compress, format=lzma.FORMAT_ALONE, preset=9 | lzma.PRESET_EXTREME),
+        4 << 20,
+    ),
     "bz2": Compressor("level 9, blocks of 900 kB; adaptive", bz2.compress, 900_000),
-    "zstd": Compressor("level 22, window of 128 MiB; adaptive", _zstd, 4 << 20),
-    "brotli": Compressor("quality 11, window of 16 MiB; adaptive", _brotli, 4 << 20),
+    "zstd": Compressor("level 22, window of 128 MiB; adaptive", partial(zstandard.compress, level=22), 4 << 20),
+    "brotli": Compressor(
+        "quality 11, window of 16 MiB; adaptive", partial(brotli.compress, quality=11, lgwin=24), 4 << 20
+    ),
     "ppmd": Compressor("7-Zip's variant, order 6, 256 MiB of memory; adaptive", _ppmd, math.inf),
 }

@@ -42,34 +42,23 @@ def give_way() -> None:
         threading.Thread(target=_look, name="crowding", daemon=True).start()
 
 
-class Surplus:
-    """Idle threads that make OpenMP count more threads than cores.
+def open_idle_teams() -> threading.Event:
+    """Open idle threads, until the event is set, so that OpenMP counts more threads than cores.
 
     It then spins 100 times instead of GOMP_SPINCOUNT (GCC manual, GOMP_SPINCOUNT), in all threads of the process. A
     team of threads belongs to the thread that opened it, and ends with it.
     """
+    import torch
 
-    def __init__(self) -> None:
-        import torch
+    over, team = threading.Event(), torch.get_num_threads()  # also of those that are opened here
 
-        self._over = threading.Event()
-        team = torch.get_num_threads()  # also of those that are opened here
-        n_teams = -(-(n_cores() + 1 - team) // (team - 1)) if team > 1 else 0
-        self._threads = [threading.Thread(target=self._open_team, daemon=True) for _ in range(n_teams)]
-        for thread in self._threads:
-            thread.start()
-
-    def end(self) -> None:
-        """Have no more of them."""
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _open_team(self) -> None:
-        import torch
-
+    def open_team() -> None:
         torch.zeros(1 << 20).add_(1)  # large enough to be shared among threads
-        self._over.wait()
+        over.wait()
+
+    for _ in range(-(-(n_cores() + 1 - team) // (team - 1)) if team > 1 else 0):
+        threading.Thread(target=open_team, daemon=True).start()
+    return over
 
 
 def processor() -> str:
@@ -85,15 +74,15 @@ def n_cores() -> int:
 
 
 def _look() -> None:
-    surplus, waited, at = None, _waited_seconds(), time.monotonic()
+    over, waited, at = None, _waited_seconds(), time.monotonic()
     while True:
         time.sleep(LOOK_SECONDS)
         before, waited, since, at = waited, _waited_seconds(), at, time.monotonic()
         if waited - before > CROWDED * (at - since):
-            surplus = surplus or Surplus()
-        elif surplus:
-            surplus.end()
-            surplus = None
+            over = over or open_idle_teams()
+        elif over:
+            over.set()
+            over = None
 
 
 def _waited_seconds() -> float:
