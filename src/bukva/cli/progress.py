@@ -98,13 +98,13 @@ class Samples(Callback):
     def on_start(self, state: TrainState) -> None:
         """Keep the lines from before an interruption."""
         if state.samples:
-            self.keep(SAMPLES, self.page(state))
+            self._keep(state)
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
         """Write a line if val was scored."""
         if progress.val_nats_per_char is not None:
             state.samples.append(self.line(state.model))
-            self.keep(SAMPLES, self.page(state))
+            self._keep(state)
 
     def line(self, model: LanguageModel) -> str:
         """What a model writes after the prompt, LINE_CHARS characters at most; computed in float32, without dropout."""
@@ -113,17 +113,17 @@ class Samples(Callback):
         rng = torch.Generator().manual_seed(self.task.recipe.seed)
         was_training = model.training
         model.eval()
-        how = {"temperature": TEMPERATURE, "top_k": 0, "top_p": 1.0, "rng": rng}
-        written = generate(model, ids.to(self.task.machine.device), n_ids, **how)  # (1, n_ids)
+        ids = ids.to(self.task.machine.device)
+        written = generate(model, ids, n_ids, temperature=TEMPERATURE, top_k=0, top_p=1.0, rng=rng)  # (1, n_ids)
         model.train(was_training)
         return on_one_line(self.tokenizer.decode(written[0].cpu().numpy()))[:LINE_CHARS]
 
-    def page(self, state: TrainState) -> str:
-        """The file: what was drawn how, and a row for each scoring."""
+    def _keep(self, state: TrainState) -> None:
+        """Write the file: what was drawn how, and a row for each scoring."""
         points = zip(state.curve, state.samples, strict=True)
         rows = [f"{point.step:>8}  {bits(point.val_nats_per_char or 0):11.4f}  {text}" for point, text in points]
         how = f"after {self.prompt!r} at temperature {TEMPERATURE}, with the same random numbers at each scoring"
-        return "\n".join([f"Written {how}.", "", f"{'step':>8}  {'bits on val':>11}  text", *rows, ""])
+        self.keep(SAMPLES, "\n".join([f"Written {how}.", "", f"{'step':>8}  {'bits on val':>11}  text", *rows, ""]))
 
 
 def on_one_line(text: str) -> str:

@@ -50,16 +50,11 @@ def existing(path: str) -> Path | None:
         return None
 
 
-def temporary_names(path: Path) -> tuple[Path, Path]:
-    """Where the next `path` is written, and where a folder of this name is while the next one takes its place."""
-    return path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.old")
-
-
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; when the block ends without an error, it becomes `path` in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished, _ = temporary_names(path)
+    unfinished = path.with_name(f".{path.name}.part")
     try:
         with _final_name_in_errors(path, unfinished):
             yield unfinished
@@ -74,7 +69,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a new temporary folder beside `path`; when the block ends without an error, it replaces `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished, old = temporary_names(path)
+    unfinished, old = path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.old")
     if old.exists() and not path.exists():  # killed between the two renames
         old.rename(path)
     for leftover in (unfinished, old):
