@@ -24,7 +24,7 @@ def sweep(known, effects, seeds=(1337,)):
 def test_settings_are_sorted_by_val_and_seeds_are_folded(known):
     sweep(known, [0.3, -0.3, 0.1], seeds=(1, 2, 3))
     board = leaderboard("HEAD", "gpt")
-    assert [row.names for row in board.rows] == [
+    assert [row.setting.names for row in board.rows] == [
         ["c1", "c2", "c3"],
         ["base1", "base2", "base3", "base4", "HEAD"],
         ["d1", "d2", "d3"],
@@ -90,7 +90,7 @@ def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_
     known("text", {"model.n_head": 1}, about={"text": {"val": "9" * 64, "test": "2" * 64}})
     known("partial", {"model.n_head": 1}, problem="stage evaluate has not run")
     board = leaderboard("HEAD", "gpt")
-    assert sorted(row.names for row in board.rows) == [["HEAD"], ["text"]]
+    assert sorted(row.setting.names for row in board.rows) == [["HEAD"], ["text"]]
     assert [row.comparison for row in board.rows] == [None, None]
     said = "\n".join(sentences(board))
     assert "text: not compared. text and HEAD cannot be compared: the val text" in said

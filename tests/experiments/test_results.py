@@ -7,8 +7,7 @@ import sys
 import pytest
 from ruamel.yaml import YAML
 
-from bukva.compare.results import read_results, results_of
-from bukva.compare.verify import verify
+from bukva.compare.results import read_results, results_of, verify
 from bukva.core.errors import BukvaError
 from bukva.project.cache import digests
 from bukva.project.lock import all_sources, parse_lock

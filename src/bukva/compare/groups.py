@@ -62,6 +62,11 @@ class Setting:
         return [member.seed for member in self.members]
 
     @property
+    def names(self) -> list[str]:
+        """Of the first experiment with each of its trainings."""
+        return [member.names[0] for member in self.members]
+
+    @property
     def parameters(self) -> int:
         """Of the model."""
         return int(self.result.about["models"][self.model]["parameters"])

@@ -34,24 +34,18 @@ class Row:
     comparison: Comparison | None
     refusal: str = ""
 
-    @property
-    def names(self) -> list[str]:
-        """Of its experiments, by seed."""
-        return [member.names[0] for member in self.setting.members]
-
 
 @dataclass(frozen=True, eq=False)
 class Winner:
     """What the best of several settings is worth.
 
-    best: its row.
     n_settings: from which it was chosen.
     luck: the gain on val in bits that the best of as many equal settings shows; None while the noise floor is unknown.
     unused_seeds: its seeds that no other setting of the sweep has: they had no part in the choice.
     on_unused_seeds: the comparison with the baseline by these alone; None while there are fewer than three.
     """
 
-    best: Row
+    best: Setting
     n_settings: int
     luck: float | None
     unused_seeds: Sequence[int]
@@ -126,21 +120,21 @@ def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
 
 def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | None:
     """The best of the settings that were compared; None if there are fewer than two, or none beats the baseline."""
-    compared = [row for row in rows if row.comparison]
+    compared = [row.setting for row in rows if row.comparison]
     if len(compared) < 2:
         return None
-    best = min(compared, key=lambda row: _mean(row.setting))
-    if _mean(best.setting) >= _mean(baseline):
+    best = min(compared, key=_mean)
+    if _mean(best) >= _mean(baseline):
         return None
-    others = {seed for row in compared if row is not best for seed in row.setting.seeds}
-    unused = tuple(member for member in best.setting.members if member.seed not in others)
-    chosen_by = max(1, len(best.setting.members) - len(unused))  # seeds
+    others = {seed for setting in compared if setting is not best for seed in setting.seeds}
+    unused = tuple(member for member in best.members if member.seed not in others)
+    chosen_by = max(1, len(best.members) - len(unused))  # seeds
     return Winner(
         best=best,
         n_settings=len(compared),
         luck=expected_luck(len(compared), floor.sd / chosen_by**0.5) if floor.known else None,
         unused_seeds=[member.seed for member in unused],
-        on_unused_seeds=compare_two(baseline, replace(best.setting, members=unused), SPLIT, floor)
+        on_unused_seeds=compare_two(baseline, replace(best, members=unused), SPLIT, floor)
         if len(unused) >= MIN_SEEDS
         else None,
     )

@@ -55,7 +55,7 @@ def _record(group: Setting) -> Record:
         "k": len(group.members),
         "seeds": group.seeds,
         "sd": {split: round(Floor.of(group.scores(split)).sd, DIGITS) for split in splits},
-        "experiments": [member.names[0] for member in group.members],
+        "experiments": group.names,
         "commit": first.baseline or first.commit,
     }
 

@@ -22,7 +22,7 @@ from bukva.project.cache import cached_files, digests
 from bukva.project.commands import rerun
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, outputs, parse_lock, parse_yaml
 from bukva.project.revisions import Revision, fetch, resolve, show
-from bukva.project.stages import paths, trained_models
+from bukva.project.stages import paths, recorded_stages, trained_models
 from bukva.text.scores import CharScores
 
 STAGE = "evaluate"  # makes the scores
@@ -161,6 +161,35 @@ def _training(curve: str) -> Training:
     scored = [row for row in rows if row.get("val_nats_per_char")]
     val = tuple((int(row["step"]), int(row["chars_seen"]), float(row["val_nats_per_char"])) for row in scored)
     return Training(int(rows[-1]["chars_seen"]), val)
+
+
+# ---- can it be made again?
+
+
+def verify(name: str, numerics: Mapping[str, str], model: str = "gpt") -> tuple[list[str], str]:
+    """Compare what made a result with the checkout, and with the numerics of this machine (models/device.py).
+
+    The parameters are those of the result: whoever makes it again gives them to DVC.
+
+    Returns:
+        What keeps the checkout from making it again, in a phrase each; and the command that makes it again.
+
+    Raises:
+        BukvaError: the name is unknown, or has no result.
+    """
+    [result] = read_results(resolve([name]))
+    stages = [stage for stage in recorded_stages() if stage in result.lock]
+    if not stages:
+        raise BukvaError(f"{name}: has no result: it has no dvc.lock.")
+    now = digests({path for stage in stages for path in all_sources(stage, result.lock)})
+    found = [change for stage in stages for change in changes(stage, result.lock, result.flat_params, now)]
+    if result.scores:
+        there = result.about["models"][model]["numerics"]
+        other = [key for key in dict.fromkeys([*there, *numerics]) if there.get(key) != numerics.get(key)]
+        found += [f"trained with {key} {there.get(key)}, and here it is {numerics.get(key)}" for key in other]
+    else:
+        found.append("the arithmetic of its training is unknown, because its scores are not in DVC's cache")
+    return list(dict.fromkeys(found)), rerun(name, result.params)
 
 
 # ---- outputs as files

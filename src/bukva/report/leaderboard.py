@@ -37,7 +37,7 @@ def table(board: Leaderboard, splits: Sequence[str] = (SPLIT,)) -> tuple[list[st
     """Header and rows: one for each setting, the best on val first."""
     rows = [
         [
-            row.names[0] + (f" ({len(row.names)} seeds)" if len(row.names) > 1 else ""),
+            row.setting.names[0] + (f" ({len(row.setting.names)} seeds)" if len(row.setting.names) > 1 else ""),
             "baseline" if row.setting is board.baseline else changed(row),
             *(score_of(row.setting, split) for split in splits),
             "" if row.setting is board.baseline else verdict(row),
@@ -100,7 +100,7 @@ def sentences(board: Leaderboard) -> list[str]:
 
 
 def _choice(choice: Winner, baseline: str) -> str:
-    name = choice.best.setting.name
+    name = choice.best.name
     luck = f"expected luck {choice.luck:.3f} bits" if choice.luck is not None else "its luck is unknown"
     marked = f"{name}: chosen of {choice.n_settings} by {SPLIT}; {luck}."
     if choice.on_unused_seeds:
@@ -110,7 +110,7 @@ def _choice(choice: Winner, baseline: str) -> str:
     missing = MIN_SEEDS - len(choice.unused_seeds)
     return (
         f"{marked} To know what it is worth, run it with {missing} more seeds that no other setting of the sweep has: "
-        f"dvc exp apply {name} && bukva seeds {len(choice.best.setting.members) + missing}"
+        f"dvc exp apply {name} && bukva seeds {len(choice.best.members) + missing}"
     )
 
 
@@ -122,7 +122,7 @@ def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
         "baseline": board.baseline.name,
         "rows": [
             {
-                "experiments": list(row.names),
+                "experiments": list(row.setting.names),
                 "changed": row.changed,
                 **{split: row.setting.scores(split) for split in splits},
                 "verdict": row.comparison.verdict.to_json() if row.comparison else None,

@@ -59,7 +59,7 @@ class Estimate:
     @property
     def smallest_detectable(self) -> float:
         """The true difference that is found in 80 of 100 such comparisons (Card et al. 2020)."""
-        return smallest_detectable(self.se, self.df)
+        return (quantile(1 - LEVEL / 2, self.df) + quantile(POWER, self.df)) * self.se
 
     def to_json(self) -> dict[str, Any]:
         """Every number of this estimate, derived ones included."""
@@ -71,11 +71,6 @@ def quantile(share: float, df: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(df, share))
-
-
-def smallest_detectable(se: float, df: float) -> float:
-    """The true difference whose interval excludes 0 with 80 % probability."""
-    return (quantile(1 - LEVEL / 2, df) + quantile(POWER, df)) * se
 
 
 def satterthwaite(parts: Sequence[Part]) -> float:
@@ -92,14 +87,11 @@ CERTAIN: Part = (0.0, math.inf)  # a text without an error of its own
 def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN) -> float:
     """The smallest difference that k >= 2 seeds a side detect with 80 % probability, in bits per character.
 
-    Args:
-        k: seeds of each side.
-        sd: the standard deviation between seeds of one setting; where paired, of the difference of two trainings.
-        paired: whether both sides have the same seeds.
-        text: the variance over the text and its degrees of freedom.
+    sd: the standard deviation between seeds of one setting; where paired, of the difference of two trainings.
+    text: the variance over the text and its degrees of freedom.
     """
     seeds: Part = (sd**2 / k, k - 1) if paired else (2 * sd**2 / k, 2 * (k - 1))
-    return smallest_detectable((text[0] + seeds[0]) ** 0.5, satterthwaite([text, seeds]))
+    return Estimate.of(0.0, [text, seeds]).smallest_detectable
 
 
 MIN_DF = 4  # five seeds of one setting
