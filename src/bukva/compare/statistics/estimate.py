@@ -1,7 +1,4 @@
-"""A difference with its error (Student's t), the noise floor between seeds, and what more seeds would resolve.
-
-scipy.special is imported inside functions, because stage publish imports this module in each run.
-"""
+"""A difference with its error (Student's t), the noise floor between seeds, and what more seeds would resolve."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -9,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
 LEVEL = 0.05  # of false verdicts, both sides together
 POWER = 0.8
@@ -44,8 +42,6 @@ class Estimate:
     @property
     def p(self) -> float:
         """How often a difference of 0 gives one as large as this, on either side."""
-        from scipy.special import stdtr
-
         if self.se == 0:
             return 1.0 if self.difference == 0 else 0.0
         return float(2 * stdtr(self.df, -abs(self.difference) / self.se))
@@ -68,8 +64,6 @@ class Estimate:
 
 def quantile(share: float, df: float) -> float:
     """The value of Student's t below which a share of its mass lies."""
-    from scipy.special import stdtrit
-
     return float(stdtrit(df, share))
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtr
 
 from bukva.compare.statistics.estimate import BY_SIGN, LEVEL, Estimate, Floor, Part, Verdict
 from bukva.compare.statistics.text import Floats, TextVerdict, Units, compare_text
@@ -174,8 +175,6 @@ def expected_luck(m: int, sd: float) -> float:
 
     sd: the standard deviation of one setting's score: that between seeds by the square root of its seeds.
     """
-    from scipy.special import ndtr
-
     z = np.linspace(-10, 10, 2001)  # where normal deviates are; the integrand vanishes at both ends
     density = m * ndtr(z) ** (m - 1) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)  # of the greatest of m
     return float((z * density).sum() * (z[1] - z[0])) * sd
