@@ -191,9 +191,10 @@ def test_a_training_that_another_experiment_continues_is_whole_there_and_killed_
 
 
 def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_not_change(database, params):
-    store, running = connect(), Log("train-gpt", params)
+    store = connect()
     foreign = store.client.create_run(store.experiment_id, run_name="mine")
     Log("clean", params).end("FINISHED")
+    running = Log("train-gpt", params)
     sync()
     store.client.delete_run(by_name(store)["clean"].info.run_id)
     assert sync() == []

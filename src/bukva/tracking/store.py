@@ -130,12 +130,12 @@ class Store:
 
         self.client.log_batch(run.info.run_id, tags=[RunTag(name, text) for name, text in tags.items()])
 
-    def set_status(self, run: "Run", status: str, ended_at: int | None) -> None:
+    def set_status(self, run_id: str, status: str, ended_at: int | None) -> None:
         """Say that a run is RUNNING, or how it ended and when, in milliseconds since 1970."""
-        if status == "RUNNING" and run.info.status != "RUNNING":
-            self.client.update_run(run.info.run_id, status)
-        elif status != "RUNNING" and (run.info.status, run.info.end_time) != (status, ended_at):
-            self.client.set_terminated(run.info.run_id, status, ended_at)
+        if status == "RUNNING":
+            self.client.update_run(run_id, status)
+        else:
+            self.client.set_terminated(run_id, status, ended_at)
 
 
 def connect() -> Store:

@@ -48,11 +48,7 @@ def sync() -> str:
 
 
 def fill(store: Store, journals: Iterable[Journal]) -> list[str]:
-    """Bring a store up to date with journals and with what was said about their experiments.
-
-    Returns:
-        A sentence for each journal that could not be shown.
-    """
+    """Bring a store up to date with journals and notes; returns a sentence for each journal that could not be shown."""
     by_key: dict[str, list[Journal]] = {}
     for journal in journals:
         by_key.setdefault(journal.key, []).append(journal)
@@ -73,41 +69,30 @@ def _fill_experiment(store: Store, key: str, journals: Sequence[Journal], troubl
     whole = shown.get(key) or store.create(journals[0].start)
     if _is_deleted(whole):
         return
-    sent = []
     for journal in journals:
         run = shown.get(journal.id)
         if not _has(run, journal):
             with _in_a_sentence(journal.folder, troubles):
-                run = run or store.create(journal.start, whole)
-                sent.append((run, _send(store, journal, whole, run)))
-    # a whole experiment is running while one of its stages is; else it ended as its last stage did
-    stages = [run.info for run in store.runs(key) if JOURNAL in run.data.tags and not _is_deleted(run)]
-    if stages:
-        last = max(stages, key=lambda info: (info.status == "RUNNING", info.end_time or 0))
-        store.set_status(whole, last.status, last.end_time)
+                _send(store, journal, whole, run or store.create(journal.start, whole))
     notes = journals[0].notes
     if unsent := _unsent(notes, whole):
         store.client.log_artifacts(whole.info.run_id, str(notes / ARTIFACTS))
         store.tag(whole, read_json(notes / TAGS) | {NOTES: unsent})
-    # last: a process that is stopped before this sends everything again, with the same result
-    for run, tags in sent:
-        store.tag(run, tags)
 
 
-def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> dict[str, str]:
-    """Send what a run lacks of its journal; returns the tags that it then gets."""
+def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
+    """Send what a run lacks of its journal."""
     client, start, ids = store.client, journal.start, (whole.info.run_id, run.info.run_id)
     status, ended_at = journal.status()  # before reading: behind an end there is nothing more to read
     attempt, latest = os.environ.get(OWN_ATTEMPT), run.data.tags.get(ATTEMPT, "0")
     if attempt and int(latest) > int(attempt):
         raise ValueError(f"attempt {latest} of this training has taken over; this is attempt {attempt}")
     events, offset = journal.read(_synced(run))
-    params, own_params = start["params"], {}
-    for name, value in params.items():
-        if name.partition(".")[0] in start["sections"]:
-            own_params[name] = value
-    content, at = _scores(journal, events)
-    scores = _points({name: value for name, value in flatten(content).items() if value is not None}, at, 0)
+    params, sections = start["params"], start["sections"]
+    own_params = {name: value for name, value in params.items() if name.partition(".")[0] in sections}
+    scored_at = max((event["at"] for event in events if (start["stage"], event.get("path")) == SCORES), default=0)
+    content = read_json(journal.folder / ARTIFACTS / SCORES[1]) if scored_at else {}  # named as in DVC
+    scores = _points({name: value for name, value in flatten(content).items() if value is not None}, scored_at, 0)
     is_new = not _synced(run)
     client.log_batch(ids[0], scores, _params(params) if is_new else ())
     client.log_batch(ids[1], [*_metrics(events), *scores], _params(own_params) if is_new else ())
@@ -123,10 +108,12 @@ def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> dict[str,
             log_model(client, journal, event, run, {param.key: param.value for param in _params(own_params)})
     for name in content.keys() & trained_models().keys():
         values = {split: value for split, value in content[name].items() if isinstance(value, float)}
-        score_model(client, store.experiment_id, journal, name, values, at)
-    store.set_status(run, status, ended_at)
+        score_model(client, store.experiment_id, journal, name, values, scored_at)
+    for each in ids:  # an experiment runs as long as its last stage, and ends as it does
+        store.set_status(each, status, ended_at)
     why = [event["note"] for event in events if event["record"] == "end" and event["note"]]
-    return {SYNCED: str(offset)} | ({"mlflow.note.content": why[-1]} if why else {})
+    # last: a process that is stopped before this sends everything again, with the same result
+    store.tag(run, {SYNCED: str(offset)} | ({"mlflow.note.content": why[-1]} if why else {}))
 
 
 def _has(run: "Run | None", journal: Journal) -> bool:
@@ -194,14 +181,6 @@ def _metrics(events: Iterable[Event]) -> list["Metric"]:
             in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
             found += _points({**values, **in_bits}, event["at"], event["step"])
     return found
-
-
-def _scores(journal: Journal, events: Iterable[Event]) -> tuple[dict[str, Any], int]:
-    """metrics.json of stage evaluate, named as in DVC, and when it was written; empty if it is not among the events."""
-    for event in events:
-        if (journal.start["stage"], event.get("path")) == SCORES:
-            return dict(read_json(journal.folder / ARTIFACTS / SCORES[1])), event["at"]
-    return {}, 0
 
 
 def _points(values: Mapping[str, float], at: int, step: int) -> list["Metric"]:
