@@ -12,17 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from bukva.corpus.repeats.grams import (
-    ENTRIES,
-    Codes,
-    Ints,
-    Spans,
-    chain,
-    equal_runs,
-    index_parts,
-    scan_grams,
-    spread,
-)
+from bukva.corpus.repeats.grams import ENTRIES, Codes, Ints, Spans, chain, equal_runs, index_parts, scan_grams, spread
 
 MIN_CHARS = 60  # a line of prose: common phrases and single verses are shorter
 SEED = 16  # characters that a changed passage must still have in a row now and then

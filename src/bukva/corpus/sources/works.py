@@ -16,14 +16,7 @@ from types import MappingProxyType
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.sources.formats import READERS, reader_of
-from bukva.corpus.sources.formats.base import (
-    BadTextError,
-    Reader,
-    Text,
-    TextFile,
-    printable,
-    read_plain,
-)
+from bukva.corpus.sources.formats.base import BadTextError, Reader, Text, TextFile, printable, read_plain
 from bukva.corpus.sources.formats.encodings import MARK
 from bukva.text.collection import MISSING, Document
 
