@@ -143,9 +143,9 @@ def shares(numbers: dict[str, Any], rows: list[dict[str, Any]], names: list[str]
     written = bars.mark_text(dy=-8, fontSize=11, color="currentColor").encode(text=alt.Text("share:Q", format=".0%"))
     half = alt.Chart(pd.DataFrame({"share": [0.5]})).mark_rule(strokeDash=[4, 4], color=COLOURS["counted"])
     panels = [
-        (drawn.mark_line().transform_filter(f"datum.x != '{names[-1]}'") + drawn.mark_point(filled=True)).properties(
-            title="each by itself, and both together"
-        ),
+        (
+            drawn.mark_line().transform_filter(f"datum.x != '{names[-1]}'") + drawn.mark_point(filled=True, opacity=1)
+        ).properties(title="each by itself, and both together"),
         (bars.mark_bar(color=LEARNED) + written + half.encode(y="share:Q")).properties(
             title="share of the network (dashed: as much as counting)"
         ),

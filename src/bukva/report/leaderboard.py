@@ -38,14 +38,13 @@ def table(board: Leaderboard, splits: Sequence[str] = (SPLIT,)) -> tuple[list[st
     rows = [
         [
             row.setting.names[0] + (f" ({len(row.setting.names)} seeds)" if len(row.setting.names) > 1 else ""),
-            "baseline" if row.setting is board.baseline else changed(row),
             *(score_of(row.setting, split) for split in splits),
-            "" if row.setting is board.baseline else verdict(row),
+            *(["baseline", ""] if row.setting is board.baseline else [verdict(row), changed(row)]),
             cost(row),
         ]
         for row in board.rows
     ]
-    return ["experiment", "changed", *splits, "against the baseline", "cost"], rows
+    return ["experiment", *splits, "against the baseline", "changed", "cost"], rows
 
 
 def verdict(row: Row) -> str:

@@ -103,7 +103,7 @@ def overview(links: Links, *, served: bool = False) -> str:
     best, (header, rows) = board.rows[0].setting, shown.table(board)
     return render(
         "experiments.html.j2",
-        title=f"Best of {len(rows)}: {best.name}, {rows[0][2]} bits per character on {SPLIT}",
+        title=f"Best of {len(rows)}: {best.name}, {rows[0][1]} bits per character on {SPLIT}",
         subtitle=f"All experiments, the best on {SPLIT} first; verdicts are against the last commit ({BASELINE}), the "
         "baseline. 2.3 bits a character mean being as unsure as among five equally likely letters.",
         links=links,
@@ -119,8 +119,8 @@ def overview(links: Links, *, served: bool = False) -> str:
 
 
 def _label(row: Row) -> str:
-    """What differs, and the name: charts have little else."""
-    return f"{shown.changed(row)} ({row.setting.name})" if row.changed else row.setting.name
+    """The name, and what differs: charts have little else."""
+    return f"{row.setting.name}: {shown.changed(row)}" if row.changed else row.setting.name
 
 
 def _scores(board: Leaderboard) -> charts.Spec:
