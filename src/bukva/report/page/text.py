@@ -157,12 +157,6 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
         f"{params.split.duplicates}.",
         "header": ["of the text", *split],
         "rows": rows,
-        "sentences": [
-            f"The longest passage of {name} that stands in train has {run['chars']} characters: "
-            f"{work_label(run['work'])}, and {work_label(run['of_train'])} of train."
-            for name in held_out
-            if (run := split[name]["longest"]["after"])
-        ],
         "chart": {
             word: spec
             for by, table, word in (
