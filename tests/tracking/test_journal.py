@@ -145,7 +145,7 @@ def test_the_seconds_of_an_interrupted_training_are_the_sum_of_its_parts(alone, 
     file = the_journal().folder / FILE
     start, end = map(json.loads, file.read_text().splitlines())
     hour = start | {"at": 0}, {"record": "metrics", "at": 3_600_000, "step": 1, "values": {"val": 1.0}}
-    resumed = {"record": "resumed", "at": 9_000_000}, end | {"at": 9_060_000}
+    resumed = {"record": "resumed", "at": 9_000_000, "seconds": 3600.0}, end | {"at": 9_060_000}
     file.write_text("".join(f"{json.dumps(record)}\n" for record in (*hour, *resumed)))
     with journal("train-gpt", params, training_id="train-gpt-01"):
         pass

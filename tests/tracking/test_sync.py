@@ -168,7 +168,6 @@ def test_a_training_that_another_experiment_continues_is_whole_there_and_killed_
     monkeypatch.setenv("DVC_EXP_NAME", "first")
     with pytest.raises(SystemExit), journal("train-gpt", params, training_id="train-gpt-01") as log:
         log.metrics({"val_nats_per_char": 3.0}, 100)
-        log.text("samples.txt", "а")
         assert sync() == []
         assert {run.info.status for run in connect().runs()} == {"RUNNING"}
         raise SystemExit(143)
@@ -183,10 +182,7 @@ def test_a_training_that_another_experiment_continues_is_whole_there_and_killed_
     killed, whole = (trainings[f"{name}: train-gpt"] for name in ("first", "sample.seed=7 (second)"))
     assert (killed.info.status, whole.info.status) == ("KILLED", "FINISHED")
     assert [step for step, _, _ in points(store, killed, "val_nats_per_char")] == [100]
-    both = points(store, whole, "val_nats_per_char")
-    assert [step for step, _, _ in both] == [100, 200]
-    assert both[:1] == points(store, killed, "val_nats_per_char")  # at the same time
-    assert files(store, whole) == [("samples.txt", 2)]
+    assert [step for step, _, _ in points(store, whole, "val_nats_per_char")] == [100, 200]
     assert {run.info.status for run in store.runs(whole.data.tags["bukva.key"])} == {"FINISHED"}
 
 

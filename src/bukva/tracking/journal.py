@@ -15,7 +15,6 @@ however the process ends, so a journal without a lock and without an end belongs
 
 import contextlib
 import fcntl
-import itertools
 import json
 import os
 import shutil
@@ -142,7 +141,7 @@ class Log:
     """Writes one journal. A full or read-only disk loses events for MLflow, but never stops a stage.
 
     A training that was interrupted continues its journal, so that MLflow shows one run and each point once; in another
-    experiment (`dvc exp run` gives a new name each time) a new journal begins with what the former one has.
+    experiment (`dvc exp run` gives a new name each time) it begins a new one, and logs its former points again.
 
     restored: DVC restored the outputs, and no stage ran.
     silent: write nothing, because another process keeps the journal of this stage.
@@ -170,15 +169,17 @@ class Log:
         with self._errors_reported():
             start = _start(stage, params, restored, training_id)
             before = _interrupted(stage, training_id, resumes) if training_id else None
+            events = before.read()[0] if before else []
             if before and before.key == start["key"]:
-                self._open(before.folder)
+                self._continue(before.folder, events)
             else:
                 self._open(journals_root() / start["id"])
-                self._write(**start | ({"at": before.start["at"]} if before else {}))
-                if before:
-                    self._copy(before)
-            if before:
-                self._resume(before)
+                self._write(**start)
+            if events:
+                began = [event for event in events if event["record"] in ("start", "resumed")][-1]
+                seconds = (max(event["at"] for event in events) - began["at"]) / 1000
+                self.seconds_before = began.get("seconds", 0.0) + seconds
+                self._write("resumed", seconds=self.seconds_before)
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
         """Numbers at a step; those that the journal had before an interruption keep their time."""
@@ -221,24 +222,12 @@ class Log:
         with contextlib.suppress(OSError):  # a file system without locks: readers cannot lock it either, see RUNNING
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def _copy(self, before: Journal) -> None:
-        """What the journal of another experiment has; its model and its end are its own."""
-        assert self.folder
-        if (before.folder / ARTIFACTS).exists():
-            _link(before.folder / ARTIFACTS, self.folder / ARTIFACTS)
-        for event in before.read()[0]:
-            if event["record"] not in ("start", "model", "end"):
-                self._write(**event)
-
-    def _resume(self, before: Journal) -> None:
+    def _continue(self, folder: Path, events: list[Event]) -> None:
+        self._open(folder)
         assert self._file
-        events, _ = before.read()
-        for one, after in itertools.pairwise(events):
-            self.seconds_before += 0 if after["record"] == "resumed" else (after["at"] - one["at"]) / 1000
         metrics = [event for event in events if event["record"] == "metrics"]
         self._points = {(name, event["step"]) for event in metrics for name in event["values"]}
         self._file.write(b"\n")  # ends an incomplete line that a killed process left; the line is then ignored
-        self._write("resumed")
 
     def _write(self, record: str, at: int = 0, **content: Any) -> None:
         with self._errors_reported():
