@@ -1,6 +1,6 @@
 """A trained model and its tokenizer: text in, text and bits out. `bukva.load` returns a Writer."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,19 +89,19 @@ class Writer:
             BukvaError: a value is out of range, or the model cannot read the prompt.
         """
         values = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "unknown": unknown}
-        how = settings({"n_chars": n_chars, **values})
-        return self._continuation(self._checked(PROMPT, prompt, how.unknown), how)
+        return self._continued(prompt, settings({"n_chars": n_chars, **values}))
 
     def bits(self, text: str, unknown: Unknown = "error") -> float:
         """Bits per character of a text of two characters or more, by the window rule.
 
-        As in a served model, the text is one work, of which nothing is known before its first character: that one is
-        not scored, and does not count. For `unknown` see generate.
+        The text is one work, of which nothing is known before its first piece: that one is not scored, and does not
+        count. For `unknown` see generate.
 
         Raises:
             BukvaError: the model cannot read the text.
         """
-        return self._bits_per_char(self._checked(TEXT, text, unknown))
+        _, *pieces = self.score(self._checked(TEXT, text, unknown))
+        return sum(piece.bits or 0 for piece in pieces) / sum(len(piece.text) for piece in pieces)
 
     def answers(self, table: pd.DataFrame, how: Sample) -> pd.DataFrame:
         """What a served model answers: prompts are continued, and texts scored.
@@ -111,30 +111,26 @@ class Writer:
             how: how to continue.
 
         Returns:
-            A row for each: columns continuation, bits_per_char, or both. A cell is None if the row does not ask for it.
+            A row for each, with columns continuation and bits_per_char; None for what the row does not ask for.
 
         Raises:
-            BukvaError: a value is invalid; all are checked before the first answer.
+            BukvaError: the model cannot read a row; names it.
         """
-        rows = [self._texts(number, cells, how) for number, cells in enumerate(table.to_dict("records"), 1)]
-        answered = [
-            {
-                CONTINUATION: self._continuation(row[PROMPT], how) if PROMPT in row else None,
-                BITS: self._bits_per_char(row[TEXT]) if TEXT in row else None,
-            }
-            for row in rows
-        ]
+        answered = []
+        for number, cells in enumerate(table.to_dict("records"), 1):
+            prompt, text = (cell if isinstance(cell := cells.get(name), str) else None for name in (PROMPT, TEXT))
+            if prompt is None and text is None:
+                raise BukvaError(f"Row {number}: neither {PROMPT} nor {TEXT} is a string; one of them must be.")
+            try:
+                continuation = None if prompt is None else self._continued(prompt, how)
+                bits_per_char = None if text is None else self.bits(text, how.unknown)
+            except BukvaError as error:
+                raise BukvaError(f"Row {number}, {error}") from None
+            answered.append({CONTINUATION: continuation, BITS: bits_per_char})
         return pd.DataFrame(answered, index=table.index, dtype=object)  # None, because JSON has no NaN
 
-    def _texts(self, number: int, cells: Mapping[Hashable, Any], how: Sample) -> dict[str, str]:
-        """The readable texts of a row, by their columns."""
-        texts = {name: cells[name] for name in (PROMPT, TEXT) if isinstance(cells.get(name), str)}
-        if not texts:
-            raise BukvaError(f"Row {number}: neither {PROMPT} nor {TEXT} is a string; one of them must be.")
-        try:
-            return {name: self._checked(name, text, how.unknown) for name, text in texts.items()}
-        except BukvaError as error:
-            raise BukvaError(f"Row {number}, {error}") from None
+    def _continued(self, prompt: str, how: Sample) -> str:
+        return "".join(piece.text for piece in self.write(self._checked(PROMPT, prompt, how.unknown), how))
 
     def _checked(self, name: str, text: str, unknown: Unknown) -> str:
         """A readable prompt or text, which has at least FEWEST ids."""
@@ -147,14 +143,6 @@ class Writer:
         if n_ids < FEWEST[name]:
             raise BukvaError(f"{name}: {text!r} is too short; use a longer one.")
         return readable
-
-    def _continuation(self, prompt: str, how: Sample) -> str:
-        return "".join(piece.text for piece in self.write(prompt, how))
-
-    def _bits_per_char(self, text: str) -> float:
-        """The mean over the characters of a readable text but its first piece, which has no score."""
-        _, *pieces = self.score(text)
-        return sum(piece.bits or 0 for piece in pieces) / sum(len(piece.text) for piece in pieces)
 
     # ---- for the playground: what the model cannot read is left out, and each piece has its bits
 
