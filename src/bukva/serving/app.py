@@ -24,6 +24,7 @@ from types import FrameType
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
+import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
@@ -79,8 +80,6 @@ def serve(path: str = "", port: int = PORT) -> None:
         signal.signal(number, _interrupt)
     with suppress(KeyboardInterrupt), listen(port) as found, mlflow_server() as mlflow:
         print(f"Open (Ctrl-C ends it): http://{HOST}:{found.getsockname()[1]}{path}", flush=True)
-        import uvicorn
-
         app = site(Library(params.compute), params.sample, mlflow)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS)
         uvicorn.Server(config).run(sockets=[found])
