@@ -52,7 +52,7 @@ class Experiment:
 def this_experiment(params: Params) -> Experiment:
     """The experiment of the stage that runs now, with DVC's name for it, else one made from the commit."""
     commit, flat = baseline(), flatten(params.model_dump())
-    committed = _committed_params(commit)
+    committed = flatten(parse_yaml(show(commit, "params.yaml").decode(errors="replace")))
     name = f"repro-{commit[:7] or 'uncommitted'}"
     if commit and flat != committed:
         name = f"{name}-{digest(flat)[:8]}"
@@ -102,7 +102,3 @@ def datasets(kind: Kind, params: Params) -> list[dict[str, Any]]:
         for split in READ_BY.get(kind, ())
         if split in report
     ]
-
-
-def _committed_params(commit: str) -> dict[str, Any]:
-    return flatten(parse_yaml(show(commit, "params.yaml").decode(errors="replace")))

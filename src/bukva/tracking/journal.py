@@ -343,7 +343,7 @@ def journal(
         status, why = _status_after(error)
         raise
     finally:
-        if status != "KILLED":  # an interrupted training may continue: its time is not yet known
+        if status == "FINISHED":  # another training may continue: its time is not yet known
             log.metrics({"seconds": round(log.seconds_before + time.perf_counter() - started_at, 3)})
         log.end(status, why)
         if status != "FINISHED":

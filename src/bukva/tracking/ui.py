@@ -13,7 +13,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.core.processes import HOST, LOG, answers, free_port
 from bukva.tracking.journal import start_sync
-from bukva.tracking.store import connect, explain, is_server, tracking_uri
+from bukva.tracking.store import connect, errors_in_one_line, is_server, tracking_uri
 
 PORT = 5000
 STOP_SECONDS = 10
@@ -54,12 +54,10 @@ class Server:
         Raises:
             BukvaError: MLflow cannot be asked; says why.
         """
-        try:
-            runs = {"searchFilter": f"tags.`bukva.experiment` = '{experiment}'"} if experiment else ALL_GPTS
-            query = urlencode({"workflowType": "machine_learning", **runs})  # else MLflow shows its GenAI page
+        runs = {"searchFilter": f"tags.`bukva.experiment` = '{experiment}'"} if experiment else ALL_GPTS
+        query = urlencode({"workflowType": "machine_learning", **runs})  # else MLflow shows its GenAI page
+        with errors_in_one_line():
             return f"{self.address}/#/experiments/{connect().experiment_id}/runs?{query}"
-        except Exception as error:  # of MLflow or its database, of many kinds
-            raise BukvaError(f"MLflow cannot be opened. {explain(error)}") from None
 
 
 @contextmanager
