@@ -14,8 +14,7 @@ from bukva.models.device import prepare
 from bukva.models.folder import save_model
 from bukva.models.registry import count_parameters, kind_of
 from bukva.planning.memory import check_memory
-from bukva.project.fingerprints import fingerprint
-from bukva.project.stages import paths, trained_models
+from bukva.project.stages import fingerprint, paths, trained_models
 from bukva.text.splits import check_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
 from bukva.tracking.journal import journal

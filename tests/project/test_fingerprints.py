@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bukva.config.load import read_params
-from bukva.project.fingerprints import differences, digest, fingerprint
+from bukva.project.lock import digest
+from bukva.project.stages import differences, fingerprint
 
 ROOT = Path(__file__).parents[2]
 STAGE = "train-gpt"

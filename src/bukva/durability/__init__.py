@@ -2,7 +2,7 @@
 
 A training saves a checkpoint every BUKVA_CHECKPOINT_SECONDS, and when SIGINT or SIGTERM requests a stop. The same
 command, given again, restores the last good one and ends in the same bytes as an uninterrupted training. A checkpoint
-is found by the fingerprint of everything that the result depends on (bukva.project.fingerprints): a training whose
+is found by the fingerprint of everything that the result depends on (bukva.project.stages): a training whose
 parameters, text or code have changed finds none and reports what has changed. Checkpoints are outside of DVC's outputs,
 because DVC deletes the outputs of a stage before it runs it:
 

@@ -14,8 +14,8 @@ from safetensors import SafetensorError
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_file, project_root, read_json, write_json
 from bukva.durability.packing import pack, unpack
-from bukva.project.fingerprints import Fingerprint, differences, digest
-from bukva.project.lock import outputs, read_lock
+from bukva.project.lock import digest, outputs, read_lock
+from bukva.project.stages import Fingerprint, differences
 
 KEPT = 2
 DONE = "done.json"  # the curve of a finished training, beside its last checkpoint
@@ -38,7 +38,7 @@ class Checkpoints:
 
     def __init__(self, stage: str, fingerprint: Fingerprint) -> None:
         self.stage, self.fingerprint = stage, fingerprint
-        self.folder = checkpoints_root() / f"{stage}-{digest(fingerprint)[:DIGITS]}"
+        self.folder = checkpoints_root() / f"{stage}-{digest(fingerprint)}"
         self.seconds = seconds_between()
         self.step: int | None = None  # of the last one that was written or read
         self._lock = FileLock(self.folder / "lock", blocking=False)

@@ -2,17 +2,23 @@
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from bukva.config.load import read_yaml
+from bukva.config.schema import Params
+from bukva.core.errors import BukvaError
+from bukva.core.files import sha256
 
 PIPELINE = Path(__file__).parents[3] / "dvc.yaml"  # beside the code that runs, also in the snapshot of an experiment
 
 LABELS = Path(__file__).parents[1] / "models" / "labels.yaml"  # there, because DVC watches it: stages write labels
 
 Kind = Literal["data", "training", "report", "publish"]
+
+_read = functools.cache(read_yaml)
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ def stages() -> dict[str, Stage]:
             name,
             cast("Kind", spec["meta"]["kind"]),
             tuple(dict.fromkeys(key.partition(".")[0] for key in spec.get("params", ()))),
-            tuple(_with_paths(dep, named) for dep in spec.get("deps", ())),
+            tuple(re.sub(r"\$\{path\.(\w+)\}", lambda found: named[found[1]], dep) for dep in spec["deps"]),
         )
         for name, spec in _read(PIPELINE)["stages"].items()
     }
@@ -82,11 +88,43 @@ def paths() -> dict[str, str]:
     return dict(_read(PIPELINE)["vars"][0]["path"])
 
 
-def _with_paths(text: str, named: dict[str, str]) -> str:
-    """A dependency of dvc.yaml with the path in it."""
-    return re.sub(r"\$\{path\.(\w+)\}", lambda found: named[found[1]], text)
+# ---- what the outputs of a stage are a function of
 
 
-@functools.cache
-def _read(file: Path) -> dict[str, Any]:
-    return read_yaml(file)
+Fingerprint = Mapping[str, Any]  # dotted parameter -> value, path -> digest
+
+MAX_NAMED = 3  # differences that a sentence names
+
+
+def fingerprint(stage: str, params: Params) -> Fingerprint:
+    """The parameters of a stage by dotted name, and the digests of its files by path.
+
+    Raises:
+        BukvaError: a file cannot be read.
+    """
+    spec = stages()[stage]
+    known = {f"{section}.{key}": value for section in spec.sections for key, value in getattr(params, section)}
+    for dep in spec.deps:
+        known |= {file.as_posix(): sha256(file) for file in _files(Path(dep))}
+    return known
+
+
+def differences(before: Fingerprint, now: Fingerprint) -> str:
+    """How one fingerprint differs from another, in a few words."""
+    found = []
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name):
+            is_file = "/" in name or name.endswith(".lock")
+            found.append(f"{name} has changed" if is_file else f"{name} was {before.get(name)} and is {now.get(name)}")
+    more = [f"{len(found) - MAX_NAMED} more"] if len(found) > MAX_NAMED else []
+    return ", ".join([*found[:MAX_NAMED], *more])
+
+
+def _files(path: Path) -> list[Path]:
+    """A file, or the files below a folder that DVC counts: no byte code, no hidden files."""
+    if path.is_file():
+        return [path]
+    found = [file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    if not found:
+        raise BukvaError(f"{path}: missing, though dvc.yaml lists it; run `dvc repro` to make it.")
+    return sorted(file for file in found if not file.name.startswith("."))
