@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 from experiments.made import ABOUT, NUMERICS, result
 
-from bukva.compare.results import Training
 from bukva.text.collection import Document
 from bukva.text.scores import files_of, save_scores
 
@@ -37,7 +36,7 @@ def scored(folder, name, changes=(), effect=0.0, seed_effect=0.0, about=(), nume
         result(folder, name, changes, DIGESTS | dict(about), numerics, **more),
         scores=files_of(target),
         metrics={"gpt": bits, "bigram": bits},
-        trainings={"gpt": Training(1_024_000), "bigram": Training(5)},
+        curves={model: [(1000, 1_024_000, 1.8)] for model in ("gpt", "bigram")},
     )
 
 

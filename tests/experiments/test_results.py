@@ -38,7 +38,7 @@ print(json.dumps(answers))
 def problem(name):
     (result,) = read_results(resolve([name]))
     assert not result.is_complete
-    assert (result.metrics, result.trainings, result.scores) == ({}, {}, {})
+    assert (result.metrics, result.curves, result.scores) == ({}, {}, {})
     return result.problem
 
 
@@ -54,7 +54,7 @@ def test_a_result_is_what_dvc_says_and_the_checkout_stays(project):
         assert result.params == answer["params"]
         assert result.metrics == answer["metrics"]
         assert {name: str(file) for name, file in result.scores.items()} == answer["scores"]
-        assert result.trainings["gpt"].chars_seen == 1024000
+        assert result.curves["gpt"][-1] == (result.params["train_gpt"]["n_steps"], 1024000, 1.8)
     assert [result.params["model"]["n_head"] for result in results] == [4, 2, 4]
     assert outputs(project) == before
 

@@ -28,7 +28,7 @@ def cost_of(results: Sequence[Result], model: str) -> Cost:
     seconds = [found for result in results if (found := stage_seconds(result, model)) is not None]
     return Cost(
         parameters=int(results[0].about["models"][model]["parameters"]),
-        chars_seen=results[0].trainings[model].chars_seen,
+        chars_seen=results[0].curves[model][-1][1],
         seconds=median(seconds) if seconds else None,
     )
 

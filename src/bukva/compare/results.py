@@ -28,16 +28,7 @@ from bukva.text.scores import CharScores
 STAGE = "evaluate"  # makes the scores
 
 
-@dataclass(frozen=True)
-class Training:
-    """How long a model was trained, and how that went.
-
-    chars_seen: at the end.
-    val: step, characters seen and nats per character of every scoring of val.
-    """
-
-    chars_seen: int
-    val: tuple[tuple[int, int, float], ...] = ()
+Curve = list[tuple[int, int, float]]  # step, characters seen, nats per character of every scoring of val
 
 
 @dataclass(frozen=True)
@@ -47,7 +38,7 @@ class Result:
     params: sections of params.yaml.
     lock: the stages of dvc.lock.
     metrics: the content of metrics.json.
-    trainings: by the name of the model.
+    curves: by the name of the model; the last scoring is at the end of the training.
     scores: the files of data/scores by their names in it, "gpt/val.npy" and so on; empty if DVC's cache lacks some.
     problem: why this is no result that can be compared, as the rest of a sentence; "" if it is one.
     """
@@ -56,7 +47,7 @@ class Result:
     params: Mapping[str, Any]
     lock: StageRecords
     metrics: Mapping[str, Any]
-    trainings: Mapping[str, Training]
+    curves: Mapping[str, Curve]
     scores: Mapping[str, Path]
     problem: str
 
@@ -121,7 +112,7 @@ def _read(revision: Revision) -> Result:
         params=params,
         lock=lock,
         metrics=json.loads(files[paths()["metrics"]] or b"{}"),  # a commit may have had them elsewhere
-        trainings={name: _training(curve.decode()) for name, curve in curves.items() if curve},
+        curves={name: _curve(curve.decode()) for name, curve in curves.items() if curve},
         scores=cached_files(lock[STAGE].outs[paths()["scores"]]),
         problem="",
     )
@@ -156,11 +147,9 @@ def _content(revision: Revision, path: str) -> bytes:
     return file.read_bytes() if file.is_file() else b""
 
 
-def _training(curve: str) -> Training:
-    rows = list(csv.DictReader(curve.splitlines()))
-    scored = [row for row in rows if row.get("val_nats_per_char")]
-    val = tuple((int(row["step"]), int(row["chars_seen"]), float(row["val_nats_per_char"])) for row in scored)
-    return Training(int(rows[-1]["chars_seen"]), val)
+def _curve(text: str) -> Curve:
+    rows = [row for row in csv.DictReader(text.splitlines()) if row.get("val_nats_per_char")]
+    return [(int(row["step"]), int(row["chars_seen"]), float(row["val_nats_per_char"])) for row in rows]
 
 
 # ---- can it be made again?

@@ -140,6 +140,6 @@ def _losses(board: Leaderboard) -> dict[str, charts.Spec]:
     points = pd.DataFrame(
         {"model": _label(row), "colour": colour, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
         for row, colour in zip(board.rows, charts.SERIES, strict=False)
-        for step, chars, nats in row.setting.result.trainings[MODEL].val
+        for step, chars, nats in row.setting.result.curves[MODEL]
     )
     return {title: charts.curves(points, x, title) for x, title in results.AXES.items()}
