@@ -225,7 +225,6 @@ def complete() -> None:
 
 def _trained_gpt() -> Path:
     """The folder of the GPT; raises a BukvaError if it is not trained, or the text is not split."""
-
     gpt = trained_models()["gpt"].folder
     if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):
         raise BukvaError(f"{gpt}: the GPT is not trained yet; run `dvc repro train-gpt`.")

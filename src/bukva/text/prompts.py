@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from bukva.config.messages import WAY_BACK
+from bukva.config.messages import WAY_BACK, shorten
 from bukva.config.schema import Sample, Unknown
 from bukva.core.errors import BukvaError
 from bukva.text.tokenizers.base import Tokenizer
@@ -92,7 +92,7 @@ def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
     try:
         tokenizer.encode(text)
     except BukvaError as error:
-        raise BukvaError(f"params.yaml, {key}: {text!r}: {error}; {advice}.\n{WAY_BACK}") from None
+        raise BukvaError(f"params.yaml, {key}: {shorten(text)}: {error}; {advice}.\n{WAY_BACK}") from None
 
 
 def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
