@@ -1,12 +1,14 @@
 """Which pages there are."""
 
 import json
+from types import SimpleNamespace
 
 from jinja2 import Environment, PackageLoader
 from lxml import html
 
 from bukva.core.errors import BukvaError
 from bukva.report.page import build as module
+from bukva.report.page import text
 from bukva.report.page.render import render
 
 NO_BASELINE = "HEAD: dvc.lock is not committed, so there is no baseline."
@@ -47,3 +49,21 @@ def test_nothing_that_a_text_contains_becomes_an_element_or_ends_one():
     assert parsed.xpath("//h1")[0].text == parsed.xpath("//option")[0].text == strange
     scores, losses = parsed.xpath("//script[@type='application/json']")
     assert [json.loads(each.text) for each in (scores, losses)] == [[{"title": strange}]] * 2
+
+
+def test_a_result_from_before_split_json_lost_what_was_cut_has_the_same_rows():
+    experiment = SimpleNamespace(
+        cleaning={"works": 2, "chars": 41, "symbols": 7, "rule_set": "none"},
+        params=SimpleNamespace(split=SimpleNamespace(strategy="tail", duplicates="remove")),
+        result=SimpleNamespace(author_word="author"),
+    )
+    composition = {"authors": {"a": 1}, "categories": {"b": 1}, "decades": {"-": 1}}
+    seen, cut = {"8": 0.25, "16": 0.125}, {"8": 0.5, "16": 0.375}
+    splits = [
+        {"train": {"chars": 37, **composition}, "val": {"chars": 4, **composition, "in_train": in_train}}
+        for in_train in (seen, {"before": cut, "after": seen})
+    ]
+    rows, older = (text.corpus(experiment, split)["rows"] for split in splits)
+    assert rows[1:] == [["windows of 8 that stand in train", "", "25.0 %"],
+                        ["windows of 16 that stand in train", "", "12.5 %"]]  # fmt: skip
+    assert older == rows

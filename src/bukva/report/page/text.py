@@ -148,8 +148,10 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
     cleaning, params, author = experiment.cleaning, experiment.params, experiment.result.author_word
     held_out = [name for name in split if name != "train"]
     rows = [["characters", *(f"{split[name]['chars']:,}" for name in split)]]
-    for n in split[held_out[0]]["in_train"] if held_out else ():
-        shares = (percent(split[name]["in_train"][n]) if name in held_out else "" for name in split)
+    seen = {name: split[name]["in_train"] for name in held_out}
+    seen = {name: lengths.get("after", lengths) for name, lengths in seen.items()}  # older results have both
+    for n in seen[held_out[0]] if held_out else ():
+        shares = (percent(seen[name][n]) if name in held_out else "" for name in split)
         rows.append([f"windows of {n} that stand in train", *shares])
     return {
         "intro": f"{cleaning['works']:,} works, {cleaning['chars']:,} characters and {cleaning['symbols']:,} symbols "
