@@ -1,1 +1,1 @@
-"""The models. Read attention.py, then transformer.py, then gpt.py; bigram.py is the smallest."""
+"""The models. Read attention.py, then gpt.py; bigram.py is the smallest."""
