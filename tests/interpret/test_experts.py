@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 import torch
 from interpret.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
-from interpret.small import B, T, V, random_ids
+from interpret.small import TOKENIZER, B, T, V, random_ids
 
 from bukva.interpret.counting import Experts, experts_on, record_experts
 from bukva.interpret.heads import AFTER, BETWEEN, positions_in_words
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import nats_of_passages, stride_of
 from bukva.text.held_out import HeldOut
-from bukva.text.tokenizers.char import CharTokenizer
 
 N = 17
 UNIFORM = math.log(V)
@@ -30,7 +29,7 @@ def random_experts():
 
 
 def texts(share=1):
-    return HeldOut(SPLITS, LENGTHS, CharTokenizer([])).passages("val", T - stride_of(T) + 1, share)
+    return HeldOut(SPLITS, LENGTHS, TOKENIZER).passages("val", T - stride_of(T) + 1, share)
 
 
 def test_gains_are_what_each_adds_averaged_over_who_comes_first():

@@ -1,6 +1,6 @@
 """Tokenizers: text to ids and back.
 
-A tokenizer is a module with a class that implements Tokenizer of base.py, and a line in TOKENIZERS, whose keys
+A tokenizer is a module with a subclass of Tokenizer in base.py, and a line in TOKENIZERS, whose keys
 are the valid values of tokenize.kind.
 """
 
@@ -30,8 +30,6 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """
     try:
         content = read_json(folder / VOCAB)
-        if not isinstance(content, dict):
-            raise TypeError("it is not a JSON object")
         return TOKENIZERS[content.get("kind", "char")].from_json(content)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BukvaError(f"{folder / VOCAB}: not a vocabulary ({error}); rerun stage tokenize.") from None

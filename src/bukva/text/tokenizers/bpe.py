@@ -13,13 +13,14 @@ promise, such as a normalisation, which loses text.
 import functools
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from bukva.text.characters import pieces
 from bukva.text.ids import Ids
-from bukva.text.tokenizers.byte import BYTES, Utf8Tokenizer
+from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.tokenizers.byte import BYTES
 
 if TYPE_CHECKING:
     import tokenizers
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 MIN_FREQUENCY = 2  # what is together once in train says nothing about other text
 
 
-class BPETokenizer(Utf8Tokenizer):
+class BPETokenizer(Tokenizer):
     """Frequent pieces of words as ids: first the bytes, then the tokens in the order in which the merges make them."""
 
     unit: ClassVar[str] = "token"
@@ -63,13 +64,10 @@ class BPETokenizer(Utf8Tokenizer):
         return cls([tuple(merge) for merge in json.loads(library.to_str())["model"]["merges"]])
 
     @classmethod
-    def from_json(cls, content: dict[str, object]) -> "BPETokenizer":
-        merges = content["merges"]
-        if not isinstance(merges, list):
-            raise TypeError("merges is not a list")
-        return cls([(first, second) for first, second in merges])
+    def from_json(cls, content: dict[str, Any]) -> "BPETokenizer":
+        return cls([(first, second) for first, second in content["merges"]])
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         return {"kind": "bpe", "merges": [list(merge) for merge in self.merges]}
 
     def encode(self, text: str) -> Ids:

@@ -1,7 +1,7 @@
 """The character tokenizer of the lecture notes: one id per character, numbered in the order of code points."""
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +9,7 @@ import numpy.typing as npt
 from bukva.core.errors import BukvaError
 from bukva.text.characters import alphabet, code_points, describe, from_code_points
 from bukva.text.ids import Ids
-from bukva.text.tokenizers.base import Counts, Tokenizer
+from bukva.text.tokenizers.base import Tokenizer
 
 MAX_NAMED = 5  # unknown characters that an error names
 
@@ -23,8 +23,10 @@ class CharTokenizer(Tokenizer):
         """Take an alphabet: single characters, sorted, each once; otherwise raises ValueError."""
         if any(len(char) != 1 for char in chars) or list(chars) != sorted(set(chars)):
             raise ValueError("an alphabet is single characters, sorted, each once")
+        super().__init__([char.encode() for char in chars])
         self.chars = list(chars)
-        self._codes = code_points("".join(chars))  # (V,)
+        self.alphabet: str = "".join(chars)
+        self._codes = code_points(self.alphabet)  # (V,)
         n_codes = int(self._codes[-1]) + 2 if chars else 1  # one more, for all code points above the last
         self._ids = np.full(n_codes, len(self), np.min_scalar_type(len(self)))  # code point -> id, or V if unknown
         self._ids[self._codes] = np.arange(len(self))
@@ -34,25 +36,18 @@ class CharTokenizer(Tokenizer):
         return cls(alphabet(texts))
 
     @classmethod
-    def from_json(cls, content: dict[str, object]) -> "CharTokenizer":
+    def from_json(cls, content: dict[str, Any]) -> "CharTokenizer":
         chars = content["chars"]
         if not isinstance(chars, list):
             raise TypeError("chars is not a list")
         return cls(chars)
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         return {"chars": self.chars}
-
-    def __len__(self) -> int:
-        return len(self.chars)
 
     @property
     def pieces(self) -> list[str]:
         return self.chars
-
-    @property
-    def alphabet(self) -> str:
-        return "".join(self.chars)
 
     def encode(self, text: str) -> Ids:
         ids = self._ids.take(code_points(text), mode="clip")
@@ -68,13 +63,3 @@ class CharTokenizer(Tokenizer):
 
     def decode(self, ids: npt.ArrayLike) -> str:
         return from_code_points(self._codes[np.asarray(ids, np.int64)])
-
-    def chars_of(self, ids: npt.ArrayLike) -> Counts:
-        return np.ones(len(np.asarray(ids)), np.int64)
-
-    def bytes_of(self, ids: npt.ArrayLike) -> Counts:
-        codes = self._codes[np.asarray(ids, np.int64)]
-        return 1 + (codes > 0x7F) + (codes > 0x7FF) + (codes > 0xFFFF).astype(np.int64)
-
-    def parts(self, ids: npt.ArrayLike) -> list[str]:
-        return list(self.decode(ids))
