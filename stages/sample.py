@@ -15,12 +15,12 @@ def main() -> None:
         params, samples = run.params.sample, run.path("samples")
         folders = {model.label: model.folder for model in trained_models().values()}
         tokenizer = load_tokenizer(run.path("tokens"))
-        prompts = chosen_prompts(tokenizer, params, read_json(run.path("cleaning")))
-        given = answer(folders, prompts.texts, params, prepare(run.params.compute))
-        write_text(samples, page(given, params, tokenizer.unit, prompts.why))
+        prompts, why = chosen_prompts(tokenizer, params, read_json(run.path("cleaning")))
+        given = answer(folders, prompts, params, prepare(run.params.compute))
+        write_text(samples, page(given, params, tokenizer.unit, why))
         write_json(run.path("answers"), to_json(given, params))
         run.log.artifact(samples)
-        print(f"sample: {len(prompts.texts)} prompts, continued by each model: {samples}")
+        print(f"sample: {len(prompts)} prompts, continued by each model: {samples}")
 
 
 if __name__ == "__main__":

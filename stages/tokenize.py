@@ -14,7 +14,8 @@ def main() -> None:
         if params.split.duplicates != "keep":
             print("tokenize: looking for text that stands in two works", flush=True)
         found = tokenize(run.path("clean"), tokens, params.tokenize, params.split)
-        for prompt in chosen_prompts(found.tokenizer, params.sample, read_json(run.path("cleaning"))).texts:
+        prompts, _ = chosen_prompts(found.tokenizer, params.sample, read_json(run.path("cleaning")))
+        for prompt in prompts:
             readable_prompt(found.tokenizer, prompt, params.sample.unknown)  # stage sample comes last
         run.log.metrics({"vocab_size": len(found.tokenizer), "ids": found.n_ids, "unknown_chars": found.n_unknown})
         run.log.artifact(tokens / VOCAB)

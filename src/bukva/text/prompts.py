@@ -6,7 +6,7 @@ vocabulary has their characters; if it has none of them, the beginnings of works
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -21,15 +21,8 @@ KANA = ("Hiragana", "Katakana")
 KANA_SHARE = 0.1  # of the letters; with as much the text is Japanese, which Han is a part of
 
 
-class Prompts(NamedTuple):
-    """The texts that the models continue, and a sentence that says why these."""
-
-    texts: list[str]
-    why: str
-
-
-def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, Any]) -> Prompts:
-    """The prompts of params.yaml; for auto those that fit the text.
+def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, Any]) -> tuple[list[str], str]:
+    """The prompts of params.yaml, for auto those that fit the text; and a sentence that says why these.
 
     Args:
         tokenizer: knows the characters of the text, or of train.
@@ -40,19 +33,18 @@ def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, 
         BukvaError: no prompt can be made of known characters.
     """
     if sample.prompts != "auto":
-        return Prompts(sample.prompts, "The prompts are those of params.yaml.")
+        return sample.prompts, "The prompts are those of params.yaml."
     table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     newline = _known(tokenizer, ["\n"])
     scripts = _main_scripts(cleaning["letters"])
     if texts := _known(tokenizer, [prompt for script in scripts for prompt in table.get(script, ())]):
         which = ", ".join(f"{script} ({100 * share:.0f} % of the letters)" for script, share in scripts.items())
-        return Prompts(newline + texts, f"The prompts are those for {which}, because sample.prompts is auto.")
+        return newline + texts, f"The prompts are those for {which}, because sample.prompts is auto."
     openings = ["".join(_known(tokenizer, opening)) for opening in cleaning["openings"]]
     if texts := newline + [opening for opening in openings if opening]:
-        return Prompts(
-            texts,
+        return texts, (
             "The prompts are beginnings of works, because sample.prompts is auto and the text lacks characters of the "
-            f"prompts for {' and '.join(scripts) or 'letters'}, or bukva has none.",
+            f"prompts for {' and '.join(scripts) or 'letters'}, or bukva has none."
         )
     raise BukvaError(f"params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list.\n{WAY_BACK}")
 
