@@ -6,7 +6,7 @@ from bukva.cli import stage
 from bukva.core.files import write_json
 from bukva.corpus.splits.report import report, tell_missed_shares
 from bukva.text.collection import read_table
-from bukva.text.splits import check_lengths, read_shares, save_splits, sizes
+from bukva.text.splits import check_lengths, read_shares, save_splits
 
 
 def main() -> None:
@@ -15,8 +15,9 @@ def main() -> None:
         params, tokens, clean = run.params, run.path("tokens"), run.path("clean")
         shares = read_shares(tokens)
         tell_missed_shares(shares, params.split, note=print)
-        check_lengths(sizes(shares), params.model.block_size, "model.block_size")
-        check_lengths(sizes(shares), params.train_bigram.block_size, "train_bigram.block_size")
+        n_ids = shares.groupby("split", sort=False)["ids"].sum().to_dict()
+        check_lengths(n_ids, params.model.block_size, "model.block_size")
+        check_lengths(n_ids, params.train_bigram.block_size, "train_bigram.block_size")
         print("split: looking for text of val and test in train", flush=True)
         found = report(clean, read_table(clean), shares)
         n_chars = {name: part["chars"] for name, part in found.items()}

@@ -8,7 +8,7 @@ from bukva.config.schema import Tokenize
 from bukva.corpus.splits.division import spans
 from bukva.corpus.splits.encoding import tokenize
 from bukva.text.collection import Document, write_collection
-from bukva.text.splits import load_splits, read_shares, save_splits, sizes
+from bukva.text.splits import load_splits, read_shares, save_splits
 from bukva.text.tokenizers import load_tokenizer
 from bukva.text.tokenizers.bpe import BPETokenizer
 from bukva.text.tokenizers.byte import ByteTokenizer
@@ -34,7 +34,7 @@ def split_up(folder, table, split):
     in_ids = read_shares(folder / "tokens")
     save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), in_ids)
     ids = load_splits(folder / "split")
-    assert sizes(in_ids) == {name: len(found) for name, found in ids.items()}
+    assert in_ids.groupby("split")["ids"].sum().to_dict() == {name: len(found) for name, found in ids.items()}
     return ids, {name: [joined[start:stop] for start, stop in span] for name, span in shares.items()}
 
 

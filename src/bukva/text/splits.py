@@ -23,11 +23,6 @@ Lengths = npt.NDArray[np.int64]  # (n_works, n_splits) or (n_works,): how many i
 Spans = npt.NDArray[np.int64]  # (n_works, 2): start and stop of each work's share, counted in the joined corpus
 
 
-def sizes(shares: "pd.DataFrame") -> dict[str, int]:
-    """split -> its ids."""
-    return {name: int(shares["ids"][shares["split"] == name].sum()) for name in names_in(shares)}
-
-
 def names_in(shares: "pd.DataFrame") -> list[str]:
     """The splits of a table of shares, in their order."""
     found = set(shares["split"])
