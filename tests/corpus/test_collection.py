@@ -1,5 +1,6 @@
 """A collection of documents is read as it was written."""
 
+from dataclasses import astuple
 from pathlib import Path
 
 import pandas as pd
@@ -19,7 +20,7 @@ years = st.one_of(st.none(), st.sampled_from(["1863", "1863-1869", "NA", "-"]))
 @given(
     st.lists(
         st.tuples(st.builds(Document, odd | names, st.sampled_from(["A", "Ю", "-"]), odd | names, years), st.text()),
-        unique_by=lambda entry: entry[0].key,
+        unique_by=lambda entry: astuple(entry[0])[:3],
         max_size=5,
     )
 )
@@ -28,7 +29,7 @@ def test_any_names_and_texts_survive_a_round_trip_sorted_by_code_points(tmp_path
     folder.mkdir(exist_ok=True)
     written = write_collection(folder, entries)
     pd.testing.assert_frame_equal(read_table(folder), written)
-    by_name = sorted(entries, key=lambda entry: entry[0].key)
+    by_name = sorted(entries, key=lambda entry: astuple(entry[0])[:3])
     assert list(texts_in(folder).items()) == by_name
     assert (folder / TEXT).read_bytes() == "".join(text for _, text in by_name).encode()
 

@@ -6,7 +6,6 @@ Neither file is ever in memory as a whole: a work is a stream of pieces, and can
 """
 
 import hashlib
-import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -33,6 +32,7 @@ TYPES = {
     "bytes": "int64",
     "sha256": "str",
 }
+KEY = ["category", "author", "work"]  # no two works have these in common, and they are sorted by them
 WITHIN = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
 
 
@@ -46,17 +46,9 @@ class Document:
     year: str | None = None
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """What works are sorted by, and no two works of a collection have in common."""
-        return self.category, self.author, self.work
-
-    @property
     def name(self) -> str:
         """The work as messages name it."""
-        return "/".join(self.key)
-
-
-Row = tuple[Document, dict[str, Any]]  # a text in the file that is being written, and its values of TYPES
+        return f"{self.category}/{self.author}/{self.work}"
 
 
 def write_collection(
@@ -76,16 +68,20 @@ def write_collection(
     Raises:
         BukvaError: two works have the same category, author and name.
     """
+    import pandas as pd
+
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / TEXT).open("wb") as file:
-        written = [row for document, pieces in texts if (row := _write(file, document, pieces, on_bad))]
-    rows = sorted(written, key=lambda row: row[0].key)
-    for (first, _), (second, _) in itertools.pairwise(rows):
-        if first.key == second.key:
-            raise BukvaError(f"{first.name}: two works have this name; rename one of them.")
-    if rows != written:
-        _reorder(folder / TEXT, rows)
-    _table(rows).to_parquet(folder / TABLE, index=False)
+        rows = [row for document, pieces in texts if (row := _write(file, document, pieces, on_bad))]
+    table = pd.DataFrame(rows, columns=list(TYPES)).astype(TYPES).sort_values(KEY)
+    if table.duplicated(KEY).any():
+        name = "/".join(table.loc[table.duplicated(KEY), KEY].iloc[0])
+        raise BukvaError(f"{name}: two works have this name; rename one of them.")
+    if not table.index.is_monotonic_increasing:
+        _reorder(folder / TEXT, table)
+    for start, size in (("start", "chars"), ("start_byte", "bytes")):
+        table[start] = table[size].cumsum() - table[size]
+    table.to_parquet(folder / TABLE, index=False)
     return read_table(folder)
 
 
@@ -139,8 +135,8 @@ def _last_end(text: bytes) -> int:
 
 def _write(
     file: IO[bytes], document: Document, pieces: Iterable[str], on_bad: Callable[[BukvaError], None] | None
-) -> Row | None:
-    """Append one text; returns its row, or None if its pieces raised and it was left out."""
+) -> dict[str, Any] | None:
+    """Append one text; returns its values of TYPES, or None if its pieces raised and it was left out."""
     start, chars, digest = file.tell(), 0, hashlib.sha256()
     try:
         for piece in pieces:
@@ -155,25 +151,16 @@ def _write(
         file.truncate()
         on_bad(error)
         return None
-    place = {"chars": chars, "start_byte": start, "bytes": file.tell() - start, "sha256": digest.hexdigest()}
-    return document, asdict(document) | place
+    place = {"start": 0, "chars": chars, "start_byte": start, "bytes": file.tell() - start}
+    return asdict(document) | place | {"sha256": digest.hexdigest()}
 
 
-def _reorder(path: Path, rows: list[Row]) -> None:
-    """Write the texts again in the order of the rows, a piece at a time."""
+def _reorder(path: Path, table: "pd.DataFrame") -> None:
+    """Write the texts again in the order of the table, a piece at a time."""
     unordered = path.rename(path.with_suffix(".unordered"))
     with unordered.open("rb") as source, path.open("wb") as target:
-        for _, row in rows:
-            source.seek(row["start_byte"])
-            for start in range(0, row["bytes"], PIECE_BYTES):
-                target.write(source.read(min(PIECE_BYTES, row["bytes"] - start)))
+        for first, n_bytes in zip(table["start_byte"], table["bytes"], strict=True):
+            source.seek(first)
+            for start in range(0, n_bytes, PIECE_BYTES):
+                target.write(source.read(min(PIECE_BYTES, n_bytes - start)))
     unordered.unlink()
-
-
-def _table(rows: list[Row]) -> "pd.DataFrame":
-    import pandas as pd
-
-    table = pd.DataFrame([row | {"start": 0} for _, row in rows], columns=list(TYPES)).astype(TYPES)
-    for start, size in (("start", "chars"), ("start_byte", "bytes")):
-        table[start] = table[size].cumsum() - table[size]
-    return table
