@@ -46,11 +46,8 @@ def scored_ids(passages: Sequence[Passage]) -> Ids:
 
 
 def nats_by_last_id(scorer: Scorer, passages: Sequence[Passage]) -> Nats:
-    """(N,) the nats of the scored ids, under a scorer that sees the last id alone: all passages are scored at once."""
-    ids = np.concatenate([passage.ids for passage in passages])
-    sizes = np.array([(passage.n_context, len(passage.scored)) for passage in passages])  # (P, 2)
-    is_scored = np.repeat(np.tile([False, True], len(passages)), sizes.ravel())  # (len(ids),)
-    return scorer(ids)[is_scored[1:]]
+    """(N,) the nats of the scored ids, under a scorer that sees the last id alone."""
+    return np.concatenate([scorer(passage.ids)[passage.n_context - 1 :] for passage in passages])
 
 
 @dataclass(frozen=True)
