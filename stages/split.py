@@ -15,7 +15,7 @@ def main() -> None:
         params, tokens, clean = run.params, run.path("tokens"), run.path("clean")
         shares = read_shares(tokens)
         tell_missed_shares(shares, params.split, note=print)
-        n_ids = shares.groupby("split", sort=False)["ids"].sum().to_dict()
+        n_ids = dict(shares.groupby("split", sort=False)["ids"].sum())
         check_lengths(n_ids, params.model.block_size, "model.block_size")
         check_lengths(n_ids, params.train_bigram.block_size, "train_bigram.block_size")
         print("split: looking for text of val and test in train", flush=True)
