@@ -9,8 +9,10 @@ from interpret.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
 from interpret.small import CPU, PARAMS, TOKENIZER, T, V
 
 from bukva.config.schema import Training
-from bukva.interpret.counting import Counting, experts_on
+from bukva.interpret.counting import experts_on, study, summary, works_of_val
+from bukva.models.gpt import GPT
 from bukva.models.ngrams.counts import count_pairs
+from bukva.text.held_out import HeldOut
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 
@@ -20,13 +22,12 @@ RECIPE = Training(
 )  # fmt: skip
 
 
-def counting(model):
-    return Counting(model, TOKENIZER, SPLITS, LENGTHS, CPU)
+TEXT = HeldOut(SPLITS, LENGTHS, TOKENIZER)
 
 
 @pytest.fixture(scope="module")
 def found():
-    return counting(remembering()).study(PARAMS, RECIPE)
+    return study(remembering(), TEXT, PARAMS, RECIPE, CPU)
 
 
 def test_scores_are_over_the_same_characters_and_can_be_written_as_json(found):
@@ -37,14 +38,14 @@ def test_scores_are_over_the_same_characters_and_can_be_written_as_json(found):
     assert [scores[name] for name in names] == pytest.approx([val[name] for name in names.values()])
     table = count_pairs(TRAIN, V) + 1
     shares = table / table.sum(1, keepdims=True)
-    texts = counting(remembering()).texts()
+    texts = works_of_val(remembering(), TEXT)
     pairs = [(text.ids[i - 1], text.ids[i]) for text in texts for i in range(text.n_context, len(text.ids))]
     assert scores["bigram"] == pytest.approx(np.mean([-math.log2(shares[pair]) for pair in pairs]))
     assert scores["chars"] == len(pairs)
 
 
 def test_the_passage_has_the_numbers_of_its_characters(found):
-    experts = experts_on(remembering(), counting(remembering()).texts())
+    experts = experts_on(remembering(), works_of_val(remembering(), TEXT))
     chars = found["passage"]["chars"]
     assert found["passage"]["work"] == 0
     text = "".join(char["char"] for char in chars)
@@ -55,7 +56,7 @@ def test_the_passage_has_the_numbers_of_its_characters(found):
     first = 30 - len(text)
     for i, char in enumerate(chars):
         assert char["together"] == pytest.approx(experts.together[first + i] / math.log(2))
-        assert char["order"] == ORDERS[experts.contributions[first + i].argmax()]
+        assert char["order"] == experts.order[first + i] in ORDERS
 
 
 def test_the_first_updates_are_those_of_the_training(found):
@@ -64,11 +65,10 @@ def test_the_first_updates_are_those_of_the_training(found):
     summaries = {}
 
     def score(model, _):
-        summaries[len(summaries)] = experts_on(model, study.texts()).summary()
+        summaries[len(summaries)] = summary(experts_on(model, works_of_val(model, TEXT)))
         return 1.0
 
-    study = counting(remembering())
-    task = Task(lambda: type(study.gpt)(config), windows, score, RECIPE.model_copy(update={"eval_every": 1}), CPU)
+    task = Task(lambda: GPT(config), windows, score, RECIPE.model_copy(update={"eval_every": 1}), CPU)
     run_training(task, start(task))
     steps = [point["step"] for point in found["training"]["points"]]
     assert steps == [0, 1, 2, 3]  # leak_steps of the parameters, with the learning rates of all five

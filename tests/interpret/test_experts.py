@@ -4,12 +4,13 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from interpret.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
 from interpret.small import TOKENIZER, B, T, V, random_ids
 
-from bukva.interpret.counting import Experts, experts_on, record_experts
+from bukva.interpret.counting import experts_on, gains, record_experts, shares, summary
 from bukva.interpret.heads import AFTER, BETWEEN, positions_in_words
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import nats_of_passages, stride_of
@@ -20,8 +21,8 @@ UNIFORM = math.log(V)
 
 
 def experts(counted, learned, together):
-    counted, learned, together = (np.broadcast_to(np.asarray(nats, float), N) for nats in (counted, learned, together))
-    return Experts(counted, learned, together, np.zeros((N, 2)), np.zeros(N, np.int64), UNIFORM)
+    nats = {"counted": counted, "learned": learned, "together": together, "uniform": UNIFORM}
+    return pd.DataFrame(nats, index=range(N))
 
 
 def random_experts():
@@ -40,12 +41,12 @@ def test_gains_are_what_each_adds_averaged_over_who_comes_first():
         frozenset({1}): UNIFORM - found.learned,
         frozenset({0, 1}): UNIFORM - found.together,
     }
-    for player, gains in enumerate(found.gains()):
+    for player, gained in enumerate(gains(found)):
         added = [
             value[frozenset(order[: order.index(player) + 1])] - value[frozenset(order[: order.index(player)])]
             for order in itertools.permutations((0, 1))
         ]
-        np.testing.assert_allclose(gains, np.mean(added, axis=0), atol=1e-12)
+        np.testing.assert_allclose(gained, np.mean(added, axis=0), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -59,12 +60,12 @@ def test_gains_are_what_each_adds_averaged_over_who_comes_first():
     ],
 )
 def test_the_share_is_one_for_counting_only_and_zero_for_learning_only(counted, learned, together, share):
-    np.testing.assert_allclose(experts(counted, learned, together).shares(), share)
+    np.testing.assert_allclose(shares(experts(counted, learned, together)), share)
 
 
 def test_a_summary_divides_the_gain_into_three_parts():
     nats = np.random.default_rng(7).uniform(0, 1, (3, N))
-    found = experts(*nats).summary()
+    found = summary(experts(*nats))
     parts = found["only_counting"] + found["only_learning"] + found["common"]
     assert parts == pytest.approx(math.log2(V) - found["together"])
     counting = found["only_counting"] + found["common"] / 2

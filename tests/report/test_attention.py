@@ -6,11 +6,12 @@ import torch
 from interpret.small import CPU, PARAMS, TOKENIZER, gpt, random_text
 from interpret.test_counting import RECIPE
 
-from bukva.interpret.counting import Counting
+from bukva.interpret import counting
 from bukva.interpret.study import study
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.report.attention import attention_report, section
 from bukva.report.counting import COLUMNS, places, table
+from bukva.text.held_out import HeldOut
 from bukva.text.tokenizers.byte import ByteTokenizer
 
 pytestmark = pytest.mark.slow  # a study and its eight figures take seconds
@@ -80,7 +81,7 @@ def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_th
     assert found.numbers["sentence"].startswith("".join(parts[:-1]))  # the last byte may be a part of a letter
     assert {f"previous {unit}", f"same {unit}"} < set(found.numbers["heads"]["trained"]["roles"])
     lengths = {split: np.array([len(ids)]) for split, ids in splits.items()}
-    numbers = Counting(model, tokenizer, splits, lengths, CPU).study(PARAMS, RECIPE)
+    numbers = counting.study(model, HeldOut(splits, lengths, tokenizer), PARAMS, RECIPE, CPU)
     chars = numbers["passage"]["chars"]
     assert (numbers["unit"], numbers["scores"]["chars"]) == (unit, len(text["val"]) - 1)
     assert "".join(row["char"] for row in chars) in text["val"]

@@ -1,11 +1,11 @@
 """The report on counting."""
 
 import pytest
-from interpret.remembering import LENGTHS, ORDERS, SPLITS, remembering
-from interpret.small import CPU, PARAMS, TOKENIZER
-from interpret.test_counting import RECIPE
+from interpret.remembering import ORDERS, remembering
+from interpret.small import CPU, PARAMS
+from interpret.test_counting import RECIPE, TEXT
 
-from bukva.interpret.counting import Counting
+from bukva.interpret.counting import study
 from bukva.report.counting import table
 
 pytestmark = pytest.mark.slow  # the study takes two seconds
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow  # the study takes two seconds
 
 @pytest.fixture(scope="module")
 def numbers():
-    return Counting(remembering(), TOKENIZER, SPLITS, LENGTHS, CPU).study(PARAMS, RECIPE)
+    return study(remembering(), TEXT, PARAMS, RECIPE, CPU)
 
 
 def test_the_table_has_a_line_for_each_predictor(numbers):

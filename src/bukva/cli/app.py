@@ -99,18 +99,19 @@ def attention() -> None:
 @app.command()
 def counting() -> None:
     """Show what a GPT with n-grams counts and learns. Charts in reports/counting."""
-    from bukva.interpret.counting import Counting
+    from bukva.interpret.counting import study
     from bukva.models.device import prepare
     from bukva.models.folder import load_model
     from bukva.report.counting import counting_report, table
+    from bukva.text.held_out import HeldOut
     from bukva.text.splits import load_lengths, load_splits
 
     params, gpt, split = read_params(), _trained_gpt(), Path(paths()["split"])
     machine = prepare(params.compute)
     trained, tokenizer = load_model(gpt, "best", machine.device)
-    study = Counting(trained, tokenizer, load_splits(split), load_lengths(split), machine)
+    text = HeldOut(load_splits(split), load_lengths(split), tokenizer)
     print("counting: scoring val, and repeating the first updates, which takes a while", flush=True)
-    numbers = study.study(params.evaluate, params.train_gpt)
+    numbers = study(trained, text, params.evaluate, params.train_gpt, machine)
     counting_report(numbers, COUNTING)
     print(*table(numbers), sep="\n")
     print(f"counting: {COUNTING} has the charts and counting.json")
