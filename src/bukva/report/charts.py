@@ -15,6 +15,7 @@ import vl_convert
 from bukva.core.files import atomic_file
 
 Spec = dict[str, Any]
+alt.data_transformers.disable_max_rows()  # the weights of eight heads a layer are more than 5,000
 
 # legible on white and on black
 COLOURS = {
