@@ -98,7 +98,7 @@ def test_what_is_written_arrives_piece_by_piece_after_the_scored_text(client, li
         ("write", {"settings": {"temprature": 1}},
          "temprature: unknown key with value 1; did you mean temperature?"),
         ("write", {"settings": {"n_chars": 10_001}},
-         "n_chars: 10001 is too many for a request; use 10000 or fewer."),
+         "n_chars: 10001 (int) is invalid; it should be less than or equal to 10000."),
     ],
 )  # fmt: skip
 def test_a_request_that_makes_no_sense_gets_400_and_a_sentence(client, path, request_, sentence):

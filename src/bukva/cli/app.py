@@ -49,7 +49,7 @@ def ui(port: Port = 8050) -> None:
     from bukva.serving.app import serve
 
     complete()
-    serve(port=port)
+    serve("", port)
 
 
 @app.command()

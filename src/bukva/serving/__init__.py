@@ -7,11 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bukva.serving.writer import Writer
 
-USE = (
-    "use the folder of a trained model, such as data/models/gpt after `make repro`, or a registered one, such as "
-    "models:/bukva-gpt@best"
-)
-
 
 def load(model: str | Path) -> "Writer":
     """A trained model, which writes and scores text:
@@ -36,8 +31,9 @@ def load(model: str | Path) -> "Writer":
     with tempfile.TemporaryDirectory(prefix="bukva-") as temporary:
         registered = str(model).startswith(SCHEME)
         folder = fetch(str(model), Path(temporary)) if registered else Path(model)
-        if not folder.is_dir():
-            raise BukvaError(f"{folder}: no such folder; {USE}.")
         if not (folder / CONFIG).is_file():
-            raise BukvaError(f"{folder}: not a trained model, because {CONFIG} is missing; {USE}.")
+            raise BukvaError(
+                f"{folder}: no trained model, because {CONFIG} is missing; use the folder of one, such as "
+                "data/models/gpt after `make repro`, or a registered one, such as models:/bukva-gpt@best."
+            )
         return Writer.load(folder)

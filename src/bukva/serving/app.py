@@ -18,9 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
-from itertools import groupby
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -44,10 +42,9 @@ from bukva.report.charts import LEVELS
 from bukva.report.page.build import overview, page_of
 from bukva.report.page.render import asset, render
 from bukva.serving.library import Choice, Library
-from bukva.serving.writer import Writer, requested
+from bukva.serving.writer import RequestSettings, Writer, settings
 from bukva.tracking.ui import Server, mlflow_server
 
-PORT = 8050
 GRACE_SECONDS = 1  # for texts that are being written when Ctrl-C is pressed
 LINKS = [
     ("/", "Experiments"),
@@ -67,26 +64,18 @@ FLUSH_SECONDS = 0.02  # sending each character by itself takes as long as drawin
 POLL_SECONDS = 0.2
 
 
-def serve(path: str = "", port: int = PORT) -> None:
-    """Print the address of a page, and serve all pages and MLflow until Ctrl-C, from this port or the next free one.
-
-    Raises:
-        BukvaError: params.yaml is invalid.
-    """
+def serve(path: str, port: int) -> None:
+    """Print the address of a page, and serve all pages and MLflow until Ctrl-C, from this port or the next free one."""
     os.chdir(project_root())
     params = read_params()
     # a shell starts what is in the background without SIGINT
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        signal.signal(number, signal.default_int_handler)
     with suppress(KeyboardInterrupt), listen(port) as found, mlflow_server() as mlflow:
         print(f"Open (Ctrl-C ends it): http://{HOST}:{found.getsockname()[1]}{path}", flush=True)
         app = site(Library(params.compute), params.sample, mlflow)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS)
         uvicorn.Server(config).run(sockets=[found])
-
-
-def _interrupt(_: int, __: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 class ScoreRequest(Section):
@@ -115,16 +104,15 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
         return response
 
     @app.exception_handler(BukvaError)
-    async def refuse(request: Request, error: BukvaError) -> Response:
-        if request.method == "GET":
-            page = render("message.html.j2", served=True, links=LINKS, title="Nothing to show here", text=str(error))
-            return HTMLResponse(page, status_code=404)
-        return JSONResponse({"error": str(error)}, status_code=400)
-
     @app.exception_handler(RequestValidationError)
-    async def refuse_request(_: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        text = sentence(first | {"loc": first["loc"][1:]}, WriteRequest)  # without "body"
+    async def refuse(request: Request, error: BukvaError | RequestValidationError) -> Response:
+        text = str(error)
+        if isinstance(error, RequestValidationError):
+            first = error.errors()[0]
+            text = sentence(first | {"loc": first["loc"][1:]}, WriteRequest)  # without "body"
+        if request.method == "GET":
+            page = render("message.html.j2", served=True, links=LINKS, title="Nothing to show here", text=text)
+            return HTMLResponse(page, status_code=404)
         return JSONResponse({"error": text}, status_code=400)
 
     @app.get("/page.{kind}")
@@ -152,15 +140,14 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
     @app.post("/play/score")
     def score(request: ScoreRequest) -> dict[str, Any]:
         writer = library.writer(request.model)
-        text, answer = _scored(writer, request.text)
-        return answer | {"likeliest": writer.likeliest(text, N_LIKELIEST)}
+        readable, answer = _scored(writer, request.text)
+        return answer | {"likeliest": writer.likeliest(readable, N_LIKELIEST)}
 
     @app.post("/play/write")
     def write(request: WriteRequest) -> StreamingResponse:
-        how = requested(sample.model_dump() | request.settings)
-        writer = library.writer(request.model)
-        text, answer = _scored(writer, request.text)
-        return StreamingResponse(_written(writer, text, answer, how), media_type="application/x-ndjson")
+        how = settings(sample.model_dump() | request.settings, RequestSettings)
+        pieces = _written(library.writer(request.model), request.text, how)
+        return StreamingResponse(pieces, media_type="application/x-ndjson")
 
     return app
 
@@ -172,11 +159,7 @@ _building = threading.Lock()  # which takes seconds: a second request waits for 
 
 
 def _page(name: str) -> str:
-    """The report of a result, by the name of an experiment, a branch, a tag or a commit, or workspace; "" for all.
-
-    Raises:
-        BukvaError: nothing has this name, or it has no result.
-    """
+    """The report of a result, by the name of an experiment, a branch, a tag or a commit, or workspace; "" for all."""
     with _building:
         return _built(name, _state())
 
@@ -191,9 +174,8 @@ def _built(name: str, _: object) -> str:
 
 def _state() -> tuple[object, ...]:
     """What changes when a result does: the commits of git and of experiments, and when files of the checkout did."""
-    kept = [project_root() / name for name in SHOWN]
-    files = [file for path in kept for file in (path, *sorted(path.rglob("*"))) if file.is_file()]
-    return git("show-ref", "--head"), *((file, file.stat().st_mtime_ns) for file in files)
+    files = [file for name in SHOWN for file in (Path(name), *Path(name).rglob("*"))]
+    return git("show-ref", "--head"), *((file, file.stat().st_mtime_ns) for file in files if file.is_file())
 
 
 # ---- the playground
@@ -211,7 +193,7 @@ def _playground(choices: list[Choice], sample: Sample) -> str:
         links=LINKS,
         title="Playground",
         subtitle="Your text is coloured by how surprising each character is to each model. Type, then let both go on.",
-        groups=[(name, list(group)) for name, group in groupby(choices, key=lambda choice: choice.experiment)],
+        choices=choices,
         chosen=dict(zip(SIDES, (choices[0].key, others[0].key), strict=True)),
         sample=sample,
         prompts=prompts,
@@ -227,11 +209,12 @@ def _scored(writer: Writer, text: str) -> tuple[str, dict[str, Any]]:
     return readable, {"scored": writer.score(readable), "unknown": writer.unknown(text)}
 
 
-def _written(writer: Writer, text: str, answer: object, how: Sample) -> Iterator[str]:
+def _written(writer: Writer, text: str, how: Sample) -> Iterator[str]:
     """What the page reads: first the text that the model continues, then each piece that it writes, in batches."""
+    readable, answer = _scored(writer, text)
     yield _line(answer)
-    waiting, sent_at = "", float("-inf")
-    for piece in writer.write(text, how):
+    waiting, sent_at = "", 0.0
+    for piece in writer.write(readable, how):
         waiting += _line(piece)
         if time.monotonic() - sent_at >= FLUSH_SECONDS:
             yield waiting

@@ -1,5 +1,6 @@
 """Which trained models there are to write with: those of the last run, of the commit and of all experiments."""
 
+import math
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from bukva.compare.results import Result, as_folder, read_results
 from bukva.config.schema import Compute
 from bukva.core.errors import BukvaError
 from bukva.models.device import prepare
+from bukva.models.folder import COUNTED
 from bukva.project.cache import cached_files
 from bukva.project.lock import outputs
 from bukva.project.revisions import WORKSPACE, experiments, head, resolve
@@ -17,40 +19,26 @@ from bukva.project.stages import trained_models
 from bukva.serving.writer import Writer
 
 NAMES = {WORKSPACE: "the last run", "HEAD": "the last commit"}
-SPLIT = "val"
 IN_MEMORY = 4  # models that stay loaded: two side by side, and those that one changes between
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A model that somebody may write with; two are equal if they write the same.
+    """A model that somebody may write with; two are equal if they write the same."""
 
-    digest: of the model's folder.
-    alone: whether it is the network without its n-grams.
-    key: experiment/model, or experiment/model/alone.
-    experiment, label: what the page calls both.
-    bits: per character on val; None if they are not known.
-    files: of the folder, by their names in it.
-    """
-
-    digest: str
-    alone: bool
-    key: str = field(compare=False)
-    experiment: str = field(compare=False)
-    label: str = field(compare=False)
-    bits: float | None = field(compare=False)
-    files: Mapping[str, Path] = field(compare=False)
+    digest: str  # of the model's folder
+    alone: bool  # the network without its n-grams
+    key: str = field(compare=False)  # experiment/model, or experiment/model/alone
+    experiment: str = field(compare=False)  # as the page calls it
+    label: str = field(compare=False)  # the model, as the page calls it
+    bits: float | None = field(compare=False)  # per character on val, if they are known
+    files: Mapping[str, Path] = field(compare=False)  # of the folder, by their names in it
 
 
 class Library:
-    """The models, loaded when they are first used."""
+    """The models, loaded when they are first used, on the device that section compute of params.yaml wants."""
 
     def __init__(self, compute: Compute) -> None:
-        """Choose the device.
-
-        Raises:
-            BukvaError: this machine has none as section compute of params.yaml wants it.
-        """
         self._machine = prepare(compute)
         self._known: dict[str, Choice] = {}
         self._load = lru_cache(IN_MEMORY)(self._loaded)
@@ -87,9 +75,9 @@ class Library:
         return writer.alone() if choice.alone else writer
 
 
-def _place(result: Result) -> tuple[bool, float, str]:
+def _place(result: Result) -> tuple[bool, float]:
     score = _bits(result, "gpt")
-    return not result.revision.is_workspace, float("inf") if score is None else score, result.revision.name
+    return not result.revision.is_workspace, math.inf if score is None else score
 
 
 def _choices_of(result: Result) -> Iterator[Choice]:
@@ -99,9 +87,9 @@ def _choices_of(result: Result) -> Iterator[Choice]:
         key = f"{result.revision.name}/{model.name}"
         if files := cached_files(digest):
             yield Choice(digest, False, key, name, model.label, _bits(result, model.name), files)
-            if model.name == "gpt" and result.params.get("model", {}).get("ngrams", "none") != "none":
+            if COUNTED in files:
                 yield Choice(digest, True, f"{key}/alone", name, f"{model.label} without its n-grams", None, files)
 
 
 def _bits(result: Result, model: str) -> float | None:
-    return result.metrics.get(model, {}).get(SPLIT)
+    return result.metrics.get(model, {}).get("val")

@@ -41,10 +41,10 @@ class TextModel(PythonModel):
             MlflowException: a value is invalid; the server answers with status 400 and the sentence.
         """
         from bukva.core.errors import BukvaError
-        from bukva.serving.writer import requested
+        from bukva.serving.writer import RequestSettings, settings
 
         try:
-            return self._writer.answers(model_input, requested(params or {}))
+            return self._writer.answers(model_input, settings(params or {}, RequestSettings))
         except BukvaError as error:
             raise MlflowException.invalid_parameter_value(str(error)) from None
 

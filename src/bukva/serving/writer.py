@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from torch import Tensor
 
 from bukva.config.messages import sentence
@@ -138,8 +138,7 @@ class Writer:
         try:
             n_ids = len(self.tokenizer.encode(readable))
         except BukvaError as error:
-            advice = "; use another text, or parameter unknown drop or replace" if unknown == "error" else ""
-            raise BukvaError(f"{name}: {error}{advice}.") from None
+            raise BukvaError(f"{name}: {error}; use another text, or parameter unknown drop or replace.") from None
         if n_ids < FEWEST[name]:
             raise BukvaError(f"{name}: {text!r} is too short; use a longer one.")
         return readable
@@ -166,15 +165,16 @@ class Writer:
         steps = generate_each(
             self.model, ids, how.n_chars, temperature=how.temperature, top_k=how.top_k, top_p=how.top_p, rng=rng
         )
-        for following, logits in self._cast(steps):
+        for n_left in reversed(range(how.n_chars)):
+            with self.machine.autocast():  # not around the yield: the caller's code between two steps is not affected
+                following, logits = next(steps)
             drawn.append(int(following[0]))
             nats += F.cross_entropy(logits, following).item()
             text = self.tokenizer.decode(drawn)
-            if not text.endswith(BROKEN) or len(drawn) == MOST_BYTES:  # else a character that is not complete yet
+            is_complete = not text.endswith(BROKEN) or len(drawn) == MOST_BYTES
+            if is_complete or not n_left:
                 yield Scored(text, bits(nats))
                 drawn, nats = [], 0.0
-        if drawn:
-            yield Scored(self.tokenizer.decode(drawn), bits(nats))
 
     def score(self, text: str) -> list[Scored]:
         """The pieces of a readable text with their bits, by the window rule."""
@@ -202,35 +202,20 @@ class Writer:
         """Text -> (T,) ids on the device."""
         return torch.from_numpy(self.tokenizer.encode(text).astype(np.int64)).to(self.machine.device)
 
-    def _cast(self, steps: Iterator[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each step in the precision of the machine; the caller's code between two steps is not affected."""
-        while True:
-            with self.machine.autocast():
-                step = next(steps, None)
-            if step is None:
-                return
-            yield step
+
+class RequestSettings(Sample):
+    """How to continue a text within some seconds."""
+
+    n_chars: Annotated[int, Field(ge=1, le=MOST_CHARS)]
 
 
-def settings(values: Mapping[str, Any]) -> Sample:
+def settings(values: Mapping[str, Any], section: type[Sample] = Sample) -> Sample:
     """How to continue one text: keys of section sample of params.yaml.
 
     Raises:
         BukvaError: a value is invalid.
     """
     try:
-        return Sample.model_validate({"prompts": "auto", **values})
+        return section.model_validate({"prompts": "auto", **values})
     except ValidationError as error:
-        raise BukvaError(sentence(error.errors()[0], Sample)) from None
-
-
-def requested(values: Mapping[str, Any]) -> Sample:
-    """The settings of a request, which has some seconds and not a day.
-
-    Raises:
-        BukvaError: a value is invalid, or asks for a longer text.
-    """
-    how = settings(values)
-    if how.n_chars > MOST_CHARS:
-        raise BukvaError(f"n_chars: {how.n_chars} is too many for a request; use {MOST_CHARS} or fewer.")
-    return how
+        raise BukvaError(sentence(error.errors()[0], section)) from None
