@@ -38,8 +38,8 @@ def test_sizes_are_measured_up_to_the_first_that_sees_too_little_or_does_not_fit
     assert [one.size for one in plans] == LADDER[: len(plans)] == measured
     assert propose(plans) is plans[-2]
     assert [one.size for one in climbed(fits=1)[0]] == LADDER[:1]
-    with pytest.raises(BukvaError, match=r"too little memory for the smallest size; use a smaller train_gpt\.batch_"):
-        propose(climbed(fits=0)[0])
+    with pytest.raises(torch.OutOfMemoryError):
+        climbed(fits=0)
     with pytest.raises(BukvaError, match=r"leave no time for an update; use a longer BUDGET\.$"):
         propose([plan(seconds=5)])
 

@@ -20,7 +20,6 @@ def test_the_stopwatch_times_the_scoring_and_updates_after_the_first_ones_until_
     """Scoring takes 5 s, and the first updates 90 s; then an update takes 0.3 s."""
     readings = iter([100.0, 105.0, 105.0, 150.0, 150.0, 195.0, 195.0, 195.3, 195.6, 195.9, 196.2])
     stopwatch, state = Stopwatch(lambda: next(readings)), SimpleNamespace(stop_requested=False)
-    stopwatch.on_start(state)
     for step in range(7):
         assert not state.stop_requested
         stopwatch.on_update(state, Progress(step, 0, 0.0))

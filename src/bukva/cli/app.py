@@ -193,22 +193,29 @@ def scores(
     ] = False,
 ) -> None:
     """Print the scores of the last run, and the next command."""
+    from bukva.compare.records import count_look_at_test
+    from bukva.project.revisions import git
     from bukva.report.terminal import context, headline, show, table
+    from bukva.text.scores import ABOUT
 
-    file = Path(paths()["score_table"])
+    file, about = Path(paths()["score_table"]), Path(paths()["scores"], ABOUT)
     if not file.is_file():
         raise BukvaError(f"{file}: is missing, because no run has written it; run `make repro`.")
-    found, seen = read_json(file), _count_look_at_test(Path(paths()["scores"])) if with_test else 0
+    texts = read_json(about)["text"] if about.is_file() else {}
+    if with_test and "test" not in texts:
+        raise BukvaError(f"{about.parent}: has no scores on test; run `dvc repro evaluate`, with split.test above 0.")
+    found = read_json(file)
     sentences = [headline(found), *([context(found)] if everything else [])]
     shown = table(found, with_test=with_test, everything=everything)
     show("Bits per character (lower is better)", *shown, sentences)
     if with_test:
-        print(f"Looks at scores on this test text so far: {seen}", file=sys.stderr)
+        print(f"Looks at scores on this test text so far: {count_look_at_test(texts['test'])}", file=sys.stderr)
     complete()
     print("\nLook at the losses of both models: bukva ui")
-    if _lock_is_new():
-        print("\ndvc.lock differs from the last commit. Experiments are compared with that commit; next:")
-        print('git commit -am "Baseline on this machine"')
+    with contextlib.suppress(BukvaError):  # the scores are shown without git, too
+        if git("status", "--porcelain", "--", "dvc.lock"):
+            print("\ndvc.lock differs from the last commit. Experiments are compared with that commit; next:")
+            print('git commit -am "Baseline on this machine"')
 
 
 app.add_typer(sweep.app, name="sweep")
@@ -230,23 +237,3 @@ def _trained_gpt() -> Path:
     if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):
         raise BukvaError(f"{gpt}: the GPT is not trained yet; run `dvc repro train-gpt`.")
     return gpt
-
-
-def _count_look_at_test(characters: Path) -> int:
-    """Count a look at the test scores of the last run; raises a BukvaError if it has none."""
-    from bukva.compare import records
-    from bukva.text.scores import ABOUT
-
-    texts = read_json(characters / ABOUT)["text"] if characters.is_dir() else {}
-    if "test" not in texts:
-        raise BukvaError(f"{characters}: has no scores on test; run `dvc repro evaluate`, with split.test above 0.")
-    return records.count_look_at_test(texts["test"])
-
-
-def _lock_is_new() -> bool:
-    """Whether dvc.lock differs from that of the last commit, or is not committed."""
-    from bukva.project.revisions import git
-
-    with contextlib.suppress(BukvaError):  # the scores are shown without git, too
-        return bool(git("status", "--porcelain", "--", "dvc.lock"))
-    return False

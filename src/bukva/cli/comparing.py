@@ -34,8 +34,7 @@ def compare(
         bool,
         typer.Option(
             "--exit-code",
-            help="Exit with 0 if B is better or probably better, 3 if worse or probably worse, 4 if one cannot tell or "
-            "both are the same, and 1 or 2 after a mistake.",
+            help="Exit with 0 if B is (probably) better, 3 if (probably) worse, 4 if neither, 1 or 2 after a mistake.",
         ),
     ] = False,
 ) -> None:

@@ -108,14 +108,12 @@ class Samples(Callback):
 
     def line(self, model: LanguageModel) -> str:
         """What a model writes after the prompt, LINE_CHARS characters at most; computed in float32, without dropout."""
-        ids = torch.from_numpy(self.tokenizer.encode(self.prompt).astype(np.int64))[None]  # (1, T)
+        ids = torch.from_numpy(self.tokenizer.encode(self.prompt).astype(np.int64))[None].to(self.task.machine.device)
         n_ids = round(LINE_CHARS / self.task.chars_per_id)
         rng = torch.Generator().manual_seed(self.task.recipe.seed)
-        was_training = model.training
         model.eval()
-        ids = ids.to(self.task.machine.device)
         written = generate(model, ids, n_ids, temperature=TEMPERATURE, top_k=0, top_p=1.0, rng=rng)  # (1, n_ids)
-        model.train(was_training)
+        model.train()
         return on_one_line(self.tokenizer.decode(written[0].cpu().numpy()))[:LINE_CHARS]
 
     def _keep(self, state: TrainState) -> None:

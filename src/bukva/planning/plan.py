@@ -151,11 +151,7 @@ class Stopwatch(Callback):
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.seconds_per_scoring = self.seconds_per_update = 0.0
-        self._started_at = 0.0
-
-    def on_start(self, state: TrainState) -> None:  # noqa: ARG002 (all callbacks are called alike)
-        """Start the clock for the scoring."""
-        self._started_at = self.clock()
+        self._started_at = clock()
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
         """Read the clock."""
@@ -201,8 +197,9 @@ class Planner:
         """
         batch_size, all_of_val = size.batch_size(self.params.train_gpt.batch_size), len(self.splits["val"]) - 1
         config, task = self.task(size, batch_size)
+        state = start(task)
         stopwatch = Stopwatch(self.now)
-        run_training(task, start(task), [stopwatch])
+        run_training(task, state, [stopwatch])
         return Plan(
             seconds=self.seconds,
             train_chars=count_chars(self.tokenizer, self.splits["train"]),
@@ -238,6 +235,8 @@ def climb(measure: Callable[[Size], Plan]) -> Iterator[Plan]:
         try:
             plan = measure(size)
         except torch.OutOfMemoryError:
+            if size == LADDER[0]:
+                raise
             return
         yield plan
         if not plan.is_enough:
@@ -248,12 +247,8 @@ def propose(plans: list[Plan]) -> Plan:
     """The largest size that sees enough text; the smallest if none does.
 
     Raises:
-        BukvaError: there is no time for an update, or too little memory.
+        BukvaError: there is no time for an update.
     """
-    if not plans:
-        raise BukvaError(
-            "bukva plan: this machine has too little memory for the smallest size; use a smaller train_gpt.batch_size."
-        )
     enough = [plan for plan in plans if plan.is_enough]
     chosen = max(enough or plans[:1], key=lambda plan: plan.n_parameters)
     if not chosen.n_steps:
