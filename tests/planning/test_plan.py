@@ -8,7 +8,7 @@ from plans import RAW, plan
 from bukva.config.load import parse_params
 from bukva.config.schema import MOST_STEPS
 from bukva.core.errors import BukvaError
-from bukva.planning.plan import command, merge, parse_budget
+from bukva.planning.plan import merge, parse_budget
 
 
 def test_a_budget_is_a_number_with_its_unit_or_an_error_with_examples():
@@ -62,8 +62,3 @@ def test_updates_and_scorings_never_exceed_the_time(seconds, update, scoring):
         parse_params(merge(RAW, one.values()), "params.yaml")
     more = (one.n_steps + 1) * update + (one.n_scorings + 1) * scoring
     assert one.n_steps == MOST_STEPS or more > seconds * (1 - 1e-9)
-
-
-def test_the_command_has_what_differs_from_params_yaml():
-    values = {"model": {"n_embd": 192, "n_head": RAW["model"]["n_head"]}}
-    assert command(RAW, values) == "dvc exp run -S model.n_embd=192"

@@ -145,7 +145,8 @@ def plan(
 ) -> None:
     """Propose size and steps for a time budget. Measures a few updates of several sizes here."""
     started_at = time.perf_counter()  # the imports below are part of the start-up of the stage, too
-    from bukva.planning.plan import Planner, climb, command, parse_budget, propose, warnings
+    from bukva.planning.plan import Planner, climb, parse_budget, propose, warnings
+    from bukva.project.commands import settings
 
     raw, plans = read_yaml(), []
     planner = Planner(raw, parse_budget(budget), started_at)
@@ -153,7 +154,8 @@ def plan(
         print(f"plan: {measured}", flush=True)
         plans.append(measured)
     chosen = propose(plans)
-    print(*warnings(chosen), f"Proposed: {chosen}", f"Try it: {command(raw, chosen.values())}", sep="\n")
+    print(*warnings(chosen), f"Proposed: {chosen}", sep="\n")
+    print("Try it: dvc exp run", *settings(raw, chosen.values()))
 
 
 @app.command()

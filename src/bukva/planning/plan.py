@@ -261,17 +261,6 @@ def merge(raw: Values, values: Values) -> Values:
     return raw | {section: raw[section] | keys for section, keys in values.items()}
 
 
-def command(raw: Values, values: Values) -> str:
-    """The command that trains with those values that differ from params.yaml."""
-    changes = [
-        f"-S {section}.{key}={value}"
-        for section, keys in values.items()
-        for key, value in keys.items()
-        if raw[section][key] != value
-    ]
-    return " ".join(["dvc exp run", *changes])
-
-
 def warnings(plan: Plan) -> Iterator[str]:
     """The weaknesses of a plan, each in a sentence."""
     if not plan.is_enough:

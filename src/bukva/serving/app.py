@@ -57,7 +57,6 @@ POLICY = "default-src 'self'; img-src data:; style-src 'self' 'unsafe-inline'"
 TYPES = {"css": "text/css", "js": "text/javascript"}
 IN_MEMORY = 50  # pages
 SHOWN = "dvc.lock", "params.yaml", "reports"  # of the checkout: what pages show of it changes with them
-SIDES = ("A", "B")
 MOST_TYPED = 100_000  # characters of the text of a request
 N_LIKELIEST = 5
 FLUSH_SECONDS = 0.02  # sending each character by itself takes as long as drawing it, and nobody sees the difference
@@ -120,12 +119,10 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
         return Response(asset(f"page.{kind}"), media_type=TYPES[kind])
 
     @app.get("/", response_class=HTMLResponse)
-    def show_experiments() -> str:
-        return _page("")
-
     @app.get("/runs/{name:path}", response_class=HTMLResponse)
-    def show_run(name: str) -> str:
-        return _page(name)
+    def show(name: str = "") -> str:
+        with _building:
+            return _page(name, _state())
 
     @app.get("/mlflow")
     def open_mlflow(run: str = "") -> RedirectResponse:
@@ -158,14 +155,9 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
 _building = threading.Lock()  # which takes seconds: a second request waits for the page of the first
 
 
-def _page(name: str) -> str:
-    """The report of a result, by the name of an experiment, a branch, a tag or a commit, or workspace; "" for all."""
-    with _building:
-        return _built(name, _state())
-
-
 @lru_cache(IN_MEMORY)
-def _built(name: str, _: object) -> str:
+def _page(name: str, _: object) -> str:
+    """The report of a result, by the name of an experiment, a branch, a tag or a commit, or workspace; "" for all."""
     if not name:
         return overview(LINKS, served=True)
     own = [(f"/mlflow?run={quote(name)}", f"{name} in MLflow")] if name in [one.name for one in experiments()] else []
@@ -194,7 +186,7 @@ def _playground(choices: list[Choice], sample: Sample) -> str:
         title="Playground",
         subtitle="Your text is coloured by how surprising each character is to each model. Type, then let both go on.",
         choices=choices,
-        chosen=dict(zip(SIDES, (choices[0].key, others[0].key), strict=True)),
+        chosen={"A": choices[0].key, "B": others[0].key},
         sample=sample,
         prompts=prompts,
         text=next((prompt for prompt in prompts if prompt.strip()), ""),

@@ -1,5 +1,6 @@
 """A trained model and its tokenizer: text in, text and bits out. `bukva.load` returns a Writer."""
 
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -18,7 +19,7 @@ from bukva.generation.samples import prompt_generator
 from bukva.generation.sampling import first_seen, generate_each
 from bukva.models.base import LanguageModel
 from bukva.models.device import Machine, prepare
-from bukva.models.folder import load_model
+from bukva.models.folder import CONFIG, load_model
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.text.ids import bits
 from bukva.text.prompts import opening, without_unknown
@@ -201,6 +202,33 @@ class Writer:
     def _encode(self, text: str) -> Tensor:
         """Text -> (T,) ids on the device."""
         return torch.from_numpy(self.tokenizer.encode(text).astype(np.int64)).to(self.machine.device)
+
+
+def load(model: str | Path) -> Writer:
+    """A trained model, which writes and scores text:
+
+        gpt = bukva.load("data/models/gpt")
+        gpt.generate("Мой дядя", n_chars=100, seed=3)
+        gpt.bits("Мой дядя самых честных правил")
+
+    It computes on a GPU if there is one, and else on all cores, as stage sample does by default.
+
+    Args:
+        model: its folder, or its name in MLflow: models:/bukva-gpt@best, or with a version models:/bukva-gpt/3.
+
+    Raises:
+        BukvaError: it is not there, or is no trained model.
+    """
+    from bukva.tracking.models import SCHEME, fetch  # not above: the server of a model needs no tracker
+
+    with tempfile.TemporaryDirectory(prefix="bukva-") as temporary:
+        folder = fetch(str(model), Path(temporary)) if str(model).startswith(SCHEME) else Path(model)
+        if not (folder / CONFIG).is_file():
+            raise BukvaError(
+                f"{folder}: no trained model, because {CONFIG} is missing; use the folder of one, such as "
+                "data/models/gpt after `make repro`, or a registered one, such as models:/bukva-gpt@best."
+            )
+        return Writer.load(folder)
 
 
 class RequestSettings(Sample):
