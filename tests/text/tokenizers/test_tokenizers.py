@@ -64,16 +64,13 @@ def test_a_saved_tokenizer_is_loaded_with_its_kind_and_all_that_it_has_learned(k
         "[]",
         '{"kind": "words"}',
         '{"kind": ["bpe"]}',
-        '{"kind": "KIND", "chars": "ab", "merges": "ab"}',
-        '{"kind": "KIND", "chars": [["a"]], "merges": [["a", 1]]}',
-        '{"kind": "KIND", "chars": ["ab"], "merges": [["ab", "c"]]}',
-        '{"kind": "KIND", "chars": ["b", "a"], "merges": ["abc"]}',
-        '{"kind": "KIND", "chars": ["a", "a"], "merges": [["a", "я"]]}',
+        *(f'{{"kind": "KIND", "KEY": {value}}}' for value in ('"ab"', '["b", "a"]', '["a", "a"]', '["abc"]')),
+        *(f'{{"kind": "KIND", "KEY": [{value}]}}' for value in ('["a"]', '["a", 1]', '["ab", "c"]', '["a", "я"]')),
     ],
 )
 def test_a_file_that_is_not_a_vocabulary_is_rejected_in_one_sentence(kind, tmp_path, content):
     path = tmp_path / "vocab.json"
-    path.write_text(content.replace("KIND", kind))
+    path.write_text(content.replace("KIND", kind).replace("KEY", "chars" if kind == "char" else "merges"))
     with pytest.raises(BukvaError) as error:
         load_tokenizer(tmp_path)
     message = str(error.value)

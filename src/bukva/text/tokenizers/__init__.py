@@ -1,7 +1,7 @@
 """Tokenizers: text to ids and back.
 
-A tokenizer is a module with a subclass of Tokenizer in base.py, and a line in TOKENIZERS, whose keys
-are the valid values of tokenize.kind.
+A tokenizer is a module with a subclass of Tokenizer (base.py) and a line in TOKENIZERS, whose keys are the valid values
+of tokenize.kind.
 """
 
 from pathlib import Path
@@ -30,6 +30,6 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """
     try:
         content = read_json(folder / VOCAB)
-        return TOKENIZERS[content.get("kind", "char")].from_json(content)
+        return TOKENIZERS[content.pop("kind", "char")](**content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BukvaError(f"{folder / VOCAB}: not a vocabulary ({error}); rerun stage tokenize.") from None

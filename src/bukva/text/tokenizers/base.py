@@ -46,14 +46,9 @@ class Tokenizer(ABC):
     def train(cls, texts: Iterable[str], vocab_size: int) -> Self:
         """Learn from these texts, whose order does not matter; the vocabulary has vocab_size ids if it can choose."""
 
-    @classmethod
-    @abstractmethod
-    def from_json(cls, content: dict[str, Any]) -> Self:
-        """What `to_json` gave; raises ValueError, KeyError or TypeError if it is something else."""
-
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """All that the tokenizer is, for vocab.json."""
+        """For vocab.json: the kind, char if it is not named, and what the class is called with."""
 
     @abstractmethod
     def encode(self, text: str) -> Ids:

@@ -33,13 +33,13 @@ class BPETokenizer(Tokenizer):
 
     unit: ClassVar[str] = "token"
 
-    def __init__(self, merges: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, merges: Iterable[Sequence[str]]) -> None:
         """Take the merges in their order, in GPT-2's notation: a printable character for each byte.
 
         Raises:
             ValueError: a merge is of something that no earlier one has made.
         """
-        self.merges = list(merges)
+        self.merges = [(first, second) for first, second in merges]
         byte_of = dict(zip(_byte_chars(), BYTES, strict=True))
         self._ids = {char: byte for byte, char in enumerate(byte_of)}  # token -> id
         for first, second in self.merges:
@@ -61,14 +61,10 @@ class BPETokenizer(Tokenizer):
             show_progress=False,
         )
         library.train_from_iterator(texts, trainer)
-        return cls([tuple(merge) for merge in json.loads(library.to_str())["model"]["merges"]])
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "BPETokenizer":
-        return cls([(first, second) for first, second in content["merges"]])
+        return cls(json.loads(library.to_str())["model"]["merges"])
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": "bpe", "merges": [list(merge) for merge in self.merges]}
+        return {"kind": "bpe", "merges": self.merges}
 
     def encode(self, text: str) -> Ids:
         # in pieces, because the library takes some 600 bytes for each id; at ends of lines, where nothing is merged

@@ -24,12 +24,6 @@ class ByteTokenizer(Tokenizer):
     def train(cls, texts: Iterable[str], vocab_size: int) -> "ByteTokenizer":  # noqa: ARG003 (it is the same for all)
         return cls()
 
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "ByteTokenizer":
-        if content != {"kind": "byte"}:
-            raise ValueError('the byte tokenizer is {"kind": "byte"} and nothing else')
-        return cls()
-
     def to_json(self) -> dict[str, Any]:
         return {"kind": "byte"}
 
