@@ -39,8 +39,6 @@ def nats_of_chars(nats: Nats, chars: npt.NDArray[np.int64]) -> CharNats:
     character before it.
     """
     starts = np.flatnonzero(chars)
-    if not len(starts):
-        return np.empty(0, np.float32)
     counts = chars[starts]
     starts[0] = 0
     sums = np.add.reduceat(nats.astype(np.float64), starts)

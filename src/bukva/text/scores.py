@@ -11,7 +11,7 @@ works.csv             category, author, work, year, and for each split how many 
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -69,18 +69,13 @@ class CharScores:
         """(N,) nats of the scored characters of a split, memory-mapped.
 
         Raises:
-            BukvaError: there is no such model or split, or the file is not complete.
+            BukvaError: there is no such file, or it is not complete.
         """
         name = f"{model}/{split}.npy"
-        if name not in self.files:
-            raise BukvaError(f"There are no scores of {model} on {split}; there are {', '.join(self.models)}.")
         try:
-            nats = np.load(self.files[name], mmap_mode="r")
-        except (OSError, ValueError) as error:
+            return np.load(self.files[name], mmap_mode="r").reshape(int(self.chars[split].sum()))
+        except (OSError, ValueError, KeyError) as error:
             raise BukvaError(f"{name}: cannot be read ({error}); {AGAIN}.") from None
-        if nats.shape != (self.chars[split].sum(),):
-            raise BukvaError(f"{name}: has not one number per scored character; {AGAIN}.")
-        return nats
 
 
 @dataclass(frozen=True)
@@ -126,7 +121,7 @@ def save_scores(
             table = csv.writer(file, lineterminator="\n")
             table.writerow(["category", "author", "work", "year", *chars])
             for work, counts in zip(works, zip(*chars.values(), strict=True), strict=True):
-                table.writerow([work.category, work.author, work.work, work.year or "", *map(int, counts)])
+                table.writerow([*astuple(work), *map(int, counts)])
         for model, scored in nats.items():
             (unfinished / model).mkdir()
             for split, values in scored.items():
