@@ -20,7 +20,7 @@ from bukva.project.stages import TrainedModel
 from bukva.text.held_out import HeldOut, Passage
 from bukva.text.ids import CharNats, Ids, Nats, bits_per_char
 from bukva.text.scores import CONTEXT, Baselines
-from bukva.text.tokenizers.base import Tokenizer, count_bytes, count_chars
+from bukva.text.tokenizers.base import Tokenizer, total
 
 BINS = 20  # of confidence, equally wide
 
@@ -113,7 +113,7 @@ def value_of_context(
 
     `whole` is (N,), the nats of the split by whole windows.
     """
-    share = min(1.0, params.context_chars / count_chars(text.tokenizer, text.splits[split]))
+    share = min(1.0, params.context_chars / total(text.tokenizer.chars_of, text.splits[split]))
     texts = text.passages(split, params.short_context, share)
     # stride 1 gives every id exactly short_context ids of context
     short = text.chars_of_nats(nats_of_passages(model, texts, params.short_context, 1), texts)
@@ -166,7 +166,7 @@ def score(
 ) -> Score:
     """The score over several runs of train together."""
     nats = np.concatenate([nats_of(model, run, block_size, stride, of_train=model.counts, read=read) for run in runs])
-    return Score.of(nats, sum(count_chars(tokenizer, run[1:]) for run in runs))
+    return Score.of(nats, sum(total(tokenizer.chars_of, run[1:]) for run in runs))
 
 
 @torch.inference_mode()
@@ -181,7 +181,7 @@ def score_pairs(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Score:
         pairs = seen[start : start + n_rows]
         is_seen = pairs > 0
         nats -= float((pairs[is_seen] * log_probs[is_seen]).sum(dtype=np.float64))
-    chars = count_chars(tokenizer, ids[1:])
+    chars = total(tokenizer.chars_of, ids[1:])
     return Score(nats / chars, chars)
 
 
@@ -211,7 +211,7 @@ def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -
         runs = evenly_spaced(train, len(text.splits["val"]))
         with counting(f"evaluate: {name}, train", sum(map(len, runs)), text.tokenizer.unit) as read:
             found = score(model, runs, text.tokenizer, block_size, stride_of(block_size), read)
-    return _fields(found, sum(count_bytes(text.tokenizer, run[1:]) for run in runs))
+    return _fields(found, sum(total(text.tokenizer.bytes_of, run[1:]) for run in runs))
 
 
 def _fields(score: Score, n_bytes: int) -> dict[str, float]:

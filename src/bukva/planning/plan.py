@@ -24,7 +24,7 @@ from bukva.models.registry import count_parameters
 from bukva.project.stages import paths
 from bukva.text.splits import check_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
-from bukva.text.tokenizers.base import count_chars
+from bukva.text.tokenizers.base import total
 from bukva.training.callback import Callback, StopAfter
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import Progress, TrainState
@@ -202,7 +202,7 @@ class Planner:
         run_training(task, state, [stopwatch])
         return Plan(
             seconds=self.seconds,
-            train_chars=count_chars(self.tokenizer, self.splits["train"]),
+            train_chars=total(self.tokenizer.chars_of, self.splits["train"]),
             size=size,
             n_parameters=count_parameters(config),
             batch_size=batch_size,

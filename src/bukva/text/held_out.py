@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from bukva.text.ids import CharNats, Ids, Nats, Scorer, nats_of_chars
 from bukva.text.splits import Lengths
-from bukva.text.tokenizers.base import Tokenizer, count_bytes, first_char
+from bukva.text.tokenizers.base import Tokenizer, first_char
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class HeldOut:
     @cached_property
     def n_bytes(self) -> dict[str, int]:
         """split -> how many bytes of UTF-8 the scored characters are."""
-        return {split: count_bytes(self.tokenizer, scored_ids(texts)) for split, texts in self.scored.items()}
+        return {split: int(self.tokenizer.bytes_of(scored_ids(texts)).sum()) for split, texts in self.scored.items()}
 
     def describe(self) -> dict[str, Any]:
         """What comparisons must know of the text: its alphabet, and the digest of each split, whatever an id is."""

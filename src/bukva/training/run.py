@@ -18,7 +18,7 @@ from bukva.models.device import Machine
 from bukva.models.registry import build
 from bukva.models.window_rule import share_of_nats, stride_of
 from bukva.text.ids import Ids
-from bukva.text.tokenizers.base import Tokenizer, count_chars, first_char
+from bukva.text.tokenizers.base import Tokenizer, first_char, total
 from bukva.training.callback import Callback
 from bukva.training.optimizers import build_optimizer
 from bukva.training.parallel import ALONE, Group
@@ -62,8 +62,8 @@ class Task:
         """Train a model of this shape on splits["train"], scoring all of splits["val"] by the window rule."""
         windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
         val = splits["val"][first_char(tokenizer, splits["val"]) - 1 :]  # the first of its ids is not scored
-        val_chars = count_chars(tokenizer, val[1:])
-        train_chars = count_chars(tokenizer, splits["train"])
+        val_chars = total(tokenizer.chars_of, val[1:])
+        train_chars = total(tokenizer.chars_of, splits["train"])
 
         def score_val(model: LanguageModel, group: Group) -> float:
             nats = share_of_nats(model, val, model.block_size, stride_of(model.block_size), group.rank, group.size)

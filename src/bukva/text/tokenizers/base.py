@@ -101,14 +101,9 @@ def _begins(utf8: bytes) -> npt.NDArray[np.bool_]:
     return np.frombuffer(utf8, np.uint8) & 0b11000000 != 0b10000000
 
 
-def count_chars(tokenizer: Tokenizer, ids: Ids) -> int:
-    """How many characters begin in (N,) ids, which may be memory-mapped."""
-    return _sum(tokenizer.chars_of, ids)
-
-
-def count_bytes(tokenizer: Tokenizer, ids: Ids) -> int:
-    """How many bytes of UTF-8 (N,) ids stand for, which may be memory-mapped."""
-    return _sum(tokenizer.bytes_of, ids)
+def total(counts_of: Callable[[Ids], Counts], ids: Ids) -> int:
+    """The sum of `chars_of` or `bytes_of` over (N,) ids, which may be memory-mapped."""
+    return sum(int(counts_of(ids[start : start + CHUNK]).sum()) for start in range(0, len(ids), CHUNK))
 
 
 def first_char(tokenizer: Tokenizer, ids: Ids) -> int:
@@ -119,8 +114,4 @@ def first_char(tokenizer: Tokenizer, ids: Ids) -> int:
 
 def ids_per_char(ids: Ids, tokenizer: Tokenizer) -> float:
     """What turns bits per id into bits per character: 1 where every id is a character."""
-    return len(ids) / count_chars(tokenizer, ids)
-
-
-def _sum(counts_of: Callable[[Ids], Counts], ids: Ids) -> int:
-    return sum(int(counts_of(ids[start : start + CHUNK]).sum()) for start in range(0, len(ids), CHUNK))
+    return len(ids) / total(tokenizer.chars_of, ids)
