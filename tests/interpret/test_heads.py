@@ -7,7 +7,6 @@ from interpret.small import TOKENIZER, B, T, gpt, nh, random_ids, uniform_weight
 
 from bukva.interpret.heads import (
     DIFFUSE,
-    best_roles,
     breadth,
     describe_heads,
     mean_distance,
@@ -64,20 +63,23 @@ def test_a_head_that_plays_a_role_scores_one_and_the_plain_average_zero():
 
 
 def test_the_role_is_the_best_fit_and_diffuse_is_scored_by_breadth():
-    scores = {"word start": [[0.1, 0.6]], "itself": [[0.2, 0.3]], DIFFUSE: [[0.4, 0.5]]}
-    found = best_roles({role: np.array(grid) for role, grid in scores.items()})
-    assert found == [[{"name": DIFFUSE, "score": 0.4}, {"name": "word start", "score": 0.6}]]
+    model, x = gpt(), random_ids(7, T)
+    broad = torch.cat([breadth(layer.weights) for layer in record_attention(model, x)]).tolist()
+    for head, diffuse in zip(describe_heads(model, x, TOKENIZER), broad, strict=True):
+        assert head["role"] == max(head["roles"], key=head["roles"].get)
+        assert head["score"] == head["roles"][head["role"]]
+        assert head["roles"][DIFFUSE] == pytest.approx(diffuse)
 
 
 def test_statistics_cover_all_windows_and_do_not_depend_on_the_batches(monkeypatch):
     model, x = gpt(), random_ids(7, T)
     whole = describe_heads(model, x, TOKENIZER)
-    assert np.shape(whole["entropy"]) == (2, nh)
+    assert [(head["layer"], head["head"]) for head in whole] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     q_k = torch.stack([layer.q @ layer.k.mT for layer in record_attention(model, x)])  # (n_layer, B, nh, T, T)
     pairs = [q_k[1, b, 0, t, s].item() for b in range(7) for t in range(T) for s in range(t + 1)]
-    assert whole["raw_variance"][1][0] == pytest.approx(np.var(pairs, ddof=1), rel=1e-5)
-    assert whole["variance"][1][0] == pytest.approx(np.var(pairs, ddof=1) / 5, rel=1e-5)
+    assert whole[2]["raw_variance"] == pytest.approx(np.var(pairs, ddof=1), rel=1e-5)
+    assert whole[2]["variance"] == pytest.approx(np.var(pairs, ddof=1) / 5, rel=1e-5)
     monkeypatch.setattr("bukva.interpret.heads.BATCH_WEIGHTS", 3 * nh * T * T)
     in_batches = describe_heads(model, x, TOKENIZER)
-    np.testing.assert_allclose(in_batches["entropy"], whole["entropy"], rtol=1e-6)
-    np.testing.assert_allclose(in_batches["distance"], whole["distance"], rtol=1e-6)
+    for name in ("entropy", "distance"):
+        assert [head[name] for head in in_batches] == pytest.approx([head[name] for head in whole], rel=1e-6)

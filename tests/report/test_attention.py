@@ -48,14 +48,14 @@ def test_every_choice_shows_the_weights_of_its_own_head(studied, found):
     assert len(page["weights"]) == LAYERS * HEADS
     for (name, spec), (layer, head) in zip(page["weights"].items(), np.ndindex(LAYERS, HEADS), strict=True):
         assert name == f"layer {layer + 1}, head {head + 1}: {page['rows'][layer][1 + head]}"
-        np.testing.assert_allclose(drawn(spec), found.weights["trained"][layer, head], atol=0.006)
+        np.testing.assert_allclose(drawn(spec), found["weights"]["trained"][layer][head], atol=0.006)
 
 
 def test_heads_are_in_the_order_of_what_they_are_worth(studied, found):
     page = section(studied, "digest")
     [(whole, *rows)] = page["worth"]["datasets"].values()
-    assert (whole["label"], whole["value"]) == ("all heads", found.numbers["worth"]["all_uniform"])
-    lost = dict(zip(page["weights"], np.ravel(found.numbers["worth"]["heads_uniform"]), strict=True))
+    assert (whole["label"], whole["value"]) == ("all heads", found["worth"]["all_uniform"])
+    lost = dict(zip(page["weights"], np.ravel(found["worth"]["heads_uniform"]), strict=True))
     assert [row["value"] for row in rows] == sorted(lost.values(), reverse=True)
     assert {row["label"]: row["value"] for row in rows} == lost
 
@@ -75,11 +75,11 @@ def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_th
     model.count(splits["train"])
     plain = GPT(GPTConfig(len(tokenizer), 1, 1, 8, 13, 0.0)).eval()
     found = study({"untrained": plain, "trained": plain}, tokenizer, splits, PARAMS, CPU)
-    assert found.numbers["unit"] == found.numbers["forecast"]["unit"] == unit
-    parts = found.numbers["parts"]
-    assert len(parts) == found.weights["trained"].shape[-1] <= 13
-    assert found.numbers["sentence"].startswith("".join(parts[:-1]))  # the last byte may be a part of a letter
-    assert {f"previous {unit}", f"same {unit}"} < set(found.numbers["heads"]["trained"]["roles"])
+    assert found["unit"] == found["forecast"]["unit"] == unit
+    parts = found["parts"]
+    assert len(parts) == len(found["weights"]["trained"][0][0]) <= 13
+    assert found["sentence"].startswith("".join(parts[:-1]))  # the last byte may be a part of a letter
+    assert {f"previous {unit}", f"same {unit}"} < set(found["heads"][0]["roles"])
     lengths = {split: np.array([len(ids)]) for split, ids in splits.items()}
     numbers = counting.study(model, HeldOut(splits, lengths, tokenizer), PARAMS, RECIPE, CPU)
     chars = numbers["passage"]["chars"]

@@ -10,11 +10,10 @@ are those that others have found in trained transformers (Clark et al. 2019, "Wh
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -22,7 +21,6 @@ from bukva.models.attention import Kernel, attention_weights, causal_mask, expla
 from bukva.models.gpt import GPT
 from bukva.text.tokenizers.base import Tokenizer
 
-Grid = npt.NDArray[np.float64]  # (n_layer, nh)
 MOST_BACK = 4  # of the roles that count back
 DIFFUSE = "diffuse"
 BATCH_WEIGHTS = 2**24  # attention weights of one layer and batch, to bound the memory
@@ -87,69 +85,55 @@ def averaging_kernel(heads: Tensor) -> Kernel:
 # ---- statistics and roles
 
 
-def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Statistics of each head over (N, T) windows of ids, lists of (n_layer, nh).
+def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict[Hashable, Any]]:
+    """Statistics of each head over (N, T) windows of ids, a row for each.
 
     Returns:
+        layer, head: numbers from 1.
         entropy: of its weights, relative to that of the plain average; 0 is one character, 1 is the plain average.
         distance: mean number of characters back.
         raw_variance, variance: of its scores before and after the scale, over the visible pairs.
-        roles: role -> how much more weight the role gets than from the plain average: 0 as much, 1 all weight.
-        role: the role that fits best, and its score. That of diffuse is the effective share of the visible characters
-            that it attends to (e to the entropy).
+        roles: role -> how much more weight it gets than from the plain average: 0 as much, 1 all weight. That of
+            diffuse is the effective share of the visible characters that the head attends to (e to the entropy).
+        role, score: the role that fits best.
     """
     batches = windows.split(max(1, BATCH_WEIGHTS // (gpt.config.n_head * windows.shape[1] ** 2)))
-    described = [_describe(gpt, batch, tokenizer) for batch in batches]
-    shares = [len(batch) / len(windows) for batch in batches]
-    mean = {
-        name: np.asarray(sum(share * found[name] for share, found in zip(shares, described, strict=True)))
-        for name in described[0]
-    }
-    statistics = {name: mean.pop(name).tolist() for name in ("entropy", "distance", "raw_variance", "variance")}
-    role = best_roles(mean)
-    mean.pop(DIFFUSE)
-    return {"role": role, **statistics, "roles": {name: grid.tolist() for name, grid in mean.items()}}
+    shares = [len(batch) / len(windows) * _describe(gpt, batch, tokenizer) for batch in batches]
+    mean = pd.concat(shares).groupby(["layer", "head"]).sum()
+    statistics = mean[["entropy", "distance", "raw_variance", "variance"]]
+    roles = mean.drop(columns=statistics.columns)
+    rows = statistics.assign(role=roles.idxmax(axis=1), score=roles.max(axis=1)).reset_index().to_dict("records")
+    return [{**row, "roles": scores} for row, scores in zip(rows, roles.to_dict("records"), strict=True)]
 
 
-def best_roles(scores: dict[str, Grid]) -> list[list[dict[str, Any]]]:
-    """role -> (n_layer, nh) scores, to the name and the score of the best one of each head of each layer."""
-
-    def best(layer: int, head: int) -> dict[str, Any]:
-        name = max(scores, key=lambda role: scores[role][layer, head])
-        return {"name": name, "score": float(scores[name][layer, head])}
-
-    n_layer, n_head = next(iter(scores.values())).shape
-    return [[best(layer, head) for head in range(n_head)] for layer in range(n_layer)]
-
-
-def _describe(gpt: GPT, ids: Tensor, tokenizer: Tokenizer) -> dict[str, Grid]:
-    targets = role_targets(ids, tokenizer)
-    layers = [
-        {
+def _describe(gpt: GPT, ids: Tensor, tokenizer: Tokenizer) -> pd.DataFrame:
+    targets, found = role_targets(ids, tokenizer), {}
+    for number, layer in enumerate(record_attention(gpt, ids), start=1):
+        statistics = {
             "entropy": relative_entropy(layer.weights),
             "distance": mean_distance(layer.weights),
             **variances(layer),
             **{role: role_score(layer.weights, target) for role, target in targets.items()},
             DIFFUSE: breadth(layer.weights),
         }
-        for layer in record_attention(gpt, ids)
-    ]
-    return {name: np.stack([found[name].double().cpu().numpy() for found in layers]) for name in layers[0]}
+        columns = {name: of_heads.double().cpu().numpy() for name, of_heads in statistics.items()}
+        found[number] = pd.DataFrame(columns, index=range(1, gpt.config.n_head + 1))
+    return pd.concat(found, names=["layer", "head"])
 
 
 def relative_entropy(weights: Tensor) -> Tensor:
     """(B, nh, T, T) weights -> (nh,), mean of the entropy of row t over ln(t + 1), its greatest value."""
-    return (_entropy(weights) / _visible(weights).log()).mean((0, 2))
+    return (entropy(weights)[..., 1:] / _visible(weights).log()).mean((0, 2))
 
 
 def breadth(weights: Tensor) -> Tensor:
     """(B, nh, T, T) weights -> (nh,), mean of e to the entropy of row t over the t + 1 visible characters."""
-    return (_entropy(weights).exp() / _visible(weights)).mean((0, 2))
+    return (entropy(weights)[..., 1:].exp() / _visible(weights)).mean((0, 2))
 
 
-def _entropy(weights: Tensor) -> Tensor:
-    """(B, nh, T, T) -> (B, nh, T - 1) nats of every row but the first."""
-    return torch.special.entr(weights).sum(-1)[..., 1:]
+def entropy(shares: Tensor) -> Tensor:
+    """(..., S), rows sum to 1 -> (...) nats."""
+    return torch.special.entr(shares).sum(-1)
 
 
 def _visible(weights: Tensor) -> Tensor:

@@ -1,12 +1,10 @@
-"""The study of a model's attention: the content of reports/attention/attention.json, and the weights to draw."""
+"""The study of a model's attention: the content of reports/attention/attention.json."""
 
 import dataclasses
 import functools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,7 +12,7 @@ from torch import Tensor
 from bukva.config.schema import Evaluate, Training
 from bukva.evaluation.scores import score
 from bukva.generation.sampling import generate
-from bukva.interpret.heads import averaging_kernel, describe_heads, record_attention, replaced_kernels
+from bukva.interpret.heads import averaging_kernel, describe_heads, entropy, record_attention, replaced_kernels
 from bukva.models.attention import attention_weights
 from bukva.models.base import LanguageModel
 from bukva.models.device import Machine
@@ -33,18 +31,10 @@ PASSAGE = 24  # characters of a passage that are all legible in a figure
 SEED = 1337
 
 
-@dataclass(frozen=True)
-class Study:
-    """The numbers, and for each state the weights of every layer on the sentence, (n_layer, nh, T, T)."""
-
-    numbers: dict[str, Any]
-    weights: dict[str, npt.NDArray[np.float32]]
-
-
 def study(
     states: dict[str, GPT], tokenizer: Tokenizer, splits: dict[str, Ids], params: Evaluate, machine: Machine
-) -> Study:
-    """Study the attention of a GPT before and after training.
+) -> dict[str, Any]:
+    """Study the attention of a GPT before and after training, for `bukva attention` and the report page.
 
     Args:
         states: "untrained" and "trained".
@@ -60,12 +50,17 @@ def study(
     ids = tokenizer.encode(sentence)[:T]
     drawn = torch.from_numpy(ids.astype(np.int64))[None].to(machine.device)  # (1, T)
     windows = spread_windows(val, params.attention_windows, T).to(machine.device)  # (N, T)
-    numbers = {
+    return {
         "unit": tokenizer.unit,
         "sentence": tokenizer.decode(ids),
         "parts": tokenizer.parts(ids),
         "windows": {"n": len(windows), "length": T},
-        "heads": {state: describe_heads(model, windows, tokenizer) for state, model in states.items()},
+        "weights": {state: weights_on(model, drawn) for state, model in states.items()},
+        "heads": [
+            {"state": state, **head}
+            for state, model in states.items()
+            for head in describe_heads(model, windows, tokenizer)
+        ],
         "scale": scale_table(),
         "worth": ablate_heads(gpt, evenly_spaced(val, windows.numel()), tokenizer),
         "context": {
@@ -75,10 +70,11 @@ def study(
         "leak": leak(gpt.config, splits, tokenizer, params.leak_steps, machine),
         "forecast": forecast(gpt, tokenizer, sentence),
     }
-    recorded = {
-        state: torch.cat([layer.weights for layer in record_attention(model, drawn)]) for state, model in states.items()
-    }
-    return Study(numbers, {state: weights.cpu().numpy() for state, weights in recorded.items()})
+
+
+def weights_on(gpt: GPT, ids: Tensor) -> list[Any]:
+    """(1, T) ids -> the weights of every layer, nested lists of (n_layer, nh, T, T)."""
+    return torch.cat([layer.weights for layer in record_attention(gpt, ids)]).tolist()
 
 
 def passage(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
@@ -236,7 +232,7 @@ def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     text = torch.cat([ids, written], dim=1)
     logits = gpt(text[:, :-1])[0, len(read) - 1 :].float()  # (n_ids, V): position t predicts character t + 1
     probabilities, likeliest = logits.softmax(-1).topk(min(TOP, logits.shape[-1]))
-    entropies = torch.stack([_entropy((logits / temperature).softmax(-1)) for temperature in TEMPERATURES], dim=1)
+    entropies = torch.stack([entropy((logits / temperature).softmax(-1)) for temperature in TEMPERATURES], dim=1)
     pieces = tokenizer.pieces
     return {
         "unit": tokenizer.unit,
@@ -253,14 +249,10 @@ def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     }
 
 
-def _entropy(shares: Tensor) -> Tensor:
-    """(..., V), rows sum to 1 -> (...) nats."""
-    return torch.special.entr(shares).sum(-1)
-
-
 # ---- why scores are divided by the square root of the head size
 
 
+RAW, SCALED = "q·k", "q·k / √hs"
 HEAD_SIZES = (4, 8, 16, 32, 64, 128, 256)
 KEYS, DRAWS = 64, 2000  # keys of each query, and how many queries are drawn
 
@@ -269,20 +261,15 @@ def scale_table() -> list[dict[str, Any]]:
     """For random queries and keys of variance 1: variance of their products, largest weight, entropy; raw and scaled.
 
     Returns:
-        One row for each head size; entropies in nats, at most ln 64.
+        Two rows for each head size, with scores "q·k" and "q·k / √hs"; entropies in nats, at most ln 64.
     """
     rows = []
     for hs in HEAD_SIZES:
         rng = torch.Generator().manual_seed(SEED)
         q, k = torch.randn(DRAWS, 1, hs, generator=rng), torch.randn(DRAWS, KEYS, hs, generator=rng)
         raw = (q @ k.mT)[:, 0]  # (DRAWS, KEYS)
-        row: dict[str, Any] = {"head_size": hs}
-        for name, scores in (("raw", raw), ("scaled", raw * hs**-0.5)):
+        for name, scores in ((RAW, raw), (SCALED, raw * hs**-0.5)):
             weights = attention_weights(scores)
-            row[name] = {
-                "variance": float(scores.var()),
-                "peak": float(weights.amax(-1).mean()),
-                "entropy": float(_entropy(weights).mean()),
-            }
-        rows.append(row)
+            row = {"variance": scores.var(), "peak": weights.amax(-1).mean(), "entropy": entropy(weights).mean()}
+            rows.append({"head_size": hs, "scores": name, **{of: float(value) for of, value in row.items()}})
     return rows
