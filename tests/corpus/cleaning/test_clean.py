@@ -1,6 +1,6 @@
 """Cleaning follows its rules to the character, and every removed character is counted."""
 
-import io
+import re
 from pathlib import Path
 
 import pytest
@@ -8,10 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from works import texts_in
 
+from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines
 from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning import clean as cleaning
 from bukva.corpus.cleaning.clean import Chosen
+from bukva.corpus.cleaning.line_rules import DropLines, LineRules, Substitute
 from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.text.collection import PIECE_BYTES, TABLE, TEXT, Document, documents, read_table, write_collection
 
@@ -19,85 +21,63 @@ ROOT = Path(__file__).parents[3]
 
 
 NOTES = rule_set("notes")
-
-
-def clean(text):
-    found = cleaning.clean(text, NOTES)
-    return found.text, found.removed
+BY_LINE = LineRules(NOTES.name, NOTES.source, NOTES.line_rules, once=True)
 
 
 def clean_collection(raw, target, name="notes"):
     return cleaning.clean_collection(raw, target, Chosen(rule_set(name), "as the test says"))
 
 
-# ---- the oracle: the same rules in plain Python, line by line
-
-PREFIXES = ("- ", "\u2013\u00a0", "\u2014 ", "-- ")
-LATIN = set("abcdefghjklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")  # without small i
-MARKED = set("ÇÉÊÔÜßàáâäçèéêëíîïòóôöùúûüýœ") | {"\u0457", "\u0463"}
-GREEK = {chr(code) for code in [*range(0x0370, 0x0400), *range(0x1F00, 0x2000)]}  # the blocks, plain and polytonic
-FOREIGN = LATIN | MARKED | GREEK
-DELETE = set("_`|~§*#0123456789\t\u0001\u007f«»½\u040c€№¾=()[]{}°<>“”„\"…%'@^\u2011⟨⟩")
-
-
-def unix(text):
-    """The text with its line ends as line feeds: Python's own universal newlines."""
-    return io.StringIO(text, newline=None).read()
-
-
-def by_the_rules(text):
-    cleaned = []
-    for line in (unix(text) + "\n").split("\n"):
-        line = line.lstrip()
-        if line == "":
-            continue
-        for prefix in PREFIXES:
-            if line.startswith(prefix):
-                line = line[len(prefix) :]
-                break
-        if any(symbol in FOREIGN for symbol in line):
-            continue
-        line = "".join(symbol for symbol in line if symbol not in DELETE)
-        line = line.replace("//", ". ").replace("/", "")
-        cleaned.append(line + "\n")
-    return "".join(cleaned)
-
+# ---- the rules in one pass are those of the file a line at a time, and those are the lecture notes'
 
 SPACES = [chr(code) for code in range(0x3001) if chr(code).isspace()]
 plain = st.sampled_from(["\n", "\n", "\n", " ", "ж", "слово", "ё", "i", "-", ".", "\u2013", "\u2014", "/", "//"])
-special = st.sampled_from([*PREFIXES, *SPACES, "\r\n", "\n\r", "\ufeff", "\u200b", "\u0301", "\0", *sorted(DELETE)])
-alien = st.sampled_from([*sorted(LATIN | MARKED), "α", "Ω", "\u1f00", "ñ", "😀"])
+special = st.sampled_from([*PREFIXES, *SPACES, "\r\n", "\n\r", "\ufeff", "\u200b", "\u0301", "\0", *sorted(EXCLUDE)])
+alien = st.sampled_from([*sorted(FOREIGN), "ñ", "😀"])
 texts = st.lists(plain | plain | special | alien | st.characters(exclude_categories=["Cs"]), max_size=40).map("".join)
 
 
-@settings(max_examples=60)
-@given(texts)
-@example("")
-@example("\n\n")
-@example("—")
-@example("--  /*/\r\r\n//*/ / \n- -- ж")
-@example("\u2014 -- Да. - Нет.\n-Да.\n\u2014\u00a0Да.\nмiръ\n* ж\n«- ж")
-@example("\n".join(["ж", "", " - ж", "Q/", "//"] * 3))
-def test_the_rules_agree_with_the_oracle_and_the_counts_add_up(text):
-    cleaned, removed = clean(text)
-    assert cleaned == by_the_rules(text)
-    assert sum(counts.chars for counts in removed.values()) == len(text) - len(cleaned)
-    whole = unix(text) if unix(text).endswith("\n") or not text else unix(text) + "\n"
-    assert sum(counts.lines for counts in removed.values()) == whole.count("\n") - cleaned.count("\n")
+@settings(max_examples=200)
+@given(texts, st.booleans())
+@example("", False)
+@example("\n\n", True)
+@example("—", True)
+@example("--  /*/\r\r\n//*/ / \n- -- ж", False)
+@example("\u2014 -- Да. - Нет.\n-Да.\n\u2014\u00a0Да.\nмiръ\n* ж\n«- ж", True)
+@example("\n".join(["ж", "", " - ж", "Q/", "//"] * 7), False)
+@example("/7/ж/*/*/\n  /\u2028/😀//\n", False)
+def test_one_pass_does_what_the_rules_do_and_the_counts_add_up(text, goes_on):
+    cleaned, expected = cleaning.clean(text, NOTES, goes_on), cleaning.clean(text, BY_LINE, goes_on)
+    assert (cleaned.text, cleaned.lines, cleaned.removed) == (expected.text, expected.lines, expected.removed)
+    assert {rule: list(found) for rule, found in cleaned.examples.items()} == expected.examples
+    assert cleaned.chars_before == len(text)
+    if not goes_on:
+        assert cleaned.text == clean_lines(text)
+        assert sum(counts.lines for counts in cleaned.removed.values()) == cleaned.lines - cleaned.text.count("\n")
 
 
-def test_every_symbol_of_the_basic_plane_agrees_with_the_oracle():
+def test_every_symbol_of_the_basic_plane_and_the_sample_agree_with_the_rules():
     symbols = [chr(code) for code in range(0x10000) if not 0xD800 <= code < 0xE000]
-    text = "\n".join(f"{symbol}ж{symbol}{symbol}" for symbol in symbols)
-    assert clean(text)[0] == by_the_rules(text)
-
-
-def test_the_sample_agrees_with_the_oracle():
     works = sorted((ROOT / "data" / "sample").rglob("*.txt"))
     assert len(works) == 38
-    for work in works:
-        text = work.read_bytes().decode()
-        assert clean(text)[0] == by_the_rules(text), work
+    for text in [
+        "\n".join(f"{symbol}ж{symbol}{symbol}" for symbol in symbols),
+        *(w.read_bytes().decode() for w in works),
+    ]:
+        cleaned, expected = cleaning.clean(text, NOTES), cleaning.clean(text, BY_LINE)
+        assert cleaned.text == expected.text == clean_lines(text)
+        assert cleaned.removed == expected.removed
+
+
+def test_the_rules_of_the_file_have_the_shapes_that_one_pass_knows():
+    empty, indentation, foreign, prefixes, delete, doubles, strokes = NOTES.line_rules
+    assert (empty.pattern.pattern, indentation.pattern.pattern) == (r"^\s*$", r"^\s+")
+    assert re.fullmatch(r"\^\(\?:[^\\()\[\]{}.*+?^$]+\)", prefixes.pattern.pattern)
+    assert (doubles.pattern.pattern, doubles.template, strokes.pattern.pattern) == ("//", ". ", "/")
+    assert [type(rule) for rule in NOTES.line_rules] == [DropLines, Substitute] * 2 + [Substitute] * 3
+    assert {rule.template for rule in (indentation, prefixes, delete, strokes)} == {""}
+    for rule in (foreign, delete):
+        assert re._parser.parse(rule.pattern.pattern).getwidth() == (1, 1)  # one symbol each
 
 
 def test_works_stay_separate_and_the_report_sums_the_counts_of_all(tmp_path):
@@ -178,9 +158,12 @@ def cleaned_by(processes, raw, rules):
     return report, [(target / name).read_bytes() for name in (TEXT, TABLE)]
 
 
-@pytest.mark.parametrize(("rules", "processes"), [("notes", 3), ("literary", 2)])
-def test_the_bytes_and_the_report_are_the_same_for_any_number_of_processes(raw, rules, processes):
-    alone = cleaned_by(1, raw, rule_set(rules))
-    assert cleaned_by(processes, raw, rule_set(rules)) == alone
+def test_the_bytes_and_the_report_are_the_same_for_any_number_of_processes(raw):
+    alone = cleaned_by(1, raw, rule_set("literary"))
+    assert cleaned_by(3, raw, rule_set("literary")) == alone
     report, _ = alone
     assert sum(counts["chars"] for counts in report["removed"]) == report["chars_before"] - report["chars"]
+
+
+def test_the_report_of_pieces_is_that_of_the_rules_a_line_at_a_time(raw):
+    assert cleaned_by(1, raw, NOTES) == cleaned_by(2, raw, BY_LINE)

@@ -110,7 +110,9 @@ def clean_collection(raw: Path, target: Path, chosen: Chosen, processes: int = 1
         if opening and len(openings) < OPENINGS and opening not in openings:
             openings.append(opening)
 
-    n_chars, is_shared = int(before["chars"].sum()), int(before["bytes"].sum()) >= SHARED_BYTES
+    n_chars = int(before["chars"].sum())
+    # what is applied once is done sooner than it is handed over
+    is_shared = not rules.once and int(before["bytes"].sum()) >= SHARED_BYTES
     with (
         atomic_folder(target) as folder,
         counting("clean", n_chars) as show,

@@ -34,7 +34,8 @@ class Substitute:
 
     def places(self, line: str) -> Iterator[Place]:
         for found in self.pattern.finditer(line):
-            if (replacement := found.expand(self.template)) != found[0]:
+            replacement = self.template and found.expand(self.template)
+            if replacement != found[0]:
                 yield *found.span(), replacement
 
 

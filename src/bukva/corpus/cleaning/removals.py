@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +52,7 @@ class Cleaned:
     text: str
     lines: int
     removed: RemovedByRule
-    examples: Mapping[str, Sequence[Example]] = field(default_factory=dict)
+    examples: Mapping[str, Iterable[Example]] = field(default_factory=dict)
 
     @property
     def chars_before(self) -> int:
@@ -79,13 +79,13 @@ class Record:
         for rule, removed in piece.removed.items():
             self.totals[rule] += removed
         for rule, examples in piece.examples.items():
-            kept = self._examples[rule]
-            for one in examples:
-                if len(kept) < self._limit or self._seen[rule] < kept[-1][0]:
-                    numbered = {"work": self._work, **one, "line": one["line"] + self._lines + 1}
-                    kept.append((self._seen[rule], numbered))
-                    kept.sort(key=lambda item: item[0])
-                    del kept[self._limit :]
+            kept, following = self._examples[rule], iter(examples)
+            # one that is made is taken, because making it takes time
+            while (len(kept) < self._limit or self._seen[rule] < kept[-1][0]) and (one := next(following, None)):
+                numbered = {"work": self._work, **one, "line": one["line"] + self._lines + 1}
+                kept.append((self._seen[rule], numbered))
+                kept.sort(key=lambda item: item[0])
+                del kept[self._limit :]
                 self._seen[rule] += 1
         self._lines += piece.lines
 
@@ -100,4 +100,6 @@ class Record:
 
 def visible(text: str) -> str:
     """Text whose invisible characters are written as code points: <U+00AD>."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text)

@@ -17,6 +17,7 @@ from bukva.core.files import existing
 from bukva.core.progress import counted
 from bukva.corpus.cleaning.clean import LINE_ENDS, Chosen, removed_share
 from bukva.corpus.cleaning.line_rules import DropLines, LineRule, LineRules, Normalise, Substitute
+from bukva.corpus.cleaning.notes import NotesRules
 from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules, percent
 from bukva.text.collection import read_table, read_texts
 
@@ -139,7 +140,7 @@ def _load(params: Clean, name: str) -> LineRules:
             what = f"{shorten(wanted)} is not an optional rule of {source}"
             raise BukvaError(f"params.yaml, clean.optional: {what}; {which}.\n{WAY_BACK}")
     rules = tuple(entry.rule() for entry in entries if not entry.optional or entry.name in params.optional)
-    return LineRules(name, source, rules, once=name == "notes")
+    return NotesRules(name, source, rules, once=True) if name == "notes" else LineRules(name, source, rules)
 
 
 def _counts(raw: Path) -> CharCounts:

@@ -1,0 +1,146 @@
+"""The rules `notes` in one compiled pass over code points: the same text, counts and examples as by LineRules.
+
+rules/notes.yaml says what the rules do. Its patterns make a table of the kinds of all code points; the loop knows the
+order of the seven rules and which of them see a whole line, a prefix or a symbol. Tests compare it with LineRules.
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bukva.core.compiled import compiled
+from bukva.corpus.cleaning.line_rules import LineRules
+from bukva.corpus.cleaning.removals import EXAMPLES, Cleaned, Example, Removed
+from bukva.text.characters import Codes, code_points, from_code_points
+
+EMPTY_LINES, INDENTATION, FOREIGN, PREFIXES, DELETE, DOUBLE_STROKES, STROKES = range(7)  # the rules in their order
+SPACE, ALIEN, DASH, SYMBOL, STROKE = 1, 2, 4, 8, 16  # the kinds of a code point, one bit each
+N_CODE_POINTS = 0x110000
+LINE_FEED = ord("\n")
+
+Ints = npt.NDArray[np.int64]
+Kinds = npt.NDArray[np.uint8]  # (N_CODE_POINTS,)
+
+
+class NotesRules(LineRules):
+    """The rule set of rules/notes.yaml."""
+
+    def apply(self, text: str) -> Cleaned:
+        """Clean a text of complete lines, one or more, each ended by a line feed; examples are made when taken."""
+        codes = code_points(text)
+        kept = np.empty_like(codes)
+        counts = np.zeros((len(self.rules), 3), np.int64)
+        acted = np.full((len(self.rules), EXAMPLES, 2), -1)
+        n_lines, n_kept = _clean(codes, *_tables(self.line_rules), kept, counts, acted)
+        removed = {rule: Removed(*row) for rule, row in zip(self.rules, counts.tolist(), strict=True)}
+        examples = {rule: self._examples(rule, text, places) for rule, places in zip(self.rules, acted, strict=True)}
+        return Cleaned(from_code_points(kept[:n_kept]), n_lines, removed, examples)
+
+    def _examples(self, rule: str, text: str, acted: Ints) -> Iterator[Example]:
+        """Those of a rule in its first lines; their (EXAMPLES, 2) numbers and starts are -1 where there are fewer."""
+        numbers, starts = acted[acted[:, 0] >= 0].T.tolist()
+        lines = [text[start : text.index("\n", start) + 1] for start in starts]
+        for one in super().apply("".join(lines)).examples[rule]:
+            yield one | {"line": numbers[one["line"]]}
+
+
+@functools.cache
+def _tables(rules: tuple[Any, ...]) -> tuple[Kinds, Ints, Codes]:
+    """The kinds; the (n_prefixes, longest + 1) code points of the prefixes, each ended by -1; and what replaces two
+    strokes."""
+    prefixes = rules[PREFIXES].pattern.pattern.removeprefix("^(?:").removesuffix(")").split("|")
+    kinds, every = np.zeros(N_CODE_POINTS, np.uint8), "".join(map(chr, range(N_CODE_POINTS)))
+    for kind, pattern in (
+        (SPACE, rules[INDENTATION].pattern.pattern.strip("^+")),
+        (ALIEN, rules[FOREIGN].pattern.pattern),
+        (DASH, "|".join(prefix[0] for prefix in prefixes)),
+        (SYMBOL, rules[DELETE].pattern.pattern),
+        (STROKE, rules[STROKES].pattern.pattern),
+    ):
+        kinds[[found.start() for found in re.finditer(pattern, every)]] |= kind
+    width = max(map(len, prefixes)) + 1
+    padded = np.array([[*map(ord, prefix), *[-1] * (width - len(prefix))] for prefix in prefixes])
+    return kinds, padded, code_points(rules[DOUBLE_STROKES].template)
+
+
+@compiled
+def _clean(
+    codes: Codes, kinds: Kinds, prefixes: Ints, instead: Codes, kept: Codes, counts: Ints, acted: Ints
+) -> tuple[int, int]:
+    """Write what remains of the code points into `kept`; returns how many lines there were, and code points remain.
+
+    counts: (7, 3) characters, lines and places of each rule (Removed).
+    acted: (7, EXAMPLES, 2) number and start of the first lines that each rule changes.
+    """
+    number = line = n_kept = 0
+    while line < len(codes):
+        start = line
+        while kinds[codes[start]] & SPACE and codes[start] != LINE_FEED:
+            start += 1
+        stop, contained = start, 0
+        while codes[stop] != LINE_FEED:
+            contained |= kinds[codes[stop]]
+            stop += 1
+        if start == stop:
+            _tell(EMPTY_LINES, stop + 1 - line, 1, 1, number, line, counts, acted)
+        else:
+            _tell(INDENTATION, start - line, 0, start > line, number, line, counts, acted)
+        if contained & ALIEN:
+            _tell(FOREIGN, stop + 1 - start, 1, 1, number, line, counts, acted)
+        elif start < stop:
+            prefix = _prefix(codes, start, prefixes) if kinds[codes[start]] & DASH else 0
+            _tell(PREFIXES, prefix, 0, prefix > 0, number, line, counts, acted)
+            symbols = doubles = strokes = 0
+            is_stroke = False  # whether the last kept code point is one, the first of two or one that is deleted
+            for code in codes[start + prefix : stop + 1]:
+                kind = kinds[code]
+                if kind & SYMBOL:
+                    symbols += 1
+                    continue
+                if is_stroke and kind & STROKE:
+                    kept[n_kept - 1], kept[n_kept] = instead[0], instead[1]
+                    doubles += 1
+                    is_stroke = False
+                else:
+                    if is_stroke:
+                        n_kept -= 1
+                        strokes += 1
+                    kept[n_kept] = code
+                    is_stroke = kind & STROKE != 0
+                n_kept += 1
+            _tell(DELETE, symbols, 0, symbols, number, line, counts, acted)
+            _tell(DOUBLE_STROKES, 0, 0, doubles, number, line, counts, acted)
+            _tell(STROKES, strokes, 0, strokes, number, line, counts, acted)
+        number += 1
+        line = stop + 1
+    return number, n_kept
+
+
+@compiled
+def _prefix(codes: Codes, start: int, prefixes: Ints) -> int:
+    """The length of the first of the prefixes that the line begins with, or 0."""
+    for prefix in prefixes:
+        length = 0
+        while prefix[length] == codes[start + length]:  # a line feed is in none, so this stays in the line
+            length += 1
+        if prefix[length] < 0:
+            return length
+    return 0
+
+
+@compiled
+def _tell(rule: int, chars: int, lines: int, places: int, number: int, line: int, counts: Ints, acted: Ints) -> None:
+    """Count what a rule does in a line; nothing if it acts in no place."""
+    if places == 0:
+        return
+    counts[rule, 0] += chars
+    counts[rule, 1] += lines
+    counts[rule, 2] += places
+    for example in acted[rule]:
+        if example[0] < 0:
+            example[0], example[1] = number, line
+            return
