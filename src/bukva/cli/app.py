@@ -195,7 +195,7 @@ def scores(
     ] = False,
 ) -> None:
     """Print the scores of the last run, and the next command."""
-    from bukva.compare.records import count_look_at_test
+    from bukva.compare.records import looks_at_test
     from bukva.project.revisions import git
     from bukva.report.terminal import context, headline, show, table
     from bukva.text.scores import ABOUT
@@ -211,7 +211,7 @@ def scores(
     shown = table(found, with_test=with_test, everything=everything)
     show("Bits per character (lower is better)", *shown, sentences)
     if with_test:
-        print(f"Looks at scores on this test text so far: {count_look_at_test(texts['test'])}", file=sys.stderr)
+        print(f"Looks at scores on this test text so far: {looks_at_test(texts['test'], more=1)}", file=sys.stderr)
     complete()
     print("\nLook at the losses of both models: bukva ui")
     with contextlib.suppress(BukvaError):  # the scores are shown without git, too

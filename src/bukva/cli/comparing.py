@@ -53,7 +53,7 @@ def compare(
     if sum(map(_keep_verdict, comparisons)):
         start_sync()
     if test:
-        n = records.count_look_at_test(comparisons[0].a.result.about["text"]["test"])
+        n = records.looks_at_test(comparisons[0].a.result.about["text"]["test"], more=1)
         print(f"Looks at scores on this test text so far: {n}", file=sys.stderr)
     if exit_code:
         raise typer.Exit(STATUS.get(comparisons[0].verdict.verdict, CANNOT_TELL))
@@ -81,7 +81,7 @@ def experiments(
 
     board = leaderboard.leaderboard(baseline, model)
     text = board.baseline.result.about["text"].get("test", "")
-    seen = records.count_look_at_test(text) if test else records.looks_at_test(text)
+    seen = records.looks_at_test(text, more=int(test))
     print_leaderboard(board, seen, with_test=test, as_json=json)
     if records.merge(board.groups):
         print(f"The noise floor has new seeds; commit {records.FILE}.", file=sys.stderr)

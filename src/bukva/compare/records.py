@@ -68,22 +68,14 @@ def _read() -> list[Record]:
         raise BukvaError(f"{FILE}: not a file of noise floors; restore it: `git checkout {FILE}`.") from None
 
 
-def count_look_at_test(text: str) -> int:
-    """Count one more look at the scores on the test text with this digest; returns how many there were with it."""
-    counts = _counts()
-    counts[text] = counts.get(text, 0) + 1
-    write_json(project_root() / LOOKS, counts)
-    return counts[text]
-
-
-def looks_at_test(text: str) -> int:
-    """How often scores on this test text were shown."""
-    return _counts().get(text, 0)
-
-
-def _counts() -> dict[str, int]:
+def looks_at_test(text: str, more: int = 0) -> int:
+    """How often scores on the test text with this digest were shown, with `more` looks that are added now."""
     path = project_root() / LOOKS
     try:
-        return {text: int(count) for text, count in read_json(path).items()} if path.exists() else {}
-    except (ValueError, TypeError, AttributeError):
+        counts = dict(read_json(path)) if path.exists() else {}
+        found = int(counts.get(text, 0)) + more
+    except (ValueError, TypeError):
         raise BukvaError(f"{path}: not the counts of looks at test scores; delete it, and they start at 0.") from None
+    if more:
+        write_json(path, {**counts, text: found})
+    return found
