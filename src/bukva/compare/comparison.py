@@ -12,7 +12,6 @@ from bukva.compare.groups import (
     Setting,
     check_comparable,
     check_has,
-    check_model,
     groups,
     seed_name,
     tokenizer_of,
@@ -73,7 +72,6 @@ def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int]
         BukvaError: a name is unknown or has no complete result, there is no such model or split, or the scores cannot
             be compared; names what differs.
     """
-    check_model(model)
     results = results_of(names)
     for result in results:
         check_has(result, model, split)

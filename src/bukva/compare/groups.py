@@ -8,8 +8,9 @@ of the GPT, and an edit of a comment in a model makes a new one.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 
-from bukva.compare.cost import Cost, cost_of
+from bukva.compare.cost import stage_seconds
 from bukva.compare.results import Result
 from bukva.compare.statistics.settings import Side
 from bukva.compare.statistics.text import Units
@@ -71,10 +72,17 @@ class Setting:
         """Of the model."""
         return int(self.result.about["models"][self.model]["parameters"])
 
+    @property
+    def chars_seen(self) -> int:
+        """In one training."""
+        return self.result.curves[self.model][-1][1]
+
     @cached_property
-    def cost(self) -> Cost:
-        """Of one of its trainings."""
-        return cost_of([member.result for member in self.members], self.model)
+    def seconds(self) -> float | None:
+        """Of one training, the median; None if no journal of this project has it."""
+        found = [stage_seconds(member.result, self.model) for member in self.members]
+        known = [seconds for seconds in found if seconds is not None]
+        return median(known) if known else None
 
     def scores(self, split: str) -> list[float]:
         """(k,) bits per character."""
@@ -105,7 +113,7 @@ def _setting(key: str, results: list[Result], model: str) -> Setting:
         Member(found[0], seed, numerics, tuple(dict.fromkeys(result.revision.name for result in found)))
         for (seed, numerics), found in sorted(same.items(), key=lambda item: item[0])
     )
-    family = digest([results[0].about["text"], model, results[0].params[_section(model)]["optimizer"]])
+    family = digest([results[0].about["text"], model, results[0].params[f"train_{model}"]["optimizer"]])
     return Setting(members[0].names[0], model, key, family, members)
 
 
@@ -120,7 +128,7 @@ def _key(result: Result, model: str) -> str:
 
 def seed_name(model: str) -> str:
     """The dotted name of the seed of a model's training."""
-    return f"{_section(model)}.seed"
+    return f"train_{model}.seed"
 
 
 def seed_of(lock: StageRecords, model: str) -> int:
@@ -128,17 +136,7 @@ def seed_of(lock: StageRecords, model: str) -> int:
     return int(lock[trained_models()[model].stage].params[seed_name(model)])
 
 
-def _section(model: str) -> str:
-    return trained_models()[model].stage.replace("-", "_")
-
-
 # ---- what can be compared
-
-
-def check_model(model: str) -> None:
-    """Raise where no stage trains a model of this name."""
-    if model not in trained_models():
-        raise BukvaError(f"There is no model {model}; use {' or '.join(trained_models())}.")
 
 
 def check_has(result: Result, model: str, split: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bukva.compare import records
 from bukva.compare.comparison import Comparison, changed_params, compare_all, compare_two
-from bukva.compare.groups import Setting, check_comparable, check_has, check_model, groups
+from bukva.compare.groups import Setting, check_comparable, check_has, groups
 from bukva.compare.results import Result, read_results
 from bukva.compare.statistics.estimate import Floor
 from bukva.compare.statistics.settings import MIN_SEEDS, expected_luck
@@ -71,7 +71,6 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     Raises:
         BukvaError: the baseline is unknown or has no complete result.
     """
-    check_model(model)
     results = read_results(dict.fromkeys([*resolve([baseline]), *experiments()]))
     if not results[0].is_complete:
         raise BukvaError(

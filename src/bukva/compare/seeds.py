@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from bukva.compare.groups import check_model, seed_name, seed_of
+from bukva.compare.groups import seed_name, seed_of
 from bukva.compare.results import read_results
 from bukva.config.load import flatten, read_yaml
 from bukva.core.errors import BukvaError
@@ -30,7 +30,8 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     """
     if n < LEAST:
         raise BukvaError(f"N={n}: one seed tells nothing about seeds; use {LEAST} or more.")
-    check_model(model)
+    if model not in trained_models():
+        raise BukvaError(f"There is no model {model}; use {' or '.join(trained_models())}.")
     root = project_root()
     lock = read_lock(root)
     params = flatten(read_yaml(root / PARAMS))

@@ -7,7 +7,6 @@ from statistics import mean, stdev
 from typing import Any
 
 from bukva.compare.comparison import Comparison
-from bukva.compare.cost import Cost
 from bukva.compare.groups import Setting
 from bukva.compare.statistics.wording import authors_line, detectable_line, settings_line, text_line
 from bukva.corpus.cleaning.page import plain
@@ -35,9 +34,9 @@ def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     of_both = {
         "bits per character": [score_of(setting, comparison.split) for setting in both],
         "seeds": [", ".join(map(str, setting.seeds)) for setting in both],
-        "parameters": [f"{setting.cost.parameters:,}" for setting in both],
-        "characters seen": [f"{setting.cost.chars_seen:,}" for setting in both],
-        "seconds of training": [seconds_of(setting.cost) for setting in both],
+        "parameters": [f"{setting.parameters:,}" for setting in both],
+        "characters seen": [f"{setting.chars_seen:,}" for setting in both],
+        "seconds of training": [seconds_of(setting) for setting in both],
         **{
             key: ["(none)" if value is None else str(value) for value in pair]
             for key, pair in comparison.changed.items()
@@ -101,12 +100,11 @@ def _side(setting: Setting, split: str) -> dict[str, Any]:
 
 def cost_json(setting: Setting) -> dict[str, Any]:
     """Its seeds, and the cost of one training."""
-    cost = setting.cost
     return {
         "seeds": setting.seeds,
-        "parameters": cost.parameters,
-        "chars_seen": cost.chars_seen,
-        "seconds": cost.seconds,
+        "parameters": setting.parameters,
+        "chars_seen": setting.chars_seen,
+        "seconds": setting.seconds,
     }
 
 
@@ -116,6 +114,6 @@ def score_of(setting: Setting, split: str) -> str:
     return f"{mean(scores):.3f} ± {stdev(scores):.3f}" if len(scores) > 1 else f"{scores[0]:.3f}"
 
 
-def seconds_of(cost: Cost) -> str:
+def seconds_of(setting: Setting) -> str:
     """Of one training."""
-    return f"{cost.seconds:,.0f}" if cost.seconds is not None else "unknown"
+    return f"{setting.seconds:,.0f}" if setting.seconds is not None else "unknown"

@@ -64,7 +64,7 @@ def changed(row: Row) -> str:
 
 def cost(row: Row) -> str:
     """Of one training."""
-    found = row.setting.cost
+    found = row.setting
     return f"{_short(found.parameters)} parameters, {_short(found.chars_seen)} chars, {seconds_of(found)} s"
 
 
