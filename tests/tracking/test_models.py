@@ -14,8 +14,7 @@ from bukva.core.files import write_json
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer
-from bukva.tracking.journal import journal, read_journals
-from bukva.tracking.models import requirements
+from bukva.tracking.journal import journal, read_journals, requirements
 from bukva.tracking.store import connect
 from bukva.tracking.sync import fill
 

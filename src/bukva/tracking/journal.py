@@ -4,7 +4,7 @@
         journal.jsonl    in order: start, then metrics, artifact, model, at last end; every event has a time `at`, in
                          milliseconds since 1970. Only journals contain times, DVC's outputs contain none
         artifacts/       hard links to what the stage wrote
-        code.zip         of a training: what runs its model (models.py)
+        code.zip         of a training: bukva, which runs its model without the repository
     <project root>/.bukva/journal/<experiment>/notes-<key>/
         tags.json, artifacts/    what is said about a whole experiment after its stages have ended
 
@@ -22,8 +22,10 @@ import subprocess
 import sys
 import time
 import uuid
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -37,13 +39,18 @@ from bukva.core.files import atomic_file, project_root, read_json, write_json, w
 from bukva.core.processes import LOG, has_failed, leave_running, sigterm_raises, start_detached
 from bukva.project.stages import stages
 from bukva.tracking.experiment import datasets, this_experiment
-from bukva.tracking.models import CODE, requirements, write_code
 
 Event = dict[str, Any]
 
-FILE, ARTIFACTS, TAGS = "journal.jsonl", "artifacts", "tags.json"
+FILE, ARTIFACTS, TAGS, CODE = "journal.jsonl", "artifacts", "tags.json", "code.zip"
 MODELS = "model"  # the folder of artifacts that has the models
 NOTE_CHARS = 1000  # of an end event
+PACKAGE = Path(__file__).parents[1]  # bukva, beside the code that runs, also in the snapshot of an experiment
+# packages that serving/pyfunc.py imports; MLflow adds what it needs itself
+DISTRIBUTIONS = (
+    "jinja2", "mlflow", "numba", "numpy", "pandas", "pydantic", "pyyaml", "ruamel.yaml", "safetensors", "tokenizers",
+    "torch",
+)  # fmt: skip
 LOCK_SECONDS = 10
 WAIT_SECONDS = 10  # for MLflow, before a stage ends and leaves alone the process that fills it
 REMEDY = f"bukva sync completes it (the reason is in {LOG})."
@@ -74,11 +81,6 @@ class Journal:
         """The folder of what is said about its experiment; it may not exist."""
         return self.folder.parent / f"notes-{self.key}"
 
-    @property
-    def size(self) -> int:
-        """Bytes written so far."""
-        return (self.folder / FILE).stat().st_size
-
     def read(self, offset: int = 0) -> tuple[list[Event], int]:
         """The complete events from byte `offset` on, and the offset behind the last of them."""
         new = (self.folder / FILE).read_bytes()[offset:]
@@ -88,7 +90,11 @@ class Journal:
     def status(self) -> tuple[str, int | None]:
         """RUNNING and None, or how the execution ended and when, in milliseconds since 1970."""
         with (self.folder / FILE).open("rb") as file:
-            abandoned = _is_unlocked(file)  # before looking for the end: an unlocked file does not grow
+            try:  # before looking for the end: an unlocked file does not grow
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                abandoned = True
+            except OSError:
+                abandoned = False
             last = _parse(file.read().rstrip().rpartition(b"\n")[2])
             if last and last["record"] == "end":
                 return str(last["status"]), int(last["at"])
@@ -124,14 +130,6 @@ def _parse(line: bytes) -> Event | None:
     except ValueError:
         return None
     return event if isinstance(event, dict) and "record" in event else None
-
-
-def _is_unlocked(file: Any) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 # ---- writing
@@ -192,7 +190,12 @@ class Log:
         with self._errors_reported():
             if self.folder:
                 name = Path(folder) / path.name
-                _link(path, self.folder / ARTIFACTS / name)
+                kept = self.folder / ARTIFACTS / name
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                if path.is_dir():
+                    shutil.copytree(path, kept, copy_function=_link, dirs_exist_ok=True)
+                else:
+                    _link(path, kept)
                 self._write("artifact", path=name.as_posix(), source=path.as_posix())
 
     def text(self, name: str, content: str) -> None:
@@ -207,7 +210,7 @@ class Log:
         self.artifact(folder, MODELS)
         with self._errors_reported():
             if self.folder:
-                write_code(self.folder / CODE)
+                _pack_code(self.folder / CODE)
                 self._write("model", name=name, path=f"{MODELS}/{folder.name}", requirements=requirements())
 
     def end(self, status: str, note: str = "") -> None:
@@ -229,10 +232,10 @@ class Log:
         self._points = {(name, event["step"]) for event in metrics for name in event["values"]}
         self._file.write(b"\n")  # ends an incomplete line that a killed process left; the line is then ignored
 
-    def _write(self, record: str, at: int = 0, **content: Any) -> None:
+    def _write(self, record: str, **content: Any) -> None:
         with self._errors_reported():
             if self._file:
-                event = {"record": record, "at": at or _now(), **content}
+                event = {"record": record, "at": time.time_ns() // 1_000_000, **content}
                 self._file.write(json.dumps(event, ensure_ascii=False).encode() + b"\n")
 
     @contextlib.contextmanager
@@ -302,22 +305,25 @@ def _interrupted(stage: str, training_id: str, resumes: bool) -> Journal | None:
     return None
 
 
-def _now() -> int:
-    """Milliseconds since 1970, which is how MLflow counts."""
-    return time.time_ns() // 1_000_000
+def requirements() -> list[str]:
+    """The packages at the versions of this environment, without what only this machine can install (2.13.0+cpu)."""
+    return [f"{name}=={version(name).partition('+')[0]}" for name in DISTRIBUTIONS]
 
 
-def _link(path: Path, kept: Path) -> None:
-    """Hard links at `kept` to a file or to all files of a folder; copies where links are impossible."""
-    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if not file.is_dir():
-            link = kept / file.relative_to(path)
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.unlink(missing_ok=True)
-            try:
-                os.link(file.resolve(), link)  # resolved: DVC can be configured to put symbolic links in the workspace
-            except OSError:  # another file system, or one without links
-                shutil.copyfile(file, link)
+def _pack_code(archive: Path) -> None:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for file in sorted(PACKAGE.rglob("*")):
+            if "__pycache__" not in file.parts:
+                packed.write(file, file.relative_to(PACKAGE.parent))
+
+
+def _link(path: str | Path, kept: str | Path) -> None:
+    """A hard link at `kept` to a file; a copy where links are impossible."""
+    Path(kept).unlink(missing_ok=True)
+    try:
+        os.link(os.path.realpath(path), kept)  # DVC can be configured to put symbolic links in the workspace
+    except OSError:  # another file system, or one without links
+        shutil.copyfile(path, kept)
 
 
 # ---- the journal of a stage, and the process beside it

@@ -9,9 +9,7 @@ import json
 import re
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,79 +17,45 @@ from bukva.config.schema import BITS, CONTINUATION, PROMPT, SETTINGS, TEXT
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.project.lock import digest
+from bukva.tracking.journal import ARTIFACTS, CODE, Event, Journal
+from bukva.tracking.store import connect, errors_in_one_line, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import LoggedModel, Run
-    from mlflow.entities.model_registry import ModelVersion
     from mlflow.models import ModelSignature
 
-    from bukva.tracking.journal import Event, Journal
-
-PACKAGE = Path(__file__).parents[1]  # bukva, beside the code that runs, also in the snapshot of an experiment
-CODE = "code.zip"  # beside the journal of a training: what runs its model
-# packages that serving/pyfunc.py imports; MLflow adds what it needs itself
-DISTRIBUTIONS = (
-    "jinja2", "mlflow", "numba", "numpy", "pandas", "pydantic", "pyyaml", "ruamel.yaml", "safetensors", "tokenizers",
-    "torch",
-)  # fmt: skip
 LEFT_OUT = ("initial.safetensors", "exact.safetensors")  # of no use to whoever writes with the model
 EXAMPLE = "\n"  # the prompt of the lecture notes
 SCORED_ON = "val"  # what `best` means
-BEST = "best"
 MAKES_THE_TEXT = ("download", "clean", "split")  # sections of params.yaml
 DESCRIPTION = (
     "A version for each experiment of bukva that was scored. Alias best: the fewest bits per character on val of the "
     "text that was registered last; best-CORPUS: on that corpus. To use one: docs/sharing.md."
 )
-MOST_VERSIONS = 10_000  # of one answer of MLflow
 VERSIONS = "mlflow.modelVersions"  # by which the page of a model finds its versions
 SCORE, SCORED_TEXT = f"bukva.{SCORED_ON}_{BITS}", "bukva.text"  # tags of a version
 SCHEME = "models:"
-NAME = re.compile(r"models:/([^/@]+)(?:@([^/@]+)|/(\d+))")  # name, and alias or version
-
-
-# ---- what a training keeps
-
-
-def requirements() -> list[str]:
-    """The packages at the versions of this environment, without what only this machine can install (2.13.0+cpu)."""
-    return [f"{name}=={version(name).partition('+')[0]}" for name in DISTRIBUTIONS]
-
-
-def write_code(archive: Path) -> None:
-    """Pack bukva, which runs a model without the repository, into a zip file."""
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-        for file in sorted(PACKAGE.rglob("*")):
-            if "__pycache__" not in file.parts:
-                packed.write(file, file.relative_to(PACKAGE.parent))
+NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # name, and alias or version
 
 
 # ---- into the store
 
 
-def log_model(client: "MlflowClient", journal: "Journal", event: "Event", run: "Run", params: dict[str, str]) -> None:
+def log_model(client: "MlflowClient", journal: Journal, event: Event, run: "Run", params: dict[str, str]) -> None:
     """Give the run of a training the model of an event (journal.py), if the store does not have it."""
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
-    run_id, place, experiment = run.info.run_id, run.info.experiment_id, journal.start["experiment"]
-    known = client.search_logged_models([place], f"source_run_id = '{run_id}'")
-    if known:
-        model = known[0]
-    else:
-        numerics = read_json(journal.folder / "artifacts" / event["path"] / "numerics.json")
-        tags = {"bukva.model": event["name"], "bukva.experiment": experiment, "bukva.key": journal.key}
-        model = client.create_logged_model(
-            place,
-            f"{_plain(experiment)}-{event['name']}",
-            run_id,
-            tags={**tags, **{f"bukva.{name}": text for name, text in numerics.items()}},
-            params=params,
-            model_type=event["name"],
-        )
+    run_id, place, name = run.info.run_id, run.info.experiment_id, event["name"]
+    kept = journal.folder / ARTIFACTS / event["path"]
+    tags = {"model": name, "experiment": journal.start["experiment"], "key": journal.key}
+    tags = {f"bukva.{key}": text for key, text in (tags | read_json(kept / "numerics.json")).items()}
+    title = f"{_plain(journal.start['experiment'])}-{name}"
+    found = client.search_logged_models([place], f"source_run_id = '{run_id}'")
+    model = found[0] if found else client.create_logged_model(place, title, run_id, tags, params, model_type=name)
     if model.status != LoggedModelStatus.READY:
         with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
-            _save(Path(folder) / "model", journal, event, model)
+            _save(Path(folder) / "model", kept, journal, event, model)
             client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
         outputs = client.get_run(run_id).outputs
         if model.model_id not in [each.model_id for each in (outputs.model_outputs if outputs else ())]:
@@ -99,16 +63,14 @@ def log_model(client: "MlflowClient", journal: "Journal", event: "Event", run: "
         client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
 
 
-def _save(folder: Path, journal: "Journal", event: "Event", model: "LoggedModel") -> None:
-    """Write a model as MLflow reads it into a new folder, whose parent is used for copies of code and weights."""
+def _save(folder: Path, kept: Path, journal: Journal, event: Event, model: "LoggedModel") -> None:
+    """Write a kept model as MLflow reads it to a new folder, whose parent is used for copies of code and weights."""
     import mlflow.pyfunc
     import pandas as pd
     from mlflow.models import Model
 
     code, weights = folder.parent / "code", folder.parent / event["name"]
-    with zipfile.ZipFile(journal.folder / CODE) as packed:
-        packed.extractall(code)
-    kept = journal.folder / "artifacts" / event["path"]
+    shutil.unpack_archive(journal.folder / CODE, code)
     shutil.copytree(kept, weights, ignore=shutil.ignore_patterns(*LEFT_OUT))  # MLflow refuses links
     mlflow.pyfunc.save_model(
         folder,
@@ -135,7 +97,7 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
 
 
 def score_model(
-    client: "MlflowClient", experiment_id: str, journal: "Journal", name: str, bits: Mapping[str, float], at: int
+    client: "MlflowClient", experiment_id: str, journal: Journal, name: str, bits: Mapping[str, float], at: int
 ) -> None:
     """Give a model its scores of stage evaluate, and register it.
 
@@ -176,7 +138,7 @@ def score_model(
         _register(client, model, f"bukva-{name}", journal.start, bits[SCORED_ON])
 
 
-def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: "Event", bits: float) -> None:
+def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:
     """Register a scored model, if it is not there, and move the aliases to the best version of its text."""
     # equal for experiments whose texts are the same: scores on others cannot be compared
     text = digest({key: value for key, value in start["params"].items() if key.partition(".")[0] in MAKES_THE_TEXT})
@@ -186,9 +148,11 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: "E
         "bukva.experiment": start["experiment"],
         "bukva.commit": start["commit"],
     }
-    known = next((each for each in _versions(client, name) if each.source == model.artifact_location), None)
+    this = f"name = '{name}'"
+    registered = client.search_model_versions(this)
+    known = next((each for each in registered if each.source == model.artifact_location), None)
     if known is None:
-        if not client.search_registered_models(f"name = '{name}'"):
+        if not client.search_registered_models(this):
             client.create_registered_model(name, description=DESCRIPTION)
         place, run_id = model.artifact_location, model.source_run_id
         known = client.create_model_version(name, place, run_id, tags, model_id=model.model_id)
@@ -197,14 +161,10 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: "E
     if VERSIONS not in model.tags:  # an MLflow server notes this itself, a database does not
         noted = json.dumps([{"name": name, "version": int(known.version)}])
         client.set_logged_model_tags(model.model_id, {VERSIONS: noted})
-    rivals = [each for each in _versions(client, name) if each.tags.get(SCORED_TEXT) == text]
+    rivals = [each for each in client.search_model_versions(this) if each.tags.get(SCORED_TEXT) == text]
     best = min(rivals, key=lambda each: (float(each.tags[SCORE]), int(each.version)))
-    for alias in (BEST, f"{BEST}-{_plain(start['params']['download.corpus'])}"):
+    for alias in ("best", f"best-{_plain(start['params']['download.corpus'])}"):
         client.set_registered_model_alias(name, alias, best.version)
-
-
-def _versions(client: "MlflowClient", name: str) -> list["ModelVersion"]:
-    return list(client.search_model_versions(f"name = '{name}'", max_results=MOST_VERSIONS))
 
 
 def _plain(name: str) -> str:
@@ -221,23 +181,14 @@ def fetch(uri: str, into: Path) -> Path:
     Raises:
         BukvaError: it is not registered, or MLflow cannot be reached.
     """
-    from bukva.tracking.store import connect, errors_in_one_line, tracking_uri
-
-    found = NAME.fullmatch(uri)
-    if not found:
+    if not NAME.fullmatch(uri):
         raise BukvaError(f"{uri}: not the name of a registered model; use models:/NAME@ALIAS or models:/NAME/VERSION.")
     path = tracking_uri().removeprefix("sqlite:///")
     if path.startswith("/") and not Path(path).exists():  # rather than create one
         raise BukvaError(f"{path}: no MLflow is here; go to the folder of the project, or set MLFLOW_TRACKING_URI.")
-    name, alias, number = found.groups()
     with errors_in_one_line():
-        client = connect().client
+        connect()  # which also sets what MLflow prints
         from mlflow.artifacts import download_artifacts
-        from mlflow.exceptions import MlflowException
 
-        try:
-            model = client.get_model_version_by_alias(name, alias) if alias else client.get_model_version(name, number)
-        except MlflowException as error:
-            raise BukvaError(f"{uri}: {error.message.rstrip('.')}; see its page Models.") from None
-        files = download_artifacts(f"{model.source}/artifacts", dst_path=str(into), tracking_uri=tracking_uri())
+        files = download_artifacts(f"{uri}/artifacts", None, None, str(into), tracking_uri(), tracking_uri())
         return next(path for path in sorted(Path(files).iterdir()) if path.is_dir())

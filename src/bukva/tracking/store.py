@@ -130,13 +130,6 @@ class Store:
 
         self.client.log_batch(run.info.run_id, tags=[RunTag(name, text) for name, text in tags.items()])
 
-    def set_status(self, run_id: str, status: str, ended_at: int | None) -> None:
-        """Say that a run is RUNNING, or how it ended and when, in milliseconds since 1970."""
-        if status == "RUNNING":
-            self.client.update_run(run_id, status)
-        else:
-            self.client.set_terminated(run_id, status, ended_at)
-
 
 def connect() -> Store:
     """Open the store that MLFLOW_TRACKING_URI names, else the project's own database; create what is missing.

@@ -19,7 +19,7 @@ from bukva.core.files import read_json, sha256
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
-from bukva.tracking.journal import ARTIFACTS, MODELS, TAGS, Event, Journal, read_journals
+from bukva.tracking.journal import ARTIFACTS, FILE, MODELS, TAGS, Event, Journal, read_journals
 from bukva.tracking.models import log_model, score_model
 from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_line, explain, lock, tracking_uri
 
@@ -110,7 +110,10 @@ def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
         values = {split: value for split, value in content[name].items() if isinstance(value, float)}
         score_model(client, store.experiment_id, journal, name, values, scored_at)
     for each in ids:  # an experiment runs as long as its last stage, and ends as it does
-        store.set_status(each, status, ended_at)
+        if status == "RUNNING":
+            client.update_run(each, status)
+        else:
+            client.set_terminated(each, status, ended_at)
     why = [event["note"] for event in events if event["record"] == "end" and event["note"]]
     # last: a process that is stopped before this sends everything again, with the same result
     store.tag(run, {SYNCED: str(offset)} | ({"mlflow.note.content": why[-1]} if why else {}))
@@ -120,7 +123,7 @@ def _has(run: "Run | None", journal: Journal) -> bool:
     """Whether the store has all of a journal, or somebody deleted it there; then it is not created again."""
     if run is None or _is_deleted(run):
         return run is not None
-    return _synced(run) == journal.size and bool(run.info.status == journal.status()[0])
+    return _synced(run) == (journal.folder / FILE).stat().st_size and bool(run.info.status == journal.status()[0])
 
 
 def _by_identity(runs: Iterable["Run"]) -> dict[str, "Run"]:
