@@ -1,8 +1,10 @@
 """Faults of the machines that run trials, and of what they share."""
 
 import contextlib
+import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -168,8 +170,8 @@ def _start_on_empty_mlflow(team: Team) -> str:
 def _mlflow_server(team: Team) -> Iterator[str]:
     """A server whose database has nothing but its tables; yields its address."""
     port = free_port(0)
-    command, env = server_command(f"sqlite:///{team.folder}/mlflow.db", port)
-    server = Running(team.project, tuple(command), env)
+    arguments, env = server_command(f"sqlite:///{team.folder}/mlflow.db", port)
+    server = Running(team.project, (sys.executable, "-m", "mlflow", *arguments), os.environ | env)
     try:
         assert server.reaches(lambda: _answers(port)), server.printed
         yield f"http://127.0.0.1:{port}"

@@ -69,15 +69,15 @@ def python_path() -> str:
     return os.pathsep.join(filter(None, [str(SOURCE), str(project_root() / "src"), os.environ.get("PYTHONPATH")]))
 
 
-def start_detached(module: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """Run a module of bukva in a session of its own, which Ctrl-C does not reach, and in the original repository."""
+def start_detached(module: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    """Run a module in a session of its own, which Ctrl-C does not reach, and in the original repository."""
     log_file = project_root() / LOG
     log_file.parent.mkdir(parents=True, exist_ok=True)
     with log_file.open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             cwd=project_root(),
-            env={**os.environ, "PYTHONPATH": python_path()},
+            env={**os.environ, "PYTHONPATH": python_path(), **environment},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -22,13 +22,13 @@ def live(journal: Journal) -> bool:
     """
     store, printed = None, set[str]()
     while True:
-        runs = _runs(journal)  # before reading, so that the last round reads everything
+        runs = journal.status()[0] == "RUNNING"  # before reading, so that the last round reads everything
         try:
             store = store or connect()
             troubles = fill(store, read_journals(journal.start["experiment"], journal.key))
         except Exception as error:
             store, troubles = None, [explain(error)]
-        for trouble in (trouble for trouble in troubles if trouble not in printed):
+        for trouble in set(troubles) - printed:
             with contextlib.suppress(OSError):  # the log may be on the disk that is full
                 when, where = time.strftime("%Y-%m-%d %H:%M:%S"), redact_url(tracking_uri())
                 remedy = "It is tried again while the stage runs; bukva sync completes it."
@@ -37,25 +37,16 @@ def live(journal: Journal) -> bool:
         if not runs:
             return not troubles
         until = time.monotonic() + (AFTER_ERROR_SECONDS if troubles else PAUSE_SECONDS)
-        while time.monotonic() < until and _runs(journal):
+        while time.monotonic() < until and journal.status()[0] == "RUNNING":
             time.sleep(POLL_SECONDS)
-
-
-def _runs(journal: Journal) -> bool:
-    return journal.status()[0] == "RUNNING"
-
-
-def main(command: str, folder: str = "") -> None:
-    """Run one of the two commands; ends with 1 if MLflow lacks something."""
-    if command == "sync":
-        print(sync())
-    elif not (journal := open_journal(Path(folder))) or not live(journal):
-        sys.exit(1)
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # of other packages; they are not for users
     try:
-        main(*sys.argv[1:])
+        if sys.argv[1] == "sync":
+            print(sync())
+        elif not (found := open_journal(Path(sys.argv[2]))) or not live(found):
+            sys.exit(1)
     except BukvaError as error:
         sys.exit(str(error))

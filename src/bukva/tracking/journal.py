@@ -43,7 +43,6 @@ from bukva.tracking.experiment import datasets, this_experiment
 Event = dict[str, Any]
 
 FILE, ARTIFACTS, TAGS, CODE = "journal.jsonl", "artifacts", "tags.json", "code.zip"
-MODELS = "model"  # the folder of artifacts that has the models
 NOTE_CHARS = 1000  # of an end event
 PACKAGE = Path(__file__).parents[1]  # bukva, beside the code that runs, also in the snapshot of an experiment
 # packages that serving/pyfunc.py imports; MLflow adds what it needs itself
@@ -187,16 +186,7 @@ class Log:
 
     def artifact(self, path: Path, folder: str = "") -> None:
         """A file, or a folder with all its content, kept below `folder`; a later one of the same name replaces it."""
-        with self._errors_reported():
-            if self.folder:
-                name = Path(folder) / path.name
-                kept = self.folder / ARTIFACTS / name
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                if path.is_dir():
-                    shutil.copytree(path, kept, copy_function=_link, dirs_exist_ok=True)
-                else:
-                    _link(path, kept)
-                self._write("artifact", path=name.as_posix(), source=path.as_posix())
+        self._keep("artifact", path, folder)
 
     def text(self, name: str, content: str) -> None:
         """A text file that no stage writes elsewhere; a later one of the same name replaces it."""
@@ -207,11 +197,10 @@ class Log:
 
     def model(self, name: str, folder: Path) -> None:
         """The folder of a trained model, with the code and the list of packages that run it elsewhere."""
-        self.artifact(folder, MODELS)
         with self._errors_reported():
             if self.folder:
                 _pack_code(self.folder / CODE)
-                self._write("model", name=name, path=f"{MODELS}/{folder.name}", requirements=requirements())
+        self._keep("model", folder, "model", name=name, requirements=requirements())
 
     def end(self, status: str, note: str = "") -> None:
         """The last event: FINISHED, FAILED or KILLED, and why."""
@@ -231,6 +220,18 @@ class Log:
         metrics = [event for event in events if event["record"] == "metrics"]
         self._points = {(name, event["step"]) for event in metrics for name in event["values"]}
         self._file.write(b"\n")  # ends an incomplete line that a killed process left; the line is then ignored
+
+    def _keep(self, record: str, path: Path, folder: str, **content: Any) -> None:
+        with self._errors_reported():
+            if self.folder:
+                name = Path(folder) / path.name
+                kept = self.folder / ARTIFACTS / name
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                if path.is_dir():
+                    shutil.copytree(path, kept, copy_function=_link, dirs_exist_ok=True)
+                else:
+                    _link(path, kept)
+                self._write(record, path=name.as_posix(), source=path.as_posix(), **content)
 
     def _write(self, record: str, **content: Any) -> None:
         with self._errors_reported():

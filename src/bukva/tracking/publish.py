@@ -6,14 +6,13 @@ outputs. MLflow also gets dvc.lock, which has the digests of all inputs and outp
 
 import csv
 import math
-import subprocess
 from pathlib import Path
 
 from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import sha256
 from bukva.core.machine import processor
-from bukva.core.processes import leave_running, start_detached
+from bukva.core.processes import has_failed, start_detached
 from bukva.project.lock import LOCK, StageRecord, StageRecords, outputs, parse_lock, read_lock
 from bukva.project.revisions import show
 from bukva.project.stages import recorded_stages, trained_models
@@ -39,7 +38,10 @@ def publish(params: Params) -> None:
         lock_file = {LOCK: Path(LOCK).read_bytes()}
         note(experiment.name, {"bukva.processor": processor()}, lock_file, experiment.key)
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
-        print(_fill(experiment) + restored)
+        if has_failed(start_detached("bukva.tracking", "sync"), SYNC_SECONDS):
+            print(f"MLflow lacks something of {experiment.name}; {REMEDY}{restored}")
+        else:
+            print(f"MLflow gets experiment {experiment.name}; bukva ui shows it.{restored}")
     except Exception as error:  # dvc.lock and journals may contain anything
         print(f"MLflow lacks something of this experiment. {explain(error)}")
 
@@ -80,7 +82,7 @@ def _has_present_files(journal: Journal) -> bool:
     return all(
         _digests(journal.folder / ARTIFACTS / event["path"]) == _digests(Path(event["source"]))
         for event in journal.read()[0]
-        if event["record"] == "artifact" and event["source"] and Path(event["source"]).exists()
+        if event.get("source") and Path(event["source"]).exists()
     )
 
 
@@ -112,13 +114,3 @@ def _log_curve(log: Log, curve: Path) -> None:
                 best = min(best, values["val_nats_per_char"])
                 values["best_val_nats_per_char"] = best
             log.metrics(values, int(row["step"]))
-
-
-def _fill(experiment: Experiment) -> str:
-    process = start_detached("bukva.tracking", "sync")
-    try:
-        if process.wait(SYNC_SECONDS) == 0:
-            return f"MLflow has experiment {experiment.name}; bukva ui shows it."
-    except subprocess.TimeoutExpired:
-        leave_running(process)
-    return f"MLflow lacks something of {experiment.name}; {REMEDY}"

@@ -19,17 +19,18 @@ from bukva.core.files import read_json, sha256
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
-from bukva.tracking.journal import ARTIFACTS, FILE, MODELS, TAGS, Event, Journal, read_journals
+from bukva.tracking.journal import ARTIFACTS, FILE, TAGS, Journal, read_journals
 from bukva.tracking.models import log_model, score_model
 from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_line, explain, lock, tracking_uri
 
 if TYPE_CHECKING:
-    from mlflow.entities import DatasetInput, Metric, Param, Run
+    from mlflow.entities import DatasetInput, Run
 
 SYNCED, NOTES = "bukva.synced", "bukva.notes"  # tags: what a run has of its journal, and of the notes
 USES = {"train": "training", "val": "validation", "test": "test"}  # of a split, as MLflow calls them
 NATS, BITS = "nats_per_char", "bits_per_char"
-SCORES = "evaluate", "metrics.json"  # the stage and the artifact with the scores of all models
+SCORES = "evaluate", "metrics.json"  # the stage and the artifact with the scores of all models, named as in DVC
+KINDS = "metrics", "artifact", "model", "end"  # of the events that MLflow gets
 ATTEMPT, OWN_ATTEMPT = "bukva.attempt", "BUKVA_ATTEMPT"  # tag, and variable of a worker of a cluster
 
 
@@ -82,39 +83,47 @@ def _fill_experiment(store: Store, key: str, journals: Sequence[Journal], troubl
 
 def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
     """Send what a run lacks of its journal."""
-    client, start, ids = store.client, journal.start, (whole.info.run_id, run.info.run_id)
+    from mlflow.entities import Metric, Param
+
+    client, start, is_new = store.client, journal.start, not _synced(run)
     status, ended_at = journal.status()  # before reading: behind an end there is nothing more to read
     attempt, latest = os.environ.get(OWN_ATTEMPT), run.data.tags.get(ATTEMPT, "0")
     if attempt and int(latest) > int(attempt):
         raise ValueError(f"attempt {latest} of this training has taken over; this is attempt {attempt}")
     events, offset = journal.read(_synced(run))
-    params, sections = start["params"], start["sections"]
-    own_params = {name: value for name, value in params.items() if name.partition(".")[0] in sections}
-    scored_at = max((event["at"] for event in events if (start["stage"], event.get("path")) == SCORES), default=0)
-    content = read_json(journal.folder / ARTIFACTS / SCORES[1]) if scored_at else {}  # named as in DVC
-    scores = _points({name: value for name, value in flatten(content).items() if value is not None}, scored_at, 0)
-    is_new = not _synced(run)
-    client.log_batch(ids[0], scores, _params(params) if is_new else ())
-    client.log_batch(ids[1], [*_metrics(events), *scores], _params(own_params) if is_new else ())
-    if is_new and start["datasets"]:
-        for each in ids:
-            client.log_inputs(each, [_dataset(split) for split in start["datasets"]])
-    for path in dict.fromkeys(event["path"] for event in events if event["record"] == "artifact"):  # replaced ones once
-        if not path.startswith(f"{MODELS}/"):  # which MLflow keeps apart
-            folder = Path(path).parent.as_posix()
-            client.log_artifact(ids[1], str(journal.folder / ARTIFACTS / path), None if folder == "." else folder)
-    for event in events:
-        if event["record"] == "model":
-            log_model(client, journal, event, run, {param.key: param.value for param in _params(own_params)})
+    by_kind = {kind: [event for event in events if event["record"] == kind] for kind in KINDS}
+    params = {name: _text(value) for name, value in start["params"].items()}
+    own_params = {name: text for name, text in params.items() if name.partition(".")[0] in start["sections"]}
+    # their times are those of the events, by which MLflow recognises a point that it already has
+    points = [
+        Metric(name, value, event["at"], event["step"])
+        for event in by_kind["metrics"]
+        for name, value in _with_bits(event["values"]).items()
+    ]
+    scored_at = max(
+        (event["at"] for event in by_kind["artifact"] if (start["stage"], event["path"]) == SCORES), default=0
+    )
+    content = read_json(journal.folder / ARTIFACTS / SCORES[1]) if scored_at else {}
+    scores = [Metric(name, value, scored_at, 0) for name, value in flatten(content).items() if value is not None]
+    datasets = [_dataset(split) for split in start["datasets"]]
+    for each, about, metrics in ((whole, params, scores), (run, own_params, points + scores)):
+        client.log_batch(each.info.run_id, metrics, [Param(*item) for item in about.items()] if is_new else [])
+        if is_new and datasets:
+            client.log_inputs(each.info.run_id, datasets)
+    for path in dict.fromkeys(event["path"] for event in by_kind["artifact"]):  # replaced ones once
+        folder = Path(path).parent.as_posix()
+        client.log_artifact(run.info.run_id, str(journal.folder / ARTIFACTS / path), None if folder == "." else folder)
+    for event in by_kind["model"]:
+        log_model(client, journal, event, run, own_params)
     for name in content.keys() & trained_models().keys():
         values = {split: value for split, value in content[name].items() if isinstance(value, float)}
         score_model(client, store.experiment_id, journal, name, values, scored_at)
-    for each in ids:  # an experiment runs as long as its last stage, and ends as it does
+    for each in (whole, run):  # an experiment runs as long as its last stage, and ends as it does
         if status == "RUNNING":
-            client.update_run(each, status)
+            client.update_run(each.info.run_id, status)
         else:
-            client.set_terminated(each, status, ended_at)
-    why = [event["note"] for event in events if event["record"] == "end" and event["note"]]
+            client.set_terminated(each.info.run_id, status, ended_at)
+    why = [event["note"] for event in by_kind["end"] if event["note"]]
     # last: a process that is stopped before this sends everything again, with the same result
     store.tag(run, {SYNCED: str(offset)} | ({"mlflow.note.content": why[-1]} if why else {}))
 
@@ -160,7 +169,7 @@ def _in_a_sentence(folder: Path, troubles: list[str]) -> Iterator[None]:
         troubles.append(f"{folder}: {explain(error)}")
 
 
-# ---- events as MLflow's datasets, parameters and metrics
+# ---- datasets, metrics and parameters as MLflow has them
 
 
 def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
@@ -172,31 +181,12 @@ def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
     return DatasetInput(dataset, [InputTag("mlflow.data.context", USES[split["split"]])])
 
 
-def _metrics(events: Iterable[Event]) -> list["Metric"]:
-    """The metrics, each nats per character also in bits.
-
-    They keep the times of their events, by which MLflow recognises a point that it already has.
-    """
-    found: list[Metric] = []
-    for event in events:
-        if event["record"] == "metrics":
-            values = event["values"]
-            in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
-            found += _points({**values, **in_bits}, event["at"], event["step"])
-    return found
+def _with_bits(values: Mapping[str, float]) -> dict[str, float]:
+    """Metrics of one step, each nats per character also in bits."""
+    in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
+    return {**values, **in_bits}
 
 
-def _points(values: Mapping[str, float], at: int, step: int) -> list["Metric"]:
-    from mlflow.entities import Metric
-
-    return [Metric(name, value, at, step) for name, value in values.items()]
-
-
-def _params(values: Mapping[str, Any]) -> list["Param"]:
-    """MLflow stores parameters as text; everything else becomes JSON."""
-    from mlflow.entities import Param
-
-    return [
-        Param(name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        for name, value in values.items()
-    ]
+def _text(value: object) -> str:
+    """A parameter as MLflow stores it: what is no text becomes JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

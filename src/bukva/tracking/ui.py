@@ -3,15 +3,13 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
 
 from bukva.core.errors import BukvaError
-from bukva.core.files import project_root
-from bukva.core.processes import HOST, LOG, answers, free_port
+from bukva.core.processes import HOST, LOG, answers, free_port, start_detached
 from bukva.tracking.journal import start_sync
 from bukva.tracking.store import connect, errors_in_one_line, is_server, tracking_uri
 
@@ -72,24 +70,24 @@ def mlflow_server(port: int = PORT) -> Iterator[Server]:
         yield Server(f"{parts.scheme}://{host}{parts.path.rstrip('/')}")
         return
     port = free_port(port)
-    log = project_root() / LOG
-    log.parent.mkdir(parents=True, exist_ok=True)
     start_sync()  # short trainings, and what a killed process left
-    command, environment = server_command(tracking_uri(), port)
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command, env=environment, cwd=project_root(), stdout=output, stderr=output, start_new_session=True
-        )
+    arguments, environment = server_command(tracking_uri(), port)
+    process = start_detached("mlflow", *arguments, **environment)
     try:
         yield Server(f"http://{HOST}:{port}", process)
     finally:
-        _stop(process)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)  # with the processes that it started
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:  # a request that never ends
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def server_command(store: str, port: int) -> tuple[list[str], dict[str, str]]:
-    """The command and the environment of an MLflow server for this machine; store is the address of its database."""
+    """Arguments and environment of module mlflow as a server for this machine; store: the address of its database."""
     environment = {
-        **os.environ,
         # by default MLflow starts some fifteen processes for jobs, which bukva does not have
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         # not as an argument: all users of the machine can read command lines, and it may contain a password
@@ -97,16 +95,4 @@ def server_command(store: str, port: int) -> tuple[list[str], dict[str, str]]:
         "MLFLOW_UVICORN_OPTS": "--log-level warning",
         "PYTHONWARNINGS": "ignore",
     }
-    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", HOST, "--port", str(port)]
-    return command, environment
-
-
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """End a server that was started in a session of its own, with the processes that it started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:  # a request that never ends
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    return ["server", "--workers", "1", "--host", HOST, "--port", str(port)], environment
