@@ -122,13 +122,12 @@ def open_journal(folder: Path) -> Journal | None:
     return Journal(folder, start) if start and start["record"] == "start" else None
 
 
-def _parse(line: bytes) -> Event | None:
+def _parse(line: bytes) -> Any:
     """The event of a line; None for a line that a full disk or a power cut left incomplete."""
     try:
-        event = json.loads(line)
+        return json.loads(line)
     except ValueError:
         return None
-    return event if isinstance(event, dict) and "record" in event else None
 
 
 # ---- writing
@@ -168,7 +167,8 @@ class Log:
             before = _interrupted(stage, training_id, resumes) if training_id else None
             events = before.read()[0] if before else []
             if before and before.key == start["key"]:
-                self._continue(before.folder, events)
+                self._open(before.folder)
+                self._points = {(name, event["step"]) for event in events for name in event.get("values", ())}
             else:
                 self._open(journals_root() / start["id"])
                 self._write(**start)
@@ -213,13 +213,8 @@ class Log:
         self.folder, self._file = folder, (folder / FILE).open("ab", buffering=0)
         with contextlib.suppress(OSError):  # a file system without locks: readers cannot lock it either, see RUNNING
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _continue(self, folder: Path, events: list[Event]) -> None:
-        self._open(folder)
-        assert self._file
-        metrics = [event for event in events if event["record"] == "metrics"]
-        self._points = {(name, event["step"]) for event in metrics for name in event["values"]}
-        self._file.write(b"\n")  # ends an incomplete line that a killed process left; the line is then ignored
+        if self._file.tell():
+            self._file.write(b"\n")  # ends an incomplete line that a killed process left; the line is then ignored
 
     def _keep(self, record: str, path: Path, folder: str, **content: Any) -> None:
         with self._errors_reported():

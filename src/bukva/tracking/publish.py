@@ -93,15 +93,15 @@ def _digests(path: Path) -> dict[Path, str]:
 
 def _write_journal(stage: str, entry: StageRecord, params: Params) -> None:
     log = Log(stage, params, restored=True)
-    models = [model for model in trained_models().values() if model.stage == stage]
+    models = {model.folder: model.name for model in trained_models().values()}
+    curves = [model.curve for model in trained_models().values()]
     for path in map(Path, entry.outs):
-        if path.as_posix().startswith(SHOWN) and path.exists() and path not in [model.folder for model in models]:
+        if path in models and path.exists():
+            log.model(models[path], path)
+        elif path.as_posix().startswith(SHOWN) and path.exists():
             log.artifact(path)
-    for model in models:
-        if model.folder.exists():
-            log.model(model.name, model.folder)
-        if model.curve.exists():
-            _log_curve(log, model.curve)
+        if path in curves and path.exists():
+            _log_curve(log, path)
     log.end("FINISHED", "Restored by DVC from its run cache; the times are those of the restore.")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from filelock import FileLock
 
@@ -51,11 +51,6 @@ def tracking_uri() -> str:
     uri = os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
     kind, slashes, path = uri.partition("///")
     return f"{kind}{slashes}{project_root() / path}" if kind == "sqlite:" else uri
-
-
-def is_server() -> bool:
-    """Whether MLflow is reached over http; the server then decides where artifacts are stored."""
-    return urlsplit(tracking_uri()).scheme in ("http", "https")
 
 
 def explain(error: BaseException) -> str:
@@ -152,7 +147,7 @@ def connect() -> Store:
         client = MlflowClient(tracking_uri=tracking_uri())
         if client.get_experiment_by_name(EXPERIMENT) is None:
             with contextlib.suppress(MlflowException):  # another machine, which has a lock of its own, was first
-                client.create_experiment(EXPERIMENT, None if is_server() else artifacts)
+                client.create_experiment(EXPERIMENT, None if tracking_uri().startswith("http") else artifacts)
         return Store(client, client.get_experiment_by_name(EXPERIMENT).experiment_id)
 
 

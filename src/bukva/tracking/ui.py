@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 from bukva.core.errors import BukvaError
 from bukva.core.processes import HOST, LOG, answers, free_port, start_detached
 from bukva.tracking.journal import start_sync
-from bukva.tracking.store import connect, errors_in_one_line, is_server, tracking_uri
+from bukva.tracking.store import connect, errors_in_one_line, tracking_uri
 
 PORT = 5000
 STOP_SECONDS = 10
@@ -64,8 +64,8 @@ def mlflow_server(port: int = PORT) -> Iterator[Server]:
 
     The latter ends with the block.
     """
-    if is_server():
-        parts = urlsplit(tracking_uri())
+    parts = urlsplit(tracking_uri())
+    if parts.scheme in ("http", "https"):
         host = parts.netloc.rpartition("@")[2]  # without user and password
         yield Server(f"{parts.scheme}://{host}{parts.path.rstrip('/')}")
         return
