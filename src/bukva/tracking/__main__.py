@@ -11,8 +11,7 @@ from bukva.tracking.journal import Journal, open_journal, read_journals
 from bukva.tracking.store import connect, explain, tracking_uri
 from bukva.tracking.sync import fill, sync
 
-POLL_SECONDS = 0.2  # how often it looks for the end of the stage
-PAUSE_SECONDS, AFTER_ERROR_SECONDS = 1.0, 10.0
+PAUSE_SECONDS = 1.0  # between two rounds; a stage waits as long for the last one
 
 
 def live(journal: Journal) -> bool:
@@ -36,9 +35,7 @@ def live(journal: Journal) -> bool:
         printed.update(troubles)
         if not runs:
             return not troubles
-        until = time.monotonic() + (AFTER_ERROR_SECONDS if troubles else PAUSE_SECONDS)
-        while time.monotonic() < until and journal.status()[0] == "RUNNING":
-            time.sleep(POLL_SECONDS)
+        time.sleep(PAUSE_SECONDS)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The experiment that a stage belongs to: its name, the commit that it started from, all parameters, and its text."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,13 @@ MOST_CHANGED = 3  # parameters that a label names
 class Experiment:
     """A name, a commit ("" before the first one) and all of params.yaml with dotted keys.
 
-    changed: the parameters that differ from those of the commit, with dotted keys.
+    changed: the parameters that differ from those of the commit, each as `model.n_head=8`.
     """
 
     name: str
     commit: str
     params: dict[str, Any]
-    changed: dict[str, Any] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -43,9 +43,8 @@ class Experiment:
     @property
     def label(self) -> str:
         """What MLflow calls it: first what differs from the commit, because DVC's names say nothing."""
-        parts = [f"{key}={shorten(value)}" for key, value in self.changed.items()]
-        if len(parts) > MOST_CHANGED:
-            parts[MOST_CHANGED:] = [f"{len(parts) - MOST_CHANGED} more"]
+        more = len(self.changed) - MOST_CHANGED
+        parts = [*self.changed[:MOST_CHANGED], *([f"{more} more"] if more > 0 else [])]
         return f"{', '.join(parts)} ({self.name})" if parts else self.name
 
 
@@ -58,7 +57,8 @@ def this_experiment(params: Params) -> Experiment:
         name = f"{name}-{digest(flat)[:8]}"
     changed = [key for key, value in flat.items() if key in committed and committed[key] != value]
     flat["download.url"] = redact_url(params.download.url)  # a query may contain a token, and many people read MLflow
-    return Experiment(os.environ.get(NAME) or name, commit, flat, {key: flat[key] for key in changed})
+    texts = tuple(f"{key}={shorten(flat[key])}" for key in changed)
+    return Experiment(os.environ.get(NAME) or name, commit, flat, texts)
 
 
 def baseline() -> str:
@@ -73,10 +73,9 @@ def print_uncommitted(params: Params) -> None:
     """
     experiment = this_experiment(params)
     if experiment.changed and Path.cwd().resolve() == project_root():
-        changed = ", ".join(f"{key}={shorten(value)}" for key, value in experiment.changed.items())
         print(
-            f"params.yaml differs from {experiment.commit[:7]}: {changed}; the next experiment starts from here. "
-            f"Return: {RETURN}"
+            f"params.yaml differs from {experiment.commit[:7]}: {', '.join(experiment.changed)}; the next experiment "
+            f"starts from here. Return: {RETURN}"
         )
 
 

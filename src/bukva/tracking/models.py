@@ -99,15 +99,9 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
 def score_model(
     client: "MlflowClient", experiment_id: str, journal: Journal, name: str, bits: Mapping[str, float], at: int
 ) -> None:
-    """Give a model its scores of stage evaluate, and register it.
+    """Give a model (gpt or bigram) the bits per character that stage evaluate wrote, by split, and register it.
 
     Does nothing if the store has no model of its experiment: then its training is part of another one.
-
-    Args:
-        journal: of stage evaluate.
-        name: gpt, or bigram.
-        bits: per character, by split.
-        at: when they were written.
     """
     from mlflow.entities import LoggedModelStatus, Metric
 

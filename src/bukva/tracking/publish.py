@@ -95,12 +95,12 @@ def _write_journal(stage: str, entry: StageRecord, params: Params) -> None:
     log = Log(stage, params, restored=True)
     models = {model.folder: model.name for model in trained_models().values()}
     curves = [model.curve for model in trained_models().values()]
-    for path in map(Path, entry.outs):
-        if path in models and path.exists():
+    for path in filter(Path.exists, map(Path, entry.outs)):
+        if path in models:
             log.model(models[path], path)
-        elif path.as_posix().startswith(SHOWN) and path.exists():
+        elif path.as_posix().startswith(SHOWN):
             log.artifact(path)
-        if path in curves and path.exists():
+        if path in curves:
             _log_curve(log, path)
     log.end("FINISHED", "Restored by DVC from its run cache; the times are those of the restore.")
 

@@ -174,10 +174,6 @@ def _prepare_database(path: Path, artifacts: str) -> None:
         )
 
 
-@contextlib.contextmanager
-def lock() -> Iterator[None]:
+def lock() -> FileLock:
     """Held while something is searched and then created, so that two processes never create it twice."""
-    path = project_root() / ".bukva" / "mlflow.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path, timeout=LOCK_SECONDS):
-        yield
+    return FileLock(project_root() / ".bukva" / "mlflow.lock", timeout=LOCK_SECONDS)

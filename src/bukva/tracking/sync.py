@@ -19,14 +19,14 @@ from bukva.core.files import read_json, sha256
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
-from bukva.tracking.journal import ARTIFACTS, FILE, TAGS, Journal, read_journals
+from bukva.tracking.journal import ARTIFACTS, FILE, TAGS, Event, Journal, read_journals
 from bukva.tracking.models import log_model, score_model
 from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_line, explain, lock, tracking_uri
 
 if TYPE_CHECKING:
-    from mlflow.entities import DatasetInput, Run
+    from mlflow.entities import DatasetInput, Metric, Run
 
-SYNCED, NOTES = "bukva.synced", "bukva.notes"  # tags: what a run has of its journal, and of the notes
+SYNCED, NOTES = "bukva.synced", "bukva.notes"  # tags: how many bytes a run has of its journal, and which notes
 USES = {"train": "training", "val": "validation", "test": "test"}  # of a split, as MLflow calls them
 NATS, BITS = "nats_per_char", "bits_per_char"
 SCORES = "evaluate", "metrics.json"  # the stage and the artifact with the scores of all models, named as in DVC
@@ -68,7 +68,7 @@ def _fill_experiment(store: Store, key: str, journals: Sequence[Journal], troubl
     """Bring the runs of one experiment up to date; adds a sentence for each journal that could not be shown."""
     shown = _by_identity(store.runs(key))
     whole = shown.get(key) or store.create(journals[0].start)
-    if _is_deleted(whole):
+    if whole.info.lifecycle_stage == "deleted":
         return
     for journal in journals:
         run = shown.get(journal.id)
@@ -85,30 +85,25 @@ def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
     """Send what a run lacks of its journal."""
     from mlflow.entities import Metric, Param
 
-    client, start, is_new = store.client, journal.start, not _synced(run)
+    client, start, synced = store.client, journal.start, int(run.data.tags.get(SYNCED, 0))
     status, ended_at = journal.status()  # before reading: behind an end there is nothing more to read
     attempt, latest = os.environ.get(OWN_ATTEMPT), run.data.tags.get(ATTEMPT, "0")
     if attempt and int(latest) > int(attempt):
         raise ValueError(f"attempt {latest} of this training has taken over; this is attempt {attempt}")
-    events, offset = journal.read(_synced(run))
+    events, offset = journal.read(synced)
     by_kind = {kind: [event for event in events if event["record"] == kind] for kind in KINDS}
-    params = {name: _text(value) for name, value in start["params"].items()}
+    params = {  # as text
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in start["params"].items()
+    }
     own_params = {name: text for name, text in params.items() if name.partition(".")[0] in start["sections"]}
-    # their times are those of the events, by which MLflow recognises a point that it already has
-    points = [
-        Metric(name, value, event["at"], event["step"])
-        for event in by_kind["metrics"]
-        for name, value in _with_bits(event["values"]).items()
-    ]
-    scored_at = max(
-        (event["at"] for event in by_kind["artifact"] if (start["stage"], event["path"]) == SCORES), default=0
-    )
+    scored_at = [event["at"] for event in by_kind["artifact"] if (start["stage"], event["path"]) == SCORES]
     content = read_json(journal.folder / ARTIFACTS / SCORES[1]) if scored_at else {}
-    scores = [Metric(name, value, scored_at, 0) for name, value in flatten(content).items() if value is not None]
+    scores = [Metric(name, value, scored_at[-1], 0) for name, value in flatten(content).items() if value is not None]
     datasets = [_dataset(split) for split in start["datasets"]]
-    for each, about, metrics in ((whole, params, scores), (run, own_params, points + scores)):
-        client.log_batch(each.info.run_id, metrics, [Param(*item) for item in about.items()] if is_new else [])
-        if is_new and datasets:
+    for each, about, metrics in ((whole, params, scores), (run, own_params, [*_points(by_kind["metrics"]), *scores])):
+        client.log_batch(each.info.run_id, metrics, [Param(*item) for item in about.items()] if synced == 0 else [])
+        if synced == 0 and datasets:
             client.log_inputs(each.info.run_id, datasets)
     for path in dict.fromkeys(event["path"] for event in by_kind["artifact"]):  # replaced ones once
         folder = Path(path).parent.as_posix()
@@ -117,7 +112,7 @@ def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
         log_model(client, journal, event, run, own_params)
     for name in content.keys() & trained_models().keys():
         values = {split: value for split, value in content[name].items() if isinstance(value, float)}
-        score_model(client, store.experiment_id, journal, name, values, scored_at)
+        score_model(client, store.experiment_id, journal, name, values, scored_at[-1])
     for each in (whole, run):  # an experiment runs as long as its last stage, and ends as it does
         if status == "RUNNING":
             client.update_run(each.info.run_id, status)
@@ -130,9 +125,10 @@ def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
 
 def _has(run: "Run | None", journal: Journal) -> bool:
     """Whether the store has all of a journal, or somebody deleted it there; then it is not created again."""
-    if run is None or _is_deleted(run):
+    if run is None or run.info.lifecycle_stage == "deleted":
         return run is not None
-    return _synced(run) == (journal.folder / FILE).stat().st_size and bool(run.info.status == journal.status()[0])
+    synced = int(run.data.tags.get(SYNCED, 0))
+    return (synced, run.info.status) == ((journal.folder / FILE).stat().st_size, journal.status()[0])
 
 
 def _by_identity(runs: Iterable["Run"]) -> dict[str, "Run"]:
@@ -140,20 +136,11 @@ def _by_identity(runs: Iterable["Run"]) -> dict[str, "Run"]:
     return {run.data.tags.get(JOURNAL, run.data.tags[KEY]): run for run in runs}
 
 
-def _is_deleted(run: "Run") -> bool:
-    return bool(run.info.lifecycle_stage == "deleted")
-
-
-def _synced(run: "Run") -> int:
-    """How many bytes of its journal a run has."""
-    return int(run.data.tags.get(SYNCED, 0))
-
-
 def _unsent(notes: Path, whole: "Run") -> str:
     """The digest of what is said about an experiment, if its run lacks something of it; else ""."""
     files = [file for file in sorted(notes.rglob("*")) if file.is_file() and not file.name.startswith(".")]
     found = digest([(str(file.relative_to(notes)), sha256(file)) for file in files]) if files else ""
-    return "" if _is_deleted(whole) or whole.data.tags.get(NOTES) == found else found
+    return "" if whole.data.tags.get(NOTES) == found else found
 
 
 @contextlib.contextmanager
@@ -169,7 +156,7 @@ def _in_a_sentence(folder: Path, troubles: list[str]) -> Iterator[None]:
         troubles.append(f"{folder}: {explain(error)}")
 
 
-# ---- datasets, metrics and parameters as MLflow has them
+# ---- datasets and metrics as MLflow has them
 
 
 def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
@@ -181,12 +168,13 @@ def _dataset(split: Mapping[str, Any]) -> "DatasetInput":
     return DatasetInput(dataset, [InputTag("mlflow.data.context", USES[split["split"]])])
 
 
-def _with_bits(values: Mapping[str, float]) -> dict[str, float]:
-    """Metrics of one step, each nats per character also in bits."""
-    in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
-    return {**values, **in_bits}
+def _points(events: Iterable[Event]) -> list["Metric"]:
+    """Metrics, each nats per character also in bits, at the times of their events, by which MLflow recognises them."""
+    from mlflow.entities import Metric
 
-
-def _text(value: object) -> str:
-    """A parameter as MLflow stores it: what is no text becomes JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    points: list[Metric] = []
+    for event in events:
+        values = event["values"]
+        in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
+        points += [Metric(name, value, event["at"], event["step"]) for name, value in (values | in_bits).items()]
+    return points
