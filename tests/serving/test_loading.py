@@ -104,7 +104,7 @@ def test_unknown_characters_can_be_dropped_or_replaced(gpt, served):
 @pytest.mark.parametrize(
     ("rows", "settings", "sentence"),
     [
-        ([{"promt": "аб"}], {}, "Row 1: neither prompt nor text is a string; one of them must be."),
+        ([{"promt": "аб"}], {}, "Row 1, neither prompt nor text is a string; one of them must be."),
         ([{"prompt": "аб"}, {"prompt": ""}], {}, "Row 2, prompt: '' is too short; use a longer one."),
         ([{"prompt": "аб"}, {"text": "аx"}], {}, "use another text, or parameter unknown drop or replace."),
         (

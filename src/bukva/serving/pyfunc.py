@@ -43,10 +43,15 @@ class TextModel(PythonModel):
         from bukva.core.errors import BukvaError
         from bukva.serving.writer import RequestSettings, settings
 
+        answers, where = [], ""
         try:
-            return self._writer.answers(model_input, settings(params or {}, RequestSettings))
+            how = settings(params or {}, RequestSettings)
+            for number, row in enumerate(model_input.to_dict("records"), 1):
+                where = f"Row {number}, "
+                answers.append(self._writer.answer(row, how))
         except BukvaError as error:
-            raise MlflowException.invalid_parameter_value(str(error)) from None
+            raise MlflowException.invalid_parameter_value(f"{where}{error}") from None
+        return pd.DataFrame(answers, index=model_input.index, dtype=object)  # None, because JSON has no NaN
 
 
 set_model(TextModel())

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from pydantic import Field, ValidationError
@@ -90,7 +89,8 @@ class Writer:
             BukvaError: a value is out of range, or the model cannot read the prompt.
         """
         values = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "unknown": unknown}
-        return self._continued(prompt, settings({"n_chars": n_chars, **values}))
+        how = settings({"n_chars": n_chars, **values})
+        return "".join(piece.text for piece in self.write(self._checked(PROMPT, prompt, unknown), how))
 
     def bits(self, text: str, unknown: Unknown = "error") -> float:
         """Bits per character of a text of two characters or more, by the window rule.
@@ -104,34 +104,23 @@ class Writer:
         _, *pieces = self.score(self._checked(TEXT, text, unknown))
         return sum(piece.bits or 0 for piece in pieces) / sum(len(piece.text) for piece in pieces)
 
-    def answers(self, table: pd.DataFrame, how: Sample) -> pd.DataFrame:
-        """What a served model answers: prompts are continued, and texts scored.
-
-        Args:
-            table: columns prompt, text, or both; a row needs one of them.
-            how: how to continue.
+    def answer(self, row: Mapping[Any, Any], how: Sample) -> dict[str, Any]:
+        """What a served model answers to a row: its prompt is continued, and its text scored; it has one or both.
 
         Returns:
-            A row for each, with columns continuation and bits_per_char; None for what the row does not ask for.
+            continuation and bits_per_char; None for what the row does not ask for.
 
         Raises:
-            BukvaError: the model cannot read a row; names it.
+            BukvaError: the model cannot read the row.
         """
-        answered = []
-        for number, cells in enumerate(table.to_dict("records"), 1):
-            prompt, text = (cell if isinstance(cell := cells.get(name), str) else None for name in (PROMPT, TEXT))
-            if prompt is None and text is None:
-                raise BukvaError(f"Row {number}: neither {PROMPT} nor {TEXT} is a string; one of them must be.")
-            try:
-                continuation = None if prompt is None else self._continued(prompt, how)
-                bits_per_char = None if text is None else self.bits(text, how.unknown)
-            except BukvaError as error:
-                raise BukvaError(f"Row {number}, {error}") from None
-            answered.append({CONTINUATION: continuation, BITS: bits_per_char})
-        return pd.DataFrame(answered, index=table.index, dtype=object)  # None, because JSON has no NaN
-
-    def _continued(self, prompt: str, how: Sample) -> str:
-        return "".join(piece.text for piece in self.write(self._checked(PROMPT, prompt, how.unknown), how))
+        prompt, text = (cell if isinstance(cell := row.get(name), str) else None for name in (PROMPT, TEXT))
+        if prompt is None and text is None:
+            raise BukvaError(f"neither {PROMPT} nor {TEXT} is a string; one of them must be.")
+        drawn = how.model_dump(exclude={"prompts"})
+        return {
+            CONTINUATION: None if prompt is None else self.generate(prompt, **drawn),
+            BITS: None if text is None else self.bits(text, how.unknown),
+        }
 
     def _checked(self, name: str, text: str, unknown: Unknown) -> str:
         """A readable prompt or text, which has at least FEWEST ids."""
@@ -163,9 +152,8 @@ class Writer:
         rng = prompt_generator(how.seed, FIRST_PROMPT)
         drawn: list[int] = []
         nats = 0.0
-        steps = generate_each(
-            self.model, ids, how.n_chars, temperature=how.temperature, top_k=how.top_k, top_p=how.top_p, rng=rng
-        )
+        kept = how.model_dump(include={"temperature", "top_k", "top_p"})
+        steps = generate_each(self.model, ids, how.n_chars, rng=rng, **kept)
         for n_left in reversed(range(how.n_chars)):
             with self.machine.autocast():  # not around the yield: the caller's code between two steps is not affected
                 following, logits = next(steps)
