@@ -77,16 +77,11 @@ def serve(path: str, port: int) -> None:
         uvicorn.Server(config).run(sockets=[found])
 
 
-class ScoreRequest(Section):
-    """A model's key (library.py) and a text."""
+class TextRequest(Section):
+    """A model's key (library.py), a text, and keys of section sample with values that replace those of params.yaml."""
 
     model: str
     text: Annotated[str, Field(max_length=MOST_TYPED)]
-
-
-class WriteRequest(ScoreRequest):
-    """The same, and keys of section sample of params.yaml with values that replace those there."""
-
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -108,7 +103,7 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
         text = str(error)
         if isinstance(error, RequestValidationError):
             first = error.errors()[0]
-            text = sentence(first | {"loc": first["loc"][1:]}, WriteRequest)  # without "body"
+            text = sentence(first | {"loc": first["loc"][1:]}, TextRequest)  # without "body"
         if request.method == "GET":
             page = render("message.html.j2", served=True, links=LINKS, title="Nothing to show here", text=text)
             return HTMLResponse(page, status_code=404)
@@ -135,13 +130,12 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
         return _playground(library.choices(), sample)
 
     @app.post("/play/score")
-    def score(request: ScoreRequest) -> dict[str, Any]:
+    def score(request: TextRequest) -> dict[str, Any]:
         writer = library.writer(request.model)
-        readable, answer = _scored(writer, request.text)
-        return answer | {"likeliest": writer.likeliest(readable, N_LIKELIEST)}
+        return _scored(writer, request.text) | {"likeliest": writer.likeliest(request.text, N_LIKELIEST)}
 
     @app.post("/play/write")
-    def write(request: WriteRequest) -> StreamingResponse:
+    def write(request: TextRequest) -> StreamingResponse:
         how = settings(sample.model_dump() | request.settings, RequestSettings)
         pieces = _written(library.writer(request.model), request.text, how)
         return StreamingResponse(pieces, media_type="application/x-ndjson")
@@ -195,18 +189,16 @@ def _playground(choices: list[Choice], sample: Sample) -> str:
     )
 
 
-def _scored(writer: Writer, text: str) -> tuple[str, dict[str, Any]]:
-    """What of a text the model can read; and for the page its pieces with their bits, and what is left out."""
-    readable = writer.readable(text)
-    return readable, {"scored": writer.score(readable), "unknown": writer.unknown(text)}
+def _scored(writer: Writer, text: str) -> dict[str, Any]:
+    """The pieces of a text with their bits, and what is left out."""
+    return {"scored": writer.score(text), "unknown": writer.unknown(text)}
 
 
 def _written(writer: Writer, text: str, how: Sample) -> Iterator[str]:
     """What the page reads: first the text that the model continues, then each piece that it writes, in batches."""
-    readable, answer = _scored(writer, text)
-    yield _line(answer)
+    yield _line(_scored(writer, text))
     waiting, sent_at = "", 0.0
-    for piece in writer.write(readable, how):
+    for piece in writer.write(text, how):
         waiting += _line(piece)
         if time.monotonic() - sent_at >= FLUSH_SECONDS:
             yield waiting

@@ -136,15 +136,16 @@ class Writer:
     # ---- for the playground: what the model cannot read is left out, and each piece has its bits
 
     def readable(self, text: str) -> str:
-        """The text without characters outside the vocabulary; if nothing is left, a newline, or else the first id."""
-        return "".join(filter(self.tokenizer.knows, text)) or opening(self.tokenizer)
+        """A text without characters outside the vocabulary; if nothing is left, a newline, or else the first id."""
+        left_out = dict.fromkeys(map(ord, self.unknown(text)))
+        return text.translate(left_out) or opening(self.tokenizer)
 
     def unknown(self, text: str) -> list[str]:
         """The characters of a text that are outside the vocabulary, each once."""
         return [char for char in dict.fromkeys(text) if not self.tokenizer.knows(char)]
 
     def write(self, prompt: str, how: Sample) -> Iterator[Scored]:
-        """The text that follows a readable prompt, as it is drawn; bits are those before temperature, top-k and top-p.
+        """The text that follows a prompt, as it is drawn; bits are those before temperature, top-k and top-p.
 
         The random numbers are those of stage sample for its first prompt.
         """
@@ -166,8 +167,8 @@ class Writer:
                 drawn, nats = [], 0.0
 
     def score(self, text: str) -> list[Scored]:
-        """The pieces of a readable text with their bits, by the window rule."""
-        ids = self.tokenizer.encode(text)
+        """The pieces of a text with their bits, by the window rule."""
+        ids = self.tokenizer.encode(self.readable(text))
         parts = self.tokenizer.parts(ids)
         if len(ids) < 2:
             return [Scored(part, None) for part in parts]
@@ -178,7 +179,7 @@ class Writer:
 
     @torch.inference_mode()
     def likeliest(self, text: str, n: int) -> list[tuple[str, float]]:
-        """The n likeliest pieces after a readable text, and their probabilities."""
+        """The n likeliest pieces after a text, and their probabilities."""
         ids = self._encode(text)
         window = ids[first_seen(len(ids), self.model.block_size) :]
         with self.machine.autocast():
@@ -188,8 +189,9 @@ class Writer:
         return [(pieces[i], p) for i, p in zip(found.indices.tolist(), found.values.tolist(), strict=True)]
 
     def _encode(self, text: str) -> Tensor:
-        """Text -> (T,) ids on the device."""
-        return torch.from_numpy(self.tokenizer.encode(text).astype(np.int64)).to(self.machine.device)
+        """A text -> (T,) ids of what of it is readable, on the device."""
+        ids = self.tokenizer.encode(self.readable(text)).astype(np.int64)
+        return torch.from_numpy(ids).to(self.machine.device)
 
 
 def load(model: str | Path) -> Writer:
