@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from plans import ALL, BLOCK_SIZE, VOCABULARY, write_project
 
-from bukva.config.load import read_yaml
+from bukva.config.load import read_params
 from bukva.models.registry import count_parameters
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.planning import plan as plans
@@ -32,7 +32,7 @@ def test_a_size_is_measured_with_its_batch_and_a_sample_of_val_whose_time_is_tha
     write_project(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plans, "SCORED_IDS", 50)
-    planner = Planner(read_yaml(), 1000, time.perf_counter())
+    planner = Planner(read_params(), 1000, time.perf_counter())
     assert 900 < planner.seconds < 950
     readings = iter([0.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 5.0, 7.0, 9.0])
     monkeypatch.setattr(Planner, "now", lambda _: next(readings))

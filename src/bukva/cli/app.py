@@ -11,7 +11,7 @@ import typer
 from bukva.cli import comparing
 from bukva.cli import stage as cli
 from bukva.cluster import commands as sweep
-from bukva.config.load import PARAMS, read_params, read_yaml
+from bukva.config.load import PARAMS, read_params
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, sha256
 from bukva.core.machine import prepare_torch
@@ -148,14 +148,14 @@ def plan(
     from bukva.planning.plan import Planner, climb, parse_budget, propose, warnings
     from bukva.project.commands import settings
 
-    raw, plans = read_yaml(), []
-    planner = Planner(raw, parse_budget(budget), started_at)
+    params, plans = read_params(), []
+    planner = Planner(params, parse_budget(budget), started_at)
     for measured in climb(planner.plan):
         print(f"plan: {measured}", flush=True)
         plans.append(measured)
     chosen = propose(plans)
     print(*warnings(chosen), f"Proposed: {chosen}", sep="\n")
-    print("Try it: dvc exp run", *settings(raw, chosen.values()))
+    print("Try it: dvc exp run", *settings(params.model_dump(), chosen.values()))
 
 
 @app.command()

@@ -14,8 +14,7 @@ from typing import Any
 
 import torch
 
-from bukva.config.load import PARAMS, parse_params
-from bukva.config.schema import MOST_STEPS
+from bukva.config.schema import MOST_STEPS, Params
 from bukva.core.errors import BukvaError
 from bukva.core.progress import quantity
 from bukva.models.device import prepare
@@ -168,7 +167,6 @@ class Stopwatch(Callback):
 class Planner:
     """Plans the sizes for a budget in seconds, on the splits of the project and this machine.
 
-    raw: params.yaml.
     started_at: when the start-up of the stage began, by time.perf_counter; it ends here, with a scoring and an update
     of a small model.
 
@@ -176,8 +174,8 @@ class Planner:
         BukvaError: the text is not split yet, or is too short for a window.
     """
 
-    def __init__(self, raw: Values, seconds: float, started_at: float) -> None:
-        self.raw, self.params, named = raw, parse_params(raw, str(PARAMS)), paths()
+    def __init__(self, params: Params, seconds: float, started_at: float) -> None:
+        self.params, named = params, paths()
         self.splits = load_splits(Path(named["split"]))
         if not {"train", "val"} <= self.splits.keys():
             raise BukvaError(f"{named['split']}: the text is not split yet; run `dvc repro split`.")
@@ -214,10 +212,11 @@ class Planner:
     def task(self, size: Size, batch_size: int) -> tuple[GPTConfig, Task]:
         """The shape, and its training without an end, with a sample of val that is scored once."""
         values = size.values(batch_size, n_steps=MOST_STEPS, eval_every=MOST_STEPS)
-        params = parse_params(merge(self.raw, values), str(PARAMS))
-        config = GPTConfig(vocab_size=len(self.tokenizer), **params.model.model_dump())
+        model = self.params.model.model_copy(update=values["model"])
+        recipe = self.params.train_gpt.model_copy(update=values["train_gpt"])
+        config = GPTConfig(vocab_size=len(self.tokenizer), **model.model_dump())
         splits = self.splits | {"val": self.splits["val"][: SCORED_IDS + 1]}  # one more: the first is not scored
-        return config, Task.of(config, splits, self.tokenizer, params.train_gpt, self.machine)
+        return config, Task.of(config, splits, self.tokenizer, recipe, self.machine)
 
     def now(self) -> float:
         """The time when the GPU, where there is one, has done all that it was given."""
@@ -254,11 +253,6 @@ def propose(plans: list[Plan]) -> Plan:
     if not chosen.n_steps:
         raise BukvaError("bukva plan: start-up and scoring leave no time for an update; use a longer BUDGET.")
     return chosen
-
-
-def merge(raw: Values, values: Values) -> Values:
-    """The sections of params.yaml with these values in them."""
-    return raw | {section: raw[section] | keys for section, keys in values.items()}
 
 
 def warnings(plan: Plan) -> Iterator[str]:
