@@ -83,7 +83,7 @@ def experiments(
     text = board.baseline.result.about["text"].get("test", "")
     seen = records.looks_at_test(text, more=int(test))
     print_leaderboard(board, seen, with_test=test, as_json=json)
-    if records.merge(board.groups):
+    if records.merge(row.setting for row in board.rows):
         print(f"The noise floor has new seeds; commit {records.FILE}.", file=sys.stderr)
 
 

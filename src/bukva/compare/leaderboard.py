@@ -56,12 +56,10 @@ class Winner:
 class Leaderboard:
     """Rows from the best on val to the worst; and what has no result, by name, with the reason."""
 
-    model: str
     baseline: Setting
     rows: Sequence[Row]
     choice: Winner | None
     floor: Floor
-    groups: Sequence[Setting]
     without_result: Sequence[tuple[str, str]]
 
 
@@ -81,12 +79,10 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     floor = records.floor(found[0].family, SPLIT, found)
     rows = _compared(found, floor)
     return Leaderboard(
-        model=model,
         baseline=found[0],
         rows=sorted(rows, key=lambda row: _mean(row.setting)),
         choice=_choice(found[0], rows, floor),
         floor=floor,
-        groups=found,
         without_result=[
             *((result.revision.name, _problem(result)) for result in results if not result.is_complete),
             *((state.name, state.why) for state in unfinished()),

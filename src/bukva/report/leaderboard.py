@@ -117,7 +117,7 @@ def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
     """Plain numbers, strings and None."""
     choice = board.choice
     return {
-        "model": board.model,
+        "model": board.baseline.model,
         "baseline": board.baseline.name,
         "rows": [
             {
