@@ -33,10 +33,9 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     if model not in trained_models():
         raise BukvaError(f"There is no model {model}; use {' or '.join(trained_models())}.")
     root = project_root()
-    lock = read_lock(root)
-    params = flatten(read_yaml(root / PARAMS))
-    _check_ready(model, lock)
-    known = _finished(model, params) | _waiting(model, params, lock)
+    lock, params = read_lock(root), flatten(read_yaml(root / PARAMS))
+    files = _files(model, lock)
+    known = _finished(model, params) | _waiting(model, params, lock, files)
     for seed in sorted(known):
         yield f"seed {seed}: {known[seed]}"
     base = params[seed_name(model)]
@@ -49,17 +48,15 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
         yield f"There are {len(known)} seeds of this configuration; nothing is missing."
 
 
-def _check_ready(model: str, lock: StageRecords) -> None:
-    """Whether DVC's queue, which runs snapshots of what git tracks, has all that the training needs."""
-    if trained_models()[model].stage not in lock:
-        raise BukvaError(f"{LOCK}: has no training, so the queue has no data: run `make repro` and commit it.")
-    if untracked := git("ls-files", "--others", "--exclude-standard", "--", *_files(model, lock)).decode().splitlines():
-        raise BukvaError(f"{untracked[0]}: not tracked by git, so the queue does not have it: run `git add` on it.")
-
-
 def _files(model: str, lock: StageRecords) -> list[str]:
-    """The sources of the training that lie in the project."""
-    return [path for path in all_sources(trained_models()[model].stage, lock) if not path.startswith(("/", ".."))]
+    """The sources of the training that lie in the project; all are in the snapshots of git that DVC's queue runs."""
+    stage = trained_models()[model].stage
+    if stage not in lock:
+        raise BukvaError(f"{LOCK}: has no training, so the queue has no data: run `make repro` and commit it.")
+    files = [path for path in all_sources(stage, lock) if not path.startswith(("/", ".."))]
+    if untracked := git("ls-files", "--others", "--exclude-standard", "--", *files).decode().splitlines():
+        raise BukvaError(f"{untracked[0]}: not tracked by git, so the queue does not have it: run `git add` on it.")
+    return files
 
 
 def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
@@ -76,15 +73,15 @@ def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
     return found
 
 
-def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords) -> dict[int, str]:
+def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: list[str]) -> dict[int, str]:
     """Seed -> state and name, of queued and running experiments with these parameters and the code of the checkout."""
     needed = {key for name in upstream(trained_models()[model].stage, lock) for key in lock[name].params}
     found = {}
     for state in unfinished():
         theirs = flatten(parse_yaml(show(state.commit, PARAMS).decode()))
         is_same = all(theirs.get(key) == params.get(key) for key in needed - {seed_name(model)})
-        is_same = is_same and not git("diff", "--name-only", state.commit, "--", *_files(model, lock))
-        if is_same and state.kind in ("queued", "running"):
+        is_waiting = is_same and state.kind in ("queued", "running")
+        if is_waiting and not git("diff", "--name-only", state.commit, "--", *files):
             found[int(theirs[seed_name(model)])] = f"{state.kind} {state.name}"
     return found
 
