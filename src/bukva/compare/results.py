@@ -102,17 +102,17 @@ def read_results(revisions: Iterable[Revision]) -> list[Result]:
 
 
 def _read(revision: Revision) -> Result:
-    files = {path: _content(revision, path) for path in _kept()}
+    curves = {name: model.curve.as_posix() for name, model in trained_models().items()}
+    files = {path: _content(revision, path) for path in (PARAMS, LOCK, paths()["metrics"], *curves.values())}
     params, lock = parse_yaml(files[PARAMS].decode(errors="replace")), parse_lock(files[LOCK].decode(errors="replace"))
     if problem := _problem(revision, params, lock, files):
         return Result(revision, params, lock, {}, {}, {}, problem)
-    curves = {name: files[model.curve.as_posix()] for name, model in trained_models().items()}
     return Result(
         revision=revision,
         params=params,
         lock=lock,
         metrics=json.loads(files[paths()["metrics"]] or b"{}"),  # a commit may have had them elsewhere
-        curves={name: _curve(curve.decode()) for name, curve in curves.items() if curve},
+        curves={name: _curve(files[path].decode()) for name, path in curves.items() if files[path]},
         scores=cached_files(lock[STAGE].outs[paths()["scores"]]),
         problem="",
     )
@@ -133,12 +133,6 @@ def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, 
     return ""
 
 
-def _kept() -> list[str]:
-    """The files of a result that git keeps."""
-    curves = (model.curve.as_posix() for model in trained_models().values())
-    return [PARAMS, LOCK, paths()["metrics"], *curves]
-
-
 def _content(revision: Revision, path: str) -> bytes:
     """A file of a revision; empty if there is none."""
     if not revision.is_workspace:
@@ -155,7 +149,7 @@ def _curve(text: str) -> Curve:
 # ---- can it be made again?
 
 
-def verify(name: str, numerics: Mapping[str, str], model: str = "gpt") -> tuple[list[str], str]:
+def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
     """Compare what made a result with the checkout, and with the numerics of this machine (models/device.py).
 
     The parameters are those of the result: whoever makes it again gives them to DVC.
@@ -173,7 +167,7 @@ def verify(name: str, numerics: Mapping[str, str], model: str = "gpt") -> tuple[
     now = digests({path for stage in stages for path in all_sources(stage, result.lock)})
     found = [change for stage in stages for change in changes(stage, result.lock, result.flat_params, now)]
     if result.scores:
-        there = result.about["models"][model]["numerics"]
+        there = result.about["models"]["gpt"]["numerics"]
         other = [key for key in dict.fromkeys([*there, *numerics]) if there.get(key) != numerics.get(key)]
         found += [f"trained with {key} {there.get(key)}, and here it is {numerics.get(key)}" for key in other]
     else:
