@@ -4,15 +4,16 @@ Computed from the text and the score of every character; no model is needed.
 """
 
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from bukva.text.characters import code_points, from_code_points
-from bukva.text.collection import MISSING, Document, decade
+from bukva.text.collection import Document, decade
 from bukva.text.held_out import HeldOut
 from bukva.text.ids import bits
 from bukva.text.splits import load_lengths, load_splits
@@ -23,7 +24,7 @@ Bits = npt.NDArray[np.float64]
 Nats = npt.NDArray[np.floating]
 
 CLASSES = {"Lu": "capital letters", "L": "letters", "N": "digits", "P": "punctuation", "S": "symbols", "M": "marks"}
-PLACES = ("first letter of a word", "later letter", "what ends a word", "what follows no letter")
+PLACES = ["first letter of a word", "later letter", "what ends a word", "what follows no letter"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,17 +57,8 @@ def read_characters(split: Path, tokens: Path, name: str) -> Characters:
 # ---- groups
 
 
-@dataclass(frozen=True)
-class Group:
-    """Characters that have something in common, and what they cost: model -> bits per character."""
-
-    label: str
-    chars: int
-    bits: dict[str, float]
-
-
-def anatomy(characters: Characters, works: Sequence[Document], nats: Mapping[str, Nats]) -> dict[str, list[Group]]:
-    """The groups of a split, by what they were grouped by.
+def anatomy(characters: Characters, works: Sequence[Document], nats: Mapping[str, Nats]) -> dict[str, pd.DataFrame]:
+    """The groups of a split, by what they were grouped by: column chars, and the bits per character of each model.
 
     Args:
         characters: the N scored ones.
@@ -79,30 +71,19 @@ def anatomy(characters: Characters, works: Sequence[Document], nats: Mapping[str
         "decade": [decade(work.year) for work in works],
         "work": [work.name for work in works],
     }
-    found = {}
-    for by, labels in labels_of_works.items():
-        names, of_work = np.unique(labels, return_inverse=True)
-        is_known = list(names) != [MISSING]
-        found[by] = list(_grouped(of_work[characters.work], names.tolist(), nats)) if is_known else []
     symbols, of_char = np.unique(characters.codes, return_inverse=True)
-    names, of_symbol = np.unique([_class(chr(symbol)) for symbol in symbols], return_inverse=True)
     is_letter = np.array([unicodedata.category(chr(symbol))[0] in "LM" for symbol in symbols])[of_char]  # (N,)
     after_letter = np.roll(is_letter, 1) & (np.roll(characters.work, 1) == characters.work)
     after_letter[:1] = False
     place = np.where(is_letter, np.where(after_letter, 1, 0), np.where(after_letter, 2, 3))
-    return found | {
-        "class": list(_grouped(of_symbol[of_char], names.tolist(), nats)),
-        "place": list(_grouped(place, PLACES, nats)),
-    }
-
-
-def _grouped(numbers: Ints, labels: Sequence[str], nats: Mapping[str, Nats]) -> Iterator[Group]:
-    """(N,) numbers of groups -> the groups that have characters, in the order of their labels."""
-    counts = np.bincount(numbers, minlength=len(labels))
-    sums = {model: np.bincount(numbers, of_model, len(labels)) for model, of_model in nats.items()}
-    for number in np.flatnonzero(counts).tolist():
-        scores = {model: bits(float(of_model[number] / counts[number])) for model, of_model in sums.items()}
-        yield Group(labels[number], int(counts[number]), scores)
+    labels = {
+        **{by: pd.Categorical(of_works)[characters.work] for by, of_works in labels_of_works.items()},
+        "class": pd.Categorical([_class(chr(symbol)) for symbol in symbols])[of_char],
+        "place": pd.Categorical.from_codes(place, PLACES),
+    }  # each (N,)
+    costs = pd.DataFrame(nats, dtype=np.float64) * bits(1.0)
+    grouped = {by: costs.groupby(of_chars, observed=True) for by, of_chars in labels.items()}
+    return {by: groups.mean().assign(chars=groups.size()) for by, groups in grouped.items()}
 
 
 def _class(char: str) -> str:

@@ -62,13 +62,12 @@ class Novelty:
 class Train:
     """The text of train.
 
-    codes, text: (N,) characters of the joined corpus, to look up at any place and to read from start to end.
+    text: (N,) characters of the joined corpus.
     spans: (m, 2) what of it is train.
     words: all different ones of train, in small letters.
     works: the names of the works, and ends: (n_works,), where each ends in the joined corpus.
     """
 
-    codes: Codes
     text: Codes
     spans: Spans
     words: frozenset[str]
@@ -82,8 +81,8 @@ def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
     table, shares = read_table(clean), read_shares(tokens)
     spans = shares[shares["split"] == "train"][["start", "stop"]].to_numpy(np.int64)
     works, ends = [work.name for work in documents(table)], table["chars"].to_numpy(np.int64).cumsum()
-    with mapped_codes(clean, table) as (codes, text):
-        yield Train(codes, text, spans, frozenset(_words(text, spans)), works, ends)
+    with mapped_codes(clean, table) as (_, text):
+        yield Train(text, spans, frozenset(_words(text, spans)), works, ends)
 
 
 def _words(text: Codes, spans: Spans) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """The sections of the report page about text: samples and what of them is new, anatomy, corpus and split."""
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -102,24 +101,15 @@ def anatomy_of(experiment: Experiment) -> dict[str, Any]:
     network = ["network"] if "network" in experiment.table else []
     nats = {name: scores.nats(name, SPLIT) for name in ("gpt", *network, experiment.table["best_counted"])}
     found = anatomy(characters, scores.works, nats)
+    models = {name: experiment.rows[name].label for name in nats}
     specs = {}
     for by, label in (BY | {"author": experiment.result.author_word}).items():
-        if len(found[by]) > 1:
-            kept = sorted(found[by], key=lambda group: -group.chars)[:MOST_GROUPS]
-            order = [group for group in found[by] if group in kept]
-            if by != "decade":
-                order.sort(key=lambda group: group.bits["gpt"])
-            rows = pd.DataFrame(
-                {
-                    "label": work_label(group.label),
-                    "chars": group.chars,
-                    "model": experiment.rows[name].label,
-                    "colour": experiment.colours[name],
-                    "bits": group.bits[name],
-                }
-                for group in order
-                for name in nats
-            )
+        groups = found[by].loc[found[by]["chars"].rank(method="first", ascending=False) <= MOST_GROUPS]
+        if len(groups) > 1:
+            shown = groups if by == "decade" else groups.sort_values("gpt")
+            rows = shown.reset_index(names="label").melt(["label", "chars"], var_name="model", value_name="bits")
+            rows["label"], rows["colour"] = rows["label"].map(work_label), rows["model"].map(experiment.colours)
+            rows["model"] = rows["model"].map(models)
             specs[label] = charts.dots(rows, charts.BITS, f"Bits per character by {label}.", "model")
     return {
         "intro": f"Which characters of {SPLIT} cost how many bits.",
@@ -171,25 +161,16 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
 
 def _composition(split: dict[str, Any], by: str, table: str, word: str) -> charts.Spec | None:
     """The characters of each split by author, category or decade; None for one of them only."""
-    sums = {name: _chars_by(by, part[table]) for name, part in split.items()}
-    kept = [label for label, _ in sum(sums.values(), Counter()).most_common(MOST_GROUPS)]
-    rows = [
-        {
-            "label": work_label(label),
-            "split": name,
-            "chars": sums[name][label],
-            "share": sums[name][label] / part["chars"],
-            "colour": charts.SPLITS[name],
-        }
-        for label in kept
-        for name, part in split.items()
-    ]
-    return charts.composition(pd.DataFrame(rows), word) if len(kept) > 1 else None
+    chars = pd.DataFrame({name: _chars_by(by, part[table]) for name, part in split.items()}).fillna(0)
+    if len(chars) == 1:
+        return None
+    kept = chars.loc[chars.sum(axis=1).nlargest(MOST_GROUPS).index]
+    rows = kept.reset_index(names="label").melt("label", var_name="split", value_name="chars")
+    rows["label"], rows["colour"] = rows["label"].map(work_label), rows["split"].map(charts.SPLITS)
+    rows["share"] = rows["chars"] / rows["split"].map({name: part["chars"] for name, part in split.items()})
+    return charts.composition(rows, word)
 
 
-def _chars_by(by: str, table: Any) -> Counter[str]:
+def _chars_by(by: str, table: Any) -> pd.Series:
     """Characters by label: an author may have rows in several categories."""
-    sums: Counter[str] = Counter()
-    for label, chars in table.items() if isinstance(table, dict) else ((row[by], row["chars"]) for row in table):
-        sums[label] += chars
-    return sums
+    return pd.Series(table) if isinstance(table, dict) else pd.DataFrame(table).groupby(by)["chars"].sum()
