@@ -56,7 +56,7 @@ def _train(
         checkpoints.clear_finished()
     with (
         journal(
-            stage, params, silent=not is_lead, training_id=checkpoints.training_id, resumes=bool(checkpoints)
+            stage, params, silent=not is_lead, training_id=checkpoints.folder.name, resumes=bool(checkpoints)
         ) as log,
         stop.caught() if group.is_beside_leader else contextlib.nullcontext(),  # rank 0 saves; elsewhere nothing can
     ):

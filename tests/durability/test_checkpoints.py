@@ -71,10 +71,10 @@ def test_the_last_two_are_kept_and_the_last_one_is_restored(checkpoints, another
     assert last(later) == 13
     assert written(later, 21) == [False]  # the first one still trains, and saves for both
     assert later.step == 13
-    assert later.folder.name == later.training_id == checkpoints.training_id
+    assert later.folder == checkpoints.folder
     others = another("train-bigram"), another(**{"model.n_head": 8}), another(**{"numerics.lock": "cc"})
     assert not any(others)
-    assert len({later.training_id, *(other.training_id for other in others)}) == 4
+    assert len({later.folder, *(other.folder for other in others)}) == 4
 
 
 @pytest.mark.parametrize(

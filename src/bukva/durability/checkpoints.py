@@ -6,9 +6,10 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from filelock import FileLock, Timeout
+from pydantic import Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError
 
 from bukva.core.errors import BukvaError
@@ -27,7 +28,7 @@ UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, Safet
 
 
 class Checkpoints:
-    """The checkpoints of the training of a stage with this fingerprint.
+    """The checkpoints of the training of a stage with this fingerprint, in a folder whose name no other training has.
 
     Two processes may train the same thing (two queued experiments that differ in later stages): the first one writes,
     and the other takes over when the first is gone.
@@ -43,11 +44,6 @@ class Checkpoints:
         self.step: int | None = None  # of the last one that was written or read
         self._lock = FileLock(self.folder / "lock", blocking=False)
         self._reported = ""
-
-    @property
-    def training_id(self) -> str:
-        """Identifies the training: no other parameters, text or code have it."""
-        return self.folder.name
 
     def __bool__(self) -> bool:
         """Whether there is a file to resume from; it may be damaged."""
@@ -81,8 +77,7 @@ class Checkpoints:
             if not self._is_ours():
                 return False
             content = pack(state)
-            name = f"{step:09d}-{hashlib.sha256(content).hexdigest()[:DIGITS]}.safetensors"
-            with atomic_file(self.folder / name) as unfinished:
+            with atomic_file(self.folder / f"{step:09d}-{_digest(content)}.safetensors") as unfinished:
                 unfinished.write_bytes(content)
         except OSError as error:
             why = str(error.strerror)
@@ -102,7 +97,9 @@ class Checkpoints:
         """
         for file in reversed(self._files()):
             try:
-                content = _read_whole(file)
+                content = file.read_bytes()
+                if _digest(content) != file.stem.partition("-")[2]:
+                    raise ValueError("its bytes are not those that were written")
                 unpack(content)
             except UNREADABLE as error:
                 aside = file.with_suffix(".broken")
@@ -117,10 +114,10 @@ class Checkpoints:
         """Why an interrupted training starts from the start; empty if nothing was interrupted."""
         if list(self.folder.glob("*.broken")):
             return "from the start: none of its checkpoints is whole"
-        others = checkpoints_root().glob(f"{self.stage}-*/fingerprint.json")
-        for file in sorted((file for file in others if file.parent != self.folder), key=_written_at, reverse=True)[:1]:
+        others = set(checkpoints_root().glob(f"{self.stage}-*/fingerprint.json")) - {self.folder / "fingerprint.json"}
+        if others:
             with contextlib.suppress(*UNREADABLE):
-                changed = differences(read_json(file), self.fingerprint)
+                changed = differences(read_json(max(others, key=os.path.getmtime)), self.fingerprint)
                 return f"from the start: since the interrupted training, {changed}"
         return ""
 
@@ -160,33 +157,23 @@ def seconds_between() -> float:
     """
     text = os.environ.get("BUKVA_CHECKPOINT_SECONDS", str(SECONDS))
     try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
+        return TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)]).validate_python(text)
+    except ValidationError:
         raise BukvaError(
             f"BUKVA_CHECKPOINT_SECONDS: {text!r} is not a number of seconds; use 30, or 0 for every update."
-        )
-    return value
+        ) from None
 
 
-def _read_whole(file: Path) -> bytes:
-    content = file.read_bytes()
-    if hashlib.sha256(content).hexdigest()[:DIGITS] != file.stem.partition("-")[2]:
-        raise ValueError("its bytes are not those that were written")
-    return content
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:DIGITS]
 
 
 def _make_room(ours: Path) -> None:
     """Remove other trainings' checkpoints, oldest first, while all together exceed MAX_BYTES."""
     folders = checkpoints_root().glob("*/")
     sizes = {folder: sum(file.stat().st_size for file in folder.iterdir()) for folder in folders}
-    for folder in sorted(sizes.keys() - {ours}, key=_written_at):
+    for folder in sorted(sizes.keys() - {ours}, key=os.path.getmtime):
         if sum(sizes.values()) > MAX_BYTES:
             print(f"{folder}: removed, because all checkpoints together exceed {MAX_BYTES >> 30} GiB", file=sys.stderr)
             shutil.rmtree(folder, ignore_errors=True)
             del sizes[folder]
-
-
-def _written_at(path: Path) -> float:
-    return path.stat().st_mtime
