@@ -24,7 +24,7 @@ Bits = npt.NDArray[np.float64]
 Nats = npt.NDArray[np.floating]
 
 CLASSES = {"Lu": "capital letters", "L": "letters", "N": "digits", "P": "punctuation", "S": "symbols", "M": "marks"}
-PLACES = ["first letter of a word", "later letter", "what ends a word", "what follows no letter"]
+PLACES = pd.Index(["first letter of a word", "later letter", "what ends a word", "what follows no letter"])
 
 
 @dataclass(frozen=True, eq=False)
