@@ -10,12 +10,11 @@ from bukva.compare import records
 from bukva.compare.groups import (
     Member,
     Setting,
-    check_comparable,
     check_has,
     groups,
     seed_name,
     tokenizer_of,
-    unit_of,
+    why_incomparable,
 )
 from bukva.compare.results import STAGE, Result, read_results, results_of
 from bukva.compare.statistics.estimate import Floor
@@ -25,6 +24,7 @@ from bukva.core.errors import BukvaError
 from bukva.project.lock import all_sources, sources
 from bukva.project.revisions import Revision, experiments, head
 from bukva.project.stages import trained_models
+from bukva.text.tokenizers import TOKENIZERS
 
 # what the text is that a strategy keeps from train
 REACH = {
@@ -75,7 +75,8 @@ def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int]
     results = results_of(names)
     for result in results:
         check_has(result, model, split)
-        check_comparable(results[0], result, split)
+        if why := why_incomparable(results[0], result, split):
+            raise BukvaError(why)
     found = groups([*results, *read_results([*experiments(), Revision("HEAD", head())])], model)
     chosen = [_member(result, found) for result in results]
     one_group = len({group.key for group, _ in chosen}) == 1
@@ -152,7 +153,8 @@ def _authors(a: Setting, b: Setting, split: str) -> Authors | None:
 def _remarks(a: Setting, b: Setting, verdict: SettingsVerdict, *, same_numerics: bool) -> list[str]:
     found = []
     if tokenizer_of(a.result) != tokenizer_of(b.result):
-        windows = [f"{each.result.about['window']['length']} {unit_of(each.result)}s" for each in (a, b)]
+        units = [TOKENIZERS[tokenizer_of(each.result)[0]].unit for each in (a, b)]
+        windows = [f"{each.result.about['window']['length']} {unit}s" for each, unit in zip((a, b), units, strict=True)]
         found.append(
             "The tokenizers differ. Both scores are over the same characters, of which those of one id share its bits "
             f"equally; the windows are of {windows[0]} in A and {windows[1]} in B."

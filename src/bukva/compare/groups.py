@@ -17,7 +17,6 @@ from bukva.compare.statistics.text import Units
 from bukva.core.errors import BukvaError
 from bukva.project.lock import StageRecords, digest, sources, upstream
 from bukva.project.stages import trained_models
-from bukva.text.tokenizers import TOKENIZERS
 
 # what of about.json must be equal: how an error names it, and what to do
 COMPARABLE = {
@@ -148,8 +147,8 @@ def check_has(result: Result, model: str, split: str) -> None:
         raise BukvaError(f"{name}: has no scores on {split}, only on {' and '.join(texts)}.")
 
 
-def check_comparable(a: Result, b: Result, split: str) -> None:
-    """Raise where two scores do not measure the same; the sentence says what differs.
+def why_incomparable(a: Result, b: Result, split: str) -> str:
+    """A sentence that says what differs where two scores do not measure the same; "" where they do.
 
     Where the tokenizers differ, only the texts are compared: a window is counted in ids, and byte and bpe have no
     alphabet.
@@ -161,17 +160,12 @@ def check_comparable(a: Result, b: Result, split: str) -> None:
         elif tokenizer_of(a) != tokenizer_of(b):
             continue
         if ours != theirs:
-            raise BukvaError(
-                f"{b.revision.name} and {a.revision.name} cannot be compared: the {named} is not the same; {remedy}."
-            )
+            names = f"{b.revision.name} and {a.revision.name}"
+            return f"{names} cannot be compared: the {named} is not the same; {remedy}."
+    return ""
 
 
 def tokenizer_of(result: Result) -> tuple[str, int | None]:
     """Its kind, and the size that was asked for where it can be chosen."""
     params = result.params["tokenize"]
     return params["kind"], params["vocab_size"] if params["kind"] == "bpe" else None
-
-
-def unit_of(result: Result) -> str:
-    """What one of its ids stands for, in a word."""
-    return TOKENIZERS[tokenizer_of(result)[0]].unit

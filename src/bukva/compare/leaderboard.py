@@ -11,7 +11,7 @@ from typing import Any
 
 from bukva.compare import records
 from bukva.compare.comparison import Comparison, changed_params, compare_all, compare_two
-from bukva.compare.groups import Setting, check_comparable, check_has, groups
+from bukva.compare.groups import Setting, check_has, groups, why_incomparable
 from bukva.compare.results import Result, read_results
 from bukva.compare.statistics.estimate import Floor
 from bukva.compare.statistics.settings import MIN_SEEDS, expected_luck
@@ -32,7 +32,7 @@ class Row:
     setting: Setting
     changed: dict[str, Any]
     comparison: Comparison | None
-    refusal: str = ""
+    refusal: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,25 +92,15 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
 
 def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
     """The rows of all settings; the first is the baseline, and the verdicts of the others are corrected together."""
-    baseline, refusals = settings[0], {}
-    for setting in settings[1:]:
-        try:
-            check_comparable(baseline.result, setting.result, SPLIT)
-        except BukvaError as error:
-            refusals[setting.key] = str(error)
-    pairs = [(baseline, setting) for setting in settings[1:] if setting.key not in refusals]
+    baseline, rows = settings[0], []
+    refusals = {setting.key: why_incomparable(baseline.result, setting.result, SPLIT) for setting in settings}
+    pairs = [(baseline, setting) for setting in settings[1:] if not refusals[setting.key]]
     compared = {comparison.b.key: comparison for comparison in compare_all(pairs, SPLIT, floor)}
-    return [
-        Row(
-            setting=setting,
-            changed={
-                key: value for key, (_, value) in changed_params(baseline.result, setting.result, setting.model).items()
-            },
-            comparison=compared.get(setting.key),
-            refusal=refusals.get(setting.key, ""),
-        )
-        for setting in settings
-    ]
+    for setting in settings:
+        changed = changed_params(baseline.result, setting.result, setting.model)
+        values = {key: value for key, (_, value) in changed.items()}
+        rows.append(Row(setting, values, compared.get(setting.key), refusals[setting.key]))
+    return rows
 
 
 def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | None:
