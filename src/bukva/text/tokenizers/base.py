@@ -21,13 +21,14 @@ Counts = npt.NDArray[np.int64]
 
 
 class Tokenizer(ABC):
-    """Text to ids and back; subclasses learn, encode, and are written as JSON.
+    r"""Text to ids and back; subclasses learn, encode, and are written as JSON.
 
     Scores count characters, whatever an id stands for: `chars_of` gives them their denominator.
 
     unit: what an id stands for, in a word: character, byte or token.
     alphabet: the characters that can be encoded, sorted; None if all can.
     tokens: (V,) the bytes of each id.
+    pieces: (V,) their text; a part of a character, or a control character, is written as \xd0.
     dtype: the smallest unsigned type that holds every id.
     """
 
@@ -37,6 +38,8 @@ class Tokenizer(ABC):
     def __init__(self, tokens: Sequence[bytes]) -> None:
         """Take the bytes of each of V ids."""
         self.tokens = list(tokens)
+        texts = [token.decode(errors="backslashreplace") for token in tokens]
+        self.pieces = [text if text.isprintable() or text in ("\n", "\t") else ascii(text)[1:-1] for text in texts]
         self.dtype: np.dtype[np.unsignedinteger] = np.dtype(np.min_scalar_type(max(len(tokens) - 1, 0)))
         self._n_bytes = np.array([len(token) for token in tokens], np.int64)  # (V,)
         self._n_chars = np.array([_begins(token).sum() for token in tokens], np.int64)  # (V,)
@@ -57,12 +60,6 @@ class Tokenizer(ABC):
     def __len__(self) -> int:
         """The size of the vocabulary, V."""
         return len(self.tokens)
-
-    @property
-    def pieces(self) -> list[str]:
-        r"""(V,) the text of each id; a part of a character, or a control character, is written as \xd0."""
-        texts = [token.decode(errors="backslashreplace") for token in self.tokens]
-        return [text if text.isprintable() or text in ("\n", "\t") else ascii(text)[1:-1] for text in texts]
 
     def decode(self, ids: npt.ArrayLike) -> str:
         """(n,) ids -> text."""

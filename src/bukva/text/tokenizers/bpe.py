@@ -39,14 +39,17 @@ class BPETokenizer(Tokenizer):
         Raises:
             ValueError: a merge is of something that no earlier one has made.
         """
+        from tokenizers import models
+
         self.merges = [(first, second) for first, second in merges]
         byte_of = dict(zip(_byte_chars(), BYTES, strict=True))
-        self._ids = {char: byte for byte, char in enumerate(byte_of)}  # token -> id
+        ids = {char: byte for byte, char in enumerate(byte_of)}  # token -> id
         for first, second in self.merges:
-            if first not in self._ids or second not in self._ids:
+            if first not in ids or second not in ids:
                 raise ValueError(f"the merge of {first!r} and {second!r} is not of two tokens before it")
-            self._ids.setdefault(first + second, len(self._ids))
-        super().__init__([b"".join(map(byte_of.__getitem__, token)) for token in self._ids])
+            ids.setdefault(first + second, len(ids))
+        super().__init__([b"".join(map(byte_of.__getitem__, token)) for token in ids])
+        self._encoder = _library(models.BPE(vocab=ids, merges=self.merges))
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> "BPETokenizer":
@@ -70,12 +73,6 @@ class BPETokenizer(Tokenizer):
         # in pieces, because the library takes some 600 bytes for each id; at ends of lines, where nothing is merged
         encoded = (self._encoder.encode(piece).ids for piece in pieces(text, "\n"))
         return np.concatenate([np.empty(0, self.dtype), *(np.array(ids, self.dtype) for ids in encoded)])
-
-    @functools.cached_property
-    def _encoder(self) -> "tokenizers.Tokenizer":
-        from tokenizers import models
-
-        return _library(models.BPE(vocab=self._ids, merges=self.merges))
 
 
 def _library(model: "tokenizers.models.Model") -> "tokenizers.Tokenizer":

@@ -24,7 +24,7 @@ class CharTokenizer(Tokenizer):
         if any(len(char) != 1 for char in chars) or chars != sorted(set(chars)):
             raise ValueError("an alphabet is a list of single characters, sorted, each once")
         super().__init__([char.encode() for char in chars])
-        self.chars = chars
+        self.chars = self.pieces = chars
         self.alphabet: str = "".join(chars)
         self._codes = code_points(self.alphabet)  # (V,)
         n_codes = int(self._codes[-1]) + 2 if chars else 1  # one more, for all code points above the last
@@ -37,10 +37,6 @@ class CharTokenizer(Tokenizer):
 
     def to_json(self) -> dict[str, Any]:
         return {"chars": self.chars}
-
-    @property
-    def pieces(self) -> list[str]:
-        return self.chars
 
     def encode(self, text: str) -> Ids:
         ids = self._ids.take(code_points(text), mode="clip")
