@@ -29,7 +29,6 @@ def test_what_is_written_is_read(folder):
     assert scores.about == ABOUT
     assert scores.works == WORKS
     assert {split: chars.tolist() for split, chars in scores.chars.items()} == {"val": [3, 0, 4], "test": [2, 5, 0]}
-    assert scores.models == ["gpt", "ngram_3"]
     np.testing.assert_array_equal(scores.nats("ngram_3", "test"), nats(7, 4))
     assert scores.nats("gpt", "val").dtype == np.float32
     with pytest.raises(BukvaError, match=r"mlp/test.npy: cannot be read"):

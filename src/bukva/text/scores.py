@@ -60,11 +60,6 @@ class CharScores:
             raise BukvaError(f"The scores per character cannot be read ({error!r}); {AGAIN}.") from None
         return cls(about, works, chars, files)
 
-    @property
-    def models(self) -> list[str]:
-        """The models and baselines that were scored."""
-        return sorted({name.partition("/")[0] for name in self.files if "/" in name})
-
     def nats(self, model: str, split: str) -> CharNats:
         """(N,) nats of the scored characters of a split, memory-mapped.
 

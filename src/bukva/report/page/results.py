@@ -60,7 +60,7 @@ def _scores(experiment: Experiment) -> charts.Spec:
     drawn = []
     for key, row in experiment.rows.items():
         own = low = high = row.bits[SPLIT]
-        if units and key in experiment.scores.models:
+        if units and f"{key}/{SPLIT}.npy" in experiment.scores.files:
             low, high = over_text(units.sums(experiment.scores.nats(key, SPLIT)), units).interval
         label = f"{own:.3f} {row.label}"
         drawn.append({"label": label, "colour": experiment.colours[key], "bits": own, "low": low, "high": high})
