@@ -43,11 +43,6 @@ class Side:
         """(k,) bits per character."""
         return self.sums.sum(axis=1) / units.edges[-1]
 
-    @property
-    def k(self) -> int:
-        """The number of trainings."""
-        return len(self.seeds)
-
 
 @dataclass(frozen=True)
 class SettingsVerdict:
@@ -109,11 +104,11 @@ def _chosen(a: Side, b: Side, floor: Floor | None, pairable: bool) -> tuple[Side
 
     Three common seeds or more are paired, and the others left out. A seed that a side has twice pairs with nothing.
     """
-    distinct = len(set(a.seeds)) == a.k and len(set(b.seeds)) == b.k
+    distinct = all(len(set(side.seeds)) == len(side.seeds) for side in (a, b))
     common = set(a.seeds) & set(b.seeds)
     if pairable and distinct and len(common) >= MIN_SEEDS:
         return a.only(common), b.only(common), "paired"
-    if min(a.k, b.k) >= MIN_SEEDS:
+    if min(len(a.seeds), len(b.seeds)) >= MIN_SEEDS:
         return a, b, "unpaired"
     return a, b, "noise floor" if floor and floor.known else "text only"
 
