@@ -7,6 +7,7 @@ vocabulary may be that of train, and counts every row in ids, too; stage split r
 import itertools
 import mmap
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 ROUNDS = 20  # of stratify, in which every unit may move; it is mostly over after three
 
 Ints = npt.NDArray[np.int64]
+Label = tuple[int, int]  # its kind (author, category), and its number
 
 
 def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
@@ -172,51 +174,33 @@ def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Seque
     Returns:
         (n_works,) the number of the split; no split is empty.
     """
-    n_units, n_splits = int(units.max()) + 1, len(fractions)
-    surplus, parts = _start(chars, units, labels, fractions)
-    longest_first = np.argsort(-np.bincount(units, chars, n_units), kind="stable").tolist()
-    split_of = np.full(n_units, -1)
+    # the whole is a label, too, and counts as much as the others together, so that the splits get their lengths
+    levels = [*labels, *[np.zeros_like(units)] * len(labels)]
+    parts, whole = [Counter[Label]() for _ in range(int(units.max()) + 1)], Counter[Label]()
+    for unit, n, *of in np.column_stack([units, chars, *levels]).tolist():
+        for counts in (parts[unit], whole):
+            counts.update(dict.fromkeys(enumerate(of), n))
+    # of each label the (n_splits,) characters that a split has beyond its fraction
+    surplus = {label: -n * np.array([float(fraction) for fraction in fractions]) for label, n in whole.items()}
+    longest_first = np.argsort(-np.bincount(units, chars), kind="stable").tolist()
+    split_of = np.full(len(parts), -1)
     for _ in range(ROUNDS):
         before = split_of.copy()
         for unit in longest_first:
-            _move(unit, split_of, surplus, parts[unit])
+            if split_of[unit] >= 0:
+                _add(surplus, split_of[unit], parts[unit], -1)
+            here = np.array([surplus[label] for label in parts[unit]])  # (n, n_splits)
+            cost = (np.abs(here + np.array([*parts[unit].values()])[:, None]) - np.abs(here)).sum(axis=0)  # (n_splits,)
+            split_of[unit] = np.lexsort((here.sum(axis=0), cost))[0]  # the least of surplus and lack
+            _add(surplus, split_of[unit], parts[unit], 1)
         if np.array_equal(split_of, before):
             break
-    for empty in set(range(n_splits)) - set(split_of.tolist()):
+    for empty in set(range(len(fractions))) - set(split_of.tolist()):
         movable = [unit for unit in longest_first if (split_of == split_of[unit]).sum() > 1]
         split_of[movable[-1]] = empty
     return split_of[units]
 
 
-Part = tuple[Ints, npt.NDArray[np.float64]]  # a unit: its labels, and its characters in each
-
-
-def _start(
-    chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Sequence[Fraction]
-) -> tuple[npt.NDArray[np.float64], list[Part]]:
-    """(n_labels, n_splits) characters that a split has beyond its fraction, of each label; and every unit's part.
-
-    The whole is a label too. It counts as much as the others together, so that the splits get their lengths.
-    """
-    levels = [*labels, *[np.zeros_like(units)] * len(labels)]
-    sizes = [int(level.max()) + 1 for level in levels]
-    flat = np.concatenate([level + start for level, start in zip(levels, np.cumsum([0, *sizes]), strict=False)])
-    # one row for each unit and label that meet, sorted by unit
-    keys, where = np.unique(np.tile(units, len(levels)) * sum(sizes) + flat, return_inverse=True)
-    weights = np.bincount(where, np.tile(chars, len(levels))).astype(np.float64)
-    of_unit, of_label = np.divmod(keys, sum(sizes))
-    starts = np.searchsorted(of_unit, np.arange(1, units.max() + 1))
-    parts = list(zip(np.split(of_label.astype(np.int64), starts), np.split(weights, starts), strict=True))
-    total = np.bincount(of_label, weights, sum(sizes)).astype(np.float64)
-    return -total[:, None] * np.array([float(fraction) for fraction in fractions]), parts
-
-
-def _move(unit: int, split_of: Ints, surplus: npt.NDArray[np.float64], part: Part) -> None:
-    """Put a unit into the split where the surplus and the lack of all labels are least."""
-    labels, weights = part
-    if split_of[unit] >= 0:
-        surplus[labels, split_of[unit]] -= weights
-    here = surplus[labels]  # (n, n_splits)
-    cost = (np.abs(here + weights[:, None]) - np.abs(here)).sum(axis=0)  # (n_splits,)
-    split_of[unit] = min(range(len(cost)), key=lambda split: (cost[split], here[:, split].sum()))
-    surplus[labels, split_of[unit]] += weights
+def _add(surplus: dict[Label, npt.NDArray[np.float64]], split: int, part: Counter[Label], sign: int) -> None:
+    for label, n in part.items():
+        surplus[label][split] += sign * n
