@@ -4,7 +4,7 @@ import numpy as np
 
 from bukva.cli import stage
 from bukva.core.files import write_json
-from bukva.corpus.splits.report import report, tell_missed_shares
+from bukva.corpus.splits.report import report
 from bukva.text.collection import read_table
 from bukva.text.splits import check_lengths, read_shares, save_splits
 
@@ -14,7 +14,6 @@ def main() -> None:
     with stage.opened("split") as run:
         params, tokens, clean = run.params, run.path("tokens"), run.path("clean")
         shares = read_shares(tokens)
-        tell_missed_shares(shares, params.split, note=print)
         n_ids = dict(shares.groupby("split", sort=False)["ids"].sum())
         check_lengths(n_ids, params.model.block_size, "model.block_size")
         check_lengths(n_ids, params.train_bigram.block_size, "train_bigram.block_size")

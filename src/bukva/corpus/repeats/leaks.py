@@ -34,8 +34,6 @@ def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_char
     Returns (m, 7): the row of spans_a, start and stop in codes; the row of spans_b, start and stop in the text; how
     many characters are equal. A passage that crosses the border of two indices or of CAPACITY runs becomes two.
     """
-    if min_chars < SEED + STEP - 1:
-        raise ValueError(f"min_chars is {min_chars}; passages shorter than {SEED + STEP - 1} may be missed")
     filled = np.flatnonzero(spans_a[:, 1] > spans_a[:, 0])  # of spans with one start, the one that has text
     spans = spans_a[filled].astype(np.int64)
     found = [np.empty((0, 7), np.int64)]

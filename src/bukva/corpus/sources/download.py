@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from bukva.config.messages import WAY_BACK, shorten
@@ -37,17 +36,13 @@ REGISTRY = Path(__file__).with_name("sources.yaml")
 class Source:
     """A corpus of sources.yaml: its address, where its works are, and the digests of its content.
 
-    The content is verified by `sha256`, the digest of the file, or by `folders`, those of folders below `root` in an
+    The content is verified by `sha256`, the digest of one text, or by `folders`, those of folders below `root` in an
     archive (folder_digest); only these folders are read. `file` is the name in a mirror, and `encodings` are those of
     works that are not UTF-8, by their path below `root`.
     """
 
-    title: str
-    page: str
-    licence: str
     url: str
     file: str
-    format: Literal["archive", "text"]
     sha256: str = ""
     root: str = ""
     folders: Mapping[str, str] = field(default_factory=dict)
@@ -138,7 +133,7 @@ def _local(path: str, reading: Reading) -> list[Work]:
 
 def _registered(source: Source, reading: Reading, scratch: Path, on_bytes: OnBytes, note: OnNote) -> list[Work]:
     file = obtain(source.url, source.file, scratch / "fetched", on_bytes, note, source.sha256)
-    if source.format == "text":
+    if not source.folders:
         return work_in_file(file, file.name, reading)
     unpack(file, scratch / "unpacked")
     root = scratch / "unpacked" / source.root

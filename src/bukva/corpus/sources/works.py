@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
 from bukva.core.errors import BukvaError
-from bukva.corpus.sources.formats import READERS, reader_of
+from bukva.corpus.sources.formats import READERS
 from bukva.corpus.sources.formats.base import BadTextError, Reader, Text, TextFile, printable, read_plain
 from bukva.corpus.sources.formats.encodings import MARK
 from bukva.text.collection import MISSING, Document
@@ -93,8 +93,12 @@ class Reading:
         return TextFile(path, place, encoding or self.encoding, self.column, tell)
 
     def reader(self, path: Path) -> Reader | None:
-        """The reader of a file by its extension; None if its type is not read."""
-        return reader_of(path.suffix, self.extensions)
+        """The reader of a file by its extension; None if its type is not read.
+
+        What `extensions` names is plain text, also one of READERS: the source of a web page is text, too.
+        """
+        extension = path.suffix.lower()
+        return read_plain if extension in map(str.lower, self.extensions) else READERS.get(extension)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """What each split has: characters by author, category and decade, and what train knows of val and test."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bukva.config.schema import Split
 from bukva.core.machine import n_cores
 from bukva.corpus.repeats.leaks import seen_in_train
 from bukva.corpus.splits.division import mapped_codes
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LENGTHS = (8, 16, 32, 64)  # of windows: a word and a half, half a line, a line, a sentence
-MOST_MISSED = 0.1  # of the share that was asked for
 
 
 def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[str, Any]:
@@ -46,19 +43,6 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[s
             found = {str(n): round(share or 0.0, 6) for n, share in zip(LENGTHS, of_lengths, strict=True)}
             result[name]["in_train"] = found
     return result
-
-
-def tell_missed_shares(shares: "pd.DataFrame", split: Split, note: Callable[[str], object]) -> None:
-    """Note the splits whose share of the characters is not the one asked for, by more than a tenth of it."""
-    chars = {name: int(np.diff(_spans(shares, name)).sum()) for name in names_in(shares)}
-    missed = []
-    for name, n in chars.items():
-        reached, asked = n / max(1, sum(chars.values())), getattr(split, name)
-        if abs(reached / asked - 1) > MOST_MISSED:
-            missed.append(f"{name} has {100 * reached:.3g} % of the characters, not {100 * asked:.3g} %")
-    if missed:
-        why = f"split.strategy {split.strategy}, split.duplicates {split.duplicates}"
-        note(f"split: {'; '.join(missed)} ({why})")
 
 
 def _contents(table: "pd.DataFrame", chars: npt.NDArray[np.int64]) -> dict[str, Any]:

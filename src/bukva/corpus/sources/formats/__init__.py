@@ -1,6 +1,4 @@
-"""The types of files that are read, one reader each."""
-
-from collections.abc import Collection
+"""The types of files that are read, by their extension in small letters: one reader each."""
 
 from bukva.corpus.sources.formats.base import Reader, read_plain
 from bukva.corpus.sources.formats.epub import read_epub
@@ -18,15 +16,3 @@ READERS: dict[str, Reader] = {
     ".ndjson": read_jsonl,
     ".parquet": read_parquet,
 }
-
-
-def reader_of(extension: str, as_text: Collection[str] = ()) -> Reader | None:
-    """The reader of a file type, whatever the case of its letters; None if the type is not read.
-
-    Args:
-        extension: with its dot.
-        as_text: extensions that are read as plain text, also one of READERS: the source of a web page is text, too.
-    """
-    if extension.lower() in {name.lower() for name in as_text}:
-        return read_plain
-    return READERS.get(extension.lower())

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 CONTAINER = "META-INF/container.xml"
-ENCRYPTION = "META-INF/encryption.xml"
 CHAPTER_TYPES = {"application/xhtml+xml", "text/html"}
 
 # an epub begins with an uncompressed entry `mimetype`, so that its type is at this place (EPUB 3.3, section 4.3)
@@ -44,16 +43,12 @@ def _chapters(file: TextFile) -> Iterator[str]:
     """The chapters that have text.
 
     Raises:
-        BadTextError: the file is damaged, no epub, or protected.
+        BadTextError: the file is damaged, no epub, or encrypted.
         BukvaError: it exceeds a bound of archives.
     """
     try:
         with opened_zip(file.path) as book:
-            protected = _protected(book)
             for name in _spine(book):
-                if name in protected:
-                    why = f"chapter {name} is encrypted"
-                    raise BadTextError(file.place, why, "only a book without copy protection can be read")
                 raw = _content(book, name)
                 encoding = detected(partial(io.BytesIO, raw))
                 yield html_text("".join(decoded(io.BytesIO(raw), encoding)))
@@ -61,7 +56,7 @@ def _chapters(file: TextFile) -> Iterator[str]:
         raise file.unreadable(error) from None
     except (*DAMAGED, BadEncodingError) as error:
         why = f"damaged, or not an epub ({' '.join(str(error).split())[:100]})"
-        raise BadTextError(file.place, why, "get the file again") from None
+        raise BadTextError(file.place, why, "get the file again, without copy protection") from None
 
 
 def _spine(book: ZipFile) -> Iterator[str]:
@@ -76,14 +71,6 @@ def _spine(book: ZipFile) -> Iterator[str]:
         item = items[reference.get("idref")]
         if item.get("media-type") in CHAPTER_TYPES and "nav" not in item.get("properties", "").split():
             yield _path(posixpath.dirname(package_name), item.get("href", ""))
-
-
-def _protected(book: ZipFile) -> set[str]:
-    """The names of the encrypted entries; often only fonts are."""
-    if ENCRYPTION not in book.namelist():
-        return set()
-    references = _xml(_content(book, ENCRYPTION)).iterfind(".//{*}CipherReference")
-    return {_path("", reference.get("URI", "")) for reference in references}
 
 
 def _path(folder: str, href: str) -> str:
