@@ -145,7 +145,7 @@ def _hide_mlflow(team: Team) -> str:
         return worker.printed
     fetch = f"from bukva.cluster.carry import fetch_journals; fetch_journals({team.commit!r}, [{TRIAL!r}])"
     team.project.run("python", "-c", fetch, PYTHONPATH="src")
-    sync = "python", "-m", "bukva.tracking", "sync"
+    sync = "python", "-m", "bukva.tracking.sync"
     team.project.run(*sync, PYTHONPATH="src", MLFLOW_TRACKING_URI=job.environment["MLFLOW_TRACKING_URI"])
     return team.mlflow_fault()
 

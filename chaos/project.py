@@ -98,7 +98,7 @@ class Project:
 
     def sync(self) -> None:
         """Fill MLflow from the journals, as `bukva sync` does."""
-        self.run("python", "-m", "bukva.tracking", "sync", PYTHONPATH="src")
+        self.run("python", "-m", "bukva.tracking.sync", PYTHONPATH="src")
 
     @staticmethod
     def stages_run(printed: str) -> list[str]:

@@ -56,8 +56,7 @@ def test_imports_point_down_and_a_stage_imports_no_other_stage():
         ("altair", ["bukva.report"]),
         ("fastapi", ["bukva.serving.app"]),
         ("scipy", ["bukva.compare.statistics"]),
-        ("typer", ["bukva.cli.stage", "bukva.cli", "bukva.cluster.machines", "bukva.cluster.commands",
-                   "bukva.tracking.__main__"]),
+        ("typer", ["bukva.cli.stage", "bukva.cli", "bukva.cluster.machines", "bukva.cluster.commands"]),
     ],
 )  # fmt: skip
 def test_a_library_is_imported_in_its_own_places_only(library, homes):

@@ -83,13 +83,13 @@ def test_artifacts_are_links_that_stay_when_the_files_are_replaced_and_the_later
         assert (kept / "gpt/weights").samefile(weights)
         for text in ("first", "second"):
             write_text(curve, text)
-            log.artifact(Path("reports/curve.csv"), "curves")
+            log.artifact(Path("reports/curve.csv"))
     write_text(weights, "new")
     curve.unlink()
     assert (kept / "gpt/weights").read_text() == "old"
-    assert (kept / "curves/curve.csv").read_text() == "second"
+    assert (kept / "curve.csv").read_text() == "second"
     paths = [record["path"] for record in records() if record["record"] == "artifact"]
-    assert paths == ["gpt", "curves/curve.csv", "curves/curve.csv"]
+    assert paths == ["gpt", "curve.csv", "curve.csv"]
 
 
 def test_a_line_is_not_read_before_it_is_complete_nor_a_journal_before_its_first(alone, params):

@@ -184,9 +184,9 @@ class Log:
         if new:
             self._write("metrics", step=step, values=new)
 
-    def artifact(self, path: Path, folder: str = "") -> None:
-        """A file, or a folder with all its content, kept below `folder`; a later one of the same name replaces it."""
-        self._keep("artifact", path, folder)
+    def artifact(self, path: Path) -> None:
+        """A file, or a folder with all its content; a later one of the same name replaces it."""
+        self._keep("artifact", path)
 
     def text(self, name: str, content: str) -> None:
         """A text file that no stage writes elsewhere; a later one of the same name replaces it."""
@@ -200,7 +200,7 @@ class Log:
         with self._errors_reported():
             if self.folder:
                 _pack_code(self.folder / CODE)
-        self._keep("model", folder, "model", name=name, requirements=requirements())
+        self._keep("model", folder, name=name, requirements=requirements())
 
     def end(self, status: str, note: str = "") -> None:
         """The last event: FINISHED, FAILED or KILLED, and why."""
@@ -216,17 +216,16 @@ class Log:
         if self._file.tell():
             self._file.write(b"\n")  # ends an incomplete line that a killed process left; the line is then ignored
 
-    def _keep(self, record: str, path: Path, folder: str, **content: Any) -> None:
+    def _keep(self, record: str, path: Path, **content: Any) -> None:
         with self._errors_reported():
             if self.folder:
-                name = Path(folder) / path.name
-                kept = self.folder / ARTIFACTS / name
+                kept = self.folder / ARTIFACTS / path.name
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 if path.is_dir():
                     shutil.copytree(path, kept, copy_function=_link, dirs_exist_ok=True)
                 else:
                     _link(path, kept)
-                self._write(record, path=name.as_posix(), source=path.as_posix(), **content)
+                self._write(record, path=path.name, source=path.as_posix(), **content)
 
     def _write(self, record: str, **content: Any) -> None:
         with self._errors_reported():
@@ -357,14 +356,14 @@ def journal(
 def start_sync() -> None:
     """Start to bring MLflow up to date, and do not wait. Never raises: `bukva sync` completes what fails."""
     with contextlib.suppress(OSError):
-        leave_running(start_detached("bukva.tracking", "sync"))
+        leave_running(start_detached("bukva.tracking.sync"))
 
 
 def _start_beside(log: Log) -> subprocess.Popen[bytes] | None:
     if log.folder is None:
         return None
     try:
-        return start_detached("bukva.tracking", "live", str(log.folder))
+        return start_detached("bukva.tracking.sync", "live", str(log.folder))
     except OSError as error:
         print(f"MLflow does not show {log.stage} ({error}); bukva sync completes it.", file=sys.stderr)
         return None

@@ -113,18 +113,10 @@ def score_model(
     )
     if not found or found[0].status != LoggedModelStatus.READY:
         return
-    model, datasets = found[0], {each["split"]: each for each in journal.start["datasets"]}
-    metrics = [
-        Metric(
-            f"{name}.{split}",  # as in metrics.json; val_bits_per_char is a curve of the training
-            value,
-            at,
-            0,
-            model_id=model.model_id,
-            dataset_name=datasets.get(split, {}).get("name"),
-            dataset_digest=datasets.get(split, {}).get("digest"),
-            run_id=model.source_run_id,
-        )
+    model = found[0]
+    datasets = {each["split"]: (each["name"], each["digest"]) for each in journal.start["datasets"]}
+    metrics = [  # named as in metrics.json: val_bits_per_char is a curve of the training
+        Metric(f"{name}.{split}", value, at, 0, model.model_id, *datasets.get(split, (None, None)), model.source_run_id)
         for split, value in bits.items()
     ]
     client.log_batch(model.source_run_id, metrics)
@@ -136,12 +128,7 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Ev
     """Register a scored model, if it is not there, and move the aliases to the best version of its text."""
     # equal for experiments whose texts are the same: scores on others cannot be compared
     text = digest({key: value for key, value in start["params"].items() if key.partition(".")[0] in MAKES_THE_TEXT})
-    tags = {
-        SCORE: repr(bits),
-        SCORED_TEXT: text,
-        "bukva.experiment": start["experiment"],
-        "bukva.commit": start["commit"],
-    }
+    tags = {f"bukva.{key}": start[key] for key in ("experiment", "commit")} | {SCORE: repr(bits), SCORED_TEXT: text}
     this = f"name = '{name}'"
     registered = client.search_model_versions(this)
     known = next((each for each in registered if each.source == model.artifact_location), None)

@@ -38,7 +38,7 @@ def publish(params: Params) -> None:
         lock_file = {LOCK: Path(LOCK).read_bytes()}
         note(experiment.name, {"bukva.processor": processor()}, lock_file, experiment.key)
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
-        if has_failed(start_detached("bukva.tracking", "sync"), SYNC_SECONDS):
+        if has_failed(start_detached("bukva.tracking.sync"), SYNC_SECONDS):
             print(f"MLflow lacks something of {experiment.name}; {REMEDY}{restored}")
         else:
             print(f"MLflow gets experiment {experiment.name}; bukva ui shows it.{restored}")

@@ -1,4 +1,4 @@
-"""Brings journals into an MLflow store.
+"""Brings journals into an MLflow store: `python -m bukva.tracking.sync` once, or `live FOLDER` beside a training.
 
 Filling twice adds nothing: runs are found by their tags, MLflow ignores a point that has the same name, step, time and
 value as another, and an artifact replaces the one of its name. A tag of each run says how many bytes of its journal the
@@ -9,6 +9,9 @@ next call.
 import contextlib
 import json
 import os
+import sys
+import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +22,14 @@ from bukva.core.files import read_json, sha256
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
-from bukva.tracking.journal import ARTIFACTS, FILE, TAGS, Event, Journal, read_journals
+from bukva.tracking.journal import ARTIFACTS, FILE, TAGS, Event, Journal, open_journal, read_journals
 from bukva.tracking.models import log_model, score_model
 from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_line, explain, lock, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Metric, Run
 
+PAUSE_SECONDS = 1.0  # between two rounds; a stage waits as long for the last one
 SYNCED, NOTES = "bukva.synced", "bukva.notes"  # tags: how many bytes a run has of its journal, and which notes
 USES = {"train": "training", "val": "validation", "test": "test"}  # of a split, as MLflow calls them
 NATS, BITS = "nats_per_char", "bits_per_char"
@@ -46,6 +50,30 @@ def sync() -> str:
     if troubles:
         raise BukvaError("\n".join(troubles))
     return f"{redact_url(tracking_uri())} has all {len(journals)} stage executions."
+
+
+def live(journal: Journal) -> bool:
+    """Keep MLflow up to date with the experiment of a training until that has ended.
+
+    Each error is printed once; the last try is made when the stage has ended. Returns whether MLflow has everything.
+    """
+    store, printed = None, set[str]()
+    while True:
+        runs = journal.status()[0] == "RUNNING"  # before reading, so that the last round reads everything
+        try:
+            store = store or connect()
+            troubles = fill(store, read_journals(journal.start["experiment"], journal.key))
+        except Exception as error:
+            store, troubles = None, [explain(error)]
+        for trouble in set(troubles) - printed:
+            with contextlib.suppress(OSError):  # the log may be on the disk that is full
+                when, where = time.strftime("%Y-%m-%d %H:%M:%S"), redact_url(tracking_uri())
+                remedy = "It is tried again while the stage runs; bukva sync completes it."
+                print(f"{when} {where} lacks something of {journal.id}: {trouble.rstrip('.')}. {remedy}", flush=True)
+        printed.update(troubles)
+        if not runs:
+            return not troubles
+        time.sleep(PAUSE_SECONDS)
 
 
 def fill(store: Store, journals: Iterable[Journal]) -> list[str]:
@@ -106,8 +134,7 @@ def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
         if synced == 0 and datasets:
             client.log_inputs(each.info.run_id, datasets)
     for path in dict.fromkeys(event["path"] for event in by_kind["artifact"]):  # replaced ones once
-        folder = Path(path).parent.as_posix()
-        client.log_artifact(run.info.run_id, str(journal.folder / ARTIFACTS / path), None if folder == "." else folder)
+        client.log_artifact(run.info.run_id, str(journal.folder / ARTIFACTS / path))
     for event in by_kind["model"]:
         log_model(client, journal, event, run, own_params)
     for name in content.keys() & trained_models().keys():
@@ -178,3 +205,14 @@ def _points(events: Iterable[Event]) -> list["Metric"]:
         in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
         points += [Metric(name, value, event["at"], event["step"]) for name, value in (values | in_bits).items()]
     return points
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")  # of other packages; they are not for users
+    try:
+        if len(sys.argv) == 1:
+            print(sync())
+        elif not (found := open_journal(Path(sys.argv[2]))) or not live(found):
+            sys.exit(1)
+    except BukvaError as error:
+        sys.exit(str(error))

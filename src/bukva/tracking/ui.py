@@ -25,21 +25,13 @@ ALL_GPTS = {
 
 @dataclass(frozen=True)
 class Server:
-    """A server of MLflow.
-
-    address: its own.
-    process: None if it is another machine's, or was started by somebody else.
-    """
+    """A server of MLflow: its address, and its process if it was started here."""
 
     address: str
     process: "subprocess.Popen[bytes] | None" = None
 
     def is_ready(self) -> bool:
-        """Whether it answers.
-
-        Raises:
-            BukvaError: it has ended.
-        """
+        """Whether it answers; raises a BukvaError if it has ended."""
         if self.process is None:
             return True
         if self.process.poll() is not None:
@@ -49,8 +41,7 @@ class Server:
     def page(self, experiment: str = "") -> str:
         """The address of the page with the charts of all GPTs, or with the runs of one experiment.
 
-        Raises:
-            BukvaError: MLflow cannot be asked; says why.
+        Raises a BukvaError if MLflow cannot be asked, which says why.
         """
         runs = {"searchFilter": f"tags.`bukva.experiment` = '{experiment}'"} if experiment else ALL_GPTS
         query = urlencode({"workflowType": "machine_learning", **runs})  # else MLflow shows its GenAI page
@@ -60,10 +51,7 @@ class Server:
 
 @contextmanager
 def mlflow_server(port: int = PORT) -> Iterator[Server]:
-    """The server that MLFLOW_TRACKING_URI names, or one of this project, on this port or the next free one.
-
-    The latter ends with the block.
-    """
+    """The server that MLFLOW_TRACKING_URI names, or one of this project, from this port on; it ends with the block."""
     parts = urlsplit(tracking_uri())
     if parts.scheme in ("http", "https"):
         host = parts.netloc.rpartition("@")[2]  # without user and password
