@@ -24,7 +24,7 @@ Bits = npt.NDArray[np.float64]
 Nats = npt.NDArray[np.floating]
 
 CLASSES = {"Lu": "capital letters", "L": "letters", "N": "digits", "P": "punctuation", "S": "symbols", "M": "marks"}
-PLACES = pd.Index(["first letter of a word", "later letter", "what ends a word", "what follows no letter"])
+PLACES = ["first letter of a word", "later letter", "what ends a word", "what follows no letter"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +77,9 @@ def anatomy(characters: Characters, works: Sequence[Document], nats: Mapping[str
     after_letter[:1] = False
     place = np.where(is_letter, np.where(after_letter, 1, 0), np.where(after_letter, 2, 3))
     labels = {
-        **{by: pd.Categorical(of_works)[characters.work] for by, of_works in labels_of_works.items()},
-        "class": pd.Categorical([_class(chr(symbol)) for symbol in symbols])[of_char],
-        "place": pd.Categorical.from_codes(place, PLACES),
+        **{by: pd.CategoricalIndex(of_works)[characters.work] for by, of_works in labels_of_works.items()},
+        "class": pd.CategoricalIndex([_class(chr(symbol)) for symbol in symbols])[of_char],
+        "place": pd.CategoricalIndex(PLACES)[place],
     }  # each (N,)
     costs = pd.DataFrame(nats, dtype=np.float64) * bits(1.0)
     grouped = {by: costs.groupby(of_chars, observed=True) for by, of_chars in labels.items()}
