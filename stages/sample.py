@@ -17,8 +17,8 @@ def main() -> None:
         tokenizer = load_tokenizer(run.path("tokens"))
         prompts, why = chosen_prompts(tokenizer, params, read_json(run.path("cleaning")))
         given = answer(folders, prompts, params, prepare(run.params.compute))
-        write_text(samples, page(given, params, tokenizer.unit, why))
-        write_json(run.path("answers"), to_json(given, params))
+        write_text(samples, page(given, prompts, params, tokenizer.unit, why))
+        write_json(run.path("answers"), to_json(given, prompts, params))
         run.log.artifact(samples)
         print(f"sample: {len(prompts)} prompts, continued by each model: {samples}")
 

@@ -21,9 +21,10 @@ def params(**changes):
 
 
 def answers_of(folders, prompts=("\n", "аб"), **changes):
-    """prompt -> what models wrote at the temperature of params.yaml."""
+    """For each prompt, what models wrote at the temperature of params.yaml."""
     found, temperature = answer(folders, list(prompts), params(**changes), CPU), params(**changes).temperature
-    return [(prompt, [one for one in given if one.temperature == temperature]) for prompt, given in found]
+    answers = [one for one in found if one["temperature"] == temperature]
+    return [[one for one in answers if one["prompt"] == number] for number in range(len(prompts))]
 
 
 def saved(folder, config, counted=None):
@@ -49,13 +50,13 @@ def counting(tmp_path):
 
 def continuations(folder, prompts=("\n", "аб"), **changes):
     """What one trained model wrote after each prompt."""
-    return [given[-1].written for _, given in answers_of({"bigram": folder}, prompts, **changes)]
+    return [given[-1]["written"] for given in answers_of({"bigram": folder}, prompts, **changes)]
 
 
 def test_of_a_gpt_with_a_memory_the_network_alone_answers_before_the_whole(counting, folder):
-    for prompt, given in answers_of({"bigram": folder, "GPT": counting}):
-        assert all(one.text.startswith(f"{prompt}│") and len(one.text) == len(prompt) + 12 for one in given)
-        assert [(one.model, one.state) for one in given] == [
+    for prompt, given in zip(("\n", "аб"), answers_of({"bigram": folder, "GPT": counting}), strict=True):
+        assert all(one["read"] == prompt and len(one["written"]) == 11 for one in given)
+        assert [(one["model"], one["state"]) for one in given] == [
             ("bigram", "untrained"),
             ("bigram", "trained"),
             ("GPT", "untrained, without its n-grams"),
@@ -63,34 +64,35 @@ def test_of_a_gpt_with_a_memory_the_network_alone_answers_before_the_whole(count
             ("GPT", "trained, without its n-grams"),
             ("GPT", "trained"),
         ]
-        assert len({one.text for one in given[2:]}) > 2
+        assert len({one["written"] for one in given[2:]}) > 2
 
 
 def test_what_a_gpt_with_a_memory_writes_is_drawn_from_its_own_predictions(counting):
     """At temperature 0: beyond the block as within it, each character is the likeliest after the last ones."""
-    _, given = answers_of({"GPT": counting}, ["а"], temperature=0.0, n_chars=7)[0]
+    [given] = answers_of({"GPT": counting}, ["а"], temperature=0.0, n_chars=7)
     model, tokenizer = load_model(counting)
-    assert given[2].text != given[3].text
+    assert given[2]["written"] != given[3]["written"]
     for writer, written in ((model.alone(), given[2]), (model, given[3])):
         ids = tokenizer.encode("а").tolist()
         while len(ids) < model.block_size:
             ids.append(int(writer(torch.tensor([ids]))[0, -1].argmax()))
-        assert written.text.replace("│", "").startswith(tokenizer.decode(np.array(ids)))
+        assert ("а" + written["written"]).startswith(tokenizer.decode(np.array(ids)))
 
 
 def test_trained_models_write_at_other_temperatures_too(folder):
     settings = params(temperature=0.8)
     answers = answer({"bigram": folder}, ["\n", "аб"], settings, CPU)
-    for (_, given), (_, at_one) in zip(answers, answers_of({"bigram": folder}, temperature=1.0), strict=True):
-        assert [(one.state, one.temperature) for one in given] == [
+    for number, at_one in enumerate(answers_of({"bigram": folder}, temperature=1.0)):
+        given = answers[4 * number : 4 * number + 4]
+        assert [(one["state"], one["temperature"]) for one in given] == [
             ("untrained", 0.8), ("trained", 0.5), ("trained", 0.8), ("trained", 1.0)
         ]  # fmt: skip
-        assert given[3].text == at_one[-1].text
-    found = to_json(answers, settings)
+        assert given[3]["written"] == at_one[-1]["written"]
+    found = to_json(answers, ["\n", "аб"], settings)
     assert found["prompts"] == ["\n", "аб"]
     assert found["answers"][-1] == {
         "prompt": 1, "model": "bigram", "state": "trained", "temperature": 1.0, "read": "аб",
-        "written": answers[1][1][3].written,
+        "written": given[3]["written"],
     }  # fmt: skip
 
 
@@ -103,5 +105,5 @@ def test_characters_are_drawn_as_params_yaml_says_by_random_numbers_of_seed_and_
     assert continuations(folder, seed=params().seed + 1) != [first, second]
     likeliest = continuations(folder, temperature=0.0)
     assert continuations(folder, top_k=1) == continuations(folder, top_p=1e-9) == likeliest != [first, second]
-    _, given = answers_of({"bigram": folder, "again": folder})[0]
-    assert given[1].text == given[3].text == f"\n│{first}"
+    given = answers_of({"bigram": folder, "again": folder})[0]
+    assert given[1]["written"] == given[3]["written"] == first

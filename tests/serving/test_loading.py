@@ -69,8 +69,8 @@ def test_importing_bukva_imports_nothing_else(tmp_path):
 
 def test_it_writes_what_stage_sample_writes_for_the_first_prompt(folder, gpt):
     params = read_params().sample.model_copy(update={"n_chars": 37, "seed": 3, "top_k": 5, "top_p": 0.9})
-    [(_, given)] = answer({"GPT": folder}, ["аб"], params, gpt.machine)
-    wanted = {one.temperature: one.written for one in given if one.state == "trained"}
+    given = answer({"GPT": folder}, ["аб"], params, gpt.machine)
+    wanted = {one["temperature"]: one["written"] for one in given if one["state"] == "trained"}
     assert len(set(wanted.values())) > 1
     for temperature, written in wanted.items():
         assert gpt.generate("аб", 37, temperature=temperature, top_k=5, top_p=0.9, seed=3) == written

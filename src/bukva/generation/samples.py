@@ -1,6 +1,6 @@
 """Samples: each model, untrained and trained, continues the same prompts, as in the lecture notes."""
 
-from dataclasses import asdict, dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,40 +33,25 @@ What a model wrote follows the bar │. {{ why }}
 {% for answer in answers %}
 **{{ answer.model }}, {{ answer.state }}**
 
-{{ answer.text | block }}
+{{ (answer.read ~ "│" ~ answer.written) | block }}
 {% endfor -%}
 {% endfor -%}
 """
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What one model wrote after one prompt, as it read it: without characters that it does not know."""
-
-    model: str
-    state: str
-    temperature: float
-    read: str
-    written: str
-
-    @property
-    def text(self) -> str:
-        """Prompt, bar, continuation."""
-        return f"{self.read}│{self.written}"
-
-
-Answers = list[tuple[str, list[Answer]]]  # prompt -> what each model wrote
-
-
-def answer(folders: dict[str, Path], prompts: list[str], params: Sample, machine: Machine) -> Answers:
+def answer(folders: dict[str, Path], prompts: list[str], params: Sample, machine: Machine) -> list[dict[str, Any]]:
     """Let each model, untrained and trained, continue each prompt, all with the same random numbers.
 
     Trained models write at OTHER_TEMPERATURES, too.
 
+    Returns:
+        The answers by prompt: its number, model, state, temperature, the prompt as the model read it, without
+        characters that it does not know, and what it wrote.
+
     Raises:
         BukvaError: a prompt holds a character that is not in the vocabulary, and sample.unknown does not allow it.
     """
-    answers: Answers = [(prompt, []) for prompt in prompts]
+    answers = []
     for name, folder in folders.items():
         for state, weights in STATES.items():
             model, tokenizer = load_model(folder, weights, machine.device)
@@ -74,12 +59,13 @@ def answer(folders: dict[str, Path], prompts: list[str], params: Sample, machine
             for part, writer in _parts(model).items():
                 for temperature in _temperatures(params, state):
                     drawn = params.model_copy(update={"temperature": temperature})
-                    for number, (prompt, given) in enumerate(answers, start=1):
+                    for number, prompt in enumerate(prompts):
                         read = readable_prompt(tokenizer, prompt, params.unknown)
-                        rng = prompt_generator(params.seed, number)
+                        rng = prompt_generator(params.seed, number + 1)
                         written = _continue(writer, tokenizer, read, drawn, machine, rng)
-                        given.append(Answer(name, f"{state}{part}", temperature, read, written))
-    return answers
+                        about = {"prompt": number, "model": name, "state": f"{state}{part}", "temperature": temperature}
+                        answers.append({**about, "read": read, "written": written})
+    return sorted(answers, key=itemgetter("prompt"))
 
 
 def _temperatures(params: Sample, state: str) -> list[float]:
@@ -108,7 +94,7 @@ def _continue(
     return tokenizer.decode(written[0].cpu().numpy())
 
 
-def page(answers: Answers, params: Sample, unit: str, why: str) -> str:
+def page(answers: list[dict[str, Any]], prompts: list[str], params: Sample, unit: str, why: str) -> str:
     """reports/samples.md: for each prompt the answers of every model and state, at sample.temperature.
 
     `unit` is what the models write, a character, byte or token, and `why` says why these are the prompts.
@@ -117,17 +103,15 @@ def page(answers: Answers, params: Sample, unit: str, why: str) -> str:
     environment = Environment(keep_trailing_newline=True, autoescape=False)
     environment.filters.update(shown=_shown, block=_block)
     numbers = params.model_dump(exclude={"prompts", "unknown"})
-    shown = [(prompt, [one for one in given if one.temperature == params.temperature]) for prompt, given in answers]
+    written = [one for one in answers if one["temperature"] == params.temperature]
+    shown = [(prompt, [one for one in written if one["prompt"] == number]) for number, prompt in enumerate(prompts)]
     return environment.from_string(PAGE).render(prompts=shown, unit=unit, why=why, **numbers)
 
 
-def to_json(answers: Answers, params: Sample) -> dict[str, Any]:
+def to_json(answers: list[dict[str, Any]], prompts: list[str], params: Sample) -> dict[str, Any]:
     """data/samples.json: the answers at all temperatures, and the settings that they have in common."""
-    return {
-        **params.model_dump(include={"seed", "temperature", "top_k", "top_p"}),
-        "prompts": [prompt for prompt, _ in answers],
-        "answers": [{"prompt": number, **asdict(one)} for number, (_, given) in enumerate(answers) for one in given],
-    }
+    settings = params.model_dump(include={"seed", "temperature", "top_k", "top_p"})
+    return {**settings, "prompts": prompts, "answers": answers}
 
 
 def _shown(prompt: str) -> str:
