@@ -62,7 +62,7 @@ def passage(numbers: dict[str, Any]) -> Spec:
             "order": row + 0.74 + 0.2 * (orders.index(char["order"]) + 1) / len(orders),
             "text": visible(char["char"]),
             "ink": "black" if char["char"].isprintable() and char["char"] != " " else COLOURS["counted"],
-            "colour": background(char["share"]),
+            "share": char["share"],
         }
         for row, left, right, char in places(numbers["passage"]["chars"])
     )
@@ -71,11 +71,13 @@ def passage(numbers: dict[str, Any]) -> Spec:
     top, foot = (
         alt.Y(f"{name}:Q", scale=alt.Scale(domain=[n_rows, 0], nice=False), axis=None) for name in ("row", "foot")
     )
+    from_learned = alt.Scale(domain=[LEAST, 0.5, MOST], range=[LEARNED, MIDDLE, COUNTED], clamp=True, interpolate="rgb")
+    share = alt.Color("share:Q", scale=from_learned, legend=None)
     base = alt.Chart(cells)
+    background = base.encode(x=x, x2="right:Q", y=top, y2="foot:Q")
     chart = alt.layer(
-        base.mark_rect(stroke="white").encode(
-            x=x, x2="right:Q", y=top, y2="foot:Q", color=alt.Color("colour:N", scale=None)
-        ),
+        background.mark_rect(fill=NEITHER, stroke="white"),
+        background.mark_rect(stroke="white").encode(color=share),  # only where there is a share
         base.mark_rect(fill="#404040", stroke="white").encode(x=x, x2="right:Q", y=foot, y2="order:Q"),
         base.mark_text(font="monospace", fontSize=14, baseline="middle", dy=13).encode(
             x="middle:Q", y="row:Q", text="text:N", color=alt.Color("ink:N", scale=None)
@@ -103,16 +105,6 @@ def places(chars: list[dict[str, Any]]) -> Iterator[tuple[int, int, int, dict[st
             row, left = row + 1, 0
         yield row, left, left + width, char
         left, before = left + width, char["char"]
-
-
-def background(share: float | None) -> str:
-    """The colour of a character: from learned over as much of both to counted; NEITHER without a share."""
-    if share is None:
-        return NEITHER
-    place = (min(max(share, LEAST), MOST) - LEAST) / (MOST - LEAST)  # 0 to 1
-    ends, part = ((LEARNED, MIDDLE), 2 * place) if place < 0.5 else ((MIDDLE, COUNTED), 2 * place - 1)
-    first, last = ([int(end[i : i + 2], 16) for i in (1, 3, 5)] for end in ends)
-    return "#" + "".join(f"{round(a + part * (b - a)):02x}" for a, b in zip(first, last, strict=True))
 
 
 def shares(numbers: dict[str, Any], rows: list[dict[str, Any]], names: list[str], title: str) -> Spec:
