@@ -100,12 +100,7 @@ def _side(setting: Setting, split: str) -> dict[str, Any]:
 
 def cost_json(setting: Setting) -> dict[str, Any]:
     """Its seeds, and the cost of one training."""
-    return {
-        "seeds": setting.seeds,
-        "parameters": setting.parameters,
-        "chars_seen": setting.chars_seen,
-        "seconds": setting.seconds,
-    }
+    return {name: getattr(setting, name) for name in ("seeds", "parameters", "chars_seen", "seconds")}
 
 
 def score_of(setting: Setting, split: str) -> str:

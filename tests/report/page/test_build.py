@@ -53,7 +53,7 @@ def test_nothing_that_a_text_contains_becomes_an_element_or_ends_one():
 
 def test_a_result_from_before_split_json_lost_what_was_cut_has_the_same_rows():
     experiment = SimpleNamespace(
-        cleaning={"works": 2, "chars": 41, "symbols": 7, "rule_set": "none"},
+        read=lambda _: {"works": 2, "chars": 41, "symbols": 7, "rule_set": "none"},
         params=SimpleNamespace(split=SimpleNamespace(strategy="tail", duplicates="remove")),
         result=SimpleNamespace(author_word="author"),
     )

@@ -8,7 +8,7 @@ import pandas as pd
 
 from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, leaderboard
 from bukva.core.errors import BukvaError
-from bukva.core.files import project_root, read_json, sha256, write_text
+from bukva.core.files import project_root, sha256, write_text
 from bukva.project.revisions import WORKSPACE
 from bukva.project.stages import trained_models
 from bukva.report import attention, charts
@@ -74,7 +74,7 @@ def page_of(name: str, links: Links, *, served: bool = False) -> str:
         return render(
             "experiment.html.j2",
             title=f"{experiment.name}: {score:.3f} bits per character on {SPLIT}",
-            subtitle=f"{experiment.params.download.corpus}, {experiment.cleaning['chars']:,} characters; "
+            subtitle=f"{experiment.params.download.corpus}, {experiment.read('cleaning')['chars']:,} characters; "
             f"{model.n_layer} layers, {model.n_head} heads, {model.n_embd} channels, block of {model.block_size} "
             f"{unit}s, n-grams: {model.ngrams}",
             links=links,
@@ -87,7 +87,7 @@ def page_of(name: str, links: Links, *, served: bool = False) -> str:
             attention=attention.section(project_root() / STUDY, sha256(weights)),
             anatomy=text.anatomy_of(experiment),
             calibration=text.calibration(experiment),
-            corpus=text.corpus(experiment, read_json(experiment.path("split_report"))),
+            corpus=text.corpus(experiment, experiment.read("split_report")),
             cost=results.cost(experiment),
             lineage=results.lineage(experiment),
         )

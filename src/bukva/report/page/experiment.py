@@ -77,20 +77,14 @@ class Experiment:
         """All parameters."""
         return parse_params(dict(self.result.params), f"params.yaml of {self.name}")
 
+    def read(self, name: str) -> dict[str, Any]:
+        """The output that has this name in dvc.yaml, if that is JSON."""
+        return dict(read_json(self.path(name)))
+
     @cached_property
     def table(self) -> dict[str, Any]:
         """reports/scores.json."""
-        return dict(read_json(self.path("score_table")))
-
-    @cached_property
-    def cleaning(self) -> dict[str, Any]:
-        """reports/cleaning.json."""
-        return dict(read_json(self.path("cleaning")))
-
-    @cached_property
-    def answers(self) -> dict[str, Any]:
-        """What the models wrote."""
-        return dict(read_json(self.path("answers")))
+        return self.read("score_table")
 
     @cached_property
     def scores(self) -> CharScores:

@@ -23,24 +23,24 @@ from bukva.text.ids import bits
 BASELINE = "HEAD"
 SAMPLE_CHARS = 300
 AXES = {"step": "updates", "chars": "characters seen"}
-LEADS = (1.0, 3.0)  # bits from which a character has the next colour
-LEGEND = [
-    ("learned2", f"learned, by {LEADS[1]:.0f} bits or more"),
-    ("learned1", f"by {LEADS[0]:.0f}"),
-    ("counted1", f"counted, by {LEADS[0]:.0f}"),
-    ("counted2", f"by {LEADS[1]:.0f} or more"),
-    ("neither", "neither: both below chance"),
-]
+LEADS = (-3, -1, 1, 3)  # bits from which a character has the next colour
+LEGEND = {
+    "learned2": "learned, by 3 bits or more",
+    "learned1": "by 1",
+    "counted1": "counted, by 1",
+    "counted2": "by 3 or more",
+    "neither": "neither: both below chance",
+}
 
 
 def verdict(experiment: Experiment) -> dict[str, Any]:
     """What a stranger should know first, a sample, the scores, and the comparison with the commit."""
     splits = list(experiment.table["gpt"])
-    label, temperature = trained_models()["gpt"].label, experiment.answers["temperature"]
+    label, answers = trained_models()["gpt"].label, experiment.read("answers")
     sample = [
         one
-        for one in experiment.answers["answers"]
-        if (one["model"], one["state"], one["temperature"]) == (label, "trained", temperature)
+        for one in answers["answers"]
+        if (one["model"], one["state"], one["temperature"]) == (label, "trained", answers["temperature"])
     ][-1]
     return {
         "headline": headline(experiment.table),
@@ -132,10 +132,11 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
     labels = [experiment.rows[name].label for name in names]
     who = "The GPT" if learned == "gpt" else "The GPT without its n-grams"
     nats = {name: experiment.scores.nats(name, SPLIT) for name in names}
-    characters, n_symbols = experiment.characters, experiment.cleaning["symbols"]
+    characters, n_symbols = experiment.characters, experiment.read("cleaning")["symbols"]
     found, shown = leads(nats[counted], nats[learned], n_symbols), passage(characters)
     numbers = zip(*(bits(1.0) * np.asarray(nats[name][shown]) for name in names), strict=True)
-    classes = map(_class, found[shown].tolist())
+    classes = np.array(["counted2", "counted1", "", "learned1", "learned2"])[np.digitize(found[shown], LEADS)]
+    classes = np.where(np.isnan(found[shown]), "neither", classes).tolist()
     better, worse, below = (float(np.mean(of)) for of in (found >= 0, found < 0, np.isnan(found)))
     return {
         "intro": f"{who} gave more probability to {percent(better)} of the characters of {SPLIT}, and {labels[0]} to "
@@ -147,11 +148,3 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
             for char, name, values in zip(characters.text(shown.start, shown.stop), classes, numbers, strict=True)
         ],
     }
-
-
-def _class(lead: float) -> str:
-    """The name of a character's colour; "" where both are alike."""
-    if np.isnan(lead):
-        return "neither"
-    level = int(np.searchsorted(LEADS, abs(lead), side="right"))
-    return f"{'learned' if lead > 0 else 'counted'}{level}" if level else ""

@@ -29,30 +29,27 @@ Part = tuple[str, Any]
 
 def samples(experiment: Experiment) -> dict[str, Any]:
     """Samples with what is copied in them, and the table of what is new."""
-    answers, prompts = experiment.answers["answers"], experiment.answers["prompts"]
-    by_writer: dict[tuple[str, str, float], list[dict[str, Any]]] = {}
-    for one in answers:
-        by_writer.setdefault((one["model"], one["state"], one["temperature"]), []).append(one)
-    groups = [[one["written"] for one in written] for written in by_writer.values()]
+    answers = experiment.read("answers")
+    written, first = pd.DataFrame(answers["answers"]), answers["temperature"]
+    by_writer = written.groupby(["model", "state", "temperature"], sort=False)
     with open_train(experiment.path("clean"), experiment.path("tokens")) as train:
-        *found, of_people = novelty([*groups, _pieces(experiment.characters.text())], train)
+        *found, of_people = novelty([*by_writer["written"].agg(list), _pieces(experiment.characters.text())], train)
     rows, texts = [], []
-    for (writer, written), new in zip(by_writer.items(), found, strict=True):
-        model, state, temperature = writer
-        if temperature == experiment.answers["temperature"]:
+    for ((model, state, temperature), of_writer), new in zip(by_writer, found, strict=True):
+        if temperature == first:
             rows.append((f"{model}, {state}", new))
-        texts += [_sample(one, copies) for one, copies in zip(written, new.copies, strict=True)]
+        texts += [_sample(one, copies) for one, copies in zip(of_writer.to_dict("records"), new.copies, strict=True)]
     return {
         "intro": f"All models continue a prompt with the same random numbers. Marked: {COPIED} or more characters that "
         "stand in train, too; point at them for the work.",
-        "lang": "ru" if experiment.cleaning["rule_set"] == "notes" else "und",
+        "lang": "ru" if experiment.read("cleaning")["rule_set"] == "notes" else "und",
         "choices": {
             f"{i} {temperature}": f"{prompt!r}, temperature {temperature}"
-            for i, prompt in enumerate(prompts)
-            for temperature in dict.fromkeys([experiment.answers["temperature"], *(key[2] for key in by_writer)])
+            for i, prompt in enumerate(answers["prompts"])
+            for temperature in dict.fromkeys([first, *written["temperature"]])
         },
         "texts": texts[::-1],  # the whole GPT first
-        "novelty": f"What a model writes at temperature {experiment.answers['temperature']} is compared with held-out "
+        "novelty": f"What a model writes at temperature {first} is compared with held-out "
         "text that people wrote. More in train than theirs is copying; far more new words than theirs is noise.",
         "header": ["text", "longest copy, characters", "new words", *(f"{n} in train" for n in LENGTHS)],
         "rows": [
@@ -75,7 +72,7 @@ def _pieces(text: str) -> list[str]:
     return [text[start : start + length] for start in np.linspace(0, len(text) - length, N_PIECES, dtype=int)]
 
 
-def _sample(one: dict[str, Any], copies: list[Copy]) -> dict[str, Any]:
+def _sample(one: dict[Any, Any], copies: list[Copy]) -> dict[str, Any]:
     longest = max(copies, key=lambda copy: copy.chars, default=None)
     return {
         "key": f"{one['prompt']} {one['temperature']}",
@@ -135,7 +132,7 @@ def calibration(experiment: Experiment) -> dict[str, Any]:
 
 def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
     """What the text is and how it was divided, with charts of its composition; split: reports/split.json."""
-    cleaning, params, author = experiment.cleaning, experiment.params, experiment.result.author_word
+    cleaning, params, author = experiment.read("cleaning"), experiment.params, experiment.result.author_word
     held_out = [name for name in split if name != "train"]
     rows = [["characters", *(f"{split[name]['chars']:,}" for name in split)]]
     seen = {name: split[name]["in_train"] for name in held_out}
