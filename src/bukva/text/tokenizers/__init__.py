@@ -30,6 +30,9 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """
     try:
         content = read_json(folder / VOCAB)
-        return TOKENIZERS[content.pop("kind", "char")](**content)
+        kind = TOKENIZERS[content.pop("kind", "char")]
+        if not all(isinstance(value, list) for value in content.values()):
+            raise TypeError("a value is not a list")
+        return kind(**content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BukvaError(f"{folder / VOCAB}: not a vocabulary ({error}); rerun stage tokenize.") from None

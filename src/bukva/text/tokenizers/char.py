@@ -1,6 +1,6 @@
 """The character tokenizer of the lecture notes: one id per character, numbered in the order of code points."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,12 +19,12 @@ class CharTokenizer(Tokenizer):
 
     unit: ClassVar[str] = "character"
 
-    def __init__(self, chars: list[str]) -> None:
+    def __init__(self, chars: Sequence[str]) -> None:
         """Take an alphabet: single characters, sorted, each once; otherwise raises ValueError."""
-        if any(len(char) != 1 for char in chars) or chars != sorted(set(chars)):
-            raise ValueError("an alphabet is a list of single characters, sorted, each once")
+        if any(len(char) != 1 for char in chars) or list(chars) != sorted(set(chars)):
+            raise ValueError("an alphabet is single characters, sorted, each once")
         super().__init__([char.encode() for char in chars])
-        self.chars = self.pieces = chars
+        self.chars = self.pieces = list(chars)
         self.alphabet: str = "".join(chars)
         self._codes = code_points(self.alphabet)  # (V,)
         n_codes = int(self._codes[-1]) + 2 if chars else 1  # one more, for all code points above the last
@@ -33,7 +33,7 @@ class CharTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int = 0) -> "CharTokenizer":  # noqa: ARG003 (the texts decide)
-        return cls(list(alphabet(texts)))
+        return cls(alphabet(texts))
 
     def to_json(self) -> dict[str, Any]:
         return {"chars": self.chars}
