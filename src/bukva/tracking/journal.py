@@ -200,7 +200,7 @@ class Log:
         with self._errors_reported():
             if self.folder:
                 _pack_code(self.folder / CODE)
-        self._keep("model", folder, name=name, requirements=requirements())
+                self._keep("model", folder, name=name, requirements=requirements())
 
     def end(self, status: str, note: str = "") -> None:
         """The last event: FINISHED, FAILED or KILLED, and why."""
