@@ -184,7 +184,7 @@ class Project:
 
     def wait_for_mlflow(self) -> None:
         """Wait for the processes that fill MLflow; on a busy machine they outlive their stage by some seconds."""
-        wait_until_empty(lambda: self.processes("bukva.tracking"), MLFLOW_SECONDS)
+        wait_until_empty(lambda: self.processes("bukva.tracking.sync"), MLFLOW_SECONDS)
 
     def mlflow(self) -> list[dict[str, Any]]:
         """All runs in MLflow, when nothing fills it any more (chaos.store.all_runs)."""
