@@ -80,8 +80,8 @@ def test_characters_are_grouped_by_class_and_by_place_in_the_word(found, nats):
             return "later letter" if before else "first letter of a word"
         return "what ends a word" if before else "what follows no letter"
 
-    check(found["class"], [of_class(char) for char in "".join(TEXTS)], nats)
-    check(found["place"], [place(text, i) for text in TEXTS for i in range(len(text))], nats)
+    check(found["class of character"], [of_class(char) for char in "".join(TEXTS)], nats)
+    check(found["place in the word"], [place(text, i) for text in TEXTS for i in range(len(text))], nats)
 
 
 def test_a_character_is_of_the_predictor_that_needs_fewer_bits_or_of_neither_which_is_worse_than_chance():

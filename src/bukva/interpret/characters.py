@@ -78,8 +78,8 @@ def anatomy(characters: Characters, works: Sequence[Document], nats: Mapping[str
     place = np.where(is_letter, np.where(after_letter, 1, 0), np.where(after_letter, 2, 3))
     labels = {
         **{by: pd.CategoricalIndex(of_works)[characters.work] for by, of_works in labels_of_works.items()},
-        "class": pd.CategoricalIndex([_class(chr(symbol)) for symbol in symbols])[of_char],
-        "place": pd.CategoricalIndex(PLACES)[place],
+        "class of character": pd.CategoricalIndex([_class(chr(symbol)) for symbol in symbols])[of_char],
+        "place in the word": pd.CategoricalIndex(PLACES)[place],
     }  # each (N,)
     costs = pd.DataFrame(nats, dtype=np.float64) * bits(1.0)
     grouped = {by: costs.groupby(of_chars, observed=True) for by, of_chars in labels.items()}

@@ -55,7 +55,10 @@ def study(
         "sentence": tokenizer.decode(ids),
         "parts": tokenizer.parts(ids),
         "windows": {"n": len(windows), "length": T},
-        "weights": {state: weights_on(model, drawn) for state, model in states.items()},
+        "weights": {
+            state: torch.cat([layer.weights for layer in record_attention(model, drawn)]).tolist()
+            for state, model in states.items()
+        },  # (n_layer, nh, T, T) each
         "heads": [
             {"state": state, **head}
             for state, model in states.items()
@@ -70,11 +73,6 @@ def study(
         "leak": leak(gpt.config, splits, tokenizer, params.leak_steps, machine),
         "forecast": forecast(gpt, tokenizer, sentence),
     }
-
-
-def weights_on(gpt: GPT, ids: Tensor) -> list[Any]:
-    """(1, T) ids -> the weights of every layer, nested lists of (n_layer, nh, T, T)."""
-    return torch.cat([layer.weights for layer in record_attention(gpt, ids)]).tolist()
 
 
 def passage(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
@@ -132,7 +130,7 @@ def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> li
     """
     T, device = gpt.block_size, gpt.wte.weight.device
     scored = np.unique(np.linspace(T, len(ids) - 1, min(n_ids, len(ids) - T)).astype(np.int64))
-    ids_per_char = len(scored) / float(tokenizer.chars_of(ids[scored]).sum())
+    per_char = ids_per_char(ids[scored], tokenizer)
     windows = torch.from_numpy(ids[scored[:, None] + np.arange(-T, 1)].astype(np.int64)).to(device)  # (n, T + 1)
     lengths = [*(2**i for i in range(T.bit_length()) if 2**i < T), T]
     batch_ids = ids_per_batch(gpt)
@@ -143,8 +141,8 @@ def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> li
     return [
         {
             "chars": n,
-            "bits_per_char": bits(float(nats[n].mean())) * ids_per_char,
-            "standard_error": bits(float((nats[n] - nats[T]).std() * len(scored) ** -0.5)) * ids_per_char,
+            "bits_per_char": bits(float(nats[n].mean())) * per_char,
+            "standard_error": bits(float((nats[n] - nats[T]).std() * len(scored) ** -0.5)) * per_char,
         }
         for n in lengths
     ]
@@ -189,11 +187,11 @@ def leak(
     )  # fmt: skip
     windows = Windows(splits["train"], T, recipe.batch_size, recipe.order, recipe.seed)
     scored = spread_windows(splits["val"], N_SCORED, T + 1)  # (N, T + 1)
-    ids_per_char = scored[:, 1:].numel() / float(tokenizer.chars_of(scored[:, 1:].flatten().numpy()).sum())
+    per_char = ids_per_char(scored[:, 1:].flatten().numpy(), tokenizer)
     scored = scored.to(machine.device)
 
     def score_in_sight(model: LanguageModel, _: Group) -> float:
-        return float(_nats(model, scored)[:, :-1].mean()) * ids_per_char
+        return float(_nats(model, scored)[:, :-1].mean()) * per_char
 
     result: dict[str, Any] = {"n_layer": small.n_layer, "block_size": T}
     for name, causal in (("masked", True), ("unmasked", False)):
@@ -203,7 +201,7 @@ def leak(
         result["steps"] = [point.step for point in state.curve]
         result[name] = {
             "in_sight": [bits(point.val_nats_per_char or 0.0) for point in state.curve],
-            "out_of_sight": bits(float(_nats(state.model, scored)[:, -1].mean()) * ids_per_char),
+            "out_of_sight": bits(float(_nats(state.model, scored)[:, -1].mean()) * per_char),
         }
     return result
 

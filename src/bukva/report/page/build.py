@@ -18,17 +18,6 @@ from bukva.report.page.experiment import Experiment
 from bukva.report.page.render import Links, render
 from bukva.text.ids import bits
 
-SECTIONS = {
-    "verdict": "Verdict",
-    "losses": "Losses",
-    "samples": "Samples",
-    "predictors": "Who predicted what",
-    "attention": "Attention",
-    "anatomy": "Anatomy",
-    "corpus": "Corpus and split",
-    "cost": "Cost",
-    "lineage": "Lineage",
-}
 STUDY = Path("reports/attention")
 OVERVIEW = "experiments.html"  # beside the page of the last run
 BASELINE, MODEL = "HEAD", "gpt"
@@ -79,7 +68,6 @@ def page_of(name: str, links: Links, *, served: bool = False) -> str:
             f"{unit}s, n-grams: {model.ngrams}",
             links=links,
             served=served,
-            sections=list(SECTIONS.items()),
             verdict=results.verdict(experiment),
             losses=results.losses(experiment),
             samples=text.samples(experiment),

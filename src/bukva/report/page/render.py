@@ -22,13 +22,11 @@ def render(
     package: str = PACKAGE,
     served: bool = False,
     links: Links = (),
-    sections: Sequence[tuple[str, str]] = (),
     **contents: Any,
 ) -> str:
     """A page from a template of a package, which may extend those of this one.
 
     served: whether a server has page.css and page.js (asset) under these names, so that each page is small.
-    sections: ids and names.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader(PACKAGE)]),
@@ -38,7 +36,7 @@ def render(
     )
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "allow_nan": False}
     own = {} if served else {"style": asset("page.css"), "script": asset("page.js")}
-    head = {"title": title, "subtitle": subtitle, "links": links, "sections": sections, "own": own}
+    head = {"title": title, "subtitle": subtitle, "links": links, "own": own}
     return environment.get_template(template).render(**head, **contents)
 
 

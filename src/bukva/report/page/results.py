@@ -81,20 +81,14 @@ def _against_baseline(experiment: Experiment) -> list[str]:
 
 def losses(experiment: Experiment) -> dict[str, charts.Spec]:
     """The losses against steps and characters."""
-    parts = []
-    for name, curve in experiment.curves.items():
-        for split in ("val", "train"):
-            scored = curve.dropna(subset=f"{split}_nats_per_char")
-            columns = {
-                "model": trained_models()[name].label,
-                "colour": experiment.colours[name],
-                "split": split,
-                "step": scored["step"],
-                "chars": scored["chars_seen"],
-                "bits": scored[f"{split}_nats_per_char"].map(bits),
-            }
-            parts.append(pd.DataFrame(columns))
-    points = pd.concat(parts)
+    of_models = [
+        curve.assign(model=trained_models()[name].label, colour=experiment.colours[name])
+        for name, curve in experiment.curves.items()
+    ]
+    names = {"chars_seen": "chars", "val_nats_per_char": "val", "train_nats_per_char": "train"}
+    curves = pd.concat(of_models).rename(columns=names)
+    points = curves.melt(["model", "colour", "step", "chars"], ["val", "train"], "split", "bits").dropna()
+    points["bits"] = points["bits"].map(bits)
     return {title: charts.curves(points, x, title) for x, title in AXES.items()}
 
 

@@ -14,14 +14,6 @@ from bukva.report.page.experiment import SPLIT, Experiment, percent, work_label
 HUMAN = "people (val)"
 MOST_HUMAN = 200_000  # characters of val that are compared with samples
 N_PIECES = 20
-BY = {
-    "place": "place in the word",
-    "class": "class of character",
-    "category": "category",
-    "author": "author",
-    "decade": "decade",
-    "work": "work",
-}
 MOST_GROUPS = 40
 
 Part = tuple[str, Any]
@@ -100,13 +92,14 @@ def anatomy_of(experiment: Experiment) -> dict[str, Any]:
     found = anatomy(characters, scores.works, nats)
     models = {name: experiment.rows[name].label for name in nats}
     specs = {}
-    for by, label in (BY | {"author": experiment.result.author_word}).items():
+    for by in ("place in the word", "class of character", "category", "author", "decade", "work"):
         groups = found[by].loc[found[by]["chars"].rank(method="first", ascending=False) <= MOST_GROUPS]
         if len(groups) > 1:
             shown = groups if by == "decade" else groups.sort_values("gpt")
             rows = shown.reset_index(names="label").melt(["label", "chars"], var_name="model", value_name="bits")
             rows["label"], rows["colour"] = rows["label"].map(work_label), rows["model"].map(experiment.colours)
             rows["model"] = rows["model"].map(models)
+            label = experiment.result.author_word if by == "author" else by
             specs[label] = charts.dots(rows, charts.BITS, f"Bits per character by {label}.", "model")
     return {
         "intro": f"Which characters of {SPLIT} cost how many bits.",
