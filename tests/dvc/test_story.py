@@ -277,7 +277,7 @@ def test_the_playground_writes_what_the_stage_wrote(project):
 
 def test_results_are_sent_once_to_a_remote_and_to_an_origin(project):
     root = project.folder.parent
-    assert project.bukva("push", ok=False).startswith("push: this project has no DVC remote; add one: ")
+    assert project.bukva("push", ok=False).startswith("DVC: config file error: no remote specified ")
     project.run("git", "init", "-q", "-b", "main", "--bare", str(root / "origin.git"))
     project.run("git", "remote", "add", "origin", str(root / "origin.git"))
     project.run(*ADD_REMOTE, str(root / "remote"))

@@ -1,1 +1,1 @@
-"""params.yaml: its sections (schema), reading (load), valid names (choices), sentences (messages)."""
+"""params.yaml: its sections (schema), reading (load), sentences (messages)."""

@@ -6,7 +6,7 @@ import reprlib
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails
 
 from bukva.core.errors import redact_text, redact_url
 
@@ -17,13 +17,12 @@ WAY_BACK = f"To go back: {RETURN}"
 AUTO, LIST = "is auto", "is a list"  # tags of a key that takes either: pydantic shows them in the place of an error
 
 
-def mistake(key: str, value: object, what: str) -> PydanticCustomError:
+def mistake(key: str, value: object, what: str) -> ValueError:
     """An error of ours, for a validator to raise: `what` says what is wrong with the value and what to do.
 
     The key is that of the section for whose validator it is raised; empty in the validator of a key.
     """
-    # braces in a template are fields, so everything is passed as context
-    return PydanticCustomError("mistake", "{key}: {value} {what}", {"key": key, "value": shorten(value), "what": what})
+    return ValueError(f"{key and '.'}{key}: {shorten(value)} {what}.")
 
 
 def one_or_another(names: list[str]) -> str:
@@ -36,8 +35,8 @@ def sentence(details: ErrorDetails, sections: type[BaseModel]) -> str:
     location, value = [str(step) for step in details["loc"] if step not in (AUTO, LIST)], details["input"]
     where, shown, context = ".".join(location), shorten(value), details.get("ctx", {})
     match details["type"]:
-        case "mistake":
-            return f"{'.'.join(filter(None, [*location, context['key']]))}: {context['value']} {context['what']}."
+        case "value_error":  # a mistake
+            return f"{where}{context['error']}".removeprefix(".")
         case "extra_forbidden":
             return f"{where}: unknown key with value {shown}; {_known_keys(location, sections)}"
         case "missing":
@@ -62,9 +61,7 @@ class _Shortened(reprlib.Repr):
         return super().repr_str(redact_url(text) if LIKE_AN_ADDRESS.search(text) else text, level)
 
 
-def shorten(value: Any) -> str:
-    """A value as an error shows it."""
-    return _Shortened().repr(value)
+shorten = _Shortened().repr
 
 
 def yaml_fault(error: Exception) -> str:

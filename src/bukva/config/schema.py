@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, Discriminator, Field, GetPydanticSchema, Tag, model_validator
+from pydantic_core.core_schema import literal_schema
 
 from bukva.config.messages import AUTO, LIST, mistake, one_or_another
 from bukva.core.errors import redact_url
@@ -33,15 +34,9 @@ def keys_of(module: str, table: str) -> list[str]:
     raise LookupError(f"{module} has no table {table}")
 
 
-def one_of(*names: str) -> AfterValidator:
-    """Accept these names only."""
-
-    def check(name: str) -> str:
-        if name not in names:
-            raise mistake("", name, f"is unknown; use {one_or_another(list(map(repr, names)))}")
-        return name
-
-    return AfterValidator(check)
+def one_of(*names: str) -> GetPydanticSchema:
+    """A Literal of names that are known when this module is imported."""
+    return GetPydanticSchema(lambda *_: literal_schema(list(names)))
 
 
 def _each_once(items: list[Any]) -> list[Any]:
@@ -67,8 +62,6 @@ EITHER = Discriminator(
 )
 
 DATASET = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
-EXTENSION = re.compile(r"\.[^\s./\\]+")
-AUTHORED = ("ruslit",)  # corpora whose works lie in folders of authors; those of others are genres, or anything
 
 # What a request to a served model may have: columns of its rows, and parameters.
 PROMPT, TEXT = "prompt", "text"  # columns of the input
@@ -87,15 +80,15 @@ MOST_CHARS = 10_000  # that a request may ask for in a row: it has some seconds,
 class Section(BaseModel):
     """Strict (no text for numbers, no true for 1; an int is accepted as a float), closed and frozen."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = {"strict": True, "extra": "forbid", "frozen": True, "allow_inf_nan": False}
 
 
 def author_word(corpus: str) -> str:
-    """What texts and figures call the level above a work: a genre or a folder is no author.
+    """What texts and figures call the level above a work: only the folders of RusLit are authors.
 
     Data and JSON have the key author for both.
     """
-    return "author" if corpus in AUTHORED else "collection"
+    return "author" if corpus == "ruslit" else "collection"
 
 
 class Download(Section):
@@ -111,14 +104,10 @@ class Download(Section):
     encoding: Annotated[str, one_of(*keys_of("corpus/sources/formats/encodings.py", "ENCODINGS"))]
     text_column: Annotated[str, Field(min_length=1)]
     strict: bool
-    extensions: Annotated[list[Annotated[str, Field(max_length=100)]], EACH_ONCE]
+    extensions: Annotated[list[Annotated[str, Field(max_length=100, pattern=r"^\.[^\s./\\]+$")]], EACH_ONCE]
 
     @model_validator(mode="after")
     def _check(self) -> "Download":
-        for name in self.extensions:
-            if not EXTENSION.fullmatch(name):
-                what = "is not an extension; use a dot and what follows it at the end of a name, such as .py"
-                raise mistake("extensions", name, what)
         if self.corpus == "huggingface" and not DATASET.fullmatch(self.dataset):
             raise mistake("dataset", self.dataset, "is not a dataset of the Hugging Face hub; use OWNER/NAME")
         if "@" in self.url:  # anywhere: a password may contain / or ?

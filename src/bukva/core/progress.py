@@ -6,19 +6,12 @@ from contextlib import contextmanager
 from tqdm import tqdm
 
 QUIET_SECONDS = 2.0  # before the bar of work that is mostly short
+quantity = tqdm.format_sizeof  # of a count, readable: 950, 12.3k, 4.56M, 1.20G
 Read = Callable[[int], None]  # is told how many characters more were read
 
 
 def unread(n_chars: int) -> None:
     """A Read that nobody looks at."""
-
-
-def quantity(n: float) -> str:
-    """A count, readable: 950, 12.3k, 4.56M, 1.2G."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if n >= 0.9995 * size:  # else 999.9k becomes 1000k
-            return f"{n / size:.3g}{unit}"
-    return f"{n:.0f}"
 
 
 def duration(seconds: float) -> str:

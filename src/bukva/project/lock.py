@@ -47,10 +47,7 @@ def parse_yaml(text: str) -> dict[str, Any]:
 
 def parse_lock(text: str) -> StageRecords:
     """The stages in the text of a dvc.lock; none if it is something else."""
-    try:
-        return {name: _record(raw) for name, raw in parse_yaml(text)["stages"].items()}
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return {}
+    return {name: _record(raw) for name, raw in parse_yaml(text).get("stages", {}).items()}
 
 
 def _record(raw: Mapping[str, Any]) -> StageRecord:
