@@ -63,7 +63,7 @@ def test_a_mistake_is_one_sentence(bukva):
     for command, message in [
         (["compare", "main"], "compare: one name; use two or more: bukva compare A B"),
         (["compare", "main", "two-haeds"], "two-haeds: no experiment, branch, tag or commit has this name"),
-        (["compare", "main", "bad"], f"bad: has no result (failed: {FAILED}); its log: `dvc queue logs bad`."),
+        (["compare", "main", "bad"], f"bad: has no result (failed: {FAILED}); run it again."),
         (["compare", "main", "s1338", "--model", "bigram"], "main: has no model bigram; use gpt."),
     ]:
         done = bukva(*command)

@@ -16,7 +16,7 @@ FAILED = "failed: stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
 def test_a_failure_has_its_stage_and_its_reason_until_it_is_repaired(project):
     (failed,) = unfinished()
     baseline = project.run("git", "rev-parse", "HEAD").strip()
-    assert failed == Unfinished("bad", "failed", failed.commit, FAILED)
+    assert failed == Unfinished("bad", failed.commit, FAILED)
     project.run("git", "update-ref", f"refs/exps/{baseline[:2]}/{baseline[2:]}/bad", baseline)  # run again, and done
     assert unfinished() == []
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 PIECE_BYTES = 1 << 20  # of a file or a response in memory, where it is read in pieces
-WRITERS = 8  # files that are flushed to the disk at the same time
 
 
 def project_root() -> Path:
@@ -70,15 +69,19 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield a new temporary folder beside `path`; when the block ends without an error, it replaces `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, old = path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.old")
-    if old.exists() and not path.exists():  # killed between the two renames
-        old.rename(path)
-    for leftover in (unfinished, old):
-        shutil.rmtree(leftover, ignore_errors=True)
+
+    def tidy() -> None:
+        if old.exists() and not path.exists():  # killed or interrupted between the two renames
+            old.rename(path)
+        for leftover in (unfinished, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    tidy()
     try:
         with _final_name_in_errors(path, unfinished):
             unfinished.mkdir()
             yield unfinished
-            with ThreadPoolExecutor(WRITERS) as pool:  # 400 files take 0.1 s instead of 1.2 s
+            with ThreadPoolExecutor() as pool:  # 400 files take 0.1 s instead of 1.2 s
                 list(pool.map(_fsync, unfinished.rglob("*")))
             _fsync(unfinished)
             if path.exists():
@@ -86,10 +89,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             unfinished.rename(path)
             _fsync(path.parent)
     finally:
-        if old.exists() and not path.exists():  # interrupted between the two renames
-            old.rename(path)
-        shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+        tidy()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -14,13 +14,10 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING
+
+import psutil
 
 from bukva.core.files import project_root
-
-if TYPE_CHECKING:
-    import psutil
 
 POLL_SECONDS = 1.0
 SOURCE = Path(__file__).resolve().parents[2]  # the folder of bukva
@@ -35,31 +32,24 @@ def end_with_dvc() -> None:
 
 
 def _watch() -> None:
-    """Wait until the process below DVC (this one, or the shell or the launcher above it) has another parent, or ends.
+    """Wait for the end of DVC, which may have a shell or a launcher between itself and this process.
 
     Of several processes that train together each watches its launcher only, which passes on its signal: a second one
     ends them without saving.
     """
-    import psutil
-
-    line = [psutil.Process(), *psutil.Process().parents()]
+    parents = psutil.Process().parents()
     is_launched = "TORCHELASTIC_RUN_ID" in os.environ
-    above = 1 if is_launched else next((i for i, process in enumerate(line) if _is_dvc(process)), 1)
-    below, parent = line[above - 1], line[above].pid
+    watched = parents[0] if is_launched else next(filter(_is_dvc, parents), parents[0])
     with contextlib.suppress(psutil.NoSuchProcess):
-        while below.ppid() == parent:
+        while watched.is_running() and watched.status() != psutil.STATUS_ZOMBIE:
             time.sleep(POLL_SECONDS)
     print("the DVC that started this stage is gone", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _is_dvc(process: "psutil.Process") -> bool:
-    import psutil
-
+def _is_dvc(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):  # a process that it may not look at, or that has ended
-        return any(
-            word.rpartition("/")[2].partition(".")[0] == "dvc" for word in process.cmdline()
-        )  # dvc.__main__, too
+        return any(Path(word).stem == "dvc" for word in process.cmdline())  # dvc.__main__, too
     return False
 
 
@@ -102,18 +92,11 @@ def leave_running(process: subprocess.Popen[bytes]) -> None:
 @contextlib.contextmanager
 def sigterm_raises() -> Iterator[None]:
     """Let SIGTERM raise SystemExit within this block, so that it can save what it has."""
-    if threading.current_thread() is not threading.main_thread():  # Python catches signals only there
-        yield
-        return
-
-    def leave(number: int, _: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, leave)
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, before)
 
 
 def listen(port: int) -> socket.socket:

@@ -1,5 +1,6 @@
 """Commands of DVC for a user to copy; and recipes, files of a few parameters that `dvc exp run` takes as options."""
 
+import json
 import re
 import shlex
 from collections.abc import Mapping
@@ -31,16 +32,12 @@ def settings(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
 
 def literal(value: Any) -> str:
     """A value in Hydra's grammar."""
-    match value:
-        case bool() | None:
-            return {True: "true", False: "false", None: "null"}[value]
-        case str():
-            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-            return value if PLAIN.fullmatch(value) else f"'{escaped}'"
-        case list():
-            return f"[{','.join(map(literal, value))}]"
-        case _:
-            return str(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(literal, value))}]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return value if PLAIN.fullmatch(value) else f"'{escaped}'"
+    return json.dumps(value)
 
 
 def descriptions() -> dict[str, str]:

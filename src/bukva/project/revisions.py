@@ -16,12 +16,6 @@ from bukva.project.cache import dvc_repo
 WORKSPACE = "workspace"
 # DVC's reference of an experiment: the commit that it started from, with a slash in it, and its name
 EXPERIMENT = re.compile(r"^refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(\S+) ([0-9a-f]+)$", re.MULTILINE)
-REMEDIES = {
-    "queued": "start the queue: `dvc queue start`",
-    "running": "wait for its end",
-    "interrupted": "run it again",
-    "failed": "its log: `dvc queue logs NAME`",
-}
 
 
 def git(*arguments: str) -> bytes:
@@ -108,7 +102,8 @@ def _resolve(name: str, known: list[Revision]) -> Revision:
         return Revision(name, commit, next((one.baseline for one in known if one.commit == commit), ""))
     for state in unfinished():
         if state.name == name:
-            raise BukvaError(f"{name}: has no result ({state.why}); {REMEDIES[state.kind].replace('NAME', name)}.")
+            remedy = "run it again" if state.kind in ("failed", "interrupted") else "run `dvc queue start`, or wait"
+            raise BukvaError(f"{name}: has no result ({state.why}); {remedy}.")
     similar = difflib.get_close_matches(name, [WORKSPACE, *(one.name for one in known)])
     hint = f"similar: {', '.join(similar)}; " if similar else ""
     raise BukvaError(
@@ -123,19 +118,22 @@ def fetch(revisions: Sequence[Revision], path: str) -> None:
         repo.fetch(targets=[path], revs=commits or None, workspace=len(commits) < len(revisions))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Unfinished:
     """An experiment that has no result.
 
-    kind: queued, running, interrupted or failed.
     commit: of git's stash, with the files that DVC runs or would run.
     why: it has no result: its kind, and what its log says of a failure.
     """
 
     name: str
-    kind: str
     commit: str
     why: str
+
+    @property
+    def kind(self) -> str:
+        """queued, running, interrupted or failed."""
+        return self.why.partition(":")[0]
 
 
 def unfinished() -> list[Unfinished]:
@@ -146,16 +144,13 @@ def unfinished() -> list[Unfinished]:
     finished = {(one.name, one.baseline) for one in experiments()}
     with dvc_repo() as repo:
         queue, temporary = repo.experiments.celery_queue, repo.experiments.tempdir_queue
-        found = [(entry, "queued", "queued") for entry in queue.iter_queued()]
+        found = [(entry, "queued") for entry in queue.iter_queued()]
         for place in (queue, temporary):
-            for entry in place.iter_active():
-                kind = _running(place.proc.get(entry.stash_rev))
-                found.append((entry, kind, kind))
+            found += [(entry, _running(place.proc.get(entry.stash_rev))) for entry in place.iter_active()]
         for entry, _ in queue.iter_failed():
             if (entry.name, entry.baseline_rev) not in finished:
-                found.append((entry, "failed", _failed(queue.proc.get(entry.stash_rev))))
-    states = [Unfinished(entry.name or entry.stash_rev[:7], kind, entry.stash_rev, why) for entry, kind, why in found]
-    return sorted(states, key=lambda state: (state.name, state.kind, state.commit))
+                found.append((entry, _failed(queue.proc.get(entry.stash_rev))))
+    return sorted(Unfinished(entry.name or entry.stash_rev[:7], entry.stash_rev, why) for entry, why in found)
 
 
 def _running(process: Any) -> str:
