@@ -35,12 +35,7 @@ class Chosen(NamedTuple):
     why: str
 
 
-class Piece(NamedTuple):
-    """A piece of a work, and whether the work goes on after it."""
-
-    document: Document
-    text: str
-    goes_on: bool
+Piece = tuple[Document, str, bool]  # of a work: its text, and whether the work goes on after it
 
 
 def clean(text: str, rules: LineRules, goes_on: bool = False) -> Cleaned:
@@ -68,11 +63,11 @@ def removed_share(raw: Path, rules: LineRules) -> float:
     """The share of a collection's characters that rules remove, once line ends are line feeds."""
     kept, removed = 0, 0
     with counting(f"clean: trying rules {rules.name}", int(read_table(raw)["chars"].sum())) as show:
-        for piece in _pieces(raw):
-            cleaned = clean(piece.text, rules, piece.goes_on)
+        for _, text, goes_on in _pieces(raw):
+            cleaned = clean(text, rules, goes_on)
             kept += len(cleaned.text)
             removed += sum(cleaned.removed[rule].chars for rule in rules.rules if rule in cleaned.removed)
-            show(len(piece.text))
+            show(len(text))
     return removed / max(1, kept + removed)
 
 
@@ -143,13 +138,14 @@ def _pieces(raw: Path) -> Iterator[Piece]:
     for document, texts in read_texts(raw, read_table(raw)):
         text = next(texts, "")
         for following in texts:
-            yield Piece(document, text, goes_on=True)
+            yield document, text, True
             text = following
-        yield Piece(document, text, goes_on=False)
+        yield document, text, False
 
 
 def _cleaned(rules: LineRules, piece: Piece) -> tuple[Document, Cleaned]:
-    return piece.document, clean(piece.text, rules, piece.goes_on)
+    document, text, goes_on = piece
+    return document, clean(text, rules, goes_on)
 
 
 def _opening(text: str) -> str:

@@ -34,18 +34,20 @@ class NotesRules(LineRules):
         codes = code_points(text)
         kept = np.empty_like(codes)
         counts = np.zeros((len(self.rules), 3), np.int64)
-        acted = np.full((len(self.rules), EXAMPLES, 2), -1)
+        acted = np.full((len(self.rules), EXAMPLES), -1)
         n_lines, n_kept = _clean(codes, *_tables(self.line_rules), kept, counts, acted)
         removed = {rule: Removed(*row) for rule, row in zip(self.rules, counts.tolist(), strict=True)}
-        examples = {rule: self._examples(rule, text, places) for rule, places in zip(self.rules, acted, strict=True)}
+        examples = {
+            rule: self._examples(rule, text, [start for start in starts if start >= 0])
+            for rule, starts in zip(self.rules, acted.tolist(), strict=True)
+        }
         return Cleaned(from_code_points(kept[:n_kept]), n_lines, removed, examples)
 
-    def _examples(self, rule: str, text: str, acted: Ints) -> Iterator[Example]:
-        """Those of a rule in its first lines; their (EXAMPLES, 2) numbers and starts are -1 where there are fewer."""
-        numbers, starts = acted[acted[:, 0] >= 0].T.tolist()
+    def _examples(self, rule: str, text: str, starts: list[int]) -> Iterator[Example]:
+        """Those of a rule in the lines that start there."""
         lines = [text[start : text.index("\n", start) + 1] for start in starts]
         for one in super().apply("".join(lines)).examples[rule]:
-            yield one | {"line": numbers[one["line"]]}
+            yield one | {"line": text.count("\n", 0, starts[one["line"]])}
 
 
 @functools.cache
@@ -74,7 +76,7 @@ def _clean(
     """Write what remains of the code points into `kept`; returns how many lines there were, and code points remain.
 
     counts: (7, 3) characters, lines and places of each rule (Removed).
-    acted: (7, EXAMPLES, 2) number and start of the first lines that each rule changes.
+    acted: (7, EXAMPLES) where the first lines start that each rule changes; -1 where there are fewer.
     """
     number = line = n_kept = 0
     while line < len(codes):
@@ -86,14 +88,14 @@ def _clean(
             contained |= kinds[codes[stop]]
             stop += 1
         if start == stop:
-            _tell(EMPTY_LINES, stop + 1 - line, 1, 1, number, line, counts, acted)
+            _tell(EMPTY_LINES, stop + 1 - line, 1, 1, line, counts, acted)
         else:
-            _tell(INDENTATION, start - line, 0, start > line, number, line, counts, acted)
+            _tell(INDENTATION, start - line, 0, start > line, line, counts, acted)
         if contained & ALIEN:
-            _tell(FOREIGN, stop + 1 - start, 1, 1, number, line, counts, acted)
+            _tell(FOREIGN, stop + 1 - start, 1, 1, line, counts, acted)
         elif start < stop:
             prefix = _prefix(codes, start, prefixes) if kinds[codes[start]] & DASH else 0
-            _tell(PREFIXES, prefix, 0, prefix > 0, number, line, counts, acted)
+            _tell(PREFIXES, prefix, 0, prefix > 0, line, counts, acted)
             symbols = doubles = strokes = 0
             is_stroke = False  # whether the last kept code point is one, the first of two or one that is deleted
             for code in codes[start + prefix : stop + 1]:
@@ -112,9 +114,9 @@ def _clean(
                     kept[n_kept] = code
                     is_stroke = kind & STROKE != 0
                 n_kept += 1
-            _tell(DELETE, symbols, 0, symbols, number, line, counts, acted)
-            _tell(DOUBLE_STROKES, 0, 0, doubles, number, line, counts, acted)
-            _tell(STROKES, strokes, 0, strokes, number, line, counts, acted)
+            _tell(DELETE, symbols, 0, symbols, line, counts, acted)
+            _tell(DOUBLE_STROKES, 0, 0, doubles, line, counts, acted)
+            _tell(STROKES, strokes, 0, strokes, line, counts, acted)
         number += 1
         line = stop + 1
     return number, n_kept
@@ -133,14 +135,14 @@ def _prefix(codes: Codes, start: int, prefixes: Ints) -> int:
 
 
 @compiled
-def _tell(rule: int, chars: int, lines: int, places: int, number: int, line: int, counts: Ints, acted: Ints) -> None:
+def _tell(rule: int, chars: int, lines: int, places: int, line: int, counts: Ints, acted: Ints) -> None:
     """Count what a rule does in a line; nothing if it acts in no place."""
     if places == 0:
         return
     counts[rule, 0] += chars
     counts[rule, 1] += lines
     counts[rule, 2] += places
-    for example in acted[rule]:
-        if example[0] < 0:
-            example[0], example[1] = number, line
+    for i in range(EXAMPLES):
+        if acted[rule, i] < 0:
+            acted[rule, i] = line
             return

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from bukva.corpus.repeats.grams import ENTRIES, Codes, Ints, Spans, chain, equal_runs, index_parts, scan_grams, spread
 
-MIN_CHARS = 60  # a line of prose: common phrases and single verses are shorter
 SEED = 16  # characters that a changed passage must still have in a row now and then
 STEP = 16  # so a run of SEED + STEP - 1 characters is always found, a shorter one sometimes
 KINDS = 8  # different characters of a seed at least: rows of dots stand in many works and are no text
@@ -27,7 +26,7 @@ MOST_WINDOWS = ENTRIES  # one index; 0.02 points is the standard error of a shar
 # ---- passages that stand in both
 
 
-def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_chars: int = MIN_CHARS) -> Ints:
+def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_chars: int) -> Ints:
     """Passages of spans_a of codes that stand in spans_b of a text, with at least min_chars >= SEED + STEP - 1 equal
     characters.
 
@@ -60,8 +59,9 @@ def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans
     up, evenly spaced: train is read once for each n, however much is held out.
     """
     spans, texts = _joined(held_out)
+    step = max(1, -(-int((spans[:, 1] - spans[:, 0]).sum()) // MOST_WINDOWS))
     windows, in_train = np.zeros((2, len(held_out)), np.int64)
-    for index in index_parts(codes, spans, n, _step(spans)):
+    for index in index_parts(codes, spans, n, step):
         text_of = texts[np.searchsorted(spans[:, 0], index.positions, side="right") - 1]  # (M,)
         windows += np.bincount(text_of, minlength=len(held_out))
         found = np.zeros(len(index.hashes), np.bool_)
@@ -79,17 +79,10 @@ def _joined(texts: list[Spans]) -> tuple[Spans, npt.NDArray[np.int8]]:
     return spans[order], numbers[order]
 
 
-def _step(spans: Spans) -> int:
-    """1, or as many characters as leave MOST_WINDOWS positions."""
-    return max(1, -(-int((spans[:, 1] - spans[:, 0]).sum()) // MOST_WINDOWS))
-
-
 # ---- how it is cut out
 
 
-def cut_from(
-    codes: Codes, held_out: Spans, text: Codes, train: Spans, works: Spans, min_chars: int = MIN_CHARS
-) -> Ints:
+def cut_from(codes: Codes, held_out: Spans, text: Codes, train: Spans, works: Spans, min_chars: int) -> Ints:
     """What remains of train: (m, 3) rows of work (a row of train and of works), start and stop in the joined corpus.
 
     Passages of train that stand in held-out text of another work, exactly or nearly, are cut out. Afterwards no

@@ -88,7 +88,9 @@ def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: O
             if (response.status_code, headers.get("Content-Range"), headers.get("ETag")) != expected:
                 file.seek(0)
                 file.truncate()
-                etag, total = _strong(headers.get("ETag", "")), _length(headers.get("Content-Length", ""))
+                etag, announced = headers.get("ETag", ""), headers.get("Content-Length", "")
+                etag = "" if etag.startswith("W/") else etag  # a weak one lets bytes differ
+                total = int(announced[:18]) if announced.isdecimal() else None  # int rejects thousands of digits
             broken = _copy(response, file, where, total, on_bytes)
         if not broken:
             return
@@ -99,14 +101,6 @@ def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: O
             raise BukvaError(f"{where}: {why}")
         time.sleep(BACKOFF_SECONDS * 2**retries if retries else 0)
         retries += 1
-
-
-def _strong(etag: str) -> str:
-    return "" if etag.startswith("W/") else etag  # a weak one lets bytes differ
-
-
-def _length(announced: str) -> int | None:
-    return int(announced[:18]) if announced.isdecimal() else None  # int rejects thousands of digits
 
 
 def _copy(response: "requests.Response", file: IO[bytes], where: str, total: int | None, on_bytes: OnBytes) -> str:
