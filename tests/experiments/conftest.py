@@ -92,7 +92,7 @@ def known(tmp_path, monkeypatch):
     monkeypatch.setattr(comparison, "results_of", lambda names: [made[name] for name in names])
     monkeypatch.setattr(comparison, "read_results", lambda _: list(made.values()))
     monkeypatch.setattr(comparison, "head", str)
-    monkeypatch.setattr(leaderboard, "resolve", lambda names: names)
+    monkeypatch.setattr(leaderboard, "resolve", lambda name: name)
     monkeypatch.setattr(leaderboard, "read_results", lambda names: [made[name] for name in names])
     monkeypatch.setattr(leaderboard, "unfinished", list)
 

@@ -26,7 +26,7 @@ def test_an_experiment_whose_process_has_ended_was_interrupted(project):
         result.unlink()  # for DVC, both successful ones and the failed one now run
     assert {state.kind for state in unfinished()} == {"interrupted"}
     with pytest.raises(BukvaError, match=r"bad: has no result \(interrupted\); run it again"):
-        resolve(["bad"])
+        resolve("bad")
 
 
 def queued(n):

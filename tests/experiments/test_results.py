@@ -36,7 +36,7 @@ print(json.dumps(answers))
 
 
 def problem(name):
-    (result,) = read_results(resolve([name]))
+    (result,) = read_results([resolve(name)])
     assert not result.is_complete
     assert (result.metrics, result.curves, result.scores) == ({}, {}, {})
     return result.problem

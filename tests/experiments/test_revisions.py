@@ -42,7 +42,8 @@ def test_experiments_branches_tags_commits_and_the_workspace_have_names(git):
     git("tag", "-a", "v1", "-m", "annotated", first)
     wide = experiment(git, "wide", second)
     git("branch", "wide")
-    assert resolve(["wide", "heads/wide", "main", "v1", second[:9], wide[:9], "HEAD~1", "workspace"]) == [
+    names = ["wide", "heads/wide", "main", "v1", second[:9], wide[:9], "HEAD~1", "workspace"]
+    assert list(map(resolve, names)) == [
         Revision("wide", wide, second),
         Revision("heads/wide", second),
         Revision("main", second),
@@ -63,18 +64,18 @@ def test_of_experiments_with_one_name_that_of_head_is_meant(git):
     experiment(git, "wide", first)
     second = commit(git, "two")
     of_second = experiment(git, "wide", second)
-    assert resolve(["wide"])[0].commit == of_second
+    assert resolve("wide").commit == of_second
     assert [one.baseline for one in experiments()] == sorted([first, second])
     commit(git, "three")
     with pytest.raises(BukvaError, match="wide: 2 experiments have this name; write the commit of one: "):
-        resolve(["wide"])
+        resolve("wide")
 
 
 def test_an_unknown_name_is_one_sentence(git):
     experiment(git, "wide", commit(git, "one"))
     for name, similar in {"wyde": "similar: wide; ", "HEAD:file.txt": "", "--all": ""}.items():
         with pytest.raises(BukvaError) as error:
-            resolve([name])
+            resolve(name)
         assert str(error.value) == (
             f"{name}: no experiment, branch, tag or commit has this name; {similar}`bukva experiments` lists them."
         )

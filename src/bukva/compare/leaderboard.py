@@ -69,7 +69,7 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     Raises:
         BukvaError: the baseline is unknown or has no complete result.
     """
-    results = read_results(dict.fromkeys([*resolve([baseline]), *experiments()]))
+    results = read_results(dict.fromkeys([resolve(baseline), *experiments()]))
     if not results[0].is_complete:
         raise BukvaError(
             f"{baseline}: {_problem(results[0])}, so there is no baseline; run `dvc repro` and commit dvc.lock."

@@ -83,7 +83,7 @@ def results_of(names: Sequence[str]) -> list[Result]:
     Raises:
         BukvaError: a name is unknown, or has no result; the sentence has the command that makes one.
     """
-    results = read_results(resolve(names))
+    results = read_results(map(resolve, names))
     if missing := [result.revision for result in results if not result.problem and not result.scores]:
         with contextlib.suppress(BukvaError):  # there is no remote, or it lacks them, too
             fetch(missing, paths()["scores"])
@@ -160,7 +160,7 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
     Raises:
         BukvaError: the name is unknown, or has no result.
     """
-    [result] = read_results(resolve([name]))
+    [result] = read_results([resolve(name)])
     stages = [stage for stage in recorded_stages() if stage in result.lock]
     if not stages:
         raise BukvaError(f"{name}: has no result: it has no dvc.lock.")

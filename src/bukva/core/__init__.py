@@ -1,1 +1,1 @@
-"""What everything else uses: files, errors, units, text, redaction, progress."""
+"""What everything else uses: files, errors, progress, processes, the machine."""

@@ -77,21 +77,17 @@ def experiments() -> list[Revision]:
     return sorted(found, key=lambda one: (one.name, one.baseline))
 
 
-def resolve(names: Sequence[str]) -> list[Revision]:
-    """What the names stand for: `workspace`, else an experiment, else whatever git takes for a commit.
+def resolve(name: str) -> Revision:
+    """What a name stands for: `workspace`, else an experiment, else whatever git takes for a commit.
 
     Of several experiments with one name, that of HEAD is meant. A branch with the name of an experiment is heads/NAME.
 
     Raises:
         BukvaError: nothing has this name, or experiments of several baselines have it and none is that of HEAD.
     """
-    known = experiments()
-    return [_resolve(name, known) for name in names]
-
-
-def _resolve(name: str, known: list[Revision]) -> Revision:
     if name == WORKSPACE:
         return Revision(name, "")
+    known = experiments()
     namesakes = [one for one in known if one.name == name]
     if fitting := namesakes if len(namesakes) < 2 else [one for one in namesakes if one.baseline == head()]:
         return fitting[0]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 from bukva.config.load import read_yaml
 from bukva.config.schema import Params
@@ -16,8 +16,6 @@ PIPELINE = Path(__file__).parents[3] / "dvc.yaml"  # beside the code that runs, 
 
 LABELS = Path(__file__).parents[1] / "models" / "labels.yaml"  # there, because DVC watches it: stages write labels
 
-Kind = Literal["data", "training", "report", "publish"]
-
 _read = functools.cache(read_yaml)
 
 
@@ -26,7 +24,7 @@ class Stage:
     """One stage of dvc.yaml."""
 
     name: str
-    kind: Kind
+    kind: str  # data, training, report or publish
     sections: tuple[str, ...]  # of params.yaml that it reads
     deps: tuple[str, ...]  # files and folders
 
@@ -42,7 +40,7 @@ def stages() -> dict[str, Stage]:
     return {
         name: Stage(
             name,
-            cast("Kind", spec["meta"]["kind"]),
+            spec["meta"]["kind"],
             tuple(dict.fromkeys(key.partition(".")[0] for key in spec.get("params", ()))),
             tuple(re.sub(r"\$\{path\.(\w+)\}", lambda found: named[found[1]], dep) for dep in spec["deps"]),
         )

@@ -50,7 +50,7 @@ class Library:
         Raises:
             BukvaError: there is none.
         """
-        own = resolve([WORKSPACE, "HEAD"] if head() else [WORKSPACE])
+        own = map(resolve, [WORKSPACE, "HEAD"] if head() else [WORKSPACE])
         results = sorted(read_results([*own, *experiments()]), key=_place)
         found = list(dict.fromkeys(choice for result in results for choice in _choices_of(result)))
         if not found:

@@ -12,10 +12,10 @@ from bukva.core.errors import redact_url
 from bukva.core.files import project_root, read_json
 from bukva.project.lock import digest, parse_yaml, read_lock
 from bukva.project.revisions import head, show
-from bukva.project.stages import Kind, paths
+from bukva.project.stages import paths
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
-READ_BY: dict[Kind, tuple[str, ...]] = {"training": ("train", "val"), "report": ("train", "val", "test")}
+READ_BY: dict[str, tuple[str, ...]] = {"training": ("train", "val"), "report": ("train", "val", "test")}
 MOST_CHANGED = 3  # parameters that a label names
 
 
@@ -79,7 +79,7 @@ def print_uncommitted(params: Params) -> None:
         )
 
 
-def datasets(kind: Kind, params: Params) -> list[dict[str, Any]]:
+def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
     """The splits that a stage of this kind reads, as MLflow shows datasets; none before stage split has run.
 
     Each has its name, the digest that DVC gives the folder of all splits, its source, its split and its length.

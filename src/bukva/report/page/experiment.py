@@ -55,7 +55,7 @@ class Experiment:
         Raises:
             BukvaError: nothing has this name, or a file is missing; names it and the command that makes it.
         """
-        [result] = read_results(resolve([name]))
+        [result] = read_results([resolve(name)])
         trained = [path.as_posix() for model in trained_models().values() for path in (model.folder, model.curve)]
         with as_checkout(result, {*(paths()[each] for each in NEEDED), *trained}) as folder:
             for each in NEEDED:
