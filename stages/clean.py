@@ -14,9 +14,9 @@ def main() -> None:
     """Clean every work by the rules that params.yaml names, and describe the result."""
     with stage.opened("clean") as run:
         raw, clean = run.path("raw"), run.path("clean")
-        chosen = chosen_rules(run.params.clean, raw)
-        print(f"clean: rules {chosen.rules.name}, {chosen.why}", flush=True)
-        counts = clean_collection(raw, clean, chosen, run.params.compute.threads or n_cores())
+        rules, why = chosen_rules(run.params.clean, raw)
+        print(f"clean: rules {rules.name}, {why}", flush=True)
+        counts = clean_collection(raw, clean, rules, why, run.params.compute.threads or n_cores())
         write_json(run.path("cleaning"), counts)
         author = author_word(run.params.download.corpus)
         write_text(run.path("corpus"), page(counts, read_table(clean), author))

@@ -10,7 +10,7 @@ from downloads import download_params
 from works import split
 
 from bukva.config.schema import Tokenize
-from bukva.corpus.cleaning.clean import Chosen, clean_collection
+from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.corpus.sources.download import download
 from bukva.corpus.splits.encoding import tokenize
@@ -39,7 +39,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Ids], 
     """split -> ids, and the size of the vocabulary: rules notes, tail .9/.05/.05."""
     root = tmp_path_factory.mktemp("embedded")
     download(download_params(corpus="sample", path=SAMPLE), root / "raw", lambda *_: None, pytest.fail)
-    clean_collection(root / "raw", root / "clean", Chosen(rule_set("notes"), ""))
+    clean_collection(root / "raw", root / "clean", rule_set("notes"), "")
     characters = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=257)
     tokenizer = tokenize(root / "clean", root / "tokens", characters, TAIL).tokenizer
     save_splits(root / "split", np.load(root / "tokens" / "ids.npy"), read_shares(root / "tokens"))

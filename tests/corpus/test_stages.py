@@ -12,7 +12,7 @@ from works import split
 
 from bukva.config.schema import Tokenize
 from bukva.core.errors import BukvaError, sentence_for
-from bukva.corpus.cleaning.clean import Chosen, clean_collection
+from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.corpus.splits.encoding import tokenize
 from bukva.text.splits import load_splits, read_shares, save_splits
@@ -27,7 +27,7 @@ def stages(root: Path, rules: str = "notes") -> dict[str, Callable[[], object]]:
     """The work of each stage in a folder with books, by the folder of its output."""
     return {
         "raw": lambda: get(root / "raw", path=root / "books", strict=True),
-        "clean": lambda: clean_collection(root / "raw", root / "clean", Chosen(rule_set(rules), "")),
+        "clean": lambda: clean_collection(root / "raw", root / "clean", rule_set(rules), ""),
         "tokens": lambda: tokenize(root / "clean", root / "tokens", CHAR, SPLIT),
         "split": lambda: save_splits(root / "split", ids_of(root), read_shares(root / "tokens")),
     }

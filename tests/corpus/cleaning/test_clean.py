@@ -12,7 +12,6 @@ from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines
 from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning import clean as cleaning
-from bukva.corpus.cleaning.clean import Chosen
 from bukva.corpus.cleaning.line_rules import DropLines, LineRules, Substitute
 from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.text.collection import PIECE_BYTES, TABLE, TEXT, Document, documents, read_table, write_collection
@@ -25,7 +24,7 @@ BY_LINE = LineRules(NOTES.name, NOTES.source, NOTES.line_rules, once=True)
 
 
 def clean_collection(raw, target, name="notes"):
-    return cleaning.clean_collection(raw, target, Chosen(rule_set(name), "as the test says"))
+    return cleaning.clean_collection(raw, target, rule_set(name), "as the test says")
 
 
 # ---- the rules in one pass are those of the file a line at a time, and those are the lecture notes'
@@ -154,7 +153,7 @@ def raw(tmp_path, monkeypatch):
 def cleaned_by(processes, raw, rules):
     """The report and the bytes of both files."""
     target = raw.with_name(f"{rules.name} {processes}")
-    report = cleaning.clean_collection(raw, target, Chosen(rules, ""), processes)
+    report = cleaning.clean_collection(raw, target, rules, "", processes)
     return report, [(target / name).read_bytes() for name in (TEXT, TABLE)]
 
 

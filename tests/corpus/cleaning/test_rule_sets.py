@@ -28,8 +28,8 @@ def chosen(folder, rules, file="-", optional=()):
 
 
 def name_and_why(*arguments, **options):
-    found = chosen(*arguments, **options)
-    return found.rules.name, found.why
+    rules, why = chosen(*arguments, **options)
+    return rules.name, why
 
 
 def rejection(*arguments, **options):
@@ -44,12 +44,12 @@ def test_notes_that_would_remove_much_are_not_taken_by_auto(raw):
     """One Latin word is enough for a whole paragraph that is one line."""
     kept, lost = "слово " * 100 + "\n", "слово " * 99 + "Window\n"  # 601 characters each
     little = raw(17 * kept + 3 * lost)
-    assert chosen(little, "auto").rules.name == "notes"
-    assert chosen(little, "notes").why == "as clean.rules says"
+    assert name_and_why(little, "auto")[0] == "notes"
+    assert name_and_why(little, "notes")[1] == "as clean.rules says"
     much = raw(16 * kept, (4 * lost).replace("\n", "\r"))
     why = "because notes would remove 20.0 % of the text (clean.rules auto)"
     assert name_and_why(much, "auto") == ("literary", why)
-    assert chosen(much, "auto", optional=["latin_passages"]).rules.name == "literary"
+    assert name_and_why(much, "auto", optional=["latin_passages"])[0] == "literary"
     why = "because notes would remove 40.0 % of the text (clean.rules auto)"
     assert name_and_why(raw("    слово\n" * 7), "auto") == ("literary", why)  # by the first of the rules
 
@@ -74,10 +74,10 @@ def test_the_rules_of_auto_follow_from_the_shares_of_the_letters(text, rules, wh
 def test_an_own_file_is_taken_with_the_optional_rules_that_are_wanted(raw, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.yaml").write_text("rules:\n- {name: a, delete: x}\n- {name: b, delete: y, optional: true}\n")
-    without = chosen(raw("x"), "file", "own.yaml")
-    assert (without.rules.name, without.why) == ("file", "from own.yaml")
-    assert clean("xyz\n", without.rules).text == "yz\n"
-    assert clean("xyz\n", chosen(raw("x"), "file", "own.yaml", ["b"]).rules).text == "z\n"
+    rules, why = chosen(raw("x"), "file", "own.yaml")
+    assert (rules.name, why) == ("file", "from own.yaml")
+    assert clean("xyz\n", rules).text == "yz\n"
+    assert clean("xyz\n", chosen(raw("x"), "file", "own.yaml", ["b"])[0]).text == "z\n"
     assert rejection(raw("x"), "file", "own.yaml", ["a"]).endswith("own.yaml; use b.")
     (tmp_path / "own.yaml").write_text("rules:\n- {name: a, delete: '('}\n")
     assert rejection(raw("x"), "file", "own.yaml").startswith("own.yaml, rule 1, delete: '(' is not a reg")

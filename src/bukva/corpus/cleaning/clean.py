@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
@@ -26,13 +26,6 @@ OPENINGS = 3  # beginnings of works that can serve as prompts
 OPENING_CHARS = 30
 ALPHABET = 300  # symbols that are counted in the report
 SHARED_BYTES = 1 << 26  # of a corpus that is worth the start of other processes (docs/dev/log.md)
-
-
-class Chosen(NamedTuple):
-    """A rule set, and why it is used."""
-
-    rules: LineRules
-    why: str
 
 
 Piece = tuple[Document, str, bool]  # of a work: its text, and whether the work goes on after it
@@ -71,13 +64,14 @@ def removed_share(raw: Path, rules: LineRules) -> float:
     return removed / max(1, kept + removed)
 
 
-def clean_collection(raw: Path, target: Path, chosen: Chosen, processes: int = 1) -> dict[str, Any]:
+def clean_collection(raw: Path, target: Path, rules: LineRules, why: str, processes: int = 1) -> dict[str, Any]:
     """Clean every work of a collection into another one with the same layout; a work that becomes empty stays in it.
 
     Args:
         raw: the folder of the collection.
         target: the folder of the cleaned one.
-        chosen: the rules.
+        rules: the rule set.
+        why: it is used.
         processes: that share a large corpus; their number changes no byte.
 
     Returns:
@@ -88,7 +82,6 @@ def clean_collection(raw: Path, target: Path, chosen: Chosen, processes: int = 1
     Raises:
         BukvaError: nothing is left of the whole corpus; names the rules that removed it.
     """
-    rules = chosen.rules
     record, counts = Record([LINE_ENDS, *rules.rules]), CharCounts()
     openings: list[str] = []
     before = read_table(raw)
@@ -120,7 +113,7 @@ def clean_collection(raw: Path, target: Path, chosen: Chosen, processes: int = 1
             raise BukvaError(_nothing_left(rules.name, record.totals))
     return {
         "rule_set": rules.name,
-        "why": chosen.why,
+        "why": why,
         "works": len(table),
         "chars_before": n_chars,
         "chars": chars,

@@ -15,7 +15,7 @@ from bukva.config.schema import Clean, Section
 from bukva.core.errors import BukvaError
 from bukva.core.files import existing
 from bukva.core.progress import counted
-from bukva.corpus.cleaning.clean import LINE_ENDS, Chosen, removed_share
+from bukva.corpus.cleaning.clean import LINE_ENDS, removed_share
 from bukva.corpus.cleaning.line_rules import DropLines, LineRule, LineRules, Normalise, Substitute
 from bukva.corpus.cleaning.notes import NotesRules
 from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules, percent
@@ -104,8 +104,8 @@ def rule_set(name: str) -> LineRules:
     return _load(Clean(rules=name, file="-", optional=[]), name)
 
 
-def chosen_rules(params: Clean, raw: Path) -> Chosen:
-    """The rules that the parameters name; for auto those that fit the whole collection.
+def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
+    """The rules that the parameters name, or for auto those that fit the whole collection; and why.
 
     `notes` fit where the letters do (fitting_rules) and where they leave most of the text: they remove a line for one
     Latin letter, and a line may be a paragraph.
@@ -120,7 +120,7 @@ def chosen_rules(params: Clean, raw: Path) -> Chosen:
         if name == "notes" and (removed := removed_share(raw, rule_set("notes"))) > MOST_REMOVED:
             name, fits = "literary", f"notes would remove {percent(removed)} of the text"
         why = f"because {fits} (clean.rules auto)"
-    return Chosen(_load(params, name), why)
+    return _load(params, name), why
 
 
 def _load(params: Clean, name: str) -> LineRules:

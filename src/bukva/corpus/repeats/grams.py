@@ -167,7 +167,7 @@ def _mark_grams(
     """
     # a tuple that is passed on costs more than the look-up: its arrays are counted in and out
     hashes, positions, firsts, filters, shift, n, _, _ = index
-    power, h = _power(n), _hash(text, start, n)
+    power, h = BASE ** np.uint64(n), _hash(text, start, n)
     for i in range(len(met)):
         if i > 0:
             h = _rolled(text, h, start + i, n, power)
@@ -196,7 +196,7 @@ def _fill_runs(
 ) -> tuple[int, int]:
     """Fill rows, scanning from `at` until they are full; returns how many and where to go on."""
     hashes, positions, firsts, filters, shift, n, step, min_kinds = index
-    power, h, n_rows = _power(n), _hash(text, at, n), 0
+    power, h, n_rows = BASE ** np.uint64(n), _hash(text, at, n), 0
     for b in range(at, stop - n + 1):
         if b > at:
             h = _rolled(text, h, b, n, power)
@@ -243,17 +243,8 @@ def _mixed(h: np.uint64) -> np.uint64:
 
 
 @compiled
-def _power(n: int) -> np.uint64:
-    """What the first character of a gram was multiplied by when the n-th after it is added."""
-    power = np.uint64(1)
-    for _ in range(n):
-        power *= BASE
-    return power
-
-
-@compiled
 def _rolled(codes: Codes, h: np.uint64, position: int, n: int, power: np.uint64) -> np.uint64:
-    """The hash of the gram at `position` from that of the gram one before."""
+    """The hash of the gram at `position` from that of the gram one before; `power` is BASE^n."""
     return h * BASE + np.uint64(codes[position + n - 1]) - np.uint64(codes[position - 1]) * power
 
 

@@ -110,16 +110,8 @@ class Work:
     read: Reader
     path: str
 
-    def texts(self, findings: Findings) -> Iterator[tuple[Document, Iterator[str]]]:
-        """The works in the file, each with the pieces of its text.
-
-        Raises:
-            BadTextError: the file cannot be read, from here on. The pieces raise one, too.
-        """
-        for text in self.read(self.file):
-            yield self._document(text), self._pieces(text, findings)
-
-    def _document(self, text: Text) -> Document:
+    def document_of(self, text: Text) -> Document:
+        """The document of a text in the file."""
         if not text.row:
             return self.document
         # what the row says hides folders of the path, which may be needed to tell two works apart
@@ -131,8 +123,12 @@ class Work:
             text.year or self.document.year,
         )
 
-    def _pieces(self, text: Text, findings: Findings) -> Iterator[str]:
-        """The text without byte order marks."""
+    def pieces(self, text: Text, findings: Findings) -> Iterator[str]:
+        """The text without byte order marks.
+
+        Raises:
+            BadTextError: the text cannot be read, or is empty.
+        """
         place = f"{self.file.place}, row {text.row}" if text.row else self.file.place
         is_empty, has_marks = True, False
         for piece in text.pieces:
@@ -150,7 +146,8 @@ def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Docume
     """The texts of all works, for write_collection; a file that ends early is a finding."""
     for work in works:
         try:
-            yield from work.texts(findings)
+            for text in work.read(work.file):
+                yield work.document_of(text), work.pieces(text, findings)
         except BadTextError as error:
             findings.leave_out(error)
 
