@@ -29,11 +29,11 @@ continue it with the same ones. {{ unit | capitalize }}s are drawn at temperatur
 {{ "" if top_p == 1 else ", of these the fewest that hold " ~ top_p ~ " of the probability" }}. \
 What a model wrote follows the bar │. {{ why }}
 {% for prompt, answers in prompts %}
-## {{ prompt | shown }}
+## `{{ prompt | replace("\\n", "\\\\n") }}`
 {% for answer in answers %}
 **{{ answer.model }}, {{ answer.state }}**
 
-{{ (answer.read ~ "│" ~ answer.written) | block }}
+    {{ (answer.read ~ "│" ~ answer.written) | replace("\\n", "\\n    ") }}
 {% endfor -%}
 {% endfor -%}
 """
@@ -99,9 +99,8 @@ def page(answers: list[dict[str, Any]], prompts: list[str], params: Sample, unit
 
     `unit` is what the models write, a character, byte or token, and `why` says why these are the prompts.
     """
-    # the page is Markdown, not HTML: nothing is escaped, and samples stand in code blocks
+    # the page is Markdown, not HTML: nothing is escaped, and samples stand in code blocks by indentation
     environment = Environment(keep_trailing_newline=True, autoescape=False)
-    environment.filters.update(shown=_shown, block=_block)
     numbers = params.model_dump(exclude={"prompts", "unknown"})
     written = [one for one in answers if one["temperature"] == params.temperature]
     shown = [(prompt, [one for one in written if one["prompt"] == number]) for number, prompt in enumerate(prompts)]
@@ -112,13 +111,3 @@ def to_json(answers: list[dict[str, Any]], prompts: list[str], params: Sample) -
     """data/samples.json: the answers at all temperatures, and the settings that they have in common."""
     settings = params.model_dump(include={"seed", "temperature", "top_k", "top_p"})
     return {**settings, "prompts": prompts, "answers": answers}
-
-
-def _shown(prompt: str) -> str:
-    """A prompt as a heading: line feeds written as \\n, in backticks."""
-    return "`" + prompt.replace("\n", "\\n") + "`"
-
-
-def _block(text: str) -> str:
-    """A code block by indentation, which no character of the sample can end."""
-    return "\n".join(f"    {line}" for line in text.split("\n"))

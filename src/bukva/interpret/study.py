@@ -219,7 +219,7 @@ def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     """Continue a prompt as far as the block allows, and record the distribution before each character.
 
     Returns:
-        unit, prompt, temperatures, and for each id written: char (its piece), top (the five likeliest and their
+        prompt, temperatures, and for each id written: char (its piece), top (the five likeliest and their
         probability), and entropy in bits at each temperature.
     """
     n_ids = min(N_IDS, gpt.block_size - 1)
@@ -233,7 +233,6 @@ def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     entropies = torch.stack([entropy((logits / temperature).softmax(-1)) for temperature in TEMPERATURES], dim=1)
     pieces = tokenizer.pieces
     return {
-        "unit": tokenizer.unit,
         "prompt": tokenizer.decode(read),
         "temperatures": list(TEMPERATURES),
         "chars": [
