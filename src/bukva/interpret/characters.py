@@ -96,9 +96,6 @@ def _class(char: str) -> str:
 # ---- who predicted a character, counting or learning
 
 
-PASSAGE = 600  # characters of the passage that is shown
-
-
 def leads(counted: Nats, learned: Nats, n_symbols: int) -> Bits:
     """(n,) nats each -> (n,) how many bits fewer the learned predictor needs.
 
@@ -109,10 +106,16 @@ def leads(counted: Nats, learned: Nats, n_symbols: int) -> Bits:
     return found
 
 
-def passage(characters: Characters) -> slice:
-    """PASSAGE characters of the work that has most of them, from the beginning of its first whole line."""
-    _, starts, lengths = np.unique(characters.work, return_index=True, return_counts=True)
-    start, length = int(starts[lengths.argmax()]), int(lengths.max())
-    newline = characters.text(start, start + length - PASSAGE).find("\n") if length > PASSAGE else -1
-    first = start + newline + 1
-    return slice(first, min(first + PASSAGE, start + length))
+def passage(work: Ints, ends_line: npt.NDArray[np.bool_], length: int) -> slice:
+    """At most `length` of N characters or ids, of the work that has most, from the beginning of its first whole line.
+
+    Args:
+        work: (N,), which work each is of, in the order of the works.
+        ends_line: (N,).
+        length: of the passage.
+    """
+    _, starts, lengths = np.unique(work, return_index=True, return_counts=True)
+    start, n = int(starts[lengths.argmax()]), int(lengths.max())
+    ends = np.flatnonzero(ends_line[start : start + n // 2])
+    first = start + (int(ends[0]) + 1 if len(ends) else 0)
+    return slice(first, min(first + length, start + n))

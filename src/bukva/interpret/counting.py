@@ -28,6 +28,7 @@ from torch import Tensor
 
 from bukva.config.schema import Evaluate, Training
 from bukva.core.errors import BukvaError
+from bukva.interpret.characters import passage
 from bukva.interpret.heads import AFTER, positions_in_words
 from bukva.models.base import LanguageModel
 from bukva.models.device import Machine
@@ -159,18 +160,24 @@ def study(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: 
             "`dvc exp run -S model.ngrams=input`."
         )
     texts = works_of_val(gpt, text)
-    experts = experts_on(gpt, texts)
-    positions = [positions_in_words(text.tokenizer.parts(work.ids))[work.n_context :] for work in texts]
-    position = np.minimum(np.concatenate(positions), LONGEST_WORD)
+    found = []
+    for work in texts:
+        parts = text.tokenizer.parts(work.ids)
+        of_work = pd.DataFrame({"work": work.work, "char": parts, "position": positions_in_words(parts)})
+        found.append(of_work[work.n_context :])
+    experts = experts_on(gpt, texts).join(pd.concat(found, ignore_index=True))
+    by_position = experts.groupby(experts["position"].clip(upper=LONGEST_WORD))
     names = {n: str(n) for n in range(1, LONGEST_WORD)} | {LONGEST_WORD: f"{LONGEST_WORD}+", AFTER: "after"}
     return {
         "unit": text.tokenizer.unit,
         "orders": gpt.ngrams.orders,
         "scores": scores(text, texts, experts),
         "val": summary(experts),
-        "passage": passage(text, texts, experts),
+        "passage": passage_of(experts),
         "by_position": [
-            {"position": name, **summary(experts[position == n])} for n, name in names.items() if n in position
+            {"position": name, **summary(by_position.get_group(n))}
+            for n, name in names.items()
+            if n in by_position.groups
         ],
         "by_context": [{"context": n, **summary(rows)} for n, rows in experts.groupby("context")],
         "training": training(gpt, text, params, recipe, machine),
@@ -195,22 +202,15 @@ def scores(text: HeldOut, texts: list[Passage], experts: pd.DataFrame) -> dict[s
     return {**{name: bits(float(of_all)) / chars for name, of_all in nats.items()}, "chars": chars}
 
 
-def passage(text: HeldOut, texts: list[Passage], experts: pd.DataFrame) -> dict[str, Any]:
-    """The beginning of the longest work of val, from its first new line, with the numbers of each id."""
-    longest = max(range(len(texts)), key=lambda i: len(texts[i].scored))
-    ids = texts[longest].scored
-    parts = text.tokenizer.parts(ids[: len(ids) // 2])
-    first = next((i for i, part in enumerate(parts, start=1) if part.endswith("\n")), 0)
-    ids = ids[first : first + PASSAGE]
-    offset = first + sum(len(work.scored) for work in texts[:longest])
-    shown = experts[offset : offset + len(ids)]
+def passage_of(experts: pd.DataFrame) -> dict[str, Any]:
+    """The beginning of the longest work of val, from its first whole line, with the numbers of each id."""
+    shown = experts[passage(experts["work"].to_numpy(), experts["char"].str.endswith("\n").to_numpy(), PASSAGE)]
     nats = shown[["counted", "learned", "together"]]
-    rows = nats.map(bits).assign(char=text.tokenizer.parts(ids), order=shown["order"], context=shown["context"])
+    rows = nats.map(bits).join(shown[["char", "order", "context"]]).to_dict("records")
     chars = [
-        {**row, "share": None if math.isnan(share) else share}
-        for row, share in zip(rows.to_dict("records"), shares(shown), strict=True)
+        {**row, "share": None if math.isnan(share) else share} for row, share in zip(rows, shares(shown), strict=True)
     ]
-    return {"work": texts[longest].work, "chars": chars}
+    return {"work": int(shown["work"].iloc[0]), "chars": chars}
 
 
 def training(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: Machine) -> dict[str, Any]:

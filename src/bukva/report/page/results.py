@@ -21,7 +21,7 @@ from bukva.report.terminal import cells, headline
 from bukva.text.ids import bits
 
 BASELINE = "HEAD"
-SAMPLE_CHARS = 300
+SAMPLE_CHARS, PASSAGE = 300, 600
 AXES = {"step": "updates", "chars": "characters seen"}
 LEADS = (-3, -1, 1, 3)  # bits from which a character has the next colour
 LEGEND = {
@@ -127,7 +127,8 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
     who = "The GPT" if learned == "gpt" else "The GPT without its n-grams"
     nats = {name: experiment.scores.nats(name, SPLIT) for name in names}
     characters, n_symbols = experiment.characters, experiment.read("cleaning")["symbols"]
-    found, shown = leads(nats[counted], nats[learned], n_symbols), passage(characters)
+    found = leads(nats[counted], nats[learned], n_symbols)
+    shown = passage(characters.work, characters.codes == ord("\n"), PASSAGE)
     numbers = zip(*(bits(1.0) * np.asarray(nats[name][shown]) for name in names), strict=True)
     classes = np.array(["counted2", "counted1", "", "learned1", "learned2"])[np.digitize(found[shown], LEADS)]
     classes = np.where(np.isnan(found[shown]), "neither", classes).tolist()
