@@ -1,11 +1,10 @@
 """The scores of the models and the baselines, and the nats of every held-out character."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -24,10 +23,7 @@ from bukva.text.tokenizers.base import Tokenizer, total
 
 BINS = 20  # of confidence, equally wide
 
-Floats = npt.NDArray[np.float64]
 
-
-@dataclass(eq=False)
 class Calibration:
     """Is a model as often right as it is sure? In bins of confidence, which is the probability of the likeliest id.
 
@@ -38,18 +34,16 @@ class Calibration:
     right: (BINS,) those whose likeliest id followed.
     """
 
-    counts: Floats = field(default_factory=lambda: np.zeros(BINS))
-    confidence: Floats = field(default_factory=lambda: np.zeros(BINS))
-    right: Floats = field(default_factory=lambda: np.zeros(BINS))
+    def __init__(self) -> None:
+        self.counts, self.confidence, self.right = np.zeros((3, BINS))
 
     def __call__(self, logits: Tensor, followed: Tensor) -> None:
         """Add (n, V) logits and the (n,) ids that followed."""
         sure, likeliest = logits.softmax(dim=-1).max(dim=-1)  # (n,), (n,)
         number = (sure * BINS).long().clamp(max=BINS - 1).cpu()
-        added = {"counts": torch.ones_like(sure), "confidence": sure, "right": likeliest == followed}
-        for name, values in added.items():
-            sums = getattr(self, name)
-            sums += torch.bincount(number, values.double().cpu(), BINS).numpy()
+        self.counts += torch.bincount(number, minlength=BINS).numpy()
+        self.confidence += torch.bincount(number, sure.double().cpu(), BINS).numpy()
+        self.right += torch.bincount(number, (likeliest == followed).double().cpu(), BINS).numpy()
 
     def to_json(self) -> dict[str, Any]:
         """The expected calibration error, and the bins that are not empty.

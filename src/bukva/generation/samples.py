@@ -1,5 +1,6 @@
 """Samples: each model, untrained and trained, continues the same prompts, as in the lecture notes."""
 
+import itertools
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -42,7 +43,7 @@ What a model wrote follows the bar │. {{ why }}
 def answer(folders: dict[str, Path], prompts: list[str], params: Sample, machine: Machine) -> list[dict[str, Any]]:
     """Let each model, untrained and trained, continue each prompt, all with the same random numbers.
 
-    Trained models write at OTHER_TEMPERATURES, too.
+    Trained models write at OTHER_TEMPERATURES, too, and before a GPT with n-grams its network by itself.
 
     Returns:
         The answers by prompt: its number, model, state, temperature, the prompt as the model read it, without
@@ -56,25 +57,18 @@ def answer(folders: dict[str, Path], prompts: list[str], params: Sample, machine
         for state, weights in STATES.items():
             model, tokenizer = load_model(folder, weights, machine.device)
             machine.cast_blocks(model)
-            for part, writer in _parts(model).items():
-                for temperature in _temperatures(params, state):
-                    drawn = params.model_copy(update={"temperature": temperature})
-                    for number, prompt in enumerate(prompts):
-                        read = readable_prompt(tokenizer, prompt, params.unknown)
-                        rng = prompt_generator(params.seed, number + 1)
-                        written = _continue(writer, tokenizer, read, drawn, machine, rng)
-                        about = {"prompt": number, "model": name, "state": f"{state}{part}", "temperature": temperature}
-                        answers.append({**about, "read": read, "written": written})
+            writers = {f"{state}{ALONE}": model.alone()} if model.counts else {}
+            others = OTHER_TEMPERATURES if weights == "best" else ()
+            for (who, writer), temperature, (number, prompt) in itertools.product(
+                {**writers, state: model}.items(), sorted({params.temperature, *others}), enumerate(prompts)
+            ):
+                drawn = params.model_copy(update={"temperature": temperature})
+                read = readable_prompt(tokenizer, prompt, params.unknown)
+                rng = prompt_generator(params.seed, number + 1)
+                written = _continue(writer, tokenizer, read, drawn, machine, rng)
+                about = {"prompt": number, "model": name, "state": who, "temperature": temperature}
+                answers.append({**about, "read": read, "written": written})
     return sorted(answers, key=itemgetter("prompt"))
-
-
-def _temperatures(params: Sample, state: str) -> list[float]:
-    return [params.temperature] if state == "untrained" else sorted({params.temperature, *OTHER_TEMPERATURES})
-
-
-def _parts(model: LanguageModel) -> dict[str, LanguageModel]:
-    """The model; before it, if it has counted, what it has learned by itself."""
-    return {ALONE: model.alone(), "": model} if model.counts else {"": model}
 
 
 def prompt_generator(seed: int, number: int) -> torch.Generator:

@@ -94,15 +94,12 @@ def ablate_heads(gpt: GPT, runs: list[Ids], tokenizer: Tokenizer) -> dict[str, A
     """
     layers, heads, T = gpt.config.n_layer, gpt.config.n_head, gpt.block_size
 
-    def own_bits() -> float:
-        return score(gpt, runs, tokenizer, T, stride_of(T)).bits_per_char
-
     def bits_with(averaged: Tensor) -> float:
         with replaced_kernels(gpt, lambda layer: averaging_kernel(averaged[layer])):
-            return own_bits()
+            return score(gpt, runs, tokenizer, T, stride_of(T)).bits_per_char
 
-    learned = own_bits()
     each = torch.eye(layers * heads, dtype=torch.bool, device=gpt.wte.weight.device).view(-1, layers, heads)
+    learned = bits_with(torch.zeros_like(each[0]))
     lost = np.array([bits_with(one) - learned for one in each])
     return {
         "bits_per_char": learned,

@@ -38,11 +38,6 @@ WIDTH, SCALE = 700, 1.25  # of a PNG: pixels of a chart that a page makes as wid
 SHOWN = {"\n": "⏎", " ": "␣", "\t": "⇥"}  # white space, as charts show it
 FORMATS = {"bits": ".3f", "low": ".3f", "high": ".3f", "chars": ",", "share": ".1%", "confidence": ".1%",
            "right": ".1%", "predictions": ",", "value": "+.3f", "weight": ".2f"}  # fmt: skip
-# ticks: 500, 2,000, 26k, 1.2M
-PLAIN = (
-    "datum.value >= 1e6 ? format(datum.value / 1e6, '~r') + 'M' : "
-    "datum.value >= 1e4 ? format(datum.value / 1e3, ',~r') + 'k' : format(datum.value, ',~r')"
-)
 
 
 def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> Spec:
@@ -78,7 +73,7 @@ def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
         alt.Chart(points)
         .mark_line(point=alt.OverlayMarkDef(size=25), clip=True)
         .encode(
-            x=alt.X(f"{x}:Q", title=title, axis=alt.Axis(labelExpr=PLAIN)),
+            x=alt.X(f"{x}:Q", title=title, axis=alt.Axis(format="~s")),
             y=alt.Y("bits:Q", scale=alt.Scale(domain=[shown.min(), shown.max()], nice=True), title=BITS),
             color=colours(points, "model"),
             strokeDash=alt.StrokeDash("split:N", sort=["val", "train"], legend=None),  # solid, dashed

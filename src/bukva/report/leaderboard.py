@@ -39,16 +39,16 @@ def table(board: Leaderboard, splits: Sequence[str] = (SPLIT,)) -> tuple[list[st
         [
             row.setting.names[0] + (f" ({len(row.setting.names)} seeds)" if len(row.setting.names) > 1 else ""),
             *(score_of(row.setting, split) for split in splits),
-            *(["baseline", ""] if row.setting is board.baseline else [verdict(row), changed(row)]),
-            cost(row),
+            *(["baseline", ""] if row.setting is board.baseline else [_verdict(row), changed(row)]),
+            f"{_short(row.setting.parameters)} parameters, {_short(row.setting.chars_seen)} chars, "
+            f"{seconds_of(row.setting)} s",
         ]
         for row in board.rows
     ]
     return ["experiment", *splits, "against the baseline", "changed", "cost"], rows
 
 
-def verdict(row: Row) -> str:
-    """The difference from the baseline in bits, and what it is worth."""
+def _verdict(row: Row) -> str:
     if row.comparison is None:
         return "not compared"
     found = row.comparison.verdict
@@ -60,12 +60,6 @@ def changed(row: Row) -> str:
     items = [f"{key}={value}" for key, value in row.changed.items()]
     more = [f"{len(items) - MAX_CHANGED} more"] if len(items) > MAX_CHANGED else []
     return ", ".join(items[:MAX_CHANGED] + more) or "code"
-
-
-def cost(row: Row) -> str:
-    """Of one training."""
-    found = row.setting
-    return f"{_short(found.parameters)} parameters, {_short(found.chars_seen)} chars, {seconds_of(found)} s"
 
 
 def _short(n: int) -> str:
