@@ -10,7 +10,6 @@ from encoded import KINDS, SPLITS, held_out
 from encoded import WORKS as MADE
 
 from bukva.interpret.characters import Characters, anatomy, leads, read_characters
-from bukva.text.characters import code_points
 from bukva.text.collection import Document
 from bukva.text.ids import bits
 
@@ -24,16 +23,13 @@ TEXTS = ["Он шёл, 12 дней.\n", "Ёжик й и ещё — ёж\n" * 7, 
 
 @pytest.fixture(scope="module")
 def characters():
-    return Characters(
-        codes=code_points("".join(TEXTS)).astype(np.uint32),
-        work=np.repeat(np.arange(3), list(map(len, TEXTS))),
-    )
+    return Characters("".join(TEXTS), np.repeat(np.arange(3), list(map(len, TEXTS))))
 
 
 @pytest.fixture(scope="module")
 def nats(characters):
     rng = np.random.default_rng(1)
-    return {name: rng.random(len(characters)).astype(np.float32) for name in ("gpt", "ngram_8")}
+    return {name: rng.random(len(characters.text)).astype(np.float32) for name in ("gpt", "ngram_8")}
 
 
 @pytest.fixture(scope="module")
@@ -96,5 +92,5 @@ def test_the_scored_characters_are_in_the_order_of_the_works(kind, split, tmp_pa
     for name in ("val", "test"):
         found = read_characters(tmp_path / "split", tmp_path / "tokens", name)
         assert np.bincount(found.work, minlength=len(MADE)).tolist() == text.chars[name].tolist()
-        assert found.text() == "".join(text.tokenizer.decode(passage.scored) for passage in text.passages(name, 1))
-        assert found.text() == text.tokenizer.decode(text.splits[name])[1:]
+        assert found.text == "".join(text.tokenizer.decode(passage.scored) for passage in text.passages(name, 1))
+        assert found.text == text.tokenizer.decode(text.splits[name])[1:]

@@ -5,14 +5,14 @@ Computed from the text and the score of every character; no model is needed.
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bukva.text.characters import code_points, from_code_points
+from bukva.text.characters import code_points
 from bukva.text.collection import Document, decade
 from bukva.text.held_out import HeldOut
 from bukva.text.ids import bits
@@ -27,31 +27,21 @@ CLASSES = {"Lu": "capital letters", "L": "letters", "N": "digits", "P": "punctua
 PLACES = ["first letter of a word", "later letter", "what ends a word", "what follows no letter"]
 
 
-@dataclass(frozen=True, eq=False)
-class Characters:
-    """N scored characters of a split, in the order of their scores.
-
-    codes: (N,) their code points.
-    work: (N,) the row of each in the table of works.
+class Characters(NamedTuple):
+    """The N scored characters of a split in the order of their scores, and (N,) the work of each: its row in the table
+    of works.
     """
 
-    codes: npt.NDArray[np.uint32]
+    text: str
     work: Ints
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def text(self, start: int = 0, stop: int | None = None) -> str:
-        """Characters from start to stop."""
-        return from_code_points(self.codes[start:stop])
 
 
 def read_characters(split: Path, tokens: Path, name: str) -> Characters:
     """The scored characters of split `name`, from the folders of the splits and of the tokenizer."""
     splits, tokenizer = load_splits(split), load_tokenizer(tokens)
     works = HeldOut(splits, load_lengths(split), tokenizer).passages(name, 1)
-    codes = [code_points(tokenizer.decode(work.scored)).astype(np.uint32) for work in works]
-    return Characters(np.concatenate(codes), np.repeat([work.work for work in works], list(map(len, codes))))
+    texts = [tokenizer.decode(work.scored) for work in works]
+    return Characters("".join(texts), np.repeat([work.work for work in works], list(map(len, texts))))
 
 
 # ---- groups
@@ -71,7 +61,7 @@ def anatomy(characters: Characters, works: Sequence[Document], nats: Mapping[str
         "decade": [decade(work.year) for work in works],
         "work": [work.name for work in works],
     }
-    symbols, of_char = np.unique(characters.codes, return_inverse=True)
+    symbols, of_char = np.unique(code_points(characters.text), return_inverse=True)
     is_letter = np.array([unicodedata.category(chr(symbol))[0] in "LM" for symbol in symbols])[of_char]  # (N,)
     after_letter = np.roll(is_letter, 1) & (np.roll(characters.work, 1) == characters.work)
     after_letter[:1] = False

@@ -18,6 +18,7 @@ from bukva.project.stages import trained_models
 from bukva.report import charts, comparison
 from bukva.report.page.experiment import SPLIT, Experiment, percent, work_label
 from bukva.report.terminal import cells, headline
+from bukva.text.characters import code_points
 from bukva.text.ids import bits
 
 BASELINE = "HEAD"
@@ -128,7 +129,7 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
     nats = {name: experiment.scores.nats(name, SPLIT) for name in names}
     characters, n_symbols = experiment.characters, experiment.read("cleaning")["symbols"]
     found = leads(nats[counted], nats[learned], n_symbols)
-    shown = passage(characters.work, characters.codes == ord("\n"), PASSAGE)
+    shown = passage(characters.work, code_points(characters.text) == ord("\n"), PASSAGE)
     numbers = zip(*(bits(1.0) * np.asarray(nats[name][shown]) for name in names), strict=True)
     classes = np.array(["counted2", "counted1", "", "learned1", "learned2"])[np.digitize(found[shown], LEADS)]
     classes = np.where(np.isnan(found[shown]), "neither", classes).tolist()
@@ -140,6 +141,6 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
         "work": work_label(experiment.scores.works[int(characters.work[shown.start])].name),
         "parts": [
             (char, name, ", ".join(f"{label} {value:.2f}" for label, value in zip(labels, values, strict=True)))
-            for char, name, values in zip(characters.text(shown.start, shown.stop), classes, numbers, strict=True)
+            for char, name, values in zip(characters.text[shown], classes, numbers, strict=True)
         ],
     }

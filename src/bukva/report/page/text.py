@@ -25,7 +25,7 @@ def samples(experiment: Experiment) -> dict[str, Any]:
     written, first = pd.DataFrame(answers["answers"]), answers["temperature"]
     by_writer = written.groupby(["model", "state", "temperature"], sort=False)
     with open_train(experiment.path("clean"), experiment.path("tokens")) as train:
-        *found, of_people = novelty([*by_writer["written"].agg(list), _pieces(experiment.characters.text())], train)
+        *found, of_people = novelty([*by_writer["written"].agg(list), _pieces(experiment.characters.text)], train)
     rows, texts = [], []
     for ((model, state, temperature), of_writer), new in zip(by_writer, found, strict=True):
         if temperature == first:
