@@ -19,7 +19,10 @@ def main() -> None:
             readable_prompt(found.tokenizer, prompt, params.sample.unknown)  # stage sample comes last
         run.log.metrics({"vocab_size": len(found.tokenizer), "ids": found.n_ids, "unknown_chars": found.n_unknown})
         run.log.artifact(tokens / VOCAB)
-        print(f"tokenize: {found}")
+        lost = (
+            f"; {found.n_unknown:,} characters that train lacks: {params.tokenize.unknown}" if found.n_unknown else ""
+        )
+        print(f"tokenize: {found.n_ids:,} ids, vocabulary of {len(found.tokenizer)}{lost}")
 
 
 if __name__ == "__main__":

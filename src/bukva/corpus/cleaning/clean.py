@@ -27,7 +27,6 @@ OPENING_CHARS = 30
 ALPHABET = 300  # symbols that are counted in the report
 SHARED_BYTES = 1 << 26  # of a corpus that is worth the start of other processes (docs/dev/log.md)
 
-
 Piece = tuple[Document, str, bool]  # of a work: its text, and whether the work goes on after it
 
 
@@ -67,12 +66,7 @@ def removed_share(raw: Path, rules: LineRules) -> float:
 def clean_collection(raw: Path, target: Path, rules: LineRules, why: str, processes: int = 1) -> dict[str, Any]:
     """Clean every work of a collection into another one with the same layout; a work that becomes empty stays in it.
 
-    Args:
-        raw: the folder of the collection.
-        target: the folder of the cleaned one.
-        rules: the rule set.
-        why: it is used.
-        processes: that share a large corpus; their number changes no byte.
+    Several processes share a large corpus; their number changes no byte.
 
     Returns:
         reports/cleaning.json: the rule set and why it was used; characters and symbols before and after; what each rule

@@ -18,7 +18,7 @@ from bukva.corpus.cleaning.removals import EXAMPLES, Cleaned, Example, Removed
 from bukva.text.characters import Codes, code_points, from_code_points
 
 EMPTY_LINES, INDENTATION, FOREIGN, PREFIXES, DELETE, DOUBLE_STROKES, STROKES = range(7)  # the rules in their order
-SPACE, ALIEN, DASH, SYMBOL, STROKE = 1, 2, 4, 8, 16  # the kinds of a code point, one bit each
+SPACE, ALIEN, SYMBOL, STROKE = 1, 2, 4, 8  # the kinds of a code point, one bit each
 N_CODE_POINTS = 0x110000
 LINE_FEED = ord("\n")
 
@@ -59,7 +59,6 @@ def _tables(rules: tuple[Any, ...]) -> tuple[Kinds, Ints, Codes]:
     for kind, pattern in (
         (SPACE, rules[INDENTATION].pattern.pattern.strip("^+")),
         (ALIEN, rules[FOREIGN].pattern.pattern),
-        (DASH, "|".join(prefix[0] for prefix in prefixes)),
         (SYMBOL, rules[DELETE].pattern.pattern),
         (STROKE, rules[STROKES].pattern.pattern),
     ):
@@ -94,7 +93,7 @@ def _clean(
         if contained & ALIEN:
             _tell(FOREIGN, stop + 1 - start, 1, 1, line, counts, acted)
         elif start < stop:
-            prefix = _prefix(codes, start, prefixes) if kinds[codes[start]] & DASH else 0
+            prefix = _prefix(codes, start, prefixes)
             _tell(PREFIXES, prefix, 0, prefix > 0, line, counts, acted)
             symbols = doubles = strokes = 0
             is_stroke = False  # whether the last kept code point is one, the first of two or one that is deleted

@@ -100,6 +100,4 @@ class Record:
 
 def visible(text: str) -> str:
     """Text whose invisible characters are written as code points: <U+00AD>."""
-    if text.isprintable():
-        return text
     return "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text)

@@ -37,15 +37,10 @@ SETTINGS = {
 def fetch_dataset(
     dataset: str, revision: str, pattern: str, is_read: Callable[[Path], bool], folder: Path, on_bytes: OnBytes
 ) -> None:
-    """Download files of a dataset into a new folder, which the caller deletes if this raises.
+    """Download files of a dataset (owner/name) into a new folder, which the caller deletes if this raises.
 
-    Args:
-        dataset: owner/name.
-        revision: a commit, 40 hexadecimal digits.
-        pattern: which files, by their path in the dataset; * is any text, also with /.
-        is_read: whether a file is of a type that is read; others are not downloaded.
-        folder: where the files appear under their paths.
-        on_bytes: called after each file.
+    They are those of a commit (40 hexadecimal digits) whose type is read, and whose path matches a pattern: * is any
+    text, also with /. They keep their paths. `on_bytes` is called after each.
 
     Raises:
         BukvaError: the dataset, the commit or such files do not exist or cannot be reached, `revision` is no commit, or

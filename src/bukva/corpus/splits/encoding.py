@@ -3,9 +3,8 @@
 import itertools
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,21 +29,12 @@ MAX_SYMBOLS = 20_000
 REPLACEMENT = "\ufffd"  # Unicode's character for what could not be read
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """What stage tokenize made: the tokenizer, the number of ids, and of characters that train lacks.
-
-    unknown: what became of those.
-    """
+class Encoded(NamedTuple):
+    """What stage tokenize made: the tokenizer, the number of ids, and of characters that train lacks."""
 
     tokenizer: Tokenizer
     n_ids: int
     n_unknown: int
-    unknown: Unknown
-
-    def __str__(self) -> str:
-        lost = f"; {self.n_unknown:,} characters that train lacks: {self.unknown}" if self.n_unknown else ""
-        return f"{self.n_ids:,} ids, vocabulary of {len(self.tokenizer)}{lost}"
 
 
 def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Encoded:
@@ -63,7 +53,7 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
         write_ids(folder / "ids.npy", tokenizer.dtype, n_ids, _read_pieces(scratch, tokenizer.dtype))
         shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths).to_parquet(folder / SHARES, index=False)
         save_tokenizer(folder, tokenizer)
-    return Encoded(tokenizer, n_ids, n_unknown, tokenize.unknown)
+    return Encoded(tokenizer, n_ids, n_unknown)
 
 
 def _learned(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:

@@ -20,16 +20,10 @@ LENGTHS = (8, 16, 32, 64)  # of windows: a word and a half, half a line, a line,
 
 
 def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[str, Any]:
-    """reports/split.json.
+    """reports/split.json of a cleaned text, its table of works and that of shares (bukva.corpus.splits.division).
 
-    Args:
-        clean: the folder of the cleaned text.
-        table: its works.
-        shares: the table of shares (bukva.corpus.splits.division).
-
-    Returns:
-        For each split its characters, also by category, decade and author. For val and test also `in_train`, the share
-        of their windows of n characters that stand in train, too.
+    For each split its characters, also by category, decade and author. For val and test also `in_train`, the share of
+    their windows of n characters that stand in train, too.
     """
     names = names_in(shares)
     result = {name: _contents(table, _chars(shares, name, len(table))) for name in names}
@@ -40,8 +34,8 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[s
     ):
         seen = threads.map(lambda n: seen_in_train(codes, held_out, text, train, n), LENGTHS)
         for name, *of_lengths in zip(names[1:], *seen, strict=True):
-            found = {str(n): round(share or 0.0, 6) for n, share in zip(LENGTHS, of_lengths, strict=True)}
-            result[name]["in_train"] = found
+            found = zip(LENGTHS, of_lengths, strict=True)
+            result[name]["in_train"] = {str(n): round(share or 0.0, 6) for n, share in found}
     return result
 
 

@@ -73,10 +73,7 @@ def detected(open_file: Callable[[], IO[bytes]]) -> str:
     """The encoding of a file, one of ENCODINGS.
 
     In this order: a byte order mark decides; UTF-8 if all bytes are, and nothing if most of them are; the guesses of
-    charset-normalizer. All but the first are verified on the whole file.
-
-    Args:
-        open_file: gives the file from its start; it is read several times, in pieces.
+    charset-normalizer. All but the first are verified on the whole file, which is opened and read several times.
 
     Raises:
         BadEncodingError: none fits.
