@@ -18,7 +18,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.project.lock import digest
 from bukva.tracking.journal import ARTIFACTS, CODE, Event, Journal
-from bukva.tracking.store import connect, errors_in_one_line, tracking_uri
+from bukva.tracking.store import Store, connect, errors_in_one_line, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -96,17 +96,15 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
     )
 
 
-def score_model(
-    client: "MlflowClient", experiment_id: str, journal: Journal, name: str, bits: Mapping[str, float], at: int
-) -> None:
+def score_model(store: Store, journal: Journal, name: str, bits: Mapping[str, float], at: int) -> None:
     """Give a model (gpt or bigram) the bits per character that stage evaluate wrote, by split, and register it.
 
     Does nothing if the store has no model of its experiment: then its training is part of another one.
     """
     from mlflow.entities import LoggedModelStatus, Metric
 
-    found = client.search_logged_models(
-        [experiment_id],
+    found = store.client.search_logged_models(
+        [store.experiment_id],
         f"tags.`bukva.key` = '{journal.key}' AND tags.`bukva.model` = '{name}'",
         order_by=[{"field_name": "creation_timestamp", "ascending": False}],
         max_results=1,
@@ -119,9 +117,9 @@ def score_model(
         Metric(f"{name}.{split}", value, at, 0, model.model_id, *datasets.get(split, (None, None)), model.source_run_id)
         for split, value in bits.items()
     ]
-    client.log_batch(model.source_run_id, metrics)
+    store.client.log_batch(model.source_run_id, metrics)
     if SCORED_ON in bits:
-        _register(client, model, f"bukva-{name}", journal.start, bits[SCORED_ON])
+        _register(store.client, model, f"bukva-{name}", journal.start, bits[SCORED_ON])
 
 
 def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:
