@@ -70,11 +70,8 @@ def _spine(book: ZipFile) -> Iterator[str]:
     for reference in package.iterfind("{*}spine/{*}itemref"):
         item = items[reference.get("idref")]
         if item.get("media-type") in CHAPTER_TYPES and "nav" not in item.get("properties", "").split():
-            yield _path(posixpath.dirname(package_name), item.get("href", ""))
-
-
-def _path(folder: str, href: str) -> str:
-    return posixpath.normpath(posixpath.join(folder, unquote(href)))
+            name = posixpath.join(posixpath.dirname(package_name), unquote(item.get("href", "")))
+            yield posixpath.normpath(name)
 
 
 def _content(book: ZipFile, name: str) -> bytes:
