@@ -11,11 +11,9 @@ from jinja2 import Environment
 
 from bukva.config.schema import Sample
 from bukva.generation.sampling import generate
-from bukva.models.base import LanguageModel
 from bukva.models.device import Machine
 from bukva.models.folder import load_model
 from bukva.text.prompts import readable_prompt
-from bukva.text.tokenizers.base import Tokenizer
 
 STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}
 ALONE = ", without its n-grams"  # of a GPT that has both
@@ -62,12 +60,14 @@ def answer(folders: dict[str, Path], prompts: list[str], params: Sample, machine
             for (who, writer), temperature, (number, prompt) in itertools.product(
                 {**writers, state: model}.items(), sorted({params.temperature, *others}), enumerate(prompts)
             ):
-                drawn = params.model_copy(update={"temperature": temperature})
                 read = readable_prompt(tokenizer, prompt, params.unknown)
-                rng = prompt_generator(params.seed, number + 1)
-                written = _continue(writer, tokenizer, read, drawn, machine, rng)
+                ids = torch.from_numpy(tokenizer.encode(read).astype(np.int64))[None].to(machine.device)  # (1, T)
+                how = {"temperature": temperature, "top_k": params.top_k, "top_p": params.top_p}
+                with machine.autocast():
+                    rng = prompt_generator(params.seed, number + 1)
+                    written = generate(writer, ids, params.n_chars, rng=rng, **how)[0]
                 about = {"prompt": number, "model": name, "state": who, "temperature": temperature}
-                answers.append({**about, "read": read, "written": written})
+                answers.append({**about, "read": read, "written": tokenizer.decode(written.cpu().numpy())})
     return sorted(answers, key=itemgetter("prompt"))
 
 
@@ -76,16 +76,6 @@ def prompt_generator(seed: int, number: int) -> torch.Generator:
     return torch.Generator().manual_seed(
         int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     )
-
-
-def _continue(
-    model: LanguageModel, tokenizer: Tokenizer, prompt: str, params: Sample, machine: Machine, rng: torch.Generator
-) -> str:
-    ids = torch.from_numpy(tokenizer.encode(prompt).astype(np.int64))[None].to(machine.device)  # (1, T)
-    how = params.model_dump(include={"temperature", "top_k", "top_p"})
-    with machine.autocast():
-        written = generate(model, ids, params.n_chars, rng=rng, **how)
-    return tokenizer.decode(written[0].cpu().numpy())
 
 
 def page(answers: list[dict[str, Any]], prompts: list[str], params: Sample, unit: str, why: str) -> str:

@@ -1,4 +1,1 @@
-"""What attention does in a trained model: every figure of the lecture notes, from the model just trained.
-
-And what counting does in it, for a model with n-grams.
-"""
+"""What attention and counting do in a trained model: every figure of the lecture notes, and who predicted what."""

@@ -82,13 +82,9 @@ def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
     spans = shares[shares["split"] == "train"][["start", "stop"]].to_numpy(np.int64)
     works, ends = [work.name for work in documents(table)], table["chars"].to_numpy(np.int64).cumsum()
     with mapped_codes(clean, table) as (_, text):
-        yield Train(text, spans, frozenset(_words(text, spans)), works, ends)
-
-
-def _words(text: Codes, spans: Spans) -> Iterator[str]:
-    """All words of a text's spans, in small letters."""
-    for start, stop in spans.tolist():
-        yield from WORD.findall(from_code_points(np.array(text[start:stop])).lower())
+        shares_of_works = (from_code_points(text[start:stop].astype(np.uint32)) for start, stop in spans.tolist())
+        words = frozenset(word for share in shares_of_works for word in WORD.findall(share.lower()))
+        yield Train(text, spans, words, works, ends)
 
 
 def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:

@@ -73,7 +73,7 @@ def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
         alt.Chart(points)
         .mark_line(point=alt.OverlayMarkDef(size=25), clip=True)
         .encode(
-            x=alt.X(f"{x}:Q", title=title, axis=alt.Axis(format="~s")),
+            x=alt.X(f"{x}:Q", title=title, axis=alt.Axis(labelExpr="format(datum.value, '~s')")),
             y=alt.Y("bits:Q", scale=alt.Scale(domain=[shown.min(), shown.max()], nice=True), title=BITS),
             color=colours(points, "model"),
             strokeDash=alt.StrokeDash("split:N", sort=["val", "train"], legend=None),  # solid, dashed

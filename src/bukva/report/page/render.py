@@ -17,16 +17,14 @@ Links = Sequence[tuple[str, str]]  # addresses of other pages, and what they are
 def render(
     template: str,
     *,
-    title: str,
-    subtitle: str = "",
     package: str = PACKAGE,
     served: bool = False,
-    links: Links = (),
     **contents: Any,
 ) -> str:
     """A page from a template of a package, which may extend those of this one.
 
     served: whether a server has page.css and page.js (asset) under these names, so that each page is small.
+    contents: title and what else the template shows; base.html.j2 also knows subtitle, links and sections.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader(PACKAGE)]),
@@ -36,8 +34,7 @@ def render(
     )
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "allow_nan": False}
     own = {} if served else {"style": asset("page.css"), "script": asset("page.js")}
-    head = {"title": title, "subtitle": subtitle, "links": links, "own": own}
-    return environment.get_template(template).render(**head, **contents)
+    return environment.get_template(template).render(own=own, **contents)
 
 
 @functools.cache

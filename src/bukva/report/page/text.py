@@ -16,8 +16,6 @@ MOST_HUMAN = 200_000  # characters of val that are compared with samples
 N_PIECES = 20
 MOST_GROUPS = 40
 
-Part = tuple[str, Any]
-
 
 def samples(experiment: Experiment) -> dict[str, Any]:
     """Samples with what is copied in them, and the table of what is new."""
@@ -75,7 +73,7 @@ def _sample(one: dict[Any, Any], copies: list[Copy]) -> dict[str, Any]:
     }
 
 
-def _marked(text: str, copies: list[Copy]) -> Iterator[Part]:
+def _marked(text: str, copies: list[Copy]) -> Iterator[tuple[str, str | None]]:
     at = 0
     for copy in copies:
         yield text[at : copy.start], None
