@@ -12,7 +12,7 @@ from imports import ROOT
 from bukva.cli.app import main
 from bukva.cli.stage import call
 from bukva.config.messages import RETURN
-from bukva.core.errors import REMEDY, BukvaError, LostError
+from bukva.core.errors import BukvaError, LostError
 
 PARAMS = (ROOT / "params.yaml").read_text(encoding="utf-8")
 SCORES = {
@@ -63,9 +63,14 @@ def commit(folder, file):
         (
             OSError(28, "No space left on device", "raw"),
             1,
-            f"raw: No space left on device; {REMEDY}\n",
+            "raw: No space left on device; existing files are intact: free some space and give the same command "
+            "again.\n",
         ),
-        (OSError(30, "Read-only file system"), 1, f"a file: Read-only file system; {REMEDY}\n"),
+        (
+            OSError(30, "Read-only file system"),
+            1,
+            "a file: Read-only file system; check the permissions of this path.\n",
+        ),
         (MemoryError(), 1, "This machine has too little memory; use a smaller model, batch_size or block_size.\n"),
         (
             RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"),

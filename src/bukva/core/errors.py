@@ -23,9 +23,15 @@ class LostError(BukvaError):
     exit_status = 75  # EX_TEMPFAIL of sysexits.h
 
 
-# Why a write may fail without a bug.
-DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
-REMEDY = "existing files are intact: free some space or correct the permissions, and give the same command again."
+# What to do when a write fails; strerror says why.
+DISK = {
+    **dict.fromkeys(
+        (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+        "existing files are intact: free some space and give the same command again",
+    ),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "check the permissions of this path"),
+    errno.EIO: "the disk reports I/O errors: check it or use another",
+}
 
 
 def sentence_for(error: BaseException) -> str:
@@ -33,7 +39,7 @@ def sentence_for(error: BaseException) -> str:
     if isinstance(error, BukvaError):
         return str(error)
     if isinstance(error, OSError) and error.errno in DISK:
-        return f"{error.filename or 'a file'}: {error.strerror}; {REMEDY}"
+        return f"{error.filename or 'a file'}: {error.strerror}; {DISK[error.errno]}."
     # torch's own error is known by its words, because light stages do not import torch
     words = str(error) if isinstance(error, RuntimeError) else ""
     if isinstance(error, MemoryError) or "out of memory" in words or "can't allocate memory" in words:
