@@ -20,7 +20,6 @@ from bukva.project.stages import Fingerprint, differences
 
 KEPT = 2
 DONE = "done.json"  # the curve of a finished training, beside its last checkpoint
-SECONDS = 30.0  # between checkpoints, unless BUKVA_CHECKPOINT_SECONDS is set
 MAX_BYTES = 4 << 30  # of all trainings together; those that were interrupted longest ago are removed first
 DIGITS = 16  # of a digest, in the name of a file or a folder
 
@@ -150,12 +149,12 @@ def checkpoints_root() -> Path:
 
 
 def seconds_between() -> float:
-    """How often to save.
+    """How often to save: every 30 seconds, unless BUKVA_CHECKPOINT_SECONDS is set.
 
     Raises:
         BukvaError: BUKVA_CHECKPOINT_SECONDS is not a number of seconds.
     """
-    text = os.environ.get("BUKVA_CHECKPOINT_SECONDS", str(SECONDS))
+    text = os.environ.get("BUKVA_CHECKPOINT_SECONDS", "30")
     try:
         return TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)]).validate_python(text)
     except ValidationError:

@@ -37,12 +37,9 @@ LEGEND = {
 def verdict(experiment: Experiment) -> dict[str, Any]:
     """What a stranger should know first, a sample, the scores, and the comparison with the commit."""
     splits = list(experiment.table["gpt"])
-    label, answers = trained_models()["gpt"].label, experiment.read("answers")
-    sample = [
-        one
-        for one in answers["answers"]
-        if (one["model"], one["state"], one["temperature"]) == (label, "trained", answers["temperature"])
-    ][-1]
+    answers = experiment.read("answers")
+    wanted = {"model": trained_models()["gpt"].label, "state": "trained", "temperature": answers["temperature"]}
+    sample = [one for one in answers["answers"] if wanted.items() <= one.items()][-1]
     return {
         "headline": headline(experiment.table),
         "prompt": sample["read"].lstrip(),
