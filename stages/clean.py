@@ -3,7 +3,6 @@
 from bukva.cli import stage
 from bukva.config.schema import author_word
 from bukva.core.files import write_json, write_text
-from bukva.core.machine import n_cores
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.page import page
 from bukva.corpus.cleaning.rule_sets import chosen_rules
@@ -16,7 +15,7 @@ def main() -> None:
         raw, clean = run.path("raw"), run.path("clean")
         rules, why = chosen_rules(run.params.clean, raw)
         print(f"clean: rules {rules.name}, {why}", flush=True)
-        counts = clean_collection(raw, clean, rules, why, run.params.compute.threads or n_cores())
+        counts = clean_collection(raw, clean, rules, why)
         write_json(run.path("cleaning"), counts)
         author = author_word(run.params.download.corpus)
         write_text(run.path("corpus"), page(counts, read_table(clean), author))

@@ -134,7 +134,7 @@ def test_a_line_longer_than_a_piece_stays_one_line_and_its_counts_add_up(tmp_pat
     assert sum(rule["chars"] for rule in report["removed"]) == report["chars_before"] - report["chars"]
 
 
-# ---- several processes clean a collection into the same bytes and the same report as one
+# ---- a collection is cleaned in pieces
 
 LINES = "— Да, «так» и/или //иначе...\r\n\n  Oui, oui, oui!\n№ {}\u00ad и\u0306 слово  \nCafe\u0301 [7]\n\n"
 
@@ -143,26 +143,23 @@ LINES = "— Да, «так» и/или //иначе...\r\n\n  Oui, oui, oui!\n�
 def raw(tmp_path, monkeypatch):
     """Eleven works in pieces of 997 bytes, two of them empty, one with a line of many pieces."""
     monkeypatch.setattr("bukva.text.collection.PIECE_BYTES", 997)
-    monkeypatch.setattr(cleaning, "SHARED_BYTES", 0)
     texts = ["".join(LINES.format(n) for n in range(7 * number)) for number in range(9)]
     texts += ["слово " * 1013 + "ё" * 1499 + "\r\nещё\r", ""]
     write_collection(tmp_path / "raw", [(Document("-", "-", f"{n:02}"), text) for n, text in enumerate(texts)])
     return tmp_path / "raw"
 
 
-def cleaned_by(processes, raw, rules):
+def cleaned_by(rules, raw):
     """The report and the bytes of both files."""
-    target = raw.with_name(f"{rules.name} {processes}")
-    report = cleaning.clean_collection(raw, target, rules, "", processes)
+    target = raw.with_name(type(rules).__name__)
+    report = cleaning.clean_collection(raw, target, rules, "")
     return report, [(target / name).read_bytes() for name in (TEXT, TABLE)]
 
 
-def test_the_bytes_and_the_report_are_the_same_for_any_number_of_processes(raw):
-    alone = cleaned_by(1, raw, rule_set("literary"))
-    assert cleaned_by(3, raw, rule_set("literary")) == alone
-    report, _ = alone
+def test_every_removed_character_of_a_collection_is_counted(raw):
+    report, _ = cleaned_by(rule_set("literary"), raw)
     assert sum(counts["chars"] for counts in report["removed"]) == report["chars_before"] - report["chars"]
 
 
 def test_the_report_of_pieces_is_that_of_the_rules_a_line_at_a_time(raw):
-    assert cleaned_by(1, raw, NOTES) == cleaned_by(2, raw, BY_LINE)
+    assert cleaned_by(NOTES, raw) == cleaned_by(BY_LINE, raw)

@@ -1,13 +1,11 @@
 """Cleaning: from the text of a corpus to the text that the models read, with every removal counted.
 
-Rules (bukva.corpus.cleaning.rule_sets) are applied to a piece of a work at a time; pieces end at a line end. Pieces
-do not depend on each other, so several processes clean a large corpus.
+Rules (bukva.corpus.cleaning.rule_sets) are applied to a piece of a work at a time; pieces end at a line end.
 """
 
 import dataclasses
 import itertools
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder
 from bukva.core.progress import counting
-from bukva.core.workers import applied
 from bukva.corpus.cleaning.line_rules import LineRules
 from bukva.corpus.cleaning.removals import Cleaned, Record, Removed, RemovedByRule
 from bukva.corpus.cleaning.scripts import CharCounts
@@ -25,7 +22,6 @@ LINE_ENDS = "line_ends"  # what happens under every rule set
 OPENINGS = 3  # beginnings of works that can serve as prompts
 OPENING_CHARS = 30
 ALPHABET = 300  # symbols that are counted in the report
-SHARED_BYTES = 1 << 26  # of a corpus that is worth the start of other processes (docs/dev/log.md)
 
 Piece = tuple[Document, str, bool]  # of a work: its text, and whether the work goes on after it
 
@@ -63,10 +59,8 @@ def removed_share(raw: Path, rules: LineRules) -> float:
     return removed / max(1, kept + removed)
 
 
-def clean_collection(raw: Path, target: Path, rules: LineRules, why: str, processes: int = 1) -> dict[str, Any]:
+def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dict[str, Any]:
     """Clean every work of a collection into another one with the same layout; a work that becomes empty stays in it.
-
-    Several processes share a large corpus; their number changes no byte.
 
     Returns:
         reports/cleaning.json: the rule set and why it was used; characters and symbols before and after; what each rule
@@ -80,10 +74,11 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str, proces
     openings: list[str] = []
     before = read_table(raw)
 
-    def kept(document: Document, cleaned: Iterator[tuple[Document, Cleaned]]) -> Iterator[str]:
+    def kept(document: Document, pieces: Iterator[Piece]) -> Iterator[str]:
         record.begin(document.name)
         opening = ""
-        for _, piece in cleaned:
+        for _, text, goes_on in pieces:
+            piece = clean(text, rules, goes_on)
             record.add(piece)
             counts.add(piece.text)
             opening = opening or _opening(piece.text)
@@ -93,14 +88,8 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str, proces
             openings.append(opening)
 
     n_chars = int(before["chars"].sum())
-    # what is applied once is done sooner than it is handed over
-    is_shared = not rules.once and int(before["bytes"].sum()) >= SHARED_BYTES
-    with (
-        atomic_folder(target) as folder,
-        counting("clean", n_chars) as show,
-        applied(partial(_cleaned, rules), processes if is_shared else 1) as cleaned,
-    ):
-        works = itertools.groupby(cleaned(_pieces(raw)), lambda piece: piece[0])
+    with atomic_folder(target) as folder, counting("clean", n_chars) as show:
+        works = itertools.groupby(_pieces(raw), lambda piece: piece[0])
         table = write_collection(folder, ((document, kept(document, own)) for document, own in works))
         chars = int(table["chars"].sum())
         if chars == 0:
@@ -128,11 +117,6 @@ def _pieces(raw: Path) -> Iterator[Piece]:
             yield document, text, True
             text = following
         yield document, text, False
-
-
-def _cleaned(rules: LineRules, piece: Piece) -> tuple[Document, Cleaned]:
-    document, text, goes_on = piece
-    return document, clean(text, rules, goes_on)
 
 
 def _opening(text: str) -> str:
