@@ -21,8 +21,7 @@ UNIFORM = math.log(V)
 
 
 def experts(counted, learned, together):
-    nats = {"counted": counted, "learned": learned, "together": together, "uniform": UNIFORM}
-    return pd.DataFrame(nats, index=range(N))
+    return pd.DataFrame({"counted": counted, "learned": learned, "together": together, "uniform": UNIFORM}, range(N))
 
 
 def random_experts():

@@ -9,7 +9,7 @@ from interpret.test_counting import RECIPE
 from bukva.interpret import counting
 from bukva.interpret.study import study
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.report.attention import attention_report, section
+from bukva.report.attention import attention_report, section, weights_of_heads
 from bukva.report.counting import COLUMNS, places, table
 from bukva.text.held_out import HeldOut
 from bukva.text.tokenizers.byte import ByteTokenizer
@@ -58,6 +58,12 @@ def test_heads_are_in_the_order_of_what_they_are_worth(studied, found):
     lost = dict(zip(page["weights"], np.ravel(found["worth"]["heads_uniform"]), strict=True))
     assert [row["value"] for row in rows] == sorted(lost.values(), reverse=True)
     assert {row["label"]: row["value"] for row in rows} == lost
+
+
+def test_more_heads_are_drawn_than_altair_draws_by_default(found):
+    weights = {"trained": np.full((LAYERS, HEADS, 60, 60), 0.5).tolist()}  # more than 5,000
+    [rows] = weights_of_heads(found | {"weights": weights, "parts": ["а"] * 60}, "trained")["datasets"].values()
+    assert len(rows) == LAYERS * HEADS * 60**2
 
 
 def test_the_weights_of_another_model_are_not_shown(studied):

@@ -11,12 +11,8 @@ from bukva.report.counting import table
 pytestmark = pytest.mark.slow  # the study takes two seconds
 
 
-@pytest.fixture(scope="module")
-def numbers():
-    return study(remembering(), TEXT, PARAMS, RECIPE, CPU)
-
-
-def test_the_table_has_a_line_for_each_predictor(numbers):
+def test_the_table_has_a_line_for_each_predictor():
+    numbers = study(remembering(), TEXT, PARAMS, RECIPE, CPU)
     title, *lines = table(numbers)
     assert f"{numbers['scores']['chars']:,} characters" in title
     names = ["bigram", "ngrams", "network", "together"]
