@@ -146,10 +146,7 @@ def describe(
         "window": {"length": T, "stride": stride_of(T), "context": CONTEXT},
         **text.describe(),
         "models": {
-            name: {
-                "parameters": count_parameters(model.config),
-                "numerics": read_numerics(trained[name].folder),
-            }
+            name: {"parameters": count_parameters(model.config), "numerics": read_numerics(trained[name].folder)}
             for name, model in models.items()
         },
     }

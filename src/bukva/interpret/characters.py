@@ -15,22 +15,18 @@ import pandas as pd
 from bukva.text.characters import code_points
 from bukva.text.collection import Document, decade
 from bukva.text.held_out import HeldOut
-from bukva.text.ids import bits
+from bukva.text.ids import Nats, bits
 from bukva.text.splits import load_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
 
 Ints = npt.NDArray[np.int64]
-Bits = npt.NDArray[np.float64]
-Nats = npt.NDArray[np.floating]
 
 CLASSES = {"Lu": "capital letters", "L": "letters", "N": "digits", "P": "punctuation", "S": "symbols", "M": "marks"}
 PLACES = ["first letter of a word", "later letter", "what ends a word", "what follows no letter"]
 
 
 class Characters(NamedTuple):
-    """The N scored characters of a split in the order of their scores, and (N,) the work of each: its row in the table
-    of works.
-    """
+    """The N scored characters of a split, in the order of their scores, and (N,) their rows in the table of works."""
 
     text: str
     work: Ints
@@ -86,7 +82,7 @@ def _class(char: str) -> str:
 # ---- who predicted a character, counting or learning
 
 
-def leads(counted: Nats, learned: Nats, n_symbols: int) -> Bits:
+def leads(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.float64]:
     """(n,) nats each -> (n,) how many bits fewer the learned predictor needs.
 
     NaN where both give a character less probability than all n_symbols being equally likely.

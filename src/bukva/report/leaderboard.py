@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from bukva.compare.comparison import Comparison
 from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.compare.statistics.wording import settings_line
@@ -39,7 +40,7 @@ def table(board: Leaderboard, splits: Sequence[str] = (SPLIT,)) -> tuple[list[st
         [
             row.setting.names[0] + (f" ({len(row.setting.names)} seeds)" if len(row.setting.names) > 1 else ""),
             *(score_of(row.setting, split) for split in splits),
-            *(["baseline", ""] if row.setting is board.baseline else [_verdict(row), changed(row)]),
+            *(["baseline", ""] if row.setting is board.baseline else [_verdict(row.comparison), changed(row)]),
             f"{_short(row.setting.parameters)} parameters, {_short(row.setting.chars_seen)} chars, "
             f"{seconds_of(row.setting)} s",
         ]
@@ -48,11 +49,8 @@ def table(board: Leaderboard, splits: Sequence[str] = (SPLIT,)) -> tuple[list[st
     return ["experiment", *splits, "against the baseline", "changed", "cost"], rows
 
 
-def _verdict(row: Row) -> str:
-    if row.comparison is None:
-        return "not compared"
-    found = row.comparison.verdict
-    return f"{found.difference:+.3f} {found.verdict}"
+def _verdict(found: Comparison | None) -> str:
+    return f"{found.verdict.difference:+.3f} {found.verdict.verdict}" if found else "not compared"
 
 
 def changed(row: Row) -> str:

@@ -1,6 +1,7 @@
 """Makes the pages: the report of one result, and the overview of all experiments."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,7 +16,7 @@ from bukva.report import attention, charts
 from bukva.report import leaderboard as shown
 from bukva.report.page import results, text
 from bukva.report.page.experiment import Experiment
-from bukva.report.page.render import Links, render
+from bukva.report.page.render import render
 from bukva.text.ids import bits
 
 STUDY = Path("reports/attention")
@@ -45,12 +46,12 @@ def build(path: Path) -> list[Path]:
     return [path, *pages]
 
 
-def page_of(name: str, links: Links, *, served: bool = False) -> str:
+def page_of(name: str, links: Sequence[tuple[str, str]], *, served: bool = False) -> str:
     """The page of a result.
 
     Args:
         name: of an experiment, a branch, a tag, a commit, or workspace.
-        links: other pages.
+        links: addresses of other pages, and what they are.
         served: see render.
 
     Raises:
@@ -81,7 +82,7 @@ def page_of(name: str, links: Links, *, served: bool = False) -> str:
         )
 
 
-def overview(links: Links, *, served: bool = False) -> str:
+def overview(links: Sequence[tuple[str, str]], *, served: bool = False) -> str:
     """The page of all experiments; that of a server has links to the report of each.
 
     Raises:

@@ -1,7 +1,6 @@
 """Fills the templates of pages, which need no network: one file, or with style and script beside it on a server."""
 
 import functools
-from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -10,8 +9,6 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 PACKAGE = "bukva.report.page"
 EXPOSE = "window.vegaEmbed = vegaEmbed;\n"
-
-Links = Sequence[tuple[str, str]]  # addresses of other pages, and what they are
 
 
 def render(
