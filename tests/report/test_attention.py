@@ -12,7 +12,7 @@ from bukva.models.gpt import GPT, GPTConfig
 from bukva.report.attention import attention_report, section, weights_of_heads
 from bukva.report.counting import COLUMNS, places, table
 from bukva.text.held_out import HeldOut
-from bukva.text.tokenizers.byte import ByteTokenizer
+from bukva.text.tokenizers.base import ByteTokenizer
 
 pytestmark = pytest.mark.slow  # a study and its eight figures take seconds
 

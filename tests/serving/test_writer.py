@@ -12,8 +12,8 @@ from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
 from bukva.text.ids import bits
+from bukva.text.tokenizers.base import ByteTokenizer
 from bukva.text.tokenizers.bpe import BPETokenizer
-from bukva.text.tokenizers.byte import ByteTokenizer
 from bukva.text.tokenizers.char import CharTokenizer
 
 FP32 = Machine(torch.device("cpu"), torch.float32)

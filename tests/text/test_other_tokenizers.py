@@ -10,8 +10,8 @@ from bukva.corpus.splits.encoding import tokenize
 from bukva.text.collection import Document, write_collection
 from bukva.text.splits import load_splits, read_shares, save_splits
 from bukva.text.tokenizers import load_tokenizer
+from bukva.text.tokenizers.base import ByteTokenizer
 from bukva.text.tokenizers.bpe import BPETokenizer
-from bukva.text.tokenizers.byte import ByteTokenizer
 
 WORKS = {"a": "мир" * 7, "b": "日本語のテキスト", "c": "war, 1869,\nмир мир"}
 SPLITS = [split(0.5, 0.25, 0.25, "tail"), split(0.5, 0.3, 0.2, "contiguous")]

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 
-from bukva.compare.cost import stage_seconds
 from bukva.compare.results import Result
 from bukva.compare.statistics.settings import Side
 from bukva.compare.statistics.text import Units
 from bukva.core.errors import BukvaError
 from bukva.project.lock import StageRecords, digest, sources, upstream
-from bukva.project.stages import trained_models
+from bukva.project.stages import stages, trained_models
+from bukva.tracking.journal import read_journals
 
 # what of about.json must be equal: how an error names it, and what to do
 COMPARABLE = {
@@ -170,3 +170,20 @@ def tokenizer_of(result: Result) -> tuple[str, int | None]:
     """Its kind, and the size that was asked for where it can be chosen."""
     params = result.params["tokenize"]
     return params["kind"], params["vocab_size"] if params["kind"] == "bpe" else None
+
+
+def stage_seconds(result: Result, model: str) -> float | None:
+    """How long the newest run of the training stage with the parameters of this result took on this machine.
+
+    None if no journal of this project has it.
+    """
+    stage = trained_models()[model].stage
+    sections = ("download", "clean", "tokenize", "split", *stages()[stage].sections)
+    wanted = {key: value for key, value in result.flat_params.items() if key.partition(".")[0] in sections}
+    for journal in reversed(read_journals()):
+        start = journal.start
+        if start["stage"] == stage and not start["restored"] and wanted.items() <= start["params"].items():
+            for record in reversed(journal.read()[0]):
+                if record["record"] == "metrics" and "seconds" in record["values"]:
+                    return float(record["values"]["seconds"])
+    return None

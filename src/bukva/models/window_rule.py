@@ -8,7 +8,7 @@ rules cannot be compared.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -120,12 +120,7 @@ def nats_of_passages(
             watch(logits, followed)
         read(len(followed))
     model.train(was_training)
-    return in_order(nats, places)
-
-
-def in_order(values: Sequence[npt.NDArray[Any]], places: Sequence[Places]) -> npt.NDArray[Any]:
-    """The (n, ...) values of all scored ids, batch by batch -> (N, ...), one passage after the other."""
-    return np.concatenate(values)[np.concatenate(places).argsort()]
+    return np.concatenate(nats)[np.concatenate(places).argsort()]
 
 
 class Batch(NamedTuple):

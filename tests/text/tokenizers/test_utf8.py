@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bukva.text.tokenizers.base import ByteTokenizer
 from bukva.text.tokenizers.bpe import BPETokenizer
-from bukva.text.tokenizers.byte import ByteTokenizer
 
 TRAIN = ["мир и мир\nи мирмир", "the theme then\n\n", "x  \n\n\n\n x  \n\n  y" * 5, "日本日本日本 😀😀"]
 BPE = BPETokenizer.train(TRAIN, 283)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bukva.compare.comparison import compare
-from bukva.compare.cost import stage_seconds
+from bukva.compare.groups import stage_seconds
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json
-from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.tokenizers.base import ByteTokenizer, Tokenizer
 from bukva.text.tokenizers.bpe import BPETokenizer
-from bukva.text.tokenizers.byte import ByteTokenizer
 from bukva.text.tokenizers.char import CharTokenizer
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {"char": CharTokenizer, "byte": ByteTokenizer, "bpe": BPETokenizer}

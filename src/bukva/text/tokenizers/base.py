@@ -1,4 +1,4 @@
-"""What all tokenizers have in common: each id stands for some bytes of UTF-8.
+"""What all tokenizers have in common, each id standing for some bytes of UTF-8; and the plainest, of single bytes.
 
 A character counts where its first byte is; a later byte of it (10xxxxxx in binary) begins none. A model may write ids
 whose bytes are not UTF-8; decoded, such bytes are U+FFFD.
@@ -91,6 +91,31 @@ class Tokenizer(ABC):
     def knows(self, char: str) -> bool:
         """Whether a character can be encoded."""
         return self.alphabet is None or char in self.alphabet
+
+
+BYTES = [bytes([value]) for value in range(256)]
+
+
+class ByteTokenizer(Tokenizer):
+    """One id per byte, its value; there is nothing to learn."""
+
+    unit: ClassVar[str] = "byte"
+
+    def __init__(self) -> None:
+        super().__init__(BYTES)
+
+    @classmethod
+    def train(cls, texts: Iterable[str], vocab_size: int) -> "ByteTokenizer":  # noqa: ARG003 (it is the same for all)
+        return cls()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "byte"}
+
+    def encode(self, text: str) -> Ids:
+        return np.frombuffer(text.encode(), np.uint8)
+
+    def utf8(self, ids: npt.ArrayLike) -> bytes:
+        return np.asarray(ids, np.uint8).tobytes()
 
 
 def _begins(utf8: bytes) -> npt.NDArray[np.bool_]:

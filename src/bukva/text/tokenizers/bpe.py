@@ -19,8 +19,7 @@ import numpy as np
 
 from bukva.text.characters import pieces
 from bukva.text.ids import Ids
-from bukva.text.tokenizers.base import Tokenizer
-from bukva.text.tokenizers.byte import BYTES
+from bukva.text.tokenizers.base import BYTES, Tokenizer
 
 if TYPE_CHECKING:
     import tokenizers
