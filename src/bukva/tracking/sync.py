@@ -8,6 +8,7 @@ next call.
 
 import contextlib
 import json
+import math
 import os
 import sys
 import time
@@ -29,7 +30,7 @@ from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_lin
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Metric, Run
 
-PAUSE_SECONDS = 1.0  # between two rounds; a stage waits as long for the last one
+PAUSE_SECONDS, AFTER_ERROR_SECONDS = 0.5, 10.0  # between two looks at a journal, between two tries
 SYNCED, NOTES = "bukva.synced", "bukva.notes"  # tags: how many bytes a run has of its journal, and which notes
 USES = {"train": "training", "val": "validation", "test": "test"}  # of a split, as MLflow calls them
 NATS, BITS = "nats_per_char", "bits_per_char"
@@ -56,10 +57,11 @@ def live(journal: Journal) -> bool:
     """Keep MLflow up to date with the experiment of a training until that has ended.
 
     Each error is printed once; the last try is made when the stage has ended. Returns whether MLflow has everything.
+    Nothing is done while the journal does not grow: the training needs the cores.
     """
-    store, printed = None, set[str]()
+    store, printed, file = None, set[str](), journal.folder / FILE
     while True:
-        runs = journal.status()[0] == "RUNNING"  # before reading, so that the last round reads everything
+        size, runs = file.stat().st_size, journal.status()[0] == "RUNNING"  # before reading: the last round reads all
         try:
             store = store or connect()
             troubles = fill(store, read_journals(journal.start["experiment"], journal.key))
@@ -73,7 +75,13 @@ def live(journal: Journal) -> bool:
         printed.update(troubles)
         if not runs:
             return not troubles
-        time.sleep(PAUSE_SECONDS)
+        again_at = time.monotonic() + (AFTER_ERROR_SECONDS if troubles else math.inf)
+        while (
+            journal.status()[0] == "RUNNING"
+            and time.monotonic() < again_at
+            and (troubles or file.stat().st_size == size)
+        ):
+            time.sleep(PAUSE_SECONDS)
 
 
 def fill(store: Store, journals: Iterable[Journal]) -> list[str]:
