@@ -8,7 +8,6 @@ next call.
 
 import contextlib
 import json
-import math
 import os
 import sys
 import time
@@ -30,7 +29,8 @@ from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_lin
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Metric, Run
 
-PAUSE_SECONDS, AFTER_ERROR_SECONDS = 0.5, 10.0  # between two looks at a journal, between two tries
+ROUND_SECONDS = 10.0  # between two rounds beside a training, which needs the cores
+PAUSE_SECONDS = 0.5  # between two looks for the end of the stage, which waits for the last round
 SYNCED, NOTES = "bukva.synced", "bukva.notes"  # tags: how many bytes a run has of its journal, and which notes
 USES = {"train": "training", "val": "validation", "test": "test"}  # of a split, as MLflow calls them
 NATS, BITS = "nats_per_char", "bits_per_char"
@@ -57,7 +57,6 @@ def live(journal: Journal) -> bool:
     """Keep MLflow up to date with the experiment of a training until that has ended.
 
     Each error is printed once; the last try is made when the stage has ended. Returns whether MLflow has everything.
-    Nothing is done while the journal does not grow: the training needs the cores.
     """
     store, printed, file = None, set[str](), journal.folder / FILE
     while True:
@@ -75,11 +74,9 @@ def live(journal: Journal) -> bool:
         printed.update(troubles)
         if not runs:
             return not troubles
-        again_at = time.monotonic() + (AFTER_ERROR_SECONDS if troubles else math.inf)
-        while (
-            journal.status()[0] == "RUNNING"
-            and time.monotonic() < again_at
-            and (troubles or file.stat().st_size == size)
+        again_at = time.monotonic() + ROUND_SECONDS
+        while journal.status()[0] == "RUNNING" and (
+            time.monotonic() < again_at or (file.stat().st_size == size and not troubles)
         ):
             time.sleep(PAUSE_SECONDS)
 
