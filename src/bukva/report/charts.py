@@ -58,7 +58,7 @@ def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> 
     )
     scale = alt.Scale(zero=False, nice=False, padding=12)
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
-        x=alt.X("bits:Q", scale=scale, title=title, axis=alt.Axis(format="~g")),
+        x=alt.X("bits:Q", scale=scale, title=title, axis=alt.Axis(format="~g", tickCount=8)),
         color=colour,
         tooltip=tips(rows),
     )
