@@ -140,6 +140,9 @@ def test_the_command_measures_rows_at_their_full_length_in_processes_of_their_ow
     clone = tmp_path / "bukva"
     subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
     shutil.copy(mirror / "sources.yaml", clone / "src/bukva/corpus/sources/sources.yaml")
+    # row data clones the clone, which has what is committed
+    own = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"]
+    subprocess.run(["git", *own, "commit", "-q", "-a", "-m", "small texts"], cwd=clone, check=True)
     environment = os.environ | {"PYTHONPATH": "src", "BUKVA_MIRROR": str(mirror)}
     subprocess.run([sys.executable, "-m", "bench", *QUICK], cwd=clone, env=environment, check=True)
     measured = json.loads((clone / "reports" / "bench.json").read_text(encoding="utf-8"))["rows"]
