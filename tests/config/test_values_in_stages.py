@@ -172,6 +172,8 @@ def project(tmp_path, monkeypatch):
     (tmp_path / "latin.txt").write_bytes("Café".encode("latin-1"))
     monkeypatch.setattr("bukva.corpus.sources.fetching.BACKOFF_SECONDS", 0)
     monkeypatch.setattr(sys, "executable", "/nowhere/python")  # so that no second process starts beside a training
+    # pictures are drawn by threads, which a fork does not have
+    monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"")
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings(action="ignore"):
