@@ -43,6 +43,10 @@ def test_an_unknown_character_is_rejected_with_advice():
     )
 
 
+def test_the_secrets_of_an_address_are_not_in_the_sentence():
+    assert "secret" not in rejection(readable_prompt, TOKENIZER, "https://me:secret@host/?key=secret", "error")
+
+
 @pytest.mark.parametrize(("tokenizer", "prompt", "unknown"), [(TOKENIZER, "xyx", "drop"), (SPACELESS, "аx", "replace")])
 def test_a_prompt_of_which_nothing_is_left_or_without_a_space_to_replace_by_is_rejected(tokenizer, prompt, unknown):
     message = rejection(readable_prompt, tokenizer, prompt, unknown)

@@ -12,7 +12,7 @@ import yaml
 
 from bukva.config.messages import WAY_BACK, shorten
 from bukva.config.schema import Sample, Unknown
-from bukva.core.errors import BukvaError
+from bukva.core.errors import BukvaError, redact_text
 from bukva.text.tokenizers.base import Tokenizer
 
 TABLE = Path(__file__).with_name("prompts.yaml")
@@ -84,7 +84,7 @@ def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
     try:
         tokenizer.encode(text)
     except BukvaError as error:
-        raise BukvaError(f"params.yaml, {key}: {shorten(text)}: {error}; {advice}.\n{WAY_BACK}") from None
+        raise BukvaError(f"params.yaml, {key}: {shorten(text)}: {redact_text(error)}; {advice}.\n{WAY_BACK}") from None
 
 
 def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
