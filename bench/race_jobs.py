@@ -91,7 +91,7 @@ def _race(recipe: str, seed: int, raw: str) -> dict[str, Any]:
 
     values, (ids_train, ids_val) = params(RECIPES[recipe], seed), load_tinyshakespeare(raw)
     training, shape = values.train_gpt, config(values.model)
-    windows = Windows(ids_train, shape.block_size, training.batch_size, training.order, training.seed)
+    windows = Windows(ids_train, shape.block_size, training.batch_size, training.order, training.seed, shape.n_before)
     machine = prepare(values.compute)
     task = Task(lambda: build(shape), windows, lambda model, _: _score(model, ids_val), training, machine)
     state = start(task)
@@ -139,7 +139,10 @@ def _race_plain(seed: int, raw: str) -> dict[str, Any]:
 
 
 def _score(model: Any, ids: Any, *, overlapping: bool = False) -> float:
-    """Nats per character of all of (N,) ids: in windows side by side, the rule of this race, or by the window rule."""
+    """Nats per character of all of (N,) ids: in windows side by side, the rule of this race, or by the window rule.
+
+    Either way counts see the text before a window, too; a network does not.
+    """
     from bukva.models.window_rule import Score, nats_of, stride_of
 
     stride = stride_of(model.block_size) if overlapping else model.block_size

@@ -24,7 +24,7 @@ def _train(n_updates: int) -> dict[str, Any]:
     changes = {"model": MODEL, "train_gpt": {"batch_size": BATCH_SIZE, "micro_batches": MICRO_BATCHES}}
     values = params(changes)
     recipe, machine, shape = values.train_gpt, prepare(values.compute), config(values.model)
-    windows = Windows(_random_ids(), shape.block_size, recipe.batch_size, recipe.order, recipe.seed)
+    windows = Windows(_random_ids(), shape.block_size, recipe.batch_size, recipe.order, recipe.seed, shape.n_before)
     state = start(Task(lambda: build(shape), windows, lambda *_: 0.0, recipe, machine))
     state.model.train()
     update(state, windows.batch(1), RATE, recipe, machine)

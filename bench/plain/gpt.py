@@ -25,6 +25,7 @@ class Shape:
     n_head: int = 4
     n_embd: int = 128
     block_size: int = 64
+    n_before: int = 0
     dropout: float = 0.0
 
 
@@ -90,7 +91,14 @@ class PlainGPT(nn.Module):
         """Greatest number of characters of context."""
         return self.config.block_size
 
-    def forward(self, ids: Tensor, *, following: None = None, wanted: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        ids: Tensor,
+        *,
+        before: Tensor | None = None,  # noqa: ARG002 (bukva's scoring passes it)
+        following: None = None,
+        wanted: Tensor | None = None,
+    ) -> Tensor:
         """(B, T) ids -> (B, T, V) logits; for bukva's scoring (n, V) of the positions that are True in `wanted`."""
         assert following is None, "it has counted nothing"
         x = self.dropout(self.wte(ids) + self.wpe(torch.arange(ids.shape[1])))

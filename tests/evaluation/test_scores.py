@@ -14,7 +14,7 @@ from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngrams.counts import fitted_to_train, scorers
 from bukva.models.ngrams.kneser_ney import KneserNey
-from bukva.models.window_rule import evenly_spaced, nats_of
+from bukva.models.window_rule import evenly_spaced, nats_of, nats_of_passages
 from bukva.text.held_out import HeldOut
 from bukva.text.tokenizers.char import CharTokenizer
 
@@ -139,14 +139,17 @@ def test_a_limit_of_characters_takes_a_share_of_every_work():
     assert found["full_bits_per_char"] == pytest.approx(expected)
 
 
-def test_short_context_means_exactly_that_many_characters_of_the_same_work():
-    gpt, held_out = models()["gpt"], text("train", "val")
+@pytest.mark.parametrize("counts", [False, True])
+def test_short_context_means_exactly_that_many_characters_of_the_same_work(counts):
+    held_out = text("train", "val")
+    all_models = with_memory(held_out.splits["train"]) if counts else models()
+    gpt = all_models["gpt"]
     nats = []
     for own, start in own_texts(held_out):
         for i in range(start, len(own)):
             window = torch.from_numpy(own[i - 2 : i].astype(np.int64))[None]
             nats.append(-gpt(window)[0, -1].log_softmax(-1)[int(own[i])].item())
-    whole = evaluated(models(), held_out).nats["gpt"]["val"]
+    whole = evaluated(all_models, held_out).nats["gpt"]["val"]
     value = value_of_context(gpt, whole, held_out, "val", PARAMS)
     short, full = np.mean(nats) / np.log(2), whole.mean(dtype=float) / np.log(2)
     assert value["chars"] == len(nats) == 210
@@ -188,8 +191,9 @@ def test_what_is_counted_of_train_is_left_out_where_train_is_scored():
     honest, seen = (float(nats_of(gpt, train, T, 3, of_train=of_train).mean()) for of_train in (True, False))
     assert seen < math.log(V) - 0.05 < honest
     scored = evaluated(models() | {"gpt": gpt}, held_out).table["gpt"]["train"]["nats_per_char"]
-    runs = evenly_spaced(train, len(held_out.splits["val"]))
-    assert scored == np.concatenate([nats_of(gpt, run, T, 3, of_train=True) for run in runs]).mean(dtype=np.float64)
+    runs = evenly_spaced(train, len(held_out.splits["val"]), 2)
+    nats = [nats_of_passages(gpt, [run], T, 3, of_train=True) for run in runs]
+    assert scored == np.concatenate(nats).mean(dtype=np.float64)
 
 
 def test_the_text_of_test_changes_no_score_of_val():

@@ -93,6 +93,20 @@ def test_the_same_is_written_with_caches_as_without(block_size, positions):
             assert continuation(model, ids, n_chars, **how) == continuation(plain, ids, n_chars, **how)
 
 
+def test_counts_see_the_text_before_the_window_while_it_grows():
+    model = GPT(GPTConfig(V, 1, 1, 8, T, 0.0, ngrams="logits", ngram_orders=(2, 7))).eval()  # looks 6 ids back
+    ids = prompt(1, 3 * T)
+    model.count(ids[0].numpy())
+    torch.nn.init.normal_(model.experts.weights.weight)
+    for n_prompt in range(1, 3 * T):
+        written = ids[:, :n_prompt]
+        for _ in range(2 * T):
+            start = first_seen_by_loop(written.shape[1], T)
+            logits = model(written[:, start:], before=written[:, :start])
+            written = torch.cat([written, logits[:, -1:].argmax(-1)], dim=1)
+        assert continuation(model, ids[:, :n_prompt], 2 * T, temperature=0.0) == written[:, n_prompt:].tolist()
+
+
 @pytest.mark.parametrize("n_prompt", [1, T, T + 1, 3 * T + 2])
 def test_temperature_zero_and_top_one_take_the_likeliest_after_the_window(n_prompt):
     model, ids = gpt(positions="rotary"), prompt(2, n_prompt)

@@ -11,11 +11,12 @@ from bukva.interpret.heads import averaging_kernel, replaced_kernels
 from bukva.interpret.study import ablate_heads
 from bukva.models.attention import attend_explicit
 from bukva.models.window_rule import nats_of
+from bukva.text.held_out import Passage
 
 
 def test_a_head_contributes_what_the_score_loses_without_it():
     model, runs = gpt(), [random_text(200), random_text(90, seed=5)]
-    found = ablate_heads(model, runs, TOKENIZER)
+    found = ablate_heads(model, [Passage(0, run, 1) for run in runs], TOKENIZER)
 
     def bits_with(kernel_of):
         with replaced_kernels(model, kernel_of):

@@ -40,7 +40,7 @@ def windows(n=B, length=T, seed=3):
 def counted(ids, orders=ORDERS, *, leave_out=False):
     """(B, T, R, V), asked of the counts themselves."""
     model = KneserNey.count(TRAIN, V, max(orders))
-    recall = model.recall(ids.numpy(), sorted(orders), ids.shape[1] - leave_out, leave_out=leave_out)
+    recall = model.recall(ids.numpy(), sorted(orders), T, leave_out=leave_out)
     return torch.from_numpy(recall.probabilities)
 
 
@@ -86,7 +86,7 @@ def test_features_are_logarithms_of_how_much_of_a_context_is_seen():
     memory = NgramMemory(V, [5, 2])
     memory.count(TRAIN)
     x = windows()[:, :-1]
-    features = memory.recall(x, T).features
+    features = memory.recall(x).features
     assert features.shape == (B, T, memory.n_features)
     seen = KneserNey.count(TRAIN, V, 5).recall(x.numpy(), [5], T).seen
     close(features.expm1().unflatten(-1, (2, 5)), torch.from_numpy(seen), atol=1e-2)
@@ -111,8 +111,28 @@ def test_a_text_in_pieces_has_the_same_logits(memory, orders):
     model, x = gpt(ngrams=memory, ngram_orders=orders), windows()[:, :-1]
     whole = model(x)
     for lengths in [[T], [1] * T, [3, 4], [5, 1, 1]]:
-        caches = model.new_caches()
-        close(torch.cat([model(piece, caches) for piece in x.split(lengths, dim=1)], dim=1), whole)
+        caches, found = model.new_caches(), []
+        for piece in x.split(lengths, dim=1):
+            found.append(model(piece, caches, before=x[:, : caches.length]))
+        close(torch.cat(found, dim=1), whole)
+
+
+@NGRAMS
+def test_the_counts_see_the_ids_before_a_window_and_the_network_does_not(memory):
+    model, x, n = gpt(ngrams=memory), windows(length=T + 6), 7
+    ids, targets, before = x[:, n:-1], x[:, n + 1 :], x[:, :n]
+    assert ids.shape == (B, T - 1)
+    for following in (None, x[:, -1]):
+        recall = model.ngrams.recall(x[:, :-1], None, following)  # of the text from its start on
+        at_ids = Recall(recall.probabilities[:, n:], recall.features[:, n:])
+        hidden = model.encode(ids, added=model.shown(recall.longest[:, n:]) if memory == "input" else None)
+        expected = model.experts(hidden, model.lm_head(hidden), at_ids)
+        close(model(ids, before=before, following=following), expected)
+        close(model(ids, before=before[:, -model.config.n_before :], following=following), expected)
+        assert (model(ids, before=before[:, -2:], following=following) - expected).abs().max() > 0.01
+    close(model.losses(ids, targets, before).nats, F.cross_entropy(expected.mT, targets))
+    assert torch.equal(model.alone()(ids, before=before), model.alone()(ids))
+    assert (model.config.n_before, model.alone().config.n_before) == (3, 0)
 
 
 @NGRAMS
@@ -121,7 +141,7 @@ def test_with_the_ids_that_follow_each_is_predicted_as_if_it_was_not_counted(mem
     recall = counted(x, leave_out=True)
     shown = model.shown(recall[:, :, -1]) if memory == "input" else None
     hidden = model.encode(x[:, :-1], added=shown)
-    features = model.ngrams.recall(x[:, :-1], T, x[:, -1]).features
+    features = model.ngrams.recall(x[:, :-1], None, x[:, -1]).features
     expected = model.experts(hidden, model.lm_head(hidden), Recall(recall, features))
     found = model(x[:, :-1], following=x[:, -1])
     close(found, expected)
@@ -145,12 +165,13 @@ def test_the_logits_of_wanted_positions_are_those_of_all_positions(memory, n):
 )
 def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, ngram_dropout, alone):
     model, x = gpt(ngrams=memory, ngram_dropout=ngram_dropout, network_loss=0.3), windows()
-    ids, targets, others = x[:, :-1], x[:, 1:], [b for b in range(B) if b not in alone]
-    found = model.losses(ids, targets)
-    whole = F.cross_entropy(model(ids, following=x[:, -1])[others].mT, targets[others])
+    before, others = windows(length=2, seed=7), [b for b in range(B) if b not in alone]  # not what is before them
+    ids, targets = x[:, :-1], x[:, 1:]
+    found = model.losses(ids, targets, before)
+    whole = F.cross_entropy(model(ids, before=before, following=x[:, -1])[others].mT, targets[others])
     network = model.alone()(ids)
     if memory == "input":
-        recall = counted(x, leave_out=True)[:, :, -1]
+        recall = counted(torch.cat([before, x], dim=1), leave_out=True)[:, :, -1]
         network[others] = model.lm_head(model.encode(ids, added=model.shown(recall)))[others]
     close(found.nats, whole)
     close(found.minimised, whole + 0.3 * F.cross_entropy(network.mT, targets))
@@ -170,7 +191,7 @@ def test_every_parameter_has_a_gradient_and_the_counts_have_none(memory):
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 0, name
-    recall = model.ngrams.recall(x[:, :-1], T, x[:, -1])
+    recall = model.ngrams.recall(x[:, :-1], None, x[:, -1])
     assert not recall.probabilities.requires_grad
     assert not recall.features.requires_grad
 

@@ -25,14 +25,19 @@ def gpt():
     return GPT(GPTConfig(V, n_layer=1, n_head=1, n_embd=8, block_size=T, dropout=0.3))
 
 
-def score_one_by_one(model, ids, stride, block_size=T, *, of_train=False):
+def score_one_by_one(model, ids, stride, block_size=T, n_context=1, *, of_train=False):
     """The window rule, one character and one forward pass at a time."""
     model.eval()
     nats = []
-    for target in range(1, len(ids)):
-        k = max(0, -(-(target - block_size) // stride))  # the first window that reaches the target
-        window = torch.from_numpy(ids[k * stride : target + 1].astype(np.int64))[None]
-        logits = model(window[:, :-1], following=window[:, -1] if of_train else None)[0, -1]
+    begin = max(0, n_context - (block_size - stride + 1))  # of the first window
+    for target in range(n_context, len(ids)):
+        k = max(0, -(-(target - begin - block_size) // stride))  # the first window that reaches the target
+        start = begin + k * stride
+        before, window = torch.from_numpy(ids.astype(np.int64))[None, : target + 1].split(
+            [start, target + 1 - start], 1
+        )
+        following = window[:, -1] if of_train else None
+        logits = model(window[:, :-1], before=before, following=following)[0, -1]
         nats.append(F.cross_entropy(logits, window[0, -1]).item())
     return nats
 
@@ -62,21 +67,72 @@ def works(lengths, n_context):
 def test_many_works_in_one_batch_have_the_scores_of_each_by_itself(memory, of_train):
     """The oracle: one work and one character at a time. Works have 2 ids, a prime number, or more than a window."""
     block_size, stride = 23, 11
-    passages = works([2, 3, 2, 23, 24, 25, 5, 7, 11, 17, 53, *[3] * 7], 12)
+    passages = works([2, 3, 2, 23, 24, 25, 5, 7, 11, 17, 53, 59, 61, *[3] * 7], 29)
     torch.manual_seed(1)
-    config = GPTConfig(V, 2, 1, 8, block_size, 0.0, positions="learned", ngrams=memory, ngram_orders=(2, 4))
+    config = GPTConfig(V, 2, 1, 8, block_size, 0.0, positions="learned", ngrams=memory, ngram_orders=(2, 5))
     model = GPT(config).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     model.count(np.concatenate([passage.ids for passage in passages]))
     expected, seen = [], []
     for passage in passages:
-        alone = score_one_by_one(model, passage.ids, stride, block_size, of_train=of_train)
-        expected += alone[passage.n_context - 1 :]
+        n = passage.n_context
+        expected += score_one_by_one(model, passage.ids, stride, block_size, n, of_train=of_train)
     watch = lambda logits, followed: seen.append(F.cross_entropy(logits, followed, reduction="none"))  # noqa: E731
     found = nats_of_passages(model, passages, block_size, stride, of_train=of_train, watch=watch)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     np.testing.assert_array_equal(np.sort(torch.cat(seen)), np.sort(found))
+
+
+def counting(memory):
+    """A GPT that has counted one text, with weights so large that every id in a window changes its output."""
+    torch.manual_seed(1)
+    model = GPT(GPTConfig(V, 1, 1, 8, T, 0.0, ngrams=memory, ngram_orders=(2, 5))).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    model.count(text(37))
+    return model
+
+
+def side_by_side(memory, passage, **options):
+    """(N,) nats by windows side by side."""
+    return nats_of_passages(counting(memory), [passage], T, T, **options)
+
+
+@pytest.mark.parametrize("stride", [1, 3, T])
+def test_shares_of_several_processes_are_the_whole_with_counts_too(stride):
+    model, ids = counting("logits"), text(37)
+    for size in (2, 3, 7):
+        shares = [share_of_nats(model, ids, T, stride, rank, size) for rank in range(size)]
+        np.testing.assert_allclose(np.concatenate(shares), nats_of(model, ids, T, stride), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("memory", "beyond"), [("none", True), ("logits", True), ("logits", False), ("input", True), ("input", False)]
+)
+def test_an_id_changes_the_scores_from_its_own_to_the_end_of_its_window_and_of_as_many_as_counts_look_back(
+    memory, beyond
+):
+    ids = text(37)
+    whole = side_by_side(memory, Passage(0, ids, 1), beyond=beyond)
+    for place in range(len(ids)):
+        changed = ids.copy()
+        changed[place] = (ids[place] + 1) % V
+        end = (place // T + 1) * T  # the last that is scored in the window of this place
+        expected = {*range(place, end + 1)}
+        if beyond and memory == "logits":
+            expected |= {*range(place, place + 5)}
+        if beyond and memory == "input" and place + 3 >= end:  # the network sees what is counted at the next window
+            expected |= {*range(end, end + T + 1)}
+        found = np.flatnonzero(side_by_side(memory, Passage(0, changed, 1), beyond=beyond) != whole) + 1
+        assert {*found.tolist()} == expected & {*range(1, len(ids))}
+
+
+@pytest.mark.parametrize(("memory", "reach"), [("none", 0), ("logits", 3)])
+def test_context_that_no_window_holds_changes_only_scores_of_counts_that_reach_it(memory, reach):
+    ids = text(37)
+    short, long = (side_by_side(memory, Passage(0, ids[11 - n :], n)) for n in (1, 11))
+    assert np.flatnonzero(short != long).tolist() == list(range(reach))
 
 
 def test_small_batches_as_for_a_large_vocabulary_have_the_same_scores(gpt, monkeypatch):
@@ -107,8 +163,11 @@ def test_a_text_or_stride_that_cannot_be_scored_is_an_error(gpt):
 @given(n=st.integers(2, 5000), wanted=st.integers(1, 5000))
 def test_evenly_spaced_runs_are_disjoint_and_hold_enough_ids(n, wanted):
     runs = evenly_spaced(np.arange(n, dtype=np.uint16), wanted)
-    assert sum(len(run) - 1 for run in runs) >= min(wanted, n - 1)
-    together = np.concatenate(runs)
+    assert sum(len(run.scored) for run in runs) >= min(wanted, n - 1)
+    together = np.concatenate([run.ids for run in runs])
     assert (np.diff(together.astype(np.int64)) > 0).all()
     assert together[0] == 0
     assert together[-1] == n - 1
+    for run, longer in zip(runs, evenly_spaced(np.arange(n, dtype=np.uint16), wanted, 7), strict=True):
+        assert longer.scored.tolist() == run.scored.tolist()
+        assert longer.ids.tolist() == list(range(max(0, int(run.ids[0]) - 7), int(run.ids[-1]) + 1))

@@ -92,7 +92,7 @@ def test_updates_are_those_of_adamw_written_out():
     weights = dict(model.named_parameters())
     first, second = ({name: torch.zeros_like(weight) for name, weight in weights.items()} for _ in range(2))
     for step, rate in ((1, 0.005), (2, 0.01), (3, 0.003)):
-        x, y = trained.windows.batch(step)
+        x, y, _ = trained.windows.batch(step)
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
         gradients = dict(zip(weights, torch.autograd.grad(loss, weights.values()), strict=True))
         norm = torch.cat([gradient.flatten() for gradient in gradients.values()]).norm()
@@ -244,13 +244,23 @@ def test_the_train_loss_does_not_see_its_answers_in_the_counts():
     assert progress[-1].train_nats_per_char == pytest.approx(math.log(V), abs=0.15)
 
 
+def test_counts_see_the_text_of_train_before_each_window():
+    trained = task(dataclasses.replace(WITH_MEMORY, dropout=0.0, ngram_dropout=0.0), n_steps=1, eval_every=1)
+    model, train, nats = start(trained).model.eval(), torch.from_numpy(splits()["train"].astype(np.int64))[None], []
+    for at in trained.windows.starts(1).tolist():
+        before, ids, targets = train[:, :at], train[:, at : at + T], train[:, at + 1 : at + T + 1]
+        logits = model(ids, before=before, following=targets[:, -1])
+        nats.append(F.cross_entropy(logits.mT, targets).item())
+    assert run(trained)[1][-1].train_nats_per_char == pytest.approx(np.mean(nats), rel=1e-6)
+
+
 def test_nothing_of_val_or_test_is_counted():
     marker = V - 1  # an id that is in val and test only
     ids = np.random.default_rng(3).integers(marker, size=499).astype(np.uint8)
     held_out = np.tile(np.array([0, marker], np.uint8), 41)
     split = {"train": ids, "val": held_out, "test": held_out}
     memory = start(Task.of(WITH_MEMORY, split, TOKENIZER, recipe(), CPU)).model.ngrams
-    after = memory.recall(torch.tensor([[1, 0], [0, marker]]), 1).probabilities[:, 0]  # (2, R, V)
+    after = memory.recall(torch.tensor([[1, 0], [0, marker]])).probabilities[:, 1]  # (2, R, V)
     # of an id that is nowhere, the witness says the same
     wanted = KneserNey.count(ids, V + 1, 4).recall(np.array([[1, 0], [0, marker]]), [2, 4], 1).probabilities[:, 0]
     np.testing.assert_allclose(after[..., marker], wanted[..., V] * (V + 1) / V, rtol=1e-5)

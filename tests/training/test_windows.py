@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from bukva.text.ids import NO_ID
 from bukva.training.windows import Windows, draw_keys, permuted
 
 T, B = 5, 3
@@ -40,10 +41,24 @@ def test_a_batch_depends_on_seed_and_step_alone_and_targets_are_one_character_la
     backward = [one.batch(step)[0].tolist() for step in range(49, 0, -1)]
     assert forward == backward[::-1]
     assert forward != [windows(order=order, seed=2).batch(step)[0].tolist() for step in range(1, 50)]
-    x, y = one.batch(4)
+    x, y, _ = one.batch(4)
     assert x.shape == y.shape == (B, T)
     assert (y == x + 1).all()
     assert (x[:, 1:] == x[:, :-1] + 1).all()
+
+
+@pytest.mark.parametrize("order", ["epoch", "random"])
+def test_before_each_window_are_the_ids_before_it_in_train_as_far_as_train_goes(order):
+    n, found = 7, []
+    for step in range(1, 50):
+        batch = Windows(np.arange(101, dtype=np.uint8), T, B, order, 1, n_before=n).batch(step)
+        assert batch.before.shape == (B, n)
+        expected = batch.inputs[:, :1] + torch.arange(-n, 0)
+        assert torch.equal(batch.before, expected.clamp(min=NO_ID))
+        found.append(batch.before)
+        assert torch.equal(batch.inputs, windows(order=order).batch(step).inputs)
+    assert (torch.cat(found) == NO_ID).sum() > 1
+    assert Windows(np.arange(T + 1), T, B, order, 1, n_before=2 * T).batch(1).before.tolist() == [[NO_ID] * 2 * T] * B
 
 
 def test_epochs_differ_in_order_and_offset():
@@ -64,9 +79,9 @@ def test_all_starts_of_random_windows_are_equally_likely():
 
 
 def test_shares_of_a_batch_are_the_batch():
-    whole = windows(batch_size=6)
+    whole = Windows(np.arange(101), T, 6, "epoch", 1, n_before=3)
     shares = [whole.share(5, rank, 3) for rank in range(3)]
-    for number in (0, 1):
+    for number in range(3):
         assert torch.equal(torch.cat([share[number] for share in shares]), whole.batch(5)[number])
 
 

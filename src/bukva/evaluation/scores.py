@@ -14,7 +14,15 @@ from bukva.models.base import LanguageModel
 from bukva.models.folder import read_numerics
 from bukva.models.ngrams.counts import count_pairs
 from bukva.models.registry import count_parameters, kind_of
-from bukva.models.window_rule import Score, Watch, evenly_spaced, ids_per_batch, nats_of, nats_of_passages, stride_of
+from bukva.models.window_rule import (
+    Score,
+    Watch,
+    context_of,
+    evenly_spaced,
+    ids_per_batch,
+    nats_of_passages,
+    stride_of,
+)
 from bukva.project.stages import TrainedModel
 from bukva.text.held_out import HeldOut, Passage
 from bukva.text.ids import CharNats, Ids, Nats, bits_per_char
@@ -80,7 +88,7 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
     T, stride = gpt.block_size, stride_of(gpt.block_size)
     if gpt.counts:
         models = models | {"network": gpt.alone()}
-    texts = {split: text.passages(split, T - stride + 1) for split in text.names}
+    texts = {split: text.passages(split, context_of(gpt, T, stride)) for split in text.names}
     calibration = {split: Calibration() for split in text.names}
     nats = {}
     for name, model in models.items():
@@ -109,8 +117,8 @@ def value_of_context(
     """
     share = min(1.0, params.context_chars / total(text.tokenizer.chars_of, text.splits[split]))
     texts = text.passages(split, params.short_context, share)
-    # stride 1 gives every id exactly short_context ids of context
-    short = text.chars_of_nats(nats_of_passages(model, texts, params.short_context, 1), texts)
+    # stride 1 gives every id exactly short_context ids of context, which the counts do not see beyond either
+    short = text.chars_of_nats(nats_of_passages(model, texts, params.short_context, 1, beyond=False), texts)
     chars, starts = text.chars[split], np.cumsum(text.chars[split]) - text.chars[split]  # (n_works,) each
     in_work = np.arange(len(whole)) - np.repeat(starts, chars)  # (N,) the place of each character
     full = whole[in_work < np.repeat(text.chars_of_works(split, texts), chars)]
@@ -153,11 +161,12 @@ def describe(
 
 
 def score(
-    model: LanguageModel, runs: list[Ids], tokenizer: Tokenizer, block_size: int, stride: int, read: Read = unread
+    model: LanguageModel, runs: list[Passage], tokenizer: Tokenizer, block_size: int, stride: int, read: Read = unread
 ) -> Score:
     """The score over several runs of train together."""
-    nats = np.concatenate([nats_of(model, run, block_size, stride, of_train=model.counts, read=read) for run in runs])
-    return Score.of(nats, sum(total(tokenizer.chars_of, run[1:]) for run in runs))
+    of_train = model.counts
+    nats = [nats_of_passages(model, [run], block_size, stride, of_train=of_train, read=read) for run in runs]
+    return Score.of(np.concatenate(nats), sum(total(tokenizer.chars_of, run.scored) for run in runs))
 
 
 @torch.inference_mode()
@@ -197,12 +206,12 @@ def _model_scores(
 def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -> dict[str, float]:
     train = text.splits["train"]
     if kind_of(model.config.name).sees_one_id:
-        runs, found = [train], score_pairs(model, train, text.tokenizer)
+        runs, found = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
     else:
-        runs = evenly_spaced(train, len(text.splits["val"]))
-        with counting(f"evaluate: {name}, train", sum(map(len, runs)), text.tokenizer.unit) as read:
+        runs = evenly_spaced(train, len(text.splits["val"]), model.config.n_before)
+        with counting(f"evaluate: {name}, train", sum(len(run.scored) for run in runs), text.tokenizer.unit) as read:
             found = score(model, runs, text.tokenizer, block_size, stride_of(block_size), read)
-    return _fields(found, sum(total(text.tokenizer.bytes_of, run[1:]) for run in runs))
+    return _fields(found, sum(total(text.tokenizer.bytes_of, run.scored) for run in runs))
 
 
 def _fields(score: Score, n_bytes: int) -> dict[str, float]:

@@ -8,7 +8,7 @@ character. Here the window keeps its start until it holds block_size characters;
 So the model sees between half a block and a whole one, as in the window rule of the scores. Between two moves keys and
 values stay valid and are cached, so that each character costs one position instead of block_size. A cache cannot
 slide: learned positions are absolute, and even with rotary ones the keys of the upper layers depend on the characters
-that were dropped.
+that were dropped. The counts of a model see the ids before its window, too.
 """
 
 from collections.abc import Iterator
@@ -51,14 +51,15 @@ def generate_each(
     rng: torch.Generator,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """As generate, one after the other: the (B,) ids that follow, and the (B, V) logits that they were drawn from."""
-    T = ids.shape[1]
+    T, n_before = ids.shape[1], model.config.n_before
     written = torch.cat([ids, ids.new_empty(len(ids), n_chars)], dim=1)
     caches, seen = None, 0  # without caches the window is computed again for each character
     for stop in range(T, T + n_chars):
         start = first_seen(stop, model.block_size)
         if stop == T or start > first_seen(stop - 1, model.block_size):
             caches, seen = model.new_caches(), start  # the window has moved: start with empty caches
-        logits = model(written[:, start if caches is None else seen : stop], caches)
+        first = start if caches is None else seen
+        logits = model(written[:, first:stop], caches, before=written[:, max(0, first - n_before) : first])
         seen = stop
         predicted = logits[:, -1].float()
         written[:, stop] = draw(predicted, temperature, top_k, top_p, rng)

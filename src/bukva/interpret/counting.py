@@ -36,7 +36,7 @@ from bukva.models.gpt import GPT
 from bukva.models.ngram_memory import LEAST, Recall
 from bukva.models.ngrams.counts import scorers
 from bukva.models.registry import build
-from bukva.models.window_rule import batches, ids_per_batch, stride_of
+from bukva.models.window_rule import Batch, batches, context_of, ids_per_batch, stride_of
 from bukva.text.held_out import HeldOut, Passage, nats_by_last_id, scored_ids
 from bukva.text.ids import bits
 from bukva.training.callback import StopAfter
@@ -58,20 +58,21 @@ def experts_on(gpt: GPT, texts: Sequence[Passage]) -> pd.DataFrame:
         uniform, its nats if all ids are equally likely; order, the one whose power times gain is the greatest; and
         context, the longest that train has, in ids, of those that the GPT looks up.
     """
-    T, device, was_training = gpt.block_size, gpt.wte.weight.device, gpt.training
+    T, was_training = gpt.block_size, gpt.training
     gpt.eval()
     found = [
-        _experts(gpt, batch.ids.to(device), batch.wanted.to(device)).set_axis(batch.places)
-        for batch in batches(texts, T, stride_of(T), ids_per_batch(gpt))
+        _experts(gpt, batch).set_axis(batch.places)
+        for batch in batches(texts, T, stride_of(T), ids_per_batch(gpt), gpt.config.n_before)
     ]
     gpt.train(was_training)
     return pd.concat(found).sort_index().reset_index(drop=True)
 
 
-def _experts(gpt: GPT, windows: Tensor, wanted: Tensor) -> pd.DataFrame:
-    """(B, T + 1) ids, of which n are wanted -> their n rows."""
+def _experts(gpt: GPT, batch: Batch) -> pd.DataFrame:
+    """The n rows of the n wanted ids of a batch."""
+    windows, before, wanted = (each.to(gpt.wte.weight.device) for each in (batch.ids, batch.before, batch.wanted))
     ids, targets = windows[:, :-1], windows[:, 1:][wanted]  # (B, T), (n,)
-    logits, powers, recall = record_experts(gpt, ids, wanted)
+    logits, powers, recall = record_experts(gpt, ids, before, wanted)
     given = targets[:, None, None].expand(-1, powers.shape[1] - 1, 1)
     orders = -recall.probabilities.clamp_min(LEAST).log().gather(-1, given)[..., 0]  # (n, R) nats of the targets
     n_seen = (recall.features[:, : recall.features.shape[1] // 2] > 0).sum(-1)  # (n,) the empty context, too
@@ -92,12 +93,12 @@ def _experts(gpt: GPT, windows: Tensor, wanted: Tensor) -> pd.DataFrame:
     )
 
 
-def record_experts(gpt: GPT, ids: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Recall]:
+def record_experts(gpt: GPT, ids: Tensor, before: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Recall]:
     """(B, T) ids, of which n are wanted -> logits, (n, V); powers, (n, R + 1); and what was recalled."""
     recorded: list[tuple[Tensor, Tensor, Recall]] = []
     hook = gpt.experts.register_forward_hook(lambda _, inputs, __: recorded.append(inputs))
     try:
-        logits = gpt(ids, wanted=wanted)
+        logits = gpt(ids, before=before, wanted=wanted)
     finally:
         hook.remove()
     [(hidden, _, recall)] = recorded
@@ -186,7 +187,7 @@ def study(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: 
 
 def works_of_val(gpt: GPT, text: HeldOut, share: float = 1) -> list[Passage]:
     """The works of val, or a share of each."""
-    return text.passages("val", gpt.block_size - stride_of(gpt.block_size) + 1, share)
+    return text.passages("val", context_of(gpt, gpt.block_size, stride_of(gpt.block_size)), share)
 
 
 def scores(text: HeldOut, texts: list[Passage], experts: pd.DataFrame) -> dict[str, float]:
@@ -224,7 +225,8 @@ def training(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machin
         return float(found[-1]["together"])
 
     recipe = recipe.model_copy(update={"eval_every": max(1, n_steps // POINTS), "patience": 0})
-    windows = Windows(text.splits["train"], T, recipe.batch_size, recipe.order, recipe.seed)
+    n_before = gpt.config.n_before
+    windows = Windows(text.splits["train"], T, recipe.batch_size, recipe.order, recipe.seed, n_before)
     task = Task(lambda: build(gpt.config), windows, score, recipe, machine)
     state = start(task)
     run_training(task, state, [StopAfter(n_steps)])

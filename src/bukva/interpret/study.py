@@ -19,6 +19,7 @@ from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngrams.counts import exact_bigram
 from bukva.models.window_rule import evenly_spaced, ids_per_batch, spread_windows, stride_of
+from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits
 from bukva.text.prompts import check_known
 from bukva.text.tokenizers.base import Tokenizer, ids_per_char
@@ -85,7 +86,7 @@ def passage(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
 # ---- what the score loses when a head averages the past instead of attending
 
 
-def ablate_heads(gpt: GPT, runs: list[Ids], tokenizer: Tokenizer) -> dict[str, Any]:
+def ablate_heads(gpt: GPT, runs: list[Passage], tokenizer: Tokenizer) -> dict[str, Any]:
     """Bits per character lost when heads take the plain average of the past.
 
     Returns:

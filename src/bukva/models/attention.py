@@ -142,22 +142,15 @@ class LayerCache:
 
 
 class Caches:
-    """What is kept of a text while it grows: the keys and values of each layer, and its last ids."""
+    """What is kept of a text while it grows: the keys and values of each layer."""
 
     def __init__(self, n_layer: int, size: int) -> None:
         self.layers = [LayerCache(size) for _ in range(n_layer)]
-        self._ids: Tensor | None = None
 
     @property
     def length(self) -> int:
         """How many positions there are."""
         return self.layers[0].length
-
-    def with_text(self, ids: Tensor, n: int) -> Tensor:
-        """(B, T) new ids -> the same after the ids before them, of which the last n are kept."""
-        text = ids if self._ids is None else torch.cat([self._ids, ids], dim=1)
-        self._ids = text[:, max(text.shape[1] - n, 0) :]  # n may be 0
-        return text
 
 
 class Attention(nn.Module):

@@ -30,6 +30,11 @@ class Config:
         return False
 
     @property
+    def n_before(self) -> int:
+        """How many ids before a window the model sees, at most: its counts do, and nothing else."""
+        return 0
+
+    @property
     def activations_per_char(self) -> int:
         """The least count of numbers kept of each id for the backward pass, beside the logits."""
         return 0
@@ -58,6 +63,9 @@ class LanguageModel(nn.Module):
     Scoring asks for the logits of some positions only: for those that are True in (B, T) `wanted`, forward returns
     (n, V). With a large vocabulary logits take most of the time and of the memory.
 
+    What a model counts looks further back than its window: forward takes as `before`, (B, n), the ids before it, NO_ID
+    where the text has not begun. Of them the last config.n_before count; without them the text begins with the window.
+
     A model that counts train knows the answers there. So forward takes, for windows of train, the (B,) ids after them
     as `following`, and then predicts each id of train as if that occurrence had not been counted.
     """
@@ -85,8 +93,8 @@ class LanguageModel(nn.Module):
         """What it has learned without what it counts; the model itself if it does not count."""
         return self
 
-    def losses(self, ids: Tensor, targets: Tensor) -> Losses:
-        """The losses of (B, T) ids with (B, T) targets."""
+    def losses(self, ids: Tensor, targets: Tensor, before: Tensor | None = None) -> Losses:  # noqa: ARG002 (see forward)
+        """The losses of (B, T) ids with (B, T) targets, after the (B, n) ids before."""
         nats = F.cross_entropy(self(ids).flatten(0, 1).float(), targets.flatten())
         return Losses(nats, nats)
 

@@ -37,7 +37,8 @@ class Bigram(LanguageModel):
         self,
         ids: Tensor,
         caches: "Caches | None" = None,  # noqa: ARG002 (nothing is cached)
-        following: Tensor | None = None,  # noqa: ARG002 (nothing is counted)
+        before: Tensor | None = None,  # noqa: ARG002 (nothing is counted)
+        following: Tensor | None = None,  # noqa: ARG002
         wanted: Tensor | None = None,
     ) -> Tensor:
         """(B, T) ids -> (B, T, V) logits; (n, V) of the n positions that are True in (B, T) `wanted`."""

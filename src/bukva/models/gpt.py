@@ -77,6 +77,11 @@ class GPTConfig(Config):
         return self.ngrams != "none"
 
     @property
+    def n_before(self) -> int:
+        """What the longest order needs before the first id of a window, which is in its context, too."""
+        return max(0, max(self.ngram_orders) - 2) if self.counts else 0
+
+    @property
     def activations_per_char(self) -> int:
         """A lower bound, measured; of each expert, two of its float32."""
         experts = 4 * self.vocab_size * len(self.ngram_orders) if self.counts else 0
@@ -194,22 +199,22 @@ class GPT(LanguageModel):
         self,
         ids: Tensor,
         caches: Caches | None = None,
+        before: Tensor | None = None,
         following: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
         """(B, T) ids -> (B, T, V) logits; T, and what the caches hold before it, at most block_size.
 
-        `following`, (B,), are the ids after windows of train, and `wanted`, (B, T), the positions whose logits are
-        returned, (n, V): see LanguageModel.
+        `before`, (B, n), are the ids before these, in caches or not, `following`, (B,), those after windows of train,
+        and `wanted`, (B, T), the positions whose logits are returned, (n, V): see LanguageModel.
         """
         if self.ngrams is None:
             return self.lm_head(self.encode(ids, caches=caches, wanted=wanted))
-        text = caches.with_text(ids, self.ngrams.n_context) if caches else ids
-        recall = self.ngrams.recall(text, ids.shape[1], following, wanted)
+        recall = self.ngrams.recall(ids, before, following, wanted)
         hidden = self.encode(ids, added=self._embedded(recall), caches=caches, wanted=wanted)  # (B, T, C) or (n, C)
         return self.experts(hidden, self.lm_head(hidden), recall)
 
-    def losses(self, ids: Tensor, targets: Tensor) -> Losses:
+    def losses(self, ids: Tensor, targets: Tensor, before: Tensor | None = None) -> Losses:
         """Of the whole model, and of its network alone (see Losses).
 
         With ngram_dropout, some windows are learned by the network alone, which does not see counts. They are spread
@@ -222,7 +227,7 @@ class GPT(LanguageModel):
         alone = (torch.arange(B + 1, dtype=torch.float64) * self.config.ngram_dropout).floor().diff()  # (B,), 0 or 1
         order, n = alone.argsort(stable=True), B - int(alone.sum())  # first those with counts
         ids, targets = ids[order], targets[order]
-        recall = self.ngrams.recall(ids[:n], ids.shape[1], targets[:n, -1])
+        recall = self.ngrams.recall(ids[:n], None if before is None else before[order[:n]], targets[:n, -1])
         hidden = self.encode(ids, added=self._embedded(recall))  # (B, T, C)
         logits = self.lm_head(hidden).float()  # (B, T, V)
         whole = F.cross_entropy(self.experts(hidden[:n], logits[:n], recall).flatten(0, 1), targets[:n].flatten())

@@ -60,35 +60,34 @@ class NgramMemory:
         """F."""
         return 2 * self.orders[-1]
 
-    @property
-    def n_context(self) -> int:
-        """How many ids before the predicted one are used at most."""
-        return self.orders[-1] - 1
-
     def count(self, train: Ids) -> None:
         """Count (N,) ids of train."""
         self.train, self._counts = train, counts_of(train, self.vocab_size, self.orders[-1])
 
     def recall(
-        self, ids: Tensor, n_positions: int, following: Tensor | None = None, wanted: Tensor | None = None
+        self,
+        ids: Tensor,
+        before: Tensor | None = None,
+        following: Tensor | None = None,
+        wanted: Tensor | None = None,
     ) -> Recall:
-        """The distributions after the last n_positions of (B, S) windows, given what the windows hold before them.
+        """The distributions after each position of (B, T) windows, given the ids up to it, (B, n) `before` included.
 
         With `following`, (B,), the ids after the windows, all are of train, and what follows each position is left out
-        of the counts. With `wanted`, (B, n_positions), only the positions that are True are asked about.
+        of the counts. With `wanted`, (B, T), only the positions that are True are asked about.
 
         Raises:
             ValueError: nothing was counted.
         """
         if self._counts is None:
             raise ValueError("the memory is empty; count train first")
-        leave_out = following is not None
-        windows = ids if following is None else torch.cat([ids, following[:, None]], dim=1)
+        around = (before, ids, None if following is None else following[:, None])
+        windows = torch.cat([part for part in around if part is not None], dim=1)
         recall = self._counts.recall(
             windows.cpu().numpy(),
             self.orders,
-            n_positions,
-            leave_out=leave_out,
+            ids.shape[1],
+            leave_out=following is not None,
             wanted=None if wanted is None else wanted.cpu().numpy(),
             longest=self.is_shown and wanted is not None,
             n_threads=torch.get_num_threads(),

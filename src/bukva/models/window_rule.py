@@ -2,8 +2,9 @@
 
 The window rule: every character of a split except the first is scored once, given the text before it in its own work.
 Windows of block_size have a stride of half a block; each window after the first scores only the characters that no
-earlier window has scored, so each has at least block_size - stride characters of context. Scores under different window
-rules cannot be compared.
+earlier window has scored, so each has at least block_size - stride characters of context. The counts of a model see the
+K - 1 ids before each character, K the length of the longest n-gram, where those before its window are of the same work,
+too. Scores under different window rules cannot be compared.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from bukva.core.progress import Read, unread
 from bukva.text.held_out import Passage
-from bukva.text.ids import Ids, bits
+from bukva.text.ids import Ids, bits, ids_at
 
 # Characters of one forward pass: on a CPU activations then stay in the cache, and a GPU is busy.
 BATCH_CHARS = {"cpu": 2**12, "cuda": 2**16}
@@ -58,12 +59,25 @@ def stride_of(block_size: int) -> int:
     return max(1, block_size // 2)
 
 
-def evenly_spaced(ids: Ids, n_ids: int) -> list[Ids]:
-    """Runs of (N,) ids, spread evenly, with at least n_ids to score among them; all of ids where it has fewer."""
-    length = -(-n_ids // N_RUNS) + 1  # the first character of a run is not scored
+def context_of(model: nn.Module, block_size: int, stride: int) -> int:
+    """How many ids before the first that is scored the window rule uses at most.
+
+    The window begins block_size - stride + 1 before it, and counts see n_before + 1.
+    """
+    return max(block_size - stride, int(model.config.n_before)) + 1
+
+
+def evenly_spaced(ids: Ids, n_ids: int, n_before: int = 0) -> list[Passage]:
+    """Runs of (N,) ids, spread evenly, with at least n_ids to score among them; all of ids where it has fewer.
+
+    Each has n_before + 1 ids of context, where there are so many.
+    """
+    length = -(-n_ids // N_RUNS) + 1  # the first id of a run is context only
     if length * N_RUNS >= len(ids):
-        return [ids]
-    return [ids[start : start + length] for start in np.linspace(0, len(ids) - length, N_RUNS).astype(np.int64)]
+        return [Passage(0, ids, 1)]
+    starts = np.linspace(0, len(ids) - length, N_RUNS).astype(np.int64).tolist()
+    n_contexts = [min(start, n_before) + 1 for start in starts]
+    return [Passage(0, ids[start + 1 - n : start + length], n) for start, n in zip(starts, n_contexts, strict=True)]
 
 
 def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
@@ -87,6 +101,7 @@ def nats_of_passages(
     stride: int,
     *,
     of_train: bool = False,
+    beyond: bool = True,
     read: Read = unread,
     watch: Watch | None = None,
 ) -> npt.NDArray[np.float32]:
@@ -97,6 +112,7 @@ def nats_of_passages(
     not see what follows.
 
     of_train: the passages are of train, so a model that has counted it leaves out each scored occurrence.
+    beyond: what the model counts sees the ids of the passage before the window, too.
     read: is told of the ids that are scored.
     watch: sees what the model predicted for them.
 
@@ -109,11 +125,12 @@ def nats_of_passages(
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
     nats, places = [], []
-    for batch in batches(passages, block_size, stride, ids_per_batch(model)):
-        ids, wanted = batch.ids.to(device), batch.wanted.to(device)
+    n_before = int(model.config.n_before) if beyond else 0
+    for batch in batches(passages, block_size, stride, ids_per_batch(model), n_before):
+        ids, before, wanted = batch.ids.to(device), batch.before.to(device), batch.wanted.to(device)
         followed = ids[:, 1:][wanted]  # (n,)
         following = ids[:, -1] if of_train else None
-        logits: Tensor = model(ids[:, :-1], following=following, wanted=wanted).float()  # (n, V)
+        logits: Tensor = model(ids[:, :-1], before=before, following=following, wanted=wanted).float()  # (n, V)
         nats.append(F.cross_entropy(logits, followed, reduction="none").cpu().numpy())
         places.append(batch.places)
         if watch:
@@ -127,45 +144,52 @@ class Batch(NamedTuple):
     """Windows that are computed together.
 
     ids: (B, T + 1); the last T are those that may be scored.
+    before: (B, n_before), the ids before each window in its passage, NO_ID where there are none.
     wanted: (B, T), which of these are scored.
     places: (n,), where those are among the ids of all passages.
     """
 
     ids: Tensor
+    before: Tensor
     wanted: Tensor
     places: Places
 
 
-def batches(passages: Sequence[Passage], block_size: int, stride: int, n_ids: int) -> Iterator[Batch]:
+def batches(
+    passages: Sequence[Passage], block_size: int, stride: int, n_ids: int, n_before: int = 0
+) -> Iterator[Batch]:
     """The windows of passages in batches of at most n_ids ids, or of one window; the longest first."""
     ids = np.concatenate([*(passage.ids for passage in passages), np.zeros(block_size, passages[0].ids.dtype)])
     windows = _windows(passages, block_size, stride)
-    starts, _, stops = windows.T
+    _, starts, _, stops = windows.T
     lengths = np.minimum(_rounded(stops - 1 - starts), block_size)  # without what is not scored at the end
     order = np.argsort(-lengths, kind="stable")
     while len(order):
         length = int(lengths[order[0]])
         n_windows = max(1, n_ids // length)
-        starts, firsts, stops = windows[order[:n_windows]].T[..., None]  # each (B, 1)
+        begins, starts, firsts, stops = windows[order[:n_windows]].T[..., None]  # each (B, 1)
         order = order[n_windows:]
-        at = starts + np.arange(length + 1)  # (B, T + 1)
-        targets = at[:, 1:]
+        targets = starts + np.arange(1, length + 1)  # (B, T)
         wanted = (firsts <= targets) & (targets < stops)  # (B, T)
-        yield Batch(torch.from_numpy(ids[at].astype(np.int64)), torch.from_numpy(wanted), targets[wanted])
+        around = torch.from_numpy(ids_at(ids, starts + np.arange(-n_before, length + 1), begins))
+        yield Batch(around[:, n_before:], around[:, :n_before], torch.from_numpy(wanted), targets[wanted])
 
 
 def _windows(passages: Sequence[Passage], block_size: int, stride: int) -> npt.NDArray[np.int64]:
-    """(W, 3), where each window starts, what it scores first, and where its passage stops, in the joined passages.
+    """(W, 4), where in the joined passages its passage begins, each window starts, scores first, and its passage stops.
 
-    Each scores what no earlier one has scored, and nothing that is context.
+    Each scores what no earlier one has scored, and nothing that is context. Of a longer context the first window holds
+    as much as the others.
     """
     lengths, n_context = np.array([(len(passage.ids), passage.n_context) for passage in passages]).T  # (P,) each
-    n_windows = 1 + np.maximum(0, -(-(lengths - 1 - block_size) // stride))
+    skipped = np.maximum(0, n_context - (block_size - stride + 1))
+    n_windows = 1 + np.maximum(0, -(-(lengths - skipped - 1 - block_size) // stride))
     number = np.arange(n_windows.sum()) - np.repeat(n_windows.cumsum() - n_windows, n_windows)  # in its passage
-    firsts = np.where(number == 0, 1, number * stride + block_size - stride + 1)
-    firsts = np.maximum(firsts, np.repeat(n_context, n_windows))
-    windows = np.stack([number * stride, firsts, np.repeat(lengths, n_windows)], axis=1)
-    return windows + np.repeat(lengths.cumsum() - lengths, n_windows)[:, None]
+    of = np.repeat(np.arange(len(passages)), n_windows)  # (W,) the passage of each
+    starts = skipped[of] + number * stride
+    firsts = np.maximum(n_context[of], np.where(number == 0, 1, starts + block_size - stride + 1))
+    windows = np.stack([np.zeros_like(starts), starts, firsts, lengths[of]], axis=1)
+    return windows + (lengths.cumsum() - lengths)[of, None]
 
 
 def _rounded(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -184,5 +208,6 @@ def share_of_nats(
     if first == stop:
         return np.empty(0, np.float32)
     end = len(ids) if stop == n_windows else (stop - 1) * stride + block_size + 1
-    others = block_size - stride if first else 0  # ids that the share before this one scores
-    return nats_of(model, ids[first * stride : end], block_size, stride)[others:]
+    scored = first * stride + block_size - stride + 1 if first else 1  # the first id that no other share scores
+    n_context = min(scored, context_of(model, block_size, stride))
+    return nats_of_passages(model, [Passage(0, ids[scored - n_context : end], n_context)], block_size, stride)

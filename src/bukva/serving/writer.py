@@ -181,9 +181,10 @@ class Writer:
     def likeliest(self, text: str, n: int) -> list[tuple[str, float]]:
         """The n likeliest pieces after a text, and their probabilities."""
         ids = self._encode(text)
-        window = ids[first_seen(len(ids), self.model.block_size) :]
+        start = first_seen(len(ids), self.model.block_size)
+        before = ids[max(0, start - self.model.config.n_before) : start]
         with self.machine.autocast():
-            logits = self.model(window[None])[0, -1]  # (V,)
+            logits = self.model(ids[None, start:], before=before[None])[0, -1]  # (V,)
         found = logits.float().softmax(-1).topk(min(n, len(self.tokenizer)))
         pieces = self.tokenizer.pieces
         return [(pieces[i], p) for i, p in zip(found.indices.tolist(), found.values.tolist(), strict=True)]

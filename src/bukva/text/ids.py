@@ -10,6 +10,7 @@ import numpy.typing as npt
 Ids = npt.NDArray[np.unsignedinteger]  # (N,), of the smallest type that is large enough
 Nats = npt.NDArray[np.floating]
 CharNats = npt.NDArray[np.float32]  # (N,), nats of characters
+NO_ID = -1  # stands where a text has not begun
 Scorer = Callable[[Ids], Nats]  # (n,) ids -> (n - 1,) nats of ids[1:], each given the ids before it
 
 
@@ -20,6 +21,11 @@ def write_ids(path: Path, dtype: np.dtype[np.unsignedinteger], n: int, pieces: I
         np.lib.format.write_array_header_1_0(file, header)
         for ids in pieces:
             file.write(ids.data)  # tofile raises without the reason when a disk is full
+
+
+def ids_at(ids: Ids, places: npt.NDArray[np.int64], first: npt.NDArray[np.int64] | int = 0) -> npt.NDArray[np.int64]:
+    """The ids at places of (N,) ids, and NO_ID at places before `first`, where their text begins."""
+    return np.where(places < first, NO_ID, ids[np.maximum(places, 0)].astype(np.int64))
 
 
 def bits(nats: float) -> float:

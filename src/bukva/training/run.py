@@ -60,7 +60,9 @@ class Task:
         group: Group = ALONE,
     ) -> Self:
         """Train a model of this shape on splits["train"], scoring all of splits["val"] by the window rule."""
-        windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
+        windows = Windows(
+            splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed, config.n_before
+        )
         val = splits["val"][first_char(tokenizer, splits["val"]) - 1 :]  # the first of its ids is not scored
         val_chars = total(tokenizer.chars_of, val[1:])
         train_chars = total(tokenizer.chars_of, splits["train"])
@@ -133,9 +135,9 @@ def update(
     """
     state.optimizer.zero_grad()
     nats = torch.zeros((), device=machine.device)
-    for x, y in zip(*(ids.to(machine.device).chunk(recipe.micro_batches) for ids in batch), strict=True):
+    for micro_batch in zip(*(ids.to(machine.device).chunk(recipe.micro_batches) for ids in batch), strict=True):
         with machine.autocast():
-            losses = state.model.losses(x, y)
+            losses = state.model.losses(*micro_batch)
         (losses.minimised / recipe.micro_batches).backward()  # adds to the gradients
         nats += losses.nats.detach() / recipe.micro_batches
     parameters = list(state.model.parameters())

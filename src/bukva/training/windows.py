@@ -8,6 +8,7 @@ import functools
 import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,28 +16,40 @@ import torch
 from torch import Tensor
 
 from bukva.config.schema import Order
-from bukva.text.ids import Ids
+from bukva.text.ids import Ids, ids_at
 
 ROUNDS = 8  # each changes both halves; with 4, orders of few things are not all equally likely (docs/dev/log.md)
 Keys = npt.NDArray[np.uint64]  # (ROUNDS, 2)
-Batch = tuple[Tensor, Tensor]  # inputs and targets, (B, T) each
+
+
+class Batch(NamedTuple):
+    """The windows of one update, or some of them.
+
+    inputs: (B, T) ids.
+    targets: (B, T), one character later.
+    before: (B, n_before), the ids of train before each window, NO_ID where there are none.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    before: Tensor
 
 
 class Windows:
-    """Batches of windows of `block_size` characters from (N,) ids, N > block_size.
+    """Batches of windows of `block_size` characters from (N,) ids, N > block_size, and n_before ids before each.
 
     Order `epoch`: the text is cut into windows side by side, from a random offset; every window comes once per epoch,
     in a random order; each epoch draws another offset and order. Order `random`, that of the lecture notes: every start
     is equally likely each time.
     """
 
-    def __init__(self, ids: Ids, block_size: int, batch_size: int, order: Order, seed: int) -> None:
+    def __init__(self, ids: Ids, block_size: int, batch_size: int, order: Order, seed: int, n_before: int = 0) -> None:
         if len(ids) <= block_size:
             raise ValueError(
                 f"{len(ids)} characters are too few for a window of {block_size} and the character after it"
             )
         self.ids, self.block_size, self.batch_size = ids, block_size, batch_size
-        self.order, self.seed = order, seed
+        self.order, self.seed, self.n_before = order, seed, n_before
         # as many as fit after any offset; a text shorter than two windows still has one
         self.n_windows = max(1, (len(ids) - block_size) // block_size)
         self._epoch = functools.lru_cache(maxsize=2)(self._draw_epoch)
@@ -47,15 +60,15 @@ class Windows:
         return self.batch_size * self.block_size
 
     def share(self, step: int, rank: int, size: int) -> Batch:
-        """The share of one of `size` processes in the batch of update `step`: two (B / size, T)."""
-        x, y = self.batch(step)
-        return x.chunk(size)[rank], y.chunk(size)[rank]
+        """The share of one of `size` processes in the batch of update `step`: B / size windows."""
+        return Batch(*(part.chunk(size)[rank] for part in self.batch(step)))
 
     def batch(self, step: int) -> Batch:
-        """The inputs and targets of update `step` (counted from 1): two (B, T) int64, targets one character later."""
-        at = self.starts(step)[:, None] + np.arange(self.block_size + 1)  # (B, T + 1)
-        window = torch.from_numpy(self.ids[at].astype(np.int64))
-        return window[:, :-1], window[:, 1:]
+        """The B windows of update `step` (counted from 1), int64."""
+        n, T = self.n_before, self.block_size
+        around = ids_at(self.ids, self.starts(step)[:, None] + np.arange(-n, T + 1))  # (B, n + T + 1)
+        before, inputs, targets = around[:, :n], around[:, n : n + T], around[:, n + 1 :]
+        return Batch(*map(torch.from_numpy, (inputs, targets, before)))
 
     def starts(self, step: int) -> npt.NDArray[np.int64]:
         """(B,) where the windows of update `step` start."""

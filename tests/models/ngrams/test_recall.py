@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from models.ngrams.witness import Witness, skewed
 
 from bukva.models.ngrams.kneser_ney import KneserNey
+from bukva.text.ids import NO_ID
 
 NEAR = {"rtol": 2e-6, "atol": 1e-9}  # float32
 
@@ -33,36 +34,26 @@ class Recount:
             for is_longest in (False, True)
         }
 
-    def counts(self, length, left_out, start):
-        """gram -> its count, and gram -> its continuation count, without the gram that ends with id `left_out`.
-
-        A gram that begins where the window does loses its left neighbour only if all its occurrences have different
-        ones; one that begins before the window is not seen, and loses nothing.
-        """
+    def counts(self, length, left_out):
+        """gram -> its count, and gram -> its continuation count, without the gram that ends with id `left_out`."""
         counts, before = Counter(), defaultdict(list)
         for i in range(len(self.train) - length + 1):
             gram = tuple(self.train[i : i + length])
             counts[gram] += 1
             before[gram].append(self.train[i - 1] if i else "start")
-        continuations = {gram: len(set(found)) for gram, found in before.items()}
         first = left_out - length + 1
-        if first >= start:
+        if first >= 0:
             gram = tuple(self.train[first : left_out + 1])
-            neighbour = self.train[first - 1] if first else "start"
             counts[gram] -= 1
-            is_known, all_differ = first > start, len(set(before[gram])) == len(before[gram])
-            if is_known or all_differ:
-                others = list(before[gram])
-                others.remove(neighbour)
-                continuations[gram] = len(set(others))
-        return counts, continuations
+            before[gram].remove(self.train[first - 1] if first else "start")
+        return counts, {gram: len(set(found)) for gram, found in before.items()}
 
-    def distribution(self, place, start, order):
-        """(V,) for the id at a place, in a window that starts at `start`."""
+    def distribution(self, place, order):
+        """(V,) for the id at a place."""
         p = [1 / self.vocab_size] * self.vocab_size
-        for length in range(1, min(order, place - start + 1) + 1):
+        for length in range(1, min(order, place + 1) + 1):
             h = tuple(self.train[place - length + 1 : place])
-            counts = self.counts(length, place, start)[length < order]
+            counts = self.counts(length, place)[length < order]
             counts = {gram[-1]: count for gram, count in counts.items() if gram[:-1] == h and count}
             if not counts:
                 continue
@@ -72,12 +63,12 @@ class Recount:
             p = [(share + freed * shorter) / total for share, shorter in zip(shares, p, strict=True)]
         return p
 
-    def seen(self, place, start, max_order):
+    def seen(self, place, max_order):
         """(2, K)."""
         found = np.zeros((2, max_order))
-        for n in range(min(max_order, place - start + 1)):
+        for n in range(min(max_order, place + 1)):
             h = tuple(self.train[place - n : place])
-            counts = self.counts(n + 1, place, start)[0]
+            counts = self.counts(n + 1, place)[0]
             followers = [count for gram, count in counts.items() if gram[:-1] == h and count]
             found[:, n] = sum(followers), len(followers)
         return found
@@ -131,17 +122,17 @@ def test_wanted_positions_by_two_threads_are_those_of_all_positions_by_one(leave
 @example(([0, 1, 2, 3, 0, 1, 2, 3, 1], 4, [2, 4, 5]), None)
 def test_what_follows_is_left_out_as_if_train_was_counted_without_it(text, data):
     train, V, orders = text
-    start = data.draw(st.integers(0, len(train) - 2)) if data else 0
-    window = train[start:]
-    n_positions = data.draw(st.integers(1, len(window) - 1)) if data else len(window) - 1
+    start = data.draw(st.integers(0, len(train) - 2)) if data else 0  # of a window, up to the end of train
+    n_positions, n_before = len(train) - start - 1, max(0, orders[-1] - 2)
+    window = [*[NO_ID] * max(0, n_before - start), *train[max(0, start - n_before) :]]
     model = KneserNey.count(np.array(train, np.uint8), V, orders[-1])
     found = model.recall(np.array([window]), orders, n_positions, leave_out=True)
     recount = Recount(train, V)
     for t, place in enumerate(range(len(train) - n_positions, len(train))):
         for r, order in enumerate(orders):
-            expected = recount.distribution(place, start, order)
+            expected = recount.distribution(place, order)
             np.testing.assert_allclose(found.probabilities[0, t, r], expected, **NEAR)
-        assert found.seen[0, t].tolist() == recount.seen(place, start, orders[-1]).tolist()
+        assert found.seen[0, t].tolist() == recount.seen(place, orders[-1]).tolist()
 
 
 def test_it_is_left_out_where_discounts_are_estimated():
@@ -150,5 +141,5 @@ def test_it_is_left_out_where_discounts_are_estimated():
     recount = Recount(train.tolist(), V)
     for place in (1, 5, 59):
         for r, order in enumerate(orders):
-            expected = recount.distribution(place, 0, order)
+            expected = recount.distribution(place, order)
             np.testing.assert_allclose(found.probabilities[0, place - 1, r], expected, **NEAR)

@@ -11,9 +11,9 @@ As in KenLM, the start of train counts as a character before the first.
 Leaving one out. A model that is to learn from train how far the counts can be trusted must not see its own answers in
 them. With leave_out, what follows a position is taken out of the counts as if it had not been counted: the grams of
 every length that end with it lose one occurrence, and a shorter gram loses a different character before it where no
-other occurrence has that character. What is before a window is not known there: a gram that begins a window loses its
-character if all its occurrences have different ones. Discounts stay those of all of train. Source: Ney, Essen & Kneser
-1994, "On structuring probabilistic dependences in stochastic language modelling" (leaving-one-out).
+other occurrence has that character. A window of train comes after the ids before it: K - 2, or all from the start of
+train. Discounts stay those of all of train. Source: Ney, Essen & Kneser 1994, "On structuring probabilistic dependences
+in stochastic language modelling" (leaving-one-out).
 """
 
 from collections.abc import Iterable, Sequence
@@ -95,7 +95,7 @@ class KneserNey:
 
         Args:
             ids: (B, S) windows; the last n_positions of each are asked about. With leave_out (B, S + 1): the last id of
-                each is not context, but follows the last position.
+                each is not context, but follows the last position. NO_ID, before all others, is no id.
             orders: ascending.
             n_positions: at most S.
             leave_out: the windows are of train; take what follows each position out of the counts.

@@ -11,7 +11,7 @@ from bukva.core.compiled import compiled
 from bukva.models.ngrams.smoothing import Floats, Smoothed, Smoothing
 from bukva.models.ngrams.trie import Ints, Nodes, Trie
 
-UNKNOWN = -1  # the node of a gram that train does not have, or that starts before the window
+UNKNOWN = -1  # the node of a gram that train does not have, or that begins before the text does
 
 
 @compiled
@@ -74,12 +74,7 @@ def recall_into(
                 if leave_out and context != UNKNOWN:
                     gram = ends[first + t + 1, order]
                     longer = ends[first + t + 1, order + 1] if order < K else UNKNOWN
-                    # at the start of a window the character before is not known: it goes if all such are different
-                    if longer == UNKNOWN:
-                        is_alone = trie.counts[gram] == trie.continuations[gram]
-                    else:
-                        is_alone = trie.counts[longer] == 1
-                    if is_alone:  # no other place has the character before it
+                    if longer == UNKNOWN or trie.counts[longer] == 1:  # no other place has what is before it
                         rare = gram
                 if row >= 0 and context != UNKNOWN:
                     seen[row, 0, order - 1] = smoothing.by_count.totals[context] - (gram != UNKNOWN)
