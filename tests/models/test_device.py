@@ -52,6 +52,19 @@ def test_products_and_the_linear_layers_of_the_blocks_are_in_the_precision_of_th
     assert cast == {name for name, parameter in model.named_parameters() if "blocks" in name and parameter.dim() == 2}
 
 
+def test_on_a_gpu_algorithms_are_deterministic_and_new_memory_is_left_as_it_is(monkeypatch):
+    found = {}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: found.update(device=device))
+    monkeypatch.setattr(torch, "use_deterministic_algorithms", lambda mode, **_: found.update(deterministic=mode))
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+    assert prepare(compute(device="auto", precision="fp32")) == Machine(torch.device("cuda:0"), torch.float32)
+    assert found == {"device": torch.device("cuda:0"), "deterministic": True}
+    assert not torch.utils.deterministic.fill_uninitialized_memory
+
+
 def test_numerics_name_what_decides_the_order_of_a_sum(monkeypatch):
     known = {"cpu_name": "Maker Model 7", "avx512_bf16": True, "amx_bf16": True}
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: known)

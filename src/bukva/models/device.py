@@ -74,6 +74,7 @@ def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1) -> Machi
         torch.cuda.set_device(device)
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes cuBLAS deterministic
         torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.utils.deterministic.fill_uninitialized_memory = False  # nothing reads what it has not written
     bf16 = compute.precision == "bf16" or (compute.precision == "auto" and _supports_bf16(device))
     return Machine(device, torch.bfloat16 if bf16 else torch.float32)
 
