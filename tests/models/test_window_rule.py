@@ -153,6 +153,14 @@ def test_dropout_is_off_while_scoring_and_back_on_afterwards(gpt):
     assert gpt.training
 
 
+def test_the_device_is_read_once_however_many_batches_there_are(gpt, monkeypatch):
+    reads, cpu = [], torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda self: reads.append(len(self)) or cpu(self))
+    monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", 3 * T * V)
+    nats_of(gpt, text(101), T, 3)
+    assert reads == [100]
+
+
 def test_a_text_or_stride_that_cannot_be_scored_is_an_error(gpt):
     for n, stride in ((1, 3), (9, 0), (9, T + 1)):
         with pytest.raises(ValueError, match="cannot score"):

@@ -128,16 +128,16 @@ def nats_of_passages(
     n_before = int(model.config.n_before) if beyond else 0
     for batch in batches(passages, block_size, stride, ids_per_batch(model), n_before):
         ids, before, wanted = batch.ids.to(device), batch.before.to(device), batch.wanted.to(device)
-        followed = ids[:, 1:][wanted]  # (n,)
+        followed = batch.ids[:, 1:][batch.wanted].to(device)  # (n,)
         following = ids[:, -1] if of_train else None
         logits: Tensor = model(ids[:, :-1], before=before, following=following, wanted=wanted).float()  # (n, V)
-        nats.append(F.cross_entropy(logits, followed, reduction="none").cpu().numpy())
+        nats.append(F.cross_entropy(logits, followed, reduction="none"))  # a GPU computes on: nothing is read here
         places.append(batch.places)
         if watch:
             watch(logits, followed)
         read(len(followed))
     model.train(was_training)
-    return np.concatenate(nats)[np.concatenate(places).argsort()]
+    return torch.cat(nats).cpu().numpy()[np.concatenate(places).argsort()]
 
 
 class Batch(NamedTuple):
