@@ -130,7 +130,7 @@ def test_the_counts_see_the_ids_before_a_window_and_the_network_does_not(memory)
         close(model(ids, before=before, following=following), expected)
         close(model(ids, before=before[:, -model.config.n_before :], following=following), expected)
         assert (model(ids, before=before[:, -2:], following=following) - expected).abs().max() > 0.01
-    close(model.losses(ids, targets, before).nats, F.cross_entropy(expected.mT, targets))
+    close(model.losses(model.examples(ids, targets, before)).nats, F.cross_entropy(expected.mT, targets))
     assert torch.equal(model.alone()(ids, before=before), model.alone()(ids))
     assert (model.config.n_before, model.alone().config.n_before) == (3, 0)
 
@@ -167,7 +167,7 @@ def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, ngram_drop
     model, x = gpt(ngrams=memory, ngram_dropout=ngram_dropout, network_loss=0.3), windows()
     before, others = windows(length=2, seed=7), [b for b in range(B) if b not in alone]  # not what is before them
     ids, targets = x[:, :-1], x[:, 1:]
-    found = model.losses(ids, targets, before)
+    found = model.losses(model.examples(ids, targets, before))
     whole = F.cross_entropy(model(ids, before=before, following=x[:, -1])[others].mT, targets[others])
     network = model.alone()(ids)
     if memory == "input":
@@ -180,14 +180,14 @@ def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, ngram_drop
 def test_without_a_memory_both_losses_are_the_cross_entropy():
     model, x = gpt(ngrams="none", ngram_dropout=0.5, network_loss=0.5), windows()
     expected = F.cross_entropy(model(x[:, :-1]).mT, x[:, 1:])
-    for loss in model.losses(x[:, :-1], x[:, 1:]):
+    for loss in model.losses(model.examples(x[:, :-1], x[:, 1:])):
         close(loss, expected)
 
 
 @NGRAMS
 def test_every_parameter_has_a_gradient_and_the_counts_have_none(memory):
     model, x = gpt(ngrams=memory, ngram_dropout=0.2), windows()
-    model.losses(x[:, :-1], x[:, 1:]).minimised.backward()
+    model.losses(model.examples(x[:, :-1], x[:, 1:])).minimised.backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 0, name
@@ -222,6 +222,6 @@ def test_the_counts_are_not_among_the_parameters_whose_number_is_that_of_the_for
 
 def test_an_empty_memory_is_an_error():
     model, x = GPT(CONFIG), windows()
-    for use in (lambda: model(x[:, :-1]), lambda: model.losses(x[:, :-1], x[:, 1:])):
+    for use in (lambda: model(x[:, :-1]), lambda: model.examples(x[:, :-1], x[:, 1:])):
         with pytest.raises(ValueError, match=r"^the memory is empty; count train first$"):
             use()

@@ -1,5 +1,6 @@
 """The training loop: deterministic, resumable from its state, and not disturbed by its callbacks."""
 
+import contextlib
 import copy
 import dataclasses
 import math
@@ -16,9 +17,11 @@ from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import Score, nats_of
 from bukva.text.tokenizers.char import CharTokenizer
 from bukva.training import run as module
+from bukva.training.optimizers import build_optimizer
 from bukva.training.parallel import Group
-from bukva.training.run import Task, start
+from bukva.training.run import Task, start, update
 from bukva.training.state import DivergedError
+from bukva.training.windows import micro_batches
 
 
 def scripted(task, values):
@@ -68,10 +71,10 @@ class SecondOfTwo(Group):
 
 def test_each_process_has_its_share_of_the_batch_and_random_numbers_of_its_own(monkeypatch):
     second = dataclasses.replace(task(n_steps=2, eval_every=2, batch_size=6), group=SecondOfTwo(rank=1, size=2))
-    keys, batches, update = [], [], module.update
+    keys, batches, micro_batches = [], [], module.micro_batches
     monkeypatch.setattr(module, "seed_step", lambda *key: keys.append(key))
     monkeypatch.setattr(
-        module, "update", lambda state, batch, *rest: batches.append(batch) or update(state, batch, *rest)
+        module, "micro_batches", lambda model, batch, *rest: batches.append(batch) or micro_batches(model, batch, *rest)
     )
     run(second)
     seed = second.recipe.seed
@@ -120,6 +123,41 @@ def test_micro_batches_add_up_to_the_batch(shape, ngram_dropout, batch_size):
         assert ours.val_nats_per_char == pytest.approx(theirs.val_nats_per_char, abs=1e-5)
         assert ours.train_nats_per_char == pytest.approx(theirs.train_nats_per_char, abs=1e-5)
     assert split[-1].gradient_norm == pytest.approx(whole[-1].gradient_norm, rel=1e-4)
+
+
+GPU_SHAPES = pytest.mark.parametrize(
+    "shape", [SHAPE, dataclasses.replace(WITH_MEMORY, ngram_dropout=0.25)], ids=["plain", "memory"]
+)
+
+
+@GPU_SHAPES
+def test_for_a_gpu_the_micro_batches_of_a_cpu_lie_ready_in_pinned_memory(shape, monkeypatch):
+    pinned, used = [], []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: pinned.append(self) or self)
+    trained = task(shape, batch_size=12, micro_batches=3)
+    model, batch = start(trained).model, trained.windows.batch(3)
+    found = micro_batches(model, batch, 3, torch.device("cuda"))
+    assert len(found) == 3
+    assert all(tensor.is_contiguous() for tensor in pinned)
+    for examples in micro_batches(model, batch, 3, torch.device("cpu")):
+        examples.map(lambda tensor: used.append(tensor) or tensor)
+    same(pinned, used)
+    assert len(pinned) == 3 * (5 if shape.counts else 2)
+
+
+@GPU_SHAPES
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_an_update_reads_nothing_from_its_device(shape, optimizer, monkeypatch):
+    """Tensors on the meta device have no values: reading one, for which a processor waits for a GPU, is an error."""
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())  # it does not know this device
+    trained = task(shape, batch_size=12, micro_batches=3, grad_clip=1.0, optimizer=optimizer)
+    state = start(trained)
+    state.optimizer = build_optimizer(state.model.to("meta"), trained.recipe)
+    for group in state.optimizer.param_groups:
+        group["fused"] = False  # that kernel does not know this device either
+    batch = micro_batches(state.model, trained.windows.batch(1), 3, torch.device("cpu"))
+    machine = Machine(torch.device("meta"), torch.float32)
+    assert update(state, batch, 0.1, trained.recipe, machine).device.type == "meta"
 
 
 def test_bf16_follows_float32():

@@ -11,6 +11,7 @@ from bukva.text.ids import Ids
 
 if TYPE_CHECKING:
     from bukva.models.attention import Caches
+    from bukva.models.ngram_memory import Recall
 
 Tensors = dict[str, Tensor]
 
@@ -57,6 +58,24 @@ class Losses(NamedTuple):
     minimised: Tensor
 
 
+class Examples(NamedTuple):
+    """What a model learns from at once.
+
+    ids: (B, T).
+    targets: (B, T), the ids that follow each.
+    recall: what the model has counted says of the first windows, as many as it has; None for a model without counts.
+    """
+
+    ids: Tensor
+    targets: Tensor
+    recall: "Recall | None" = None
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "Examples":
+        """The same with a function of each tensor in its place."""
+        recall = None if self.recall is None else self.recall.map(function)
+        return Examples(function(self.ids), function(self.targets), recall)
+
+
 class LanguageModel(nn.Module):
     """Ids so far in, logits of the next id out: forward takes (B, T) ids, and caches or None; returns (B, T, V).
 
@@ -93,9 +112,13 @@ class LanguageModel(nn.Module):
         """What it has learned without what it counts; the model itself if it does not count."""
         return self
 
-    def losses(self, ids: Tensor, targets: Tensor, before: Tensor | None = None) -> Losses:  # noqa: ARG002 (see forward)
-        """The losses of (B, T) ids with (B, T) targets, after the (B, n) ids before."""
-        nats = F.cross_entropy(self(ids).flatten(0, 1).float(), targets.flatten())
+    def examples(self, ids: Tensor, targets: Tensor, before: Tensor | None = None) -> Examples:  # noqa: ARG002 (as forward)
+        """Windows of train on a CPU, (B, T) ids with targets after the (B, n) ids before, made ready for `losses`."""
+        return Examples(ids, targets)
+
+    def losses(self, examples: Examples) -> Losses:
+        """The losses of windows, on the device of the model."""
+        nats = F.cross_entropy(self(examples.ids).flatten(0, 1).float(), examples.targets.flatten())
         return Losses(nats, nats)
 
     def new_caches(self) -> "Caches | None":

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from bukva.models import position
 from bukva.models.attention import Attention, Caches, LayerCache, attend_fused, rotary_cos_sin
-from bukva.models.base import Config, HiddenLayers, Kind, LanguageModel, Losses, chosen
+from bukva.models.base import Config, Examples, HiddenLayers, Kind, LanguageModel, Losses, chosen
 from bukva.models.kernels import Dropout, relu_squared
 from bukva.models.ngram_memory import NgramMemory, ProductOfExperts, Recall
 from bukva.text.ids import Ids
@@ -214,20 +214,27 @@ class GPT(LanguageModel):
         hidden = self.encode(ids, added=self._embedded(recall), caches=caches, wanted=wanted)  # (B, T, C) or (n, C)
         return self.experts(hidden, self.lm_head(hidden), recall)
 
-    def losses(self, ids: Tensor, targets: Tensor, before: Tensor | None = None) -> Losses:
-        """Of the whole model, and of its network alone (see Losses).
+    def examples(self, ids: Tensor, targets: Tensor, before: Tensor | None = None) -> Examples:
+        """First the windows with counts, then those without, of which there are some with ngram_dropout.
 
-        With ngram_dropout, some windows are learned by the network alone, which does not see counts. They are spread
-        over the batch, so that micro-batches and processes choose as the whole batch does, if each has a multiple of
-        1 / ngram_dropout windows.
+        These are learned by the network alone. They are spread over the batch, so that micro-batches and processes
+        choose as the whole batch does, if each has a multiple of 1 / ngram_dropout windows.
         """
         if self.ngrams is None:
-            return super().losses(ids, targets)
+            return super().examples(ids, targets)
         B = len(ids)
         alone = (torch.arange(B + 1, dtype=torch.float64) * self.config.ngram_dropout).floor().diff()  # (B,), 0 or 1
         order, n = alone.argsort(stable=True), B - int(alone.sum())  # first those with counts
         ids, targets = ids[order], targets[order]
         recall = self.ngrams.recall(ids[:n], None if before is None else before[order[:n]], targets[:n, -1])
+        return Examples(ids, targets, recall)
+
+    def losses(self, examples: Examples) -> Losses:
+        """Of the whole model, and of its network alone (see Losses)."""
+        ids, targets, recall = examples
+        if recall is None:
+            return super().losses(examples)
+        n = len(recall.probabilities)
         hidden = self.encode(ids, added=self._embedded(recall))  # (B, T, C)
         logits = self.lm_head(hidden).float()  # (B, T, V)
         whole = F.cross_entropy(self.experts(hidden[:n], logits[:n], recall).flatten(0, 1), targets[:n].flatten())

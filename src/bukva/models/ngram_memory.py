@@ -15,7 +15,7 @@ Letters as in bukva.models.attention, and V = vocab_size, R orders, K the greate
 the hashed n-gram embeddings of modded-nanogpt and of DeepSeek's Engram (2026) learn what is exact here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -42,6 +42,11 @@ class Recall:
     probabilities: Tensor
     features: Tensor
     longest: Tensor | None = None
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "Recall":
+        """The same with a function of each tensor in its place."""
+        longest = None if self.longest is None else function(self.longest)
+        return Recall(function(self.probabilities), function(self.features), longest)
 
 
 class NgramMemory:

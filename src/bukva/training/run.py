@@ -4,7 +4,7 @@ It owns no file, no tracker and no clock. Callbacks print, log, write the curve,
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from bukva.config.schema import Training
-from bukva.models.base import Config, LanguageModel
+from bukva.models.base import Config, Examples, LanguageModel
 from bukva.models.device import Machine
 from bukva.models.registry import build
 from bukva.models.window_rule import share_of_nats, stride_of
@@ -23,7 +23,7 @@ from bukva.training.callback import Callback
 from bukva.training.optimizers import build_optimizer
 from bukva.training.parallel import ALONE, Group
 from bukva.training.state import DivergedError, Progress, TrainState
-from bukva.training.windows import Batch, Windows, prefetched
+from bukva.training.windows import Windows, micro_batches, prefetched
 
 EXPLODED = 10.0  # times the first loss; detected from the train loss, because val may rise by overfitting
 
@@ -104,8 +104,12 @@ def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = 
         for callback in callbacks:
             callback.on_update(state, progress)
     state.model.train()
-    steps = range(state.step + 1, recipe.n_steps + 1)
-    for step, batch in prefetched(task.windows, steps, group.rank, group.size):
+
+    def read(step: int) -> Iterable[Examples]:
+        batch = task.windows.share(step, group.rank, group.size)
+        return micro_batches(state.model, batch, recipe.micro_batches, task.machine.device)
+
+    for step, batch in prefetched(read, range(state.step + 1, recipe.n_steps + 1)):
         if state.stop_requested or out_of_patience(state, recipe):
             break
         rate = learning_rate(step, recipe)
@@ -125,9 +129,9 @@ def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = 
 
 
 def update(
-    state: TrainState, batch: Batch, rate: float, recipe: Training, machine: Machine, group: Group = ALONE
+    state: TrainState, batch: Iterable[Examples], rate: float, recipe: Training, machine: Machine, group: Group = ALONE
 ) -> Tensor:
-    """One optimizer update on this process's share of a batch.
+    """One optimizer update on the micro-batches of this process's share of a batch.
 
     Returns:
         (2,) of the whole batch: mean nats per id, and the norm of the gradient before it is clipped. They are float64
@@ -135,9 +139,9 @@ def update(
     """
     state.optimizer.zero_grad()
     nats = torch.zeros((), device=machine.device)
-    for micro_batch in zip(*(ids.to(machine.device).chunk(recipe.micro_batches) for ids in batch), strict=True):
+    for examples in batch:
         with machine.autocast():
-            losses = state.model.losses(*micro_batch)
+            losses = state.model.losses(examples.map(lambda part: part.to(machine.device, non_blocking=True)))
         (losses.minimised / recipe.micro_batches).backward()  # adds to the gradients
         nats += losses.nats.detach() / recipe.micro_batches
     parameters = list(state.model.parameters())

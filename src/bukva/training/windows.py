@@ -6,9 +6,9 @@ here grows with the text.
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,11 @@ import torch
 from torch import Tensor
 
 from bukva.config.schema import Order
+from bukva.models.base import Examples, LanguageModel
 from bukva.text.ids import Ids, ids_at
 
 ROUNDS = 8  # each changes both halves; with 4, orders of few things are not all equally likely (docs/dev/log.md)
+T = TypeVar("T")
 Keys = npt.NDArray[np.uint64]  # (ROUNDS, 2)
 
 
@@ -94,15 +96,27 @@ class Windows:
         return np.random.default_rng([self.seed, number, 1])
 
 
-def prefetched(windows: Windows, steps: range, rank: int = 0, size: int = 1) -> Iterator[tuple[int, Batch]]:
-    """Each step with the share of its batch of one of `size` processes; the next one is read in the background."""
+def micro_batches(model: LanguageModel, batch: Batch, n: int, device: torch.device) -> Iterable[Examples]:
+    """The n parts of a batch that a model learns from, one after the other.
+
+    For a GPU all are made ready at once, counts too, in memory that it reads by itself while it computes. On a CPU each
+    is made ready when it is wanted: looking up in the background would take a core from the training.
+    """
+    parts = (model.examples(*part) for part in zip(*(ids.chunk(n) for ids in batch), strict=True))
+    if device.type != "cuda":
+        return parts
+    return [part.map(lambda tensor: tensor.contiguous().pin_memory()) for part in parts]
+
+
+def prefetched(read: Callable[[int], T], steps: range) -> Iterator[tuple[int, T]]:
+    """Each step with what is read for it; that of the next one is read in the background."""
     with ThreadPoolExecutor(1) as pool:
-        pending = [pool.submit(windows.share, step, rank, size) for step in steps[:1]]
+        pending = [pool.submit(read, step) for step in steps[:1]]
         for step in steps:
-            batch = pending.pop().result()
+            found = pending.pop().result()
             if step + 1 in steps:
-                pending.append(pool.submit(windows.share, step + 1, rank, size))
-            yield step, batch
+                pending.append(pool.submit(read, step + 1))
+            yield step, found
 
 
 # ---- a random order
