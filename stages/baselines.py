@@ -1,6 +1,8 @@
 """Stage baselines: the n-grams of train, counted once, and the scores of all baselines."""
 
-from bukva.baselines.scores import score
+from concurrent.futures import ThreadPoolExecutor
+
+from bukva.baselines.scores import compress, score
 from bukva.cli import stage
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.ngrams.stored import save_counts
@@ -14,17 +16,20 @@ from bukva.text.tokenizers import load_tokenizer
 
 def main() -> None:
     """Count the n-grams of train, and score them and the compressors on val and test."""
-    with stage.opened("baselines") as run:
+    with stage.opened("baselines") as run, ThreadPoolExecutor(1) as beside:
         chosen, splits = run.params.baselines, load_splits(run.path("split"))
         text = HeldOut(splits, load_lengths(run.path("split")), load_tokenizer(run.path("tokens")))
         ngrams = None
         if chosen.max_order:
             check_counting(len(splits["train"]))
+        compressed = beside.submit(compress, text)  # counting uses one core
+        if chosen.max_order:
             print(f"baselines: counting the n-grams of train, up to order {chosen.max_order}", flush=True)
             ngrams = KneserNey.count(splits["train"], len(text.tokenizer), chosen.max_order)
         save_counts(run.path("ngrams"), splits["train"], ngrams)
         print("baselines: scoring n-grams and compressors", flush=True)
-        found, works = score(text, ngrams, chosen.ngram_orders), list(documents(read_table(run.path("clean"))))
+        found = score(text, ngrams, chosen.ngram_orders, compressed.result())
+        works = list(documents(read_table(run.path("clean"))))
         save_scores(run.path("baselines"), found.to_json() | text.describe(), works, text.chars, found.nats)
         run.log.metrics({"n_ngrams": len(ngrams.trie.symbols) if ngrams else 0})
         print(f"baselines: the best on val is {found.best}, {found.table['val'][found.best]:.3f} bits per character")

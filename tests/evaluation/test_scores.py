@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from bukva.baselines.scores import compress
 from bukva.baselines.scores import score as score_baselines
 from bukva.config.schema import Evaluate
 from bukva.evaluation.scores import evaluate, headline, score_pairs, value_of_context
@@ -27,7 +28,7 @@ PARAMS = Evaluate(short_context=2, context_chars=500, attention_sentence="", att
 def evaluated(models, text):
     """What stage evaluate finds, with n-grams of orders 3 and 4."""
     ngrams = KneserNey.count(text.splits["train"], len(text.tokenizer), 4)
-    return evaluate(models, text, PARAMS, score_baselines(text, ngrams, [3, 4]))
+    return evaluate(models, text, PARAMS, score_baselines(text, ngrams, [3, 4], compress(text)))
 
 
 def text(*names):

@@ -8,6 +8,7 @@ import torch
 from encoded import KINDS, SPLITS, T, held_out
 
 from bukva.baselines.compressors import COMPRESSORS
+from bukva.baselines.scores import compress
 from bukva.baselines.scores import score as score_baselines
 from bukva.config.schema import Evaluate
 from bukva.evaluation.scores import evaluate
@@ -23,7 +24,7 @@ PARAMS = Evaluate(short_context=2, context_chars=31, attention_sentence="", atte
 def evaluated(models, text):
     """What stage evaluate finds, with n-grams of orders 3 and 4."""
     ngrams = KneserNey.count(text.splits["train"], len(text.tokenizer), 4)
-    return evaluate(models, text, PARAMS, score_baselines(text, ngrams, [3, 4]))
+    return evaluate(models, text, PARAMS, score_baselines(text, ngrams, [3, 4], compress(text)))
 
 
 @pytest.fixture(scope="module", params=SPLITS)

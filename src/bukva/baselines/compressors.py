@@ -11,6 +11,8 @@ brotli would take minutes (docs/dev/decisions.md).
 import bz2
 import lzma
 import math
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,15 +20,14 @@ from functools import partial
 
 import brotli
 import numpy as np
-import pyppmd
 import zstandard
 
+from bukva.core.machine import n_cores
 from bukva.text.ids import Ids
 
 ADAPTIVE = "adaptive: having read train, and learning on from the held-out text as it goes"
 
 MAX_SYMBOLS = 256  # one byte a character
-THREADS = 4  # PPMd takes 0.3 GB in each
 TRAIN = "train"
 
 
@@ -62,7 +63,7 @@ def scores(train: Ids, held_out: Mapping[str, Ids], vocab_size: int) -> dict[str
         if len(texts[split]) <= compressor.max_bytes
     ]
     tasks = [*dict.fromkeys((name, TRAIN) for name, _ in scored), *scored]
-    with ThreadPoolExecutor(THREADS) as pool:  # compressors release the interpreter
+    with ThreadPoolExecutor(n_cores()) as pool:  # compressors release the interpreter; PPMd takes 0.3 GB in each
         compressed = pool.map(lambda task: len(COMPRESSORS[task[0]].compress(texts[task[1]])), tasks)
         sizes = dict(zip(tasks, compressed, strict=True))
     for name, split in scored:
@@ -75,9 +76,18 @@ def _as_bytes(ids: Ids) -> bytes:
     return np.asarray(ids, np.uint8).tobytes()
 
 
+# 7-Zip's variant. It ends at once at Ctrl-C, which all processes of a terminal get.
+PPMD = """
+import signal, sys, pyppmd
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+encoder = pyppmd.Ppmd7Encoder(6, 256 << 20)
+sys.stdout.buffer.write(encoder.encode(sys.stdin.buffer.read()) + encoder.flush())
+"""
+
+
 def _ppmd(text: bytes) -> bytes:
-    encoder = pyppmd.Ppmd7Encoder(6, 256 << 20)  # 7-Zip's variant
-    return encoder.encode(text) + encoder.flush()
+    """In a process: pyppmd takes the interpreter so often that two threads are slower than one after the other."""
+    return subprocess.run([sys.executable, "-c", PPMD], input=text, stdout=subprocess.PIPE, check=True).stdout
 
 
 COMPRESSORS = {

@@ -11,14 +11,23 @@ from bukva.text.scores import Baselines
 from bukva.text.tokenizers.base import Tokenizer, ids_per_char
 from bukva.text.tokenizers.char import CharTokenizer
 
+Rows = dict[str, dict[str, float]]  # split -> baseline -> bits per character
 
-def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int]) -> Baselines:
-    """Score what is counted on train, and the compressors, on val and test.
+
+def compress(text: HeldOut) -> Rows:
+    """Score the compressors on val and test."""
+    chars, n_symbols = _as_characters(text.splits, text.tokenizer)
+    return compressors.scores(chars["train"], {split: chars[split] for split in text.names}, n_symbols)
+
+
+def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int], compressed: Rows) -> Baselines:
+    """Score what is counted on train, on val and test.
 
     Args:
         text: the splits.
         ngrams: the counts of train; None for no rows of n-grams.
         orders: of the n-grams, one row for each.
+        compressed: the rows of the compressors.
     """
     nats = {
         name: {split: nats_by_last_id(scorer, works) for split, works in text.scored.items()}
@@ -29,7 +38,7 @@ def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int]) -> Baselin
     of_ngrams = [name for name in nats if name.startswith("ngram_")] or ["bigram_exact"]
     best = min(of_ngrams, key=lambda name: float(nats[name]["val"].sum()))
     of_chars = {name: text.of_chars(scored) for name, scored in nats.items()}
-    return Baselines(_table(of_chars, text), best, of_chars)
+    return Baselines(_table(of_chars, text, compressed), best, of_chars)
 
 
 def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[str, dict[str, Nats]]:
@@ -45,10 +54,8 @@ def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[str,
     return found
 
 
-def _table(counted: dict[str, dict[str, CharNats]], text: HeldOut) -> dict[str, dict[str, float]]:
+def _table(counted: dict[str, dict[str, CharNats]], text: HeldOut, compressed: Rows) -> Rows:
     train, V = text.splits["train"], len(text.tokenizer)
-    chars, n_symbols = _as_characters(text.splits, text.tokenizer)
-    compressed = compressors.scores(chars["train"], {split: chars[split] for split in text.names}, n_symbols)
     fitted, per_char = counts.fitted_to_train(train, V), ids_per_char(train[1:], text.tokenizer)
     result = {"train": {name: value * per_char for name, value in fitted.items()}}
     for split in text.names:
