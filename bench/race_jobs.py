@@ -91,7 +91,7 @@ def _race(recipe: str, seed: int, raw: str) -> dict[str, Any]:
 
     values, (ids_train, ids_val) = params(RECIPES[recipe], seed), load_tinyshakespeare(raw)
     training, shape = values.train_gpt, config(values.model)
-    windows = Windows(ids_train, shape.block_size, training.batch_size, training.order, training.seed, shape.n_before)
+    windows = Windows(ids_train, shape.block_size, training.batch_size, training.order, training.seed)
     machine = prepare(values.compute)
     task = Task(lambda: build(shape), windows, lambda model, _: _score(model, ids_val), training, machine)
     state = start(task)

@@ -19,18 +19,23 @@ def _train(n_updates: int) -> dict[str, Any]:
     from bukva.models.device import prepare
     from bukva.models.registry import build
     from bukva.training.run import Task, start, update
-    from bukva.training.windows import Windows
+    from bukva.training.windows import Windows, micro_batches
 
     changes = {"model": MODEL, "train_gpt": {"batch_size": BATCH_SIZE, "micro_batches": MICRO_BATCHES}}
     values = params(changes)
     recipe, machine, shape = values.train_gpt, prepare(values.compute), config(values.model)
-    windows = Windows(_random_ids(), shape.block_size, recipe.batch_size, recipe.order, recipe.seed, shape.n_before)
+    windows = Windows(_random_ids(), shape.block_size, recipe.batch_size, recipe.order, recipe.seed)
     state = start(Task(lambda: build(shape), windows, lambda *_: 0.0, recipe, machine))
     state.model.train()
-    update(state, windows.batch(1), RATE, recipe, machine)
+
+    def learn(step: int) -> None:
+        batch = micro_batches(state.model, windows.batch(step), recipe.micro_batches, machine.device)
+        update(state, batch, RATE, recipe, machine)
+
+    learn(1)
     started_at = time.perf_counter()
     for step in range(2, n_updates + 2):
-        update(state, windows.batch(step), RATE, recipe, machine)
+        learn(step)
     seconds = (time.perf_counter() - started_at) / n_updates
     return {"chars_per_second": windows.ids_per_step / seconds, "operations_per_second": _operations() / seconds}
 

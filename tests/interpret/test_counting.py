@@ -61,7 +61,7 @@ def test_the_passage_has_the_numbers_of_its_characters(found):
 
 def test_the_first_updates_are_those_of_the_training(found):
     config = remembering().config
-    windows = Windows(TRAIN, T, RECIPE.batch_size, RECIPE.order, RECIPE.seed, config.n_before)
+    windows = Windows(TRAIN, T, RECIPE.batch_size, RECIPE.order, RECIPE.seed)
     summaries = {}
 
     def score(model, _):

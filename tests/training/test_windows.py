@@ -51,14 +51,14 @@ def test_a_batch_depends_on_seed_and_step_alone_and_targets_are_one_character_la
 def test_before_each_window_are_the_ids_before_it_in_train_as_far_as_train_goes(order):
     n, found = 7, []
     for step in range(1, 50):
-        batch = Windows(np.arange(101, dtype=np.uint8), T, B, order, 1, n_before=n).batch(step)
+        batch = windows(order=order).batch(step, n)
         assert batch.before.shape == (B, n)
         expected = batch.inputs[:, :1] + torch.arange(-n, 0)
         assert torch.equal(batch.before, expected.clamp(min=NO_ID))
         found.append(batch.before)
         assert torch.equal(batch.inputs, windows(order=order).batch(step).inputs)
     assert (torch.cat(found) == NO_ID).sum() > 1
-    assert Windows(np.arange(T + 1), T, B, order, 1, n_before=2 * T).batch(1).before.tolist() == [[NO_ID] * 2 * T] * B
+    assert windows(T + 1, order).batch(1, 2 * T).before.tolist() == [[NO_ID] * 2 * T] * B
 
 
 def test_epochs_differ_in_order_and_offset():
@@ -79,10 +79,10 @@ def test_all_starts_of_random_windows_are_equally_likely():
 
 
 def test_shares_of_a_batch_are_the_batch():
-    whole = Windows(np.arange(101), T, 6, "epoch", 1, n_before=3)
-    shares = [whole.share(5, rank, 3) for rank in range(3)]
+    whole = windows(batch_size=6)
+    shares = [whole.share(5, rank, 3, 7) for rank in range(3)]
     for number in range(3):
-        assert torch.equal(torch.cat([share[number] for share in shares]), whole.batch(5)[number])
+        assert torch.equal(torch.cat([share[number] for share in shares]), whole.batch(5, 7)[number])
 
 
 # ---- a random order without a table

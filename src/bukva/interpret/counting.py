@@ -225,8 +225,7 @@ def training(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machin
         return float(found[-1]["together"])
 
     recipe = recipe.model_copy(update={"eval_every": max(1, n_steps // POINTS), "patience": 0})
-    n_before = gpt.config.n_before
-    windows = Windows(text.splits["train"], T, recipe.batch_size, recipe.order, recipe.seed, n_before)
+    windows = Windows(text.splits["train"], T, recipe.batch_size, recipe.order, recipe.seed)
     task = Task(lambda: build(gpt.config), windows, score, recipe, machine)
     state = start(task)
     run_training(task, state, [StopAfter(n_steps)])

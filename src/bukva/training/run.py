@@ -60,9 +60,7 @@ class Task:
         group: Group = ALONE,
     ) -> Self:
         """Train a model of this shape on splits["train"], scoring all of splits["val"] by the window rule."""
-        windows = Windows(
-            splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed, config.n_before
-        )
+        windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
         val = splits["val"][first_char(tokenizer, splits["val"]) - 1 :]  # the first of its ids is not scored
         val_chars = total(tokenizer.chars_of, val[1:])
         train_chars = total(tokenizer.chars_of, splits["train"])
@@ -106,7 +104,7 @@ def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = 
     state.model.train()
 
     def read(step: int) -> Iterable[Examples]:
-        batch = task.windows.share(step, group.rank, group.size)
+        batch = task.windows.share(step, group.rank, group.size, state.model.config.n_before)
         return micro_batches(state.model, batch, recipe.micro_batches, task.machine.device)
 
     for step, batch in prefetched(read, range(state.step + 1, recipe.n_steps + 1)):

@@ -38,20 +38,20 @@ class Batch(NamedTuple):
 
 
 class Windows:
-    """Batches of windows of `block_size` characters from (N,) ids, N > block_size, and n_before ids before each.
+    """Batches of windows of `block_size` characters from (N,) ids, N > block_size.
 
     Order `epoch`: the text is cut into windows side by side, from a random offset; every window comes once per epoch,
     in a random order; each epoch draws another offset and order. Order `random`, that of the lecture notes: every start
     is equally likely each time.
     """
 
-    def __init__(self, ids: Ids, block_size: int, batch_size: int, order: Order, seed: int, n_before: int = 0) -> None:
+    def __init__(self, ids: Ids, block_size: int, batch_size: int, order: Order, seed: int) -> None:
         if len(ids) <= block_size:
             raise ValueError(
                 f"{len(ids)} characters are too few for a window of {block_size} and the character after it"
             )
         self.ids, self.block_size, self.batch_size = ids, block_size, batch_size
-        self.order, self.seed, self.n_before = order, seed, n_before
+        self.order, self.seed = order, seed
         # as many as fit after any offset; a text shorter than two windows still has one
         self.n_windows = max(1, (len(ids) - block_size) // block_size)
         self._epoch = functools.lru_cache(maxsize=2)(self._draw_epoch)
@@ -61,13 +61,13 @@ class Windows:
         """Ids learned from in one step."""
         return self.batch_size * self.block_size
 
-    def share(self, step: int, rank: int, size: int) -> Batch:
+    def share(self, step: int, rank: int, size: int, n_before: int = 0) -> Batch:
         """The share of one of `size` processes in the batch of update `step`: B / size windows."""
-        return Batch(*(part.chunk(size)[rank] for part in self.batch(step)))
+        return Batch(*(part.chunk(size)[rank] for part in self.batch(step, n_before)))
 
-    def batch(self, step: int) -> Batch:
-        """The B windows of update `step` (counted from 1), int64."""
-        n, T = self.n_before, self.block_size
+    def batch(self, step: int, n_before: int = 0) -> Batch:
+        """The B windows of update `step` (counted from 1), int64, after as many ids as a model sees before them."""
+        n, T = n_before, self.block_size
         around = ids_at(self.ids, self.starts(step)[:, None] + np.arange(-n, T + 1))  # (B, n + T + 1)
         before, inputs, targets = around[:, :n], around[:, n : n + T], around[:, n + 1 :]
         return Batch(*map(torch.from_numpy, (inputs, targets, before)))
