@@ -6,7 +6,7 @@ import torch
 
 from bukva.config.load import read_params
 from bukva.generation.samples import prompt_generator
-from bukva.generation.sampling import generate
+from bukva.generation.sampling import generate, generate_each
 from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.window_rule import nats_of, stride_of
@@ -87,6 +87,16 @@ def test_the_likeliest_pieces_are_those_of_the_model_after_the_last_window(write
     assert [piece for piece, _ in found] == [writer.tokenizer.pieces[i] for i in wanted.indices[:3]]
     np.testing.assert_allclose([p for _, p in found], wanted.values[:3], rtol=1e-5)
     assert len(writer.likeliest(TEXT, 1000)) == len(writer.tokenizer)
+
+
+def test_the_likeliest_pieces_of_a_model_with_counts_are_those_that_it_would_write():
+    model = sharp_gpt(8, ngrams="logits", ngram_orders=(11,))  # looks further back than the last window
+    model.count(TOKENIZERS["char"].encode(TEXT * 20))
+    writer = Writer(model, TOKENIZERS["char"], FP32)
+    ids = torch.from_numpy(writer.tokenizer.encode(TEXT).astype(np.int64))[None]
+    _, logits = next(generate_each(model, ids, 1, temperature=0.0, top_k=0, top_p=1.0, rng=torch.Generator()))
+    wanted = logits[0].softmax(-1).sort(descending=True).values
+    np.testing.assert_allclose([p for _, p in writer.likeliest(TEXT, 8)], wanted, rtol=1e-5)
 
 
 def test_what_a_model_cannot_read_is_left_out():
