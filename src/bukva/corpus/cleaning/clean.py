@@ -32,11 +32,12 @@ def clean(text: str, rules: LineRules, goes_on: bool = False) -> Cleaned:
     Line ends become line feeds under every rule set; one without rules (`none`) changes nothing else, the others end
     each work in one.
     """
-    unix = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+    n_returns = text.count("\r")
+    unix = text.replace("\r\n", "\n").replace("\r", "\n") if n_returns else text
     is_cut = goes_on and not unix.endswith("\n")
     if rules.rules and unix and not unix.endswith("\n"):
         unix += "\n"
-    line_ends = Removed(len(text) - len(unix), 0, text.count("\r"))
+    line_ends = Removed(len(text) - len(unix), 0, n_returns)
     if not unix or not rules.rules:
         return Cleaned(unix, unix.count("\n"), {LINE_ENDS: line_ends})
     cleaned = rules.apply(unix)

@@ -3,6 +3,7 @@
 So cleaning a cleaned text changes nothing, whatever the rules are, and a work can be cut at any line end.
 """
 
+import functools
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -83,7 +84,7 @@ class LineRules:
     line_rules: tuple[LineRule, ...]
     once: bool = False
 
-    @property
+    @functools.cached_property
     def rules(self) -> tuple[str, ...]:
         """The names of the rules, in their order."""
         return tuple(rule.name for rule in self.line_rules)

@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import numpy.typing as npt
 from fontTools.unicodedata import script, script_name
 
-from bukva.text.characters import code_points, pieces
+from bukva.core.compiled import compiled
+from bukva.text.characters import Codes, code_points
 
 CYRILLIC = "Cyrillic"
 RUSSIAN = frozenset("абвгдеёжзийклмнопрстуфхцчшщъыьэюяАБВГДЕЁЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ")
@@ -29,9 +31,7 @@ class CharCounts:
 
     def add(self, text: str) -> None:
         """Add the characters of a text."""
-        for piece in pieces(text):
-            counts = np.bincount(code_points(piece))
-            self._counts[: len(counts)] += counts
+        _count(code_points(text), self._counts)
 
     def __len__(self) -> int:
         """How many different characters."""
@@ -53,6 +53,12 @@ class CharCounts:
             if char.isalpha():
                 found[str(script_name(script(char)))] += count
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+@compiled
+def _count(codes: Codes, counts: npt.NDArray[np.int64]) -> None:
+    for code in codes:
+        counts[code] += 1
 
 
 def share(letters: Letters, name: str) -> float:
