@@ -70,6 +70,18 @@ def test_new_characters_renumber_the_works_before_them(tmp_path):
     assert joined(tmp_path / "tokens") == "".join(works)
 
 
+@pytest.mark.parametrize("params", [ALL, TRAIN])
+def test_a_text_that_is_kept_and_one_that_is_read_twice_have_the_same_files(params, tmp_path, monkeypatch):
+    clean = collection(tmp_path / "clean", "вбавба", "аббвва", "ба\nвба\n")
+    for folder, kept_chars in (("kept", 19), ("twice", 18)):
+        monkeypatch.setattr("bukva.corpus.splits.encoding.KEPT_CHARS", kept_chars)
+        tokenize(clean, tmp_path / folder, params, HALVES)
+    for file in (tmp_path / "kept").iterdir():
+        assert file.read_bytes() == (tmp_path / "twice" / file.name).read_bytes()
+    np.save(tmp_path / "whole.npy", np.load(tmp_path / "kept" / "ids.npy"))
+    assert (tmp_path / "whole.npy").read_bytes() == (tmp_path / "kept" / "ids.npy").read_bytes()
+
+
 def test_a_character_that_train_lacks_is_rejected_with_its_work(tmp_path):
     clean = collection(tmp_path / "clean", "абаа", "вгвёѣ")
     tokenize(clean, tmp_path / "tokens", ALL, HALVES)

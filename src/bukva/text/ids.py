@@ -1,8 +1,10 @@
 """Arrays of ids, and of their nats: models return nats, and results are in bits per character."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +16,22 @@ NO_ID = -1  # stands where a text has not begun
 Scorer = Callable[[Ids], Nats]  # (n,) ids -> (n - 1,) nats of ids[1:], each given the ids before it
 
 
-def write_ids(path: Path, dtype: np.dtype[np.unsignedinteger], n: int, pieces: Iterable[Ids]) -> None:
-    """Write the n ids of all pieces as one .npy file, with one piece at a time in memory."""
+@contextmanager
+def ids_file(path: Path, dtype: np.dtype[np.unsignedinteger]) -> Iterator[Callable[[Ids], object]]:
+    """Yield a function that appends ids to a new .npy file, of which no more than what it is given is in memory."""
     with path.open("wb") as file:
-        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (n,)}
-        np.lib.format.write_array_header_1_0(file, header)
-        for ids in pieces:
-            file.write(ids.data)  # tofile raises without the reason when a disk is full
+        _write_header(file, dtype, 0)
+        begin = file.tell()
+        yield lambda ids: file.write(ids.data)  # tofile raises without the reason when a disk is full
+        n = (file.tell() - begin) // dtype.itemsize
+        file.seek(0)
+        _write_header(file, dtype, n)
+
+
+def _write_header(file: BinaryIO, dtype: np.dtype[np.unsignedinteger], n: int) -> None:
+    """The header of n ids, as long for every n: numpy leaves room for an array that grows."""
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (n,)}
+    np.lib.format.write_array_header_1_0(file, header)
 
 
 def ids_at(ids: Ids, places: npt.NDArray[np.int64], first: npt.NDArray[np.int64] | int = 0) -> npt.NDArray[np.int64]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder
-from bukva.text.ids import Ids, write_ids
+from bukva.text.ids import Ids, ids_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,8 +55,9 @@ def save_splits(folder: Path, ids: Ids, shares: "pd.DataFrame") -> None:
         for column, name in enumerate(names):
             rows = shares[shares["split"] == name]
             np.add.at(lengths[:, column], rows["work"], rows["ids"])
-            parts = (ids[first : first + n] for first, n in zip(rows["first_id"], rows["ids"], strict=True))
-            write_ids(unfinished / f"{name}.npy", ids.dtype, int(rows["ids"].sum()), parts)
+            with ids_file(unfinished / f"{name}.npy", ids.dtype) as write:
+                for first, n in zip(rows["first_id"], rows["ids"], strict=True):
+                    write(ids[first : first + n])
         np.save(unfinished / LENGTHS, lengths)
 
 

@@ -1,10 +1,9 @@
 """From a collection of works to one array of ids."""
 
 import itertools
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,9 +13,9 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder
 from bukva.core.progress import counted, counting
 from bukva.corpus.splits.division import divide
-from bukva.text.characters import PIECE_CHARS, alphabet
+from bukva.text.characters import alphabet
 from bukva.text.collection import Document, read_table, read_texts
-from bukva.text.ids import Ids, write_ids
+from bukva.text.ids import Ids, ids_file
 from bukva.text.splits import SHARES, Lengths
 from bukva.text.tokenizers import TOKENIZERS, save_tokenizer
 from bukva.text.tokenizers.base import Tokenizer
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
 # Chinese needs about 10,000. The bigram has a number for every pair: 1.6 GB here, 160 GB for ten times as many.
 MAX_SYMBOLS = 20_000
 REPLACEMENT = "\ufffd"  # Unicode's character for what could not be read
+KEPT_CHARS = 40_000_000  # of a text that is kept between the two times that it is read, in 80 or 160 MB
+
+Read = Callable[[], Iterable[tuple[Document, Iterable[str]]]]  # the works of a collection, each as pieces of its text
 
 
 class Encoded(NamedTuple):
@@ -46,32 +48,39 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
     """
     table = read_table(clean)
     shares = divide(clean, table, split)
-    with atomic_folder(target) as folder, tempfile.TemporaryFile(dir=folder) as scratch:
-        tokenizer = _learned(clean, table, shares, tokenize)
-        lengths, n_unknown = _encode(clean, table, shares, tokenizer, tokenize.unknown, scratch)
-        n_ids = int(lengths.sum())
-        write_ids(folder / "ids.npy", tokenizer.dtype, n_ids, _read_pieces(scratch, tokenizer.dtype))
+    with atomic_folder(target) as folder:
+        read = _reader(clean, table)
+        tokenizer = _learned(read, shares, tokenize)
+        with ids_file(folder / "ids.npy", tokenizer.dtype) as write:
+            lengths, n_unknown = _encode(read, shares, tokenizer, tokenize.unknown, write)
         shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths).to_parquet(folder / SHARES, index=False)
         save_tokenizer(folder, tokenizer)
-    return Encoded(tokenizer, n_ids, n_unknown)
+    return Encoded(tokenizer, int(lengths.sum()), n_unknown)
 
 
-def _learned(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
+def _reader(clean: Path, table: "pd.DataFrame") -> Read:
+    """What reads the works, which is done twice; it keeps a text that is not large, because decoding takes time."""
+    if table["chars"].sum() > KEPT_CHARS:
+        return lambda: read_texts(clean, table)
+    works = [(document, list(text)) for document, text in read_texts(clean, table)]
+    return lambda: works
+
+
+def _learned(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
     """The tokenizer of all works, or the one that is learned from train.
 
     Where U+FFFD replaces what train lacks, that is in the vocabulary, too.
     """
     more: list[str] = []
     if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
-        texts = (piece for _, text in read_texts(clean, table) for piece in text)
-        n_chars = int(table["chars"].sum())
+        texts, n_chars = (piece for _, text in read() for piece in text), _chars(shares)
     else:
         train = shares[shares["split"] == "train"]
-        texts, n_chars = (text for *_, text in _pieces(clean, table, train)), _chars(train)
+        texts, n_chars = (text for *_, text in _pieces(read, train)), _chars(train)
         if (tokenize.kind, tokenize.unknown) == ("char", "replace"):
             more = [REPLACEMENT]
-    read = counted(texts, "tokenize: reading the text of the vocabulary", n_chars)
-    tokenizer = TOKENIZERS[tokenize.kind].train(itertools.chain(read, more), tokenize.vocab_size)
+    texts = counted(texts, "tokenize: reading the text of the vocabulary", n_chars)
+    tokenizer = TOKENIZERS[tokenize.kind].train(itertools.chain(texts, more), tokenize.vocab_size)
     if len(tokenizer) > MAX_SYMBOLS:
         raise BukvaError(
             f"The text has {len(tokenizer):,} different characters, but a model takes {MAX_SYMBOLS:,} at most; use "
@@ -81,12 +90,7 @@ def _learned(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame", tokeniz
 
 
 def _encode(
-    clean: Path,
-    table: "pd.DataFrame",
-    shares: "pd.DataFrame",
-    tokenizer: Tokenizer,
-    unknown: Unknown,
-    scratch: IO[bytes],
+    read: Read, shares: "pd.DataFrame", tokenizer: Tokenizer, unknown: Unknown, write: Callable[[Ids], object]
 ) -> tuple[Lengths, int]:
     """Write the ids of every share, each encoded by itself so that no id crosses a split.
 
@@ -98,13 +102,13 @@ def _encode(
     lengths, splits = np.zeros(len(shares), np.int64), shares["split"].to_numpy()
     begun, n_unknown = set[str](), 0
     with counting("tokenize", _chars(shares)) as show:
-        for row, document, text in _pieces(clean, table, shares):
+        for row, document, text in _pieces(read, shares):
             share, n = _readable(tokenizer, text, unknown)
             # a character of an alphabet has an id of its own everywhere
             alone = 0 if tokenizer.alphabet or splits[row] in begun else 1
             for part in (share[:alone], share[alone:]):
                 ids = _ids(tokenizer, part, document)
-                scratch.write(ids.data)  # tofile raises without the reason when a disk is full
+                write(ids)
                 lengths[row] += len(ids)
             if share:
                 begun.add(splits[row])
@@ -134,21 +138,15 @@ def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, i
     return text.translate(dict.fromkeys(map(ord, lacking), instead)), sum(map(text.count, lacking))
 
 
-def _read_pieces(scratch: IO[bytes], dtype: np.dtype[np.unsignedinteger]) -> Iterator[Ids]:
-    scratch.seek(0)
-    while len(ids := np.fromfile(scratch, dtype, PIECE_CHARS)):
-        yield ids
-
-
-def _pieces(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
+def _pieces(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
     """The shares in pieces, in the order of the text: the number of the share, its work, and the text."""
-    starts, stops = shares["start"].to_numpy(), shares["stop"].to_numpy()
-    first = np.searchsorted(shares["work"], np.arange(len(table) + 1))  # of each work
-    at = 0
-    for number, (document, text) in enumerate(read_texts(clean, table)):
+    starts, stops = shares["start"].tolist(), shares["stop"].tolist()
+    works, at = shares["work"].to_numpy(), 0
+    for number, (document, text) in enumerate(read()):
+        rows = range(*np.searchsorted(works, [number, number + 1]))
         for piece in text:
-            for row in range(first[number], first[number + 1]):
-                start, stop = np.clip([starts[row] - at, stops[row] - at], 0, len(piece))
+            for row in rows:
+                start, stop = (min(max(0, edge - at), len(piece)) for edge in (starts[row], stops[row]))
                 if start < stop:
                     yield row, document, piece[start:stop]
             at += len(piece)
