@@ -34,7 +34,7 @@ ui: $(BUKVA) ## experiments, reports, playground and MLflow on pages of this mac
 
 cluster: $(CLUSTER) ## install what bukva sweep needs for search and for several machines
 
-bench: $(BUKVA) ## measure speed beside a plain implementation (an hour); some rows only: make bench ONLY="clean tokenize"
+bench: $(BUKVA) ## measure speed beside plain code at a clean commit (40 min); only print: make bench ONLY="clean race"
 	@python -m bench $(ONLY)
 
 chaos: $(BUKVA) ## break the pipeline and count what survives (an hour); some rows only: make chaos ONLY="dvc full-disk"

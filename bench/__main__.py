@@ -1,85 +1,108 @@
 """Measure and report: python -m bench [ROW ...]."""
 
+import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bench import counting, generation, growth, pipeline, playground, race, report, scoring, text, training
-from bench.measure import ROOT
-from bench.rows import Row
+from bench import generation, pipeline, race, report, text, updates
+from bench.measure import ROOT, machine
+from bench.rows import Measure
 from bukva.cli import stage as cli
 from bukva.core.errors import BukvaError
+from bukva.core.files import read_json, write_json
 from bukva.core.progress import duration
 
-MODULES = (race, counting, training, generation, playground, scoring, text, growth, pipeline)
-ROWS = {row.name: row for module in MODULES for row in module.ROWS}
+ROWS: dict[str, Measure] = {
+    "race": race.race,
+    "a100": race.a100,
+    "default": updates.default,
+    "training": updates.training,
+    "generation": generation.generation,
+    "clean": text.clean,
+    "tokenize": text.tokenize,
+    "counting": text.counting,
+    "repro": pipeline.repro,
+    "ruslit": pipeline.ruslit,
+}
 REPORTS = ROOT / "reports"
+UNFINISHED = ROOT / ".bukva" / "bench.json"  # what a run has measured that was interrupted, or in which rows failed
 
 app = typer.Typer(**cli.STYLE)
 
 
 @app.command()
 def main(
-    only: Annotated[list[str] | None, typer.Argument(help="Rows to measure; all rows by default.")] = None,
+    only: Annotated[list[str] | None, typer.Argument(help="Rows to measure and print; all rows by default.")] = None,
     list_rows: Annotated[bool, typer.Option("--list", help="List the rows and measure nothing.")] = False,
 ) -> None:
-    """Measure bukva and the plain implementations, print the table, write reports/bench.json and .md.
+    """Measure bukva beside plain code, print the table and write it into reports: all rows, at one clean commit.
 
-    A row that fails, for example because its text cannot be downloaded, does not stop the others.
+    A row that fails, for example because its text cannot be downloaded, does not stop the others; the report is written
+    when all were measured. The same command at the same commit measures those that are missing. Some rows only are
+    printed and not written.
     """
-    if list_rows:
-        for row in ROWS.values():
-            print(f"{row.name:<16}{row.what}")
-        return
-    rows = _select(only or list(ROWS))
-    with tempfile.TemporaryDirectory(prefix="bukva-bench-", ignore_cleanup_errors=True) as scratch:
-        results, failures = _measure(rows, Path(scratch))
-    if results:
-        measured = [row.name for row in rows if row.name not in failures]
-        report.show({**results, "rows": {name: results["rows"][name] for name in measured}})
-    if failures:
-        raise BukvaError(
-            f"bench: {len(failures)} of {len(rows)} rows not measured: {', '.join(failures)} (reasons above)."
-        )
-
-
-def _select(names: list[str]) -> list[Row]:
-    unknown = [name for name in names if name not in ROWS]
-    if unknown:
+    if unknown := [name for name in only or () if name not in ROWS]:
         raise BukvaError(f"bench: unknown row {', '.join(unknown)}; use {', '.join(ROWS)}.")
-    return [row for name, row in ROWS.items() if name in names]
-
-
-def _measure(rows: list[Row], scratch: Path) -> tuple[report.Results, dict[str, str]]:
-    """All results, saved after each row and empty if no row was measured; and the reasons of the rows that failed."""
-    results: report.Results = {}
-    failures: dict[str, str] = {}
-    for number, row in enumerate(rows, start=1):
-        print(f"[{number}/{len(rows)}] {row.name}: {row.what} ...", flush=True)
-        started_at = time.perf_counter()
-        try:
-            measured = row.measure(scratch)
-        except BukvaError as error:
-            reason = _reason(str(error), failures)
-            print(f"    {row.name}: not measured: {reason}", file=sys.stderr, flush=True)
-            failures[row.name] = str(error)
-            continue
-        record = report.record(row, measured, time.perf_counter() - started_at)
-        results = report.merge(REPORTS / "bench.json", {row.name: record}, list(ROWS))
+    if list_rows:
+        for name in ROWS:
+            print(f"{name:<12}{_what(name)}")
+        return
+    changed = _git("status", "--porcelain", "--", ".", ":!reports/bench.*")
+    if changed and not only:
+        raise BukvaError("bench: files differ from the last commit; commit or stash them, or name single rows.")
+    commit = _git("rev-parse", "--short=12", "HEAD") + ("-dirty" if changed else "")
+    results: report.Results = {"commit": commit, "machine": machine(), "versions": report.versions(), "rows": {}}
+    if not only and UNFINISHED.exists():
+        former = read_json(UNFINISHED)
+        results = former if former | {"rows": {}} == results else results
+    print(report.origin(results))
+    failed = _measure(only or list(ROWS), results, save=not only)
+    if failed:
+        raise BukvaError(f"bench: {', '.join(failed)} not measured (reasons above), and no report written.")
+    if not only:
+        results["rows"] = {name: results["rows"][name] for name in ROWS}
         report.save(results, REPORTS)
-        seconds = duration(record["measured_in_seconds"])
-        print(f"    {report.score_text(record['scores'][0])}; took {seconds}", flush=True)
-    return results, failures
+        UNFINISHED.unlink()
 
 
-def _reason(sentence: str, failures: dict[str, str]) -> str:
-    """The sentence, or the row that has failed with the same one."""
-    former = next((name for name, reason in failures.items() if reason == sentence), None)
-    return f"the same reason as {former}" if former else sentence
+def _measure(names: list[str], results: report.Results, *, save: bool) -> list[str]:
+    """Add the rows that the results lack, and print each; the names of those that failed."""
+    failed = []
+    with tempfile.TemporaryDirectory(prefix="bukva-bench-", ignore_cleanup_errors=True) as scratch:
+        for number, name in enumerate(names, start=1):
+            if name not in results["rows"]:
+                print(f"[{number}/{len(names)}] {name}: {_what(name)} ...", flush=True)
+                started_at = time.perf_counter()
+                try:
+                    lines = ROWS[name](Path(scratch))
+                except BukvaError as error:
+                    print(f"    {name}: not measured: {error}", file=sys.stderr, flush=True)
+                    failed.append(name)
+                    continue
+                seconds = round(time.perf_counter() - started_at, 1)
+                results["rows"][name] = {"lines": [asdict(line) for line in lines], "seconds": seconds}
+                if save:
+                    write_json(UNFINISHED, results)
+            row = results["rows"][name]
+            for cells in report.table(name, row["lines"]):
+                print("    " + " | ".join(filter(None, cells[1:])), flush=True)
+            print(f"    took {duration(row['seconds'])}", flush=True)
+    return failed
+
+
+def _what(name: str) -> str:
+    """What a row measures: the first line of its docstring."""
+    return (ROWS[name].__doc__ or "").partition("\n")[0].rstrip(".")
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 if __name__ == "__main__":

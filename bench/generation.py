@@ -1,92 +1,65 @@
-"""Rows of generation: one sequence, and many at once."""
+"""Row of generation: one text, with a cache and without."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.measure import Outcome, job
-from bench.rows import Goal, Job, Measured, Row, Side
-from bench.setting import MODEL, SHAPE, VOCAB_SIZE, config, params, use_all_cores
+from bench.clone import params_with
+from bench.measure import in_turn, job, timer
+from bench.rows import Job, Line
+from bench.updates import BABY
 
+PAIRS = 3
 N_CHARS = 1000
-MANY = 64
-
-# ---- jobs
+VOCAB_SIZE = 65
 
 
-def _generate(n_sequences: int) -> dict[str, Any]:
+def _generate() -> dict[str, Any]:
     import torch
 
+    from bukva.config.load import parse_params
     from bukva.generation.sampling import generate
     from bukva.models.device import prepare
+    from bukva.models.gpt import GPTConfig
     from bukva.models.registry import build
 
-    values = params({"model": MODEL})
+    values = parse_params(params_with({"model": {**BABY["model"], "ngrams": "none"}}), "bench")
     machine = prepare(values.compute)
-    model, rng = build(config(values.model)).eval(), torch.Generator().manual_seed(1)
+    model = build(GPTConfig(vocab_size=VOCAB_SIZE, **values.model.model_dump())).eval().to(machine.device)
+    rng = torch.Generator(machine.device).manual_seed(1)
     machine.cast_blocks(model)
-    prompt = torch.zeros(n_sequences, 1, dtype=torch.int64)
+    prompt = torch.zeros(1, 1, dtype=torch.int64, device=machine.device)
     with machine.autocast():
-        return _timed(
-            lambda n: generate(model, prompt, n, temperature=1.0, top_k=0, top_p=1.0, rng=rng), N_CHARS * n_sequences
-        )
+        return _timed(lambda n: generate(model, prompt, n, temperature=1.0, top_k=0, top_p=1.0, rng=rng))
 
 
-def _generate_plain(n_sequences: int, n_chars: int) -> dict[str, Any]:
+def _generate_plain() -> dict[str, Any]:
     import torch
 
     from bench.plain.gpt import PlainGPT, Shape, generate
 
-    use_all_cores()
-    model = PlainGPT(Shape(VOCAB_SIZE, **SHAPE))
-    # fewer characters start with a full window, so that each costs as much as one of many
-    prompt = torch.zeros(n_sequences, 1 if n_chars == N_CHARS else SHAPE["block_size"], dtype=torch.int64)
-    return _timed(lambda n: generate(model, prompt, min(n, n_chars)), n_chars * n_sequences)
+    model = PlainGPT(Shape(VOCAB_SIZE, **BABY["model"]))
+    prompt = torch.zeros(1, 1, dtype=torch.int64)
+    return _timed(lambda n: generate(model, prompt, n))
 
 
-def _timed(generate: Callable[[int], Any], n_chars: int) -> dict[str, Any]:
-    """Characters per second of generating N_CHARS per sequence, after a short warm-up; `n_chars` are those in all."""
+def _timed(generate: Callable[[int], Any]) -> dict[str, Any]:
+    """Characters per second of generating N_CHARS, after a short warm-up."""
     generate(2)
-    started_at = time.perf_counter()
+    started_at = timer()
     generate(N_CHARS)
-    return {"chars_per_second": n_chars / (time.perf_counter() - started_at)}
+    return {"chars_per_second": N_CHARS / (timer() - started_at)}
 
 
-# ---- rows
-
-
-def generation(_: Path) -> Measured:
-    """One sequence of N_CHARS characters."""
-    return _compare(job("generate", n_sequences=1), job("generate-plain", n_sequences=1, n_chars=N_CHARS))
-
-
-def generation_of_many(_: Path) -> Measured:
-    """MANY sequences at once; the plain side generates a few characters of them."""
-    return _compare(job("generate", n_sequences=MANY), job("generate-plain", n_sequences=MANY, n_chars=4))
-
-
-def _compare(ours: Outcome, plain: Outcome) -> Measured:
-    our_side, plain_side = (Side.of([outcome], "chars_per_second") for outcome in (ours, plain))
-    return Measured({"ratio": our_side.median / plain_side.median}, our_side, plain_side)
+def generation(_: Path) -> list[Line]:
+    """Characters per second that a GPT of 10.7 million parameters writes, beside recomputing the window for each."""
+    what = (
+        f"a text of {N_CHARS:,} characters by a GPT of 10.7 million parameters; "
+        "plain: recomputing the whole window for each character"
+    )
+    outcomes = in_turn(PAIRS, lambda _: job("generate"), lambda _: job("generate-plain"))
+    ours, plain = ([outcome.values["chars_per_second"] for outcome in side] for side in outcomes)
+    return [Line(what, "chars/s", ours, plain, 25.0)]
 
 
 JOBS: dict[str, Job] = {"generate": _generate, "generate-plain": _generate_plain}
-ROWS = (
-    Row(
-        "generation",
-        f"generating one sequence of {N_CHARS:,} characters with that model",
-        "chars/s",
-        (Goal("ratio", "x", 15, 25),),
-        generation,
-        "recomputing the whole window for each character",
-    ),
-    Row(
-        f"generation-{MANY}",
-        f"generating {MANY} such sequences at once",
-        "chars/s",
-        (Goal("ratio", "x"),),
-        generation_of_many,
-        "the same, for 4 characters of each",
-    ),
-)

@@ -6,12 +6,12 @@ The last line of the output is JSON: the values of the job, or {"error": a sente
 import json
 import sys
 
-from bench import corpora, counting, generation, growth, playground, race_jobs, scoring, text, training
+from bench import generation, race, text, updates
 from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.core.machine import prepare_torch
 
-MODULES = (corpora, race_jobs, counting, training, generation, playground, scoring, text, growth)
+MODULES = (generation, race, text, updates)
 JOBS = {name: job for module in MODULES for name, job in module.JOBS.items()}
 
 
@@ -26,5 +26,6 @@ def main(name: str, arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    prepare_torch()  # as in a stage
+    if not sys.argv[1].endswith("-plain"):  # plain code leaves torch and its threads as they are
+        prepare_torch()  # as a stage
     main(*sys.argv[1:])

@@ -1,154 +1,147 @@
-"""Rows of the race: how long ours and the plain recipe train to reach a loss."""
+"""Rows of the race on tinyshakespeare: how long a training takes to a loss of nanoGPT."""
 
-import dataclasses
+import time
 from pathlib import Path
+from typing import Any
 
-from bench.corpora import fetched
-from bench.measure import Outcome, job
-from bench.race_jobs import ORDERS
-from bench.rows import Goal, Measured, Row, Side
+from bench.clone import params_with
+from bench.measure import Outcome, in_turn, job
+from bench.plain import nanogpt
+from bench.rows import Job, Line
+from bench.text import fetched
+from bukva.text.collection import TEXT
 
-TARGET = 1.898  # nats per character, the result of nanoGPT's recipe for a CPU (docs/dev/log.md)
-A100 = 1.4697  # nats per character, the result of nanoGPT's recipe for a GPU: 10.65 M parameters, three minutes
+ON_CPU = 1.898  # nats per character, the result of nanoGPT's recipe for a CPU (docs/dev/log.md)
+ON_A100 = 1.4697  # nats per character, the result of nanoGPT's recipe for a GPU: 10.65 M parameters, three minutes
 SEEDS = (11, 12, 13, 14, 15)  # the recipes below were chosen with others
+VOCAB_SIZE = 65
+# The changes of params.yaml, each with just enough updates to reach its target.
+_NGRAMS: dict[str, Any] = {"block_size": 64, "ngrams": "input", "ngram_dropout": 0.0, "network_loss": 0.3}
+RECIPES: dict[str, dict[str, dict[str, Any]]] = {
+    "network": {
+        "model": {"block_size": 64, "n_layer": 2, "ngrams": "none"},
+        "train_gpt": {"n_steps": 180, "batch_size": 24, "learning_rate": 0.006, "warmup_steps": 10},
+    },
+    "ngrams": {
+        "model": {**_NGRAMS, "n_layer": 1, "n_embd": 64, "ngram_orders": [3, 5]},
+        "train_gpt": {"n_steps": 6, "batch_size": 24, "warmup_steps": 1},
+    },
+    "a100": {
+        "model": {**_NGRAMS, "n_layer": 2},
+        "train_gpt": {"n_steps": 850, "batch_size": 24, "warmup_steps": 10},
+    },
+}
+
+# ---- jobs
 
 
-def race(scratch: Path) -> Measured:
-    """The GPT with its memory."""
-    return _against_plain(scratch, "race")
+def _race(recipe: str, seed: int, raw: str) -> dict[str, Any]:
+    """Train, scoring val once at the end; then score it by the window rule, too, in time that is not counted."""
+    from math import log
+
+    from bukva.config.load import parse_params
+    from bukva.models.device import prepare
+    from bukva.models.gpt import GPTConfig
+    from bukva.models.registry import build
+    from bukva.training.run import Task, run_training, start
+    from bukva.training.state import Progress
+    from bukva.training.windows import Windows
+
+    raw_params, (train, val) = params_with(RECIPES[recipe]), _load(raw)
+    raw_params["train_gpt"].update(seed=seed, eval_every=raw_params["train_gpt"]["n_steps"])
+    values = parse_params(raw_params, "bench")
+    training, shape = values.train_gpt, GPTConfig(vocab_size=VOCAB_SIZE, **values.model.model_dump())
+    windows = Windows(train, shape.block_size, training.batch_size, training.order, training.seed)
+    machine = prepare(values.compute)
+    task = Task(lambda: build(shape), windows, lambda model, _: _score(model, val), training, machine)
+    state = start(task)
+    state.curve.append(Progress(0, 0, 0.0, val_nats_per_char=log(VOCAB_SIZE)))  # the first scoring is left out
+    run_training(task, state)
+    ended_at = time.perf_counter()
+    by_rule = _score(state.model, val, overlapping=True)
+    return {"nats": state.best_val, "nats_by_rule": by_rule, "untimed": time.perf_counter() - ended_at}
 
 
-def network(scratch: Path) -> Measured:
-    """The GPT without a memory."""
-    return _against_plain(scratch, "network")
+def _race_plain(seed: int, raw: str) -> dict[str, Any]:
+    """nanoGPT's recipe for a CPU, with its estimates of the loss on the way."""
+    from bench.plain.gpt import PlainTraining, Recipe, Shape
+
+    training = PlainTraining(Shape(VOCAB_SIZE), Recipe(), *_load(raw), seed)
+    recipe = training.recipe
+    for step in range(recipe.n_steps):
+        if step % recipe.eval_every == 0:
+            training.estimate()
+        training.update(step)
+    return {"nats": training.estimate()["val"]}
 
 
-def counting(scratch: Path) -> Measured:
-    """N-grams and no network."""
+def _load(raw: str) -> tuple[Any, Any]:
+    """The ids of the first nine tenths and of the rest."""
+    from bukva.text.tokenizers.char import CharTokenizer
+
+    text = (Path(raw) / TEXT).read_text(encoding="utf-8")
+    ids = CharTokenizer.train([text]).encode(text)
+    n_train = int(0.9 * len(ids))
+    return ids[:n_train], ids[n_train:]
+
+
+def _score(model: Any, ids: Any, *, overlapping: bool = False) -> float:
+    """Nats per character of all of (N,) ids: in windows side by side, the rule of this race, or by the window rule.
+
+    Either way counts see the text before a window, too; a network does not.
+    """
+    from bukva.models.window_rule import Score, nats_of, stride_of
+
+    stride = stride_of(model.block_size) if overlapping else model.block_size
+    return Score.of(nats_of(model, ids, model.block_size, stride), len(ids) - 1).nats_per_char
+
+
+JOBS: dict[str, Job] = {"race": _race, "race-plain": _race_plain}
+
+# ---- rows
+
+
+def race(scratch: Path) -> list[Line]:
+    """Seconds of a process that trains a GPT to the loss of nanoGPT's recipe for a CPU, beside that recipe."""
+    raw = _warmed(scratch)
+    nano = nanogpt.prepared(raw / TEXT, scratch / "nanogpt-race")
+    network, ngrams, plain = in_turn(
+        len(SEEDS),
+        lambda run: _ours("network", run, raw),
+        lambda run: _ours("ngrams", run, raw),
+        lambda run: nanogpt.recipe(nano) if nano else job("race-plain", seed=SEEDS[run], raw=raw),
+    )
+    what = f"to {ON_CPU} nats per character on tinyshakespeare, from process start, scoring included"
+    beside, nats = [outcome.seconds for outcome in plain], max(outcome.values["nats"] for outcome in plain)
+    said = f"plain: {nanogpt.said(nano)}, to its end, at worst {nats:.3f} by its own estimate"
+    lines = []
+    for model, outcomes, required in ("GPT", network, 5.0), ("GPT with n-grams, counting included", ngrams, 15.0):
+        seconds = [outcome.seconds for outcome in outcomes]
+        lines += [
+            Line(f"{model}, {what}; {said}", "s", seconds, beside, required),
+            Line("its loss", "nats", [outcome.values["nats"] for outcome in outcomes], [], ON_CPU),
+        ]
+    return lines
+
+
+def a100(scratch: Path) -> list[Line]:
+    """Seconds of a process that trains a GPT with n-grams to the loss of nanoGPT on an A100."""
+    raw = _warmed(scratch)
+    outcomes = [_ours("a100", run, raw) for run in range(len(SEEDS))]
+    what = f"GPT with n-grams, to {ON_A100} nats per character on tinyshakespeare, nanoGPT's on an A100; from the start"
+    return [
+        Line(what, "s", [outcome.seconds for outcome in outcomes], [], 30.0),
+        Line("its loss", "nats", [outcome.values["nats"] for outcome in outcomes], [], ON_A100),
+        Line("its loss by the window rule", "nats", [outcome.values["nats_by_rule"] for outcome in outcomes], []),
+    ]
+
+
+def _ours(recipe: str, run: int, raw: Path) -> Outcome:
+    return job("race", recipe=recipe, seed=SEEDS[run], raw=raw)
+
+
+def _warmed(scratch: Path) -> Path:
+    """The text. numba has compiled what it compiles once on a machine."""
     raw = fetched(scratch, "tinyshakespeare")
-    job("count", raw=raw)  # numba compiles once on a machine
-    outcomes = [job("count", raw=raw) for _ in SEEDS]
-    side, nats = Side.of(outcomes), outcomes[0].values["nats_per_char"]
-    found = ", ".join(f"{value:.4f} (order {order})" for order, value in nats.items())
-    return Measured(
-        {"seconds": side.median, "loss": min(nats.values())},
-        side,
-        notes=(f"race-counting: {found} nats per character, all orders counted and scored at once",),
-        details={"nats_per_char": nats},
-    )
-
-
-def a100(scratch: Path) -> Measured:
-    """Seconds to the loss that nanoGPT's recipe for a GPU reaches."""
-    ours, _ = _ours(scratch, "a100")
-    side = Side.of(ours)
-    return Measured({"seconds": side.median, **_worst(ours)}, side, notes=(f"a100: {_losses(ours)}",))
-
-
-def budget(scratch: Path) -> Measured:
-    """The loss after no more time than the plain recipe takes."""
-    ours, raw = _ours(scratch, "budget")
-    plain = _unstopped(job("race-plain", seed=SEEDS[0], raw=raw))
-    our_side, plain_side = Side.of(ours), Side.of([plain])
-    return Measured(
-        {**_worst(ours), "share of the time": max(our_side.values) / plain_side.median},
-        our_side,
-        plain_side,
-        notes=(f"budget: {_losses(ours)}",),
-    )
-
-
-def _against_plain(scratch: Path, recipe: str) -> Measured:
-    """Ours with five seeds, the plain recipe with one; the time of both is from the start of the process."""
-    ours, raw = _ours(scratch, recipe)
-    plain = job("race-plain", seed=SEEDS[0], raw=raw)
-    our_side, plain_side = Side.of(ours), Side.of([_unstopped(plain)])
-    nats = [outcome.values["nats_per_char"] for outcome in ours]
-    curves = [outcome.values["curve"] for outcome in ours]
-    return Measured(
-        {"ratio": plain_side.median / our_side.median, "worst loss": max(nats)},
-        our_side,
-        plain_side,
-        notes=(f"{recipe}: {_losses(ours)}; the plain recipe ends at {plain.values['nats_per_char']:.4f}",),
-        details={"nats_per_char": nats, "curves": curves, "plain_curve": plain.values["curve"]},
-    )
-
-
-def _ours(scratch: Path, recipe: str) -> tuple[list[Outcome], Path]:
-    """The runs of a recipe, one for each seed, and the text."""
-    raw = fetched(scratch, "tinyshakespeare")
-    job("count", raw=raw)  # numba compiles once on a machine
-    return [_unstopped(job("race", recipe=recipe, seed=seed, raw=raw)) for seed in SEEDS], raw
-
-
-def _worst(outcomes: list[Outcome]) -> dict[str, float]:
-    """The worst of several seeds, by both rules."""
-    return {
-        "worst loss": max(outcome.values["nats_per_char"] for outcome in outcomes),
-        "worst loss, window rule": max(outcome.values["by_window_rule"] for outcome in outcomes),
-    }
-
-
-def _losses(outcomes: list[Outcome]) -> str:
-    side_by_side, by_rule = (
-        ", ".join(f"{outcome.values[key]:.4f}" for outcome in outcomes) for key in ("nats_per_char", "by_window_rule")
-    )
-    return f"ours ends at {side_by_side} nats per character side by side, {by_rule} by the window rule"
-
-
-def _unstopped(outcome: Outcome) -> Outcome:
-    return dataclasses.replace(outcome, seconds=outcome.seconds - outcome.values["stopped"])
-
-
-_PLAIN = "nanoGPT's recipe for a CPU, run to its end"
-_TO = f"from process start to {TARGET} nats per character on tinyshakespeare, including scoring; five seeds"
-ROWS = (
-    Row(
-        "race",
-        f"{_TO}; GPT with n-grams, counting included",
-        "s",
-        (Goal("ratio", "x", 15, 25), Goal("worst loss", "nats", TARGET, less_is_better=True)),
-        race,
-        _PLAIN,
-    ),
-    Row(
-        "race-network",
-        f"{_TO}; GPT without n-grams",
-        "s",
-        (Goal("ratio", "x", 5, 10), Goal("worst loss", "nats", TARGET, less_is_better=True)),
-        network,
-        _PLAIN,
-    ),
-    Row(
-        "race-counting",
-        f"counting the n-grams of tinyshakespeare up to order {max(ORDERS)} and scoring its last tenth with them, from "
-        "process start; no network",
-        "s",
-        (Goal("seconds", "s"), Goal("loss", "nats")),
-        counting,
-    ),
-    Row(
-        "a100",
-        f"from process start to {A100} nats per character on tinyshakespeare, the result of nanoGPT on an A100; five "
-        "seeds",
-        "s",
-        (
-            Goal("seconds", "s", 40, 15, less_is_better=True),
-            Goal("worst loss", "nats", A100, less_is_better=True),
-            Goal("worst loss, window rule", "nats", A100, less_is_better=True),
-        ),
-        a100,
-    ),
-    Row(
-        "budget",
-        "loss on tinyshakespeare after no more time than nanoGPT's recipe for a CPU takes; five seeds",
-        "s",
-        (
-            Goal("worst loss, window rule", "nats", 1.42, 1.36, less_is_better=True),
-            Goal("worst loss", "nats", less_is_better=True),
-            Goal("share of the time", "x", 1, less_is_better=True),
-        ),
-        budget,
-        _PLAIN,
-    ),
-)
+    job("race", recipe="ngrams", seed=0, raw=raw)
+    return raw

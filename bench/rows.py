@@ -1,81 +1,64 @@
-"""A row of the table, and what measuring it returns."""
+"""A line of the table: what was measured, run by run, and what follows from it."""
 
+import math
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-from bench.measure import Outcome
+from typing import Any
 
 Job = Callable[..., dict[str, Any]]
-Verdict = Literal["aim", "yes", "no", ""]
+MORE_IS_BETTER = {"chars/s", "%"}  # units; less of any other is better
 
 
 @dataclass(frozen=True)
-class Goal:
-    """A number that a row is judged by, with a required value and an aim; without `required` it is only reported."""
+class Ratio:
+    """How many times as good as the plain side ours is, and its 95 % interval; None of a single pair."""
 
-    name: str
-    unit: str
-    required: float | None = None
-    aim: float | None = None
-    less_is_better: bool = False  # then `required` and `aim` are upper bounds
-
-    def verdict(self, value: float) -> Verdict:
-        """aim (reached), yes (as required), no, or nothing where nothing is required."""
-        if self.required is None:
-            return ""
-        if self.aim is not None and self._reaches(value, self.aim):
-            return "aim"
-        return "yes" if self._reaches(value, self.required) else "no"
-
-    def _reaches(self, value: float, bound: float) -> bool:
-        return value <= bound if self.less_is_better else value >= bound
+    value: float
+    interval: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
-class Side:
-    """The results of one side in all its runs, in the unit of the row, and its peak memory."""
+class Line:
+    """One line.
 
-    values: tuple[float, ...]
-    peak_bytes: int
-
-    @staticmethod
-    def of(outcomes: list[Outcome], key: str = "") -> "Side":
-        """From a value that the jobs return, or from their seconds of wall time."""
-        values = tuple(outcome.values[key] if key else outcome.seconds for outcome in outcomes)
-        return Side(values, max(outcome.peak_bytes for outcome in outcomes))
-
-    @property
-    def median(self) -> float:
-        """What ratios are computed from."""
-        return statistics.median(self.values)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The result of a row: its sides where it has them, and the value of each of its goals by name."""
-
-    scores: dict[str, float]
-    ours: Side | None = None
-    plain: Side | None = None
-    notes: tuple[str, ...] = ()  # sentences below the table
-    details: dict[str, Any] = field(default_factory=dict)  # for the JSON only
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row. `measure` gets a folder that all rows of one run share and that is deleted after it.
-
-    what: is measured.
-    unit: of the results of both sides.
-    plain: the implementation that ours is compared with, if any.
+    ours, plain: a value of each run; those of one pair have the same index. `plain` may be empty.
+    required: of the ratio at least; without a plain side, of the worst run of ours.
     """
 
-    name: str
     what: str
     unit: str
-    goals: tuple[Goal, ...]
-    measure: Callable[[Path], Measured]
-    plain: str = ""
+    ours: list[float]
+    plain: list[float]
+    required: float | None = None
+
+    @property
+    def ratio(self) -> Ratio:
+        """The geometric mean of the pairs. Its interval is that of the mean logarithm, by Student's t."""
+        from bukva.compare.statistics.estimate import Estimate
+
+        sign = 1 if self.unit in MORE_IS_BETTER else -1
+        logs = [sign * math.log(ours / plain) for ours, plain in zip(self.ours, self.plain, strict=True)]
+        mean, n = statistics.fmean(logs), len(logs)
+        if n == 1:
+            return Ratio(math.exp(mean), None)
+        low, high = Estimate.of(mean, [(statistics.variance(logs) / n, n - 1)]).interval
+        return Ratio(math.exp(mean), (math.exp(low), math.exp(high)))
+
+    @property
+    def worst(self) -> float:
+        """The worst run of ours."""
+        return min(self.ours) if self.unit in MORE_IS_BETTER else max(self.ours)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the line is as required; None where nothing is."""
+        if self.required is None:
+            return None
+        if self.plain:
+            return self.ratio.value >= self.required
+        return self.worst >= self.required if self.unit in MORE_IS_BETTER else self.worst <= self.required
+
+
+Measure = Callable[[Path], list[Line]]  # measures a row, in a folder that all rows of a run share; its lines

@@ -1,4 +1,4 @@
-"""Rows of the text: cleaning and tokenizing RusLit."""
+"""Rows of the text: cleaning, tokenizing and counting RusLit. And the corpora that rows measure on."""
 
 import hashlib
 import os
@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from bench.corpora import cleaned, fetched
-from bench.measure import Outcome, alternate, job
-from bench.rows import Goal, Job, Measured, Row, Side
+from bench.clone import params_with
+from bench.measure import Outcome, in_turn, job
+from bench.rows import Job, Line
 from bukva.core.errors import BukvaError
 
-RUNS = 3
+RUNS = 5
+ORDER = 8  # of the n-grams that are counted
 
 # ---- jobs: each runs in a process of its own, and imports what it needs before its clock starts
 
@@ -100,62 +101,119 @@ def _digest(pieces: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-# ---- rows
+def _download(corpus: str, raw: str) -> dict[str, Any]:
+    from bukva.config.schema import Download
+    from bukva.corpus.sources.download import download
+
+    params = Download.model_validate(params_with({"download": {"corpus": corpus}})["download"])
+    download(params, Path(raw), _ignore, _ignore)
+    return {}
 
 
-def clean(scratch: Path) -> Measured:
-    """Our cleaning, and the same rules line by line."""
-    raw = fetched(scratch, "ruslit")
-    return _compare(
-        lambda: job("clean", raw=raw, clean=scratch / "clean"),
-        lambda: job("clean-plain", raw=raw, clean=scratch / "clean-plain"),
-    )
+def _ignore(*_: object) -> None:
+    pass
 
 
-def tokenize(scratch: Path) -> Measured:
-    """Our encoding, and a dictionary."""
-    folder = cleaned(scratch)
-    return _compare(
-        lambda: job("tokenize", clean=folder, tokens=scratch / "tokens"),
-        lambda: job("tokenize-plain", clean=folder),
-    )
+def _count(clean: str) -> dict[str, Any]:
+    from bukva.models.ngrams.kneser_ney import KneserNey
+    from bukva.text.collection import TEXT
+    from bukva.text.tokenizers.char import CharTokenizer
 
-
-def _compare(ours: Callable[[], Outcome], plain: Callable[[], Outcome]) -> Measured:
-    """Both sides in turn, by the seconds of the work alone.
-
-    Raises:
-        BukvaError: their outputs differ.
-    """
-    our_outcomes, plain_outcomes = alternate(RUNS, ours, plain)
-    if len({outcome.values["digest"] for outcome in [*our_outcomes, *plain_outcomes]}) > 1:
-        raise BukvaError("the outputs of both sides differ, so their times cannot be compared.")
-    our_side, plain_side = Side.of(our_outcomes, "seconds"), Side.of(plain_outcomes, "seconds")
-    scores = {"ratio": plain_side.median / our_side.median, "memory": our_side.peak_bytes / 1e6}
-    return Measured(scores, our_side, plain_side)
+    text = (Path(clean) / TEXT).read_text(encoding="utf-8")
+    tokenizer = CharTokenizer.train([text])
+    ids = tokenizer.encode(text)[: len(text) * 9 // 10]
+    del text
+    started_at = time.perf_counter()
+    KneserNey.count(ids, len(tokenizer), ORDER)
+    return {"seconds": time.perf_counter() - started_at}
 
 
 JOBS: dict[str, Job] = {
+    "download": _download,
     "clean": _clean,
     "clean-plain": _clean_plain,
     "tokenize": _tokenize,
     "tokenize-plain": _tokenize_plain,
+    "count": _count,
 }
-ROWS = (
-    Row(
-        "clean",
-        "cleaning RusLit",
-        "s",
-        (Goal("ratio", "x", 8, 15), Goal("memory", "MB", less_is_better=True)),
-        clean,
-        "the rules of the lecture notes, line by line",
-    ),
-    Row(
-        "tokenize",
-        "tokenizing RusLit",
-        "s",
-        (Goal("ratio", "x", 15, 40), Goal("memory", "MB", 300, less_is_better=True)),
-        tokenize,
-        "a dictionary look-up per character, and torch.tensor",
-    ),
-)
+
+# ---- corpora
+
+
+def fetched(scratch: Path, name: str) -> Path:
+    """A corpus as stage download writes it; made once in a run.
+
+    Raises:
+        BukvaError: it cannot be downloaded; names the file, and BUKVA_MIRROR as another way to provide it.
+    """
+    folder = scratch / name
+    if not folder.exists():
+        job("download", corpus=name, raw=folder)
+    return folder
+
+
+def cleaned(scratch: Path) -> Path:
+    """RusLit as stage clean writes it; made once in a run."""
+    folder = scratch / "clean"
+    if not folder.exists():
+        job("clean", raw=fetched(scratch, "ruslit"), clean=folder)
+    return folder
+
+
+# ---- rows
+
+
+def clean(scratch: Path) -> list[Line]:
+    """Seconds of cleaning RusLit, beside the rules of the lecture notes, line by line."""
+    raw = fetched(scratch, "ruslit")
+    ours, plain = _compared(
+        lambda _: job("clean", raw=raw, clean=scratch / "clean"),
+        lambda _: job("clean-plain", raw=raw, clean=scratch / "clean-plain"),
+    )
+    what = "cleaning RusLit; plain: the rules of the lecture notes, line by line"
+    return [Line(what, "s", _seconds(ours), _seconds(plain), 10.0)]
+
+
+def tokenize(scratch: Path) -> list[Line]:
+    """Seconds of tokenizing RusLit, beside a look-up per character in a dictionary."""
+    folder = cleaned(scratch)
+    ours, plain = _compared(
+        lambda _: job("tokenize", clean=folder, tokens=scratch / "tokens"),
+        lambda _: job("tokenize-plain", clean=folder),
+    )
+    what = "tokenizing RusLit; plain: a look-up per character in a dictionary, and torch.tensor"
+    return [
+        Line(what, "s", _seconds(ours), _seconds(plain), 15.0),
+        Line("its memory", "MB", _megabytes(ours), [], 300.0),
+    ]
+
+
+def counting(scratch: Path) -> list[Line]:
+    """Seconds of counting all n-grams up to order 8 of nine tenths of RusLit."""
+    ours = [job("count", clean=cleaned(scratch)) for _ in range(RUNS)]
+    what = f"counting all n-grams up to order {ORDER} of nine tenths of RusLit"
+    return [
+        Line(what, "s", _seconds(ours), [], 20.0),
+        Line("its memory, the text included", "MB", _megabytes(ours), [], 2000.0),
+    ]
+
+
+def _compared(ours: Callable[[int], Outcome], plain: Callable[[int], Outcome]) -> list[list[Outcome]]:
+    """Both sides in turn.
+
+    Raises:
+        BukvaError: their outputs differ.
+    """
+    sides = in_turn(RUNS, ours, plain)
+    if len({outcome.values["digest"] for side in sides for outcome in side}) > 1:
+        raise BukvaError("the outputs of both sides differ, so their times cannot be compared.")
+    return sides
+
+
+def _seconds(outcomes: list[Outcome]) -> list[float]:
+    """Of the work alone, without the start of the process."""
+    return [outcome.values["seconds"] for outcome in outcomes]
+
+
+def _megabytes(outcomes: list[Outcome]) -> list[float]:
+    return [outcome.peak_bytes / 1e6 for outcome in outcomes]

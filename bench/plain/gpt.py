@@ -25,7 +25,6 @@ class Shape:
     n_head: int = 4
     n_embd: int = 128
     block_size: int = 64
-    n_before: int = 0
     dropout: float = 0.0
 
 
@@ -75,7 +74,7 @@ class PlainGPT(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         V, C = shape.vocab_size, shape.n_embd
-        self.config = shape
+        self.block_size = shape.block_size
         self.wte, self.wpe = nn.Embedding(V, C), nn.Embedding(shape.block_size, C)
         self.dropout = nn.Dropout(shape.dropout)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.n_layer))
@@ -86,26 +85,12 @@ class PlainGPT(nn.Module):
                     weight, std=0.02 / (2 * shape.n_layer) ** 0.5 if name.endswith("_proj.weight") else 0.02
                 )
 
-    @property
-    def block_size(self) -> int:
-        """Greatest number of characters of context."""
-        return self.config.block_size
-
-    def forward(
-        self,
-        ids: Tensor,
-        *,
-        before: Tensor | None = None,  # noqa: ARG002 (bukva's scoring passes it)
-        following: None = None,
-        wanted: Tensor | None = None,
-    ) -> Tensor:
-        """(B, T) ids -> (B, T, V) logits; for bukva's scoring (n, V) of the positions that are True in `wanted`."""
-        assert following is None, "it has counted nothing"
+    def forward(self, ids: Tensor) -> Tensor:
+        """(B, T) ids -> (B, T, V) logits."""
         x = self.dropout(self.wte(ids) + self.wpe(torch.arange(ids.shape[1])))
         for block in self.blocks:
             x = block(x)
-        logits = self.ln_f(x) @ self.wte.weight.T
-        return logits if wanted is None else logits[wanted]
+        return self.ln_f(x) @ self.wte.weight.T
 
 
 class PlainTraining:

@@ -1,26 +1,27 @@
-"""Both sides of a benchmark compute the same, and the report shows what was measured; nothing here is timed."""
+"""Both sides of the bench compute the same, its statistics are right, and one report is of one commit."""
 
 import json
-import os
+import math
+import statistics
 import subprocess
-import sys
 
 import pytest
-from hypothesis import example, given
+import scipy.stats
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from imports import ROOT
 from typer.testing import CliRunner
 
-from bench import __main__ as bench_main
+from bench import __main__ as bench
 from bench import pipeline, report
-from bench.__main__ import ROWS
+from bench.measure import in_turn
 from bench.measure import job as run_job
 from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines, encode
-from bench.rows import Goal, Measured, Row, Side
+from bench.rows import Line
 from bukva.core.errors import BukvaError
+from bukva.core.files import read_json
 from bukva.corpus.cleaning.clean import clean
 from bukva.corpus.cleaning.rule_sets import rule_set
-from bukva.corpus.sources.download import registry
 from bukva.text.collection import TEXT, Document, write_collection
 from bukva.text.tokenizers.char import CharTokenizer
 
@@ -30,21 +31,7 @@ pieces = st.sampled_from(
     [*PREFIXES, *sorted(EXCLUDE), *sorted(FOREIGN)[:99], "\n", "\r\n", "\r", " ", "\u00a0", "/", "ж"]
 )
 texts = st.lists(pieces | st.characters(exclude_categories=["Cs"]), max_size=40).map("".join)
-
-
-def bench(*arguments):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", "bench", *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-
-
-def row(name="some", *goals):
-    return Row(name, f"{name} thing", "s", goals or (Goal("ratio", "x", 8, 15),), lambda _: Measured({}))
-
-
-def recorded(name, value):
-    side = Side((value, value / 2, 4 * value), 123_000_000)
-    return report.record(row(name), Measured({"ratio": value}, side, side, (f"{name}: a note",)), seconds=1.0)
+pairs = st.lists(st.tuples(st.floats(0.1, 99), st.floats(0.1, 99)), min_size=2, max_size=7)
 
 
 # ---- both sides compute the same
@@ -62,6 +49,44 @@ def test_the_plain_encoder_returns_our_ids():
     text = SAMPLE[0].read_text(encoding="utf-8")
     tokenizer = CharTokenizer.train([text])
     assert encode(text, tokenizer.chars).tolist() == tokenizer.encode(text).tolist()
+
+
+# ---- ratios and verdicts
+
+
+@given(pairs)
+def test_the_interval_of_a_ratio_is_that_of_a_paired_t_test_of_the_logarithms(values):
+    logs = [math.log(plain / ours) for ours, plain in values]
+    assume(statistics.stdev(logs) > 1e-6)  # scipy warns below
+    oracle = scipy.stats.ttest_1samp(logs, 0).confidence_interval(0.95)
+    ours, plain = map(list, zip(*values, strict=True))
+    ratio = Line("", "s", ours, plain).ratio
+    assert ratio.value == pytest.approx(scipy.stats.gmean([plain / ours for ours, plain in values]))
+    assert ratio.interval == pytest.approx((math.exp(oracle.low), math.exp(oracle.high)))
+
+
+def test_equal_pairs_leave_no_doubt():
+    assert Line("", "s", [1.0, 2.0], [2.0, 4.0]).ratio.interval == pytest.approx((2, 2))
+
+
+def test_a_ratio_says_how_many_times_as_good_ours_is_and_one_pair_has_no_interval():
+    assert Line("", "s", [2.0], [6.0]).ratio == Line("", "chars/s", [6.0], [2.0]).ratio
+    assert Line("", "s", [2.0], [6.0]).ratio.value == pytest.approx(3)
+    assert Line("", "s", [2.0], [6.0]).ratio.interval is None
+
+
+def test_a_ratio_is_met_from_the_bound_on_and_a_line_without_a_plain_side_by_its_worst_run():
+    assert [Line("", "s", [1.0], [plain], 3.0).met for plain in (2.9, 3.1)] == [False, True]
+    assert [Line("", "s", [1.0, worst], [], 3.0).met for worst in (2.9, 3.0, 3.1)] == [True, True, False]
+    assert [Line("", "%", [9.0, worst], [], 3.0).met for worst in (2.9, 3.0, 3.1)] == [False, True, True]
+    assert Line("", "s", [1.0], []).met is None
+
+
+def test_each_run_calls_all_sides_and_begins_with_another_one():
+    called = []
+    sides = [lambda run, name=name: called.append(name) or (name, run) for name in "ABC"]
+    assert in_turn(4, *sides) == [[(name, run) for run in range(4)] for name in "ABC"]
+    assert "".join(called) == "ABCBCACABABC"
 
 
 # ---- processes
@@ -83,119 +108,137 @@ def test_a_job_that_fails_is_reported_by_the_last_line_of_its_traceback(tmp_path
         run_job("clean", raw=tmp_path, clean=tmp_path / "clean")
 
 
-# ---- rows that cannot be measured
+# ---- the command
 
 
 @pytest.fixture
-def run_rows(tmp_path, monkeypatch):
-    """Measure these rows by the command, with reports in tmp_path; returns what typer's runner returns."""
-    monkeypatch.setattr(bench_main, "REPORTS", tmp_path)
+def run(tmp_path, monkeypatch):
+    """Run the command with these rows, in a repository of one file; what typer's runner returns."""
+    monkeypatch.setattr(bench, "ROOT", tmp_path)
+    monkeypatch.setattr(bench, "REPORTS", tmp_path / "reports")
+    monkeypatch.setattr(bench, "UNFINISHED", tmp_path / ".bukva" / "bench.json")
+    (tmp_path / "file").write_text("2\n")
+    (tmp_path / ".gitignore").write_text("/.bukva\n")
+    commit(tmp_path)
 
-    def run(*rows):
-        monkeypatch.setattr(bench_main, "ROWS", {one.name: one for one in rows})
-        return CliRunner().invoke(bench_main.app, [])
+    def run(*names, **rows):
+        monkeypatch.setattr(bench, "ROWS", rows)
+        return CliRunner().invoke(bench.app, names)
 
     return run
 
 
-def broken_row(name, sentence):
+def commit(folder):
+    own = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "."], [*own, "commit", "-q", "-m", "a commit"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+
+
+def measured(value):
+    """A row that measures this, and counts how often it was called."""
+
     def measure(_):
-        raise BukvaError(sentence)
+        """Some row."""
+        measure.calls += 1
+        return [Line("some thing", "s", [value, value], [3 * value, 3 * value], 2.0)]
 
-    return Row(name, f"{name} thing", "s", (Goal("ratio", "x"),), measure)
+    measure.calls = 0
+    return measure
 
 
-def measured_row(name):
-    return Row(name, f"{name} thing", "s", (Goal("ratio", "x"),), lambda _: Measured({"ratio": 9.0}))
+def broken(_):
+    """A row that fails."""
+    raise BukvaError("a.txt: no connection.")
 
 
-def test_rows_that_fail_do_not_stop_the_others_and_are_listed_at_the_end(run_rows, tmp_path):
-    done = run_rows(
-        broken_row("clean", "a.txt: no connection."),
-        measured_row("start"),
-        broken_row("growth", "a.txt: no connection."),
-        broken_row("data", "b.txt: no mirror."),
-        measured_row("idle"),
-    )
+def test_a_row_that_fails_does_not_stop_the_others_but_leaves_no_report(run, tmp_path):
+    done = run(first=broken, second=measured(5.0), third=broken)
     assert done.exit_code == 1
+    assert str(done.exception) == "bench: first, third not measured (reasons above), and no report written."
     assert done.stderr.splitlines() == [
-        "    clean: not measured: a.txt: no connection.",
-        "    growth: not measured: the same reason as clean",
-        "    data: not measured: b.txt: no mirror.",
+        f"    {name}: not measured: a.txt: no connection." for name in ("first", "third")
     ]
-    assert str(done.exception) == "bench: 3 of 5 rows not measured: clean, growth, data (reasons above)."
-    assert "[5/5] idle: idle thing ...\n    9x; took 0 s\n" in done.stdout
-    assert list(json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))["rows"]) == ["start", "idle"]
+    assert "    some thing | 2 | 5 s | 15 s | 3x (3 to 3) | ≥ 2x | yes\n" in done.stdout
+    assert not (tmp_path / "reports").exists()
 
 
-def test_a_run_without_any_result_writes_no_report_and_one_without_a_failure_ends_well(run_rows, tmp_path):
-    done = run_rows(broken_row("clean", "a.txt: no connection."))
-    assert (done.exit_code, [*tmp_path.iterdir()]) == (1, [])
-    done = run_rows(measured_row("start"), measured_row("idle"))
-    assert (done.exit_code, done.stderr) == (0, "")
+def test_the_same_command_at_the_same_commit_measures_what_is_missing(run, tmp_path):
+    second = measured(5.0)
+    run(first=broken, second=second)
+    assert run(first=measured(7.0), second=second).exit_code == 0
+    assert second.calls == 1
+    rows = read_json(tmp_path / "reports" / "bench.json")["rows"]
+    assert [(name, row["lines"][0]["ours"]) for name, row in rows.items()] == [("first", [7, 7]), ("second", [5, 5])]
+    assert run(first=measured(7.0), second=second).exit_code == 0
+    assert second.calls == 2
 
 
-def test_the_row_data_without_a_mirror_names_the_file_that_it_needs(tmp_path, monkeypatch):
+def test_rows_of_another_commit_are_measured_again(run, tmp_path):
+    second = measured(5.0)
+    run(first=broken, second=second)
+    (tmp_path / "file").write_text("3\n")
+    commit(tmp_path)
+    assert run(first=measured(7.0), second=second).exit_code == 0
+    assert second.calls == 2
+
+
+def test_a_changed_file_is_refused_and_the_last_report_is_not_one(run, tmp_path):
+    assert run(some=measured(5.0)).exit_code == 0
+    assert run(some=measured(5.0)).exit_code == 0
+    (tmp_path / "file").write_text("3\n")
+    some = measured(5.0)
+    done = run(some=some)
+    assert (done.exit_code, some.calls) == (1, 0)
+    assert str(done.exception) == (
+        "bench: files differ from the last commit; commit or stash them, or name single rows."
+    )
+
+
+def test_some_rows_only_are_printed_and_not_written(run, tmp_path):
+    (tmp_path / "file").write_text("3\n")
+    done = run("some", some=measured(5.0), other=broken)
+    assert done.exit_code == 0
+    assert "-dirty; " in done.stdout
+    assert "3x (3 to 3)" in done.stdout
+    assert not (tmp_path / "reports").exists()
+    assert not (tmp_path / ".bukva").exists()
+
+
+def test_an_unknown_row_is_an_error_that_names_the_rows(run):
+    done = run("speed", some=broken, other=broken)
+    assert str(done.exception) == "bench: unknown row speed; use some, other."
+
+
+def test_the_row_ruslit_without_a_mirror_says_what_it_needs(tmp_path, monkeypatch):
     monkeypatch.delenv("BUKVA_MIRROR", raising=False)
-    with pytest.raises(BukvaError) as error:
-        pipeline.data(tmp_path)
-    assert str(error.value) == (
-        f"no mirror to download from; set BUKVA_MIRROR to a folder that contains {registry()['ruslit'].file}."
-    )
+    with pytest.raises(BukvaError, match="no mirror to download RusLit from; set BUKVA_MIRROR"):
+        pipeline.ruslit(tmp_path)
 
 
-# ---- rows and their report
+# ---- the report
 
 
-@pytest.mark.slow
-def test_an_unknown_row_is_an_error_that_names_the_rows():
-    done = bench("clean", "speed")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"bench: unknown row speed; use {', '.join(ROWS)}.\n"
+def test_the_report_is_a_function_of_its_data_and_shows_every_line_of_a_row():
+    lines = [
+        {"what": "a thing", "unit": "ms", "ours": [2.0, 1.5, 1.75], "plain": [6.0, 6.0, 6.0], "required": 4.0},
+        {"what": "its loss", "unit": "nats", "ours": [1.46, 1.48, 1.44], "plain": [], "required": 1.4697},
+        {"what": "its speed", "unit": "chars/s", "ours": [2345.0], "plain": [], "required": None},
+    ]
+    results = {
+        "commit": "abc",
+        "machine": {"cpu": "Some Processor", "cores": 2, "bf16": ["AMX"]},
+        "versions": {"torch": "2"},
+        "rows": {"some": {"lines": lines, "seconds": 61.0}, "other": {"lines": lines[:1], "seconds": 3.0}},
+    }
+    page = report.page(json.loads(json.dumps(results)))
+    assert page == report.page(results)
+    assert "Commit abc; 2 cores of Some Processor, bf16 by AMX; torch 2." in page
+    written = page.splitlines()
+    assert "| some | a thing | 3 | 1.75 ms | 6 ms | 3.45x (2.41 to 4.94) | ≥ 4x | no |" in written
+    assert "|  | its loss | 3 | 1.4600 nats, at worst 1.4800 nats |  |  | ≤ 1.4697 nats | no |" in written
+    assert "|  | its speed | 1 | 2.35k chars/s |  |  |  |  |" in written
+    assert "`make bench` took 1 min 04 s: some 1 min 01 s, other 3 s." in written
 
 
-def test_a_bound_is_met_when_it_is_reached():
-    at_least, at_most = Goal("ratio", "x", 8, 15), Goal("seconds", "s", 20, 12, less_is_better=True)
-    assert [at_least.verdict(value) for value in (7.9, 8, 14.9, 15)] == ["no", "yes", "yes", "aim"]
-    assert [at_most.verdict(value) for value in (20.1, 20, 12.1, 12)] == ["no", "yes", "yes", "aim"]
-    assert Goal("ratio", "x").verdict(3) == ""
-
-
-def test_the_table_shows_every_score_of_a_row():
-    goals = (Goal("ratio", "x", 8, 15), Goal("memory", "MB", 300, less_is_better=True))
-    measured = Measured({"ratio": 16.04, "memory": 301.0}, Side((1.5,), 301_000_000), Side((24.0,), 4_000_000))
-    record = report.record(row("clean", *goals), measured, seconds=61)
-    lines = report.page(report.merge(ROOT / "absent", {"clean": record}, ["clean"])).splitlines()
-    assert "| clean | clean thing | 1.5 | 24 | s | 16x | 8x | 15x | aim | 301 / 4 |" in lines
-    assert "| · memory |  |  |  |  | 301 MB | ≤ 300 MB |  | no |  |" in lines
-    assert any(line.startswith("- `make bench ONLY=clean`: 1 min 01 s, at ") for line in lines)
-
-
-def test_a_run_of_some_rows_replaces_only_those(tmp_path):
-    order = ["clean", "data", "start"]
-    first = report.merge(
-        tmp_path / "bench.json", {"start": recorded("start", 1.0), "clean": recorded("clean", 2.0)}, order
-    )
-    report.save(first, tmp_path)
-    second = report.merge(tmp_path / "bench.json", {"start": recorded("start", 9.0)}, order)
-    report.save(second, tmp_path)
-    assert list(second["rows"]) == ["clean", "start"]
-    assert second["rows"]["clean"] == first["rows"]["clean"]
-    assert second["rows"]["start"]["scores"][0]["value"] == 9.0
-    assert json.loads((tmp_path / "bench.json").read_text(encoding="utf-8")) == second
-    assert "- clean: a note" in (tmp_path / "bench.md").read_text(encoding="utf-8").splitlines()
-
-
-def test_the_picture_of_the_race_is_drawn_again_when_one_of_its_rows_was_measured(tmp_path):
-    rows = {name: recorded(name, 1.0) for name in ("race", "race-network")}
-    for n, row in enumerate(rows.values(), start=1):
-        row["details"] = {"curves": [[[n, 2.5], [n + 1, 1.9]]], "plain_curve": [[7, 2.5], [11, 1.9]]}
-    report.save({**report.merge(tmp_path / "bench.json", {}, []), "rows": {"race": rows["race"]}}, tmp_path)
-    assert "bench_race.png" not in (tmp_path / "bench.md").read_text(encoding="utf-8")
-    pictures = set()
-    for last in (13, 17):
-        rows["race-network"]["details"]["plain_curve"][-1][0] = last
-        report.save(report.merge(tmp_path / "bench.json", rows, list(rows)), tmp_path)
-        pictures.add((tmp_path / "bench_race.png").read_bytes())
-    assert len(pictures) == 2
-    assert "(bench_race.png)" in (tmp_path / "bench.md").read_text(encoding="utf-8")
+def test_every_row_says_in_a_line_what_it_measures():
+    assert all(len(bench._what(name)) > 20 for name in bench.ROWS)

@@ -13,33 +13,17 @@ import pytest
 from imports import ROOT
 from ruamel.yaml import YAML
 
-from bench import (
-    corpora,
-    counting,
-    generation,
-    growth,
-    job,
-    pipeline,
-    playground,
-    race,
-    race_jobs,
-    report,
-    scoring,
-    setting,
-    text,
-    training,
-)
+from bench import clone, generation, job, race, text, updates
 from bench.__main__ import ROWS
 from bench.measure import Outcome
-from bench.plain import gpt
+from bench.plain import gpt, nanogpt
 from bukva.core.files import sha256
 from bukva.corpus.sources import download
 from chaos.project import WORK as SAMPLE
 from chaos.project import Project
 
-WITH_DVC = ("data", "start")  # repro and idle: tests/dvc/test_story.py
-QUICK = ("counting", "training", "generation", "playground", "scoring", "clean", "tokenize", *WITH_DVC, "repro", "idle")
-N_STEPS = 6  # one for each point of the figure
+IN_CLONES = ("default", "training", "repro", "ruslit")  # repro: tests/dvc/test_story.py
+AT_FULL_LENGTH = ("default", "generation", "clean", "tokenize", "counting", "repro", "ruslit")  # others train longer
 SHAPE = {"n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 16}
 
 
@@ -89,61 +73,72 @@ def run_here(name, **arguments):
 def small(mirror, tmp_path, monkeypatch):
     """Small texts and sizes, and jobs in this process."""
     monkeypatch.setenv("BUKVA_MIRROR", str(mirror))
+    monkeypatch.delenv("BUKVA_NANOGPT", raising=False)
     monkeypatch.setattr(download, "REGISTRY", mirror / "sources.yaml")
-    for module in (corpora, counting, generation, growth, playground, race, scoring, text, training):
+    for module in (generation, race, text, updates):
         monkeypatch.setattr(module, "job", run_here)
-    for module in (counting, text):
-        monkeypatch.setattr(module, "RUNS", 1)
-    for module in (generation, playground):
-        monkeypatch.setattr(module, "N_CHARS", 20)  # longer than the block
-    for name, size in SHAPE.items():
-        for shape in (setting.SHAPE, setting.MODEL):
-            monkeypatch.setitem(shape, name, size)
-    for recipe in race_jobs.RECIPES.values():
+    monkeypatch.setattr(text, "RUNS", 1)
+    for module in (generation, updates):
+        monkeypatch.setattr(module, "PAIRS", 1)
+    monkeypatch.setattr(generation, "N_CHARS", 20)  # longer than the block
+    monkeypatch.setitem(updates.BABY, "model", SHAPE | {"dropout": 0.2})
+    monkeypatch.setattr(updates, "CHAIN", 1000)
+    for recipe in race.RECIPES.values():
         monkeypatch.setitem(recipe, "model", recipe["model"] | SHAPE)
-        monkeypatch.setitem(recipe, "train_gpt", recipe["train_gpt"] | {"n_steps": N_STEPS, "warmup_steps": 1})
+        monkeypatch.setitem(recipe, "train_gpt", recipe["train_gpt"] | {"n_steps": 2, "warmup_steps": 1})
     monkeypatch.setattr(gpt, "Recipe", partial(gpt.Recipe, n_steps=2, eval_every=1, eval_batches=1))
-    monkeypatch.setattr(generation, "MANY", 2)
-    monkeypatch.setattr(playground, "N_TEXTS", 1)
-    monkeypatch.setattr(training, "PEAK_SIZE", 64)
     monkeypatch.setattr(race, "SEEDS", race.SEEDS[:1])
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # as all tests
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
 
 
 def measured(name, scratch):
-    row = ROWS[name]
-    record = report.record(row, row.measure(scratch), seconds=1.0)
-    scores = json.loads(json.dumps(record))["scores"]
-    assert scores
-    assert all(math.isfinite(score["value"]) for score in scores)
+    lines = ROWS[name](scratch)
+    assert lines
+    assert all(math.isfinite(value) for line in lines for value in [*line.ours, *line.plain])
+    return lines
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in ROWS if name not in (*WITH_DVC, "repro", "idle")])
+@pytest.mark.parametrize("name", [name for name in ROWS if name not in IN_CLONES])
 def test_a_row_runs_on_a_small_text(name, small, scratch):
     measured(name, scratch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WITH_DVC)
-def test_a_row_of_the_pipeline_runs_in_a_small_project(name, small, scratch, project, monkeypatch):
-    monkeypatch.setattr(pipeline, "ROOT", project)
-    for runs in ("DATA_RUNS", "START_RUNS"):
-        monkeypatch.setattr(pipeline, runs, 1)
-    measured(name, scratch)
+def test_a_row_of_updates_runs_in_a_small_project(small, scratch, project, monkeypatch):
+    monkeypatch.setattr(clone, "ROOT", project)
+    measured("training", scratch)
+
+
+@pytest.mark.slow
+def test_nanogpts_own_program_is_the_plain_side_where_it_is_available(small, tmp_path, monkeypatch):
+    """A checkout whose programs print what nanoGPT's print."""
+    checkout = tmp_path / "nanoGPT"
+    data = checkout / "data" / "shakespeare_char"
+    data.mkdir(parents=True)
+    (data / "prepare.py").write_text("print(len(open('input.txt').read()))")
+    printed = [
+        "step 0: train loss 4.2, val loss 4.3",
+        "iter 1: loss 4.1, time 12.50ms",
+        "step 2: train loss 1, val loss 1.75",
+    ]
+    (checkout / "train.py").write_text(f"print(*{printed!r}, sep='\\n')")
+    monkeypatch.setenv("BUKVA_NANOGPT", str(checkout))
+    first, *_ = measured("race", tmp_path)
+    assert nanogpt.update_ms(tmp_path / "nanogpt-race") == 12.5
+    assert "plain: nanoGPT's train.py, to its end, at worst 1.750 by its own estimate" in first.what
 
 
 @pytest.mark.nightly
 def test_the_command_measures_rows_at_their_full_length_in_processes_of_their_own(mirror, tmp_path):
-    """Those that train for minutes on any text are left out."""
     clone = tmp_path / "bukva"
     subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
     shutil.copy(mirror / "sources.yaml", clone / "src/bukva/corpus/sources/sources.yaml")
-    # row data clones the clone, which has what is committed
+    # rows of the pipeline clone the clone, which has what is committed
     own = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"]
     subprocess.run(["git", *own, "commit", "-q", "-a", "-m", "small texts"], cwd=clone, check=True)
     environment = os.environ | {"PYTHONPATH": "src", "BUKVA_MIRROR": str(mirror)}
-    subprocess.run([sys.executable, "-m", "bench", *QUICK], cwd=clone, env=environment, check=True)
-    measured = json.loads((clone / "reports" / "bench.json").read_text(encoding="utf-8"))["rows"]
-    assert set(QUICK) <= set(measured)
+    command = [sys.executable, "-m", "bench", *AT_FULL_LENGTH]
+    done = subprocess.run(command, cwd=clone, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.count("    took ") == len(AT_FULL_LENGTH)

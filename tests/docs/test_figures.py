@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 from imports import ROOT
 
+from bench.rows import Line
 from bukva.core.files import read_json
 from bukva.evaluation.rows import rows_of
 from bukva.project.stages import paths, trained_models
@@ -52,7 +53,9 @@ def test_the_samples_are_those_of_the_last_run():
         assert text in written
 
 
-@pytest.mark.parametrize("row", ["race-network", "generation"])
+@pytest.mark.parametrize("row", ["race", "generation"])
 def test_a_factor_of_speed_is_that_of_the_bench(row):
-    ratio = next(score["value"] for score in report("bench.json")["rows"][row]["scores"] if score["name"] == "ratio")
+    if "commit" not in report("bench.json"):
+        pytest.skip("the report is of the bench before this one")
+    ratio = Line(**report("bench.json")["rows"][row]["lines"][0]).ratio.value
     assert f"{ratio:.1f} times as fast" in " ".join(README.split())

@@ -1,0 +1,48 @@
+"""nanoGPT's own train.py (Karpathy 2022), from a checkout that BUKVA_NANOGPT names, in place of the plain loop."""
+
+import os
+import re
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from bench.measure import Outcome, command
+
+ON_CPU = "config/train_shakespeare_char.py", "--device=cpu", "--compile=False"
+# for a CPU, as nanoGPT's README says
+RECIPE = (
+    "--eval_iters=20", "--log_interval=1", "--block_size=64", "--batch_size=12", "--n_layer=4", "--n_head=4",
+    "--n_embd=128", "--max_iters=2000", "--lr_decay_iters=2000", "--dropout=0.0",
+)  # fmt: skip
+LAST = 1  # update whose time is taken; the one before it, with an estimate of the loss, warms up
+
+
+def prepared(text: Path, folder: Path) -> Path | None:
+    """A copy of the checkout in `folder` whose data is this text; None without BUKVA_NANOGPT."""
+    if "BUKVA_NANOGPT" not in os.environ:
+        return None
+    shutil.copytree(os.environ["BUKVA_NANOGPT"], folder, ignore=shutil.ignore_patterns(".git", "out*"))
+    data = folder / "data" / "shakespeare_char"
+    shutil.copy(text, data / "input.txt")  # prepare.py downloads it where it is missing
+    command([sys.executable, "prepare.py"], data)
+    return folder
+
+
+def said(folder: Path | None) -> str:
+    """What the plain side is, for the table."""
+    return "nanoGPT's train.py" if folder else "nanoGPT's training in a plain loop (bench/plain)"
+
+
+def recipe(folder: Path) -> Outcome:
+    """Its recipe for a CPU, to the end, with the last loss on val that it prints."""
+    outcome = command([sys.executable, "train.py", *ON_CPU, *RECIPE], folder)
+    nats = re.findall(r"^step .*, val loss ([\d.]+)", outcome.values["printed"], re.MULTILINE)[-1]
+    return replace(outcome, values={"nats": float(nats)})
+
+
+def update_ms(folder: Path) -> float:
+    """Milliseconds of an update of its model for a GPU, as it prints them."""
+    one = "--eval_iters=1", "--log_interval=1", f"--max_iters={LAST}"
+    printed = command([sys.executable, "train.py", *ON_CPU, *one], folder).values["printed"]
+    return float(re.findall(rf"iter {LAST}: .* time ([\d.]+)ms", printed)[0])
