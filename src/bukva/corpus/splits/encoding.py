@@ -79,8 +79,8 @@ def _learned(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenize
         texts, n_chars = (text for *_, text in _pieces(read, train)), _chars(train)
         if (tokenize.kind, tokenize.unknown) == ("char", "replace"):
             more = [REPLACEMENT]
-    texts = counted(texts, "tokenize: reading the text of the vocabulary", n_chars)
-    tokenizer = TOKENIZERS[tokenize.kind].train(itertools.chain(texts, more), tokenize.vocab_size)
+    shown = counted(texts, "tokenize: reading the text of the vocabulary", n_chars)
+    tokenizer = TOKENIZERS[tokenize.kind].train(itertools.chain(shown, more), tokenize.vocab_size)
     if len(tokenizer) > MAX_SYMBOLS:
         raise BukvaError(
             f"The text has {len(tokenizer):,} different characters, but a model takes {MAX_SYMBOLS:,} at most; use "
