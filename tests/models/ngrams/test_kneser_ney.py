@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from models.ngrams.witness import Witness, skewed
 
 from bukva.models.ngrams.kneser_ney import KneserNey
-from bukva.models.ngrams.smoothing import FALLBACK, discounts_of
+from bukva.models.ngrams.smoothing import FALLBACK, Smoothed, discounts_of
+from bukva.models.ngrams.trie import count_ngrams
 
 
 @st.composite
@@ -64,6 +65,14 @@ def test_one_model_scores_all_orders_as_models_of_one_order_do():
 @pytest.mark.parametrize("counts", [[1, 2, 9], [2, 3, 4], [1, 1, 1, 2, 3, 3, 3, 3]])
 def test_discounts_are_fixed_where_counts_of_counts_do_not_give_them(counts):
     assert discounts_of(np.array(counts)).tolist() == [0, 0.5, 1, 1.5]
+
+
+def test_contexts_are_smoothed_in_pieces_as_they_are_all_at_once(monkeypatch):
+    trie = count_ngrams(skewed(401, 7), 7, 4)
+    whole = Smoothed.of(trie.counts, trie)
+    monkeypatch.setattr("bukva.models.ngrams.smoothing.CHUNK", 3)
+    for array, expected in zip(Smoothed.of(trie.counts, trie), whole, strict=True):
+        assert array.tolist() == expected.tolist()
 
 
 def test_the_embedded_corpus_has_the_figures_of_the_reference_table(embedded):

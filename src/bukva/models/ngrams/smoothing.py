@@ -4,6 +4,7 @@ Equation 26 of Chen & Goodman 1998, for each length of n-grams. As in KenLM, whe
 discounts (one is 0, as for single characters) or a negative one, they are .5, 1 and 1.5 (`--discount_fallback`).
 """
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from bukva.models.ngrams.trie import Nodes, Trie
 
 Floats = npt.NDArray[np.float64]
 
+CHUNK = 1 << 16  # contexts at a time: memory that is used again costs nothing
 FALLBACK = (0.0, 0.5, 1.0, 1.5)
 
 
@@ -31,15 +33,18 @@ class Smoothed(NamedTuple):
     @classmethod
     def of(cls, counts: Nodes, trie: Trie) -> "Smoothed":
         """For the counts or the continuation counts of a trie."""
-        levels = trie.levels
-        discounts, totals, freed = np.zeros((len(levels) - 1, 4)), [], []
-        for length in range(1, len(levels) - 1):
-            parents, grams = slice(*levels[length - 1 : length + 1]), slice(*levels[length : length + 2])
-            discounts[length] = discounts_of(counts[grams])
-            edges = trie.firsts[parents.start : parents.stop + 1] - grams.start
-            totals.append(_sums(counts[grams], edges))
-            freed.append(_sums(discounts[length][np.minimum(counts[grams], 3)], edges))
-        return cls(discounts, np.concatenate(totals), np.concatenate(freed))
+        levels = trie.levels.tolist()
+        n_contexts = levels[-2]
+        discounts, totals, freed = np.zeros((len(levels) - 1, 4)), np.empty(n_contexts, np.int32), np.empty(n_contexts)
+        for length, (first, stop) in enumerate(pairwise(levels[:-1]), start=1):
+            discounts[length] = discounts_of(counts[slice(*levels[length : length + 2])])
+            for start in range(first, stop, CHUNK):
+                parents = slice(start, min(start + CHUNK, stop))
+                edges = trie.firsts[parents.start : parents.stop + 1]
+                children = counts[edges[0] : edges[-1]]
+                totals[parents] = _sums(children, edges - edges[0])
+                freed[parents] = _sums(discounts[length][np.minimum(children, 3)], edges - edges[0])
+        return cls(discounts, totals, freed)
 
 
 class Smoothing(NamedTuple):
@@ -51,7 +56,8 @@ class Smoothing(NamedTuple):
 
 def discounts_of(counts: Nodes) -> Floats:
     """(G,) counts of grams -> (4,) what is subtracted from a count of 0, 1, 2 and at least 3 (equation 26)."""
-    n = np.bincount(np.minimum(counts, 5), minlength=5).astype(float)  # how many grams have each count
+    pieces = (counts[start : start + CHUNK] for start in range(0, len(counts), CHUNK))
+    n = sum((np.bincount(np.minimum(piece, 5), minlength=6) for piece in pieces), np.zeros(6))
     if not n[1:4].all():
         return np.array(FALLBACK)
     c = np.arange(4)

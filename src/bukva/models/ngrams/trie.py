@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bukva.core.compiled import compiled
 from bukva.core.errors import BukvaError
 from bukva.text.ids import Ids
 
@@ -83,12 +84,13 @@ def _levels(ids: Ids, vocab_size: int, max_length: int) -> Iterator[_Level]:
     V = vocab_size
     codes, bound = np.zeros(len(ids) + 1, np.int64), 1  # (N + 1,) of the empty gram; every code is below bound
     shorter = np.zeros(1, np.int64)  # the codes of all different grams of the length before
+    keys = np.empty((2, len(ids)), np.int64)  # of this length and the one before; new memory takes as long as sorting
     for length in range(1, max_length + 1):
         codes = codes[:-1]  # the last gram has no next id
         codes *= V
         codes += ids[length - 1 :]  # (N - length + 1,) all grams of this length
         bound *= V
-        level = _level(codes, ids[: max(len(ids) - length, 0)], shorter, V)
+        level = _level(codes, ids[: max(len(ids) - length, 0)], shorter, V, keys[length % 2, : len(codes)])
         shorter = level.codes
         if bound * V * (V + 1) > GREATEST and length < max_length:  # the next id, and one before when counting
             sorting, bound = codes.argsort(), len(shorter)
@@ -97,31 +99,46 @@ def _levels(ids: Ids, vocab_size: int, max_length: int) -> Iterator[_Level]:
         yield level._replace(codes=shorter[:0])  # the codes are needed here only, and are large
 
 
-def _level(codes: Ints, before: Ids, shorter: Ints, vocab_size: int) -> _Level:
-    """Count grams by the (M,) codes of all of them and the (M - 1,) ids before all but the first."""
-    keys = codes * (vocab_size + 1)  # (M,) a gram and what is before it: 0 for the start of the text, otherwise 1 + id
+def _level(codes: Ints, before: Ids, shorter: Ints, vocab_size: int, keys: Ints) -> _Level:
+    """Count grams by the (M,) codes of all of them and the (M - 1,) ids before all but the first.
+
+    keys: (M,), overwritten; the codes of the result are in it.
+    """
+    V = vocab_size
+    np.multiply(codes, V + 1, out=keys)  # a gram and what is before it: 0 for the start of the text, otherwise 1 + id
     keys[1:] += before
     keys[1:] += 1
     keys.sort()
-    starts = _starts(keys)  # (P,) of the pairs of a gram and what is before it
-    keys = keys[starts] // (vocab_size + 1)  # (P,) the gram of each pair
-    firsts = _starts(keys)  # (G,) the first pair of each gram
-    grams = keys[firsts]
-    contexts, symbols = np.divmod(grams, vocab_size)
-    first_of_context = _starts(contexts)
-    n_siblings = np.zeros(len(shorter), np.int32)
-    n_siblings[np.searchsorted(shorter, contexts[first_of_context])] = np.diff(first_of_context, append=len(grams))
-    return _Level(
-        codes=grams,
-        symbols=symbols.astype(np.int32),
-        counts=np.diff(starts[firsts], append=len(codes)).astype(np.int32),
-        continuations=np.diff(firsts, append=len(keys)).astype(np.int32),
-        n_siblings=n_siblings,
-    )
+    counts, continuations = np.empty((2, len(keys)), np.int32)
+    n = _count(keys, V + 1, counts, continuations)
+    symbols, n_siblings = np.empty(n, np.int32), np.zeros(len(shorter), np.int32)
+    _tell_parents(keys[:n], V, shorter, symbols, n_siblings)
+    return _Level(keys[:n], symbols, counts[:n].copy(), continuations[:n].copy(), n_siblings)
 
 
-def _starts(ascending: Ints) -> Ints:
-    """(M,) ascending values -> where each different one is first."""
-    is_first = np.ones(len(ascending), np.bool_)
-    np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
-    return np.flatnonzero(is_first)
+@compiled
+def _count(keys: Ints, n_before: int, counts: Nodes, continuations: Nodes) -> int:
+    """Count each different gram of (M,) ascending keys; the (G,) codes replace the first keys. Returns G."""
+    n, gram, last = 0, -1, -1
+    for key in keys:
+        if key != last:
+            last = key
+            if key // n_before != gram:
+                gram = key // n_before
+                keys[n], counts[n], continuations[n] = gram, 0, 0
+                n += 1
+            continuations[n - 1] += 1
+        counts[n - 1] += 1
+    return n
+
+
+@compiled
+def _tell_parents(codes: Ints, vocab_size: int, shorter: Ints, symbols: Nodes, n_siblings: Nodes) -> None:
+    """Find the last id of (G,) ascending codes, and how many of them each of the shorter ones begins."""
+    parent = 0
+    for i, code in enumerate(codes):
+        context = code // vocab_size
+        symbols[i] = code - context * vocab_size
+        while shorter[parent] != context:
+            parent += 1
+        n_siblings[parent] += 1
