@@ -1,81 +1,122 @@
-"""Each kernel equals a plain function, forward and backward."""
+"""The sublayers as a CPU computes them equal the plain layers, forward and backward."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from bukva.models import kernels
-from bukva.models.attention import attend_explicit, attention_weights, causal_mask
-from bukva.models.kernels import kept, relu_squared, tiled_attention, unit_mean_square
+from bukva.models.attention import attention_scores, attention_weights, causal_mask, rotary_cos_sin
+from bukva.models.gpt import Block, GPTConfig
+from bukva.models.kernels import add_attention, add_mlp, computes, dropout
+
+B, T, NH, HS = 3, 37, 2, 10  # a row of weights is longer and shorter than COLUMNS
+C = NH * HS
+DEFAULT = {"positions": "rotary", "qk_norm": True, "activation": "relu2"}
+LECTURE = {"positions": "learned", "activation": "gelu"}
+OPTIONS = [DEFAULT, LECTURE, {**DEFAULT, "norm": "rmsnorm", "bias": True}, {**LECTURE, "bias": True}]
+
+
+def block(p=0.0, **options):
+    """A block with large weights, so that faults show."""
+    made = Block(GPTConfig(7, 1, NH, C, T, p, **options), causal=True).train()
+    generator = torch.Generator().manual_seed(1)
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1), std=0.4, generator=generator)
+    return made
 
 
 def drawn(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).requires_grad_()
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def gradients(y, inputs):
-    dy = torch.randn(y.shape, generator=torch.Generator().manual_seed(9), dtype=y.dtype)
-    return torch.autograd.grad(y, inputs, dy)
+def cos_sin(made, options):
+    return rotary_cos_sin(0, T, HS) if options["positions"] == "rotary" else None
 
 
-def test_relu_squared_is_relu_squared():
-    x = drawn(7, 5)
-    assert torch.equal(relu_squared(x), F.relu(x) ** 2)
-    assert torch.autograd.gradcheck(relu_squared, (x,))
+def plain(made, x, angles, of_weights=1.0, of_attention=1.0, of_mlp=1.0):
+    """The block by the functions of the lecture notes; dropout multiplies by these."""
+    layer = made.attention
+    q, k, v = layer.split_heads(layer.qkv(made.ln_1(x))).split(NH, dim=1)
+    weights = attention_weights(attention_scores(layer.place(q, angles), layer.place(k, angles)), causal_mask(T, T))
+    x = x + layer.proj(layer.join_heads(weights * of_weights @ v)) * of_attention
+    return x + made.mlp.proj(made.mlp.activate(made.mlp.fc(made.ln_2(x)))) * of_mlp
 
 
-def test_unit_mean_square_is_rms_norm_without_a_gain():
-    x = drawn(3, 5, 7)
-    torch.testing.assert_close(unit_mean_square(x), F.rms_norm(x, (7,)), rtol=1e-6, atol=0)
-    y = unit_mean_square(x.float())
-    torch.testing.assert_close(y.square().mean(-1), torch.ones(3, 5))
-    (ours,), (theirs,) = gradients(unit_mean_square(x), [x]), gradients(F.rms_norm(x, (7,)), [x])
-    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
-    assert torch.equal(unit_mean_square(0 * x), 0 * x)
+def fused(made, x, angles):
+    return add_mlp(made, add_attention(made, x, angles))
 
 
-@pytest.fixture(params=[(128, 2**19), (3, 1), (2, 40), (5, 61)])
-def tiles(request, monkeypatch):
-    queries, weights = request.param
-    monkeypatch.setattr(kernels, "QUERIES", queries)
-    monkeypatch.setattr(kernels, "WEIGHTS", weights)
+def with_gradients(function, made, x, *rest):
+    """The output, and the gradients of x and of all parameters."""
+    x = x.clone().requires_grad_()
+    y = function(made, x, *rest)
+    return [y, *torch.autograd.grad(y, [x, *made.parameters()], drawn(*y.shape, seed=9))]
 
 
-@pytest.mark.parametrize(
-    ("T", "S", "causal"), [(7, 7, True), (7, 7, False), (3, 11, True), (5, 2, False), (1, 7, True)]
-)
-def test_tiled_attention_is_attention(tiles, T, S, causal):
-    q, k, v = drawn(2, 3, T, 5, seed=1), drawn(2, 3, S, 5, seed=2), drawn(2, 3, S, 5, seed=3)
-    y, plain = tiled_attention(q, k, v, causal=causal, dropout=0.0), attend_explicit(q, k, v, causal=causal)
-    torch.testing.assert_close(y, plain)
-    # keys and values are summed in float32
-    torch.testing.assert_close(gradients(y, [q, k, v]), gradients(plain, [q, k, v]), rtol=1e-5, atol=1e-6)
+def close(found, expected, share):
+    for one, other in zip(found, expected, strict=True):
+        assert (one - other).norm() <= share * other.norm()
 
 
-def test_tiled_attention_drops_weights(tiles, monkeypatch):
-    T = 7
-    factors = kept(torch.Size([6, T, T]), 0.4, torch.empty(0, dtype=torch.float64))
-
-    def known(shape, p, like):  # tiles come in the order of _tiles
-        assert p == 0.4
-        heads, queries, keys = next(order)
-        return factors[heads, queries, keys]
-
-    monkeypatch.setattr(kernels, "kept", known)
-    q, k, v = (drawn(2, 3, T, 5, seed=seed) for seed in (1, 2, 3))
-    order = iter(kernels._tiles(q.flatten(0, 1), k.flatten(0, 1), True))
-    y = tiled_attention(q, k, v, causal=True, dropout=0.4)
-    weights = attention_weights(q @ k.mT * 5**-0.5, causal_mask(T, T))
-    plain = weights * factors.view(2, 3, T, T) @ v
-    torch.testing.assert_close(y, plain)
-    torch.testing.assert_close(gradients(y, [q, k, v]), gradients(plain, [q, k, v]), rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_block_equals_the_plain_one_in_float32(options):
+    made, x = block(**options), drawn(B, T, C)
+    angles = cos_sin(made, options)
+    close(with_gradients(fused, made, x, angles), with_gradients(plain, made, x, angles), 2e-6)
 
 
-def test_tiled_attention_in_bf16_follows_float32():
-    q, k, v = (drawn(2, 3, 67, 16, seed=seed).detach().float() for seed in (1, 2, 3))
-    exact = [x.clone().requires_grad_() for x in (q, k, v)]
-    rounded = [x.bfloat16().requires_grad_() for x in (q, k, v)]
-    y, plain = tiled_attention(*rounded, causal=True, dropout=0.0), attend_explicit(*exact, causal=True)
-    torch.testing.assert_close(y.float(), plain, atol=0.03, rtol=0)
-    for ours, theirs in zip(gradients(y, rounded), gradients(plain, exact), strict=True):
-        assert (ours.float() - theirs).norm() < 0.02 * theirs.norm()
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_in_bf16_it_is_as_near_to_float32_as_autocast_is(options):
+    made, x = block(**options), drawn(B, T, C)
+    angles = cos_sin(made, options)
+    expected = with_gradients(plain, made, x, angles)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, auto = with_gradients(fused, made, x, angles), with_gradients(plain, made, x, angles)
+    for one, theirs, exact in zip(found, auto, expected, strict=True):
+        assert one.dtype == torch.float32
+        assert (one - exact).norm() <= 1.5 * (theirs - exact).norm() + 1e-3 * exact.norm()
+
+
+def test_dropout_multiplies_the_weights_and_both_outputs_and_the_gradient_sees_the_same_elements():
+    p, x, angles = 0.3, drawn(B, T, C), rotary_cos_sin(0, T, HS)
+    made = block(p, **DEFAULT)
+    torch.manual_seed(5)
+    found = with_gradients(fused, made, x, angles)
+    torch.manual_seed(5)
+    factors = [dropout(torch.ones(shape), p) for shape in ((B, NH, T, T), (B, T, C), (B, T, C))]
+    close(found, with_gradients(plain, made, x, angles, *factors), 2e-6)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.manual_seed(5)
+        close(with_gradients(fused, made, x, angles), found, 0.05)
+    assert torch.equal(fused(made.eval(), x, angles), fused(block(**DEFAULT), x, angles))
+
+
+def test_scores_that_are_far_apart_or_far_below_zero_keep_their_weights():
+    for shift in (-3e4, 0.0, 3e4):
+        scores = 40 * drawn(2, T, T) + shift
+        expected = scores.masked_fill(~causal_mask(T, T), float("-inf")).softmax(-1)
+        found = scores.clone()
+        kernels._softmax(found.numpy(), found.numpy(), *kernels.Dropping.draw(0.0))
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-30)
+
+
+def test_a_nan_stays_a_nan():
+    made, x = block(**DEFAULT), drawn(B, T, C)
+    x[1, 5, 3] = float("nan")
+    y = fused(made, x, rotary_cos_sin(0, T, HS))
+    assert y[1, 5:].isnan().all()
+    assert not y[0].isnan().any()
+
+
+def test_a_decoder_in_float32_on_a_cpu_is_computed_so_and_nothing_else():
+    x = drawn(B, T, C)
+    assert computes(block(**DEFAULT), x)
+    assert not computes(Block(GPTConfig(7, 1, NH, C, T, 0.0), causal=False), x)
+    assert not computes(block(**DEFAULT), x.double())
+    assert not computes(block(**DEFAULT), x.to("meta"))
+
+
+def test_relu_squared_is_the_square_of_relu():
+    x = drawn(7, 11)
+    for given in (x, x.double(), x.clone().requires_grad_()):
+        torch.testing.assert_close(kernels.relu_squared(given), F.relu(given) ** 2)

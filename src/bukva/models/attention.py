@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.models import kernels, position
-from bukva.models.kernels import dropout
+from bukva.models import position
+from bukva.models.kernels import EPSILON, dropout
 
 # ---- the arithmetic: no parameters, no state
 
@@ -81,9 +81,6 @@ def attend_explicit(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: f
 
 def attend_fused(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
     """The same function without storing the (T, S) weights; equal to attend_explicit by test."""
-    training = torch.is_grad_enabled()
-    if q.device.type == "cpu" and (dropout or (training and q.dtype == torch.bfloat16)):  # where torch's kernel is slow
-        return kernels.tiled_attention(q, k, v, causal=causal, dropout=dropout)
     T, S = q.shape[-2], k.shape[-2]
     # is_causal aligns its triangle to the first key, and these queries are the last ones; a single one sees all keys
     square = causal and T == S
@@ -221,7 +218,7 @@ class Attention(nn.Module):
     def place(self, x: Tensor, cos_sin: Tensor | None) -> Tensor:
         """(B, nh, T, hs) queries or keys -> the same as the scores see them."""
         if self.qk_norm:  # all have the same length, so that only directions matter
-            x = kernels.unit_mean_square(x)
+            x = F.rms_norm(x, x.shape[-1:], eps=min(EPSILON, torch.finfo(x.dtype).eps))
         return x if cos_sin is None else rotate(x, cos_sin)
 
     def split_heads(self, x: Tensor) -> Tensor:

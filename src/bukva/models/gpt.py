@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.models import position
+from bukva.models import kernels, position
 from bukva.models.attention import Attention, Caches, LayerCache, attend_fused, rotary_cos_sin
 from bukva.models.base import Config, Examples, HiddenLayers, Kind, LanguageModel, Losses, chosen
 from bukva.models.kernels import Dropout, relu_squared
@@ -130,6 +130,8 @@ class Block(nn.Module):
         """(B, T, C) -> (B, T, C); (n, C) of the n positions that are True in `wanted`."""
         if cache is not None and self.attention.attend is attend_fused and position.computes(self, x):
             return position.add_block(self, x, cos_sin, cache)
+        if cache is None and self.attention.attend is attend_fused and kernels.computes(self, x):
+            return chosen(kernels.add_mlp(self, kernels.add_attention(self, x, cos_sin)), wanted)
         x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
         x = chosen(x, wanted)
         return x + self.mlp(self.ln_2(x))
