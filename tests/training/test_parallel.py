@@ -28,7 +28,7 @@ from bukva.training.parallel import join
 with join(2) as group:
     first, frozen, last = (torch.nn.Parameter(torch.ones(shape)) for shape in ((2, 3), (5,), (2,)))
     first.grad, last.grad = torch.full((2, 3), 1.0 + group.rank), torch.tensor([10.0, 20.0 * group.rank])
-    nats = group.average_gradients([first, frozen, last], torch.tensor(4.0 + group.rank))
+    nats = group.sum_gradients([first, frozen, last], torch.tensor(4.0 + group.rank))
     print(json.dumps({
         "group": [group.rank, group.size, group.local_rank, group.local_size],
         "gradients": [first.grad.tolist(), frozen.grad, last.grad.tolist()],
@@ -42,7 +42,7 @@ with join(2) as group:
 
 
 @pytest.mark.slow
-def test_two_processes_average_gradients_and_share_numbers_and_bytes():
+def test_two_processes_sum_gradients_and_share_numbers_and_bytes():
     common = {"PYTHONPATH": str(SRC), "TORCHELASTIC_RUN_ID": "test", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port(0)), "OMP_NUM_THREADS": "1"}  # fmt: skip
     processes = [
@@ -56,8 +56,8 @@ def test_two_processes_average_gradients_and_share_numbers_and_bytes():
     found = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
     assert [one.pop("group") for one in found] == [[0, 2, 0, 2], [1, 2, 1, 2]]
     assert found[0] == found[1] == {
-        "gradients": [[[1.5] * 3] * 2, None, [10.0, 10.0]],
-        "nats": 4.5,
+        "gradients": [[[3.0] * 3] * 2, None, [20.0, 20.0]],
+        "nats": 9.0,
         "sum": pytest.approx(0.3),
         "broadcast": ["content", ""],
     }  # fmt: skip

@@ -62,7 +62,7 @@ def test_neither_scoring_nor_callbacks_nor_the_mode_of_the_model_changes_the_wei
 class SecondOfTwo(Group):
     """Rank 1 of two processes, whose exchange of numbers does nothing."""
 
-    def average_gradients(self, parameters, nats):  # noqa: ARG002 (as in Group)
+    def sum_gradients(self, parameters, nats):  # noqa: ARG002 (as in Group)
         return nats
 
     def sum(self, value):
@@ -154,7 +154,9 @@ def test_an_update_reads_nothing_from_its_device(shape, optimizer, monkeypatch):
     state = start(trained)
     state.optimizer = build_optimizer(state.model.to("meta"), trained.recipe)
     for group in state.optimizer.param_groups:
-        group["fused"] = False  # that kernel does not know this device either
+        group["fused"] = False  # that kernel does not know this device either, and the others count steps on the CPU
+    for moments in state.optimizer.optimizers[-1].state.values():
+        moments["step"] = torch.zeros(())
     batch = micro_batches(state.model, trained.windows.batch(1), 3, torch.device("cpu"))
     machine = Machine(torch.device("meta"), torch.float32)
     assert update(state, batch, 0.1, trained.recipe, machine).device.type == "meta"

@@ -1,7 +1,7 @@
 """Several processes that train one model together: data parallel, on one machine or on many.
 
-Each process holds the whole model, computes its share of every batch and of every scoring, and averages the gradients
-with the others, so that all make the same update. The batches are those of a single process, and the loss follows the
+Each process holds the whole model, computes its share of every batch and of every scoring, and sums the gradients with
+the others, so that all make the same update. The batches are those of a single process, and the loss follows the
 same curve up to rounding. torch's own launcher starts the processes, and stops all when one fails.
 """
 
@@ -43,22 +43,27 @@ class Group:
         """Whether rank 0 is on this machine; the ranks of each machine follow each other."""
         return self.rank < self.local_size
 
-    def average_gradients(self, parameters: list[Tensor], nats: Tensor) -> Tensor:
-        """Replace the gradients of this process by the mean over all; returns the mean of nats, a scalar.
+    def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> Tensor:
+        """Replace the gradients of this process by the sum over all; returns the sum of nats, a scalar.
 
         Raises:
-            LostError: another process has ended or does not respond.
+            BukvaError: another process has ended or does not respond.
         """
         if self.size == 1:
             return nats
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        flat = torch.cat([*(gradient.flatten() for gradient in gradients), nats.view(1)])  # one message for all
+        learned = [parameter for parameter in parameters if parameter.grad is not None]
+        flat = torch.cat([*(parameter.grad.flatten() for parameter in learned), nats.view(1)])  # one message for all
         self._sum(flat)
-        flat /= self.size
-        sizes = [gradient.numel() for gradient in gradients]
-        for gradient, mean in zip(gradients, flat[:-1].split(sizes), strict=True):
-            gradient.copy_(mean.view_as(gradient))
+        sums = flat[:-1].split([parameter.numel() for parameter in learned])
+        for parameter, total in zip(learned, sums, strict=True):
+            parameter.grad = total.view_as(parameter)
         return flat[-1]
+
+    def keep_own(self, parameters: list[Tensor]) -> None:
+        """Drop the gradients of what another process updates: nothing, where each has weights of its own."""
+
+    def meet(self) -> None:
+        """Wait until all have updated what the others read: nothing, where each has weights of its own."""
 
     def sum(self, value: float) -> float:
         """The sum of one number of each process, the same in all.
@@ -86,7 +91,8 @@ class Group:
 
     @property
     def _device(self) -> str:
-        return "cuda" if dist.get_backend() == "nccl" else "cpu"  # NCCL reaches the GPU's memory only
+        is_nccl = dist.is_initialized() and dist.get_backend() == "nccl"
+        return "cuda" if is_nccl else "cpu"  # NCCL reaches the memory of GPUs only
 
     def _sum(self, values: Tensor) -> None:
         try:

@@ -3,6 +3,7 @@
 It owns no file, no tracker and no clock. Callbacks print, log, write the curve, save checkpoints and request a stop.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from bukva.models.window_rule import share_of_nats, stride_of
 from bukva.text.ids import Ids
 from bukva.text.tokenizers.base import Tokenizer, first_char, total
 from bukva.training.callback import Callback
+from bukva.training.forks import forked, n_forks
 from bukva.training.optimizers import build_optimizer
 from bukva.training.parallel import ALONE, Group
 from bukva.training.state import DivergedError, Progress, TrainState
@@ -38,7 +40,8 @@ class Task:
     windows: the batch of each step, from train.
     score_val: nats per character of val.
     chars_per_id: mean number of characters that an id of train stands for; 1 for characters.
-    group: the processes that train together; each runs the same loop with a state of its own, and all states agree.
+    group: the processes that train together, if a launcher started them; each runs the same loop with a state of its
+        own, and all states agree.
     """
 
     build: Callable[[], LanguageModel]
@@ -94,6 +97,16 @@ def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = 
     Raises:
         DivergedError: the loss is NaN or infinite, or has exploded.
     """
+    machine, windows = task.machine, task.windows
+    n = n_forks(windows.batch_size, windows.block_size, machine.device)
+    if n == 1 or task.group.size > 1:
+        _train(task, state, callbacks)
+        return
+    with forked(n, list(state.model.parameters()), state.optimizer.tensors()) as group:
+        _train(dataclasses.replace(task, group=group), state, callbacks if group.leads else [])
+
+
+def _train(task: Task, state: TrainState, callbacks: Sequence[Callback]) -> None:
     recipe, group = task.recipe, task.group
     for callback in callbacks:
         callback.on_start(state)
@@ -140,16 +153,19 @@ def update(
     for examples in batch:
         with machine.autocast():
             losses = state.model.losses(examples.map(lambda part: part.to(machine.device, non_blocking=True)))
-        (losses.minimised / recipe.micro_batches).backward()  # adds to the gradients
-        nats += losses.nats.detach() / recipe.micro_batches
+        share = len(examples.ids) / recipe.batch_size
+        (losses.minimised * share).backward()  # adds to the gradients
+        nats += losses.nats.detach() * share
     parameters = list(state.model.parameters())
-    nats = group.average_gradients(parameters, nats)
+    nats = group.sum_gradients(parameters, nats)
     norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
     if recipe.grad_clip:
         nn.utils.clip_grads_with_norm_(parameters, recipe.grad_clip, norm)
     for settings in state.optimizer.param_groups:
         settings["lr"] = rate
+    group.keep_own(parameters)
     state.optimizer.step()
+    group.meet()
     return torch.stack([nats, norm]).double()
 
 
@@ -204,4 +220,7 @@ def seed_step(seed: int, step: int, rank: int = 0) -> None:
     Randomness that is a function of these numbers needs no generator state in a checkpoint, and nothing that happens
     between two steps can disturb it.
     """
-    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> np.uint64(1)))
+    number = int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    torch.default_generator.manual_seed(number)  # torch.manual_seed takes 0.7 ms, for devices that are not there
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed(number)

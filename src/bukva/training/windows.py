@@ -62,8 +62,8 @@ class Windows:
         return self.batch_size * self.block_size
 
     def share(self, step: int, rank: int, size: int, n_before: int = 0) -> Batch:
-        """The share of one of `size` processes in the batch of update `step`: B / size windows."""
-        return Batch(*(part.chunk(size)[rank] for part in self.batch(step, n_before)))
+        """The share of one of `size` processes in the batch of update `step`: B / size windows, or one more."""
+        return Batch(*(part.tensor_split(size)[rank] for part in self.batch(step, n_before)))
 
     def batch(self, step: int, n_before: int = 0) -> Batch:
         """The B windows of update `step` (counted from 1), int64, after as many ids as a model sees before them."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bukva.config.schema import Training
 from bukva.models.base import LanguageModel
@@ -13,7 +13,11 @@ WEIGHT_COPIES = 4  # weights, gradients, two moments
 
 
 class Optimizers:
-    """Several optimizers that step as one."""
+    """Several optimizers that step as one.
+
+    Each has its state from the beginning, so that processes can have it in common before the first step, and skips
+    parameters without a gradient.
+    """
 
     def __init__(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
         self.optimizers = list(optimizers)
@@ -22,6 +26,10 @@ class Optimizers:
     def param_groups(self) -> list[dict[str, Any]]:
         """The groups of all."""
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
+
+    def tensors(self) -> list[Tensor]:
+        """Their states."""
+        return [tensor for one in self.optimizers for state in one.state.values() for tensor in state.values()]
 
     def step(self) -> None:
         """One update by each."""
@@ -53,9 +61,13 @@ def adamw(parameters: list[nn.Parameter], recipe: Training) -> torch.optim.Optim
     matrices = [parameter for parameter in parameters if parameter.dim() >= 2]
     vectors = [parameter for parameter in parameters if parameter.dim() < 2]
     groups = [{"params": matrices, "weight_decay": recipe.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    return torch.optim.AdamW(
+    optimizer = torch.optim.AdamW(
         [group for group in groups if group["params"]],
         lr=recipe.learning_rate,
         betas=(0.9, recipe.beta2),
         fused=True,
     )
+    for parameter in parameters:
+        moments = {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
+        optimizer.state[parameter] = {"step": torch.zeros((), device=parameter.device), **moments}
+    return optimizer

@@ -64,6 +64,9 @@ class Muon(torch.optim.Optimizer):
     def __init__(self, groups: list[dict[str, Any]], lr: float, weight_decay: float, dtype: torch.dtype) -> None:
         super().__init__(groups, {"lr": lr, "weight_decay": weight_decay, "n_stacked": 1})
         self.dtype = dtype
+        for group in groups:
+            for parameter in group["params"]:
+                self.state[parameter] = {"momentum": torch.zeros_like(parameter)}
 
     @torch.no_grad()
     def step(self) -> None:
@@ -73,17 +76,12 @@ class Muon(torch.optim.Optimizer):
             if not parameters:
                 continue
             gradients = [parameter.grad for parameter in parameters]
-            momenta = [self._momentum(parameter) for parameter in parameters]
+            momenta = [self.state[parameter]["momentum"] for parameter in parameters]
             torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
             ahead = torch.stack(torch._foreach_lerp(gradients, momenta, MOMENTUM))  # Nesterov; (n, rows, columns)
             matrices = ahead.view(len(parameters) * group["n_stacked"], -1, ahead.shape[-1])
             matrices /= matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7  # no singular value is above 1 now
-            update = orthogonalise(matrices.to(self.dtype)).float() * (ADAMW_SIZE * max(matrices.shape[-2:]) ** 0.5)
+            updates = orthogonalise(matrices.to(self.dtype)).float().view_as(ahead).unbind()
+            rate = group["lr"] * ADAMW_SIZE * max(matrices.shape[-2:]) ** 0.5
             torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-            torch._foreach_sub_(parameters, list((group["lr"] * update.view_as(ahead)).unbind()))
-
-    def _momentum(self, parameter: Tensor) -> Tensor:
-        state = self.state[parameter]
-        if not state:
-            state["momentum"] = torch.zeros_like(parameter)
-        return state["momentum"]
+            torch._foreach_add_(parameters, updates, alpha=-rate)

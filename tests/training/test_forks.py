@@ -1,0 +1,179 @@
+"""The processes in which a training uses the cores of a CPU compute what one process does."""
+
+import copy
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from bukva.core.errors import BukvaError
+from bukva.training import forks
+from bukva.training.forks import forked, n_forks
+from bukva.training.run import start
+from bukva.training.state import DivergedError
+from tests.tiny import SHAPE, WITH_MEMORY, Call, run, task
+
+ROOT = Path(__file__).parents[2]
+PLAIN = dataclasses.replace(SHAPE, n_layer=3, dropout=0.0)
+COUNTED = dataclasses.replace(WITH_MEMORY, dropout=0.0, ngram_dropout=0.25)
+
+
+@pytest.fixture
+def cores(monkeypatch):
+    """Let a training of windows of five ids use three cores."""
+    monkeypatch.setattr(forks, "SHARE_IDS", 1)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def trained(shape, state=None, callbacks=(), **changes):
+    return run(task(shape, batch_size=12, eval_every=5, **changes), state, callbacks)
+
+
+def alone(*given, **changes):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return trained(*given, **changes)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def losses(progress):
+    """At steps 5 and 10: train and val, and the norm of the gradient."""
+    scored = [one for one in progress if one.step in (5, 10)]
+    return [[one.train_nats_per_char, one.val_nats_per_char, one.gradient_norm] for one in scored]
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize(("shape", "n"), [(PLAIN, 2), (COUNTED, 1)], ids=["plain", "counted"])
+def test_three_processes_end_with_the_weights_the_losses_and_the_optimizer_of_one(cores, shape, n, optimizer):
+    (one, before), (three, after) = (train(shape, optimizer=optimizer, micro_batches=n) for train in (alone, trained))
+    for expected, found in zip(losses(before), losses(after), strict=True):
+        assert found == pytest.approx(expected, rel=1e-4)
+    assert three.best_step == one.best_step
+    for name, weight in one.weights().items():
+        torch.testing.assert_close(three.weights()[name], weight, rtol=1e-3, atol=1e-4)
+    for ours, theirs in zip(three.optimizer.tensors(), one.optimizer.tensors(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=1e-4)
+
+
+def test_they_give_the_same_bytes_again_also_after_a_restart_in_the_middle(cores):
+    whole = trained(SHAPE, optimizer="muon")[0]
+    saved = []
+    trained(
+        SHAPE, optimizer="muon", callbacks=[Call(7, lambda state, _: saved.append(copy.deepcopy(state.state_dict())))]
+    )
+    again = start(task(SHAPE, batch_size=12, eval_every=5, optimizer="muon"))
+    again.load_state_dict(saved[0])
+    trained(SHAPE, again, optimizer="muon")
+    for name, weight in whole.weights().items():
+        assert torch.equal(again.weights()[name], weight)
+    assert again.curve == whole.curve
+
+
+def test_each_draws_its_own_dropout_and_computes_its_share(cores):
+    assert losses(trained(SHAPE)[1]) != losses(alone(SHAPE)[1])
+    assert len(children(lambda: trained(SHAPE, callbacks=[Call(3, lambda *_: seen.append(now()))]))) == 0
+    assert [len(found) for found in seen] == [2]
+
+
+seen = []
+
+
+def now():
+    return psutil.Process().children()
+
+
+def children(function):
+    function()
+    return now()
+
+
+@pytest.mark.parametrize("stop", [DivergedError(3, 0.1, "as a test wants"), KeyboardInterrupt()])
+def test_no_process_is_left_when_the_first_one_stops(cores, stop):
+    def fail(*_):
+        raise stop
+
+    with pytest.raises(type(stop)):
+        trained(SHAPE, callbacks=[Call(3, fail)])
+    assert now() == []
+    assert torch.get_num_threads() == 3
+
+
+def test_a_process_that_is_killed_ends_the_training_with_a_sentence(cores):
+    def kill(*_):
+        now()[1].send_signal(signal.SIGKILL)
+
+    with pytest.raises(BukvaError, match="one of the 3 processes of a training was ended; give the same command again"):
+        trained(SHAPE, callbacks=[Call(3, kill)])
+    assert now() == []
+
+
+def test_what_fails_in_another_process_is_shown_and_ends_the_training(cores, capfd):
+    with pytest.raises(BukvaError, match="was ended"), forked(2, [torch.zeros(3)], []) as group:
+        if not group.leads:
+            raise ZeroDivisionError("of a test")
+        group.meet()
+    assert "ZeroDivisionError: of a test" in capfd.readouterr().err
+
+
+def test_the_others_end_when_the_first_one_is_killed_and_ignore_ctrl_c():
+    program = textwrap.dedent("""
+        import os, signal, torch
+        from bukva.training.forks import forked
+        with forked(2, [torch.zeros(3)], []) as group:
+            os.write(1, b"%d\\n" % os.getpid())
+            while True:
+                group.meet()
+    """)
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            pids = {int(process.stdout.readline()) for _ in range(2)}
+            (other,) = (psutil.Process(pid) for pid in pids - {process.pid})
+            other.send_signal(signal.SIGINT)
+            assert other.is_running()
+        finally:
+            process.kill()
+    assert psutil.wait_procs([other], timeout=20)[1] == []
+
+
+def test_sums_have_the_same_bits_in_all_processes_and_any_type(cores):
+    with forked(3, [torch.zeros(7)], []) as group:
+        numbers = [group.sum(0.1 * (group.rank + 1)) for _ in range(5)]
+        last, rest = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(5))
+        last.grad = torch.tensor([1.0, 10.0]) * (group.rank + 1)
+        nats = group.sum_gradients([last, rest], torch.tensor(float(group.rank)))
+        same = torch.tensor(hash((tuple(numbers), float(nats), tuple(last.grad.tolist()))) % 1000, dtype=torch.float64)
+        assert group.sum(float(same)) == 3 * float(same)
+    assert numbers == [0.1 + 0.2 + 0.3 * 1.0] * 5 or numbers == pytest.approx([0.6] * 5)
+    assert (last.grad.tolist(), rest.grad, float(nats)) == ([6.0, 60.0], None, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("threads", "batch", "block", "n"),
+    [(1, 16, 64, 1), (2, 16, 64, 2), (3, 16, 64, 2), (8, 16, 64, 4), (8, 64, 256, 8), (2, 12, 64, 1), (2, 7, 64, 1),
+     (2, 16, 8, 1)],
+)  # fmt: skip
+def test_a_batch_is_divided_where_equal_shares_are_large_enough(threads, batch, block, n):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    assert n_forks(batch, block, torch.device("cpu")) == n
+    assert n_forks(batch, block, torch.device("meta")) == 1
+    torch.set_num_threads(before)
+
+
+def test_the_work_of_the_optimizer_is_divided_evenly():
+    assert forks._divided([3, 8, 8, 1, 5, 5], 2) == [0, 0, 1, 1, 0, 1]  # 16 and 14
+    assert forks._divided([1, 2], 3) == [1, 0]  # and nothing for the third
