@@ -28,7 +28,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     },
     "a100": {
         "model": {**_NGRAMS, "n_layer": 2},
-        "train_gpt": {"n_steps": 850, "batch_size": 24, "warmup_steps": 10},
+        "train_gpt": {"n_steps": 150, "batch_size": 24, "warmup_steps": 10},
     },
 }
 
