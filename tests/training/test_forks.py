@@ -14,11 +14,12 @@ import pytest
 import torch
 
 from bukva.core.errors import BukvaError
+from bukva.models.bigram import BigramConfig
 from bukva.training import forks
 from bukva.training.forks import forked, n_forks
-from bukva.training.run import start
+from bukva.training.run import Task, start
 from bukva.training.state import DivergedError
-from tests.tiny import SHAPE, WITH_MEMORY, Call, run, task
+from tests.tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, recipe, run, splits, task
 
 ROOT = Path(__file__).parents[2]
 PLAIN = dataclasses.replace(SHAPE, n_layer=3, dropout=0.0)
@@ -97,6 +98,13 @@ def now():
 def children(function):
     function()
     return now()
+
+
+def test_a_bigram_is_trained_in_one_process(cores):
+    found = []
+    bigram = Task.of(BigramConfig(7, 5), splits(), TOKENIZER, recipe(batch_size=12), CPU)
+    run(bigram, callbacks=[Call(3, lambda *_: found.append(now()))])
+    assert found == [[]]
 
 
 @pytest.mark.parametrize("stop", [DivergedError(3, 0.1, "as a test wants"), KeyboardInterrupt()])

@@ -97,8 +97,8 @@ def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = 
     Raises:
         DivergedError: the loss is NaN or infinite, or has exploded.
     """
-    machine, windows = task.machine, task.windows
-    n = n_forks(windows.batch_size, windows.block_size, machine.device)
+    windows, is_deep = task.windows, bool(state.model.hidden_layers())  # an update of a table is no work to divide
+    n = n_forks(windows.batch_size, windows.block_size, task.machine.device) if is_deep else 1
     if n == 1 or task.group.size > 1:
         _train(task, state, callbacks)
         return
