@@ -13,7 +13,6 @@ import re
 import resource
 import shutil
 import signal
-import sys
 import tempfile
 import traceback
 import warnings
@@ -124,6 +123,10 @@ def stages_of(changes):
     return STAGES[min(reached) : max(reached) + 1]
 
 
+def _fail(*_, **__):
+    raise OSError("no process is started in this test")
+
+
 def run_here(changes, stages):
     """Run stages in the current folder: {} in success, {"rejected": sentence} or {"failed": why}."""
     text = json.dumps(with_changes(changes), ensure_ascii=False)  # JSON is YAML, and keeps every number
@@ -171,7 +174,8 @@ def project(tmp_path, monkeypatch):
     (tmp_path / "empty.txt").touch()
     (tmp_path / "latin.txt").write_bytes("Café".encode("latin-1"))
     monkeypatch.setattr("bukva.corpus.sources.fetching.BACKOFF_SECONDS", 0)
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")  # so that no second process starts beside a training
+    for module in ("journal", "publish"):  # so that no second process starts beside a training
+        monkeypatch.setattr(f"bukva.tracking.{module}.start_detached", _fail)
     # pictures are drawn by threads, which a fork does not have
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"")
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))

@@ -81,7 +81,7 @@ class Muon(torch.optim.Optimizer):
             ahead = torch.stack(torch._foreach_lerp(gradients, momenta, MOMENTUM))  # Nesterov; (n, rows, columns)
             matrices = ahead.view(len(parameters) * group["n_stacked"], -1, ahead.shape[-1])
             matrices /= matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7  # no singular value is above 1 now
-            updates = orthogonalise(matrices.to(self.dtype)).float().view_as(ahead).unbind()
-            rate = group["lr"] * ADAMW_SIZE * max(matrices.shape[-2:]) ** 0.5
+            update = orthogonalise(matrices.to(self.dtype)).float()
+            update *= group["lr"] * ADAMW_SIZE * max(matrices.shape[-2:]) ** 0.5
             torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-            torch._foreach_add_(parameters, updates, alpha=-rate)
+            torch._foreach_sub_(parameters, list(update.view_as(ahead).unbind()))
