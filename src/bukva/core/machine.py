@@ -7,6 +7,7 @@ the number of threads that compute is the same. docs/dev/log.md (2026-11-24) has
 """
 
 import contextlib
+import ctypes
 import functools
 import os
 import platform
@@ -21,6 +22,7 @@ WAITING = Path("/proc/self/task")  # of Linux: has a file schedstat for each thr
 LOOK_SECONDS = 0.5
 CROWDED = 0.1  # seconds that the threads of this process wait for a core, together, in each second
 CPUINFO = Path("/proc/cpuinfo")  # of Linux
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h of glibc
 
 
 def prepare_torch() -> None:
@@ -40,6 +42,17 @@ def give_way() -> None:
     """From now on, let idle threads of this process spin only briefly while its threads wait for cores."""
     if any(WAITING.glob("*/schedstat")):
         threading.Thread(target=_look, name="crowding", daemon=True).start()
+
+
+def keep_freed_memory() -> None:
+    """Let this process keep what it frees, up to 32 MB at once, where the system's library is glibc.
+
+    Otherwise tensors are given back and asked for again in each update, and the kernel fills each page with zeros.
+    """
+    with contextlib.suppress(AttributeError, OSError):  # another library
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, 32 << 20)  # the most that glibc accepts
+        mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def open_idle_teams() -> threading.Event:
