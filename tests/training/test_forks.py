@@ -158,15 +158,19 @@ def test_the_others_end_when_the_first_one_is_killed_and_ignore_ctrl_c():
 
 
 def test_sums_have_the_same_bits_in_all_processes_and_any_type(cores):
-    with forked(3, [torch.zeros(7)], []) as group:
+    three = [torch.nn.Parameter(torch.ones(n)) for n in (2, 5, 1)]
+    with forked(3, three, []) as group:
+        for each, gradient in ((three[0], [1.0, 10.0]), (three[2], [1.0])):
+            each.grad = torch.tensor(gradient) * (group.rank + 1)
         numbers = [group.sum(0.1 * (group.rank + 1)) for _ in range(5)]
-        last, rest = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(5))
-        last.grad = torch.tensor([1.0, 10.0]) * (group.rank + 1)
-        nats = group.sum_gradients([last, rest], torch.tensor(float(group.rank)))
-        same = torch.tensor(hash((tuple(numbers), float(nats), tuple(last.grad.tolist()))) % 1000, dtype=torch.float64)
+        nats, norm = group.sum_gradients(three, torch.tensor(float(group.rank)))
+        # the gradients that each keeps, added up over the processes
+        kept = [group.sum(0.0 if each.grad is None else float(each.grad.sum())) for each in three]
+        same = torch.tensor(hash((tuple(numbers), float(nats), float(norm), tuple(kept))) % 1000, dtype=torch.float64)
         assert group.sum(float(same)) == 3 * float(same)
     assert numbers == [0.1 + 0.2 + 0.3 * 1.0] * 5 or numbers == pytest.approx([0.6] * 5)
-    assert (last.grad.tolist(), rest.grad, float(nats)) == ([6.0, 60.0], None, 3.0)
+    assert (kept, float(nats), float(norm)) == ([66.0, 0.0, 6.0], 3.0, pytest.approx((6**2 + 60**2 + 6**2) ** 0.5))
+    assert sum(each.grad is not None for each in three) <= 1
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,12 @@ from bukva.training.parallel import join
 with join(2) as group:
     first, frozen, last = (torch.nn.Parameter(torch.ones(shape)) for shape in ((2, 3), (5,), (2,)))
     first.grad, last.grad = torch.full((2, 3), 1.0 + group.rank), torch.tensor([10.0, 20.0 * group.rank])
-    nats = group.sum_gradients([first, frozen, last], torch.tensor(4.0 + group.rank))
+    nats, norm = group.sum_gradients([first, frozen, last], torch.tensor(4.0 + group.rank))
     print(json.dumps({
         "group": [group.rank, group.size, group.local_rank, group.local_size],
         "gradients": [first.grad.tolist(), frozen.grad, last.grad.tolist()],
         "nats": float(nats),
+        "norm": float(norm),
         "sum": group.sum(0.1 * (1 + group.rank)),
         "broadcast": [
             group.broadcast(content if group.leads else b"another").decode() for content in (b"content", b"")
@@ -58,6 +59,7 @@ def test_two_processes_sum_gradients_and_share_numbers_and_bytes():
     assert found[0] == found[1] == {
         "gradients": [[[3.0] * 3] * 2, None, [20.0, 20.0]],
         "nats": 9.0,
+        "norm": pytest.approx((6 * 3.0**2 + 2 * 20.0**2) ** 0.5),
         "sum": pytest.approx(0.3),
         "broadcast": ["content", ""],
     }  # fmt: skip

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bukva.core.errors import BukvaError
 from bukva.training.parallel import Group
@@ -33,19 +33,29 @@ class Forks(Group):
     """One of the processes; rank 0 is the one that was there before.
 
     owners: the rank that updates each parameter.
-    slots: for one sum and for the next, a row of bytes in common for each process.
+    gradients: (n, N) in common, those of each process.
+    numbers: for one sum and for the next, (n, 2) in common.
     sockets: to rank 0, or of rank 0 to each of the others.
     """
 
     owners: Sequence[int] = ()
-    slots: Iterator[Tensor] = field(default_factory=lambda: iter(()))
+    gradients: Tensor = field(default_factory=lambda: torch.empty(0))
+    numbers: Iterator[Tensor] = field(default_factory=lambda: iter(()))
     sockets: Sequence[socket.socket] = ()
 
-    def keep_own(self, parameters: list[Tensor]) -> None:
-        """Drop the gradients of what another process updates."""
-        for parameter, owner in zip(parameters, self.owners, strict=True):
-            if owner != self.rank:
-                parameter.grad = None
+    def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
+        """Each process sums, and keeps, the gradients of what it updates."""
+        rows = self.gradients.split([parameter.numel() for parameter in parameters], dim=1)  # (n, numel) each
+        learned = [parameter.grad is not None for parameter in parameters]
+        ours = [row[self.rank] for row, is_learned in zip(rows, learned, strict=True) if is_learned]
+        torch._foreach_copy_(ours, [each.grad.flatten() for each in parameters if each.grad is not None])
+        self.meet()
+        for parameter, row, owner, is_learned in zip(parameters, rows, self.owners, learned, strict=True):
+            parameter.grad = row.sum(dim=0).view_as(parameter) if is_learned and owner == self.rank else None
+        norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
+        both = torch.stack([nats, norm.square()]).double()
+        self._sum(both)  # the same bits in all
+        return both[0].float(), both[1].sqrt().float()
 
     def meet(self) -> None:
         """Wait until all processes are here."""
@@ -63,12 +73,10 @@ class Forks(Group):
 
     def _sum(self, values: Tensor) -> None:
         # two in turn: between two writes into one, all have met after they read it
-        rows = [row[: values.nbytes].view(values.dtype).view(values.shape) for row in next(self.slots)]
-        rows[self.rank].copy_(values)
+        rows = next(self.numbers)[:, : values.numel()]
+        rows[self.rank] = values
         self.meet()
-        torch.add(rows[0], rows[1], out=values)  # in one order, so that all have the same bits
-        for row in rows[2:]:
-            values.add_(row)
+        values.copy_(rows.sum(dim=0).view_as(values))
 
 
 def n_forks(batch_size: int, block_size: int, device: torch.device) -> int:
@@ -93,25 +101,25 @@ def forked(n: int, parameters: Sequence[Tensor], states: Sequence[Tensor]) -> It
     """
     for tensor in [*parameters, *states]:
         tensor.data = _in_common(tensor.nbytes).view(tensor.dtype).view_as(tensor).copy_(tensor.data)
-    size = sum(parameter.nbytes for parameter in parameters) // 8 * 8 + 16  # the gradients and one number more
-    slots = [_in_common(n * size).view(n, size) for _ in range(2)]
-    owners = _divided([parameter.numel() for parameter in parameters], n)
+    sizes = [parameter.numel() for parameter in parameters]
+    owners, gradients = _divided(sizes, n), _in_common(4 * n * sum(sizes)).view(torch.float32).view(n, -1)
+    numbers = [_in_common(8 * n * 2).view(torch.float64).view(n, 2) for _ in range(2)]
     n_threads, children = torch.get_num_threads(), []
     sockets: list[socket.socket] = []
     torch.set_num_threads(1)
-    for rank in range(1, n):
-        here, there = socket.socketpair()
-        child = os.fork()
-        if child == 0:
-            for other in [*sockets, here]:
-                other.close()
-            with _ending_with_the_first():
-                yield Forks(rank, n, rank, n, owners, itertools.cycle(slots), [there])
-        there.close()
-        children.append(child)
-        sockets.append(here)
     try:
-        yield Forks(0, n, 0, n, owners, itertools.cycle(slots), sockets)
+        for rank in range(1, n):
+            here, there = socket.socketpair()
+            child = os.fork()
+            if child == 0:
+                for other in [*sockets, here]:
+                    other.close()
+                with _ending_with_the_first():
+                    yield Forks(rank, n, rank, n, owners, gradients, itertools.cycle(numbers), [there])
+            there.close()
+            children.append(child)
+            sockets.append(here)
+        yield Forks(0, n, 0, n, owners, gradients, itertools.cycle(numbers), sockets)
     finally:
         for child in children:
             os.kill(child, signal.SIGKILL)  # it owns nothing

@@ -15,7 +15,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from bukva.core.errors import BukvaError, LostError
 from bukva.core.machine import n_cores
@@ -43,24 +43,24 @@ class Group:
         """Whether rank 0 is on this machine; the ranks of each machine follow each other."""
         return self.rank < self.local_size
 
-    def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> Tensor:
-        """Replace the gradients of this process by the sum over all; returns the sum of nats, a scalar.
+    def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
+        """Replace the gradients of what this process updates, which is all here, by the sums over all processes.
+
+        Returns:
+            The sum of nats, and the norm of the whole gradient; scalars.
 
         Raises:
             BukvaError: another process has ended or does not respond.
         """
-        if self.size == 1:
-            return nats
         learned = [parameter for parameter in parameters if parameter.grad is not None]
-        flat = torch.cat([*(parameter.grad.flatten() for parameter in learned), nats.view(1)])  # one message for all
-        self._sum(flat)
-        sums = flat[:-1].split([parameter.numel() for parameter in learned])
-        for parameter, total in zip(learned, sums, strict=True):
-            parameter.grad = total.view_as(parameter)
-        return flat[-1]
-
-    def keep_own(self, parameters: list[Tensor]) -> None:
-        """Drop the gradients of what another process updates: nothing, where each has weights of its own."""
+        if self.size > 1:
+            flat = torch.cat([*(parameter.grad.flatten() for parameter in learned), nats.view(1)])  # one message
+            self._sum(flat)
+            *sums, last = flat.split([*(parameter.numel() for parameter in learned), 1])
+            nats = last.squeeze()
+            for parameter, total in zip(learned, sums, strict=True):
+                parameter.grad = total.view_as(parameter)
+        return nats, nn.utils.get_total_norm([parameter.grad for parameter in learned])
 
     def meet(self) -> None:
         """Wait until all have updated what the others read: nothing, where each has weights of its own."""

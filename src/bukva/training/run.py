@@ -157,13 +157,11 @@ def update(
         (losses.minimised * share).backward()  # adds to the gradients
         nats += losses.nats.detach() * share
     parameters = list(state.model.parameters())
-    nats = group.sum_gradients(parameters, nats)
-    norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
+    nats, norm = group.sum_gradients(parameters, nats)
     if recipe.grad_clip:
         nn.utils.clip_grads_with_norm_(parameters, recipe.grad_clip, norm)
     for settings in state.optimizer.param_groups:
         settings["lr"] = rate
-    group.keep_own(parameters)
     state.optimizer.step()
     group.meet()
     return torch.stack([nats, norm]).double()
