@@ -1,6 +1,7 @@
 """Muon against the singular value decomposition; which optimizer updates which parameters."""
 
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -31,12 +32,17 @@ def gpt(**options):
 @pytest.mark.parametrize(("rows", "columns"), [(7, 7), (5, 11), (11, 5)])
 def test_singular_values_become_nearly_one_and_singular_vectors_stay(rows, columns):
     u, _, v = torch.linalg.svd(matrices(3, rows, columns), full_matrices=False)
-    before = torch.logspace(-0.1, -2.5, min(rows, columns), dtype=torch.float64)  # from 0.8 to 0.003
+    before = torch.logspace(0, math.log10(0.004), min(rows, columns), dtype=torch.float64)
     middle = u.mT @ orthogonalise(u * before @ v) @ v.mT  # diagonal if the vectors are the same
     values = torch.diagonal(middle, dim1=-2, dim2=-1)
     torch.testing.assert_close(middle, torch.diag_embed(values), rtol=0, atol=1e-10)
-    assert values.max() < 1.25
-    assert values.min() > 0.65
+    assert values.max() < 1.13
+    assert values.min() > 0.85
+
+
+def test_all_singular_values_from_0_004_on_become_nearly_one():
+    values = torch.linspace(0.004, 1, 997, dtype=torch.float64).view(-1, 1, 1)  # of matrices with one row and column
+    assert (orthogonalise(values) - 1).abs().max() < 0.15
 
 
 def test_stacked_matrices_are_orthogonalised_one_by_one():
