@@ -31,6 +31,7 @@ Activation = Callable[[Tensor], Tensor]
 
 f32, i32, u16, u32, u64 = np.float32, np.int32, np.uint16, np.uint32, np.uint64
 EPSILON = torch.finfo(torch.float32).eps  # of norms that name none
+LOWEST, HIGHEST = i32(-(2**31)), i32(2**31 - 1)
 COLUMNS = 32  # of attention weights, which a processor computes in one go
 
 
@@ -532,17 +533,16 @@ def _place_back(
 def _softmax(scores: Array, kept: Array, seed: np.uint64, threshold: np.uint64, factor: np.float32) -> None:
     """(n, T, T) scores -> weights, in place: row t sums to 1 over columns 0 to t. After dropout they go into `kept`."""
     n, T, _ = scores.shape
-    e, visible, lowest = np.empty(T, f32), np.zeros(2 * T, f32), i32(-(2**31))
-    visible[:T] = 1  # column j of row t is at T - 1 - t + j
+    e, visible, limit = np.empty(T, f32), np.zeros(2 * T, f32), np.full(2 * T, LOWEST, i32)
+    visible[:T], limit[:T] = 1, HIGHEST  # column j of row t is at T - 1 - t + j
     for a in range(n):
         for t in range(T):
-            S, before, highest, total = min(T, (t // COLUMNS + 1) * COLUMNS), T - 1 - t, lowest, f32(0)
+            S, before, highest, total = min(T, (t // COLUMNS + 1) * COLUMNS), T - 1 - t, LOWEST, f32(0)
             for j in range(S):
-                order = _order(_wide(scores[a, t, j]))
-                highest = max(highest, order if visible[before + j] > f32(0) else lowest)
+                highest = max(highest, min(_order(_wide(scores[a, t, j])), limit[before + j]))
             most = _of_order(highest)
             for j in range(S):
-                e[j] = _exp(_wide(scores[a, t, j]) - most) if visible[before + j] > f32(0) else f32(0)
+                e[j] = _exp(min(_wide(scores[a, t, j]) - most, f32(0))) * visible[before + j]
                 total += e[j]
             total = f32(1) / total
             for j in range(S):
