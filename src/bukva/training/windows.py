@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from bukva.config.schema import Order
-from bukva.core.compiled import compiled
 from bukva.models.base import Examples, LanguageModel
 from bukva.text.ids import Ids, ids_at
 
@@ -137,30 +136,22 @@ def permuted(places: npt.NDArray[np.int64], n: int, keys: Keys) -> npt.NDArray[n
     """
     columns = math.isqrt(n - 1) + 1
     rows = -(-n // columns)  # rows * columns is n, or a few above it
-    return _permuted(places.astype(np.uint64), np.uint64(n), np.uint64(rows), np.uint64(columns), keys).astype(np.int64)
-
-
-@compiled
-def _permuted(
-    places: npt.NDArray[np.uint64], n: np.uint64, rows: np.uint64, columns: np.uint64, keys: Keys
-) -> npt.NDArray[np.uint64]:
-    numbers = places.copy()
-    for i in range(len(numbers)):
-        number = numbers[i]
-        while True:
-            row, column = number // columns, number % columns
-            for k in range(len(keys)):
-                row = (row + _mixed(column ^ keys[k, 0]) % rows) % rows
-                column = (column + _mixed(row ^ keys[k, 1]) % columns) % columns
-            number = row * columns + column
-            if number < n:
-                break
-        numbers[i] = number
+    numbers = _network(places, rows, columns, keys)
+    while (outside := numbers >= n).any():
+        numbers[outside] = _network(numbers[outside], rows, columns, keys)
     return numbers
 
 
-@compiled
-def _mixed(bits: np.uint64) -> np.uint64:
+def _network(numbers: npt.NDArray[np.int64], rows: int, columns: int, keys: Keys) -> npt.NDArray[np.int64]:
+    """(B,) numbers below rows * columns, one to one to themselves."""
+    row, column = (half.astype(np.uint64) for half in np.divmod(numbers, columns))
+    for key_of_row, key_of_column in keys:
+        row = (row + _mixed(column ^ key_of_row) % np.uint64(rows)) % np.uint64(rows)
+        column = (column + _mixed(row ^ key_of_column) % np.uint64(columns)) % np.uint64(columns)
+    return (row * np.uint64(columns) + column).astype(np.int64)
+
+
+def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """The finaliser of SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", 2014)."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
