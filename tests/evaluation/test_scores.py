@@ -194,7 +194,13 @@ def test_what_is_counted_of_train_is_left_out_where_train_is_scored():
     scored = evaluated(models() | {"gpt": gpt}, held_out).table["gpt"]["train"]["nats_per_char"]
     runs = evenly_spaced(train, len(held_out.splits["val"]), 2)
     nats = [nats_of_passages(gpt, [run], T, 3, of_train=True) for run in runs]
-    assert scored == np.concatenate(nats).mean(dtype=np.float64)
+    assert scored == pytest.approx(np.concatenate(nats).mean(dtype=np.float64))
+
+
+def test_of_a_long_train_at_most_so_much_is_scored(monkeypatch):
+    monkeypatch.setattr("bukva.evaluation.scores.MOST_OF_TRAIN", 101)
+    held_out = text(*THREE)
+    assert 101 <= evaluated(models(), held_out).table["gpt"]["train"]["chars"] < 101 + window_rule.N_RUNS
 
 
 def test_the_text_of_test_changes_no_score_of_val():

@@ -146,6 +146,53 @@ def test_small_batches_as_for_a_large_vocabulary_have_the_same_scores(gpt, monke
     np.testing.assert_allclose(nats_of(gpt, ids[:20], T, stride_of(T)), whole[:19], atol=1e-5)
 
 
+@pytest.fixture
+def threads(monkeypatch):
+    """Sets the number of threads; batches are of three windows."""
+    monkeypatch.setitem(scoring.BATCH_LOGITS, "cpu", 3 * T * V)
+    n = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(n)
+
+
+def test_nats_and_what_a_watch_sees_have_the_same_bytes_with_any_number_of_threads(threads):
+    model, passages, found, n_read = counting("input"), works([2, 23, 59, 61, 3, 101], 11), [], []
+    for n in (1, 2, 3, 7):
+        threads(n)
+        seen = []
+        watch = lambda logits, followed: seen.extend([logits, followed[:, None]])  # noqa: B023, E731
+        nats = nats_of_passages(model, passages, T, 3, watch=watch, read=n_read.append)
+        found.append((nats.tobytes(), [part.tolist() for part in seen]))
+        assert torch.get_num_threads() == n
+    assert found[1:] == found[:1] * 3
+    assert sum(n_read) == 4 * len(nats) == 4 * sum(len(passage.scored) for passage in passages)
+
+
+@pytest.mark.parametrize("interrupted", ["model", "watch"])
+def test_an_interrupted_scoring_begins_no_more_batches_and_gives_the_threads_back(
+    gpt, threads, monkeypatch, interrupted
+):
+    threads(2)
+    calls, of_workers, forward = {"model": 0, "watch": 0}, set(), GPT.forward
+
+    def count(name):
+        calls[name] += 1
+        if name == interrupted and calls[name] == 3:
+            raise KeyboardInterrupt
+
+    def counted(*given, **named):
+        count("model")
+        of_workers.add(torch.get_num_threads())
+        return forward(*given, **named)
+
+    monkeypatch.setattr(GPT, "forward", counted)
+    with pytest.raises(KeyboardInterrupt):
+        nats_of_passages(gpt, [Passage(0, text(9973), 1)], T, 3, watch=lambda *_: count("watch"))
+    assert calls["model"] < 300  # of 1,108
+    assert of_workers == {1}
+    assert torch.get_num_threads() == 2
+
+
 def test_dropout_is_off_while_scoring_and_back_on_afterwards(gpt):
     gpt.train()
     ids = text(60)

@@ -30,6 +30,7 @@ from bukva.text.scores import CONTEXT, Baselines
 from bukva.text.tokenizers.base import Tokenizer, total
 
 BINS = 20  # of confidence, equally wide
+MOST_OF_TRAIN = 2**18  # ids of train that are scored: its score only shows how far a model knows train by heart
 
 
 class Calibration:
@@ -80,7 +81,8 @@ class Scores:
 def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, baselines: Baselines) -> Scores:
     """Score every model, with the GPT's block size and stride, on all of val and test, beside the baselines.
 
-    On train, a model that sees one id is scored on everything; any other on as much as val has, in runs spread evenly.
+    On train, a model that sees one id is scored on everything; any other on as much as val has, but at most on
+    MOST_OF_TRAIN ids, in runs spread evenly.
     Train is scored as models see it, as one stream; what the GPT has counted there is left out where it is predicted.
     The network of a GPT with n-grams is scored by itself, too, on val and test.
     """
@@ -164,9 +166,8 @@ def score(
     model: LanguageModel, runs: list[Passage], tokenizer: Tokenizer, block_size: int, stride: int, read: Read = unread
 ) -> Score:
     """The score over several runs of train together."""
-    of_train = model.counts
-    nats = [nats_of_passages(model, [run], block_size, stride, of_train=of_train, read=read) for run in runs]
-    return Score.of(np.concatenate(nats), sum(total(tokenizer.chars_of, run.scored) for run in runs))
+    nats = nats_of_passages(model, runs, block_size, stride, of_train=model.counts, read=read)
+    return Score.of(nats, sum(total(tokenizer.chars_of, run.scored) for run in runs))
 
 
 @torch.inference_mode()
@@ -208,7 +209,7 @@ def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -
     if kind_of(model.config.name).sees_one_id:
         runs, found = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
     else:
-        runs = evenly_spaced(train, len(text.splits["val"]), model.config.n_before)
+        runs = evenly_spaced(train, min(len(text.splits["val"]), MOST_OF_TRAIN), model.config.n_before)
         with counting(f"evaluate: {name}, train", sum(len(run.scored) for run in runs), text.tokenizer.unit) as read:
             found = score(model, runs, text.tokenizer, block_size, stride_of(block_size), read)
     return _fields(found, sum(total(text.tokenizer.bytes_of, run.scored) for run in runs))

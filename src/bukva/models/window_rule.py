@@ -8,6 +8,8 @@ too. Scores under different window rules cannot be compared.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,8 +23,8 @@ from bukva.core.progress import Read, unread
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits, ids_at
 
-# Characters of one forward pass: on a CPU activations then stay in the cache, and a GPU is busy.
-BATCH_CHARS = {"cpu": 2**12, "cuda": 2**16}
+# Characters of one forward pass: on a CPU activations then stay in the cache of a core, and a GPU is busy.
+BATCH_CHARS = {"cpu": 2**11, "cuda": 2**16}
 # Of one forward pass, too: a GPT with n-grams has several probabilities of each id of a large vocabulary at each place.
 BATCH_LOGITS = {"cpu": 2**22, "cuda": 2**26}
 Watch = Callable[[Tensor, Tensor], None]  # gets (n, V) logits and (n,) ids that followed, once for each scored id
@@ -125,19 +127,43 @@ def nats_of_passages(
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
     nats, places = [], []
-    n_before = int(model.config.n_before) if beyond else 0
-    for batch in batches(passages, block_size, stride, ids_per_batch(model), n_before):
+    work = list(batches(passages, block_size, stride, ids_per_batch(model), int(model.config.n_before) * beyond))
+
+    def logits_of(batch: Batch) -> Tensor:
         ids, before, wanted = batch.ids.to(device), batch.before.to(device), batch.wanted.to(device)
-        followed = batch.ids[:, 1:][batch.wanted].to(device)  # (n,)
         following = ids[:, -1] if of_train else None
-        logits: Tensor = model(ids[:, :-1], before=before, following=following, wanted=wanted).float()  # (n, V)
-        nats.append(F.cross_entropy(logits, followed, reduction="none"))  # a GPU computes on: nothing is read here
-        places.append(batch.places)
-        if watch:
-            watch(logits, followed)
-        read(len(followed))
+        with torch.inference_mode():
+            return model(ids[:, :-1], before=before, following=following, wanted=wanted).float()  # (n, V)
+
+    with _workers(len(work) if device.type == "cpu" else 1) as mapped:
+        for batch, logits in zip(work, mapped(logits_of, work), strict=True):
+            followed = batch.ids[:, 1:][batch.wanted].to(device)  # (n,)
+            nats.append(F.cross_entropy(logits, followed, reduction="none"))  # a GPU computes on: nothing is read here
+            places.append(batch.places)
+            if watch:
+                watch(logits, followed)
+            read(len(followed))
     model.train(was_training)
     return torch.cat(nats).cpu().numpy()[np.concatenate(places).argsort()]
+
+
+@contextmanager
+def _workers(n_batches: int) -> Iterator[Callable[..., Iterator[Tensor]]]:
+    """Yield a `map` that computes batches at the same time, one thread for each: threads that share a batch wait.
+
+    So the bytes do not depend on the number of threads, unless there is one batch only.
+    """
+    n_threads = torch.get_num_threads()
+    if min(n_threads, n_batches) == 1:
+        yield map
+        return
+    torch.set_num_threads(1)
+    threads = ThreadPoolExecutor(n_threads)
+    try:
+        yield threads.map
+    finally:
+        threads.shutdown(cancel_futures=True)  # who interrupts it does not wait for the batches that are left
+        torch.set_num_threads(n_threads)
 
 
 class Batch(NamedTuple):
