@@ -37,7 +37,7 @@ def one_by_one(model, ids, n_first=1):
 
 @pytest.fixture
 def seen(monkeypatch):
-    """The positions that the compiled block computes."""
+    """The positions that the compiled blocks compute."""
     seen, compute = [], position.compute
     monkeypatch.setattr(position, "compute", lambda *args: seen.append(args[3]) or compute(*args))
     return seen
@@ -65,8 +65,19 @@ def test_positions_one_by_one_are_the_positions_together(changes, seen):
     assert not seen
     for n_first, first_alone in ((1, 0), (3, 3)):
         torch.testing.assert_close(one_by_one(model, x, n_first), together, rtol=1e-4, atol=1e-5)
-        assert seen == [t for t in range(first_alone, T) for _ in range(model.config.n_layer)]
+        assert seen == list(range(first_alone, T))
         seen.clear()
+
+
+@torch.inference_mode()
+def test_positions_follow_each_other_alone_and_together_and_anew_after_the_caches_are_cleared(seen):
+    model, x = gpt(positions="rotary", n_embd=18), ids()
+    whole, caches = model(x), model.new_caches()
+    for lengths in ([1, 3, 1, 2], [2, 1, 4], [T], [1] * T):
+        pieces = torch.cat([model(piece, caches) for piece in x.split(lengths, dim=1)], dim=1)
+        torch.testing.assert_close(pieces, whole, rtol=1e-4, atol=1e-5)
+        caches.clear()
+    assert seen == [0, 4, 2, *range(T)]
 
 
 def test_a_matrix_in_bf16_is_read_exactly():

@@ -105,9 +105,9 @@ class LayerCache:
 
     def __init__(self, size: int) -> None:
         self.size, self.length = size, 0
-        self.weights: position.Weights | None = None  # of the block, while single positions are added
-        self._k: Tensor | None = None  # (B, nh, size, hs), made when the first keys show the shape
-        self._v: Tensor | None = None
+        self.room: tuple[Tensor, Tensor] | None = (
+            None  # (B, nh, size, hs) each, made when the first keys show the shape
+        )
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add (B, nh, T, hs) new keys and values; returns those of all positions so far, (B, nh, S, hs).
@@ -129,13 +129,13 @@ class LayerCache:
         stop = self.length + k.shape[2]
         if stop > self.size:
             raise ValueError(f"{stop} positions do not fit a cache of {self.size}")
-        if self._k is None or self._v is None:
+        if self.room is None:
             room = (*k.shape[:2], self.size, k.shape[3])
             # a CPU's fused kernel reads bf16 five times as slowly as float32
             dtype = torch.promote_types(k.dtype, torch.float32) if k.device.type == "cpu" else k.dtype
-            self._k, self._v = k.new_empty(room, dtype=dtype), k.new_empty(room, dtype=dtype)
+            self.room = k.new_empty(room, dtype=dtype), k.new_empty(room, dtype=dtype)
         self.length = stop
-        return self._k, self._v
+        return self.room
 
 
 class Caches:
@@ -143,11 +143,27 @@ class Caches:
 
     def __init__(self, n_layer: int, size: int) -> None:
         self.layers = [LayerCache(size) for _ in range(n_layer)]
+        self.room: tuple[Tensor, Tensor] | None = None  # that of all layers, once single positions are added
+        self.weights: position.Weights | None = None  # of the blocks, likewise
 
     @property
     def length(self) -> int:
         """How many positions there are."""
         return self.layers[0].length
+
+    def clear(self) -> None:
+        """Forget all positions."""
+        for layer in self.layers:
+            layer.length = 0
+
+    def extend(self, k: Tensor) -> tuple[Tensor, Tensor]:
+        """As that of each layer, for keys of the shape of k; returns the room of all layers, (L, B, nh, size, hs)."""
+        rooms = [layer.extend(k) for layer in self.layers]
+        if self.room is None:
+            self.room = torch.stack([keys for keys, _ in rooms]), torch.stack([values for _, values in rooms])
+            for layer, keys, values in zip(self.layers, *self.room, strict=True):
+                layer.room = keys, values  # of the same memory
+        return self.room
 
 
 class Attention(nn.Module):

@@ -119,6 +119,11 @@ class Block(nn.Module):
         self.mlp = MLP(config)
         self.activation = config.activation
 
+    @property
+    def is_fused(self) -> bool:
+        """Whether nothing has replaced its attention, so that compiled functions may compute the block."""
+        return self.attention.attend is attend_fused
+
     def forward(
         self,
         x: Tensor,
@@ -128,9 +133,7 @@ class Block(nn.Module):
         wanted: Tensor | None = None,
     ) -> Tensor:
         """(B, T, C) -> (B, T, C); (n, C) of the n positions that are True in `wanted`."""
-        if cache is not None and self.attention.attend is attend_fused and position.computes(self, x):
-            return position.add_block(self, x, cos_sin, cache)
-        if cache is None and self.attention.attend is attend_fused and kernels.computes(self, x):
+        if cache is None and self.is_fused and kernels.computes(self, x):
             return chosen(kernels.add_mlp(self, kernels.add_attention(self, x, cos_sin)), wanted)
         x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
         x = chosen(x, wanted)
@@ -263,6 +266,8 @@ class GPT(LanguageModel):
             (B, T, C), or (n, C) of the n wanted positions.
         """
         x, cos_sin = self.embed(ids, caches.length if caches else 0, added)
+        if caches and position.computes(self.blocks, x) and all(block.is_fused for block in self.blocks):
+            return chosen(self.ln_f(position.add_blocks(self.blocks, x, cos_sin, caches)), wanted)
         for i, block in enumerate(self.blocks):
             last = i + 1 == len(self.blocks)  # nothing reads the other positions of its output
             cache = caches.layers[i] if caches else None

@@ -1,10 +1,11 @@
 """One new position on a CPU: what generation computes for each character, in loops compiled by numba.
 
 torch's kernels are made for many positions. For a single one they read a matrix in bf16 at a fraction of the speed of
-the memory, and between the products most of the time goes into starting small operations. So a block is one call here.
-Everything between the matrices is float32. Letters as in bukva.models.attention.
+the memory, and between the products most of the time goes into starting small operations. So all blocks are one call
+here. Everything between the matrices is float32. Letters as in bukva.models.attention, and L blocks.
 """
 
+from collections.abc import Sequence
 from math import erf, exp
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from bukva.core.compiled import compiled_sums
 
 if TYPE_CHECKING:
-    from bukva.models.attention import LayerCache
+    from bukva.models.attention import Caches
     from bukva.models.gpt import Block
 
 Matrix = npt.NDArray[Any]  # float32, or bf16 as the upper halves of its bits, uint16
@@ -30,17 +31,18 @@ EPSILON = torch.finfo(torch.float32).eps  # of norms that name none
 
 
 class Layer(NamedTuple):
-    """A linear layer or a norm. A bias that the model does not have is empty."""
+    """A linear layer or a norm, of all blocks at once, (L, ...), or of one. A bias that the model lacks is empty."""
 
     weight: Matrix
     bias: Floats
 
 
 class Weights(NamedTuple):
-    """A block as the loops read it.
+    """All blocks as the loops read them.
 
-    is_centred: its norms subtract the mean, as LayerNorm does.
-    epsilon: of its norms.
+    mlp_proj: its matrix is transposed, (4 C, C).
+    is_centred: the norms subtract the mean, as LayerNorm does.
+    epsilon: of the norms.
     qk_epsilon: of the norm of queries and keys; negative if they are not normalised.
     activation: one of ACTIVATIONS.
     """
@@ -57,69 +59,74 @@ class Weights(NamedTuple):
     activation: int
 
     @classmethod
-    def of(cls, block: "Block") -> "Weights":
-        """Matrices share the memory of the parameters."""
+    def of(cls, blocks: "Sequence[Block]") -> "Weights":
+        """A copy of what the blocks are now."""
+        first = blocks[0]
         return cls(
-            ln_1=_layer(block.ln_1),
-            qkv=_layer(block.attention.qkv),
-            proj=_layer(block.attention.proj),
-            ln_2=_layer(block.ln_2),
-            fc=_layer(block.mlp.fc),
-            mlp_proj=_layer(block.mlp.proj),
-            is_centred=isinstance(block.ln_1, nn.LayerNorm),
-            epsilon=block.ln_1.eps or EPSILON,
-            qk_epsilon=EPSILON if block.attention.qk_norm else -1.0,
-            activation=ACTIVATIONS[block.activation],
+            ln_1=_layer([block.ln_1 for block in blocks]),
+            qkv=_layer([block.attention.qkv for block in blocks]),
+            proj=_layer([block.attention.proj for block in blocks]),
+            ln_2=_layer([block.ln_2 for block in blocks]),
+            fc=_layer([block.mlp.fc for block in blocks]),
+            mlp_proj=_layer([block.mlp.proj for block in blocks], is_transposed=True),
+            is_centred=isinstance(first.ln_1, nn.LayerNorm),
+            epsilon=first.ln_1.eps or EPSILON,
+            qk_epsilon=EPSILON if first.attention.qk_norm else -1.0,
+            activation=ACTIVATIONS[first.activation],
         )
 
 
-def _layer(part: Any) -> Layer:
-    return Layer(_array(part.weight), _array(getattr(part, "bias", None)))
+def _layer(parts: Sequence[Any], *, is_transposed: bool = False) -> Layer:
+    weight = torch.stack([part.weight.detach() for part in parts])
+    biases = [part.bias.detach() for part in parts if getattr(part, "bias", None) is not None]
+    bias = torch.stack(biases).float() if biases else torch.empty(len(parts), 0)
+    if is_transposed:
+        weight = weight.mT.contiguous()
+    is_bf16_matrix = weight.dim() == 3 and weight.dtype == torch.bfloat16
+    return Layer((weight.view(torch.uint16) if is_bf16_matrix else weight.float()).numpy(), bias.numpy())
 
 
-def _array(parameter: Tensor | None) -> npt.NDArray[Any]:
-    """A matrix as the loops read it; a gain or a bias in float32, empty for none."""
-    if parameter is None:
-        return np.empty(0, np.float32)
-    if parameter.dim() == 2 and parameter.dtype == torch.bfloat16:
-        return parameter.detach().view(torch.uint16).numpy()
-    return parameter.detach().float().numpy()
-
-
-def computes(block: "Block", x: Tensor) -> bool:
-    """Whether (B, T, C) is one position in float32 on a CPU, without gradient, and the block one for the loops."""
-    plain = not (torch.is_grad_enabled() or block.training) and block.activation in ACTIVATIONS
+def computes(blocks: "Sequence[Block]", x: Tensor) -> bool:
+    """Whether (B, T, C) is one position in float32 on a CPU, without gradient, and the loops know the blocks."""
+    plain = not (torch.is_grad_enabled() or blocks[0].training) and blocks[0].activation in ACTIVATIONS
     return plain and x.numel() == x.shape[-1] and x.device.type == "cpu" and x.dtype == torch.float32
 
 
-def add_block(block: "Block", x: Tensor, cos_sin: Tensor | None, cache: "LayerCache") -> Tensor:
-    """What a block makes of one position: (1, 1, C), (2, 1, hs) -> (1, 1, C); its key and value go into the cache."""
-    keys, values = cache.extend(x.view(1, block.attention.n_head, 1, -1))  # (1, nh, size, hs) each
-    cache.weights = cache.weights or Weights.of(block)
+def add_blocks(blocks: "Sequence[Block]", x: Tensor, cos_sin: Tensor | None, caches: "Caches") -> Tensor:
+    """What the blocks make of one position: (1, 1, C), (2, 1, hs) -> (1, 1, C); its keys and values are cached."""
+    keys, values = caches.extend(x.view(1, blocks[0].attention.n_head, 1, -1))  # (L, 1, nh, size, hs) each
+    caches.weights = caches.weights or Weights.of(blocks)
     rotation = np.empty((2, 0), np.float32) if cos_sin is None else cos_sin[:, 0].contiguous().numpy()
     y = x.clone()
-    compute(y.view(-1).numpy(), keys[0].numpy(), values[0].numpy(), cache.length - 1, rotation, cache.weights)
+    compute(y.view(-1).numpy(), keys[:, 0].numpy(), values[:, 0].numpy(), caches.length - 1, rotation, caches.weights)
     return y
 
 
 @compiled_sums
 def compute(x: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats, weights: Weights) -> None:
-    """Add what attention and MLP of a block say of position `last` to its (C,) channels of the residual stream.
+    """Add what the blocks say of position `last` to its (C,) channels of the residual stream.
 
     Args:
         x: (C,), is changed.
-        keys: (nh, size, hs) of the positions before; that of this position is added.
+        keys: (L, nh, size, hs) of the positions before; those of this position are added.
         values: the same.
         last: the position.
         cos_sin: (2, hs), or (2, 0) if queries and keys are not rotated.
-        weights: of the block.
+        weights: of the blocks.
     """
-    h = _normalised(x, weights.ln_1, weights)
-    y = _attend(_linear(h, weights.qkv), keys, values, last, cos_sin, weights.qk_epsilon)
-    _add(x, _linear(y, weights.proj))
-    h = _linear(_normalised(x, weights.ln_2, weights), weights.fc)  # (4 C,)
-    _activate(h, weights.activation)
-    _add(x, _linear(h, weights.mlp_proj))
+    for block in range(len(keys)):
+        h = _normalised(x, _of(weights.ln_1, block), weights)
+        qkv = _linear(h, _of(weights.qkv, block))
+        y = _attend(qkv, keys[block], values[block], last, cos_sin, weights.qk_epsilon)
+        _add(x, _linear(y, _of(weights.proj, block)))
+        h = _linear(_normalised(x, _of(weights.ln_2, block), weights), _of(weights.fc, block))  # (4 C,)
+        _activate(h, weights.activation)
+        _add_rows(x, h, _of(weights.mlp_proj, block))
+
+
+@compiled_sums
+def _of(layer: Layer, block: int) -> Layer:
+    return Layer(layer.weight[block], layer.bias[block])
 
 
 @compiled_sums
@@ -147,6 +154,16 @@ def _linear(x: Floats, layer: Layer) -> Floats:
         y[i], y[b + i], y[c + i], y[d + i] = ya, yb, yc, yd
     _add(y, layer.bias)
     return y
+
+
+@compiled_sums
+def _add_rows(x: Floats, h: Floats, layer: Layer) -> None:
+    """Add to (M,) the sum of the rows of (N, M), each times its of (N,). A row times 0, as relu leaves, is not read."""
+    for i in range(len(h)):
+        if h[i]:
+            for j in range(len(x)):
+                x[j] += h[i] * _number(layer.weight[i, j])
+    _add(x, layer.bias)
 
 
 def _number(element: Any) -> np.float32:
