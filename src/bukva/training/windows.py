@@ -20,6 +20,7 @@ from bukva.models.base import Examples, LanguageModel
 from bukva.text.ids import Ids, ids_at
 
 ROUNDS = 8  # each changes both halves; with 4, orders of few things are not all equally likely (docs/dev/log.md)
+AT_ONCE = 16  # updates whose windows are drawn together
 T = TypeVar("T")
 Keys = npt.NDArray[np.uint64]  # (ROUNDS, 2)
 
@@ -55,6 +56,7 @@ class Windows:
         # as many as fit after any offset; a text shorter than two windows still has one
         self.n_windows = max(1, (len(ids) - block_size) // block_size)
         self._epoch = functools.lru_cache(maxsize=2)(self._draw_epoch)
+        self._some_starts = functools.lru_cache(maxsize=1)(self._draw_starts)
 
     @property
     def ids_per_step(self) -> int:
@@ -76,14 +78,20 @@ class Windows:
         """(B,) where the windows of update `step` start."""
         if self.order == "random":
             return self._rng(step).integers(len(self.ids) - self.block_size, size=self.batch_size)
-        drawn = np.arange((step - 1) * self.batch_size, step * self.batch_size)  # numbered through all epochs
+        number, place = divmod(step - 1, AT_ONCE)
+        return self._some_starts(number)[place]
+
+    def _draw_starts(self, number: int) -> npt.NDArray[np.int64]:
+        """(AT_ONCE, B) where the windows of some updates start; drawing those of one takes as long."""
+        n_drawn = AT_ONCE * self.batch_size
+        drawn = np.arange(number * n_drawn, (number + 1) * n_drawn)  # numbered through all epochs
         epoch, index = np.divmod(drawn, self.n_windows)
-        starts = np.empty(self.batch_size, np.int64)
-        for number in np.unique(epoch):
-            offset, keys = self._epoch(int(number))
-            window = permuted(index[epoch == number], self.n_windows, keys)
-            starts[epoch == number] = offset + self.block_size * window
-        return starts
+        starts = np.empty(n_drawn, np.int64)
+        for each in np.unique(epoch):
+            offset, keys = self._epoch(int(each))
+            window = permuted(index[epoch == each], self.n_windows, keys)
+            starts[epoch == each] = offset + self.block_size * window
+        return starts.reshape(AT_ONCE, -1)
 
     def _draw_epoch(self, number: int) -> tuple[int, Keys]:
         """Where the first window of an epoch starts, and the key of its order."""
