@@ -270,7 +270,7 @@ def _weights(layer: nn.Linear) -> tuple[Tensor, Tensor | None]:
 
 
 def _array(x: Tensor) -> Array:
-    x = x.detach()
+    x = x.detach() if x.requires_grad else x
     return x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
 
 
