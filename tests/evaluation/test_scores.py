@@ -198,7 +198,7 @@ def test_what_is_counted_of_train_is_left_out_where_train_is_scored():
 
 
 def test_of_a_long_train_at_most_so_much_is_scored(monkeypatch):
-    monkeypatch.setattr("bukva.evaluation.scores.MOST_OF_TRAIN", 101)
+    monkeypatch.setattr("bukva.evaluation.scores.MOST_SCORED", 101)
     held_out = text(*THREE)
     assert 101 <= evaluated(models(), held_out).table["gpt"]["train"]["chars"] < 101 + window_rule.N_RUNS
 

@@ -14,7 +14,7 @@ from tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, T, V, recipe,
 
 from bukva.models.device import Machine
 from bukva.models.ngrams.kneser_ney import KneserNey
-from bukva.models.window_rule import Score, nats_of
+from bukva.models.window_rule import N_RUNS, Score, evenly_spaced, nats_of, stride_of
 from bukva.text.tokenizers.char import CharTokenizer
 from bukva.training import run as module
 from bukva.training.optimizers import build_optimizer
@@ -270,6 +270,25 @@ def test_val_is_scored_by_the_window_rule():
     model = start(task()).model
     expected = Score.of(nats_of(model, splits()["val"], T, T // 2), 99).nats_per_char
     assert task().score_val(model, Group()) == expected
+
+
+def test_of_a_long_val_runs_that_are_evenly_spaced_are_scored_in_shares(monkeypatch):
+    monkeypatch.setattr(module, "MOST_SCORED", 61)
+    model, runs = start(task()).model, evenly_spaced(splits()["val"], 61)
+    nats = [nats_of(model, run.ids, T, stride_of(T)) for run in runs]
+    assert len(nats) == N_RUNS
+    expected = np.concatenate(nats).mean(dtype=np.float64)
+    assert task().score_val(model, Group()) == pytest.approx(expected, rel=1e-6)
+    shares = []
+
+    class One(Group):
+        def sum(self, value):
+            shares.append(value)
+            return value
+
+    for rank in range(3):
+        task().score_val(model, One(rank, 3))
+    assert sum(shares) == pytest.approx(expected * sum(map(len, nats)), rel=1e-6)
 
 
 # ---- a model that counts train

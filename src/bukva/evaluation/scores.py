@@ -15,6 +15,7 @@ from bukva.models.folder import read_numerics
 from bukva.models.ngrams.counts import count_pairs
 from bukva.models.registry import count_parameters, kind_of
 from bukva.models.window_rule import (
+    MOST_SCORED,
     Score,
     Watch,
     context_of,
@@ -30,7 +31,6 @@ from bukva.text.scores import CONTEXT, Baselines
 from bukva.text.tokenizers.base import Tokenizer, total
 
 BINS = 20  # of confidence, equally wide
-MOST_OF_TRAIN = 2**18  # ids of train that are scored: its score only shows how far a model knows train by heart
 
 
 class Calibration:
@@ -82,7 +82,7 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
     """Score every model, with the GPT's block size and stride, on all of val and test, beside the baselines.
 
     On train, a model that sees one id is scored on everything; any other on as much as val has, but at most on
-    MOST_OF_TRAIN ids, in runs spread evenly.
+    MOST_SCORED ids, in runs spread evenly.
     Train is scored as models see it, as one stream; what the GPT has counted there is left out where it is predicted.
     The network of a GPT with n-grams is scored by itself, too, on val and test.
     """
@@ -209,7 +209,7 @@ def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -
     if kind_of(model.config.name).sees_one_id:
         runs, found = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
     else:
-        runs = evenly_spaced(train, min(len(text.splits["val"]), MOST_OF_TRAIN), model.config.n_before)
+        runs = evenly_spaced(train, min(len(text.splits["val"]), MOST_SCORED), model.config.n_before)
         with counting(f"evaluate: {name}, train", sum(len(run.scored) for run in runs), text.tokenizer.unit) as read:
             found = score(model, runs, text.tokenizer, block_size, stride_of(block_size), read)
     return _fields(found, sum(total(text.tokenizer.bytes_of, run.scored) for run in runs))

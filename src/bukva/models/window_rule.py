@@ -28,7 +28,8 @@ BATCH_CHARS = {"cpu": 2**11, "cuda": 2**16}
 # Of one forward pass, too: a GPT with n-grams has several probabilities of each id of a large vocabulary at each place.
 BATCH_LOGITS = {"cpu": 2**22, "cuda": 2**26}
 Watch = Callable[[Tensor, Tensor], None]  # gets (n, V) logits and (n,) ids that followed, once for each scored id
-N_RUNS = 16  # places that text is taken from when scoring all of it takes too long
+MOST_SCORED = 2**18  # ids of train, and of val during a training: more of them take minutes and tell little more
+N_RUNS = 16  # places that text is taken from when it has more
 Places = npt.NDArray[np.int64]
 
 

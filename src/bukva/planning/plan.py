@@ -20,6 +20,7 @@ from bukva.core.progress import quantity
 from bukva.models.device import prepare
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
+from bukva.models.window_rule import MOST_SCORED
 from bukva.project.stages import paths
 from bukva.text.splits import check_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
@@ -96,7 +97,7 @@ class Plan:
     batch_size: int  # windows
     chars_per_update: int
     seconds_per_update: float
-    seconds_per_scoring: float  # of the whole val split
+    seconds_per_scoring: float  # of val
 
     @property
     def n_scorings(self) -> int:
@@ -193,7 +194,8 @@ class Planner:
         Raises:
             torch.OutOfMemoryError: the size does not fit into the GPU's memory.
         """
-        batch_size, all_of_val = size.batch_size(self.params.train_gpt.batch_size), len(self.splits["val"]) - 1
+        batch_size = size.batch_size(self.params.train_gpt.batch_size)
+        scored = min(MOST_SCORED, len(self.splits["val"]) - 1)
         config, task = self.task(size, batch_size)
         state = start(task)
         stopwatch = Stopwatch(self.now)
@@ -206,7 +208,7 @@ class Planner:
             batch_size=batch_size,
             chars_per_update=task.chars_seen(1),
             seconds_per_update=stopwatch.seconds_per_update,
-            seconds_per_scoring=stopwatch.seconds_per_scoring * all_of_val / min(SCORED_IDS, all_of_val),
+            seconds_per_scoring=stopwatch.seconds_per_scoring * scored / min(SCORED_IDS, scored),
         )
 
     def task(self, size: Size, batch_size: int) -> tuple[GPTConfig, Task]:
