@@ -25,9 +25,10 @@ def _clean(raw: str, clean: str) -> dict[str, Any]:
     from bukva.corpus.cleaning.clean import clean_collection
     from bukva.corpus.cleaning.rule_sets import rule_set
     from bukva.text.collection import TEXT
+    from bukva.text.utf8 import decoded, encoded
 
     rules, target = rule_set("notes"), without_folder(clean)
-    rules.apply("\n")  # loads machine code, which is kept as imports are
+    encoded(rules.apply(decoded(b"\n")).codes)  # loads machine code, which is kept as imports are
     started_at = time.perf_counter()
     report = clean_collection(Path(raw), target, rules, "as the bench says")
     seconds = time.perf_counter() - started_at
@@ -56,8 +57,10 @@ def _tokenize(clean: str, tokens: str) -> dict[str, Any]:
 
     from bukva.config.schema import Tokenize
     from bukva.corpus.splits.encoding import tokenize
+    from bukva.text.utf8 import alphabet, decoded
 
     target = without_folder(tokens)
+    alphabet([decoded(b"\n")])  # loads machine code, which is kept as imports are
     started_at = time.perf_counter()
     characters = Tokenize(kind="char", vocabulary="all", unknown="error", vocab_size=257)
     n_ids = tokenize(Path(clean), target, characters, split_params()).n_ids

@@ -42,7 +42,7 @@ pairs = st.lists(st.tuples(st.floats(0.1, 99), st.floats(0.1, 99)), min_size=2, 
 @example("- ")
 @example("--  /*/\r\r\n//*/ / \n- -- ж")
 def test_the_plain_cleaner_returns_our_text(text):
-    assert clean_lines(text) == clean(text, rule_set("notes")).text
+    assert clean_lines(text) == clean(text.encode(), rule_set("notes")).text
 
 
 def test_the_plain_encoder_returns_our_ids():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bukva.text.characters import alphabet, code_points, from_code_points, pieces
+from bukva.text.characters import code_points, from_code_points, pieces
 
 texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\0\nж\uffff\U00010000\U0010ffff"))
 
@@ -30,7 +30,3 @@ def test_a_text_survives_a_round_trip_through_code_points(text):
 def test_a_piece_extends_to_the_next_end(text, end, expected, monkeypatch):
     monkeypatch.setattr("bukva.text.characters.PIECE_CHARS", 3)
     assert list(pieces(text, end)) == expected
-
-
-def test_the_alphabet_of_texts_is_their_characters_sorted():
-    assert alphabet(iter(["бв", "", "ба\U00010000\n"])) == "\nабв\U00010000"

@@ -1,12 +1,14 @@
 """Progress of a long task: a bar on a terminal. A log file, such as that of DVC's queue, gets none."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
+from typing import TypeVar
 
 from tqdm import tqdm
 
 QUIET_SECONDS = 2.0  # before the bar of work that is mostly short
 quantity = tqdm.format_sizeof  # of a count, readable: 950, 12.3k, 4.56M, 1.20G
+T = TypeVar("T", bound=Sized)  # a text, or its code points
 Read = Callable[[int], None]  # is told how many characters more were read
 
 
@@ -48,7 +50,7 @@ def counting(what: str, total: int, unit: str = "character") -> Iterator[Read]:
         yield shown.update
 
 
-def counted(texts: Iterable[str], what: str, total: int) -> Iterator[str]:
+def counted(texts: Iterable[T], what: str, total: int) -> Iterator[T]:
     """The same texts, with the progress of who takes them."""
     with counting(what, total) as add:
         for text in texts:

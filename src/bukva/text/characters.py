@@ -1,8 +1,7 @@
 """Text as arrays of code points, which numpy looks up a hundred times as fast as Python looks up characters."""
 
-import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -34,15 +33,6 @@ def pieces(text: str, end: str = "") -> Iterator[str]:
         stop = found + len(end) if found >= 0 else len(text)
         yield text[start:stop]
         start = stop
-
-
-def alphabet(texts: Iterable[str]) -> str:
-    """The characters of texts, sorted, each once; a set of them creates an object for every character."""
-    seen = np.zeros(sys.maxunicode + 1, bool)  # by code point
-    for text in texts:
-        for piece in pieces(text):
-            seen[code_points(piece)] = True
-    return from_code_points(np.flatnonzero(seen).astype(np.uint32))
 
 
 def describe(char: str) -> str:

@@ -46,7 +46,7 @@ texts = st.lists(plain | plain | special | alien | st.characters(exclude_categor
 @example("\n".join(["ж", "", " - ж", "Q/", "//"] * 7), False)
 @example("/7/ж/*/*/\n  /\u2028/😀//\n", False)
 def test_one_pass_does_what_the_rules_do_and_the_counts_add_up(text, goes_on):
-    cleaned, expected = cleaning.clean(text, NOTES, goes_on), cleaning.clean(text, BY_LINE, goes_on)
+    cleaned, expected = cleaning.clean(text.encode(), NOTES, goes_on), cleaning.clean(text.encode(), BY_LINE, goes_on)
     assert (cleaned.text, cleaned.lines, cleaned.removed) == (expected.text, expected.lines, expected.removed)
     assert {rule: list(found) for rule, found in cleaned.examples.items()} == expected.examples
     assert cleaned.chars_before == len(text)
@@ -63,7 +63,7 @@ def test_every_symbol_of_the_basic_plane_and_the_sample_agree_with_the_rules():
         "\n".join(f"{symbol}ж{symbol}{symbol}" for symbol in symbols),
         *(w.read_bytes().decode() for w in works),
     ]:
-        cleaned, expected = cleaning.clean(text, NOTES), cleaning.clean(text, BY_LINE)
+        cleaned, expected = cleaning.clean(text.encode(), NOTES), cleaning.clean(text.encode(), BY_LINE)
         assert cleaned.text == expected.text == clean_lines(text)
         assert cleaned.removed == expected.removed
 

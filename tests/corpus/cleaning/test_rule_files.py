@@ -24,7 +24,7 @@ def rules_of(file, *optional):
 
 def clean(text, rules):
     """The text, and what each rule removed."""
-    found = cleaning.clean(text, rules)
+    found = cleaning.clean(text.encode(), rules)
     return found.text, found.removed
 
 

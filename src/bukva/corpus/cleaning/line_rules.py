@@ -13,6 +13,7 @@ from typing import Literal
 from bukva.config.messages import WAY_BACK, shorten
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning.removals import EXAMPLES, Cleaned, Example, Removed, RemovedByRule, example
+from bukva.text.characters import Codes, code_points, from_code_points
 
 SAME_LENGTH = 10  # passes that may leave a line as long as it was: rules in an unlucky order need some
 
@@ -89,8 +90,8 @@ class LineRules:
         """The names of the rules, in their order."""
         return tuple(rule.name for rule in self.line_rules)
 
-    def apply(self, text: str) -> Cleaned:
-        """Clean a text of complete lines, one or more, each ended by a line feed.
+    def apply(self, codes: Codes) -> Cleaned:
+        """Clean the code points of complete lines, one or more, each ended by a line feed.
 
         Raises:
             BukvaError: a rule changes what it or another one wrote, again and again.
@@ -105,9 +106,10 @@ class LineRules:
             if len(examples[rule.name]) < EXAMPLES:
                 examples[rule.name].append(example(number, line, *places[0]))
 
-        lines = text.split("\n")[:-1]
+        lines = from_code_points(codes).split("\n")[:-1]
         kept = [self._settle(number, line, tell) for number, line in enumerate(lines)]
-        return Cleaned("".join(f"{line}\n" for line in kept if line is not None), len(lines), removed, examples)
+        text = "".join(f"{line}\n" for line in kept if line is not None)
+        return Cleaned(code_points(text), len(lines), removed, examples)
 
     def _settle(self, number: int, line: str, tell: Callable[[LineRule, int, str, str | None], None]) -> str | None:
         """Apply all rules in their order, again and again until the line stays the same; None if one removes it."""

@@ -29,24 +29,24 @@ Kinds = npt.NDArray[np.uint8]  # (N_CODE_POINTS,)
 class NotesRules(LineRules):
     """The rule set of rules/notes.yaml."""
 
-    def apply(self, text: str) -> Cleaned:
-        """Clean a text of complete lines, one or more, each ended by a line feed; examples are made when taken."""
-        codes = code_points(text)
+    def apply(self, codes: Codes) -> Cleaned:
+        """Clean complete lines, one or more, each ended by a line feed; examples are made when taken."""
         kept = np.empty_like(codes)
         counts = np.zeros((len(self.rules), 3), np.int64)
         acted = np.full((len(self.rules), EXAMPLES), -1)
         n_lines, n_kept = _clean(codes, *_tables(self.line_rules), kept, counts, acted)
         removed = {rule: Removed(*row) for rule, row in zip(self.rules, counts.tolist(), strict=True)}
         examples = {
-            rule: self._examples(rule, text, [start for start in starts if start >= 0])
+            rule: self._examples(rule, codes, [start for start in starts if start >= 0])
             for rule, starts in zip(self.rules, acted.tolist(), strict=True)
         }
-        return Cleaned(from_code_points(kept[:n_kept]), n_lines, removed, examples)
+        return Cleaned(kept[:n_kept], n_lines, removed, examples)
 
-    def _examples(self, rule: str, text: str, starts: list[int]) -> Iterator[Example]:
+    def _examples(self, rule: str, codes: Codes, starts: list[int]) -> Iterator[Example]:
         """Those of a rule in the lines that start there."""
+        text = from_code_points(codes) if starts else ""
         lines = [text[start : text.index("\n", start) + 1] for start in starts]
-        for one in super().apply("".join(lines)).examples[rule]:
+        for one in super().apply(code_points("".join(lines))).examples[rule]:
             yield one | {"line": text.count("\n", 0, starts[one["line"]])}
 
 
@@ -83,8 +83,10 @@ def _clean(
         while kinds[codes[start]] & SPACE and codes[start] != LINE_FEED:
             start += 1
         stop, contained = start, 0
-        while codes[stop] != LINE_FEED:
-            contained |= kinds[codes[stop]]
+        for code in codes[start:]:
+            if code == LINE_FEED:
+                break
+            contained |= kinds[code]
             stop += 1
         if start == stop:
             _tell(EMPTY_LINES, stop + 1 - line, 1, 1, line, counts, acted)
@@ -95,9 +97,14 @@ def _clean(
         elif start < stop:
             prefix = _prefix(codes, start, prefixes)
             _tell(PREFIXES, prefix, 0, prefix > 0, line, counts, acted)
+            rest = codes[start + prefix : stop + 1]
+            if contained & (SYMBOL | STROKE) == 0:  # as most lines, which are copied at once
+                kept[n_kept : n_kept + len(rest)] = rest
+                n_kept += len(rest)
+                rest = rest[:0]
             symbols = doubles = strokes = 0
             is_stroke = False  # whether the last kept code point is one, the first of two or one that is deleted
-            for code in codes[start + prefix : stop + 1]:
+            for code in rest:
                 kind = kinds[code]
                 if kind & SYMBOL:
                     symbols += 1

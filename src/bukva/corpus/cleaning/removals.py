@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bukva.text.characters import Codes, from_code_points
+
 CONTEXT_CHARS = 30  # on each side of what an example removes
 LONGEST = 60  # characters of an example itself
 EXAMPLES = 5  # of one rule
@@ -47,17 +49,23 @@ def example(line: int, text: str, start: int, stop: int, replacement: str = "") 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """A text after cleaning; `lines` is the number of its lines before. The first examples are in `examples`."""
+    """A text after cleaning, as code points; `lines` is the number of its lines before. The first examples are in
+    `examples`."""
 
-    text: str
+    codes: Codes
     lines: int
     removed: RemovedByRule
     examples: Mapping[str, Iterable[Example]] = field(default_factory=dict)
 
     @property
+    def text(self) -> str:
+        """The same as text."""
+        return from_code_points(self.codes)
+
+    @property
     def chars_before(self) -> int:
         """The characters before cleaning, each of which is kept or counted."""
-        return len(self.text) + sum(removed.chars for removed in self.removed.values())
+        return len(self.codes) + sum(removed.chars for removed in self.removed.values())
 
 
 class Record:

@@ -19,7 +19,7 @@ from bukva.corpus.cleaning.clean import LINE_ENDS, removed_share
 from bukva.corpus.cleaning.line_rules import DropLines, LineRule, LineRules, Normalise, Substitute
 from bukva.corpus.cleaning.notes import NotesRules
 from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules, percent
-from bukva.text.collection import read_table, read_texts
+from bukva.text.collection import read_codes, read_table
 
 RULES = Path(__file__).parent / "rules"
 MOST_REMOVED = 0.15  # of a text that notes are made for; of RusLit they remove 0.11
@@ -145,7 +145,7 @@ def _load(params: Clean, name: str) -> LineRules:
 
 def _counts(raw: Path) -> CharCounts:
     counts, table = CharCounts(), read_table(raw)
-    pieces = (piece for _, text in read_texts(raw, table) for piece in text)
+    pieces = (piece for _, text in read_codes(raw, table) for piece in text)
     for piece in counted(pieces, "clean: counting letters", int(table["chars"].sum())):
         counts.add(piece)
     return counts

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fontTools.unicodedata import script, script_name
 
 from bukva.core.compiled import compiled
-from bukva.text.characters import Codes, code_points
+from bukva.text.characters import Codes
 
 CYRILLIC = "Cyrillic"
 RUSSIAN = frozenset("абвгдеёжзийклмнопрстуфхцчшщъыьэюяАБВГДЕЁЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ")
@@ -29,9 +29,9 @@ class CharCounts:
     def __init__(self) -> None:
         self._counts = np.zeros(sys.maxunicode + 1, np.int64)  # by code point
 
-    def add(self, text: str) -> None:
-        """Add the characters of a text."""
-        _count(code_points(text), self._counts)
+    def add(self, codes: Codes) -> None:
+        """Add the (n,) code points of a text."""
+        _count(codes, self._counts)
 
     def __len__(self) -> int:
         """How many different characters."""

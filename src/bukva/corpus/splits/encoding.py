@@ -1,5 +1,6 @@
 """From a collection of works to one array of ids."""
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -13,12 +14,13 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import atomic_folder
 from bukva.core.progress import counted, counting
 from bukva.corpus.splits.division import divide
-from bukva.text.characters import alphabet
-from bukva.text.collection import Document, read_table, read_texts
+from bukva.text.characters import Codes, code_points, from_code_points
+from bukva.text.collection import Document, read_codes, read_table
 from bukva.text.ids import Ids, ids_file
 from bukva.text.splits import SHARES, Lengths
 from bukva.text.tokenizers import TOKENIZERS, save_tokenizer
 from bukva.text.tokenizers.base import Tokenizer
+from bukva.text.tokenizers.char import CharTokenizer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,9 +28,8 @@ if TYPE_CHECKING:
 # Chinese needs about 10,000. The bigram has a number for every pair: 1.6 GB here, 160 GB for ten times as many.
 MAX_SYMBOLS = 20_000
 REPLACEMENT = "\ufffd"  # Unicode's character for what could not be read
-KEPT_CHARS = 40_000_000  # of a text that is kept between the two times that it is read, in 80 or 160 MB
 
-Read = Callable[[], Iterable[tuple[Document, Iterable[str]]]]  # the works of a collection, each as pieces of its text
+Read = Callable[[], Iterable[tuple[Document, Iterable[Codes]]]]  # the works of a collection, each in pieces
 
 
 class Encoded(NamedTuple):
@@ -49,7 +50,7 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
     table = read_table(clean)
     shares = divide(clean, table, split)
     with atomic_folder(target) as folder:
-        read = _reader(clean, table)
+        read = functools.partial(read_codes, clean, table)  # twice
         tokenizer = _learned(read, shares, tokenize)
         with ids_file(folder / "ids.npy", tokenizer.dtype) as write:
             lengths, n_unknown = _encode(read, shares, tokenizer, tokenize.unknown, write)
@@ -58,29 +59,26 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
     return Encoded(tokenizer, int(lengths.sum()), n_unknown)
 
 
-def _reader(clean: Path, table: "pd.DataFrame") -> Read:
-    """What reads the works, which is done twice; it keeps a text that is not large, because decoding takes time."""
-    if table["chars"].sum() > KEPT_CHARS:
-        return lambda: read_texts(clean, table)
-    works = [(document, list(text)) for document, text in read_texts(clean, table)]
-    return lambda: works
-
-
 def _learned(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
     """The tokenizer of all works, or the one that is learned from train.
 
     Where U+FFFD replaces what train lacks, that is in the vocabulary, too.
     """
-    more: list[str] = []
+    more: list[Codes] = []
     if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
         texts, n_chars = (piece for _, text in read() for piece in text), _chars(shares)
     else:
         train = shares[shares["split"] == "train"]
         texts, n_chars = (text for *_, text in _pieces(read, train)), _chars(train)
         if (tokenize.kind, tokenize.unknown) == ("char", "replace"):
-            more = [REPLACEMENT]
+            more = [code_points(REPLACEMENT)]
     shown = counted(texts, "tokenize: reading the text of the vocabulary", n_chars)
-    tokenizer = TOKENIZERS[tokenize.kind].train(itertools.chain(shown, more), tokenize.vocab_size)
+    if tokenize.kind == "char":
+        from bukva.text.utf8 import alphabet  # numba takes 0.3 s to import
+
+        tokenizer: Tokenizer = CharTokenizer(alphabet(itertools.chain(shown, more)))
+    else:
+        tokenizer = TOKENIZERS[tokenize.kind].train(map(from_code_points, shown), tokenize.vocab_size)
     if len(tokenizer) > MAX_SYMBOLS:
         raise BukvaError(
             f"The text has {len(tokenizer):,} different characters, but a model takes {MAX_SYMBOLS:,} at most; use "
@@ -102,18 +100,18 @@ def _encode(
     lengths, splits = np.zeros(len(shares), np.int64), shares["split"].to_numpy()
     begun, n_unknown = set[str](), 0
     with counting("tokenize", _chars(shares)) as show:
-        for row, document, text in _pieces(read, shares):
-            share, n = _readable(tokenizer, text, unknown)
+        for row, document, codes in _pieces(read, shares):
+            share, n = _readable(tokenizer, codes, unknown)
             # a character of an alphabet has an id of its own everywhere
             alone = 0 if tokenizer.alphabet or splits[row] in begun else 1
             for part in (share[:alone], share[alone:]):
                 ids = _ids(tokenizer, part, document)
                 write(ids)
                 lengths[row] += len(ids)
-            if share:
+            if len(share):
                 begun.add(splits[row])
             n_unknown += n
-            show(len(text))
+            show(len(codes))
     return lengths, n_unknown
 
 
@@ -121,25 +119,28 @@ def _chars(shares: "pd.DataFrame") -> int:
     return int((shares["stop"] - shares["start"]).sum())
 
 
-def _ids(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
+def _ids(tokenizer: Tokenizer, codes: Codes, document: Document) -> Ids:
     try:
-        return tokenizer.encode(text)
+        return tokenizer.encode_codes(codes)
     except BukvaError as error:
         advice = "use tokenize.vocabulary all, or tokenize.unknown drop or replace"
         raise BukvaError(f"{document.name}: {error}; {advice}.\n{WAY_BACK}") from None
 
 
-def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, int]:
+def _readable(tokenizer: Tokenizer, codes: Codes, unknown: Unknown) -> tuple[Codes, int]:
     """The text with the characters outside the alphabet dropped or replaced, and how many they are."""
     if unknown == "error" or tokenizer.alphabet is None:
-        return text, 0
-    lacking = set(alphabet([text])) - set(tokenizer.alphabet)
-    instead = REPLACEMENT if unknown == "replace" else None
-    return text.translate(dict.fromkeys(map(ord, lacking), instead)), sum(map(text.count, lacking))
+        return codes, 0
+    is_lacking = ~np.isin(codes, code_points(tokenizer.alphabet))
+    if unknown == "replace":
+        codes = np.where(is_lacking, codes.dtype.type(ord(REPLACEMENT)), codes)
+    else:
+        codes = codes[~is_lacking]
+    return codes, int(is_lacking.sum())
 
 
-def _pieces(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
-    """The shares in pieces, in the order of the text: the number of the share, its work, and the text."""
+def _pieces(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, Codes]]:
+    """The shares in pieces, in the order of the text: the number of the share, its work, and the code points."""
     starts, stops = shares["start"].tolist(), shares["stop"].tolist()
     works, at = shares["work"].to_numpy(), 0
     for number, (document, text) in enumerate(read()):

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.core.errors import BukvaError
-from bukva.text.characters import alphabet, code_points, describe, from_code_points
+from bukva.text.characters import Codes, code_points, describe, from_code_points, pieces
 from bukva.text.ids import Ids
 from bukva.text.tokenizers.base import Tokenizer
 
@@ -33,20 +33,25 @@ class CharTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int = 0) -> "CharTokenizer":  # noqa: ARG003 (the texts decide)
-        return cls(alphabet(texts))
+        from bukva.text.utf8 import alphabet  # numba takes 0.3 s to import
+
+        return cls(alphabet(code_points(piece) for text in texts for piece in pieces(text)))
 
     def to_json(self) -> dict[str, Any]:
         return {"chars": self.chars}
 
     def encode(self, text: str) -> Ids:
-        ids = self._ids.take(code_points(text), mode="clip")
-        if text and ids.max() == len(self):
-            unknown = sorted(set(alphabet([text])) - set(self.chars))
+        return self.encode_codes(code_points(text))
+
+    def encode_codes(self, codes: Codes) -> Ids:
+        ids = self._ids.take(codes, mode="clip")
+        if len(ids) and ids.max() == len(self):
+            unknown = sorted(set(from_code_points(codes)) - set(self.chars))
             named = ", ".join(map(describe, unknown[:MAX_NAMED]))
             more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
             raise BukvaError(
                 f"not in the vocabulary of {len(self)} characters: {named}{more}; the first is character "
-                f"{int(ids.argmax()) + 1} of {text[:40]!r}"
+                f"{int(ids.argmax()) + 1} of {from_code_points(codes[:40])!r}"
             )
         return ids.astype(self.dtype, copy=False)
 
