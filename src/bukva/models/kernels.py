@@ -216,26 +216,26 @@ class _AddMLP(torch.autograd.Function):
         shape, x, fc, proj = x.shape, x.reshape(-1, x.shape[-1]), fc.to(dtype), proj.to(dtype)
         h, stats = _normed(x, gain, shift, norm, dtype)
         inner = _linear(h, fc, fc_bias)  # (M, 4 C)
-        active = activate(inner)
-        ctx.save_for_backward(x, gain, h, fc, proj, inner, active)
+        ctx.save_for_backward(x, gain, h, fc, proj, inner)
         ctx.stats, ctx.activate, ctx.norm, ctx.dropping = stats, activate, norm, dropping
         ctx.biases = shift is not None, fc_bias is not None, proj_bias is not None
-        return _added(x, _linear(active, proj, proj_bias), dropping).view(shape)
+        return _added(x, _linear(activate(inner), proj, proj_bias), dropping).view(shape)
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
-        x, gain, h, fc, proj, inner, active = ctx.saved_tensors
+        x, gain, h, fc, proj, inner = ctx.saved_tensors
         has_shift, has_fc_bias, has_proj_bias = ctx.biases
         shape, dout = dout.shape, dout.reshape(x.shape)
         dadded = _narrowed(dout, ctx.dropping, inner.dtype)
-        dproj, dproj_bias = _linear_back(dadded, active, has_proj_bias)
         dinner = dadded @ proj
-        if ctx.activate is relu_squared:
-            _relu_squared_back(_array(inner.view(-1)), _array(dinner.view(-1)))
+        if ctx.activate is relu_squared:  # computed again: to keep it would take longer
+            active = torch.empty_like(inner)
+            _relu_squared_back(_array(inner.view(-1)), _array(dinner.view(-1)), _array(active.view(-1)))
         else:
             with torch.enable_grad():
-                inner.requires_grad_()
-                (dinner,) = torch.autograd.grad(ctx.activate(inner), inner, dinner)
+                active = ctx.activate(inner.requires_grad_())
+                (dinner,) = torch.autograd.grad(active, inner, dinner)
+        dproj, dproj_bias = _linear_back(dadded, active.detach(), has_proj_bias)
         dfc, dfc_bias = _linear_back(dinner, h, has_fc_bias)
         dx, dgain, dshift = _normed_back(dinner @ fc, x, gain, ctx.stats, dout, ctx.norm, has_shift)
         return dx.view(shape), dgain, dshift, dfc, dfc_bias, dproj, dproj_bias, None, None, None, None
@@ -603,7 +603,8 @@ def _relu_squared(x: Array, y: Array) -> None:
 
 
 @compiled_sums
-def _relu_squared_back(x: Array, dy: Array) -> None:
+def _relu_squared_back(x: Array, dy: Array, y: Array) -> None:
     for i in range(len(x)):
         positive = max(_wide(x[i]), f32(0))
+        y[i] = _like(x[i], positive * positive)
         dy[i] = _like(x[i], _wide(dy[i]) * (positive + positive))

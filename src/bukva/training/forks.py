@@ -45,14 +45,19 @@ class Forks(Group):
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
         """Each process sums, and keeps, the gradients of what it updates."""
-        rows = self.gradients.split([parameter.numel() for parameter in parameters], dim=1)  # (n, numel) each
-        learned = [parameter.grad is not None for parameter in parameters]
-        ours = [row[self.rank] for row, is_learned in zip(rows, learned, strict=True) if is_learned]
-        torch._foreach_copy_(ours, [each.grad.flatten() for each in parameters if each.grad is not None])
+        places = self.gradients.split([parameter.numel() for parameter in parameters], dim=1)  # (n, numel) each
+        learned = [each for each in zip(parameters, places, self.owners, strict=True) if each[0].grad is not None]
+        for parameter, place, owner in learned:
+            if owner != self.rank:
+                place[self.rank].copy_(parameter.grad.view(-1))
+                parameter.grad = None
         self.meet()
-        for parameter, row, owner, is_learned in zip(parameters, rows, self.owners, learned, strict=True):
-            parameter.grad = row.sum(dim=0).view_as(parameter) if is_learned and owner == self.rank else None
-        norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
+        own = [(parameter.grad, place) for parameter, place, owner in learned if owner == self.rank]
+        for gradient, place in own:
+            for rank in range(self.size):
+                if rank != self.rank:
+                    gradient += place[rank].view_as(gradient)
+        norm = nn.utils.get_total_norm([gradient for gradient, _ in own])
         both = torch.stack([nats, norm.square()]).double()
         self._sum(both)  # the same bits in all
         return both[0].float(), both[1].sqrt().float()
