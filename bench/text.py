@@ -85,7 +85,7 @@ def _tokenize_plain(clean: str) -> dict[str, Any]:
 
 
 def split_params() -> Any:
-    """Section split of params.yaml, with its default values."""
+    """Section split of params.yaml, without the search for duplicates, which the plain side does not do."""
     from bukva.config.schema import Split
 
     return Split(strategy="tail", duplicates="keep", duplicate_chars=60, train=0.9, val=0.05, test=0.05)
