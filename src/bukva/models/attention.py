@@ -105,9 +105,8 @@ class LayerCache:
 
     def __init__(self, size: int) -> None:
         self.size, self.length = size, 0
-        self.room: tuple[Tensor, Tensor] | None = (
-            None  # (B, nh, size, hs) each, made when the first keys show the shape
-        )
+        # (B, nh, size, hs) each, made when the first keys show the shape
+        self.room: tuple[Tensor, Tensor] | None = None
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add (B, nh, T, hs) new keys and values; returns those of all positions so far, (B, nh, S, hs).
