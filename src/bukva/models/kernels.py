@@ -228,7 +228,7 @@ class _AddMLP(torch.autograd.Function):
         shape, dout = dout.shape, dout.reshape(x.shape)
         dadded = _narrowed(dout, ctx.dropping, inner.dtype)
         dinner = dadded @ proj
-        if ctx.activate is relu_squared:  # computed again: to keep it would take longer
+        if ctx.activate is relu_squared:  # computed again, which takes no longer than to keep it
             active = torch.empty_like(inner)
             _relu_squared_back(_array(inner.view(-1)), _array(dinner.view(-1)), _array(active.view(-1)))
         else:
