@@ -1,10 +1,13 @@
 """The sublayers as a CPU computes them equal the plain layers, forward and backward."""
 
+import ast
+import inspect
+
 import pytest
 import torch
 import torch.nn.functional as F
 
-from bukva.models import kernels
+from bukva.models import kernels, position
 from bukva.models.attention import attention_scores, attention_weights, causal_mask, rotary_cos_sin
 from bukva.models.gpt import Block, GPTConfig
 from bukva.models.kernels import add_attention, add_mlp, computes, dropout
@@ -120,3 +123,18 @@ def test_relu_squared_is_the_square_of_relu():
     x = drawn(7, 11)
     for given in (x, x.double(), x.clone().requires_grad_()):
         torch.testing.assert_close(kernels.relu_squared(given), F.relu(given) ** 2)
+
+
+@pytest.mark.parametrize("module", [kernels, position], ids=lambda module: module.__name__)
+def test_no_loop_both_adds_to_a_sum_and_writes_an_array(module):
+    # else the order in which compiled code adds depends on where the arrays lie (bukva.core.compiled)
+    loops = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.For)]
+    found = []
+    for loop in loops:
+        inside = [node for statement in loop.body for node in ast.walk(statement)]
+        if not any(isinstance(node, ast.For) for node in inside):
+            sums = [n for n in inside if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)]
+            written = [n for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+            found += [loop.lineno] if sums and written else []
+    assert len(loops) > 7
+    assert found == []

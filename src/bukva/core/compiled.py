@@ -44,5 +44,9 @@ def compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
 
 
 def compiled_sums(function: Callable[P, R]) -> Callable[P, R]:
-    """The same for sums of floats: they are added in any order, several at a time."""
+    """The same for sums of floats: they are added in any order, several at a time.
+
+    A loop that adds to a sum must not write an array too: compiled code then looks at addresses, and adds one at a time
+    where it cannot tell that arrays do not overlap. The bytes of a training depended on where its memory lay.
+    """
     return compiled(function, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")

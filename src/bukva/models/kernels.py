@@ -426,11 +426,11 @@ def _normalise_back(
         mean, factor = stats[i, 0], stats[i, 1]
         along, level = f32(0), f32(0)
         for j in range(C):
-            g, unit = _wide(dh[i, j]), (x[i, j] - mean) * factor
-            dgain[j] += g * unit
-            dshift[j] += g
-            along += g * gain[j] * unit
-            level += g * gain[j]
+            along += _wide(dh[i, j]) * gain[j] * ((x[i, j] - mean) * factor)
+            level += _wide(dh[i, j]) * gain[j]
+        for j in range(C):
+            dgain[j] += _wide(dh[i, j]) * ((x[i, j] - mean) * factor)
+            dshift[j] += _wide(dh[i, j])
         along /= f32(C)
         level = level / f32(C) if is_centred else f32(0)
         for j in range(C):
@@ -543,6 +543,7 @@ def _softmax(scores: Array, kept: Array, seed: np.uint64, threshold: np.uint64, 
             most = _of_order(highest)
             for j in range(S):
                 e[j] = _exp(min(_wide(scores[a, t, j]) - most, f32(0))) * visible[before + j]
+            for j in range(S):
                 total += e[j]
             total = f32(1) / total
             for j in range(S):

@@ -194,6 +194,7 @@ def _normalised(x: Floats, layer: Layer, weights: Weights) -> Floats:
     y = np.empty(C, np.float32)
     for i in range(C):
         y[i] = x[i] - mean
+    for i in range(C):
         square += y[i] * y[i]
     factor = np.float32((square / C + weights.epsilon) ** -0.5)
     for i in range(C):
@@ -235,6 +236,7 @@ def _attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Float
         total = np.float32(0)
         for s in range(last + 1):
             weights[s] = exp(weights[s] - greatest)
+        for s in range(last + 1):
             total += weights[s]
         for s in range(last + 1):
             weight = weights[s] / total
