@@ -32,7 +32,7 @@ report: $(BUKVA) ## write reports/index.html about the last run, and experiments
 ui: $(BUKVA) ## experiments, reports, playground and MLflow on pages of this machine; prints their one address
 	@bukva ui
 
-cluster: $(CLUSTER) ## install what bukva sweep needs for search and for several machines
+cluster: $(CLUSTER) ## install what bukva sweep needs: Ray and Optuna
 
 bench: $(BUKVA) ## measure speed beside plain code at a clean commit (40 min); only print: make bench ONLY="clean race"
 	@python -m bench $(ONLY)

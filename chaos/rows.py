@@ -1,8 +1,8 @@
 """The faults, in the order of the table in docs/reliability.md."""
 
 from chaos import disturb, kill_experiments, kill_stages, kill_training
-from chaos.cluster_rows import CLUSTER_ROWS
 from chaos.row import Row
+from chaos.sweep_rows import SWEEP_ROWS
 
 ROWS = (
     Row(
@@ -130,5 +130,5 @@ ROWS = (
         disturb.diverge,
         1,
     ),
-    *CLUSTER_ROWS,
+    *SWEEP_ROWS,
 )

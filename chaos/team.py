@@ -1,28 +1,54 @@
-"""Machines of a cluster, on this one: each keeps its files in a folder of its own; all share an origin and a remote."""
+"""Machines of a Ray cluster, on this one: each keeps its files in a folder of its own; all share origin and storage."""
 
-import itertools
+import contextlib
 import shutil
-from dataclasses import replace
+import sys
+import tempfile
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
 import psutil
 
-from bukva.cluster.job import DONE, Job, News
-from bukva.cluster.origin import base_ref, result_ref
+from bukva.core.processes import free_port
+from bukva.sweep.origin import result_ref
 from chaos import store
+from chaos.network import Machine, network
 from chaos.project import ROOT, Project
-from chaos.running import Running
+from chaos.running import Running, wait_until
 
-STEPS = list(range(0, 801, 200))  # at which a trial scores val
-SETTINGS = "train_gpt.n_steps=800", "train_gpt.eval_every=200", "train_gpt.seed=3"
-TOGETHER = *SETTINGS, "train_gpt.processes=2"
-TRIAL = "try"
-TRIAL_SECONDS = 300.0  # for a whole trial, on a busy machine
+STEPS = list(range(0, 3001, 1000))  # at which a trial scores val
+SETTINGS = "train_gpt.n_steps=3000", "train_gpt.eval_every=1000", "train_gpt.seed=3"
+RAY = str(Path(sys.executable).with_name("ray"))
+SECONDS = 400.0  # for a whole trial, a machine that does not answer included
+
+
+class Node:
+    """A machine of the cluster."""
+
+    def __init__(self, ray: Running, folder: Path) -> None:
+        self.ray, self.folder = ray, folder
+
+    @property
+    def has_trial(self) -> bool:
+        """Whether a trial has begun here."""
+        return any(self.folder.glob("*/slot-0"))
+
+    @cached_property
+    def processes(self) -> list[psutil.Process]:
+        """All processes of the machine, those included that outlive their parents."""
+        root = psutil.Process(self.ray.process.pid)
+        own = [root, *root.children(recursive=True)]
+        return own + [each for each in psutil.process_iter() if each not in own and self._is_here(each)]
+
+    def _is_here(self, process: psutil.Process) -> bool:
+        with contextlib.suppress(psutil.Error, OSError):
+            return Path(process.cwd()).is_relative_to(self.folder)
+        return False
 
 
 class Team:
-    """A project with an origin and a DVC remote.
+    """A project with an origin, a DVC remote and a storage, and a trial whose machines are disturbed.
 
     Args:
         template: a project in which the pipeline was run.
@@ -30,7 +56,7 @@ class Team:
     """
 
     def __init__(self, template: Project, folder: Path) -> None:
-        self.folder, self.origin, self.remote = folder, folder / "origin.git", folder / "remote"
+        self.folder, self.origin, self.remote, self.storage = folder, *map(folder.joinpath, ("o.git", "remote", "tune"))
         self.project = template.copy_to(folder / "driver" / "bukva")
         self.project.run("git", "init", "-q", "--bare", str(self.origin))
         self.project.run("git", "remote", "add", "origin", str(self.origin))
@@ -38,38 +64,14 @@ class Team:
         self.project.commit("remote")
         self.project.run("python", "-m", "bukva", "push", PYTHONPATH="src")
         self.commit = self.project.run("git", "rev-parse", "HEAD").strip()
-        self.project.run("git", "push", "-q", "origin", f"HEAD:{base_ref(self.commit)}")
-        self.cores = itertools.cycle(psutil.Process().cpu_affinity() or [0])
-        self._locks: dict[tuple[str, ...], str] = {}
-
-    # ---- trials
-
-    def job(self, settings: tuple[str, ...] = SETTINGS, trial: str = TRIAL) -> Job:
-        """The first try of a trial, on a core."""
-        mlflow = {"MLFLOW_TRACKING_URI": f"sqlite:///{self.folder}/mlflow.db", "BUKVA_CHECKPOINT_SECONDS": "0.2"}
-        return Job(trial, settings, self.commit, str(self.origin), "", 1, 1, mlflow)
-
-    def start(self, node: str, job: Job) -> "Worker":
-        """A worker on the machine of this name."""
-        return Worker(self, node, job)
-
-    def lock_of(self, trial: str = TRIAL) -> str:
-        """dvc.lock of the result that the origin has; "" if it has none."""
-        ref = result_ref(self.commit, trial)
-        if not self.project.run("git", "ls-remote", str(self.origin), ref):
-            return ""
-        return self.project.run("git", f"--git-dir={self.origin}", "show", f"{ref}:dvc.lock")
-
-    def uninterrupted(self, settings: tuple[str, ...] = SETTINGS) -> str:
-        """dvc.lock of a trial that nothing disturbs."""
-        if settings not in self._locks:
-            self.forget()
-            job = self.job(settings)
-            alone = self.start("alone", replace(job, environment={"BUKVA_CHECKPOINT_SECONDS": "30"}))
-            assert alone.wait() == DONE, alone.printed
-            self._locks[settings] = self.lock_of()
-        self.forget()
-        return self._locks[settings]
+        options = [word for setting in SETTINGS for word in ("-S", setting)]
+        self.project.run("dvc", "exp", "run", "--temp", "-n", "alone", *options)
+        self.reference = self.project.read_from_experiment("alone", "dvc.lock")
+        self.options = *options, "--name", "try", "--storage", str(self.storage)
+        self.env = {
+            "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a" * 64, "PYTHONPATH": str(ROOT / "src"),
+            "MLFLOW_TRACKING_URI": f"sqlite:///{folder}/mlflow.db", "BUKVA_CHECKPOINT_SECONDS": "0.2",
+        }  # fmt: skip
 
     def forget(self) -> None:
         """Remove the results of all trials, and all that machines have, so that the next one computes everything."""
@@ -77,81 +79,102 @@ class Team:
         origin = "git", f"--git-dir={self.origin}"
         for ref in self.project.run(*origin, "for-each-ref", "--format=%(refname)", "refs/exps").split():
             self.project.run(*origin, "update-ref", "-d", ref)
-        here = self.project.folder / ".bukva"
-        for folder in (self.remote / "bukva", self.folder / "nodes", here / "cluster", here / "journals" / TRIAL):
+        for folder in (self.storage, self.folder / "nodes", self.project.folder / ".bukva" / "sweeps"):
             shutil.rmtree(folder, ignore_errors=True)
         for file in self.folder.glob("mlflow.db*"):
             file.unlink()
 
-    def difference(self, settings: tuple[str, ...] = SETTINGS, trial: str = TRIAL) -> str:
-        """How the result differs from that of a trial that nothing disturbs, and MLflow from what it should have."""
-        found = self.lock_of(trial)
-        if not found:
-            return "the origin has no result"
-        fault = self.mlflow_fault()
-        return "its dvc.lock differs" if found != self.uninterrupted(settings) else fault
+    @contextlib.contextmanager
+    def cluster(self) -> Iterator["Cluster"]:
+        """A head without cores for trials, and two machines with one core each."""
+        with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as scratch:
+            cluster = Cluster(self, Path(scratch), [])
+            try:
+                cluster.start()
+                yield cluster
+            finally:
+                cluster.stop()
 
-    def mlflow_fault(self, n_trials: int = 1) -> str:
-        """What MLflow lacks, or has more than once."""
+    @contextlib.contextmanager
+    def networked(self) -> Iterator["Cluster"]:
+        """The same, each machine with a network card of its own."""
+        with network(size=3) as machines, tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as tmp:
+            cluster = Cluster(self, Path(tmp), machines)
+            try:
+                cluster.start()
+                yield cluster
+            finally:
+                cluster.stop()
+
+    def has_checkpoint(self) -> bool:
+        """Whether Tune knows a checkpoint of a step after the first: it has when the next one is in the storage."""
+        files = self.storage.rglob("checkpoint_*/checkpoints/train-gpt-*/*.safetensors")
+        return sum(int(file.name.partition("-")[0]) > 0 for file in files) > 1
+
+    def lock(self) -> str:
+        """dvc.lock of the result that the origin has; "" if it has none."""
+        listed = self.project.run("git", "ls-remote", str(self.origin), f"{result_ref(self.commit, '')}*").split()
+        return self.project.run("git", f"--git-dir={self.origin}", "show", f"{listed[0]}:dvc.lock") if listed else ""
+
+    def difference(self) -> str:
+        """How the result differs from that of a trial that nothing disturbs, and MLflow from what it should have."""
+        if (found := self.lock()) != self.reference:
+            return "its dvc.lock differs" if found else "the origin has no result"
         runs = [run for run in store.training_runs(self.folder) if run["stage"] == "train-gpt"]
-        expected = [{"stage": "train-gpt", "status": "FINISHED", "steps": STEPS}] * n_trials
+        expected = [{"stage": "train-gpt", "status": "FINISHED", "steps": STEPS}]
         return "" if runs == expected else f"MLflow has {runs}"
 
 
-class Worker:
-    """A worker, and what it says."""
+class Cluster:
+    """Ray's processes."""
 
-    def __init__(self, team: Team, node: str, job: Job) -> None:
-        self._team, self.place = team, team.folder / "nodes" / node
-        self.place.mkdir(parents=True, exist_ok=True)
-        line = self.place / f"attempt-{job.attempt}.json"
-        line.write_text(job.to_json() + "\n", encoding="utf-8")
-        env = team.project.env | {"PYTHONPATH": str(ROOT / "src"), "BUKVA_NODE": str(self.place)}
-        command = "sh", "-c", f"exec python -m bukva.cluster.work < {line}"
-        self._running = Running(team.project, command, env)
-        # a worker keeps to the first core of its machine, and each of these machines has one of its own
-        psutil.Process(self._running.process.pid).cpu_affinity([next(team.cores)])
+    def __init__(self, team: Team, scratch: Path, machines: list[Machine]) -> None:
+        self._team, self._scratch, self.machines = team, scratch, machines
+        self.head: Running
+        self.nodes: list[Node] = []
+        host = machines[0].address if machines else "127.0.0.1"
+        self.address = f"{host}:{free_port(0)}"
 
-    @property
-    def printed(self) -> str:
-        """The text of its news."""
-        news = map(News.from_json, self._running.printed.splitlines())
-        return "\n".join(str(each.values.get("text", "")) for each in news)
+    def start(self) -> None:
+        """Start the head, then the others."""
+        port = self.address.rpartition(":")[2]
+        head = "--head", "--port", port, "--include-dashboard=false", "--num-cpus=0", f"--temp-dir={self._scratch}"
+        self.head = self._ray(0, *head)
+        self.nodes = []
+        for number in (1, 2):
+            folder = self._team.folder / "nodes" / str(number)
+            ray = self._ray(number, "--address", self.address, "--num-cpus=1", BUKVA_NODE=str(folder))
+            self.nodes.append(Node(ray, folder))
 
-    def wait(self) -> int:
-        """Its exit status."""
-        return self._running.wait(TRIAL_SECONDS)
+    def stop(self) -> None:
+        """End all that is left."""
+        for running in (*(node.ray for node in self.nodes), self.head):
+            if running.process.poll() is None:
+                running.process.terminate()
+                running.wait()
+        wait_until(lambda: not self._team.project.processes("stages.train_gpt"))
 
-    def reaches(self, words: str) -> bool:
-        """Wait until it has said this; False if it ended before."""
-        return self._running.reaches(lambda: words in self.printed)
+    def drive(self) -> Running:
+        """Start the driver."""
+        command = "python", "-m", "bukva", "sweep", "run", "--address", self.address, *self._team.options
+        return self._team.project.start(*self._on(0, *command), **self._team.env)
 
-    def sends_checkpoint(self) -> bool:
-        """Wait until the remote has a checkpoint of a step after the first; False if it ended before."""
-        return self._running.reaches(
-            lambda: any(int(file.name.partition("-")[0]) for file in self._team.remote.rglob("*.safetensors"))
-        )
+    def driver_at_a_checkpoint(self) -> Running:
+        """Start the driver, and wait until its trial has sent a checkpoint."""
+        driver = self.drive()
+        assert driver.reaches(self._team.has_checkpoint), driver.printed
+        return driver
 
-    def terminate(self) -> None:
-        """Send SIGTERM, as a driver does."""
-        self._running.process.terminate()
+    def busy(self) -> Node:
+        """The machine that has the trial."""
+        return next(node for node in self.nodes if node.has_trial)
 
-    @cached_property
-    def machine(self) -> list[psutil.Process]:
-        """All processes of its machine, those included that outlive it."""
-        root = psutil.Process(self._running.process.pid)
-        own = [root, *root.children(recursive=True)]
-        return own + [each for each in psutil.process_iter() if each not in own and self._is_here(each)]
+    def _ray(self, number: int, *options: str, **env: str) -> Running:
+        host = ["--node-ip-address", self.machines[number].address] if self.machines else []
+        command = self._on(number, RAY, "start", "--block", "--disable-usage-stats", *options, *host)
+        ray = self._team.project.start(*command, **self._team.env | env)
+        assert ray.reaches(lambda: "Ray runtime started" in ray.printed), ray.printed
+        return ray
 
-    def lose(self) -> None:
-        """End its machine at once."""
-        for process in self.machine:
-            if process.is_running():
-                process.kill()
-        self._running.process.wait()
-
-    def _is_here(self, process: psutil.Process) -> bool:
-        try:
-            return Path(process.cwd()).is_relative_to(self.place)
-        except (psutil.Error, OSError):
-            return False
+    def _on(self, number: int, *command: str) -> tuple[str, ...]:
+        return self.machines[number].command(*command) if self.machines else command

@@ -22,7 +22,7 @@ LAYERS = [
     ["bukva.compare"],
     ["bukva.report"],
     ["bukva.serving"],
-    ["bukva.cluster"],
+    ["bukva.sweep"],
     ["bukva.cli"],
     ["stages", "bukva.__main__"],
 ]
@@ -56,7 +56,7 @@ def test_imports_point_down_and_a_stage_imports_no_other_stage():
         ("altair", ["bukva.report"]),
         ("fastapi", ["bukva.serving.app"]),
         ("scipy", ["bukva.compare.statistics"]),
-        ("typer", ["bukva.cli.stage", "bukva.cli", "bukva.cluster.machines", "bukva.cluster.commands"]),
+        ("typer", ["bukva.cli.stage", "bukva.cli", "bukva.sweep.commands"]),
     ],
 )  # fmt: skip
 def test_a_library_is_imported_in_its_own_places_only(library, homes):
@@ -77,7 +77,7 @@ def test_the_architecture_of_models_imports_nothing_else_of_ours():
 
 def test_tracking_and_durability_are_known_at_the_top_only():
     # costs and progress of experiments are in their journals; bukva.load takes registered models from MLflow
-    homes = ["stages", "bukva.cluster", "bukva.compare.groups", "bukva.serving", "bukva.cli"]
+    homes = ["stages", "bukva.sweep", "bukva.compare.groups", "bukva.serving", "bukva.cli"]
     for name in modules():
         for known in ("bukva.tracking", "bukva.durability"):
             found = [other for other in imported(name) if belongs(other, [known])]

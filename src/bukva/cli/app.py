@@ -10,12 +10,12 @@ import typer
 
 from bukva.cli import comparing
 from bukva.cli import stage as cli
-from bukva.cluster import commands as sweep
 from bukva.config.load import PARAMS, read_params
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, sha256
 from bukva.core.machine import prepare_torch
 from bukva.project.stages import paths, trained_models
+from bukva.sweep import commands as sweep
 
 NO_RECIPE = "--no-such-recipe"  # an option that DVC lacks
 ATTENTION, COUNTING, PAGE = Path("reports/attention"), Path("reports/counting"), Path("reports/index.html")

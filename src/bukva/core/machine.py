@@ -82,8 +82,10 @@ def processor() -> str:
 
 
 def n_cores() -> int:
-    """All cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    """All cores that this process may use; fewer where OMP_NUM_THREADS says so, as Ray does in a cluster."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return min(cores, int(given)) if given.isdecimal() and int(given) else cores
 
 
 def _look() -> None:

@@ -5,6 +5,7 @@ files. So a stage ends when its DVC does, as after SIGTERM: a training saves fir
 """
 
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -20,6 +21,8 @@ import psutil
 from bukva.core.files import project_root
 
 POLL_SECONDS = 1.0
+PR_SET_PDEATHSIG = 1  # of Linux' prctl
+LIBC = ctypes.CDLL(None)  # loaded here, because nothing may be loaded between fork and exec
 SOURCE = Path(__file__).resolve().parents[2]  # the folder of bukva
 LOG = Path(".bukva/mlflow.log")  # what the processes that outlive a stage print, in the original repository
 HOST = "127.0.0.1"  # where servers for one person on this machine listen: no other machine reaches them
@@ -51,6 +54,12 @@ def _is_dvc(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):  # a process that it may not look at, or that has ended
         return any(Path(word).stem == "dvc" for word in process.cmdline())  # dvc.__main__, too
     return False
+
+
+def die_with_parent() -> None:
+    """Let Linux send SIGTERM to this process when the thread that started it ends; for Popen's preexec_fn."""
+    if sys.platform == "linux":
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def python_path() -> str:

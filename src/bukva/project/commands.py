@@ -1,16 +1,21 @@
-"""Commands of DVC for a user to copy; and recipes, files of a few parameters that `dvc exp run` takes as options."""
+"""Commands of DVC for a user to copy; recipes, files of a few parameters; and options -S, which stand for either."""
 
 import json
 import re
 import shlex
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bukva.config.load import PARAMS, flatten, parse_params, read_params, read_yaml
 from bukva.config.messages import WAY_BACK, one_or_another
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
 RECIPES = Path("recipes")
 CHANGED_BY_SHELLS = re.compile(r"[\s*?]")  # in `dvc exp run $(bukva recipe NAME)`, which is not quoted
@@ -68,3 +73,63 @@ def options(name: str) -> list[str]:
     for setting in filter(CHANGED_BY_SHELLS.search, found):
         raise BukvaError(f"{path}, {setting}: a shell changes a space, * or ?; write the value into {PARAMS} instead.")
     return [word for setting in found for word in ("-S", setting)]
+
+
+def overrides(settings: Sequence[str]) -> "list[Override]":
+    """Options -S in Hydra's grammar.
+
+    Raises:
+        BukvaError: one of them is not in it.
+    """
+    from dvc.utils.hydra import to_hydra_overrides
+    from hydra.errors import HydraException
+
+    try:
+        return list(to_hydra_overrides(list(settings)))
+    except HydraException as error:
+        raise BukvaError(
+            f"-S: {_first_line(error)}; write SECTION.KEY=VALUE, and several values with commas."
+        ) from None
+
+
+def values_of(override: "Override") -> list[str]:
+    """Options -S with one value each.
+
+    Raises:
+        BukvaError: there are infinitely many.
+    """
+    key = override.key_or_group
+    if override.is_interval_sweep():
+        raise BukvaError(f"-S {key}: an interval is for bukva sweep search; give several values with commas.")
+    if not override.is_sweep_override():
+        return [str(override.input_line)]
+    return [f"{key}={each}" for each in override.sweep_string_iterator()]
+
+
+def check(combinations: Sequence[Sequence[str]]) -> None:
+    """Check that each combination of options -S makes a valid params.yaml, as the stages would find out one by one.
+
+    Raises:
+        BukvaError: one does not.
+    """
+    from dvc.exceptions import DvcException
+    from dvc.utils.hydra import apply_overrides
+
+    with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
+        changed = Path(folder) / PARAMS.name
+        for settings in combinations:
+            shutil.copyfile(PARAMS, changed)
+            try:
+                apply_overrides(changed, list(settings))
+                parse_params(read_yaml(changed), PARAMS.name)
+            except DvcException as error:
+                said = f"{_first_line(error.__cause__ or error)}; use a key of {PARAMS}"
+            except BukvaError as error:
+                said = _first_line(error)
+            else:
+                continue
+            raise BukvaError(f"-S {' -S '.join(settings)}: {said}.")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".")

@@ -36,7 +36,7 @@ USES = {"train": "training", "val": "validation", "test": "test"}  # of a split,
 NATS, BITS = "nats_per_char", "bits_per_char"
 SCORES = "evaluate", "metrics.json"  # the stage and the artifact with the scores of all models, named as in DVC
 KINDS = "metrics", "artifact", "model", "end"  # of the events that MLflow gets
-ATTEMPT, OWN_ATTEMPT = "bukva.attempt", "BUKVA_ATTEMPT"  # tag, and variable of a worker of a cluster
+ATTEMPT, OWN_ATTEMPT = "bukva.attempt", "BUKVA_ATTEMPT"  # tag, and variable of a trial in a cluster: when it began
 
 
 def sync() -> str:
@@ -120,9 +120,12 @@ def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
 
     client, start, synced = store.client, journal.start, int(run.data.tags.get(SYNCED, 0))
     status, ended_at = journal.status()  # before reading: behind an end there is nothing more to read
-    attempt, latest = os.environ.get(OWN_ATTEMPT), run.data.tags.get(ATTEMPT, "0")
-    if attempt and int(latest) > int(attempt):
-        raise ValueError(f"attempt {latest} of this training has taken over; this is attempt {attempt}")
+    attempt, latest = int(os.environ.get(OWN_ATTEMPT, 0)), int(run.data.tags.get(ATTEMPT, 0))
+    if attempt and latest > attempt:
+        raise ValueError("another machine has taken over this training")
+    if attempt > latest:  # the journal came from a machine that was lost, without its last lines
+        store.tag(run, {ATTEMPT: str(attempt), SYNCED: "0"})
+        synced = 0
     events, offset = journal.read(synced)
     by_kind = {kind: [event for event in events if event["record"] == kind] for kind in KINDS}
     params = {  # as text
@@ -135,7 +138,8 @@ def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
     scores = [Metric(name, value, scored_at[-1], 0) for name, value in flatten(content).items() if value is not None]
     datasets = [_dataset(split) for split in start["datasets"]]
     for each, about, metrics in ((whole, params, scores), (run, own_params, [*_points(by_kind["metrics"]), *scores])):
-        client.log_batch(each.info.run_id, metrics, [Param(*item) for item in about.items()] if synced == 0 else [])
+        new = _unknown(store, each, metrics) if attempt else metrics
+        client.log_batch(each.info.run_id, new, [Param(*item) for item in about.items()] if synced == 0 else [])
         if synced == 0 and datasets:
             client.log_inputs(each.info.run_id, datasets)
     for path in dict.fromkeys(event["path"] for event in by_kind["artifact"]):  # replaced ones once
@@ -153,6 +157,15 @@ def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
     why = [event["note"] for event in by_kind["end"] if event["note"]]
     # last: a process that is stopped before this sends everything again, with the same result
     store.tag(run, {SYNCED: str(offset)} | ({"mlflow.note.content": why[-1]} if why else {}))
+
+
+def _unknown(store: Store, run: "Run", metrics: Sequence["Metric"]) -> list["Metric"]:
+    """The points that a run does not have: a machine that was lost may have logged their steps, at other times."""
+    histories = {
+        name: store.client.get_metric_history(run.info.run_id, name) for name in {each.key for each in metrics}
+    }
+    known = {(name, point.step) for name, points in histories.items() for point in points}
+    return [each for each in metrics if (each.key, each.step) not in known]
 
 
 def _has(run: "Run | None", journal: Journal) -> bool:

@@ -1,48 +1,44 @@
 """The trials of a sweep: the same as those of DVC's queue, valid before anything runs."""
 
-import shutil
-
 import pytest
-from dvc.utils.hydra import apply_overrides, get_hydra_sweeps
+from dvc.utils.hydra import get_hydra_sweeps
 
-from bukva.cluster.trials import _changed, grid
-from bukva.config.load import read_yaml
 from bukva.core.errors import BukvaError
+from bukva.sweep.trials import Sweep, checked_name, grid, read_sweep
 
 COMMIT = "1" * 40
 SETTINGS = ["model.n_layer=2,3", "model.n_head=2,4,8", "train_gpt.seed=5"]
 
 
 def test_the_trials_are_the_combinations_of_dvcs_queue():
-    trials = grid(COMMIT, SETTINGS).trials
+    trials = grid("tries", SETTINGS)
     assert [list(trial.settings) for trial in trials] == [
         each["params.yaml"] for each in get_hydra_sweeps({"params.yaml": SETTINGS})
     ]
     assert len(trials) == 6
     assert trials[3].settings == ("model.n_layer=3", "model.n_head=2", "train_gpt.seed=5")
+    assert len({trial.name for trial in trials}) == 6
+    assert trials == grid("tries", SETTINGS)
+    assert grid("tries", [])[0].name.startswith("tries-1-")
 
 
 def test_a_name_is_a_function_of_commit_and_settings():
-    names = [trial.name for trial in grid(COMMIT, SETTINGS).trials]
-    assert len(set(names)) == 6
-    assert names == [trial.name for trial in grid(COMMIT, SETTINGS).trials]
-    assert not set(names) & {trial.name for trial in grid("2" * 40, SETTINGS).trials}
-    assert grid(COMMIT, [], "depth").trials[0].name.startswith("depth-1-")
+    name = checked_name("depth", COMMIT, *SETTINGS)
+    assert name.startswith("depth-")
+    assert name == checked_name("depth", COMMIT, *SETTINGS)
+    assert name != checked_name("depth", "2" * 40, *SETTINGS)
     with pytest.raises(BukvaError, match="cannot be part of a name in git"):
-        grid(COMMIT, [], "a/b")
+        checked_name("a/b")
 
 
-def test_a_setting_is_checked_as_dvc_writes_it(tmp_path):
-    file = tmp_path / "params.yaml"
-    for setting in (
-        "model.dropout=1e-1",
-        "sample.prompts=['а', 'б в']",
-        "model.tie_weights=false",
-        "download.path='a, b'",
-    ):
-        shutil.copy("params.yaml", file)
-        apply_overrides(file, [setting])
-        assert _changed(read_yaml(), [setting]) == read_yaml(file)
+def test_the_last_sweep_is_known_and_an_unknown_one_is_a_sentence(project):
+    with pytest.raises(BukvaError, match="There is no sweep yet"):
+        read_sweep()
+    sweep = Sweep("tries-1", COMMIT, "", str(project))
+    sweep.keep()
+    assert read_sweep() == read_sweep("tries-1") == sweep
+    with pytest.raises(BukvaError, match="other: there is no such sweep; known: tries-1"):
+        read_sweep("other")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +50,7 @@ def test_a_setting_is_checked_as_dvc_writes_it(tmp_path):
         ),
         (
             "model.n_layers=2",
-            "-S model.n_layers=2: params.yaml has no key model.n_layers.",
+            "-S model.n_layers=2: Could not override 'model.n_layers'; use a key of params.yaml.",
         ),
         (
             "model.n_layer=2,x",
@@ -64,5 +60,5 @@ def test_a_setting_is_checked_as_dvc_writes_it(tmp_path):
 )
 def test_a_setting_that_a_stage_would_reject_is_one_sentence_before_anything_runs(setting, sentence):
     with pytest.raises(BukvaError) as error:
-        grid(COMMIT, [setting])
+        grid("tries", [setting])
     assert str(error.value) == sentence

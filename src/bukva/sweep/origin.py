@@ -3,12 +3,12 @@
 import subprocess
 from pathlib import Path
 
-from bukva.core.errors import LostError, redact_url
+from bukva.core.errors import BukvaError, redact_url
 
 TIMEOUT_SECONDS = 120
 
 
-class GitError(LostError):
+class GitError(BukvaError):
     """A git command failed."""
 
 
@@ -18,15 +18,13 @@ def run_git(folder: Path, *arguments: str) -> str:
     Raises:
         GitError: it fails, or takes more than TIMEOUT_SECONDS.
     """
-    command = ["git", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_SECONDS, stdin=subprocess.DEVNULL
-        )
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True, text=True, errors="replace", timeout=TIMEOUT_SECONDS, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise GitError(f"git {arguments[0]}: no answer in {TIMEOUT_SECONDS} s.") from None
-    except OSError as error:
-        raise GitError(f"git: cannot be started ({error.strerror}); install it.") from None
     if done.returncode:
         said = " ".join(redact_url(word) for word in done.stderr.split())
         raise GitError(f"git {arguments[0]}: {said or f'exit status {done.returncode}'}")
@@ -43,15 +41,6 @@ def result_ref(commit: str, name: str) -> str:
     return f"refs/exps/{commit[:2]}/{commit[2:]}/{name}"
 
 
-def push_base(project: Path, origin: str, commit: str) -> None:
-    """Send a commit to the origin.
-
-    Raises:
-        GitError: the origin cannot be reached, or refuses it.
-    """
-    run_git(project, "push", "--quiet", origin, f"{commit}:{base_ref(commit)}")
-
-
 def push_result(clone: Path, origin: str, commit: str, name: str) -> None:
     """Send a result; if the origin has one of this name, that stays.
 
@@ -62,7 +51,7 @@ def push_result(clone: Path, origin: str, commit: str, name: str) -> None:
     try:
         run_git(clone, "push", "--quiet", origin, f"{ref}:{ref}")
     except GitError:
-        if name not in finished(clone, origin, commit):  # another worker was first
+        if name not in finished(clone, origin, commit):  # another attempt was first
             raise
 
 
@@ -75,14 +64,3 @@ def finished(folder: Path, origin: str, commit: str) -> set[str]:
     prefix = result_ref(commit, "")
     listed = run_git(folder, "ls-remote", origin, f"{prefix}*")
     return {line.partition(prefix)[2] for line in listed.splitlines() if prefix in line}
-
-
-def read_result(project: Path, origin: str, commit: str, name: str, path: str) -> str:
-    """A file of a result, which the project then has, too.
-
-    Raises:
-        GitError: the origin cannot be reached, or the result has no such file.
-    """
-    ref = result_ref(commit, name)
-    run_git(project, "fetch", "--quiet", origin, f"{ref}:{ref}")
-    return run_git(project, "show", f"{ref}:./{path}")

@@ -1,4 +1,4 @@
-"""A project of git for drivers, which need nothing else of it."""
+"""A project of git for sweeps."""
 
 import shutil
 import subprocess
@@ -20,6 +20,4 @@ def project(tmp_path, monkeypatch):
     subprocess.run(["git", "init", "-q", "--bare", str(origin)], check=True)
     monkeypatch.chdir(folder)
     monkeypatch.delenv("DVC_ROOT", raising=False)
-    for name in ("LOOK_SECONDS", "WRITE_SECONDS"):
-        monkeypatch.setattr(f"bukva.cluster.driver.{name}", 0.0)
     return folder

@@ -1,0 +1,24 @@
+"""A sweep has the results of DVC's own runs, and runs nothing twice."""
+
+import pytest
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("ray")
+
+
+def test_a_sweep_runs_each_trial_once_and_a_trial_that_fails_says_why(template, tmp_path):
+    project = template.copy_to(tmp_path / "bukva")
+    settings = "-S", "train_gpt.seed=3,5", "-S", "train_gpt.n_steps=40"
+    printed = project.bukva("sweep", "run", *settings)
+    rows = [line.split() for line in project.bukva("sweep", "status").splitlines()]
+    names = {row[0] for row in rows if "finished" in row[2:4]}
+    assert len(names) == 2, printed
+    locks = {name: project.read_from_experiment(name, "dvc.lock") for name in names}
+    assert len(set(locks.values())) == 2
+    again = project.bukva("sweep", "run", *settings)
+    assert "Compare them: bukva experiments" in again
+    assert {name: project.read_from_experiment(name, "dvc.lock") for name in names} == locks
+    failed = project.bukva("sweep", "run", "-S", "model.block_size=5000", ok=False)
+    assert "1 of 1 trials have no result; look at: bukva sweep status sweep-" in failed
+    assert "failed" in (status := project.bukva("sweep", "status"))
+    assert "block_size" in status.partition("failed")[2]

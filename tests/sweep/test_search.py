@@ -1,0 +1,73 @@
+"""A search proposes valid trials, learns from those that finish, and goes on where it was."""
+
+import pytest
+
+from bukva.config.load import read_params
+from bukva.core.errors import BukvaError
+from bukva.sweep.search import read_space, rule, searcher
+
+pytest.importorskip("ray")
+
+RATES = "train_gpt.learning_rate=tag(log,interval(0.0001,0.01))"
+
+
+def space_of(*settings):
+    return read_space(settings, read_params().train_gpt, True)
+
+
+def test_a_trial_has_valid_settings_and_a_search_that_is_restored_goes_on_with_the_next_one(project, tmp_path):
+    space = space_of(
+        "model.n_embd=range(72,105,32)", "model.n_head=4,8", "train_gpt.seed=7", RATES
+    )  # 8 does not divide
+    search = searcher("find", space, 20)
+    trials = [search.suggest(str(number))["trial"] for number in range(7)]
+    assert [trial["name"][:8] for trial in trials] == [f"find-0{number}-" for number in range(1, 8)]
+    for trial in trials:
+        width, *fixed, rate = trial["settings"]
+        assert width in ("model.n_embd=72", "model.n_embd=104")
+        assert fixed == ["model.n_head=4", "train_gpt.seed=7"]
+        assert 0.0001 <= float(rate.partition("=")[2]) <= 0.01
+    search.save(str(tmp_path / "state"))
+    again = searcher("find", space, 20)
+    again.restore(str(tmp_path / "state"))
+    assert again.suggest("7")["trial"]["name"].startswith("find-08-")
+
+
+def test_a_space_without_a_valid_combination_is_one_sentence(project):
+    search = searcher("find", space_of("model.n_embd=72,104", "model.n_head=8,16"), 20)
+    with pytest.raises(BukvaError, match="100 combinations in a row were invalid"):
+        search.suggest("0")
+
+
+def test_only_a_trial_that_finished_has_a_value_for_optuna(project):
+    search = searcher("find", space_of(RATES), 3)
+    for number, result in enumerate([{"val": 2.5, "finished": True}, {"val": 2.25}, None]):
+        search.suggest(str(number))
+        search.on_trial_complete(str(number), result, error=result is None)
+    states = [trial.state.name for trial in search._ot_study.get_trials()]
+    assert states == ["COMPLETE", "PRUNED", "FAIL"]
+    assert search._ot_study.best_value == 2.5
+
+
+def test_a_trial_is_compared_at_a_ninth_and_a_third_of_its_updates_and_not_at_the_end(project):
+    training = read_params().train_gpt.model_copy(update={"n_steps": 900, "eval_every": 100})
+    [bracket] = rule(training)._brackets
+    assert [milestone for milestone, _ in bracket._rungs] == [303, 101]
+    with pytest.raises(BukvaError, match=r"eval_every: 400 of 900 updates is too rare .*; use 101 or less"):
+        read_space([RATES], training.model_copy(update={"eval_every": 400}), True)
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("model.n_layer=2", "-S: nothing may be chosen; give several values"),
+        ("model.dropout=interval(0.5,1.5)", "-S model.dropout=1.5: params.yaml, model.dropout: 1.5 (float) is invalid"),
+        ("model.n_layer=2,x", "-S model.n_layer=x: params.yaml, model.n_layer: 'x' (str) is invalid"),
+        ("train_gpt.n_steps=100,200", "-S train_gpt.n_steps: must stay the same in a search"),
+        ("model.n_layer=(2", "-S: "),
+    ],
+)
+def test_a_space_that_makes_no_sense_is_one_sentence_before_anything_runs(project, setting, sentence):
+    with pytest.raises(BukvaError) as error:
+        space_of(setting)
+    assert str(error.value).startswith(sentence)
