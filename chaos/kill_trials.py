@@ -69,9 +69,9 @@ def prune(setup: Setup, tries: int) -> list[str]:
 
 def _prune(setup: Setup, number: int) -> str:
     project = _sweep_project(setup, f"pruned-{number}")
-    project.set({"train_gpt": {"n_steps": 900, "eval_every": 50, "seed": number}})
+    project.set({"train_gpt": {"n_steps": 1800, "eval_every": 100, "seed": number}})
     project.commit("longer")
-    project.run(*SWEEP, "search", *RATES, "--trials", "6", "--seeds", "0")
+    project.run(*SWEEP, "search", *RATES, "--trials", "10", "--seeds", "0")
     rows = [line.split() for line in project.run(*SWEEP, "status").splitlines()]
     stopped = [row for row in rows if row[2:3] == ["stopped"]]
     if not stopped or not all("=1e-05" in row[1] for row in stopped):
@@ -114,7 +114,7 @@ def _silence_machine(team: Team) -> str:
         _signal(first, signal.SIGSTOP)
         fault = _goes_on_elsewhere(team, cluster, driver)
         _signal(first, signal.SIGCONT)
-        wait_until(lambda: not any(process.is_running() for process in first.processes))
+        wait_until(lambda: not any(map(_is_alive, first.processes)))
     return fault or team.difference()
 
 
@@ -132,7 +132,7 @@ def _take_card_down(team: Team) -> str:
         card.set_card("down")
         fault = _goes_on_elsewhere(team, cluster, driver)
         card.set_card("up")
-        wait_until(lambda: not any(process.is_running() for process in first.processes))
+        wait_until(lambda: not any(map(_is_alive, first.processes)))
     return fault or team.difference()
 
 
@@ -185,6 +185,10 @@ def _alive(node: Node) -> list[psutil.Process]:
             process.cmdline()
             found.append(process)
     return found
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def _signal(node: Node, number: signal.Signals) -> None:
