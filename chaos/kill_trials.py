@@ -188,7 +188,9 @@ def _alive(node: Node) -> list[psutil.Process]:
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _signal(node: Node, number: signal.Signals) -> None:

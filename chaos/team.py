@@ -14,8 +14,8 @@ from bukva.core.processes import free_port
 from bukva.sweep.origin import result_ref
 from chaos import store
 from chaos.network import Machine, network
-from chaos.project import ROOT, Project
-from chaos.running import Running, wait_until
+from chaos.project import MLFLOW_SECONDS, ROOT, Project
+from chaos.running import Running, wait_until, wait_until_empty
 
 STEPS = list(range(0, 3001, 1000))  # at which a trial scores val
 SETTINGS = "train_gpt.n_steps=3000", "train_gpt.eval_every=1000", "train_gpt.seed=3"
@@ -120,6 +120,9 @@ class Team:
         """How the result differs from that of a trial that nothing disturbs, and MLflow from what it should have."""
         if (found := self.lock()) != self.reference:
             return "its dvc.lock differs" if found else "the origin has no result"
+        return wait_until_empty(self._mlflow_fault, MLFLOW_SECONDS)
+
+    def _mlflow_fault(self) -> str:
         runs = [run for run in store.training_runs(self.folder) if run["stage"] == "train-gpt"]
         expected = [{"stage": "train-gpt", "status": "FINISHED", "steps": STEPS}]
         return "" if runs == expected else f"MLflow has {runs}"
