@@ -18,7 +18,9 @@ from bukva.models.ngrams.counts import fitted_to_train
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import nats_of
 
-PARAMS = Evaluate(short_context=2, context_chars=31, attention_sentence="", attention_windows=3, leak_steps=2)
+PARAMS = Evaluate(
+    adaptive=False, short_context=2, context_chars=31, attention_sentence="", attention_windows=3, leak_steps=2
+)
 
 
 def evaluated(models, text):

@@ -260,6 +260,7 @@ class TrainGPT(Training):
 class Evaluate(Section):
     """What stage evaluate measures beside the scores."""
 
+    adaptive: bool
     short_context: Count
     context_chars: Count
     attention_sentence: Annotated[str, Field(max_length=2**24)]
@@ -301,7 +302,7 @@ class Params(Section):
     @model_validator(mode="after")
     def _check(self) -> "Params":
         orders, counted = self.model.ngram_orders, self.baselines.max_order
-        if self.model.ngrams != "none" and max(orders) > counted:
+        if (self.model.ngrams != "none" or self.evaluate.adaptive) and max(orders) > counted:
             what = (
                 f"asks for more than baselines.max_order {counted}; use -S baselines.max_order={max(orders)}, or less"
             )

@@ -11,6 +11,7 @@ COUNTED = {
     "bigram_exact": "bigram, counted",
 }
 NGRAM = "ngram_"
+LEARNING_ON = WITHIN, STREAM = "adaptive", "stream"  # rows of bukva.evaluation.adaptive
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,12 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
     label = models["gpt"].label
     if both:
         rows.append(Row("network", "learned", f"{label} without its n-grams", _bits(scores["network"])))
-    return [*rows, Row("gpt", "together", f"{label} with its n-grams", _bits(scores["gpt"]))] if both else rows
+        rows.append(Row("gpt", "together", f"{label} with its n-grams", _bits(scores["gpt"])))
+    how = {WITHIN: "learning on within each work", STREAM: "learning on, all works as one stream"}
+    return [
+        *rows,
+        *(Row(key, "together", f"{label}, {how[key]}", _bits(scores[key])) for key in LEARNING_ON if key in scores),
+    ]
 
 
 def chart_of(rows: list[Row]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -10,6 +10,8 @@ from torch import Tensor
 
 from bukva.config.schema import Evaluate
 from bukva.core.progress import Read, counting, unread
+from bukva.evaluation import adaptive
+from bukva.evaluation.rows import LEARNING_ON, STREAM
 from bukva.models.base import LanguageModel
 from bukva.models.folder import read_numerics
 from bukva.models.ngrams.counts import count_pairs
@@ -29,6 +31,9 @@ from bukva.text.held_out import HeldOut, Passage
 from bukva.text.ids import CharNats, Ids, Nats, bits_per_char
 from bukva.text.scores import CONTEXT, Baselines
 from bukva.text.tokenizers.base import Tokenizer, total
+
+if TYPE_CHECKING:
+    from bukva.models.gpt import GPT
 
 BINS = 20  # of confidence, equally wide
 
@@ -84,7 +89,7 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
     On train, a model that sees one id is scored on everything; any other on as much as val has, but at most on
     MOST_SCORED ids, in runs spread evenly.
     Train is scored as models see it, as one stream; what the GPT has counted there is left out where it is predicted.
-    The network of a GPT with n-grams is scored by itself, too, on val and test.
+    The network of a GPT with n-grams is scored by itself, too, on val and test, and so is the GPT while it learns on.
     """
     gpt = models["gpt"]
     T, stride = gpt.block_size, stride_of(gpt.block_size)
@@ -92,7 +97,7 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
         models = models | {"network": gpt.alone()}
     texts = {split: text.passages(split, context_of(gpt, T, stride)) for split in text.names}
     calibration = {split: Calibration() for split in text.names}
-    nats = {}
+    nats: dict[str, dict[str, CharNats]] = {}
     for name, model in models.items():
         watch = calibration if name == "gpt" else {}
         found = {
@@ -100,13 +105,18 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
             for split in text.names
         }
         nats[name] = text.of_chars(found)
+    if params.adaptive:
+        adapted = {split: adaptive.read(cast("GPT", gpt), text, split) for split in text.names}
+        nats |= {row: text.of_chars({split: adapted[split][row] for split in adapted}) for row in LEARNING_ON}
+    on_train = {name: {"train": _on_train(name, model, text, T)} for name, model in models.items() if name != "network"}
     table = {
-        **{name: _model_scores(name, model, nats[name], text, T) for name, model in models.items()},
+        **{name: on_train.get(name, {}) | _on_held_out(scored, text) for name, scored in nats.items()},
         "baselines": baselines.table,
         "best_counted": baselines.best,
         "window": {"length": T, "stride": stride, "unit": text.tokenizer.unit},
         "context": {split: value_of_context(gpt, nats["gpt"][split], text, split, params) for split in text.names},
     }
+    nats.pop(STREAM, None)  # its works are no independent units of a comparison
     return Scores(table, nats | baselines.nats, calibration)
 
 
@@ -135,10 +145,14 @@ def value_of_context(
 
 
 def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str, float]]:
-    """The content of metrics.json: bits per character of these models, and of what counts best, by held-out split."""
+    """The content of metrics.json: bits per character by held-out split.
+
+    Of these models, of what learns on, if it was scored, and of what counts best.
+    """
     splits = [split for split in table["baselines"] if split != "train"]
+    learning_on = [row for row in LEARNING_ON if row in table]
     return {
-        **{name: {split: table[name][split]["bits_per_char"] for split in splits} for name in models},
+        **{name: {split: table[name][split]["bits_per_char"] for split in splits} for name in [*models, *learning_on]},
         "counted": {split: table["baselines"][split][table["best_counted"]] for split in splits},
     }
 
@@ -195,13 +209,9 @@ def _nats(
         return nats_of_passages(model, texts, block_size, stride_of(block_size), read=read, watch=watch)
 
 
-def _model_scores(
-    name: str, model: LanguageModel, held_out: dict[str, CharNats], text: HeldOut, block_size: int
-) -> dict[str, dict[str, float]]:
-    """split -> the fields of a score; of the network of a GPT with n-grams only of the held-out splits."""
-    of_train = {} if name == "network" else {"train": _on_train(name, model, text, block_size)}
-    scored = {split: Score.of(nats, len(nats)) for split, nats in held_out.items()}
-    return of_train | {split: _fields(score, text.n_bytes[split]) for split, score in scored.items()}
+def _on_held_out(nats: dict[str, CharNats], text: HeldOut) -> dict[str, dict[str, float]]:
+    """split -> the fields of a score."""
+    return {split: _fields(Score.of(found, len(found)), text.n_bytes[split]) for split, found in nats.items()}
 
 
 def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -> dict[str, float]:

@@ -219,6 +219,26 @@ class GPT(LanguageModel):
         hidden = self.encode(ids, added=self._embedded(recall), caches=caches, wanted=wanted)  # (B, T, C) or (n, C)
         return self.experts(hidden, self.lm_head(hidden), recall)
 
+    def parts(
+        self,
+        ids: Tensor,
+        caches: Caches | None = None,
+        before: Tensor | None = None,
+        wanted: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """What bukva.models.ngrams.adaptive mixes: (n, V) log-probabilities of the network, and (n, R + 1) powers.
+
+        The powers are those of the orders and, last, of the network. A GPT without n-grams has learned none: then the
+        longest order and the network begin with half each. Arguments as of `forward`; without `wanted`, n is B T.
+        """
+        recall = self.ngrams.recall(ids, before, None, wanted) if self.ngrams else None
+        added = self._embedded(recall) if recall else None
+        hidden = self.encode(ids, added=added, caches=caches, wanted=wanted)  # (B, T, C) or (n, C)
+        network = self.lm_head(hidden).float().log_softmax(-1).flatten(0, -2)
+        if recall:
+            return network, self.experts.powers(hidden, recall).flatten(0, -2)
+        return network, torch.tensor([*[0.0] * (len(self.config.ngram_orders) - 1), 0.5, 0.5]).expand(len(network), -1)
+
     def examples(self, ids: Tensor, targets: Tensor, before: Tensor | None = None) -> Examples:
         """First the windows with counts, then those without, of which there are some with ngram_dropout.
 

@@ -7,11 +7,11 @@ K - 1 ids before each character, K the length of the longest n-gram, where those
 too. Scores under different window rules cannot be compared.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ Watch = Callable[[Tensor, Tensor], None]  # gets (n, V) logits and (n,) ids that
 MOST_SCORED = 2**18  # ids of train, and of val during a training: more of them take minutes and tell little more
 N_RUNS = 16  # places that text is taken from when it has more
 Places = npt.NDArray[np.int64]
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -125,31 +126,26 @@ def nats_of_passages(
     n_scored = sum(len(passage.scored) for passage in passages)
     if not n_scored or not 1 <= stride <= block_size:
         raise ValueError(f"cannot score {n_scored} characters by windows of {block_size} with stride {stride}")
-    was_training, device = model.training, next(model.parameters()).device
-    model.eval()
     nats, places = [], []
-    work = list(batches(passages, block_size, stride, ids_per_batch(model), int(model.config.n_before) * beyond))
+    work = batches(passages, block_size, stride, ids_per_batch(model), int(model.config.n_before) * beyond)
 
     def logits_of(batch: Batch) -> Tensor:
-        ids, before, wanted = batch.ids.to(device), batch.before.to(device), batch.wanted.to(device)
-        following = ids[:, -1] if of_train else None
-        with torch.inference_mode():
-            return model(ids[:, :-1], before=before, following=following, wanted=wanted).float()  # (n, V)
+        following = batch.ids[:, -1] if of_train else None
+        logits = model(batch.ids[:, :-1], before=batch.before, following=following, wanted=batch.wanted)  # (n, V)
+        return logits.float()
 
-    with _workers(len(work) if device.type == "cpu" else 1) as mapped:
-        for batch, logits in zip(work, mapped(logits_of, work), strict=True):
-            followed = batch.ids[:, 1:][batch.wanted].to(device)  # (n,)
-            nats.append(F.cross_entropy(logits, followed, reduction="none"))  # a GPU computes on: nothing is read here
-            places.append(batch.places)
-            if watch:
-                watch(logits, followed)
-            read(len(followed))
-    model.train(was_training)
+    for batch, logits in computed(model, work, logits_of):
+        followed = batch.ids[:, 1:][batch.wanted]  # (n,)
+        nats.append(F.cross_entropy(logits, followed, reduction="none"))  # a GPU computes on: nothing is read here
+        places.append(batch.places)
+        if watch:
+            watch(logits, followed)
+        read(len(followed))
     return torch.cat(nats).cpu().numpy()[np.concatenate(places).argsort()]
 
 
 @contextmanager
-def _workers(n_batches: int) -> Iterator[Callable[..., Iterator[Tensor]]]:
+def _workers(n_batches: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """Yield a `map` that computes batches at the same time, one thread for each: threads that share a batch wait.
 
     So the bytes do not depend on the number of threads, unless there is one batch only.
@@ -180,6 +176,10 @@ class Batch(NamedTuple):
     before: Tensor
     wanted: Tensor
     places: Places
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same with its tensors on a device."""
+        return Batch(self.ids.to(device), self.before.to(device), self.wanted.to(device), self.places)
 
 
 def batches(
@@ -224,6 +224,35 @@ def _rounded(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     n_bits = np.frexp(lengths - 1)[1]  # the next power of two has this exponent
     quarters = 2 ** np.maximum(n_bits - 2, 0)
     return -(-lengths // quarters) * quarters
+
+
+def computed(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batch], R]) -> Iterator[tuple[Batch, R]]:
+    """Yield each batch, on the device of the model, and what `compute` makes of it in evaluation mode."""
+    was_training, device = model.training, next(model.parameters()).device
+    model.eval()
+    on_device = [batch.to(device) for batch in work]
+
+    def without_gradient(batch: Batch) -> R:
+        with torch.inference_mode():
+            return compute(batch)
+
+    with _workers(len(on_device) if device.type == "cpu" else 1) as mapped:
+        yield from zip(on_device, mapped(without_gradient, on_device), strict=True)
+    model.train(was_training)
+
+
+def pieces(passage: Passage, block_size: int, stride: int, n_before: int, n_ids: int) -> list[Passage]:
+    """A passage in pieces of about n_ids scored ids. Their windows, and the ids before, are those of the whole."""
+    context = block_size - stride + 1 + n_before
+    skipped = max(0, passage.n_context - (block_size - stride + 1))
+    edges = np.arange(skipped + block_size + 1, len(passage.ids), stride)  # what each window but the first scores first
+    edges = edges[:: max(1, n_ids // stride)][1:].tolist()
+    starts, stops = [passage.n_context, *edges], [*edges, len(passage.ids)]
+    n_contexts = [passage.n_context, *[context] * len(edges)]
+    return [
+        Passage(passage.work, passage.ids[start - n : stop], n)
+        for start, stop, n in zip(starts, stops, n_contexts, strict=True)
+    ]
 
 
 def share_of_nats(

@@ -1,0 +1,70 @@
+"""Scores that adapt: the nats of a model that learns from the text while it is scored (bukva.models.ngrams.adaptive).
+
+Each character is scored before anything is learned from it, in one pass, and of val and test neither sees the other.
+Two rows. *Within each work* begins each work with what train taught, so that works stay independent, and intervals and
+verdicts hold. *One stream* keeps what all works before have taught, as a compressor does; it has no interval. Both see
+the text of the work before its first scored character, as all models do, here up to OWN_IDS.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+
+from bukva.core.progress import counting
+from bukva.evaluation.rows import LEARNING_ON, WITHIN
+from bukva.models.gpt import GPT
+from bukva.models.ngrams.adaptive import Reader
+from bukva.models.ngrams.stored import counts_of
+from bukva.models.window_rule import Batch, batches, computed, context_of, ids_per_batch, pieces, stride_of
+from bukva.text.held_out import HeldOut, Passage
+from bukva.text.ids import Nats
+
+OWN_IDS = 8192  # of a work before its first scored id, of which its own n-grams are counted
+MOST_LOGITS = 2**23  # of the network, in memory at the same time
+Floats = npt.NDArray[np.float32]
+
+
+def reader_of(model: GPT, text: HeldOut) -> Reader:
+    """A reader with the counts of train, and the orders of the model."""
+    orders = sorted(model.config.ngram_orders)
+    return Reader(counts_of(text.splits["train"], model.config.vocab_size, orders[-1]), orders)
+
+
+def read(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
+    """Row -> (n,) nats of the scored ids of a split."""
+    T, stride = model.block_size, stride_of(model.block_size)
+    readers = {row: reader_of(model, text) for row in LEARNING_ON}
+    found: dict[str, list[Nats]] = {row: [] for row in LEARNING_ON}
+    passages = text.passages(split, max(OWN_IDS, context_of(model, T, stride)))
+    n_ids = sum(len(passage.scored) for passage in passages)
+    with (
+        counting(f"evaluate: gpt, {split}, learning on", n_ids, text.tokenizer.unit) as tell,
+        ThreadPoolExecutor(len(readers)) as threads,
+    ):
+        for passage in passages:
+            readers[WITHIN].forget()
+            for reader in readers.values():
+                reader.start(passage.ids[: passage.n_context])
+            for piece in pieces(passage, T, stride, model.config.n_before, MOST_LOGITS // model.config.vocab_size):
+                parts = parts_of(model, piece)
+                read_on = [threads.submit(reader.read, piece.scored, *parts) for reader in readers.values()]
+                for nats, scored in zip(found.values(), read_on, strict=True):
+                    nats.append(scored.result())
+                tell(len(piece.scored))
+    return {row: np.concatenate(nats) for row, nats in found.items()}
+
+
+def parts_of(model: GPT, passage: Passage) -> tuple[Floats, Floats]:
+    """(n, V) log-probabilities of the network before the scored ids of a passage, and (n, R + 1) powers."""
+    T = model.block_size
+
+    def compute(batch: Batch) -> tuple[Floats, Floats]:
+        network, powers = model.parts(batch.ids[:, :-1], before=batch.before, wanted=batch.wanted)
+        return network.cpu().numpy(), powers.cpu().numpy()
+
+    work = batches([passage], T, stride_of(T), ids_per_batch(model), model.config.n_before)
+    done = list(computed(model, work, compute))
+    order = np.concatenate([batch.places for batch, _ in done]).argsort()
+    network, powers = (np.concatenate(arrays)[order] for arrays in zip(*(parts for _, parts in done), strict=True))
+    return network, powers
