@@ -77,6 +77,23 @@ def verdicts_on_settings(
     return {verdict: 100 * n / draws for verdict, n in verdicts.items()}
 
 
+def false_while_adding_seeds(looks, draws, *, pairable=True, text_se=TEXT_SE, seed=1):
+    """Per cent of draws in which equal settings are called better or worse at one look at least.
+
+    looks: the numbers of seeds a side at which somebody looks, ascending; the text and the first seeds stay the same.
+    """
+    rng, units = np.random.default_rng(seed), Units.of(EMBEDDED)
+    n = 0
+    for _ in range(draws):
+        a, b = (_side(rng, units, looks[-1], SEED_SD, effect) for effect in (0.0, _of_text(rng, units, text_se)))
+        for k in looks:
+            verdict = compare_settings(a.only(range(k)), b.only(range(k)), units, None, pairable).verdict
+            if verdict in ("better", "worse"):
+                n += 1
+                break
+    return 100 * n / draws
+
+
 def sweeps_with_a_false_better(m, k, draws, *, pairable=True, corrected=True, text_se=TEXT_SE, seed=1):
     """Per cent of sweeps of m experiments, none better than the one baseline, in which one is called better."""
     rng, units = np.random.default_rng(seed), Units.of(EMBEDDED)
@@ -150,6 +167,11 @@ def print_tables(draws):
             k, draws, difference=difference, sd=(sd, sd), text_se=TEXT_SE, pairable=pairable, floor=floor
         )
         print(difference, k, sd, pairable, floor, rates)
+    print("\nfalse while seeds are added: looks, text se, paired")
+    for looks in [(3,), (5,), (10,), (3, 5), (3, 10), tuple(range(3, 11)), tuple(range(5, 11))]:
+        for text_se, pairable in [(TEXT_SE, True), (TEXT_SE, False), (none, True), (none, False)]:
+            rate = false_while_adding_seeds(looks, draws, pairable=pairable, text_se=text_se)
+            print(looks, text_se, pairable, f"{rate:.1f}")
     print("\nsweeps of 12 with a false better: k, text se, paired, Holm")
     for k, text_se, pairable, corrected in [
         (3, TEXT_SE, True, True),

@@ -8,6 +8,7 @@ from tests.compare.statistics.simulation import (
     SEED_SD,
     coverage,
     false,
+    false_while_adding_seeds,
     found_on_the_text,
     sweeps_with_a_false_better,
     verdicts_on_settings,
@@ -49,6 +50,14 @@ def test_seeds_alone_rarely_make_a_verdict_on_settings():
         assert false(rates) <= 2.5, k
     for pairable in (True, False):
         assert sweeps_with_a_false_better(12, 3, DRAWS, pairable=pairable) <= 6
+
+
+@pytest.mark.nightly
+def test_adding_seeds_until_there_is_a_verdict_makes_more_false_ones_than_deciding_their_number_before():
+    decided = false_while_adding_seeds((10,), DRAWS)
+    until = false_while_adding_seeds(range(3, 11), DRAWS)
+    assert decided <= 6
+    assert decided < until <= 16
 
 
 @pytest.mark.nightly
