@@ -53,7 +53,7 @@ def test_with_exit_code_the_status_is_the_verdict_and_a_mistake_or_a_bug_is_none
     assert expected.keys() < {*get_args(Verdict)}
     for verdict in get_args(Verdict):
         found = SimpleNamespace(verdict=SimpleNamespace(verdict=verdict))
-        monkeypatch.setattr("bukva.compare.comparison.compare", lambda *_, found=found: [found])
+        monkeypatch.setattr("bukva.compare.comparison.compare", lambda *_, found=found, **__: [found])
         assert status("a", "b") == expected.get(verdict, 4)
 
 

@@ -29,6 +29,9 @@ def compare(
     seed: Annotated[
         list[int] | None, typer.Option(help="Only trainings with this seed; several times for more.")
     ] = None,
+    adaptive: Annotated[
+        bool, typer.Option("--adaptive", help="Compare scores of the GPT while it learns on (docs/adaptive.md).")
+    ] = False,
     json: Json = False,
     exit_code: Annotated[
         bool,
@@ -48,7 +51,7 @@ def compare(
         raise BukvaError("compare: one name; use two or more: bukva compare A B")
     if exit_code and len(names) > 2:
         raise BukvaError(f"compare --exit-code: {len(names)} names; use two, because it has one status.")
-    comparisons = compared(names, model, "test" if test else "val", seed or [])
+    comparisons = compared(names, model, "test" if test else "val", seed or [], adaptive=adaptive)
     show.print_comparisons(comparisons, as_json=json)
     if sum(map(_keep_verdict, comparisons)):
         start_sync()
@@ -65,6 +68,8 @@ def _keep_verdict(comparison: "Comparison") -> bool:
     from bukva.tracking.journal import note
 
     a, split = re.sub(r"[^\w.-]", "-", comparison.a.name), comparison.split  # MLflow allows few characters in names
+    if comparison.a.row != comparison.a.model:
+        split = f"{split}-{comparison.a.row}"
     page = {f"comparisons/{a}-{split}.md": show.markdown(comparison).encode()}
     return note(comparison.b.name, {f"bukva.against.{a}.{split}": comparison.verdict.verdict}, page)
 

@@ -21,6 +21,7 @@ from bukva.compare.statistics.estimate import Floor
 from bukva.compare.statistics.settings import SettingsVerdict, compare_settings, correct
 from bukva.compare.statistics.text import Authors, Units, by_author
 from bukva.core.errors import BukvaError
+from bukva.evaluation.rows import WITHIN
 from bukva.project.lock import all_sources, sources
 from bukva.project.revisions import Revision, experiments, head
 from bukva.project.stages import trained_models
@@ -60,24 +61,29 @@ class Comparison:
         return not self.changed and not self.code
 
 
-def compare(names: Sequence[str], model: str, split: str, seeds: Collection[int] = ()) -> list[Comparison]:
+def compare(
+    names: Sequence[str], model: str, split: str, seeds: Collection[int] = (), *, adaptive: bool = False
+) -> list[Comparison]:
     """Compare every experiment after the first with the first, corrected together (Holm).
 
     An experiment stands for its seed group, unless all of these are of one group: then each stands for itself.
 
     seeds: of the groups, only these; none for all. A setting that was chosen by its score on a seed looks better on
         that seed than it is.
+    adaptive: compare the scores of the GPT while it learns on, within each work.
 
     Raises:
         BukvaError: a name is unknown or has no complete result, there is no such model or split, or the scores cannot
             be compared; names what differs.
     """
-    results = results_of(names)
+    if adaptive and model != "gpt":
+        raise BukvaError(f"compare --adaptive: {model} does not learn on; only the GPT does.")
+    results, row = results_of(names), WITHIN if adaptive else model
     for result in results:
-        check_has(result, model, split)
+        check_has(result, model, row, split)
         if why := why_incomparable(results[0], result, split):
             raise BukvaError(why)
-    found = groups([*results, *read_results([*experiments(), Revision("HEAD", head())])], model)
+    found = groups([*results, *read_results([*experiments(), Revision("HEAD", head())])], model, row)
     chosen = [_member(result, found) for result in results]
     one_group = len({group.key for group, _ in chosen}) == 1
     settings = [

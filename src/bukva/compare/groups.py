@@ -14,6 +14,7 @@ from bukva.compare.results import Result
 from bukva.compare.statistics.settings import Side
 from bukva.compare.statistics.text import Units
 from bukva.core.errors import BukvaError
+from bukva.project.commands import rerun
 from bukva.project.lock import StageRecords, digest, sources, upstream
 from bukva.project.stages import stages, trained_models
 from bukva.tracking.journal import read_journals
@@ -41,12 +42,14 @@ class Setting:
     """The trainings of one configuration, by seed; the same seed with other numerics counts as another seed.
 
     name: what the user called it, else that of its first experiment.
+    row: whose scores are compared: those of the model, or those that adapt (bukva.evaluation.adaptive).
     key: the same for all results of the group.
     family: the same for all groups of a text, a model and an optimizer, which share a noise floor.
     """
 
     name: str
     model: str
+    row: str
     key: str
     family: str
     members: tuple[Member, ...]
@@ -85,25 +88,26 @@ class Setting:
 
     def scores(self, split: str) -> list[float]:
         """(k,) bits per character."""
-        return [member.result.metrics[self.model][split] for member in self.members]
+        return [member.result.metrics[self.row][split] for member in self.members]
 
     def side(self, units: Units, split: str) -> Side:
         """Its trainings as the statistics take them."""
-        return Side.of(
-            [(each.seed, units.sums(each.result.characters.nats(self.model, split))) for each in self.members]
-        )
+        return Side.of([(each.seed, units.sums(each.result.characters.nats(self.row, split))) for each in self.members])
 
 
-def groups(results: Iterable[Result], model: str) -> list[Setting]:
-    """The settings of the complete results that have this model, in the order of their first results."""
-    found: dict[str, list[Result]] = {}
+def groups(results: Iterable[Result], model: str, row: str = "") -> list[Setting]:
+    """The settings of the complete results that have this row of scores, in the order of their first results.
+
+    row: as of Setting; the model by default.
+    """
+    row, found = row or model, dict[str, list[Result]]()
     for result in results:
-        if result.is_complete and f"{model}/val.npy" in result.scores:
+        if result.is_complete and f"{row}/val.npy" in result.scores:
             found.setdefault(_key(result, model), []).append(result)
-    return [_setting(key, members, model) for key, members in found.items()]
+    return [_setting(key, members, model, row) for key, members in found.items()]
 
 
-def _setting(key: str, results: list[Result], model: str) -> Setting:
+def _setting(key: str, results: list[Result], model: str, row: str) -> Setting:
     same: dict[tuple[int, str], list[Result]] = {}
     for result in results:
         numerics = digest(result.about["models"][model]["numerics"])
@@ -112,8 +116,8 @@ def _setting(key: str, results: list[Result], model: str) -> Setting:
         Member(found[0], seed, numerics, tuple(dict.fromkeys(result.revision.name for result in found)))
         for (seed, numerics), found in sorted(same.items(), key=lambda item: item[0])
     )
-    family = digest([results[0].about["text"], model, results[0].params[f"train_{model}"]["optimizer"]])
-    return Setting(members[0].names[0], model, key, family, members)
+    family = digest([results[0].about["text"], row, results[0].params[f"train_{model}"]["optimizer"]])
+    return Setting(members[0].names[0], model, row, key, family, members)
 
 
 def _key(result: Result, model: str) -> str:
@@ -138,14 +142,19 @@ def seed_of(lock: StageRecords, model: str) -> int:
 # ---- what can be compared
 
 
-def check_has(result: Result, model: str, split: str) -> None:
-    """Raise where an experiment has no scores of this model on this split."""
+def check_has(result: Result, model: str, row: str, split: str) -> None:
+    """Raise where an experiment has no scores of this model on this split, or none that adapt where these are asked."""
     name, texts = result.revision.name, result.about["text"]
     models = [known for known in result.about["models"] if known in trained_models()]  # an older result may have others
     if model not in models:
         raise BukvaError(f"{name}: has no model {model}; use {' or '.join(models)}.")
     if split not in texts:
         raise BukvaError(f"{name}: has no scores on {split}, only on {' and '.join(texts)}.")
+    if row != model and f"{row}/{split}.npy" not in result.scores:
+        raise BukvaError(
+            f"{name}: has no adaptive scores, and they are compared with adaptive ones only; run "
+            f"`{rerun(name, result.params)} -S evaluate.adaptive=true`."
+        )
 
 
 def why_incomparable(a: Result, b: Result, split: str) -> str:

@@ -74,7 +74,7 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
         raise BukvaError(
             f"{baseline}: {_problem(results[0])}, so there is no baseline; run `dvc repro` and commit dvc.lock."
         )
-    check_has(results[0], model, SPLIT)
+    check_has(results[0], model, model, SPLIT)
     found = groups(results, model)
     floor = records.floor(found[0].family, SPLIT, found)
     rows = _compared(found, floor)

@@ -12,6 +12,7 @@ COUNTED = {
 }
 NGRAM = "ngram_"
 LEARNING_ON = WITHIN, STREAM = "adaptive", "stream"  # rows of bukva.evaluation.adaptive
+LABELS = {WITHIN: "learning on within each work", STREAM: "learning on, all works as one stream"}
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,9 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
     if both:
         rows.append(Row("network", "learned", f"{label} without its n-grams", _bits(scores["network"])))
         rows.append(Row("gpt", "together", f"{label} with its n-grams", _bits(scores["gpt"])))
-    how = {WITHIN: "learning on within each work", STREAM: "learning on, all works as one stream"}
     return [
         *rows,
-        *(Row(key, "together", f"{label}, {how[key]}", _bits(scores[key])) for key in LEARNING_ON if key in scores),
+        *(Row(key, "together", f"{label}, {LABELS[key]}", _bits(scores[key])) for key in LEARNING_ON if key in scores),
     ]
 
 

@@ -11,6 +11,7 @@ from bukva.compare.groups import Setting
 from bukva.compare.statistics.wording import authors_line, detectable_line, settings_line, text_line
 from bukva.corpus.cleaning.page import plain
 from bukva.corpus.cleaning.page import table as as_markdown
+from bukva.evaluation.rows import LABELS
 from bukva.project.stages import trained_models
 from bukva.report.terminal import show
 
@@ -24,7 +25,8 @@ def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:
         print(json.dumps(list(map(to_json, comparisons)), ensure_ascii=False, indent=2))
         return
     for comparison in comparisons:
-        title = f"{trained_models()[comparison.a.model].label} on {comparison.split}"
+        how = "" if comparison.a.row == comparison.a.model else f", {LABELS[comparison.a.row]},"
+        title = f"{trained_models()[comparison.a.model].label}{how} on {comparison.split}"
         show(title, *table(comparison), [*sentences(comparison), ""])
 
 
@@ -79,6 +81,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
         "a": _side(comparison.a, comparison.split),
         "b": _side(comparison.b, comparison.split),
         "model": comparison.a.model,
+        "scores": comparison.a.row,
         "split": comparison.split,
         **comparison.verdict.to_json(),
         "same_settings": comparison.same_settings,
