@@ -72,7 +72,7 @@ def test_before_anything_is_learned_a_gpt_with_n_grams_scores_as_it_does_without
     reader = adaptive.reader_of(gpt, whole)
     for passage, nats in zip(passages, static, strict=True):
         reader.start(passage.ids[:0])
-        reader.follow(passage.ids[: passage.n_context])  # without n-grams of the work
+        reader.seek(passage.ids[: passage.n_context])  # without n-grams of the work
         network, powers = adaptive.parts_of(gpt, passage)
         assert reader.log_probs(network[0], powers[0])[passage.scored[0]] == pytest.approx(-nats[0], abs=1e-5)
 

@@ -236,7 +236,8 @@ class GPT(LanguageModel):
         hidden = self.encode(ids, added=added, caches=caches, wanted=wanted)  # (B, T, C) or (n, C)
         network = self.lm_head(hidden).float().log_softmax(-1).flatten(0, -2)
         if recall:
-            return network, self.experts.powers(hidden, recall).flatten(0, -2)
+            with torch.autocast(hidden.device.type, enabled=False):
+                return network, self.experts.powers(hidden, recall).flatten(0, -2)
         return network, torch.tensor([*[0.0] * (len(self.config.ngram_orders) - 1), 0.5, 0.5]).expand(len(network), -1)
 
     def examples(self, ids: Tensor, targets: Tensor, before: Tensor | None = None) -> Examples:

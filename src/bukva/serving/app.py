@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -58,6 +58,7 @@ TYPES = {"css": "text/css", "js": "text/javascript"}
 IN_MEMORY = 50  # pages
 SHOWN = "dvc.lock", "params.yaml", "reports"  # of the checkout: what pages show of it changes with them
 MOST_TYPED = 100_000  # characters of the text of a request
+MOST_LEARNED = 100  # texts that a model learns from before it
 N_LIKELIEST = 5
 FLUSH_SECONDS = 0.02  # sending each character by itself takes as long as drawing it, and nobody sees the difference
 POLL_SECONDS = 0.2
@@ -78,11 +79,15 @@ def serve(path: str, port: int) -> None:
 
 
 class TextRequest(Section):
-    """A model's key (library.py), a text, and keys of section sample with values that replace those of params.yaml."""
+    """A model's key (library.py), a text, and keys of section sample with values that replace those of params.yaml.
+
+    learned: texts from which the model has learned before; without a list it does not learn from the text either.
+    """
 
     model: str
     text: Annotated[str, Field(max_length=MOST_TYPED)]
     settings: dict[str, Any] = Field(default_factory=dict)
+    learned: Annotated[list[Annotated[str, Field(max_length=MOST_TYPED)]], Field(max_length=MOST_LEARNED)] | None = None
 
 
 def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
@@ -131,13 +136,16 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
 
     @app.post("/play/score")
     def score(request: TextRequest) -> dict[str, Any]:
-        writer = library.writer(request.model)
-        return _scored(writer, request.text) | {"likeliest": writer.likeliest(request.text, N_LIKELIEST)}
+        with _writer(library, request) as writer:
+            answer = _scored(writer, request.text) | {"likeliest": writer.likeliest(request.text, N_LIKELIEST)}
+        plain = library.writer(request.model)
+        return answer | {"unlearned": None if writer is plain else plain.score(request.text)}
 
     @app.post("/play/write")
     def write(request: TextRequest) -> StreamingResponse:
         how = settings(sample.model_dump() | request.settings, RequestSettings)
-        pieces = _written(library.writer(request.model), request.text, how)
+        library.writer(request.model)  # its errors come before the response begins
+        pieces = _written(library, request, how)
         return StreamingResponse(pieces, media_type="application/x-ndjson")
 
     return app
@@ -194,16 +202,23 @@ def _scored(writer: Writer, text: str) -> dict[str, Any]:
     return {"scored": writer.score(text), "unknown": writer.unknown(text)}
 
 
-def _written(writer: Writer, text: str, how: Sample) -> Iterator[str]:
+def _writer(library: Library, request: TextRequest) -> AbstractContextManager[Writer]:
+    """The model of a request, after it has learned what it is to know."""
+    learner = library.learner(request.model) if request.learned is not None else None
+    return learner.after(request.learned or []) if learner else nullcontext(library.writer(request.model))
+
+
+def _written(library: Library, request: TextRequest, how: Sample) -> Iterator[str]:
     """What the page reads: first the text that the model continues, then each piece that it writes, in batches."""
-    yield _line(_scored(writer, text))
-    waiting, sent_at = "", 0.0
-    for piece in writer.write(text, how):
-        waiting += _line(piece)
-        if time.monotonic() - sent_at >= FLUSH_SECONDS:
-            yield waiting
-            waiting, sent_at = "", time.monotonic()
-    yield waiting
+    with _writer(library, request) as writer:
+        yield _line(_scored(writer, request.text))
+        waiting, sent_at = "", 0.0
+        for piece in writer.write(request.text, how):
+            waiting += _line(piece)
+            if time.monotonic() - sent_at >= FLUSH_SECONDS:
+                yield waiting
+                waiting, sent_at = "", time.monotonic()
+        yield waiting
 
 
 def _line(content: object) -> str:

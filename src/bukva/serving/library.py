@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from bukva.compare.results import Result, as_folder, read_results
 from bukva.config.schema import Compute
 from bukva.core.errors import BukvaError
@@ -15,7 +17,8 @@ from bukva.models.folder import COUNTED
 from bukva.project.cache import cached_files
 from bukva.project.lock import outputs
 from bukva.project.revisions import WORKSPACE, experiments, head, resolve
-from bukva.project.stages import trained_models
+from bukva.project.stages import paths, trained_models
+from bukva.serving.learning import Learner
 from bukva.serving.writer import Writer
 
 NAMES = {WORKSPACE: "the last run", "HEAD": "the last commit"}
@@ -33,6 +36,7 @@ class Choice:
     label: str = field(compare=False)  # the model, as the page calls it
     bits: float | None = field(compare=False)  # per character on val, if they are known
     files: Mapping[str, Path] = field(compare=False)  # of the folder, by their names in it
+    train: Path | None = field(compare=False, default=None)  # its ids, if it can learn and they are here
 
 
 class Library:
@@ -42,6 +46,7 @@ class Library:
         self._machine = prepare(compute)
         self._known: dict[str, Choice] = {}
         self._load = lru_cache(IN_MEMORY)(self._loaded)
+        self._learner = lru_cache(IN_MEMORY)(self._learning)
         self._lock = threading.Lock()
 
     def choices(self) -> list[Choice]:
@@ -69,6 +74,20 @@ class Library:
         with self._lock:  # two columns may ask for one model at once
             return self._load(self._known[key])
 
+    def learner(self, key: str) -> Learner | None:
+        """The same, as it learns; None for a model that cannot, or whose train is not here.
+
+        Raises:
+            BukvaError: as of `writer`.
+        """
+        writer = self.writer(key)
+        with self._lock:
+            return self._learner(self._known[key], writer)
+
+    @staticmethod
+    def _learning(choice: Choice, writer: Writer) -> Learner | None:
+        return Learner(writer, np.load(choice.train, mmap_mode="r")) if choice.train else None
+
     def _loaded(self, choice: Choice) -> Writer:
         with as_folder(choice.files) as folder:
             writer = Writer.load(folder, self._machine)
@@ -82,11 +101,13 @@ def _place(result: Result) -> tuple[bool, float]:
 
 def _choices_of(result: Result) -> Iterator[Choice]:
     name = NAMES.get(result.revision.name, result.revision.name)
+    splits = cached_files(outputs(result.lock).get(paths()["split"], ""))
     for model in reversed(trained_models().values()):  # the GPT first
         digest = outputs(result.lock).get(model.folder.as_posix(), "")
         key = f"{result.revision.name}/{model.name}"
         if files := cached_files(digest):
-            yield Choice(digest, False, key, name, model.label, _bits(result, model.name), files)
+            train = splits.get("train.npy") if model.name == "gpt" else None
+            yield Choice(digest, False, key, name, model.label, _bits(result, model.name), files, train)
             if COUNTED in files:
                 yield Choice(digest, True, f"{key}/alone", name, f"{model.label} without its n-grams", None, files)
 

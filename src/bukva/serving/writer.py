@@ -20,7 +20,7 @@ from bukva.models.base import LanguageModel
 from bukva.models.device import Machine, prepare
 from bukva.models.folder import CONFIG, load_model
 from bukva.models.window_rule import nats_of, stride_of
-from bukva.text.ids import bits
+from bukva.text.ids import Ids, bits
 from bukva.text.prompts import opening, without_unknown
 from bukva.text.tokenizers.base import MOST_BYTES, Tokenizer
 
@@ -168,7 +168,7 @@ class Writer:
 
     def score(self, text: str) -> list[Scored]:
         """The pieces of a text with their bits, by the window rule."""
-        ids = self.tokenizer.encode(self.readable(text))
+        ids = self.encode(text)
         parts = self.tokenizer.parts(ids)
         if len(ids) < 2:
             return [Scored(part, None) for part in parts]
@@ -189,10 +189,13 @@ class Writer:
         pieces = self.tokenizer.pieces
         return [(pieces[i], p) for i, p in zip(found.indices.tolist(), found.values.tolist(), strict=True)]
 
+    def encode(self, text: str) -> Ids:
+        """A text -> (T,) ids of what of it is readable."""
+        return self.tokenizer.encode(self.readable(text))
+
     def _encode(self, text: str) -> Tensor:
-        """A text -> (T,) ids of what of it is readable, on the device."""
-        ids = self.tokenizer.encode(self.readable(text)).astype(np.int64)
-        return torch.from_numpy(ids).to(self.machine.device)
+        """The same on the device."""
+        return torch.from_numpy(self.encode(text).astype(np.int64)).to(self.machine.device)
 
 
 def load(model: str | Path) -> Writer:

@@ -140,20 +140,25 @@ class Reader:
 
     def start(self, before: Ids) -> None:
         """Begin a work, of which (n,) ids came earlier: they are counted as its own, not a second time as train."""
-        earlier: Ints = before.astype(np.int64)
-        self._all = self._all.with_room(self._orders[-1])
         self._own = Growing.of(EMPTY, OWN_ORDERS[-1], OF_WORK, OF_WORK).with_room(len(before))
-        self._all.begin()
+        self.seek(before)
         self._own.begin()
-        _append(self._all, earlier[-self._orders[-1] :], False)
-        _append(self._own, earlier, True)
-        self._last = np.append(0, earlier)[-1:]
+        _append(self._own, before.astype(np.int64), True)
 
-    def follow(self, ids: Ids) -> None:
-        """Go on after (n,) ids without learning from them."""
+    def seek(self, before: Ids) -> None:
+        """Go on after (n,) ids, which are not counted; the work stays the same."""
+        context = before[-self._orders[-1] :].astype(np.int64)
+        self._all, self._own = self._all.with_room(len(context)), self._own.with_room(len(context))
+        for grown in (self._all, self._own):
+            grown.begin()
+            _append(grown, context, False)
+        self._last = np.append(0, context)[-1:]
+
+    def count(self, ids: Ids) -> None:
+        """Count the next (n,) ids of the work without a score."""
         self._all, self._own = self._all.with_room(len(ids)), self._own.with_room(len(ids))
-        _append(self._all, ids.astype(np.int64), False)
-        _append(self._own, ids.astype(np.int64), False)
+        for grown in (self._all, self._own):
+            _append(grown, ids.astype(np.int64), True)
         self._last = np.append(self._last, ids)[-1:]
 
     def read(self, ids: Ids, network: npt.NDArray[np.float32], powers: npt.NDArray[np.float32]) -> Floats:

@@ -10,6 +10,24 @@ const LONG = 500; // milliseconds after which a model is being loaded
 
 const settings = () =>
   Object.fromEntries([...form.querySelectorAll(".settings input")].map((input) => [input.name, input.valueAsNumber]));
+// While models learn, the text in the box is learned from as they read it, and it stays learned when another one takes its
+// place. It is kept in this page alone; the server forgets it after each answer.
+const learn = document.getElementById("learn");
+const again = document.getElementById("again");
+const forget = document.getElementById("forget");
+const MOST_LEARNED = 100; // texts, of which the server takes so many
+let learned = []; // texts from which models have learned before the one in the box
+let shown = text.value; // what the box had last
+function remember(typed) {
+  if (typed) learned = [...learned, typed].slice(-MOST_LEARNED);
+}
+function updateLearned() {
+  const n = learned.reduce((total, typed) => total + typed.length, 0);
+  again.disabled = !learn.checked;
+  forget.disabled = !learned.length;
+  document.getElementById("learned").textContent = n ? `Learned from ${n} characters before this text.` : "";
+}
+const request = (model) => ({ model, text: text.value, learned: learn.checked ? learned : null });
 const sum = (pieces) => pieces.reduce((total, [, bits]) => total + (bits ?? 0), 0);
 const length = (pieces) => pieces.reduce((total, [piece, bits]) => total + (bits === null ? 0 : [...piece].length), 0);
 const mean = (pieces) => (length(pieces) ? (sum(pieces) / length(pieces)).toFixed(2) : "no");
@@ -120,7 +138,7 @@ class Column {
 
   score() {
     return this.run(async (signal) => {
-      const body = { model: this.select.value, text: text.value };
+      const body = request(this.select.value);
       const answer = await (await this.ask("/play/score", body, signal)).json();
       this.show(body.text, answer);
       if (this === columns[0]) {
@@ -129,7 +147,9 @@ class Column {
       }
       const named = answer.likeliest.map(([piece, p]) => `${JSON.stringify(piece)} ${(100 * p).toFixed(0)} %`);
       this.next.textContent = `Likeliest next: ${named.join(", ")}`;
-      this.status.textContent = `Text: ${mean(answer.scored)} bits per character.${unknownSentence(answer.unknown)}`;
+      const without = answer.unlearned ? ` (${mean(answer.unlearned)} without learning)` : "";
+      const unable = body.learned && !answer.unlearned ? " This model cannot learn: it is no GPT, or its train is not here." : "";
+      this.status.textContent = `Text: ${mean(answer.scored)} bits per character${without}.${unable}${unknownSentence(answer.unknown)}`;
     });
   }
 
@@ -140,7 +160,7 @@ class Column {
       this.next.textContent = "";
       this.status.textContent = "Writing ...";
       const startedAt = performance.now();
-      const body = { model: this.select.value, text: text.value, settings: settings() };
+      const body = { ...request(this.select.value), settings: settings() };
       const received = lines(await this.ask("/play/write", body, signal));
       const answer = (await received.next()).value;
       const written = Object.assign(document.createElement("span"), { className: "written" });
@@ -165,6 +185,12 @@ const update = () => (stop.disabled = !columns.some((column) => column.isWriting
 
 let pause;
 function changed() {
+  // an edited text is still the same; one that shares less than half of its beginning is another
+  let common = 0;
+  while (common < shown.length && shown[common] === text.value[common]) common += 1;
+  if (learn.checked && common < shown.length / 2) remember(shown);
+  shown = text.value;
+  updateLearned();
   clearTimeout(pause);
   pause = setTimeout(() => columns.forEach((column) => column.score()), PAUSE);
 }
@@ -175,6 +201,15 @@ function write() {
   columns.forEach((column) => column.write());
 }
 
+learn.addEventListener("change", changed);
+again.addEventListener("click", () => {
+  remember(text.value);
+  changed();
+});
+forget.addEventListener("click", () => {
+  learned = [];
+  changed();
+});
 text.addEventListener("input", changed);
 text.addEventListener("scroll", () => (behind.scrollTop = text.scrollTop));
 form.addEventListener("submit", (event) => {

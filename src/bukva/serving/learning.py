@@ -1,0 +1,87 @@
+"""A writer that learns from what somebody types: its n-grams go on counting (bukva.models.ngrams.adaptive).
+
+All texts of a session are one work, so that what was typed weighs more than train. Nothing is kept: each request brings
+the texts from which the model is to have learned, and what it counts is taken out again afterwards.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bukva.evaluation.adaptive import parts_of
+from bukva.models.attention import Caches
+from bukva.models.base import LanguageModel
+from bukva.models.gpt import GPT
+from bukva.models.ngrams.adaptive import Reader
+from bukva.models.ngrams.stored import counts_of
+from bukva.serving.writer import Scored, Writer
+from bukva.text.held_out import Passage
+from bukva.text.ids import Ids, bits
+
+
+class Learner:
+    """One model that learns, for one request at a time."""
+
+    def __init__(self, writer: Writer, train: Ids) -> None:
+        """Of a writer with a GPT, and the (N,) ids of its train."""
+        self._writer, gpt = writer, cast("GPT", writer.model)
+        orders = sorted(gpt.config.ngram_orders)
+        self._reader = Reader(counts_of(train, gpt.config.vocab_size, orders[-1]), orders)
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def after(self, texts: Sequence[str]) -> Iterator[Writer]:
+        """A writer that has learned from these texts, and learns on from each that it scores."""
+        with self._lock:
+            self._reader.forget()
+            for text in texts:
+                self._reader.seek(np.empty(0, np.int64))
+                self._reader.count(self._writer.encode(text))
+            yield LearningWriter(self._writer, self._reader)
+
+
+class LearningWriter(Writer):
+    """A writer whose model mixes the counts of a reader."""
+
+    def __init__(self, writer: Writer, reader: Reader) -> None:
+        self._gpt, self._reader = cast("GPT", writer.model), reader
+        super().__init__(_Learned(self._gpt, reader), writer.tokenizer, writer.machine)
+
+    def score(self, text: str) -> list[Scored]:
+        """The pieces of a text with their bits; each is learned from after its score."""
+        ids = self.encode(text)
+        parts = self.tokenizer.parts(ids)
+        if len(ids) < 2:
+            return super().score(text)
+        self._reader.seek(ids[:0])
+        self._reader.count(ids[:1])
+        with self.machine.autocast():
+            learned = parts_of(self._gpt, Passage(0, ids, 1))
+        nats = self._reader.read(ids[1:], *learned)
+        return [Scored(parts[0], None), *map(Scored, parts[1:], map(bits, nats.tolist()))]
+
+
+class _Learned(LanguageModel):
+    """The GPT mixed with what a reader has counted. It writes one text, and does not learn from what it writes."""
+
+    def __init__(self, gpt: GPT, reader: Reader) -> None:
+        super().__init__()
+        self.gpt, self.config, self._reader = gpt, gpt.config, reader
+        self._text = torch.empty(1, 0, dtype=torch.int64)  # before the next character, as far as it is known
+
+    def new_caches(self) -> Caches:
+        """Those of the GPT."""
+        return self.gpt.new_caches()
+
+    def forward(self, ids: Tensor, caches: Caches | None = None, before: Tensor | None = None) -> Tensor:
+        """(1, T) ids -> (1, 1, V) logits after the last of them; generation asks for no others."""
+        goes_on = caches is not None and caches.length > 0
+        self._text = torch.cat([self._text if goes_on or before is None else before.cpu(), ids.cpu()], dim=1)
+        network, powers = (part[-1].cpu().numpy() for part in self.gpt.parts(ids, caches, before))
+        self._reader.seek(self._text[0].numpy())
+        return torch.from_numpy(self._reader.log_probs(network, powers)).float()[None, None]
