@@ -36,7 +36,7 @@ BEGINNING = 0.3  # of a training, which the chart leaves out: its losses are far
 FONT_SIZE = 13  # pixels, beside a text of 16
 WIDTH, SCALE = 700, 1.25  # of a PNG: pixels of a chart that a page makes as wide as its place, and how much they grow
 SHOWN = {"\n": "⏎", " ": "␣", "\t": "⇥"}  # white space, as charts show it
-FORMATS = {"bits": ".3f", "low": ".3f", "high": ".3f", "chars": ",", "share": ".1%", "confidence": ".1%",
+FORMATS = {"before": ",", "bits": ".3f", "low": ".3f", "high": ".3f", "chars": ",", "share": ".1%", "confidence": ".1%",
            "right": ".1%", "predictions": ",", "value": "+.3f", "weight": ".2f"}  # fmt: skip
 
 
@@ -98,6 +98,23 @@ def composition(rows: pd.DataFrame, by: str) -> Spec:
         )
     )
     return finished(bars.properties(height=ROW * len(labels)), f"Characters of each split by {by}.")
+
+
+def by_place(rows: pd.DataFrame) -> Spec:
+    """Bits by how much of a work was scored before; columns model, colour, before, bits, chars."""
+    chart = (
+        alt.Chart(rows)
+        .mark_line(point=alt.OverlayMarkDef(size=25))
+        .encode(
+            x=alt.X(
+                "before:Q", scale=alt.Scale(type="log", base=2), title="characters of the work scored before, from"
+            ),
+            y=alt.Y("bits:Q", scale=alt.Scale(zero=False), title=BITS),
+            color=colours(rows, "model"),
+            tooltip=tips(rows),
+        )
+    )
+    return finished(chart.properties(height=260), "Bits per character by place in the work.")
 
 
 def reliability(rows: pd.DataFrame) -> Spec:

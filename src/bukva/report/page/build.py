@@ -76,6 +76,7 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, served: bool = False
             attention=attention.section(project_root() / STUDY, sha256(weights)),
             anatomy=text.anatomy_of(experiment),
             calibration=text.calibration(experiment),
+            learning_on=text.learning_on(experiment),
             corpus=text.corpus(experiment, experiment.read("split_report")),
             cost=results.cost(experiment),
             lineage=results.lineage(experiment),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bukva.evaluation.rows import WITHIN
 from bukva.interpret.characters import anatomy
 from bukva.interpret.novelty import COPIED, LENGTHS, Copy, novelty, open_train
 from bukva.report import charts
@@ -15,6 +16,7 @@ HUMAN = "people (val)"
 MOST_HUMAN = 200_000  # characters of val that are compared with samples
 N_PIECES = 20
 MOST_GROUPS = 40
+FIRST_PLACES = 32  # of a work, shown as one; then twice as many each time
 
 
 def samples(experiment: Experiment) -> dict[str, Any]:
@@ -104,6 +106,29 @@ def anatomy_of(experiment: Experiment) -> dict[str, Any]:
         "chart": specs,
         "caption": f"Point at a dot for the number of characters. Of more than {MOST_GROUPS} groups, the largest are "
         "shown.",
+    }
+
+
+def learning_on(experiment: Experiment) -> dict[str, Any]:
+    """What learning on gains, by how much of a work was scored before; empty where it was not scored."""
+    if WITHIN not in experiment.rows:
+        return {}
+    scores, rows = experiment.scores, []
+    place = np.concatenate([np.arange(n) for n in scores.chars[SPLIT]])  # (N,) in the work
+    octave = np.log2(np.maximum(place, FIRST_PLACES) / FIRST_PLACES).astype(int)
+    for name, colour in (("gpt", charts.MODELS["bigram"]), (WITHIN, charts.GPT)):
+        bits = pd.Series(scores.nats(name, SPLIT) / np.log(2)).groupby(octave).agg(["mean", "size"])
+        rows += [
+            (experiment.rows[name].label, colour, FIRST_PLACES * 2**n, mean, size)
+            for n, mean, size in bits.itertuples()
+        ]
+    static, adaptive = (experiment.rows[name].bits[SPLIT] for name in ("gpt", WITHIN))
+    return {
+        "intro": f"If it learns from {SPLIT} while it is scored, the GPT needs {adaptive:.3f} bits per character and "
+        f"not {static:.3f} (docs/adaptive.md).",
+        "caption": "A point stands for the characters from its place in a work to twice as far; the first begins at 0. "
+        "Each work begins with what train taught.",
+        "chart": charts.by_place(pd.DataFrame(rows, columns=["model", "colour", "before", "bits", "chars"])),
     }
 
 
