@@ -17,7 +17,8 @@ from bukva.sweep.trials import sweeps_root
 
 WIDTH = 200  # of a table in a file
 SECONDS = 2.0
-STYLES = {"waiting": "dim", "running": "bold", "finished": "green", "stopped": "yellow", "failed": "red"}
+# by state, in the order of the rows: a terminal cuts off what does not fit
+STYLES = {"running": "bold", "failed": "red", "finished": "green", "stopped": "yellow", "waiting": "dim"}
 
 
 class Look(ProgressReporter):
@@ -74,7 +75,7 @@ def _table(trials: list[Any]) -> Table:
     found = Table(box=None, caption=", ".join(f"{counts[state]} {state}" for state in STYLES if counts[state]))
     for title in ("trial", "settings", "state", "step", "val, bits/char", "time", "machine"):
         found.add_column(title)
-    for trial in sorted(trials, key=lambda each: each.status == "PENDING"):
+    for trial in sorted(trials, key=lambda each: list(STYLES).index(_state(each))):
         config, last, state = trial.config["trial"], trial.last_result, _state(trial)
         seconds, step = last.get("time_total_s", 0), last.get("step", "")
         cells = config["name"], " ".join(config["settings"]), state, str(step), _val(trial), duration(seconds)

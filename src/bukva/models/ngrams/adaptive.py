@@ -120,6 +120,16 @@ class Gate(NamedTuple):
     squares: Floats  # (S, E)
 
 
+class Known(NamedTuple):
+    """All that predicts, but the network."""
+
+    of_all: Growing
+    orders: Ints  # (R,)
+    of_work: Growing
+    own_orders: Ints  # (Q,)
+    gate: Gate
+
+
 class Reader:
     """Reads works in the order in which they come, and learns from each id after it was scored."""
 
@@ -140,8 +150,9 @@ class Reader:
 
     def start(self, before: Ids) -> None:
         """Begin a work, of which (n,) ids came earlier: they are counted as its own, not a second time as train."""
-        self._own = Growing.of(EMPTY, OWN_ORDERS[-1], OF_WORK, OF_WORK).with_room(len(before))
+        self._own = Growing.of(EMPTY, OWN_ORDERS[-1], OF_WORK, OF_WORK)
         self.seek(before)
+        self._own = self._own.with_room(len(before))
         self._own.begin()
         _append(self._own, before.astype(np.int64), True)
 
@@ -173,17 +184,19 @@ class Reader:
             (n,) nats.
         """
         self._all, self._own = self._all.with_room(len(ids)), self._own.with_room(len(ids))
-        nats, counted = np.empty(len(ids)), (self._all, self._orders, self._own, self._own_orders)
-        _read(ids.astype(np.int64), self._last, *counted, self._gate, network, self._with_own(powers), nats)
+        nats = np.empty(len(ids))
+        _read(ids.astype(np.int64), self._last, self._known(), network, self._with_own(powers), nats)
         return nats
 
     def log_probs(self, network: npt.NDArray[np.float32], powers: npt.NDArray[np.float32]) -> Floats:
         """(V,) of the next id, given (V,) log-probabilities of the network and (R + 1,) powers."""
         found, experts = np.empty(self.vocab_size), np.empty((len(self._gate.squares[0]), self.vocab_size))
-        counted = (self._all, self._orders, self._own, self._own_orders)
         power = self._with_own(powers[None])[0]
-        _predict(self._last[0], *counted, self._gate, network, power, experts, np.empty(3, np.int64), found)
+        _predict(self._last[0], self._known(), network, power, experts, np.empty(3, np.int64), found)
         return found
+
+    def _known(self) -> Known:
+        return Known(self._all, self._orders, self._own, self._own_orders, self._gate)
 
     def _with_own(self, powers: npt.NDArray[np.float32]) -> Floats:
         """(n, R + 1) -> (n, E)."""
@@ -192,24 +205,13 @@ class Reader:
 
 
 @compiled
-def _read(
-    ids: Ints,
-    last: Ints,
-    of_all: Growing,
-    orders: Ints,
-    of_work: Growing,
-    own_orders: Ints,
-    gate: Gate,
-    network: npt.NDArray[np.float32],
-    powers: Floats,
-    nats: Floats,
-) -> None:
+def _read(ids: Ints, last: Ints, known: Known, network: npt.NDArray[np.float32], powers: Floats, nats: Floats) -> None:
     """Fill (n,) nats of (n,) ids; `last`, (1,), is the id before them, and then the last of them."""
     E, V = powers.shape[1], network.shape[1]
     experts, predicted, rows = np.empty((E, V)), np.empty(V), np.empty(3, np.int64)
     for i in range(len(ids)):
         x = ids[i]
-        _predict(last[0], of_all, orders, of_work, own_orders, gate, network[i], powers[i], experts, rows, predicted)
+        _predict(last[0], known, network[i], powers[i], experts, rows, predicted)
         nats[i] = -predicted[x]
         for v in range(V):
             predicted[v] = np.exp(predicted[v])
@@ -218,21 +220,17 @@ def _read(
             for v in range(V):
                 gradient += predicted[v] * experts[e, v]
             for row in rows:
-                gate.squares[row, e] += gradient * gradient
-                gate.corrections[row, e] -= RATE * gradient / np.sqrt(DAMPING + gate.squares[row, e])
-        _append(of_all, ids[i : i + 1], True)
-        _append(of_work, ids[i : i + 1], True)
+                known.gate.squares[row, e] += gradient * gradient
+                known.gate.corrections[row, e] -= RATE * gradient / np.sqrt(DAMPING + known.gate.squares[row, e])
+        _append(known.of_all, ids[i : i + 1], True)
+        _append(known.of_work, ids[i : i + 1], True)
         last[0] = x
 
 
 @compiled
 def _predict(
     last: int,
-    of_all: Growing,
-    orders: Ints,
-    of_work: Growing,
-    own_orders: Ints,
-    gate: Gate,
+    known: Known,
     network: npt.NDArray[np.float32],
     powers: Floats,
     experts: Floats,
@@ -240,17 +238,17 @@ def _predict(
     predicted: Floats,
 ) -> None:
     """Fill (E, V) log-probabilities of the experts, (3,) rows of the gate, and (V,) log-probabilities of the whole."""
-    (E, V), R = experts.shape, len(orders)
-    rows[0] = _experts(of_all, orders, experts[:R])
-    rows[1] = CLASSES * orders[-1] + _experts(of_work, own_orders, experts[R : E - 1])
-    rows[2] = CLASSES * (orders[-1] + own_orders[-1]) + last
+    (E, V), R = experts.shape, len(known.orders)
+    rows[0] = _experts(known.of_all, known.orders, experts[:R])
+    rows[1] = CLASSES * known.orders[-1] + _experts(known.of_work, known.own_orders, experts[R : E - 1])
+    rows[2] = CLASSES * (known.orders[-1] + known.own_orders[-1]) + last
     for v in range(V):
         experts[E - 1, v] = network[v]
         predicted[v] = 0.0
     for e in range(E):
         power = powers[e]
         for row in rows:
-            power += gate.corrections[row, e]
+            power += known.gate.corrections[row, e]
         for v in range(V):
             predicted[v] += power * experts[e, v]
     greatest, total = predicted.max(), 0.0
