@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.core.progress import counting
-from bukva.evaluation.rows import LEARNING_ON, WITHIN
+from bukva.evaluation.rows import LEARNING_ON, STREAM, WITHIN
 from bukva.models.gpt import GPT
 from bukva.models.ngrams.adaptive import Reader
 from bukva.models.ngrams.stored import counts_of
@@ -25,19 +25,20 @@ MOST_LOGITS = 2**23  # of the network, in memory at the same time
 Floats = npt.NDArray[np.float32]
 
 
-def reader_of(model: GPT, text: HeldOut) -> Reader:
-    """A reader with the counts of train, and the orders of the model."""
+def reader_of(model: GPT, text: HeldOut, n_ids: int) -> Reader:
+    """A reader with the counts of train, the orders of the model, and room for so many ids."""
     orders = sorted(model.config.ngram_orders)
-    return Reader(counts_of(text.splits["train"], model.config.vocab_size, orders[-1]), orders)
+    return Reader(counts_of(text.splits["train"], model.config.vocab_size, orders[-1]), orders, n_ids)
 
 
 def read(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
     """Row -> (n,) nats of the scored ids of a split."""
     T, stride = model.block_size, stride_of(model.block_size)
-    readers = {row: reader_of(model, text) for row in LEARNING_ON}
     found: dict[str, list[Nats]] = {row: [] for row in LEARNING_ON}
     passages = text.passages(split, max(OWN_IDS, context_of(model, T, stride)))
-    n_ids = sum(len(passage.scored) for passage in passages)
+    lengths = [len(passage.scored) for passage in passages]
+    n_ids = sum(lengths)
+    readers = {WITHIN: reader_of(model, text, max(lengths)), STREAM: reader_of(model, text, n_ids)}
     with (
         counting(f"evaluate: gpt, {split}, learning on", n_ids, text.tokenizer.unit) as tell,
         ThreadPoolExecutor(len(readers)) as threads,

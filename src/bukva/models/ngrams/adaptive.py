@@ -133,12 +133,15 @@ class Known(NamedTuple):
 class Reader:
     """Reads works in the order in which they come, and learns from each id after it was scored."""
 
-    def __init__(self, counts: KneserNey, orders: Sequence[int]) -> None:
-        """Of the counts of train; `orders`, ascending, are those of the experts."""
+    def __init__(self, counts: KneserNey, orders: Sequence[int], n_ids: int = 1) -> None:
+        """Of the counts of train, with room for n ids until it forgets; more room costs a copy.
+
+        `orders`, ascending, are those of the experts.
+        """
         self.vocab_size, self._trie = counts.vocab_size, counts.trie
         self._orders, self._own_orders = np.array(orders), np.array(OWN_ORDERS)
         discounts = (smoothed.discounts for smoothed in counts.smoothing)
-        self._all = Growing.of(counts.trie, orders[-1], *discounts).with_room(1)
+        self._all = Growing.of(counts.trie, orders[-1], *discounts).with_room(n_ids)
         self.forget()
 
     def forget(self) -> None:
