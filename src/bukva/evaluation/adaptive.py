@@ -35,7 +35,8 @@ def read(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
     """Row -> (n,) nats of the scored ids of a split."""
     T, stride = model.block_size, stride_of(model.block_size)
     found: dict[str, list[Nats]] = {row: [] for row in LEARNING_ON}
-    passages = text.passages(split, max(OWN_IDS, context_of(model, T, stride)))
+    context = context_of(model, T, stride)
+    passages = text.passages(split, max(OWN_IDS, context))
     lengths = [len(passage.scored) for passage in passages]
     n_ids = sum(lengths)
     readers = {WITHIN: reader_of(model, text, max(lengths)), STREAM: reader_of(model, text, n_ids)}
@@ -47,7 +48,11 @@ def read(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
             readers[WITHIN].forget()
             for reader in readers.values():
                 reader.start(passage.ids[: passage.n_context])
-            for piece in pieces(passage, T, stride, model.config.n_before, MOST_LOGITS // model.config.vocab_size):
+            n_more = max(
+                0, passage.n_context - context
+            )  # ids that only the counts see, so that the network is as without
+            seen = Passage(passage.work, passage.ids[n_more:], passage.n_context - n_more)
+            for piece in pieces(seen, T, stride, model.config.n_before, MOST_LOGITS // model.config.vocab_size):
                 parts = parts_of(model, piece)
                 read_on = [threads.submit(reader.read, piece.scored, *parts) for reader in readers.values()]
                 for nats, scored in zip(found.values(), read_on, strict=True):
