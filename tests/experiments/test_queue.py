@@ -2,7 +2,7 @@
 
 import pytest
 
-from bukva.compare.seeds import queue_seeds
+from bukva.compare.seeds import DECIDE_BEFORE, queue_seeds
 from bukva.core.errors import BukvaError
 from bukva.project.revisions import Unfinished, resolve, unfinished
 
@@ -44,6 +44,8 @@ def test_the_seeds_that_exist_are_kept_and_the_missing_ones_are_queued_once(proj
     assert waiting.name == name
     assert project.outputs() == before
     assert "seed: 1339" in project.run("git", "diff", waiting.commit, "-U0", "-R", "--", "params.yaml")
+    more = [f"seed 1339: queued {name}", "seed 1340: queued as gpt-s1340", DECIDE_BEFORE, START]
+    assert queued(4) == [*known, *more]  # enough for a verdict were known
 
 
 def test_a_configuration_that_nobody_ran_begins_with_the_seed_of_its_file(project):

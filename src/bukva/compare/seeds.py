@@ -8,6 +8,7 @@ from typing import Any
 
 from bukva.compare.groups import seed_name, seed_of
 from bukva.compare.results import read_results
+from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.config.load import flatten, read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
@@ -17,6 +18,10 @@ from bukva.project.revisions import WORKSPACE, Revision, experiments, git, head,
 from bukva.project.stages import trained_models
 
 LEAST = 2  # seeds of a group
+DECIDE_BEFORE = (
+    "Decide now how many seeds there are to be: who adds them until there is a verdict gets two to three times as "
+    "many false ones (docs/comparing.md)."
+)
 
 
 def queue_seeds(n: int, model: str) -> Iterator[str]:
@@ -42,6 +47,8 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     missing = [seed for seed in range(base, base + n + len(known)) if seed not in known][: max(0, n - len(known))]
     for seed in missing:
         yield f"seed {seed}: queued as {_queue(seed, model)}"
+    if missing and len(known) >= MIN_SEEDS:
+        yield DECIDE_BEFORE
     if missing or any(what.startswith("queued") for what in known.values()):
         yield "Start the queue: dvc queue start"
     else:
