@@ -70,7 +70,6 @@ def parts_of(model: GPT, passage: Passage) -> tuple[Floats, Floats]:
         return network.cpu().numpy(), powers.cpu().numpy()
 
     work = batches([passage], T, stride_of(T), ids_per_batch(model), model.config.n_before)
-    done = list(computed(model, work, compute))
-    order = np.concatenate([batch.places for batch, _ in done]).argsort()
-    network, powers = (np.concatenate(arrays)[order] for arrays in zip(*(parts for _, parts in done), strict=True))
+    parts = [found for _, found in computed(model, work, compute)]  # in the order of the text: of one passage
+    network, powers = map(np.concatenate, zip(*parts, strict=True))
     return network, powers

@@ -72,7 +72,8 @@ def _val(trial: Any) -> str:
 def _table(trials: list[Any]) -> Table:
     """All trials, and how many there are of each state."""
     counts = Counter(map(_state, trials))
-    found = Table(box=None, caption=", ".join(f"{counts[state]} {state}" for state in STYLES if counts[state]))
+    title = ", ".join(f"{counts[state]} {state}" for state in STYLES if counts[state])
+    found = Table(box=None, title=title, title_justify="left")
     for title in ("trial", "settings", "state", "step", "val, bits/char", "time", "machine"):
         found.add_column(title)
     for trial in sorted(trials, key=lambda each: list(STYLES).index(_state(each))):
