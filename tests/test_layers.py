@@ -51,6 +51,7 @@ def test_imports_point_down_and_a_stage_imports_no_other_stage():
             "torch",
             ["bukva.core.machine", "bukva.models", "bukva.training", "bukva.durability.packing",
              "bukva.evaluation", "bukva.generation", "bukva.interpret", "bukva.planning", "bukva.serving.writer",
+             "bukva.serving.learning",
              "bukva.cli.progress", "stages.train_bigram"],
         ),
         ("altair", ["bukva.report"]),
