@@ -69,7 +69,7 @@ def test_before_anything_is_learned_a_gpt_with_n_grams_scores_as_it_does_without
     gpt = model(KINDS[1], whole.splits["train"])
     passages = whole.passages("test", context_of(gpt, T, stride_of(T)))
     static = by_work(nats_of_passages(gpt, passages, T, stride_of(T)))
-    reader = adaptive.reader_of(gpt, whole, 1)
+    [reader] = adaptive.readers_of(gpt, whole.splits["train"], 1)
     for passage, nats in zip(passages, static, strict=True):
         reader.start(passage.ids[:0])
         reader.seek(passage.ids[: passage.n_context])  # without n-grams of the work

@@ -75,6 +75,15 @@ def test_what_was_learned_is_what_it_writes_and_expects(learner, writer):
     assert "".join(piece.text for piece in writer.write("где ад", how)) != written
 
 
+def test_a_text_that_is_not_written_to_its_end_keeps_nobody_waiting(learner):
+    whole = list(learner.apart([TEXT]).write("где", SAMPLE))
+    steps = learner.apart([TEXT]).write("где", SAMPLE)
+    pieces = [next(steps) for _ in range(5)]
+    with learner.after([TEXT[::-1]]) as learned:
+        assert learned.score(TEXT)
+    assert pieces + list(steps) == whole
+
+
 def test_a_text_of_one_character_and_one_without_known_characters_are_not_scored(learner):
     with learner.after([""]) as learned:
         assert [piece.bits for piece in learned.score("а")] == [None]

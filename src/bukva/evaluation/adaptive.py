@@ -12,23 +12,24 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.core.progress import counting
-from bukva.evaluation.rows import LEARNING_ON, STREAM, WITHIN
+from bukva.evaluation.rows import LEARNING_ON
 from bukva.models.gpt import GPT
 from bukva.models.ngrams.adaptive import Reader
 from bukva.models.ngrams.stored import counts_of
 from bukva.models.window_rule import Batch, batches, computed, context_of, ids_per_batch, pieces, stride_of
 from bukva.text.held_out import HeldOut, Passage
-from bukva.text.ids import Nats
+from bukva.text.ids import Ids, Nats
 
 OWN_IDS = 8192  # of a work before its first scored id, of which its own n-grams are counted
 MOST_LOGITS = 2**23  # of the network, in memory at the same time
 Floats = npt.NDArray[np.float32]
 
 
-def reader_of(model: GPT, text: HeldOut, n_ids: int) -> Reader:
-    """A reader with the counts of train, the orders of the model, and room for so many ids."""
+def readers_of(model: GPT, train: Ids, *n_ids: int) -> list[Reader]:
+    """Readers with the counts of (N,) ids of train and the orders of the model, each with room for so many ids."""
     orders = sorted(model.config.ngram_orders)
-    return Reader(counts_of(text.splits["train"], model.config.vocab_size, orders[-1]), orders, n_ids)
+    counts = counts_of(train, model.config.vocab_size, orders[-1])
+    return [Reader(counts, orders, n) for n in n_ids]
 
 
 def read(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
@@ -39,22 +40,21 @@ def read(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
     passages = text.passages(split, max(OWN_IDS, context))
     lengths = [len(passage.scored) for passage in passages]
     n_ids = sum(lengths)
-    readers = {WITHIN: reader_of(model, text, max(lengths)), STREAM: reader_of(model, text, n_ids)}
+    within, stream = readers_of(model, text.splits["train"], max(lengths), n_ids)
     with (
         counting(f"evaluate: gpt, {split}, learning on", n_ids, text.tokenizer.unit) as tell,
-        ThreadPoolExecutor(len(readers)) as threads,
+        ThreadPoolExecutor(2) as threads,
     ):
         for passage in passages:
-            readers[WITHIN].forget()
-            for reader in readers.values():
+            within.forget()
+            for reader in (within, stream):
                 reader.start(passage.ids[: passage.n_context])
-            n_more = max(
-                0, passage.n_context - context
-            )  # ids that only the counts see, so that the network is as without
+            # the network sees what the window rule gives it; only counts see the ids before
+            n_more = max(0, passage.n_context - context)
             seen = Passage(passage.work, passage.ids[n_more:], passage.n_context - n_more)
             for piece in pieces(seen, T, stride, model.config.n_before, MOST_LOGITS // model.config.vocab_size):
                 parts = parts_of(model, piece)
-                read_on = [threads.submit(reader.read, piece.scored, *parts) for reader in readers.values()]
+                read_on = [threads.submit(reader.read, piece.scored, *parts) for reader in (within, stream)]
                 for nats, scored in zip(found.values(), read_on, strict=True):
                     nats.append(scored.result())
                 tell(len(piece.scored))

@@ -135,7 +135,7 @@ def nats_of_passages(
         return logits.float()
 
     for batch, logits in computed(model, work, logits_of):
-        followed = batch.ids[:, 1:][batch.wanted]  # (n,)
+        followed = batch.ids[:, 1:][batch.wanted].to(logits.device)  # (n,)
         nats.append(F.cross_entropy(logits, followed, reduction="none"))  # a GPU computes on: nothing is read here
         places.append(batch.places)
         if watch:
@@ -227,17 +227,17 @@ def _rounded(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def computed(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batch], R]) -> Iterator[tuple[Batch, R]]:
-    """Yield each batch, on the device of the model, and what `compute` makes of it in evaluation mode."""
+    """Yield each batch, and what `compute` makes of it on the device of the model, in evaluation mode."""
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
-    on_device = [batch.to(device) for batch in work]
+    work = list(work)
 
-    def without_gradient(batch: Batch) -> R:
+    def on_device(batch: Batch) -> R:
         with torch.inference_mode():
-            return compute(batch)
+            return compute(batch.to(device))
 
-    with _workers(len(on_device) if device.type == "cpu" else 1) as mapped:
-        yield from zip(on_device, mapped(without_gradient, on_device), strict=True)
+    with _workers(len(work) if device.type == "cpu" else 1) as mapped:
+        yield from zip(work, mapped(on_device, work), strict=True)
     model.train(was_training)
 
 

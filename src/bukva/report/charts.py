@@ -26,7 +26,8 @@ COLOURS = {
 }
 GPT = COLOURS["together"]
 SPLITS = {"train": "#8c8c8c", "val": "#3f8fd2", "test": "#e0566f"}
-MODELS = {"gpt": GPT, "bigram": "#3fa35f"}  # others have the colour of their kind
+# others have the colour of their kind
+MODELS = {"gpt": GPT, "bigram": "#3fa35f", "adaptive": "#e08a2e", "stream": "#e08a2e"}
 SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c", "#a8843f", "#2f9e9e")
 FAINT = "#80808040"
 LEVELS = (1, 2, 4, 6, 8, 11)  # bits from which a character has the next colour, b1 to b6 in page.css

@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -41,6 +41,7 @@ from bukva.project.stages import paths
 from bukva.report.charts import LEVELS
 from bukva.report.page.build import overview, page_of
 from bukva.report.page.render import asset, render
+from bukva.serving.learning import Learner
 from bukva.serving.library import Choice, Library
 from bukva.serving.writer import RequestSettings, Writer, settings
 from bukva.tracking.ui import Server, mlflow_server
@@ -136,16 +137,16 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
 
     @app.post("/play/score")
     def score(request: TextRequest) -> dict[str, Any]:
-        with _writer(library, request) as writer:
-            answer = _scored(writer, request.text) | {"likeliest": writer.likeliest(request.text, N_LIKELIEST)}
-        plain = library.writer(request.model)
-        return answer | {"unlearned": None if writer is plain else plain.score(request.text)}
+        writer, learner = library.writer(request.model), _learner(library, request)
+        with learner.after(request.learned or []) if learner else nullcontext(writer) as learned:
+            answer = _scored(learned, request.text) | {"likeliest": learned.likeliest(request.text, N_LIKELIEST)}
+        return answer | {"unlearned": writer.score(request.text) if learner else None}
 
     @app.post("/play/write")
     def write(request: TextRequest) -> StreamingResponse:
         how = settings(sample.model_dump() | request.settings, RequestSettings)
-        library.writer(request.model)  # its errors come before the response begins
-        pieces = _written(library, request, how)
+        writer, learner = library.writer(request.model), _learner(library, request)
+        pieces = _written(learner.apart(request.learned or []) if learner else writer, request.text, how)
         return StreamingResponse(pieces, media_type="application/x-ndjson")
 
     return app
@@ -202,23 +203,21 @@ def _scored(writer: Writer, text: str) -> dict[str, Any]:
     return {"scored": writer.score(text), "unknown": writer.unknown(text)}
 
 
-def _writer(library: Library, request: TextRequest) -> AbstractContextManager[Writer]:
-    """The model of a request, after it has learned what it is to know."""
-    learner = library.learner(request.model) if request.learned is not None else None
-    return learner.after(request.learned or []) if learner else nullcontext(library.writer(request.model))
+def _learner(library: Library, request: TextRequest) -> Learner | None:
+    """The model of a request, if it is to learn and can."""
+    return library.learner(request.model) if request.learned is not None else None
 
 
-def _written(library: Library, request: TextRequest, how: Sample) -> Iterator[str]:
+def _written(writer: Writer, text: str, how: Sample) -> Iterator[str]:
     """What the page reads: first the text that the model continues, then each piece that it writes, in batches."""
-    with _writer(library, request) as writer:
-        yield _line(_scored(writer, request.text))
-        waiting, sent_at = "", 0.0
-        for piece in writer.write(request.text, how):
-            waiting += _line(piece)
-            if time.monotonic() - sent_at >= FLUSH_SECONDS:
-                yield waiting
-                waiting, sent_at = "", time.monotonic()
-        yield waiting
+    yield _line(_scored(writer, text))
+    waiting, sent_at = "", 0.0
+    for piece in writer.write(text, how):
+        waiting += _line(piece)
+        if time.monotonic() - sent_at >= FLUSH_SECONDS:
+            yield waiting
+            waiting, sent_at = "", time.monotonic()
+    yield waiting
 
 
 def _line(content: object) -> str:

@@ -13,36 +13,47 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bukva.evaluation.adaptive import parts_of
+from bukva.evaluation.adaptive import parts_of, readers_of
 from bukva.models.attention import Caches
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT
 from bukva.models.ngrams.adaptive import Reader
-from bukva.models.ngrams.stored import counts_of
 from bukva.serving.writer import Scored, Writer
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits
 
 
 class Learner:
-    """One model that learns, for one request at a time."""
+    """One model that learns from the texts of a request, and forgets them."""
 
     def __init__(self, writer: Writer, train: Ids) -> None:
         """Of a writer with a GPT, and the (N,) ids of its train."""
-        self._writer, gpt = writer, cast("GPT", writer.model)
-        orders = sorted(gpt.config.ngram_orders)
-        self._reader = Reader(counts_of(train, gpt.config.vocab_size, orders[-1]), orders)
-        self._lock = threading.Lock()
+        self._writer, self._train = writer, train
+        self._reader, self._lock = self._new_reader(), threading.Lock()
 
     @contextmanager
     def after(self, texts: Sequence[str]) -> Iterator[Writer]:
-        """A writer that has learned from these texts, and learns on from each that it scores."""
+        """A writer that has learned from these texts, and learns on from each that it scores, within the block.
+
+        Other blocks wait for its end, so it must be short.
+        """
         with self._lock:
-            self._reader.forget()
-            for text in texts:
-                self._reader.seek(np.empty(0, np.int64))
-                self._reader.count(self._writer.encode(text))
-            yield LearningWriter(self._writer, self._reader)
+            yield self._learned(self._reader, texts)
+
+    def apart(self, texts: Sequence[str]) -> Writer:
+        """The same with counts of its own, for as long as somebody writes with it: nobody waits for the end of that."""
+        return self._learned(self._new_reader(), texts)
+
+    def _new_reader(self) -> Reader:
+        [reader] = readers_of(cast("GPT", self._writer.model), self._train, 1)
+        return reader
+
+    def _learned(self, reader: Reader, texts: Sequence[str]) -> Writer:
+        reader.forget()
+        for text in texts:
+            reader.seek(np.empty(0, np.int64))
+            reader.count(self._writer.encode(text))
+        return LearningWriter(self._writer, reader)
 
 
 class LearningWriter(Writer):

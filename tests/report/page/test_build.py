@@ -10,6 +10,7 @@ from lxml import html
 
 from bukva.core.errors import BukvaError
 from bukva.evaluation.rows import Row
+from bukva.report import charts
 from bukva.report.page import build as module
 from bukva.report.page import text
 from bukva.report.page.render import render
@@ -78,7 +79,7 @@ def test_learning_on_is_shown_by_the_place_in_each_work_if_it_was_scored():
     nats = {"gpt": np.full(202, 2.0), "adaptive": np.where(place < 64, 2.0, 1.0)}
     rows = {name: Row(name, "learned", name, {"val": of_row.mean() / np.log(2)}) for name, of_row in nats.items()}
     scores = SimpleNamespace(chars={"val": lengths}, nats=lambda name, _: nats[name])
-    found = text.learning_on(SimpleNamespace(rows=rows, scores=scores))
+    found = text.learning_on(SimpleNamespace(rows=rows, scores=scores, colours=charts.MODELS))
     assert f"{rows['adaptive'].bits['val']:.3f} bits" in found["intro"]
     [drawn] = found["chart"]["datasets"].values()
     shown = [(point["model"], point["before"], point["chars"], point["bits"] * np.log(2)) for point in drawn]

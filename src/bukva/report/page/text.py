@@ -116,10 +116,10 @@ def learning_on(experiment: Experiment) -> dict[str, Any]:
     scores, rows = experiment.scores, []
     place = np.concatenate([np.arange(n) for n in scores.chars[SPLIT]])  # (N,) in the work
     octave = np.log2(np.maximum(place, FIRST_PLACES) / FIRST_PLACES).astype(int)
-    for name, colour in (("gpt", charts.MODELS["bigram"]), (WITHIN, charts.GPT)):
+    for name in ("gpt", WITHIN):
         bits = pd.Series(scores.nats(name, SPLIT) / np.log(2)).groupby(octave).agg(["mean", "size"])
         rows += [
-            (experiment.rows[name].label, colour, FIRST_PLACES * 2**n, mean, size)
+            (experiment.rows[name].label, experiment.colours[name], FIRST_PLACES * 2**n, mean, size)
             for n, mean, size in bits.itertuples()
         ]
     static, adaptive = (experiment.rows[name].bits[SPLIT] for name in ("gpt", WITHIN))
