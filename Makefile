@@ -1,4 +1,6 @@
 # `make` alone lists the targets. The first target that needs it makes the environment; a new lock makes it again.
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
 PYTHON ?= python3
 BIN := .venv/bin
 MADE := .venv/made
@@ -12,13 +14,13 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo 'Other commands, after . .venv/bin/activate: bukva --help'
-	@echo 'An experiment (dvc exp run) stays in the checkout; return to the last commit:'
-	@echo '  git checkout HEAD params.yaml dvc.lock reports && dvc checkout'
+	@echo 'An experiment (dvc exp run) stays in the checkout; return to the baseline: dvc exp apply baseline'
 
-repro: $(BUKVA) ## run the pipeline on the text that params.yaml names and print the scores
+repro: $(BUKVA) ## run the pipeline on the text that params.yaml names, print the scores, save them as experiment baseline
 	@bukva check
 	@dvc repro
 	@bukva scores
+	@bukva baseline
 
 attention: $(BUKVA) ## study the attention of the trained GPT; charts in reports/attention
 	@bukva attention
@@ -58,9 +60,9 @@ nightly: $(CLUSTER) ## run what takes longer: many values, browsers, recipes, an
 
 $(MADE): requirements.lock numerics.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bukva needs Python 3.11 or newer; this is " + sys.version.split()[0])'
-	@echo "Making .venv (some 2 GB of packages, once) ..."
+	@echo "Making .venv: some 2 GB of packages, once, which takes some minutes ..."
 	@$(PYTHON) -m venv --clear .venv
-	@$(BIN)/pip install -qq --disable-pip-version-check -r requirements.lock
+	@$(BIN)/pip install --disable-pip-version-check --progress-bar off -r requirements.lock | grep --line-buffered -E ' MB\)|^Installing' | cut -c 1-100
 	@touch $@
 
 $(BUKVA): pyproject.toml $(MADE)

@@ -7,7 +7,6 @@ import json
 import sys
 
 from bench import generation, race, text, updates
-from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.core.machine import prepare_torch
 
@@ -20,8 +19,7 @@ def main(name: str, arguments: str) -> None:
     try:
         values = JOBS[name](**json.loads(arguments))
     except BukvaError as error:
-        # a job changes no file of the project, so there is nothing to go back to
-        values = {"error": str(error).removesuffix(f"\n{WAY_BACK}")}
+        values = {"error": str(error)}
     print(json.dumps(values))
 
 

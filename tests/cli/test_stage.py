@@ -11,7 +11,6 @@ from imports import ROOT
 
 from bukva.cli.app import main
 from bukva.cli.stage import call
-from bukva.config.messages import RETURN
 from bukva.core.errors import BukvaError, LostError
 
 PARAMS = (ROOT / "params.yaml").read_text(encoding="utf-8")
@@ -115,14 +114,15 @@ def test_check_prints_nothing_for_valid_parameters_and_else_what_is_wrong_or_dif
     assert status == 0
     assert re.fullmatch(
         r"params.yaml differs from [0-9a-f]{7}: tokenize.kind='byte'; the next experiment starts from here. "
-        rf"Return: {re.escape(RETURN)}\n",
+        r"To go back: git checkout HEAD params.yaml && make repro\n",
         said,
     )
     file.write_text(PARAMS.replace("kind: char", "kind: word"), encoding="utf-8")
     done = run("-m", "bukva", "check", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        f"params.yaml, tokenize.kind: 'word' is unknown; use 'char', 'byte' or 'bpe'.\nTo go back: {RETURN}\n"
+        "params.yaml, tokenize.kind: 'word' is unknown; use 'char', 'byte' or 'bpe'.\n"
+        "To go back: git checkout HEAD params.yaml && make repro\n"
     )
 
 

@@ -21,7 +21,6 @@ import pytest
 from imports import ROOT
 
 from bukva.config.load import PARAMS, parse_params, read_yaml
-from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.project.stages import recorded_stages
 from chaos.project import SMALL
@@ -186,7 +185,7 @@ def project(tmp_path, monkeypatch):
 
 
 def is_sentence(message):
-    message = message.removesuffix(WAY_BACK).rstrip("\n")
+    message = message.rstrip("\n")
     return message.isprintable() and len(message) < 2500 and "secret" not in message
 
 

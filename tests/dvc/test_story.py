@@ -183,7 +183,7 @@ def test_an_experiment_trains_and_scores_while_mlflow_is_away_and_is_there_after
     header, _, last = project.read("reports/curves/train_gpt.csv").splitlines()[:3]
     assert 0 < float(last.split(",")[header.split(",").index("learning_rate")]) <= 1e-3
     project.run("git", "add", "-A")  # dvc.lock may be staged: core.autostage
-    project.run("sh", "-c", printed.partition("Return: ")[2].splitlines()[0])
+    project.run("sh", "-c", printed.partition("To go back: ")[2].splitlines()[0])
     assert project.run("git", "status", "--porcelain") == ""
     assert "up to date" in project.run("dvc", "status")
     project.sync()

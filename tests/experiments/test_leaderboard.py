@@ -96,5 +96,7 @@ def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_
     assert "text: not compared. text and HEAD cannot be compared: the val text" in said
     assert "No result (stage evaluate has not run): partial." in said
     known.made["HEAD"] = replace(known.made["partial"], revision=known.made["HEAD"].revision)
-    with pytest.raises(BukvaError, match=r"HEAD: stage evaluate has not run, so there is no baseline; run `dvc repro`"):
+    with pytest.raises(
+        BukvaError, match=r"HEAD: stage evaluate has not run, so there is no baseline; run `make repro`"
+    ):
         leaderboard("HEAD", "gpt")

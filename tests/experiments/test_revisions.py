@@ -59,7 +59,7 @@ def test_experiments_branches_tags_commits_and_the_workspace_have_names(git):
     assert [one.name for one in experiments()] == ["wide"]
 
 
-def test_of_experiments_with_one_name_that_of_head_is_meant(git):
+def test_of_experiments_with_one_name_that_of_head_or_of_the_last_commit_before_it_is_meant(git):
     first = commit(git, "one")
     experiment(git, "wide", first)
     second = commit(git, "two")
@@ -67,6 +67,9 @@ def test_of_experiments_with_one_name_that_of_head_is_meant(git):
     assert resolve("wide").commit == of_second
     assert [one.baseline for one in experiments()] == sorted([first, second])
     commit(git, "three")
+    assert resolve("wide").commit == of_second
+    git("checkout", "-q", "--orphan", "other")
+    commit(git, "four")
     with pytest.raises(BukvaError, match="wide: 2 experiments have this name; write the commit of one: "):
         resolve("wide")
 

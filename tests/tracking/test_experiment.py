@@ -5,7 +5,6 @@ import subprocess
 from pathlib import Path
 
 from bukva.config.load import flatten
-from bukva.config.messages import RETURN
 from bukva.project.revisions import git
 from bukva.tracking.experiment import Experiment, print_uncommitted, this_experiment
 
@@ -47,7 +46,7 @@ def test_what_an_experiment_leaves_in_params_yaml_is_named_with_the_way_back(pro
     print_uncommitted(changed)
     line = capsys.readouterr().out
     assert line.startswith(f"params.yaml differs from {head[:7]}: download.url='https://")
-    assert line.endswith(f", model.n_head=8; the next experiment starts from here. Return: {RETURN}\n")
+    assert ", model.n_head=8; the next experiment starts from here. To go back: git checkout " in line
     assert "secret" not in line
 
 

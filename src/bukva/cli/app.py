@@ -196,7 +196,6 @@ def scores(
 ) -> None:
     """Print the scores of the last run, and the next command."""
     from bukva.compare.records import looks_at_test
-    from bukva.project.revisions import git
     from bukva.report.terminal import context, headline, show, table
     from bukva.text.scores import ABOUT
 
@@ -214,10 +213,14 @@ def scores(
         print(f"Looks at scores on this test text so far: {looks_at_test(texts['test'], more=1)}", file=sys.stderr)
     complete()
     print("\nLook at the losses of both models: bukva ui")
-    with contextlib.suppress(BukvaError):  # the scores are shown without git, too
-        if git("status", "--porcelain", "--", "dvc.lock"):
-            print("\ndvc.lock differs from the last commit. Experiments are compared with that commit; next:")
-            print('git commit -am "Baseline on this machine"')
+
+
+@app.command()
+def baseline() -> None:
+    """Save the last run as experiment `baseline`, with which others are compared. `make repro` ends with it."""
+    from bukva.project.baseline import save_baseline
+
+    print(save_baseline())
 
 
 app.add_typer(sweep.app, name="sweep")

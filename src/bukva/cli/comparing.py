@@ -22,7 +22,10 @@ CANNOT_TELL = 4  # 1 and 2 are those of a mistake
 
 def compare(
     names: Annotated[
-        list[str], typer.Argument(help="Experiments, branches, tags, commits or workspace: A, then B and others.")
+        list[str],
+        typer.Argument(
+            help="Experiments, branches, tags, commits or workspace: A, then B and others. One: against the baseline."
+        ),
     ],
     model: Model = "gpt",
     test: Annotated[bool, typer.Option("--test", help="Compare on test instead of val; each look is counted.")] = False,
@@ -44,11 +47,12 @@ def compare(
     """Say whether B is better than A. By how much, and how sure that is."""
     from bukva.compare import records
     from bukva.compare.comparison import compare as compared
+    from bukva.compare.results import default_baseline
     from bukva.report import comparison as show
     from bukva.tracking.journal import start_sync
 
-    if len(names) < 2:
-        raise BukvaError("compare: one name; use two or more: bukva compare A B")
+    if len(names) == 1:
+        names = [default_baseline(), *names]
     if exit_code and len(names) > 2:
         raise BukvaError(f"compare --exit-code: {len(names)} names; use two, because it has one status.")
     comparisons = compared(names, model, "test" if test else "val", seed or [], adaptive=adaptive)
@@ -75,16 +79,19 @@ def _keep_verdict(comparison: "Comparison") -> bool:
 
 
 def experiments(
-    baseline: Annotated[str, typer.Option(help="What all are compared with.")] = "HEAD",
+    baseline: Annotated[
+        str, typer.Option(help="What all are compared with.", show_default="HEAD, or experiment baseline")
+    ] = "",
     model: Model = "gpt",
     test: Annotated[bool, typer.Option("--test", help="Show test scores, too; this is counted.")] = False,
     json: Json = False,
 ) -> None:
     """List all experiments by their score. Each with its verdict against the baseline, on val."""
     from bukva.compare import leaderboard, records
+    from bukva.compare.results import default_baseline
     from bukva.report.leaderboard import print_leaderboard
 
-    board = leaderboard.leaderboard(baseline, model)
+    board = leaderboard.leaderboard(baseline or default_baseline(), model)
     text = board.baseline.result.about["text"].get("test", "")
     seen = records.looks_at_test(text, more=int(test))
     print_leaderboard(board, seen, with_test=test, as_json=json)

@@ -11,8 +11,9 @@ import typer
 
 from bukva.config.load import read_params
 from bukva.config.schema import Params
-from bukva.core.errors import BukvaError, sentence_for
+from bukva.core.errors import BukvaError, ParamsError, sentence_for
 from bukva.core.processes import end_with_dvc
+from bukva.project.baseline import WAY_BACK, way_back
 from bukva.project.stages import paths
 from bukva.tracking.journal import Log, journal
 
@@ -60,4 +61,6 @@ def call(app: Callable[[], object]) -> None:
         if not sentence:
             raise
         print(sentence, file=sys.stderr)
+        if isinstance(error, ParamsError) and (command := way_back()):
+            print(f"{WAY_BACK}{command}", file=sys.stderr)
         sys.exit(error.exit_status if isinstance(error, BukvaError) else BukvaError.exit_status)

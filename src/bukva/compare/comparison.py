@@ -88,7 +88,7 @@ def compare(
     one_group = len({group.key for group, _ in chosen}) == 1
     settings = [
         replace(group, name=name, members=(member,) if one_group else _of_seeds(group.members, seeds, name))
-        for name, (group, member) in zip(names, chosen, strict=True)
+        for name, (group, member) in zip((result.revision.name for result in results), chosen, strict=True)
     ]
     floor = records.floor(found[0].family, split, found)
     return compare_all([(settings[0], other) for other in settings[1:]], split, floor)

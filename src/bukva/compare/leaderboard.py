@@ -71,9 +71,7 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     """
     results = read_results(dict.fromkeys([resolve(baseline), *experiments()]))
     if not results[0].is_complete:
-        raise BukvaError(
-            f"{baseline}: {_problem(results[0])}, so there is no baseline; run `dvc repro` and commit dvc.lock."
-        )
+        raise BukvaError(f"{baseline}: {_problem(results[0])}, so there is no baseline; run `make repro`.")
     check_has(results[0], model, model, SPLIT)
     found = groups(results, model)
     floor = records.floor(found[0].family, SPLIT, found)

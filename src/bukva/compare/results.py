@@ -8,6 +8,7 @@ import csv
 import functools
 import hashlib
 import json
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,11 @@ from bukva.config.load import flatten
 from bukva.config.schema import author_word
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, write_text
+from bukva.project import baseline
 from bukva.project.cache import cached_files, digests
 from bukva.project.commands import rerun
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, outputs, parse_lock, parse_yaml
-from bukva.project.revisions import Revision, fetch, resolve, show
+from bukva.project.revisions import WORKSPACE, Revision, fetch, resolve, show
 from bukva.project.stages import paths, recorded_stages, trained_models
 from bukva.text.scores import CharScores
 
@@ -83,7 +85,7 @@ def results_of(names: Sequence[str]) -> list[Result]:
     Raises:
         BukvaError: a name is unknown, or has no result; the sentence has the command that makes one.
     """
-    results = read_results(map(resolve, names))
+    results = read_results(map(_with_results, names))
     if missing := [result.revision for result in results if not result.problem and not result.scores]:
         with contextlib.suppress(BukvaError):  # there is no remote, or it lacks them, too
             fetch(missing, paths()["scores"])
@@ -96,9 +98,29 @@ def results_of(names: Sequence[str]) -> list[Result]:
     return results
 
 
+def default_baseline() -> str:
+    """Return the name that experiments are compared with: HEAD if its results are here, else the experiment `baseline`.
+
+    The checkout itself serves where neither has results, for example before anything is saved.
+    """
+    for name in ("HEAD", baseline.NAME):
+        with contextlib.suppress(BukvaError):  # there is none of this name
+            if read_results([resolve(name)])[0].is_complete:
+                return name
+    return WORKSPACE
+
+
 def read_results(revisions: Iterable[Revision]) -> list[Result]:
     """The results of revisions, as far as they go: some may have a problem, or lack the files of their scores."""
     return [_read(revision) for revision in revisions]
+
+
+def _with_results(name: str) -> Revision:
+    """Resolve a name; HEAD without results stands for the experiment `baseline`."""
+    if name == "HEAD" and read_results([resolve(name)])[0].problem and (other := default_baseline()) == baseline.NAME:
+        print(f"HEAD has no results of its own; experiment {other} stands for it.", file=sys.stderr)
+        return resolve(other)
+    return resolve(name)
 
 
 def _read(revision: Revision) -> Result:

@@ -59,7 +59,7 @@ def _files(model: str, lock: StageRecords) -> list[str]:
     """The sources of the training that lie in the project; all are in the snapshots of git that DVC's queue runs."""
     stage = trained_models()[model].stage
     if stage not in lock:
-        raise BukvaError(f"{LOCK}: has no training, so the queue has no data: run `make repro` and commit it.")
+        raise BukvaError(f"{LOCK}: has no training, so the queue has no data: run `make repro`.")
     files = [path for path in all_sources(stage, lock) if not path.startswith(("/", ".."))]
     if untracked := git("ls-files", "--others", "--exclude-standard", "--", *files).decode().splitlines():
         raise BukvaError(f"{untracked[0]}: not tracked by git, so the queue does not have it: run `git add` on it.")

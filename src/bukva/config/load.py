@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bukva.config.messages import WAY_BACK, sentence, yaml_fault
+from bukva.config.messages import sentence, yaml_fault
 from bukva.config.schema import Params
-from bukva.core.errors import BukvaError
+from bukva.core.errors import ParamsError
 
 PARAMS = Path("params.yaml")
 
@@ -21,7 +21,7 @@ def read_params(path: Path = PARAMS) -> Params:
     """Read and validate the whole file.
 
     Raises:
-        BukvaError: one sentence for each mistake, naming section, key, value and what is valid, then the way back.
+        ParamsError: one sentence for each mistake, naming section, key, value and what is valid.
     """
     return parse_params(read_yaml(path), str(path))
 
@@ -30,7 +30,7 @@ def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
     """A YAML file of sections as DVC reads it, not validated.
 
     Raises:
-        BukvaError: it is missing, unreadable, or not YAML.
+        ParamsError: it is missing, unreadable, or not YAML.
     """
     from ruamel.yaml import YAML
 
@@ -46,20 +46,20 @@ def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
         if isinstance(raw, dict):
             return raw
         fault = "is empty" if raw is None else f"contains {type(raw).__name__}, not sections with keys"
-    raise BukvaError(f"{path}: {fault}. {WAY_BACK}")
+    raise ParamsError(f"{path}: {fault}.")
 
 
 def parse_params(raw: dict[str, Any], where: str) -> Params:
     """Validate sections that were read already; `where` names their source in errors.
 
     Raises:
-        BukvaError: one sentence for each mistake, then the way back.
+        ParamsError: one sentence for each mistake.
     """
     try:
         return Params.model_validate(raw)
     except ValidationError as error:
         mistakes = [f"{where}, {sentence(details, Params)}" for details in error.errors(include_url=False)]
-        raise BukvaError("\n".join([*mistakes, WAY_BACK])) from None
+        raise ParamsError("\n".join(mistakes)) from None
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -11,9 +11,6 @@ from pydantic_core import ErrorDetails
 from bukva.core.errors import redact_text, redact_url
 
 LIKE_AN_ADDRESS = re.compile(r"://|@|/\S*[?#]")  # also without a scheme
-# HEAD, because DVC stages dvc.lock with core.autostage; and only these files, because code may be edited
-RETURN = "git checkout HEAD params.yaml dvc.lock reports && dvc checkout"
-WAY_BACK = f"To go back: {RETURN}"
 AUTO, LIST = "is auto", "is a list"  # tags of a key that takes either: pydantic shows them in the place of an error
 
 

@@ -17,6 +17,13 @@ class BukvaError(Exception):
     exit_status = 1
 
 
+class ParamsError(BukvaError):
+    """A mistake in params.yaml, or in a text or file that it names.
+
+    The command that undoes the edit is printed below the sentence, because DVC may have removed outputs by then.
+    """
+
+
 class LostError(BukvaError):
     """Another machine has ended or does not answer: nothing is wrong here, and another try may succeed."""
 

@@ -4,9 +4,8 @@ import os
 
 import torch
 
-from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Training
-from bukva.core.errors import BukvaError
+from bukva.core.errors import ParamsError
 from bukva.models.base import Config
 from bukva.models.device import Machine
 from bukva.models.registry import count_parameters
@@ -44,9 +43,9 @@ def check_counting(n_ids: int) -> None:
 def _check(needed: int, device: torch.device, what: str, advice: str) -> None:
     available = memory_bytes(device)
     if needed > available:
-        raise BukvaError(
+        raise ParamsError(
             f"params.yaml: {what} needs at least {needed / 2**30:,.1f} GB of memory; this machine has "
-            f"{available / 2**30:,.1f}; use {advice}.\n{WAY_BACK}"
+            f"{available / 2**30:,.1f}; use {advice}."
         )
 
 

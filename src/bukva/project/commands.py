@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bukva.config.load import PARAMS, flatten, parse_params, read_params, read_yaml
-from bukva.config.messages import WAY_BACK, one_or_another
+from bukva.config.messages import one_or_another
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 
@@ -68,7 +68,7 @@ def options(name: str) -> list[str]:
         valid = {key: {**params.get(key, {}), **value} for key, value in recipe.items() if isinstance(value, dict)}
         parse_params(params | recipe | valid, str(path))
     except BukvaError as error:
-        raise BukvaError(str(error).removesuffix(WAY_BACK).rstrip()) from None  # that is the way back of params.yaml
+        raise BukvaError(str(error)) from None  # params.yaml is valid, so there is nothing to undo
     found = [f"{key}={literal(value)}" for key, value in flatten(recipe).items()]
     for setting in filter(CHANGED_BY_SHELLS.search, found):
         raise BukvaError(f"{path}, {setting}: a shell changes a space, * or ?; write the value into {PARAMS} instead.")

@@ -80,18 +80,23 @@ def experiments() -> list[Revision]:
 def resolve(name: str) -> Revision:
     """What a name stands for: `workspace`, else an experiment, else whatever git takes for a commit.
 
-    Of several experiments with one name, that of HEAD is meant. A branch with the name of an experiment is heads/NAME.
+    Of several experiments with one name, that of HEAD is meant, else that of the last commit before it. A branch with
+    the name of an experiment is heads/NAME.
 
     Raises:
-        BukvaError: nothing has this name, or experiments of several baselines have it and none is that of HEAD.
+        BukvaError: nothing has this name, or only experiments of several other branches.
     """
     if name == WORKSPACE:
         return Revision(name, "")
     known = experiments()
     namesakes = [one for one in known if one.name == name]
-    if fitting := namesakes if len(namesakes) < 2 else [one for one in namesakes if one.baseline == head()]:
-        return fitting[0]
+    if len(namesakes) == 1:
+        return namesakes[0]
     if namesakes:
+        of_commit = {one.baseline: one for one in namesakes}
+        for commit in git("rev-list", "HEAD").decode().split():
+            if commit in of_commit:
+                return of_commit[commit]
         choices = " or ".join(f"{one.commit[:10]} (started from commit {one.baseline[:7]})" for one in namesakes)
         raise BukvaError(f"{name}: {len(namesakes)} experiments have this name; write the commit of one: {choices}.")
     if commit := commit_of(name):

@@ -10,6 +10,7 @@ import typer
 from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
+from bukva.project.baseline import RESULTS
 from bukva.project.cache import has_remote
 from bukva.project.revisions import Revision, fetch
 from bukva.project.stages import paths, trained_models
@@ -18,6 +19,8 @@ from bukva.sweep.slot import Place
 from bukva.sweep.trials import Sweep, Trial, checked_name, grid, read_sweep, sweeps_root
 
 SEED = "train_gpt.seed"
+# of git: tracked files with changes; the results of a run are none of what a trial starts from
+EDITED = ("status", "--porcelain", "--untracked-files=no", "--", ".", *(f":!{path}" for path in RESULTS))
 SWEEP = typer.Argument(help="name of a sweep; the last one if there is none", show_default=False)
 Setting = Annotated[
     list[str] | None, typer.Option("-S", help="as of dvc exp run: SECTION.KEY=VALUE, or several values with commas")
@@ -142,7 +145,7 @@ def _sweep(name: str, plan: Sequence[str], address: str, storage: str) -> Sweep:
     Raises:
         BukvaError: files are changed, or a cluster has no storage.
     """
-    if changed := run_git(project_root(), "status", "--porcelain", "--untracked-files=no").splitlines():
+    if changed := run_git(project_root(), *EDITED).splitlines():
         raise BukvaError(
             f"{changed[0][3:]}: is changed since the last commit, and experiments start from a commit; "
             "commit it, or undo the change."

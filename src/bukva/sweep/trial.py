@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.core.processes import die_with_parent
+from bukva.project.baseline import WAY_BACK
 from bukva.project.stages import paths, trained_models
 from bukva.sweep.carry import journals_of, newest_checkpoint, pack_checkpoint, pack_result, unpack
 from bukva.sweep.origin import finished, push_result, result_ref, run_git
@@ -140,7 +140,7 @@ def _run_dvc(name: str, options: list[str], folder: Path, report: Report) -> Non
             report.update()
         if process.returncode:
             file.seek(0)
-            said = FAILED.search(file.read().replace(WAY_BACK, ""))
+            said = FAILED.search(re.sub(rf"^{WAY_BACK}.*", "", file.read(), flags=re.MULTILINE))
             why = said and (said[2] or said[1])
             raise BukvaError(why or f"dvc exp run: exit status {process.returncode}; {log} has what it printed.")
 

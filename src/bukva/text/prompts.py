@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from bukva.config.messages import WAY_BACK, shorten
+from bukva.config.messages import shorten
 from bukva.config.schema import Sample, Unknown
-from bukva.core.errors import BukvaError, redact_text
+from bukva.core.errors import BukvaError, ParamsError, redact_text
 from bukva.text.tokenizers.base import Tokenizer
 
 TABLE = Path(__file__).with_name("prompts.yaml")
@@ -46,7 +46,7 @@ def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, 
             "The prompts are beginnings of works, because sample.prompts is auto and the text lacks characters of the "
             f"prompts for {' and '.join(scripts) or 'letters'}, or bukva has none."
         )
-    raise BukvaError(f"params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list.\n{WAY_BACK}")
+    raise ParamsError("params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list.")
 
 
 def opening(tokenizer: Tokenizer) -> str:
@@ -84,7 +84,7 @@ def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
     try:
         tokenizer.encode(text)
     except BukvaError as error:
-        raise BukvaError(f"params.yaml, {key}: {shorten(text)}: {redact_text(error)}; {advice}.\n{WAY_BACK}") from None
+        raise ParamsError(f"params.yaml, {key}: {shorten(text)}: {redact_text(error)}; {advice}.") from None
 
 
 def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from bukva.config.messages import WAY_BACK
-from bukva.core.errors import BukvaError
+from bukva.core.errors import ParamsError
 from bukva.core.files import atomic_folder
 from bukva.text.ids import Ids, ids_file
 
@@ -34,9 +33,9 @@ def check_lengths(n_chars: dict[str, int], block_size: int, key: str) -> None:
     for name, n in n_chars.items():
         if n < block_size + 1:
             fits = f"{n - 1:,} or less, " if n > 2 else ""  # block_size is at least 2
-            raise BukvaError(
+            raise ParamsError(
                 f"params.yaml, {key}: a window of {block_size} characters and the next one is longer than {name}, "
-                f"which has {n:,}; use {fits}a larger split.{name} or more text.\n{WAY_BACK}"
+                f"which has {n:,}; use {fits}a larger split.{name} or more text."
             )
 
 

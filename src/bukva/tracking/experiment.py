@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from bukva.config.load import flatten
-from bukva.config.messages import RETURN, shorten
+from bukva.config.messages import shorten
 from bukva.config.schema import Params
 from bukva.core.errors import redact_url
 from bukva.core.files import project_root, read_json
+from bukva.project.baseline import WAY_BACK, way_back
 from bukva.project.lock import digest, parse_yaml, read_lock
 from bukva.project.revisions import head, show
 from bukva.project.stages import paths
@@ -75,7 +76,7 @@ def print_uncommitted(params: Params) -> None:
     if experiment.changed and Path.cwd().resolve() == project_root():
         print(
             f"params.yaml differs from {experiment.commit[:7]}: {', '.join(experiment.changed)}; the next experiment "
-            f"starts from here. Return: {RETURN}"
+            f"starts from here. {WAY_BACK}{way_back()}"
         )
 
 

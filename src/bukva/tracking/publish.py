@@ -13,8 +13,8 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import sha256
 from bukva.core.machine import processor
 from bukva.core.processes import has_failed, start_detached
-from bukva.project.lock import LOCK, StageRecord, StageRecords, outputs, parse_lock, read_lock
-from bukva.project.revisions import show
+from bukva.project.baseline import lock_of_baseline
+from bukva.project.lock import LOCK, StageRecord, StageRecords, outputs, read_lock
 from bukva.project.stages import recorded_stages, trained_models
 from bukva.tracking.experiment import Experiment, baseline, this_experiment
 from bukva.tracking.journal import ARTIFACTS, REMEDY, Journal, Log, note, read_journals
@@ -72,7 +72,7 @@ def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bo
     finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]
     if finished:
         return not _has_present_files(finished[-1])
-    before = parse_lock(show(baseline(), LOCK).decode(errors="replace"))
+    before = lock_of_baseline(baseline())
     is_scored = stage == SCORES[0] and any(each.start["kind"] == "training" for each in journals)
     return is_scored or lock[stage] != before.get(stage)
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from works import texts_in
 
 from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines
-from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning import clean as cleaning
 from bukva.corpus.cleaning.line_rules import DropLines, LineRules, Substitute
@@ -115,7 +114,7 @@ def test_an_empty_result_names_the_rules_and_writes_nothing(tmp_path):
         clean_collection(tmp_path / "raw", tmp_path / "clean")
     assert str(error.value) == (
         "params.yaml, clean.rules: 'notes' removes the whole text (foreign 21 characters, indentation 2 "
-        f"characters); use none, or another corpus.\n{WAY_BACK}"
+        "characters); use none, or another corpus."
     )
     assert [document.work for document in documents(read_table(tmp_path / "clean"))] == ["former"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "raw"]

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from works import save_in_characters, split, splits, works_of
 
-from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.corpus.splits.division import divide, spans
 from bukva.corpus.splits.report import report
@@ -59,7 +58,7 @@ def test_copies_that_leave_nothing_of_train_are_refused(tmp_path):
         divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "remove"))
     assert str(error.value) == (
         "params.yaml, split.duplicates: remove leaves nothing of train, because all of it stands in val or test, too; "
-        f"use keep, or take the copies out of the texts.\n{WAY_BACK}"
+        "use keep, or take the copies out of the texts."
     )
     assert set(divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "keep"))["split"]) == {"train", "val", "test"}
 
@@ -115,7 +114,7 @@ def test_a_split_shorter_than_a_window_is_rejected_and_a_window_has_2_characters
         check_lengths({"train": 1_000_000, "val": n}, 8, "model.block_size")
     assert str(error.value) == (
         f"params.yaml, model.block_size: a window of 8 characters and the next one is longer than val, which has {n}; "
-        f"use {advice}a larger split.val or more text.\n{WAY_BACK}"
+        f"use {advice}a larger split.val or more text."
     )
     if advice:
         check_lengths({"train": n, "val": n}, int(advice[0]), "model.block_size")  # the suggestion is valid

@@ -8,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from works import split, splits, works_of
 
-from bukva.config.messages import WAY_BACK
 from bukva.core.errors import BukvaError
 from bukva.corpus.splits.division import spans
 
@@ -107,4 +106,4 @@ def test_fewer_works_or_authors_than_splits_are_rejected(strategy, what, n):
     with pytest.raises(BukvaError) as error:
         spans(works_of([10, 20], "A"), split(*FRACTIONS, strategy))
     needed = f"{strategy} needs one {what} for each of the 3 splits, but the corpus has {n}"
-    assert str(error.value) == f"params.yaml, split.strategy: {needed}; use tail, or more text.\n{WAY_BACK}"
+    assert str(error.value) == f"params.yaml, split.strategy: {needed}; use tail, or more text."

@@ -15,7 +15,7 @@ from bukva.report.page import build as module
 from bukva.report.page import text
 from bukva.report.page.render import render
 
-NO_BASELINE = "HEAD: dvc.lock is not committed, so there is no baseline."
+NO_BASELINE = "workspace: stage evaluate has not run, so there is no baseline."
 
 
 def no_baseline(*_):
@@ -24,7 +24,7 @@ def no_baseline(*_):
 
 def test_without_experiments_to_compare_there_is_one_page_and_a_sentence(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(module, "page_of", lambda name, links: f"{name} {links}")
-    monkeypatch.setattr(module, "leaderboard", no_baseline)
+    monkeypatch.setattr(module, "default_baseline", no_baseline)
     beside = tmp_path / "experiments.html"
     beside.write_text("of a former commit")
     assert module.build(tmp_path / "index.html") == [tmp_path / "index.html"]

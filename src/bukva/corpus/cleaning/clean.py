@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bukva.config.messages import WAY_BACK
-from bukva.core.errors import BukvaError
+from bukva.core.errors import ParamsError
 from bukva.core.files import atomic_folder
 from bukva.core.progress import counting
 from bukva.corpus.cleaning.line_rules import LineRules
@@ -97,7 +96,7 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
         table = write_collection(folder, ((document, kept(document, own)) for document, own in works))
         chars = int(table["chars"].sum())
         if chars == 0:
-            raise BukvaError(_nothing_left(rules.name, record.totals))
+            raise ParamsError(_nothing_left(rules.name, record.totals))
     return {
         "rule_set": rules.name,
         "why": why,
@@ -134,4 +133,4 @@ def _nothing_left(rules: str, totals: RemovedByRule) -> str:
     largest_first = sorted((item for item in totals.items() if item[1].chars > 0), key=lambda item: -item[1].chars)
     listed = ", ".join(f"{rule} {removed.chars:,} characters" for rule, removed in largest_first)
     what = f"'{rules}' removes the whole text ({listed}); use none, or another corpus."
-    return f"params.yaml, clean.rules: {what}\n{WAY_BACK}"
+    return f"params.yaml, clean.rules: {what}"

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from bukva.config.messages import WAY_BACK, shorten
-from bukva.core.errors import BukvaError
+from bukva.config.messages import shorten
+from bukva.core.errors import ParamsError
 from bukva.corpus.cleaning.removals import EXAMPLES, Cleaned, Example, Removed, RemovedByRule, example
 from bukva.text.characters import Codes, code_points, from_code_points
 
@@ -130,11 +130,11 @@ class LineRules:
             if not is_first:
                 spare -= len(line) >= len(before)
                 if spare < 0 or len(line) > len(before):
-                    raise BukvaError(_endless(self.source, last, before, line))
+                    raise ParamsError(_endless(self.source, last, before, line))
             is_first = False
 
 
 def _endless(source: str, rule: str, before: str, after: str) -> str:
     what = f"{shorten(before)} becomes {shorten(after)}, which the rules change again, and so on without end"
     advice = "let no rule match what it or another rule writes, or change their order"
-    return f"{source}, rule {rule}: {what}; {advice}.\n{WAY_BACK}"
+    return f"{source}, rule {rule}: {what}; {advice}."

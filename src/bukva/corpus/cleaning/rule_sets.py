@@ -10,9 +10,9 @@ from typing import Literal
 from pydantic import ValidationError, model_validator
 
 from bukva.config.load import read_yaml
-from bukva.config.messages import WAY_BACK, mistake, one_or_another, sentence, shorten
+from bukva.config.messages import mistake, one_or_another, sentence, shorten
 from bukva.config.schema import Clean, Section
-from bukva.core.errors import BukvaError
+from bukva.core.errors import ParamsError
 from bukva.core.files import existing
 from bukva.core.progress import counted
 from bukva.corpus.cleaning.clean import LINE_ENDS, removed_share
@@ -79,7 +79,7 @@ def read_entries(path: Path, source: str) -> list[Entry]:
     rules = raw.get("rules")
     if set(raw) != {"rules"} or not isinstance(rules, list) or not 0 < len(rules) <= MOST_RULES:
         what = f"use one key, rules, with a list of 1 to {MOST_RULES} rules (rules/example.yaml is an example)"
-        raise BukvaError(f"{source}: has keys {shorten(list(raw))}; {what}.\n{WAY_BACK}")
+        raise ParamsError(f"{source}: has keys {shorten(list(raw))}; {what}.")
     mistakes: list[str] = []
     entries: list[Entry] = []
     for number, rule in enumerate(rules, start=1):
@@ -94,7 +94,7 @@ def read_entries(path: Path, source: str) -> list[Entry]:
         if times > 1:
             mistakes.append(f"{source}, rule {name}: {times} rules have this name; use each name once.")
     if mistakes:
-        raise BukvaError("\n".join([*mistakes, WAY_BACK]))
+        raise ParamsError("\n".join(mistakes))
     return entries
 
 
@@ -129,7 +129,7 @@ def _load(params: Clean, name: str) -> LineRules:
         source, file = params.file, existing(params.file)
         if not file or not file.is_file():
             what = "is not a file; use the path of a rule file, such as rules/example.yaml"
-            raise BukvaError(f"params.yaml, clean.file: {shorten(params.file)} {what}.\n{WAY_BACK}")
+            raise ParamsError(f"params.yaml, clean.file: {shorten(params.file)} {what}.")
     else:
         source, file = f"{name}.yaml", RULES / f"{name}.yaml"
     entries = [] if name == "none" else read_entries(file, source)
@@ -138,7 +138,7 @@ def _load(params: Clean, name: str) -> LineRules:
         if wanted not in optional:
             which = f"use {one_or_another(optional)}" if optional else "it has none; use []"
             what = f"{shorten(wanted)} is not an optional rule of {source}"
-            raise BukvaError(f"params.yaml, clean.optional: {what}; {which}.\n{WAY_BACK}")
+            raise ParamsError(f"params.yaml, clean.optional: {what}; {which}.")
     rules = tuple(entry.rule() for entry in entries if not entry.optional or entry.name in params.optional)
     return NotesRules(name, source, rules, once=True) if name == "notes" else LineRules(name, source, rules)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from bukva.config.messages import WAY_BACK, shorten
+from bukva.config.messages import shorten
 from bukva.config.schema import Download
-from bukva.core.errors import BukvaError
+from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.files import atomic_folder, existing, sha256
 from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.fetching import OnBytes, OnNote, fetch, obtain
@@ -69,7 +69,7 @@ def download(params: Download, target: Path, on_bytes: OnBytes, note: OnNote) ->
             if table.empty:
                 raise BukvaError(" ".join([f"{params.corpus}: no file has readable text.", *findings.sentences()]))
     except BukvaError as error:
-        raise BukvaError(f"{error}\n{WAY_BACK}") from None  # DVC has already removed the former corpus
+        raise ParamsError(str(error)) from None  # DVC has already removed the former corpus
     for sentence in findings.sentences():
         note(f"download: {sentence}")
     return {

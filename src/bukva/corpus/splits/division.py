@@ -17,9 +17,8 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Split
-from bukva.core.errors import BukvaError
+from bukva.core.errors import ParamsError
 from bukva.text.characters import Codes
 from bukva.text.collection import read_codes
 from bukva.text.splits import SPLITS, Spans
@@ -52,9 +51,9 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
         held_out = held_out[np.argsort(held_out[:, 0], kind="stable")]
         left = cut_from(codes, held_out, text, whole["train"], _works(table), split.duplicate_chars)
     if not len(left) and np.diff(whole["train"]).any():
-        raise BukvaError(
+        raise ParamsError(
             "params.yaml, split.duplicates: remove leaves nothing of train, because all of it stands in val or test, "
-            f"too; use keep, or take the copies out of the texts.\n{WAY_BACK}"
+            "too; use keep, or take the copies out of the texts."
         )
     return rows_of(whole, left)
 
@@ -151,9 +150,9 @@ def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> 
     fractions = [end - start for start, end in itertools.pairwise([Fraction(0), *ends])]
     if (n := len(set(units.tolist()))) < len(fractions):
         what = strategy.removeprefix("by_")
-        raise BukvaError(
+        raise ParamsError(
             f"params.yaml, split.strategy: {strategy} needs one {what} for each of the {len(fractions)} splits, but "
-            f"the corpus has {n}; use tail, or more text.\n{WAY_BACK}"
+            f"the corpus has {n}; use tail, or more text."
         )
     return _stratify(table["chars"].to_numpy(np.int64), units, [author, category], fractions)
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bukva.config.messages import WAY_BACK
 from bukva.config.schema import Split, Tokenize, Unknown
-from bukva.core.errors import BukvaError
+from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.files import atomic_folder
 from bukva.core.progress import counted, counting
 from bukva.corpus.splits.division import divide
@@ -80,9 +79,9 @@ def _learned(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenize
     else:
         tokenizer = TOKENIZERS[tokenize.kind].train(map(from_code_points, shown), tokenize.vocab_size)
     if len(tokenizer) > MAX_SYMBOLS:
-        raise BukvaError(
+        raise ParamsError(
             f"The text has {len(tokenizer):,} different characters, but a model takes {MAX_SYMBOLS:,} at most; use "
-            f"a text in fewer scripts, or check its encoding.\n{WAY_BACK}"
+            "a text in fewer scripts, or check its encoding."
         )
     return tokenizer
 
@@ -124,7 +123,7 @@ def _ids(tokenizer: Tokenizer, codes: Codes, document: Document) -> Ids:
         return tokenizer.encode_codes(codes)
     except BukvaError as error:
         advice = "use tokenize.vocabulary all, or tokenize.unknown drop or replace"
-        raise BukvaError(f"{document.name}: {error}; {advice}.\n{WAY_BACK}") from None
+        raise ParamsError(f"{document.name}: {error}; {advice}.") from None
 
 
 def _readable(tokenizer: Tokenizer, codes: Codes, unknown: Unknown) -> tuple[Codes, int]:

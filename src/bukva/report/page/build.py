@@ -8,6 +8,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, leaderboard
+from bukva.compare.results import default_baseline
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, sha256, write_text
 from bukva.project.revisions import WORKSPACE
@@ -21,7 +22,7 @@ from bukva.text.ids import bits
 
 STUDY = Path("reports/attention")
 OVERVIEW = "experiments.html"  # beside the page of the last run
-BASELINE, MODEL = "HEAD", "gpt"
+MODEL = "gpt"
 
 
 def build(path: Path) -> list[Path]:
@@ -89,12 +90,12 @@ def overview(links: Sequence[tuple[str, str]], *, served: bool = False) -> str:
     Raises:
         BukvaError: the last commit has no result to compare with; says what to do.
     """
-    board = leaderboard(BASELINE, MODEL)
+    board = leaderboard(default_baseline(), MODEL)
     best, (header, rows) = board.rows[0].setting, shown.table(board)
     return render(
         "experiments.html.j2",
         title=f"Best of {len(rows)}: {best.name}, {rows[0][1]} bits per character on {SPLIT}",
-        subtitle=f"All experiments, the best on {SPLIT} first; verdicts are against the last commit ({BASELINE}), the "
+        subtitle=f"All experiments, the best on {SPLIT} first; verdicts are against {board.baseline.name}, the "
         "baseline. 2.3 bits a character mean being as unsure as among five equally likely letters.",
         links=links,
         served=served,

@@ -7,13 +7,14 @@ import pandas as pd
 
 from bukva.compare.comparison import compare
 from bukva.compare.groups import stage_seconds
+from bukva.compare.results import default_baseline, read_results
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.interpret.characters import leads, passage
 from bukva.project.commands import settings
 from bukva.project.lock import PARAMS, parse_yaml
-from bukva.project.revisions import commit_of, git, show
+from bukva.project.revisions import git, head, resolve, show
 from bukva.project.stages import trained_models
 from bukva.report import charts, comparison
 from bukva.report.page.experiment import SPLIT, Experiment, percent, work_label
@@ -21,7 +22,6 @@ from bukva.report.terminal import cells, headline
 from bukva.text.characters import code_points
 from bukva.text.ids import bits
 
-BASELINE = "HEAD"
 SAMPLE_CHARS, PASSAGE = 300, 600
 AXES = {"step": "updates", "chars": "characters seen"}
 LEADS = (-3, -1, 1, 3)  # bits from which a character has the next colour
@@ -66,12 +66,12 @@ def _scores(experiment: Experiment) -> charts.Spec:
 
 
 def _against_baseline(experiment: Experiment) -> list[str]:
-    """The verdict on val against the last commit, or why there is none; nothing for that commit itself."""
-    revision = experiment.result.revision
-    if revision.commit == commit_of(BASELINE):
-        return []
+    """Return the verdict on val against the baseline, or why there is none; nothing for the baseline itself."""
+    name, baseline = experiment.result.revision.name, default_baseline()
     try:
-        [found] = compare([BASELINE, revision.name], "gpt", SPLIT)
+        if read_results([resolve(baseline)])[0].lock == experiment.result.lock:
+            return []
+        [found] = compare([baseline, name], "gpt", SPLIT)
     except BukvaError as error:
         return [f"Not compared. {error}"]
     return comparison.sentences(found)
@@ -104,7 +104,7 @@ def cost(experiment: Experiment) -> dict[str, Any]:
 def lineage(experiment: Experiment) -> dict[str, Any]:
     """The commit, what differs from it, and how to make the same again."""
     revision, params = experiment.result.revision, experiment.result.params
-    commit = revision.baseline or revision.commit or commit_of(BASELINE)
+    commit = revision.baseline or revision.commit or head()
     committed = parse_yaml(show(commit, PARAMS).decode())
     ours, theirs = flatten(params), flatten(committed)
     changes = ["diff", "--name-only", commit, revision.commit] if revision.commit else ["status", "--porcelain"]
