@@ -9,7 +9,7 @@ CLUSTER := .venv/cluster
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help repro attention counting report ui cluster bench chaos check test nightly
+.PHONY: help repro attention counting report ui cluster bench reference chaos check test nightly
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ cluster: $(CLUSTER) ## install what bukva sweep needs: Ray and Optuna
 
 bench: $(BUKVA) ## measure speed beside plain code at a clean commit (40 min); only print: make bench ONLY="clean race"
 	@python -m bench $(ONLY)
+
+reference: $(BUKVA) ## record in docs/reference what README's experiments give here (10 min); some only: make reference ONLY=heads
+	@python -m bench.reference $(ONLY)
 
 chaos: $(BUKVA) ## break the pipeline and count what survives (an hour); some rows only: make chaos ONLY="dvc full-disk"
 	@python -m chaos $(if $(filter 1,$(WRITE)),--write) $(ONLY)

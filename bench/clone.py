@@ -22,13 +22,13 @@ def clone(folder: Path) -> Path:
 
 def dvc(folder: Path, *arguments: str) -> Outcome:
     """Run DVC in a clone."""
-    return command([str(Path(sys.executable).with_name("dvc")), *arguments], folder, _environment(folder))
+    return command([str(Path(sys.executable).with_name("dvc")), *arguments], folder, environment(folder))
 
 
 def stage(folder: Path, name: str, params: dict[str, Any]) -> Outcome:
     """Run a stage in a clone with these parameters, as DVC runs it."""
     write_params(folder, params)
-    return command([sys.executable, "-m", f"stages.{name}"], folder, {**_environment(folder), "PYTHONPATH": "src"})
+    return command([sys.executable, "-m", f"stages.{name}"], folder, {**environment(folder), "PYTHONPATH": "src"})
 
 
 def params_with(changes: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -44,7 +44,8 @@ def write_params(folder: Path, params: dict[str, Any]) -> None:
     YAML().dump(params, folder / "params.yaml")
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path) -> dict[str, str]:
+    """Return the environment of a command in a clone: nothing in it points to another project."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     own = {"PATH": path, "DVC_SITE_CACHE_DIR": str(folder.parent / "site-cache")}

@@ -1,0 +1,134 @@
+"""Record what the experiments of README give on one machine: python -m bench.reference [NAME ...].
+
+    docs/reference/reference.json    machine, versions, date and commit; of each experiment its command, the seconds of
+                                     its stages, its scores, and for README what models wrote
+    docs/reference/comparison.txt    what `bukva compare` says of README's first experiment
+    dvc.lock, reports/*.json         of the data stages, whose bytes are the same on every machine
+
+README's figures are compared with these files, never with the results of a user's own run.
+"""
+
+import datetime
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bench import report
+from bench.clone import clone, dvc, environment
+from bench.measure import ROOT, command, machine
+from bukva.cli import stage as cli
+from bukva.core.errors import BukvaError
+from bukva.core.files import read_json, write_json, write_text
+from bukva.project.baseline import NAME as BASELINE
+from bukva.project.commands import options
+from bukva.project.stages import paths
+
+FOLDER = ROOT / "docs" / "reference"
+SMALL = ("lecture", "ngrams")  # recipes that take minutes; ruslit takes half an hour
+DATA = ("reports/cleaning.json", "reports/split.json", "dvc.lock")
+COMPARED = "heads"
+
+app = typer.Typer(**cli.STYLE)
+
+
+def settings() -> dict[str, list[str]]:
+    """Return the experiments by name, each with its options of `dvc exp run`."""
+    return {
+        BASELINE: [],
+        COMPARED: ["-S", "model.n_head=8"],
+        "english": ["-S", "download.corpus=tinyshakespeare"],
+        **{name: options(name) for name in SMALL},
+        "ruslit": options("ruslit"),
+    }
+
+
+@app.command()
+def main(
+    names: Annotated[list[str] | None, typer.Argument(help="Experiments; by default all but ruslit.")] = None,
+) -> None:
+    """Run the experiments of README in a clone of the last commit, and write docs/reference.
+
+    The experiments that are not named keep what was recorded of them, each with its own commit and date.
+    """
+    known = settings()
+    wanted = names or [name for name in known if name != "ruslit"]
+    if unknown := [name for name in wanted if name not in known]:
+        raise BukvaError(f"reference: unknown experiment {', '.join(unknown)}; use {', '.join(known)}.")
+    if changed := _printed(ROOT, "git", "status", "--porcelain", "--untracked-files=no").strip():
+        raise BukvaError(f"reference: files differ from the last commit; commit them first:\n{changed}")
+    commit = _printed(ROOT, "git", "rev-parse", "--short=12", "HEAD").strip()
+    origin = {"commit": commit, "date": datetime.datetime.now(datetime.UTC).date().isoformat()}
+    recorded = read_json(FOLDER / "reference.json") if (FOLDER / "reference.json").exists() else {}
+    with tempfile.TemporaryDirectory(prefix="bukva-reference-", ignore_cleanup_errors=True) as scratch:
+        folder = clone(Path(scratch) / "bukva")
+        dvc(folder, "repro", "baselines")
+        for file in DATA:
+            shutil.copyfile(folder / file, ROOT / file)
+        for name in dict.fromkeys([BASELINE, *wanted]):  # every experiment starts from the baseline
+            print(f"{name}: running {_words(known[name])}", flush=True)
+            _run(folder, name, known[name])
+            recorded[name] = origin | _record(folder, name, known[name])
+        if COMPARED in wanted:
+            said = _printed(folder, sys.executable, "-m", "bukva", "compare", BASELINE, COMPARED)
+            write_text(FOLDER / "comparison.txt", said)
+    kept = {name: recorded[name] for name in known if name in recorded}
+    write_json(FOLDER / "reference.json", kept)
+    print(f"{FOLDER.relative_to(ROOT)}: {', '.join(kept)}")
+
+
+def _run(folder: Path, name: str, options: list[str]) -> None:
+    """Run one experiment, and return to the baseline."""
+    if name == BASELINE:
+        dvc(folder, "repro")
+        _printed(folder, sys.executable, "-m", "bukva", "baseline")
+    else:
+        dvc(folder, "exp", "apply", BASELINE)
+        dvc(folder, "exp", "run", "-n", name, *options)
+
+
+def _record(folder: Path, name: str, options: list[str]) -> dict[str, Any]:
+    """Return what is kept of the experiment that ran last in this clone."""
+    answers = read_json(folder / paths()["answers"])["answers"]
+    scores = read_json(folder / paths()["score_table"])
+    return {
+        "machine": machine(),
+        "versions": report.versions(),
+        "command": _words(options),
+        "seconds": _seconds(folder),
+        "metrics": read_json(folder / paths()["metrics"]),
+        "scores": {key: scores[key] for key in scores if key != "chart"} if name == BASELINE else {},
+        "samples": [
+            {key: answer[key] for key in ("model", "state", "temperature", "read", "written")}
+            for answer in answers
+            if answer["model"] == "GPT"
+        ],
+    }
+
+
+def _seconds(folder: Path) -> Mapping[str, float]:
+    """Return the seconds of each stage that ran last, by its journal."""
+    found: dict[str, float] = {}
+    for file in sorted(folder.glob(".bukva/journal/*/*/journal.jsonl"), key=lambda file: file.stat().st_mtime):
+        events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        if not events[0]["restored"]:
+            values = {name: value for event in events for name, value in event.get("values", {}).items()}
+            found[events[0]["stage"]] = values.get("seconds", 0.0)
+    return found
+
+
+def _words(options: list[str]) -> str:
+    return " ".join(["dvc exp run", *options]) if options else "dvc repro"
+
+
+def _printed(folder: Path, *words: str) -> str:
+    return str(command(list(words), folder, {**environment(folder), "PYTHONPATH": "src"}).values["printed"])
+
+
+if __name__ == "__main__":
+    cli.call(app)
