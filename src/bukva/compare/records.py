@@ -4,6 +4,7 @@ Git tracks the noise floor, and a group stays there when its experiments are rem
 chooses by chance, so the looks are counted.
 """
 
+import datetime
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ def _record(group: Setting) -> Record:
         "sd": {split: round(Floor.of(group.scores(split)).sd, DIGITS) for split in splits},
         "experiments": group.names,
         "commit": first.baseline or first.commit,
+        "processor": group.result.about["models"][group.model]["numerics"].get("processor", ""),
+        "date": datetime.date.today().isoformat(),
     }
 
 
