@@ -218,7 +218,9 @@ def has_experiment(project: Project, name: str) -> bool:
 
 
 def test_the_queue_ran_the_code_of_its_snapshot_and_reported_to_the_store_of_the_project(project):
-    assert "# Samples of the snapshot" in project.read_from_experiment("long", "reports/samples.md")
+    project.run("dvc", "exp", "apply", "long")
+    assert "# Samples of the snapshot" in project.read("reports/samples.md")
+    project.reset()
     assert "of the snapshot" not in project.read("reports/samples.md")
     sampled = runs_of(project, "long")["sample"]
     assert sampled["status"] == "FINISHED"
