@@ -26,6 +26,8 @@ def main() -> None:
         if chosen.max_order:
             print(f"baselines: counting the n-grams of train, up to order {chosen.max_order}", flush=True)
             ngrams = KneserNey.count(splits["train"], len(text.tokenizer), chosen.max_order)
+        else:
+            print("baselines: left out the n-grams (baselines.max_order is 0)")
         save_counts(run.path("ngrams"), splits["train"], ngrams)
         print("baselines: scoring n-grams and compressors", flush=True)
         found = score(text, ngrams, chosen.ngram_orders, compressed.result())

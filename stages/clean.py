@@ -22,6 +22,12 @@ def main() -> None:
         run.log.metrics({key: value for key, value in counts.items() if isinstance(value, int)})
         for file in (run.path("cleaning"), run.path("corpus"), clean / TABLE):
             run.log.artifact(file)
+        by_rule = sorted(
+            ((rule["chars"], rule["rule"]) for rule in counts["removed"] if rule["chars"] > 0), reverse=True
+        )
+        if by_rule:
+            named = ", ".join(f"{name} {n:,}" for n, name in by_rule)
+            print(f"clean: removed {sum(n for n, _ in by_rule):,} characters (clean.rules, clean.optional): {named}")
         before, after = counts["chars_before"], counts["chars"]  # more after, where works lack their last line end
         print(f"clean: {before:,} characters before, {after:,} after; {counts['symbols']:,} symbols")
 

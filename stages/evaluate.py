@@ -3,7 +3,7 @@
 from bukva.cli import stage
 from bukva.core.files import write_json
 from bukva.evaluation.rows import chart_of, rows_of
-from bukva.evaluation.scores import describe, evaluate, headline
+from bukva.evaluation.scores import describe, evaluate, headline, left_out
 from bukva.models.device import prepare
 from bukva.models.folder import load_models
 from bukva.project.stages import trained_models
@@ -23,6 +23,8 @@ def main() -> None:
         text = HeldOut(splits, load_lengths(run.path("split")), tokenizer)
         saved = CharScores.read(files_of(run.path("baselines")))
         result = evaluate(models, text, run.params.evaluate, Baselines.of(saved))
+        for line in left_out(result, text):
+            print(f"evaluate: {line}")
         about = describe(text, models, trained, result.calibration)
         save_scores(run.path("scores"), about, saved.works, text.chars, result.nats)
         chart = chart_of(rows_of(result.table, trained))

@@ -16,10 +16,13 @@ def main() -> None:
         folders = {model.label: model.folder for model in trained_models().values()}
         tokenizer = load_tokenizer(run.path("tokens"))
         prompts, why = chosen_prompts(tokenizer, params, read_json(run.path("cleaning")))
+        print(f"sample: {why}")
         given = answer(folders, prompts, params, prepare(run.params.compute))
         write_text(samples, page(given, prompts, params, tokenizer.unit, why))
         write_json(run.path("answers"), to_json(given, prompts, params))
         run.log.artifact(samples)
+        if n := sum(prompts[number] != read for number, read in {(one["prompt"], one["read"]) for one in given}):
+            print(f"sample: changed {n} prompts with characters outside the vocabulary (sample.unknown)")
         print(f"sample: {len(prompts)} prompts, continued by each model: {samples}")
 
 

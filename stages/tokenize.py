@@ -19,10 +19,13 @@ def main() -> None:
             readable_prompt(found.tokenizer, prompt, params.sample.unknown)  # stage sample comes last
         run.log.metrics({"vocab_size": len(found.tokenizer), "ids": found.n_ids, "unknown_chars": found.n_unknown})
         run.log.artifact(tokens / VOCAB)
-        lost = (
-            f"; {found.n_unknown:,} characters that train lacks: {params.tokenize.unknown}" if found.n_unknown else ""
-        )
-        print(f"tokenize: {found.n_ids:,} ids, vocabulary of {len(found.tokenizer)}{lost}")
+        if n := found.n_repeated:
+            decided_by = "split.duplicates, split.duplicate_chars"
+            print(f"tokenize: removed {n:,} characters of repeats from train ({decided_by})")
+        if n := found.n_unknown:
+            done = "removed" if params.tokenize.unknown == "drop" else "replaced"
+            print(f"tokenize: {done} {n:,} characters that train lacks (tokenize.vocabulary, tokenize.unknown)")
+        print(f"tokenize: {found.n_ids:,} ids, vocabulary of {len(found.tokenizer)}")
 
 
 if __name__ == "__main__":

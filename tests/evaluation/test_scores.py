@@ -9,7 +9,7 @@ import torch
 from bukva.baselines.scores import compress
 from bukva.baselines.scores import score as score_baselines
 from bukva.config.schema import Evaluate
-from bukva.evaluation.scores import evaluate, headline, score_pairs, value_of_context
+from bukva.evaluation.scores import evaluate, headline, left_out, score_pairs, value_of_context
 from bukva.models import window_rule
 from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.gpt import GPT, GPTConfig
@@ -27,10 +27,10 @@ PARAMS = Evaluate(
 )
 
 
-def evaluated(models, text):
+def evaluated(models, text, params=PARAMS):
     """What stage evaluate finds, with n-grams of orders 3 and 4."""
     ngrams = KneserNey.count(text.splits["train"], len(text.tokenizer), 4)
-    return evaluate(models, text, PARAMS, score_baselines(text, ngrams, [3, 4], compress(text)))
+    return evaluate(models, text, params, score_baselines(text, ngrams, [3, 4], compress(text)))
 
 
 def text(*names):
@@ -202,7 +202,20 @@ def test_what_is_counted_of_train_is_left_out_where_train_is_scored():
 def test_of_a_long_train_at_most_so_much_is_scored(monkeypatch):
     monkeypatch.setattr("bukva.evaluation.scores.MOST_SCORED", 101)
     held_out = text(*THREE)
-    assert 101 <= evaluated(models(), held_out).table["gpt"]["train"]["chars"] < 101 + window_rule.N_RUNS
+    found = evaluated(models(), held_out)
+    assert 101 <= found.table["gpt"]["train"]["chars"] < 101 + window_rule.N_RUNS
+    assert list(left_out(found, held_out)) == [
+        "scored the GPT on 112 of 3,999 characters of train (split.val, at most 101 ids)"
+    ]
+
+
+def test_a_short_comparison_of_contexts_is_said(scores):
+    assert list(left_out(scores, text(*THREE)))[1:] == []
+    short = evaluated(models(), text(*THREE), PARAMS.model_copy(update={"context_chars": 70}))
+    assert list(left_out(short, text(*THREE)))[1:] == [
+        "measured the gain from longer context on 72 of 210 characters of val (evaluate.context_chars)",
+        "measured the gain from longer context on 71 of 96 characters of test (evaluate.context_chars)",
+    ]
 
 
 def test_the_text_of_test_changes_no_score_of_val():

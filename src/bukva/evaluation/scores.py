@@ -1,6 +1,6 @@
 """The scores of the models and the baselines, and the nats of every held-out character."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -155,6 +155,18 @@ def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str
         **{name: {split: table[name][split]["bits_per_char"] for split in splits} for name in [*models, *learning_on]},
         "counted": {split: table["baselines"][split][table["best_counted"]] for split in splits},
     }
+
+
+def left_out(scores: Scores, text: HeldOut) -> Iterator[str]:
+    """Yield a line for each score that covers only a part of a split, with the parameter that decides its size."""
+    scored, whole = scores.table["gpt"]["train"]["chars"], total(text.tokenizer.chars_of, text.splits["train"][1:])
+    if scored < whole:
+        yield f"scored the GPT on {scored:,} of {whole:,} characters of train (split.val, at most {MOST_SCORED:,} ids)"
+    for split in text.names:
+        scored, whole = scores.table["context"][split]["chars"], int(text.chars[split].sum())
+        if scored < whole:
+            used = f"{scored:,} of {whole:,} characters of {split}"
+            yield f"measured the gain from longer context on {used} (evaluate.context_chars)"
 
 
 def describe(

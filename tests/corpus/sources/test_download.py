@@ -90,7 +90,7 @@ def test_what_is_no_file_is_left_out_before_it_is_opened(source, target, fails) 
     fails(r"books/info\.csv: is a pipe, a socket or a device; remove it", path=source, strict=True)
     fails(r"pipe\.txt' is a pipe, a socket or a device; use a folder of texts", path=source / "pipe.txt")
     names = ", ".join(f"books/{name} (is a pipe, a socket or a device)" for name in ("info.csv", "pipe", "pipe.txt"))
-    assert noted(source, target) == [f"4 file(s) left out, cannot be read: {names} and 1 more."]
+    assert noted(source, target) == [f"4 file(s) left out (download.strict), cannot be read: {names} and 1 more."]
 
 
 def test_years_are_text_and_rows_without_a_work_are_told(source, target) -> None:
@@ -197,7 +197,9 @@ def test_a_mixed_folder_is_read_type_by_type(source, target) -> None:
     jsonl(source / "posts.jsonl", [{"text": "один"}, {"text": "два", "author": "А", "category": "c", "year": 1900}])
     parquet(source / "en" / "t.parquet", {"text": ["x", "y"], "title": ["Икс", None]})
     notes = noted(source, target, strict=True, extensions=[".c"])
-    assert notes == ["1 file(s) read in an encoding that was detected: books/detected.txt (koi8-r)."]
+    assert notes == [
+        "1 file(s) read in an encoding that was detected (download.encoding): books/detected.txt (koi8-r)."
+    ]
     assert texts_in(target) == {
         Document("-", "-", "book.epub"): "глава\n",
         Document("-", "-", "detected"): EVENING,
@@ -225,14 +227,14 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
     kinds = "files_without_text", "files_unreadable", "bad_rows", "files_of_other_types"
     assert [summary[kind] for kind in kinds] == [2, 4, 2, 3]
     assert [note.replace(str(source), "books") for note in notes] == [
-        "download: 2 file(s) left out, without text: books/empty.html (contains no text), books/empty.txt (contains no "
-        "text).",
-        "download: 4 file(s) left out, cannot be read: books/bad.epub (damaged, or not an epub (File is not a zip "
-        "file)), books/bad.parquet (damaged, or not Parquet (Parquet file size is 4 bytes, smaller than the minimum "
+        "download: 2 file(s) left out (download.strict), without text: books/empty.html (contains no text), "
+        "books/empty.txt (contains no text).",
+        "download: 4 file(s) left out (download.strict), cannot be read: books/bad.epub (damaged, or not an epub (File "
+        "is not a zip file)), books/bad.parquet (damaged, or not Parquet (Parquet file size is 4 bytes, smaller than the minimum "
         "file footer (8 bytes))), books/garbage.txt (byte 5 (0x80) is not UTF-8, and no other encoding fits the whole "
         "file) and 1 more.",
-        "download: 2 row(s) of tables left out: books/rows.jsonl, row 2 (is not JSON (Expecting property name enclosed "
-        "in double quotes)), books/rows.jsonl, row 3 (has no text in column 'text').",
+        "download: 2 row(s) of tables left out (download.strict): books/rows.jsonl, row 2 (is not JSON (Expecting "
+        "property name enclosed in double quotes)), books/rows.jsonl, row 3 (has no text in column 'text').",
         "download: 3 file(s) of other types not read (download.extensions names types of plain text): "
         "books/Makefile, books/c.jpg, books/e.jpg.",
     ]
@@ -240,7 +242,7 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
 
 def test_nothing_of_a_file_that_fails_late_is_kept(source, target) -> None:
     write(source, {"a.txt": b"x" * 3_000_017 + b"\xff", "b.txt": "да"})
-    words = "1 file(s) left out, cannot be read: books/a.txt (byte 3000017 (0xff) is not UTF-8)."
+    words = "1 file(s) left out (download.strict), cannot be read: books/a.txt (byte 3000017 (0xff) is not UTF-8)."
     assert noted(source, target, encoding="utf-8") == [words]
     assert (target / "text.txt").read_text() == "да"
 

@@ -26,10 +26,10 @@ NAMED = 3  # names in a line; the others are counted
 
 # What is found beside texts, as metrics count it and the terminal tells it.
 KINDS = {
-    "files_without_text": "file(s) left out, without text",
-    "files_unreadable": "file(s) left out, cannot be read",
-    "bad_rows": "row(s) of tables left out",
-    "files_in_detected_encoding": "file(s) read in an encoding that was detected",
+    "files_without_text": "file(s) left out (download.strict), without text",
+    "files_unreadable": "file(s) left out (download.strict), cannot be read",
+    "bad_rows": "row(s) of tables left out (download.strict)",
+    "files_in_detected_encoding": "file(s) read in an encoding that was detected (download.encoding)",
     "texts_with_marks_inside": "text(s) with byte order marks (U+FEFF) inside, which are removed",
     "info_rows_without_file": "row(s) of info.csv name no work",
     "info_rows_unreadable": "row(s) of info.csv cannot be read",

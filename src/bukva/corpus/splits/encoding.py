@@ -32,10 +32,12 @@ Read = Callable[[], Iterable[tuple[Document, Iterable[Codes]]]]  # the works of 
 
 
 class Encoded(NamedTuple):
-    """What stage tokenize made: the tokenizer, the number of ids, and of characters that train lacks."""
+    """What stage tokenize made: the tokenizer, and the numbers of ids, of characters of repeats that were cut out of
+    train, and of characters that train lacks."""
 
     tokenizer: Tokenizer
     n_ids: int
+    n_repeated: int
     n_unknown: int
 
 
@@ -55,7 +57,7 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
             lengths, n_unknown = _encode(read, shares, tokenizer, tokenize.unknown, write)
         shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths).to_parquet(folder / SHARES, index=False)
         save_tokenizer(folder, tokenizer)
-    return Encoded(tokenizer, int(lengths.sum()), n_unknown)
+    return Encoded(tokenizer, int(lengths.sum()), int(table["chars"].sum()) - _chars(shares), n_unknown)
 
 
 def _learned(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
