@@ -69,6 +69,7 @@ def test_scores_are_means_over_all_characters_in_nats_bits_and_bits_per_byte(sco
             bits = pytest.approx(nats / math.log(2))
             of_bytes = pytest.approx(nats / math.log(2) / len("а".encode()))
             fields = {"nats_per_char": nats, "bits_per_char": bits, "bits_per_byte": of_bytes, "chars": chars}
+            fields["accuracy"] = table[name][split]["accuracy"]
             assert table[name][split] == fields
     assert table["bigram"]["train"]["chars"] == 3999
     assert 211 <= table["gpt"]["train"]["chars"] < 300  # as much as val has
@@ -82,7 +83,9 @@ def test_the_headline_is_the_bits_of_the_models_and_of_the_best_n_gram_on_val(sc
     assert list(found) == ["gpt", "bigram", "counted"]
     for key, name in (("gpt", "gpt"), ("bigram", "bigram"), ("counted", best)):
         means = {split: nats.mean(dtype=np.float64) / np.log(2) for split, nats in scores.nats[name].items()}
-        assert found[key] == pytest.approx(means)
+        accuracy = {} if key == "counted" else {"accuracy": table[key]["val"]["accuracy"]}
+        assert found[key] == pytest.approx(means | accuracy)
+        assert list(found[key]) == ["val", "test", *accuracy]
 
 
 def test_the_bigram_is_scored_by_a_few_rows_of_its_table_at_a_time(monkeypatch):
@@ -95,7 +98,7 @@ def test_the_bigram_is_scored_by_a_few_rows_of_its_table_at_a_time(monkeypatch):
 def test_a_split_of_fraction_zero_is_absent():
     found = evaluated(models(), text("train", "val"))
     assert all("test" not in found.table[key] for key in ("bigram", "gpt", "baselines", "context"))
-    assert all(list(bits) == ["val"] for bits in headline(found.table, ["gpt"]).values())
+    assert [list(scores) for scores in headline(found.table, ["gpt"]).values()] == [["val", "accuracy"], ["val"]]
 
 
 def own_texts(held_out):
@@ -107,12 +110,13 @@ def own_texts(held_out):
 
 def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
     """The oracle: each character alone, after the preceding text of its work as far as the window reaches."""
-    held_out, gpt = text(*THREE), models()["gpt"]
+    held_out, (learned, gpt) = text(*THREE), models().values()
     bigram, ngrams = (
         scorers(held_out.splits["train"], V)["bigram_exact"],
         KneserNey.count(held_out.splits["train"], V, 4),
     )
     expected, right = {"gpt": [], "bigram_exact": [], "ngram_4": []}, 0
+    bigram_right = 0
     for own, start in own_texts(held_out):
         for i in range(start, len(own)):
             # windows move by 3; the first one begins 4 characters before the first that is scored
@@ -121,6 +125,7 @@ def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
             logits = gpt(window)[0, -1]
             expected["gpt"].append(-logits.log_softmax(-1)[int(own[i])].item())
             right += int(logits.argmax() == own[i])
+            bigram_right += int(learned(window[:, -1:])[0, -1].argmax() == own[i])
             expected["bigram_exact"].append(bigram(own[i - 1 : i + 1])[0])
             expected["ngram_4"].append(ngrams.nats_by_order(own[i - 3 : i + 1], [4])[4][-1])
     for name, nats in expected.items():
@@ -129,6 +134,8 @@ def test_each_work_is_scored_after_its_own_text_and_never_after_another(scores):
             bits = scores.nats[name]["test"].mean(dtype=np.float64) / math.log(2)
             assert scores.table["baselines"]["test"][name] == pytest.approx(bits)
     assert scores.calibration["test"].right.sum() == right
+    accuracy = [scores.table[name]["test"]["accuracy"] for name in ("gpt", "bigram")]
+    assert accuracy == pytest.approx([right / 96, bigram_right / 96])
     assert {split: found.counts.sum() for split, found in scores.calibration.items()} == {"val": 210, "test": 96}
 
 

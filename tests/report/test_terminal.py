@@ -27,6 +27,16 @@ def test_the_table_has_the_bigram_the_best_n_gram_and_the_gpt():
     assert [row[3] for row in table(SCORES, with_test=True)[1]] == ["3.250", "2.250", "2.125"]
 
 
+def test_a_run_with_accuracy_has_it_in_a_column_and_a_sentence():
+    gpt = SCORES["gpt"] | {"val": {"bits_per_char": 2.5, "accuracy": 0.4912}}
+    bigram = SCORES["bigram"] | {"val": {"bits_per_char": 3.5, "accuracy": 0.31}}
+    scores = SCORES | {"gpt": gpt, "bigram": bigram, "counted_accuracy": {"bigram_exact": 0.32}}
+    header, rows = table(scores)
+    assert header[-1] == "guessed right (val)"
+    assert [row[-1] for row in rows] == ["31.0 %", "", "49.1 %"]
+    assert headline(scores).endswith(" Its likeliest guess is right for 49.1 % of the characters of val.")
+
+
 def test_the_whole_table_has_every_baseline_and_the_settings_of_compressors():
     labels = [row[0] for row in table(SCORES, everything=True)[1]]
     assert len(labels) == len(SCORES["baselines"]["val"]) + len(["bigram", "gpt"])

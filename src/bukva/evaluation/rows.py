@@ -17,33 +17,44 @@ LABELS = {WITHIN: "learning on within each work", STREAM: "learning on, all work
 
 @dataclass(frozen=True)
 class Row:
-    """One model or baseline: its key in scores.json, what it is called, and split -> bits per character."""
+    """One model or baseline: its key in scores.json, its label, bits per character by split, and accuracy on val.
+
+    The accuracy is None where it was not computed.
+    """
 
     key: str
     kind: Kind
     label: str
     bits: dict[str, float]
+    accuracy: float | None = None
 
 
 def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row]:
     """All rows in the order of their kinds; a baseline that was not computed is absent."""
     baselines, splits, unit = scores["baselines"], list(scores["gpt"]), scores["window"]["unit"]
+    counted_accuracy = scores.get("counted_accuracy", {})
     rows = []
     for key in baselines["val"]:
         bits = {split: baselines[split][key] for split in splits if key in baselines[split]}
         is_counted = key == "uniform" or key in COUNTED or key.startswith(NGRAM)
-        rows.append(Row(key, "counted", _counted(key, unit), bits) if is_counted else Row(key, "compressor", key, bits))
+        kind: Kind = "counted" if is_counted else "compressor"
+        label = _counted(key, unit) if is_counted else key
+        rows.append(Row(key, kind, label, bits, counted_accuracy.get(key)))
     both = "network" in scores  # the GPT has counted as well as learned
     for name, model in models.items():
         if name != "gpt" or not both:
-            rows.append(Row(name, "learned", f"{model.label}, learned", _bits(scores[name])))
+            rows.append(Row(name, "learned", f"{model.label}, learned", *_scored(scores[name])))
     label = models["gpt"].label
     if both:
-        rows.append(Row("network", "learned", f"{label} without its n-grams", _bits(scores["network"])))
-        rows.append(Row("gpt", "together", f"{label} with its n-grams", _bits(scores["gpt"])))
+        rows.append(Row("network", "learned", f"{label} without its n-grams", *_scored(scores["network"])))
+        rows.append(Row("gpt", "together", f"{label} with its n-grams", *_scored(scores["gpt"])))
     return [
         *rows,
-        *(Row(key, "together", f"{label}, {LABELS[key]}", _bits(scores[key])) for key in LEARNING_ON if key in scores),
+        *(
+            Row(key, "together", f"{label}, {LABELS[key]}", *_scored(scores[key]))
+            for key in LEARNING_ON
+            if key in scores
+        ),
     ]
 
 
@@ -52,8 +63,9 @@ def chart_of(rows: list[Row]) -> list[dict[str, Any]]:
     return [{"model": row.label, "bits_per_char": row.bits["val"]} for row in rows]
 
 
-def _bits(scores: dict[str, Any]) -> dict[str, float]:
-    return {split: score["bits_per_char"] for split, score in scores.items()}
+def _scored(scores: dict[str, Any]) -> tuple[dict[str, float], float | None]:
+    """Return the bits per character by split, and the accuracy on val."""
+    return {split: score["bits_per_char"] for split, score in scores.items()}, scores["val"].get("accuracy")
 
 
 def _counted(key: str, unit: str) -> str:

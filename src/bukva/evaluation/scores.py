@@ -11,6 +11,7 @@ from torch import Tensor
 from bukva.config.schema import Evaluate
 from bukva.core.progress import Read, counting, unread
 from bukva.evaluation import adaptive
+from bukva.evaluation.accuracy import counted_accuracy
 from bukva.evaluation.rows import LEARNING_ON, STREAM
 from bukva.models.base import LanguageModel
 from bukva.models.folder import read_numerics
@@ -59,6 +60,11 @@ class Calibration:
         self.confidence += torch.bincount(number, sure.double().cpu(), BINS).numpy()
         self.right += torch.bincount(number, (likeliest == followed).double().cpu(), BINS).numpy()
 
+    @property
+    def accuracy(self) -> float:
+        """The share of predictions whose likeliest id followed."""
+        return float(self.right.sum() / self.counts.sum())
+
     def to_json(self) -> dict[str, Any]:
         """The expected calibration error, and the bins that are not empty.
 
@@ -96,12 +102,11 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
     if gpt.counts:
         models = models | {"network": gpt.alone()}
     texts = {split: text.passages(split, context_of(gpt, T, stride)) for split in text.names}
-    calibration = {split: Calibration() for split in text.names}
+    watched = {name: {split: Calibration() for split in text.names} for name in models}
     nats: dict[str, dict[str, CharNats]] = {}
     for name, model in models.items():
-        watch = calibration if name == "gpt" else {}
         found = {
-            split: _nats(f"{name}, {split}", model, texts[split], text.tokenizer.unit, T, watch.get(split))
+            split: _nats(f"{name}, {split}", model, texts[split], text.tokenizer.unit, T, watched[name][split])
             for split in text.names
         }
         nats[name] = text.of_chars(found)
@@ -109,15 +114,20 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
         adapted = {split: adaptive.read(cast("GPT", gpt), text, split) for split in text.names}
         nats |= {row: text.of_chars({split: adapted[split][row] for split in adapted}) for row in LEARNING_ON}
     on_train = {name: {"train": _on_train(name, model, text, T)} for name, model in models.items() if name != "network"}
-    table = {
+    table: dict[str, Any] = {
         **{name: on_train.get(name, {}) | _on_held_out(scored, text) for name, scored in nats.items()},
         "baselines": baselines.table,
         "best_counted": baselines.best,
         "window": {"length": T, "stride": stride, "unit": text.tokenizer.unit},
         "context": {split: value_of_context(gpt, nats["gpt"][split], text, split, params) for split in text.names},
     }
+    if text.tokenizer.unit == "character":
+        for name, of_splits in watched.items():
+            for split, seen in of_splits.items():
+                table[name][split]["accuracy"] = seen.accuracy
+        table["counted_accuracy"] = counted_accuracy(text, baselines.best)  # on val
     nats.pop(STREAM, None)  # its works are no independent units of a comparison
-    return Scores(table, nats | baselines.nats, calibration)
+    return Scores(table, nats | baselines.nats, watched["gpt"])
 
 
 def value_of_context(
@@ -145,14 +155,18 @@ def value_of_context(
 
 
 def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str, float]]:
-    """The content of metrics.json: bits per character by held-out split.
+    """The content of metrics.json: bits per character by held-out split, and the accuracy on val where it is known.
 
     Of these models, of what learns on, if it was scored, and of what counts best.
     """
     splits = [split for split in table["baselines"] if split != "train"]
-    learning_on = [row for row in LEARNING_ON if row in table]
+    found = {}
+    for name in [*models, *(row for row in LEARNING_ON if row in table)]:
+        found[name] = {split: table[name][split]["bits_per_char"] for split in splits}
+        if "accuracy" in table[name]["val"]:
+            found[name]["accuracy"] = table[name]["val"]["accuracy"]
     return {
-        **{name: {split: table[name][split]["bits_per_char"] for split in splits} for name in [*models, *learning_on]},
+        **found,
         "counted": {split: table["baselines"][split][table["best_counted"]] for split in splits},
     }
 

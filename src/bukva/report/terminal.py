@@ -35,11 +35,18 @@ def show(
 def table(
     scores: dict[str, Any], *, with_test: bool = False, everything: bool = False
 ) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of reports/scores.json: the models and the best n-gram, or everything that was scored."""
+    """Header and rows of reports/scores.json: the models and the best n-gram, or everything that was scored.
+
+    The last column is the accuracy; a run that has none, because its ids are no characters, has no such column.
+    """
     splits = [split for split in scores["gpt"] if split != "test" or with_test]
     by_key = {row.key: row for row in rows_of(scores, trained_models())}
     keys = by_key if everything else ("bigram", scores["best_counted"], "gpt")
-    return ["model", *splits], [[_label(by_key[key]), *cells(by_key[key], splits)] for key in keys]
+    header, rows = ["model", *splits], [[_label(by_key[key]), *cells(by_key[key], splits)] for key in keys]
+    if by_key["gpt"].accuracy is None:
+        return header, rows
+    shares = [percent(by_key[key].accuracy) for key in keys]
+    return [*header, f"guessed right ({SPLIT})"], [[*row, share] for row, share in zip(rows, shares, strict=True)]
 
 
 def cells(row: Row, splits: Iterable[str]) -> list[str]:
@@ -47,20 +54,27 @@ def cells(row: Row, splits: Iterable[str]) -> list[str]:
     return [f"{row.bits[split]:.3f}" if split in row.bits else "" for split in splits]
 
 
+def percent(share: float | None) -> str:
+    """A share for a sentence or a table; "" for none."""
+    return "" if share is None else f"{100 * share:.1f} %"
+
+
 def _label(row: Row) -> str:
     return f"{row.label} ({COMPRESSORS[row.key].settings})" if row.key in COMPRESSORS else row.label
 
 
 def headline(scores: dict[str, Any]) -> str:
-    """How good the GPT is, what a bit means, and by how much it beats counting and the bigram."""
+    """Say how good the GPT is, what a bit means, and by how much it beats counting and the bigram."""
     rows = {row.key: row for row in rows_of(scores, trained_models())}
     own, counted = rows["gpt"].bits[SPLIT], rows[scores["best_counted"]]
     others = ((f"the best model that only counts ({counted.label})", counted), ("the bigram", rows["bigram"]))
     gains = [(row.bits[SPLIT] - own, name) for name, row in others]
     differences = [f"{abs(gain):.3f} bits {'better' if gain >= 0 else 'worse'} than {name}" for gain, name in gains]
+    share = rows["gpt"].accuracy
+    right = "" if share is None else f" Its likeliest guess is right for {percent(share)} of the characters of {SPLIT}."
     return (
         f"The GPT needs {own:.3f} bits for a character of {SPLIT}: it is as unsure as somebody who guesses among "
-        f"{2**own:.1f} equally likely characters. That is {', and '.join(differences)}."
+        f"{2**own:.1f} equally likely characters. That is {', and '.join(differences)}.{right}"
     )
 
 

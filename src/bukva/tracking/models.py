@@ -96,8 +96,8 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
     )
 
 
-def score_model(store: Store, journal: Journal, name: str, bits: Mapping[str, float], at: int) -> None:
-    """Give a model (gpt or bigram) the bits per character that stage evaluate wrote, by split, and register it.
+def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, float], at: int) -> None:
+    """Give a model (gpt or bigram) its part of metrics.json, and register it.
 
     Does nothing if the store has no model of its experiment: then its training is part of another one.
     """
@@ -114,12 +114,12 @@ def score_model(store: Store, journal: Journal, name: str, bits: Mapping[str, fl
     model = found[0]
     datasets = {each["split"]: (each["name"], each["digest"]) for each in journal.start["datasets"]}
     metrics = [  # named as in metrics.json: val_bits_per_char is a curve of the training
-        Metric(f"{name}.{split}", value, at, 0, model.model_id, *datasets.get(split, (None, None)), model.source_run_id)
-        for split, value in bits.items()
+        Metric(f"{name}.{key}", value, at, 0, model.model_id, *datasets.get(key, (None, None)), model.source_run_id)
+        for key, value in scores.items()
     ]
     store.client.log_batch(model.source_run_id, metrics)
-    if SCORED_ON in bits:
-        _register(store.client, model, f"bukva-{name}", journal.start, bits[SCORED_ON])
+    if SCORED_ON in scores:
+        _register(store.client, model, f"bukva-{name}", journal.start, scores[SCORED_ON])
 
 
 def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:

@@ -147,7 +147,7 @@ def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
     for event in by_kind["model"]:
         log_model(client, journal, event, run, own_params)
     for name in content.keys() & trained_models().keys():
-        values = {split: value for split, value in content[name].items() if isinstance(value, float)}
+        values = {key: value for key, value in content[name].items() if isinstance(value, float)}
         score_model(store, journal, name, values, scored_at[-1])
     for each in (whole, run):  # an experiment runs as long as its last stage, and ends as it does
         if status == "RUNNING":

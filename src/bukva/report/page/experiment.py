@@ -31,11 +31,6 @@ def work_label(name: str) -> str:
     return name.replace(f"{MISSING}/", "")
 
 
-def percent(share: float | None) -> str:
-    """A share for a sentence or a table; "" for none."""
-    return "" if share is None else f"{100 * share:.1f} %"
-
-
 @dataclass(frozen=True, eq=False)
 class Experiment:
     """One result: that of the last run in this checkout, or of a revision.

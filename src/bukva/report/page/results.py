@@ -17,8 +17,8 @@ from bukva.project.lock import PARAMS, parse_yaml
 from bukva.project.revisions import git, head, resolve, show
 from bukva.project.stages import trained_models
 from bukva.report import charts, comparison
-from bukva.report.page.experiment import SPLIT, Experiment, percent, work_label
-from bukva.report.terminal import cells, headline
+from bukva.report.page.experiment import SPLIT, Experiment, work_label
+from bukva.report.terminal import cells, headline, percent
 from bukva.text.characters import code_points
 from bukva.text.ids import bits
 

@@ -10,7 +10,8 @@ from bukva.evaluation.rows import WITHIN
 from bukva.interpret.characters import anatomy
 from bukva.interpret.novelty import COPIED, LENGTHS, Copy, novelty, open_train
 from bukva.report import charts
-from bukva.report.page.experiment import SPLIT, Experiment, percent, work_label
+from bukva.report.page.experiment import SPLIT, Experiment, work_label
+from bukva.report.terminal import percent
 
 HUMAN = "people (val)"
 MOST_HUMAN = 200_000  # characters of val that are compared with samples
