@@ -93,7 +93,7 @@ def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_
     assert sorted(row.setting.names for row in board.rows) == [["HEAD"], ["text"]]
     assert [row.comparison for row in board.rows] == [None, None]
     said = "\n".join(sentences(board))
-    assert "text: not compared. text and HEAD cannot be compared: the val text" in said
+    assert "text: not compared. text and HEAD were scored on different val texts, so" in said
     assert "No result (stage evaluate has not run): partial." in said
     known.made["HEAD"] = replace(known.made["partial"], revision=known.made["HEAD"].revision)
     with pytest.raises(

@@ -19,12 +19,13 @@ from bukva.project.lock import StageRecords, digest, sources, upstream
 from bukva.project.stages import stages, trained_models
 from bukva.tracking.journal import read_journals
 
-# what of about.json must be equal: how an error names it, and what to do
-COMPARABLE = {
+COMPARABLE = "window", "alphabet", "text"  # parts of about.json that must be equal
+# what an error calls the first two, and what to do
+REMEDIES = {
     "window": ("window rule", "use the same model.block_size"),
     "alphabet": ("alphabet", "use the same vocabulary"),
-    "text": ("text", "use the same corpus, cleaning rules and split"),
 }
+TEXT_SECTIONS = "download", "clean", "split"  # of params.yaml: they decide which text is scored
 
 
 @dataclass(frozen=True)
@@ -158,21 +159,29 @@ def check_has(result: Result, model: str, row: str, split: str) -> None:
 
 
 def why_incomparable(a: Result, b: Result, split: str) -> str:
-    """A sentence that says what differs where two scores do not measure the same; "" where they do.
+    """Return a sentence that says why two scores measure different things; "" where they measure the same.
 
     Where the tokenizers differ, only the texts are compared: a window is counted in ids, and byte and bpe have no
     alphabet.
     """
-    for part, (named, remedy) in COMPARABLE.items():
-        ours, theirs = a.about[part], b.about[part]
-        if part == "text":
-            named, ours, theirs = f"{split} text", ours[split], theirs[split]
-        elif tokenizer_of(a) != tokenizer_of(b):
-            continue
-        if ours != theirs:
-            names = f"{b.revision.name} and {a.revision.name}"
+    names = f"{b.revision.name} and {a.revision.name}"
+    if a.about["text"][split] != b.about["text"][split]:
+        return (
+            f"{names} were scored on different {split} texts{_settings_of_texts(a, b)}, so their bits cannot be "
+            "compared. Compare experiments with the same text, cleaning rules and split."
+        )
+    for part, (named, remedy) in REMEDIES.items():
+        if tokenizer_of(a) == tokenizer_of(b) and a.about[part] != b.about[part]:
             return f"{names} cannot be compared: the {named} is not the same; {remedy}."
     return ""
+
+
+def _settings_of_texts(a: Result, b: Result) -> str:
+    """Name the parameters that made two different texts, in brackets; "" where the files themselves have changed."""
+    keys = [key for key in b.flat_params if key.partition(".")[0] in TEXT_SECTIONS]
+    differing = [key for key in keys if b.flat_params[key] != a.flat_params.get(key)]
+    named = ", ".join(f"{key}: {b.flat_params[key]} and {a.flat_params.get(key)}" for key in differing)
+    return f" ({named})" if named else ""
 
 
 def tokenizer_of(result: Result) -> tuple[str, int | None]:
