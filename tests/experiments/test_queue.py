@@ -9,7 +9,8 @@ from bukva.project.revisions import Unfinished, resolve, unfinished
 pytestmark = pytest.mark.slow
 
 START = "Start the queue: dvc queue start"
-ENOUGH = "There are 2 seeds of this configuration; nothing is missing."
+ENOUGH = "There are 2 seeds of these settings; nothing is missing."
+COMMITTED = "Settings: those of the last commit"
 FAILED = "failed: stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
 
 
@@ -29,8 +30,15 @@ def test_an_experiment_whose_process_has_ended_was_interrupted(project):
         resolve("bad")
 
 
+def other_side(name, n):
+    return f"For the other side of a comparison: dvc exp apply {name} && bukva seeds {n}"
+
+
 def queued(n):
-    return list(queue_seeds(n, "gpt"))
+    """The lines about seeds, for the settings of the last commit."""
+    first, *lines, last = queue_seeds(n, "gpt")
+    assert (first, last) == (COMMITTED, other_side("EXPERIMENT", n))
+    return lines
 
 
 def test_the_seeds_that_exist_are_kept_and_the_missing_ones_are_queued_once(project):
@@ -50,17 +58,27 @@ def test_the_seeds_that_exist_are_kept_and_the_missing_ones_are_queued_once(proj
 
 def test_a_configuration_that_nobody_ran_begins_with_the_seed_of_its_file(project):
     project.set({"model": {"n_layer": 3}, "train_gpt": {"seed": 7}})
-    assert next(queue_seeds(2, "gpt")) == "seed 7: queued as gpt-s7"
-    project.set({"train_gpt": {"seed": 8}})  # the next seeds count from here
+    changed = f"{COMMITTED} with -S model.n_layer=3"
     lines = queue_seeds(2, "gpt")
-    assert [next(lines), next(lines)] == ["seed 7: queued gpt-s7", "seed 8: queued as gpt-s8"]
+    assert [next(lines), next(lines)] == [changed, "seed 7: queued as gpt-s7"]
+    project.set({"train_gpt": {"seed": 8}})  # the next seeds count from here
+    lines = ["seed 7: queued gpt-s7", "seed 8: queued as gpt-s8", START]
+    assert list(queue_seeds(2, "gpt")) == [changed, *lines, other_side("baseline", 2)]
+
+
+def test_settings_that_cannot_run_are_not_queued(project):
+    project.set({"model": {"n_head": 3}})  # as a failed experiment leaves it
+    with pytest.raises(BukvaError, match=r"^params.yaml, model.n_head: 3 does not divide n_embd 128; use 1, 2, 4"):
+        next(queue_seeds(3, "gpt"))
+    assert all(state.kind != "queued" for state in unfinished())
 
 
 def test_edited_code_of_the_training_is_another_configuration_and_of_evaluate_alone_is_not(project):
     project.edit("score.py", "32", "31")
     assert queued(2)[-1] == ENOUGH
     project.edit("code/one.py", "1", "2")
-    assert next(queue_seeds(2, "gpt")) == "seed 1337: queued as gpt-s1337"
+    lines = queue_seeds(2, "gpt")
+    assert [next(lines), next(lines)] == [COMMITTED, "seed 1337: queued as gpt-s1337"]
     project.run("git", "checkout", "-q", "code")
     assert queued(2)[0] == "seed 1337: HEAD"
 

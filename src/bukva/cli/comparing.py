@@ -100,10 +100,10 @@ def experiments(
 
 
 def seeds(
-    n: Annotated[int, typer.Argument(help="How many seeds the present configuration should have.")],
+    n: Annotated[int, typer.Argument(help="How many seeds the settings of params.yaml should have.")],
     model: Model = "gpt",
 ) -> None:
-    """Queue more seeds of the present settings. `dvc queue start` runs them."""
+    """Queue more seeds of the settings of params.yaml. `dvc queue start` runs them."""
     from bukva.compare.seeds import queue_seeds
 
     for line in queue_seeds(n, model):

@@ -1,4 +1,4 @@
-"""bukva seeds: queue experiments with the configuration of params.yaml and further seeds, until there are enough."""
+"""bukva seeds: queue experiments with the settings of params.yaml and further seeds, until there are enough."""
 
 import subprocess
 import sys
@@ -9,10 +9,11 @@ from typing import Any
 from bukva.compare.groups import seed_name, seed_of
 from bukva.compare.results import read_results
 from bukva.compare.statistics.settings import MIN_SEEDS
-from bukva.config.load import flatten, read_yaml
+from bukva.config.load import flatten, parse_params, read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.cache import digests
+from bukva.project.commands import settings
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, parse_yaml, read_lock, upstream
 from bukva.project.revisions import WORKSPACE, Revision, experiments, git, head, show, unfinished
 from bukva.project.stages import trained_models
@@ -25,21 +26,27 @@ DECIDE_BEFORE = (
 
 
 def queue_seeds(n: int, model: str) -> Iterator[str]:
-    """Queue what is missing to n seeds; yields the lines to print, each as soon as it is true.
+    """Queue the seeds that are missing from n; yield the lines to print, each as soon as it is true.
 
     Seeds count up from that of params.yaml. The seeds of other models and of samples stay as they are, so that DVC
     restores what does not depend on this training.
 
     Raises:
-        BukvaError: n is too small, the project is not ready for DVC's queue, or DVC refuses an experiment.
+        BukvaError: n is too small, params.yaml is not valid, the project is not ready for DVC's queue, or DVC refuses
+            an experiment.
     """
     if n < LEAST:
         raise BukvaError(f"N={n}: one seed tells nothing about seeds; use {LEAST} or more.")
     if model not in trained_models():
         raise BukvaError(f"There is no model {model}; use {' or '.join(trained_models())}.")
     root = project_root()
-    lock, params = read_lock(root), flatten(read_yaml(root / PARAMS))
+    raw = read_yaml(root / PARAMS)
+    parse_params(raw, PARAMS)  # or all seeds would fail
+    lock, params = read_lock(root), flatten(raw)
     files = _files(model, lock)
+    options = settings(parse_yaml(show(head(), PARAMS).decode()), raw)
+    changed = " ".join(option for option in options if seed_name(model) not in option)
+    yield f"Settings: those of the last commit{f' with {changed}' if changed else ''}"
     known = _finished(model, params) | _waiting(model, params, lock, files)
     for seed in sorted(known):
         yield f"seed {seed}: {known[seed]}"
@@ -52,7 +59,9 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     if missing or any(what.startswith("queued") for what in known.values()):
         yield "Start the queue: dvc queue start"
     else:
-        yield f"There are {len(known)} seeds of this configuration; nothing is missing."
+        yield f"There are {len(known)} seeds of these settings; nothing is missing."
+    again = f"bukva seeds {n}{'' if model == 'gpt' else f' --model {model}'}"
+    yield f"For the other side of a comparison: dvc exp apply {'baseline' if changed else 'EXPERIMENT'} && {again}"
 
 
 def _files(model: str, lock: StageRecords) -> list[str]:
