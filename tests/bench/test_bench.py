@@ -13,8 +13,8 @@ from imports import ROOT
 from typer.testing import CliRunner
 
 from bench import __main__ as bench
-from bench import pipeline, report
-from bench.measure import in_turn
+from bench import pipeline, report, updates
+from bench.measure import Outcome, in_turn
 from bench.measure import job as run_job
 from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines, encode
 from bench.rows import Line
@@ -242,3 +242,28 @@ def test_the_report_is_a_function_of_its_data_and_shows_every_line_of_a_row():
 
 def test_every_row_says_in_a_line_what_it_measures():
     assert all(len(bench._what(name)) > 20 for name in bench.ROWS)
+
+
+# ---- the theoretical peak
+
+
+@pytest.mark.parametrize(
+    ("family", "instructions", "expected"),
+    [(25, "AVX-512 BF16", 64), (26, "AVX-512 BF16", 128), (6, "AVX-512 BF16", 64), (6, "AMX", 1024)],
+    ids=["Zen 4", "Zen 5", "Intel", "Intel with AMX"],
+)
+def test_zen_5_does_two_products_of_bf16_vectors_a_cycle(family, instructions, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr(updates, "CPUINFO", tmp_path / "cpuinfo")
+    updates.CPUINFO.write_text(f"processor\t: 0\ncpu family\t: {family}\nmodel\t\t: 2\n", encoding="utf-8")
+    assert updates._operations_per_cycle(instructions) == expected
+
+
+def test_a_share_of_the_peak_above_100_percent_is_a_sentence_and_no_line(monkeypatch, capsys):
+    monkeypatch.setattr(updates, "job", lambda _: Outcome(1.0, 0, {"hertz": 3e9}))
+    monkeypatch.setattr(updates, "machine", lambda: {"cores": 2})
+    monkeypatch.setattr(updates, "_operations_per_cycle", lambda _: 64)
+    full = 1000 * updates._operations(100) / (2 * 3e9 * 64)  # milliseconds
+    [line] = updates._share([2 * full, 4 * full], 100, "AVX-512 BF16")
+    assert line.ours == pytest.approx([50, 25])
+    assert updates._share([full / 1.16], 100, "AVX-512 BF16") == []
+    assert capsys.readouterr().err.startswith("training: 116 % of the theoretical peak cannot be: this processor does ")
