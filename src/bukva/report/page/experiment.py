@@ -1,12 +1,13 @@
 """What the report page is made of: the files of one result."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from bukva.compare.results import Result, as_checkout, read_results
@@ -21,6 +22,7 @@ from bukva.project.stages import paths, trained_models
 from bukva.report.charts import COLOURS, MODELS
 from bukva.text.collection import MISSING
 from bukva.text.scores import CharScores, files_of
+from bukva.text.tokenizers import TOKENIZERS
 
 SPLIT = "val"  # of everything that a page says: pages stand side by side, and each look at test is counted
 NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")
@@ -34,6 +36,23 @@ def work_label(name: str) -> str:
 def percent(share: float | None) -> str:
     """A share for a sentence or a table; "" for none."""
     return "" if share is None else f"{100 * share:.1f} %"
+
+
+@dataclass(frozen=True)
+class Card:
+    """A headline number: what it is, its value, what it means in a few words, and a verdict if there is one."""
+
+    name: str
+    value: str
+    meaning: str
+    verdict: str = ""
+
+
+def accuracy_card(about: Mapping[str, Any], tokenizer: str) -> Card:
+    """How often the likeliest guess of the GPT is right, by about.json and the kind of tokenizer."""
+    bins = pd.DataFrame(about["calibration"][SPLIT]["bins"])
+    right = np.average(bins["right"], weights=bins["predictions"])
+    return Card("Accuracy", percent(right), f"of the {TOKENIZERS[tokenizer].unit}s of {SPLIT} are its likeliest guess")
 
 
 @dataclass(frozen=True, eq=False)
