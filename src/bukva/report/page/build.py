@@ -18,7 +18,7 @@ from bukva.report import attention, charts
 from bukva.report import leaderboard as shown
 from bukva.report.comparison import score_of
 from bukva.report.page import results, text
-from bukva.report.page.experiment import Card, Experiment, accuracy_card
+from bukva.report.page.experiment import Card, Experiment, accuracy_card, uncertainty_card
 from bukva.report.page.render import render
 from bukva.text.ids import bits
 
@@ -118,12 +118,12 @@ def _cards(board: Leaderboard, best: Row) -> list[Card]:
     mean = fmean(best.setting.scores(SPLIT))
     difference, verdict = shown.verdict_of(best, board)
     return [
-        Card("Best score", score_of(best.setting, SPLIT), f"bits per character on {SPLIT}, of {best.setting.name}"),
-        Card("In other words", f"1 of {2**mean:.1f}", "as uncertain as a guess among so many characters"),
+        Card("Best score", f"{mean:.3f}", f"bits per character on {SPLIT}, by {best.setting.name}"),
+        uncertainty_card(mean),
         accuracy_card(best.setting.result.about, best.setting.result.params["tokenize"]["kind"]),
         Card(
             "Against the baseline",
-            difference or score_of(board.baseline, SPLIT),
+            difference or f"{mean:.3f}",
             f"bits from {board.baseline.name}" if difference else f"{board.baseline.name} itself is the best",
             verdict,
         ),

@@ -48,11 +48,20 @@ class Card:
     verdict: str = ""
 
 
+def uncertainty_card(bits: float) -> Card:
+    """What a score means for somebody who does not know bits."""
+    return Card("As uncertain as", f"1 in {2**bits:.1f}", "a guess among so many equally likely characters")
+
+
 def accuracy_card(about: Mapping[str, Any], tokenizer: str) -> Card:
     """How often the likeliest guess of the GPT is right, by about.json and the kind of tokenizer."""
     bins = pd.DataFrame(about["calibration"][SPLIT]["bins"])
     right = np.average(bins["right"], weights=bins["predictions"])
-    return Card("Accuracy", percent(right), f"of the {TOKENIZERS[tokenizer].unit}s of {SPLIT} are its likeliest guess")
+    return Card(
+        "Accuracy",
+        percent(right),
+        f"of the {TOKENIZERS[tokenizer].unit}s of {SPLIT} are guessed right at the first try",
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from bukva.project.lock import PARAMS, parse_yaml
 from bukva.project.revisions import commit_of, git, show
 from bukva.project.stages import trained_models
 from bukva.report import charts, comparison
-from bukva.report.page.experiment import SPLIT, Card, Experiment, accuracy_card, percent, work_label
+from bukva.report.page.experiment import SPLIT, Card, Experiment, accuracy_card, percent, uncertainty_card, work_label
 from bukva.report.terminal import cells, headline
 from bukva.text.characters import code_points
 from bukva.text.ids import bits
@@ -44,7 +44,7 @@ def cards(experiment: Experiment) -> list[Card]:
     interval = f"; 95 % interval {low:.3f} to {high:.3f}" if low < high else ""
     return [
         Card("Score", f"{own:.3f}", f"bits per character on {SPLIT}{interval}"),
-        Card("In other words", f"1 of {2**own:.1f}", "as uncertain as a guess among so many characters"),
+        uncertainty_card(own),
         accuracy_card(experiment.scores.about, experiment.params.tokenize.kind),
         Card(
             "Against counting",
