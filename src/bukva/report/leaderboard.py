@@ -47,7 +47,7 @@ def text_name(rows: Sequence[Row]) -> str:
 
 
 def best_of(rows: Sequence[Row]) -> str:
-    """Say which setting of another text is the best of its own."""
+    """Say which setting is the best on a text that is not the baseline's."""
     best = rows[0].setting
     return (
         f"Best of {len(rows)} on this text: {best.name}, {score_of(best, SPLIT)} bits per character. Scores on "
@@ -62,7 +62,7 @@ def table(
     compared = ["against the baseline"] if rows is board.rows else []
     cells = [
         [
-            ", also ".join(filter(None, [name_of(row.setting), ", ".join(row.setting.other_names)])),
+            _names(row.setting),
             *(score_of(row.setting, split) for split in splits),
             *([" ".join(filter(None, verdict_of(row, board)))] if compared else []),
             "" if row.setting is board.baseline else ", ".join(changed(row)),
@@ -73,9 +73,10 @@ def table(
     return ["experiment", *splits, *compared, "changed", "cost"], cells
 
 
-def name_of(setting: Setting) -> str:
-    """The name of its first experiment, with the number of seeds where there are several."""
-    return setting.names[0] + (f" ({len(setting.seeds)} seeds)" if len(setting.seeds) > 1 else "")
+def _names(setting: Setting) -> str:
+    """The name of its first experiment, the number of seeds where there are several, and all other names."""
+    seeds = f" ({len(setting.seeds)} seeds)" if len(setting.seeds) > 1 else ""
+    return setting.names[0] + seeds + (f", also {', '.join(setting.other_names)}" if setting.other_names else "")
 
 
 def verdict_of(row: Row, board: Leaderboard) -> tuple[str, str]:
@@ -106,8 +107,8 @@ def sentences(board: Leaderboard) -> list[str]:
     """What qualifies the table, one sentence a line."""
     compared = sum(row.comparison is not None for row in board.rows)
     found = []
-    if len(board.rows) == 1:
-        found.append("No experiment beside the baseline has a result yet; run one: `dvc exp run -S model.n_head=8`")
+    if len(board.rows) == 1 and not board.others:
+        found.append("No experiment besides the baseline has a result yet; run one: `dvc exp run -S model.n_head=8`")
     if compared > 1:
         found.append(f"Verdicts are corrected for {compared} comparisons with the baseline (Holm).")
     if board.choice:
@@ -169,7 +170,7 @@ def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
 def _row_json(row: Row, splits: Sequence[str]) -> dict[str, Any]:
     return {
         "experiments": list(row.setting.names),
-        "also": row.setting.other_names,
+        "also": [name for name in row.setting.other_names if name not in row.setting.names],
         "changed": row.changed,
         **{split: row.setting.scores(split) for split in splits},
         "verdict": row.comparison.verdict.to_json() if row.comparison else None,

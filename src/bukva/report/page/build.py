@@ -157,7 +157,7 @@ def _scores(rows: Sequence[Row]) -> charts.Spec:
     points = pd.DataFrame(
         {
             "label": row.setting.name,
-            "changed": ", ".join(shown.changed(row)),
+            "changed": ", ".join(f"{key}={value}" for key, value in row.changed.items()),
             "seed": seed,
             "colour": charts.GPT,
             "bits": score,
