@@ -52,7 +52,8 @@ def test_the_page_is_one_file_that_asks_nothing_of_a_network(project, page):
     file = project.folder / "reports/index.html"
     assert file.stat().st_size < 5_000_000
     assert not page.xpath("//link[@rel!='icon']|//img|//iframe|//script[@src]")
-    assert all(address.startswith(("#", "data:,", "experiments.html")) for address in page.xpath("//@href"))
+    own = ("#", "data:,", "experiments.html", "index.html")
+    assert all(address.startswith(own) for address in page.xpath("//@href"))
     assert "url(" not in page.xpath("//style")[0].text
     ids = set(page.xpath("//section/@id"))
     assert {address[1:] for address in page.xpath("//nav[@aria-label='Sections']//@href")} == ids

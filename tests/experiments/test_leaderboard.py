@@ -8,7 +8,7 @@ from experiments.scored import seeds_of
 from bukva.compare.leaderboard import leaderboard
 from bukva.compare.statistics.settings import expected_luck
 from bukva.core.errors import BukvaError
-from bukva.report.leaderboard import sentences
+from bukva.report.leaderboard import print_leaderboard, sentences, table, to_json
 
 HEADS = {"b": 1, "c": 2, "d": 8}
 
@@ -85,15 +85,49 @@ def test_one_setting_is_not_chosen_of_anything_and_none_that_is_worse_wins(known
     assert "bukva seeds 5" in said
 
 
+OTHER = {"text": {"val": "9" * 64, "test": "8" * 64}}
+
+
+def test_each_text_is_ranked_by_itself_and_the_best_is_that_of_the_baselines_text(known, capsys):
+    known("HEAD")
+    known("better", {"model.n_head": 1}, effect=-0.1)
+    for name, effect in (("easier", -2.0), ("easiest", -2.1)):
+        known(name, {"download.corpus": "tinyshakespeare", "model.n_head": 1 + len(name)}, effect=effect, about=OTHER)
+    board = leaderboard("HEAD", "gpt")
+    assert [[row.setting.name for row in rows] for rows in board.texts] == [["better", "HEAD"], ["easiest", "easier"]]
+    assert [row.comparison for row in board.others[0]] == [None, None]
+    assert "easiest" not in "\n".join(sentences(board))
+    found = to_json(board, ["val"])
+    assert [row["experiments"] for row in found["rows"]] == [["better"], ["HEAD"]]
+    [other] = found["other_texts"]
+    assert other["text"] == "tinyshakespeare, 1,313 characters of val"
+    assert [row["experiments"] for row in other["rows"]] == [["easiest"], ["easier"]]
+    print_leaderboard(board, 0, with_test=False, as_json=False)
+    ours, theirs = capsys.readouterr().out.split("Experiments on another text")
+    assert "easiest" not in ours
+    assert "Best of 2 on this text: easiest" in theirs
+
+
+def test_one_training_under_several_names_is_one_row_with_all_of_them(known):
+    known("HEAD")
+    for name, seed in (("elfin-vent", 7), ("gushy-jaws", 7), ("third", 8)):
+        known(name, {"model.n_head": 1, "train_gpt.seed": seed}, effect=0.1)
+    board = leaderboard("HEAD", "gpt")
+    _, rows = table(board, board.rows)
+    assert [row[0] for row in rows] == ["HEAD", "elfin-vent (2 seeds), also gushy-jaws, third"]
+    row = to_json(board, ["val"])["rows"][1]
+    assert (row["experiments"], row["also"]) == (["elfin-vent", "third"], ["gushy-jaws"])
+
+
 def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_never_compared(known):
     known("HEAD")
-    known("text", {"model.n_head": 1}, about={"text": {"val": "9" * 64, "test": "2" * 64}})
+    known("window", {"model.n_head": 1}, about={"window": {"length": 32, "stride": 16, "context": "own work"}})
     known("partial", {"model.n_head": 1}, problem="stage evaluate has not run")
     board = leaderboard("HEAD", "gpt")
-    assert sorted(row.setting.names for row in board.rows) == [["HEAD"], ["text"]]
+    assert sorted(row.setting.names for row in board.rows) == [["HEAD"], ["window"]]
     assert [row.comparison for row in board.rows] == [None, None]
     said = "\n".join(sentences(board))
-    assert "text: not compared. text and HEAD were scored on different val texts, so" in said
+    assert "window: not compared. window and HEAD cannot be compared: the window rule" in said
     assert "No result (stage evaluate has not run): partial." in said
     known.made["HEAD"] = replace(known.made["partial"], revision=known.made["HEAD"].revision)
     with pytest.raises(

@@ -10,6 +10,7 @@ from lxml import html
 
 from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
+from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.serving import app as pages
@@ -37,6 +38,9 @@ class FewModels:
 
     def choices(self):
         return [Choice(key, False, key, key.removesuffix("/gpt"), "GPT", 2.345, {}) for key in self.writers]
+
+    def learner(self, key):
+        """None of them can learn."""
 
     def writer(self, key):
         if key not in self.writers:
@@ -80,6 +84,22 @@ def test_a_text_is_scored_by_the_model_that_is_named(client, library):
         assert answer["scored"] == [list(piece) for piece in writer.score("аб <")]
         assert answer["unknown"] == ["é"]
         assert answer["likeliest"] == [list(pair) for pair in writer.likeliest("аб <", 5)]
+
+
+def test_each_model_reports_the_characters_that_it_lacks(client, library, monkeypatch):
+    """A Russian prompt for an English bigram and a Russian GPT, each of which knows a part of it."""
+    latin = CharTokenizer(sorted(" !abc"))
+    bigram = Bigram(BigramConfig(len(latin), 8)).eval()
+    monkeypatch.setitem(
+        library.writers, "english/bigram", Writer(bigram, latin, Machine(torch.device("cpu"), torch.float32))
+    )
+    for text, of_english, of_russian in (("аб вг!", [*"абвг"], []), ("абв", [*"абв"], []), ("аc б", [*"аб"], ["c"])):
+        for key, lacking in (("english/bigram", of_english), ("workspace/gpt", of_russian)):
+            request = {"model": key, "text": text, "learned": []}
+            assert client.post("/play/score", json=request).json()["unknown"] == lacking
+            answer = client.post("/play/write", json=request | {"settings": {"n_chars": 3}})
+            first, *pieces = map(json.loads, answer.text.splitlines())
+            assert (first["unknown"], len(pieces)) == (lacking, 3)
 
 
 def test_what_is_written_arrives_piece_by_piece_after_the_scored_text(client, library):

@@ -92,10 +92,10 @@ def experiments(
     from bukva.report.leaderboard import print_leaderboard
 
     board = leaderboard.leaderboard(baseline or default_baseline(), model)
-    text = board.baseline.result.about["text"].get("test", "")
-    seen = records.looks_at_test(text, more=int(test))
+    digests = [rows[0].setting.result.about["text"].get("test", "") for rows in board.texts]
+    seen, *_ = [records.looks_at_test(digest, more=int(test)) for digest in digests]
     print_leaderboard(board, seen, with_test=test, as_json=json)
-    if records.merge(row.setting for row in board.rows):
+    if records.merge(row.setting for rows in board.texts for row in rows):
         print(f"The noise floor has new seeds; commit {records.FILE}.", file=sys.stderr)
 
 

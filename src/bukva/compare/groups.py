@@ -71,6 +71,12 @@ class Setting:
         return [member.names[0] for member in self.members]
 
     @property
+    def other_names(self) -> list[str]:
+        """All further names of its trainings: of other seeds, and of the same training in other experiments."""
+        names = dict.fromkeys(name for member in self.members for name in member.names)
+        return [name for name in names if name != self.names[0]]
+
+    @property
     def parameters(self) -> int:
         """Of the model."""
         return int(self.result.about["models"][self.model]["parameters"])

@@ -1,5 +1,7 @@
 """The leaderboard: all experiments, folded to settings, sorted by val, each with its verdict against the baseline.
 
+Scores on different texts do not measure the same, so the settings of each other text are ranked among themselves.
+
 What is chosen by a score looks better than it is. So test is no part of it, and the best of m settings is marked with
 the gain that luck alone gives, until it is run again with seeds that no other setting of the sweep has.
 """
@@ -54,13 +56,23 @@ class Winner:
 
 @dataclass(frozen=True, eq=False)
 class Leaderboard:
-    """Rows from the best on val to the worst; and what has no result, by name, with the reason."""
+    """Rows from the best on val to the worst; and what has no result, by name, with the reason.
+
+    rows: settings scored on the val text of the baseline.
+    others: for each other val text, the rows of its settings. They have no comparison and no refusal.
+    """
 
     baseline: Setting
     rows: Sequence[Row]
+    others: Sequence[Sequence[Row]]
     choice: Winner | None
     floor: Floor
     without_result: Sequence[tuple[str, str]]
+
+    @property
+    def texts(self) -> list[Sequence[Row]]:
+        """The rows of each val text, those of the baseline's text first."""
+        return [self.rows, *self.others]
 
 
 def leaderboard(baseline: str, model: str) -> Leaderboard:
@@ -75,10 +87,12 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     check_has(results[0], model, model, SPLIT)
     found = groups(results, model)
     floor = records.floor(found[0].family, SPLIT, found)
-    rows = _compared(found, floor)
+    same, *others = _by_text(found)
+    rows = _compared(same, floor)
     return Leaderboard(
         baseline=found[0],
-        rows=sorted(rows, key=lambda row: _mean(row.setting)),
+        rows=_ranked(rows),
+        others=[_ranked([Row(each, _changed(found[0], each), None, "") for each in other]) for other in others],
         choice=_choice(found[0], rows, floor),
         floor=floor,
         without_result=[
@@ -88,17 +102,33 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
     )
 
 
+def _by_text(settings: Sequence[Setting]) -> list[list[Setting]]:
+    """Group settings by the digest of their val text; that of the first setting comes first."""
+    by_text: dict[str, list[Setting]] = {}
+    for setting in settings:
+        by_text.setdefault(setting.result.about["text"][SPLIT], []).append(setting)
+    return list(by_text.values())
+
+
+def _ranked(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: _mean(row.setting))
+
+
+def _changed(baseline: Setting, setting: Setting) -> dict[str, Any]:
+    changed = changed_params(baseline.result, setting.result, setting.model)
+    return {key: value for key, (_, value) in changed.items()}
+
+
 def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
     """The rows of all settings; the first is the baseline, and the verdicts of the others are corrected together."""
-    baseline, rows = settings[0], []
+    baseline = settings[0]
     refusals = {setting.key: why_incomparable(baseline.result, setting.result, SPLIT) for setting in settings}
     pairs = [(baseline, setting) for setting in settings[1:] if not refusals[setting.key]]
     compared = {comparison.b.key: comparison for comparison in compare_all(pairs, SPLIT, floor)}
-    for setting in settings:
-        changed = changed_params(baseline.result, setting.result, setting.model)
-        values = {key: value for key, (_, value) in changed.items()}
-        rows.append(Row(setting, values, compared.get(setting.key), refusals[setting.key]))
-    return rows
+    return [
+        Row(setting, _changed(baseline, setting), compared.get(setting.key), refusals[setting.key])
+        for setting in settings
+    ]
 
 
 def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | None:

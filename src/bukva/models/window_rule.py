@@ -231,9 +231,11 @@ def computed(model: nn.Module, work: Iterable[Batch], compute: Callable[[Batch],
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
     work = list(work)
+    # a new thread does not inherit autocast, and without it bf16 blocks refuse float32 activations
+    dtype, enabled = torch.get_autocast_dtype(device.type), torch.is_autocast_enabled(device.type)
 
     def on_device(batch: Batch) -> R:
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.autocast(device.type, dtype, enabled=enabled):
             return compute(batch.to(device))
 
     with _workers(len(work) if device.type == "cpu" else 1) as mapped:

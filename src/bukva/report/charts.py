@@ -33,6 +33,7 @@ FAINT = "#80808040"
 LEVELS = (1, 2, 4, 6, 8, 11)  # bits from which a character has the next colour, b1 to b6 in page.css
 ROW = 24  # pixels
 BITS = "bits per character"
+TICKS = alt.ExprRef("width < 300 ? 4 : 8")  # width in pixels
 BEGINNING = 0.3  # of a training, which the chart leaves out: its losses are far above all others
 FONT_SIZE = 13  # pixels, beside a text of 16
 WIDTH, SCALE = 700, 1.25  # of a PNG: pixels of a chart that a page makes as wide as its place, and how much they grow
@@ -59,7 +60,7 @@ def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> 
     )
     scale = alt.Scale(zero=False, nice=False, padding=12)
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
-        x=alt.X("bits:Q", scale=scale, title=title, axis=alt.Axis(format="~g", tickCount=8)),
+        x=alt.X("bits:Q", scale=scale, title=title, axis=alt.Axis(format="~g", tickCount=TICKS, labelFlush=12)),
         color=colour,
         tooltip=tips(rows),
     )
@@ -142,10 +143,11 @@ def colours(rows: pd.DataFrame, name: str) -> alt.Color:
     """The colours of the values of a column, in the order of the rows, with a legend."""
     first = rows.drop_duplicates(name)
     columns = alt.ExprRef("width < 480 ? 1 : 2")  # pixels
+    limit = alt.ExprRef("width < 480 ? width - 30 : width / 2 - 40")
     return alt.Color(
         f"{name}:N",
         scale=alt.Scale(domain=first[name].tolist(), range=first["colour"].tolist()),
-        legend=alt.Legend(title=None, orient="top", labelLimit=0, columns=columns),
+        legend=alt.Legend(title=None, orient="top", labelLimit=limit, columns=columns),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from bukva.compare.comparison import Comparison
+from bukva.compare.groups import Setting
 from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.compare.statistics.wording import settings_line
@@ -30,34 +30,72 @@ def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_jso
         return
     how = "" if with_test else "; bukva experiments --test shows them"
     counted = f"Looks at scores on this test text so far: {looks}{how}"
-    title = f"Experiments by {SPLIT}, bits per character (lower is better)"
-    show(title, *table(board, splits), [*sentences(board), counted], justify="left")
+    title = f"Experiments by {SPLIT}, bits per character (lower is better): {text_name(board.rows)}"
+    show(title, *table(board, board.rows, splits), [*sentences(board), counted], justify="left")
+    for rows in board.others:
+        title = f"Experiments on another text: {text_name(rows)}"
+        show(title, *table(board, rows, splits), [best_of(rows)], justify="left")
 
 
-def table(board: Leaderboard, splits: Sequence[str] = (SPLIT,)) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: one for each setting, the best on val first."""
-    rows = [
+def text_name(rows: Sequence[Row]) -> str:
+    """The corpus of rows that were scored on one text, where it came from, and the size of val."""
+    result = rows[0].setting.result
+    download = result.params["download"]
+    source = {"local": "path", "url": "url", "huggingface": "dataset"}.get(download["corpus"])
+    name = f"{download['corpus']} ({download[source]})" if source else download["corpus"]
+    return f"{name}, {result.characters.chars[SPLIT].sum():,} characters of {SPLIT}"
+
+
+def best_of(rows: Sequence[Row]) -> str:
+    """Say which setting is the best on a text that is not the baseline's."""
+    best = rows[0].setting
+    return (
+        f"Best of {len(rows)} on this text: {best.name}, {score_of(best, SPLIT)} bits per character. Scores on "
+        "different texts cannot be compared, so there is no verdict against the baseline."
+    )
+
+
+def table(
+    board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SPLIT,)
+) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of one text: a row for each setting, the best on val first."""
+    compared = ["against the baseline"] if rows is board.rows else []
+    cells = [
         [
-            row.setting.names[0] + (f" ({len(row.setting.names)} seeds)" if len(row.setting.names) > 1 else ""),
+            _names(row.setting),
             *(score_of(row.setting, split) for split in splits),
-            *(["baseline", ""] if row.setting is board.baseline else [_verdict(row.comparison), changed(row)]),
-            f"{_short(row.setting.parameters)} parameters, {_short(row.setting.chars_seen)} chars, "
-            f"{seconds_of(row.setting)} s",
+            *([" ".join(filter(None, verdict_of(row, board)))] if compared else []),
+            "" if row.setting is board.baseline else ", ".join(changed(row)),
+            cost_of(row.setting),
         ]
-        for row in board.rows
+        for row in rows
     ]
-    return ["experiment", *splits, "against the baseline", "changed", "cost"], rows
+    return ["experiment", *splits, *compared, "changed", "cost"], cells
 
 
-def _verdict(found: Comparison | None) -> str:
-    return f"{found.verdict.difference:+.3f} {found.verdict.verdict}" if found else "not compared"
+def _names(setting: Setting) -> str:
+    """The name of its first experiment, the number of seeds where there are several, and all other names."""
+    seeds = f" ({len(setting.seeds)} seeds)" if len(setting.seeds) > 1 else ""
+    return setting.names[0] + seeds + (f", also {', '.join(setting.other_names)}" if setting.other_names else "")
 
 
-def changed(row: Row) -> str:
+def verdict_of(row: Row, board: Leaderboard) -> tuple[str, str]:
+    """The difference from the baseline in bits, and the verdict in a word or a few."""
+    if row.comparison:
+        return f"{row.comparison.verdict.difference:+.3f}", row.comparison.verdict.verdict
+    return "", "baseline" if row.setting is board.baseline else "not compared"
+
+
+def cost_of(setting: Setting) -> str:
+    """The cost of one training, in short numbers."""
+    return f"{_short(setting.parameters)} parameters, {_short(setting.chars_seen)} chars, {seconds_of(setting)} s"
+
+
+def changed(row: Row) -> list[str]:
     """The first MAX_CHANGED parameters that differ from the baseline."""
     items = [f"{key}={value}" for key, value in row.changed.items()]
     more = [f"{len(items) - MAX_CHANGED} more"] if len(items) > MAX_CHANGED else []
-    return ", ".join(items[:MAX_CHANGED] + more) or "code"
+    return items[:MAX_CHANGED] + more or ["code"]
 
 
 def _short(n: int) -> str:
@@ -69,8 +107,8 @@ def sentences(board: Leaderboard) -> list[str]:
     """What qualifies the table, one sentence a line."""
     compared = sum(row.comparison is not None for row in board.rows)
     found = []
-    if len(board.rows) == 1:
-        found.append("No experiment beside the baseline has a result yet; run one: `dvc exp run -S model.n_head=8`")
+    if len(board.rows) == 1 and not board.others:
+        found.append("No experiment besides the baseline has a result yet; run one: `dvc exp run -S model.n_head=8`")
     if compared > 1:
         found.append(f"Verdicts are corrected for {compared} comparisons with the baseline (Holm).")
     if board.choice:
@@ -111,16 +149,10 @@ def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
     return {
         "model": board.baseline.model,
         "baseline": board.baseline.name,
-        "rows": [
-            {
-                "experiments": list(row.setting.names),
-                "changed": row.changed,
-                **{split: row.setting.scores(split) for split in splits},
-                "verdict": row.comparison.verdict.to_json() if row.comparison else None,
-                "refusal": row.refusal or None,
-                **cost_json(row.setting),
-            }
-            for row in board.rows
+        "text": text_name(board.rows),
+        "rows": [_row_json(row, splits) for row in board.rows],
+        "other_texts": [
+            {"text": text_name(rows), "rows": [_row_json(row, splits) for row in rows]} for rows in board.others
         ],
         "choice": choice
         and {
@@ -132,4 +164,16 @@ def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
         },
         "noise_floor": asdict(board.floor) if board.floor.known else None,
         "without_result": [{"name": name, "reason": reason} for name, reason in board.without_result],
+    }
+
+
+def _row_json(row: Row, splits: Sequence[str]) -> dict[str, Any]:
+    return {
+        "experiments": list(row.setting.names),
+        "also": [name for name in row.setting.other_names if name not in row.setting.names],
+        "changed": row.changed,
+        **{split: row.setting.scores(split) for split in splits},
+        "verdict": row.comparison.verdict.to_json() if row.comparison else None,
+        "refusal": row.refusal or None,
+        **cost_json(row.setting),
     }

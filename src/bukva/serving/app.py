@@ -111,7 +111,14 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
             first = error.errors()[0]
             text = sentence(first | {"loc": first["loc"][1:]}, TextRequest)  # without "body"
         if request.method == "GET":
-            page = render("message.html.j2", served=True, links=LINKS, title="Nothing to show here", text=text)
+            page = render(
+                "message.html.j2",
+                served=True,
+                links=LINKS,
+                here=request.url.path,
+                title="Nothing to show here",
+                text=text,
+            )
             return HTMLResponse(page, status_code=404)
         return JSONResponse({"error": text}, status_code=400)
 
@@ -163,8 +170,11 @@ def _page(name: str, _: object) -> str:
     """The report of a result, by the name of an experiment, a branch, a tag or a commit, or workspace; "" for all."""
     if not name:
         return overview(LINKS, served=True)
-    own = [(f"/mlflow?run={quote(name)}", f"{name} in MLflow")] if name in [one.name for one in experiments()] else []
-    return page_of(name, [*LINKS, *own], served=True)
+    here = f"/runs/{quote(name)}"
+    own = [(here, name)] if name != WORKSPACE else []
+    if name in [one.name for one in experiments()]:
+        own.append((f"/mlflow?run={quote(name)}", f"{name} in MLflow"))
+    return page_of(name, [*LINKS, *own], here=here, served=True)
 
 
 def _state() -> tuple[object, ...]:
@@ -186,6 +196,7 @@ def _playground(choices: list[Choice], sample: Sample) -> str:
         package="bukva.serving",
         served=True,
         links=LINKS,
+        here="/play",
         title="Playground",
         subtitle="Your text is coloured by how surprising each character is to each model. Type, then let both go on.",
         choices=choices,

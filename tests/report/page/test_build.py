@@ -13,6 +13,7 @@ from bukva.evaluation.rows import Row
 from bukva.report import charts
 from bukva.report.page import build as module
 from bukva.report.page import text
+from bukva.report.page.experiment import Card
 from bukva.report.page.render import render
 
 NO_BASELINE = "workspace: stage evaluate has not run, so there is no baseline."
@@ -23,12 +24,12 @@ def no_baseline(*_):
 
 
 def test_without_experiments_to_compare_there_is_one_page_and_a_sentence(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(module, "page_of", lambda name, links: f"{name} {links}")
+    monkeypatch.setattr(module, "page_of", lambda name, links, here: f"{name} {links} {here}")
     monkeypatch.setattr(module, "default_baseline", no_baseline)
     beside = tmp_path / "experiments.html"
     beside.write_text("of a former commit")
     assert module.build(tmp_path / "index.html") == [tmp_path / "index.html"]
-    assert (tmp_path / "index.html").read_text() == "workspace []"
+    assert (tmp_path / "index.html").read_text() == "workspace [] index.html"
     assert not beside.exists()
     assert capsys.readouterr().err.startswith(f"There is no {beside}. {NO_BASELINE}")
 
@@ -42,15 +43,18 @@ def test_commands_in_sentences_are_code_and_nothing_else_is():
 def test_nothing_that_a_text_contains_becomes_an_element_or_ends_one():
     strange = "</script><b>a</b>&"
     specs = {strange: {"title": strange}}
+    row = {"names": [(strange, "/"), (strange, "")], "n_seeds": 2, "score": strange, "verdict": ("", strange),
+           "changed": [strange], "cost": strange}  # fmt: skip
+    shown = {"name": strange, "best": strange, "rows": [row], "scores": specs[strange], "losses": specs}
     page = render(
-        "experiments.html.j2", title=strange, subtitle=strange, served=True, links=[("/", strange)], split="val",
-        header=["experiment"], rows=[[strange]], reports=[], sentences=[f"`{strange}`"], scores=specs[strange],
-        losses=specs,
+        "experiments.html.j2", title=strange, subtitle=strange, served=True, links=[("/", strange)], here="/",
+        split="val", cards=[Card(strange, strange, strange, strange)], texts=[shown], sentences=[f"`{strange}`"],
     )  # fmt: skip
     assert strange not in page
     parsed = html.fromstring(page)
     assert not parsed.xpath("//b")
     assert parsed.xpath("//h1")[0].text == parsed.xpath("//option")[0].text == strange
+    assert [link.text for link in parsed.xpath("//*[@aria-current='page']")] == [strange]
     scores, losses = parsed.xpath("//script[@type='application/json']")
     assert [json.loads(each.text) for each in (scores, losses)] == [[{"title": strange}]] * 2
 

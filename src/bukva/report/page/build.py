@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
@@ -15,8 +17,9 @@ from bukva.project.revisions import WORKSPACE
 from bukva.project.stages import trained_models
 from bukva.report import attention, charts
 from bukva.report import leaderboard as shown
+from bukva.report.comparison import score_of
 from bukva.report.page import results, text
-from bukva.report.page.experiment import Experiment
+from bukva.report.page.experiment import Card, Experiment, accuracy_card, uncertainty_card
 from bukva.report.page.render import render
 from bukva.text.ids import bits
 
@@ -37,22 +40,24 @@ def build(path: Path) -> list[Path]:
         BukvaError: the pipeline has not run; names what is missing.
     """
     beside = path.with_name(OVERVIEW)
+    links = [(OVERVIEW, "Experiments"), (path.name, "The last run")]
     try:
-        write_text(beside, overview([(path.name, "The last run")]))
+        write_text(beside, overview(links, here=OVERVIEW))
     except BukvaError as error:
         print(f"There is no {beside}. {error}", file=sys.stderr)
         beside.unlink(missing_ok=True)
     pages = [beside] if beside.exists() else []
-    write_text(path, page_of(WORKSPACE, [(page.name, "All experiments") for page in pages]))
+    write_text(path, page_of(WORKSPACE, links if pages else [], here=path.name))
     return [path, *pages]
 
 
-def page_of(name: str, links: Sequence[tuple[str, str]], *, served: bool = False) -> str:
+def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", served: bool = False) -> str:
     """The page of a result.
 
     Args:
         name: of an experiment, a branch, a tag, a commit, or workspace.
-        links: addresses of other pages, and what they are.
+        links: addresses of pages, and what they are.
+        here: the address of this page, if it is one of them.
         served: see render.
 
     Raises:
@@ -69,7 +74,9 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, served: bool = False
             f"{model.n_layer} layers, {model.n_head} heads, {model.n_embd} channels, block of {model.block_size} "
             f"{unit}s, n-grams: {model.ngrams}",
             links=links,
+            here=here,
             served=served,
+            cards=results.cards(experiment),
             verdict=results.verdict(experiment),
             losses=results.losses(experiment),
             samples=text.samples(experiment),
@@ -84,53 +91,89 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, served: bool = False
         )
 
 
-def overview(links: Sequence[tuple[str, str]], *, served: bool = False) -> str:
+def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool = False) -> str:
     """The page of all experiments; that of a server has links to the report of each.
 
     Raises:
         BukvaError: the last commit has no result to compare with; says what to do.
     """
     board = leaderboard(default_baseline(), MODEL)
-    best, (header, rows) = board.rows[0].setting, shown.table(board)
+    ranked = [row for row in board.rows if not row.refusal]
+    best = ranked[0].setting
     return render(
         "experiments.html.j2",
-        title=f"Best of {len(rows)}: {best.name}, {rows[0][1]} bits per character on {SPLIT}",
-        subtitle=f"All experiments, the best on {SPLIT} first; verdicts are against {board.baseline.name}, the "
-        "baseline. 2.3 bits a character mean being as unsure as among five equally likely letters.",
+        title=f"Best of {len(ranked)}: {best.name}, {score_of(best, SPLIT)} bits per character on {SPLIT}",
+        subtitle=f"The best on {SPLIT} comes first. Verdicts are against {board.baseline.name}, the baseline.",
         links=links,
+        here=here,
         served=served,
         split=SPLIT,
-        header=header,
-        rows=rows,
-        reports=[f"/runs/{quote(row.setting.names[0])}" for row in board.rows] if served else [],
+        cards=_cards(board, ranked[0]),
+        texts=[_text(board, rows, served=served) for rows in board.texts],
         sentences=shown.sentences(board),
-        scores=_scores(board),
-        losses=_losses(board),
     )
 
 
-def _label(row: Row) -> str:
-    """The name, and what differs: charts have little else."""
-    return f"{row.setting.name}: {shown.changed(row)}" if row.changed else row.setting.name
+def _cards(board: Leaderboard, best: Row) -> list[Card]:
+    """The numbers of the overview to read first, all on the text of the baseline."""
+    mean = fmean(best.setting.scores(SPLIT))
+    difference, verdict = shown.verdict_of(best, board)
+    return [
+        Card("Best score", f"{mean:.3f}", f"bits per character on {SPLIT}, by {best.setting.name}"),
+        uncertainty_card(mean),
+        accuracy_card(best.setting.result.about, best.setting.result.params["tokenize"]["kind"]),
+        Card(
+            "Against the baseline",
+            difference or f"{mean:.3f}",
+            f"bits from {board.baseline.name}" if difference else f"{board.baseline.name} itself is the best",
+            verdict,
+        ),
+    ]
 
 
-def _scores(board: Leaderboard) -> charts.Spec:
+def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str, Any]:
+    """Table and charts of the settings that were scored on one text."""
+    names = [[row.setting.names[0], *row.setting.other_names] for row in rows]
+    return {
+        "name": shown.text_name(rows),
+        "best": "" if rows is board.rows else shown.best_of(rows),
+        "rows": [
+            {
+                "names": [(name, f"/runs/{quote(name)}" if served else "") for name in of_row],
+                "n_seeds": len(row.setting.seeds),
+                "score": score_of(row.setting, SPLIT),
+                "verdict": shown.verdict_of(row, board) if rows is board.rows else (),
+                "changed": [] if row.setting is board.baseline else shown.changed(row),
+                "cost": shown.cost_of(row.setting),
+            }
+            for row, of_row in zip(rows, names, strict=True)
+        ],
+        "scores": _scores(rows),
+        "losses": _losses(rows),
+    }
+
+
+def _scores(rows: Sequence[Row]) -> charts.Spec:
     """A dot for each training."""
     points = pd.DataFrame(
-        {"label": _label(row), "seed": seed, "colour": charts.GPT, "bits": score}
-        for row in board.rows
+        {
+            "label": row.setting.name,
+            "changed": ", ".join(f"{key}={value}" for key, value in row.changed.items()),
+            "seed": seed,
+            "colour": charts.GPT,
+            "bits": score,
+        }
+        for row in rows
         for seed, score in zip(row.setting.seeds, row.setting.scores(SPLIT), strict=True)
     )
-    return charts.dots(
-        points, f"{charts.BITS} on {SPLIT}", f"Scores of {len(board.rows)} settings on {SPLIT}, by seed."
-    )
+    return charts.dots(points, f"{charts.BITS} on {SPLIT}", f"Scores of {len(rows)} settings on {SPLIT}, by seed.")
 
 
-def _losses(board: Leaderboard) -> dict[str, charts.Spec]:
+def _losses(rows: Sequence[Row]) -> dict[str, charts.Spec]:
     """The losses of the best settings, for each axis."""
     points = pd.DataFrame(
-        {"model": _label(row), "colour": colour, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
-        for row, colour in zip(board.rows, charts.SERIES, strict=False)
+        {"model": row.setting.name, "colour": colour, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
+        for row, colour in zip(rows, charts.SERIES, strict=False)
         for step, chars, nats in row.setting.result.curves[MODEL]
     )
     return {title: charts.curves(points, x, title) for x, title in results.AXES.items()}

@@ -1,12 +1,13 @@
 """What the report page is made of: the files of one result."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from bukva.compare.results import Result, as_checkout, read_results
@@ -19,8 +20,10 @@ from bukva.interpret.characters import Characters, read_characters
 from bukva.project.revisions import resolve
 from bukva.project.stages import paths, trained_models
 from bukva.report.charts import COLOURS, MODELS
+from bukva.report.terminal import percent
 from bukva.text.collection import MISSING
 from bukva.text.scores import CharScores, files_of
+from bukva.text.tokenizers import TOKENIZERS
 
 SPLIT = "val"  # of everything that a page says: pages stand side by side, and each look at test is counted
 NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")
@@ -29,6 +32,32 @@ NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "spli
 def work_label(name: str) -> str:
     """The name of a work (Document.name) without what is not given of it."""
     return name.replace(f"{MISSING}/", "")
+
+
+@dataclass(frozen=True)
+class Card:
+    """A headline number: what it is, its value, what it means in a few words, and a verdict if there is one."""
+
+    name: str
+    value: str
+    meaning: str
+    verdict: str = ""
+
+
+def uncertainty_card(bits: float) -> Card:
+    """What a score means for somebody who does not know bits."""
+    return Card("As uncertain as", f"1 in {2**bits:.1f}", "a guess among so many equally likely characters")
+
+
+def accuracy_card(about: Mapping[str, Any], tokenizer: str) -> Card:
+    """How often the likeliest guess of the GPT is right, by about.json and the kind of tokenizer."""
+    bins = pd.DataFrame(about["calibration"][SPLIT]["bins"])
+    right = np.average(bins["right"], weights=bins["predictions"])
+    return Card(
+        "Accuracy",
+        percent(right),
+        f"of the {TOKENIZERS[tokenizer].unit}s of {SPLIT} are guessed right at the first try",
+    )
 
 
 @dataclass(frozen=True, eq=False)

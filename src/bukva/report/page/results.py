@@ -17,7 +17,7 @@ from bukva.project.lock import PARAMS, parse_yaml
 from bukva.project.revisions import git, head, resolve, show
 from bukva.project.stages import trained_models
 from bukva.report import charts, comparison
-from bukva.report.page.experiment import SPLIT, Experiment, work_label
+from bukva.report.page.experiment import SPLIT, Card, Experiment, accuracy_card, uncertainty_card, work_label
 from bukva.report.terminal import cells, headline, percent
 from bukva.text.characters import code_points
 from bukva.text.ids import bits
@@ -32,6 +32,32 @@ LEGEND = {
     "counted2": "by 3 or more",
     "neither": "neither: both below chance",
 }
+
+
+def cards(experiment: Experiment) -> list[Card]:
+    """The numbers of a run to read first."""
+    own, counted = experiment.rows["gpt"].bits[SPLIT], experiment.rows[experiment.table["best_counted"]]
+    low, high = _interval(experiment, "gpt")
+    gain = own - counted.bits[SPLIT]
+    seconds = stage_seconds(experiment.result, "gpt")
+    parameters = experiment.scores.about["models"]["gpt"]["parameters"]
+    interval = f"; 95 % interval {low:.3f} to {high:.3f}" if low < high else ""
+    return [
+        Card("Score", f"{own:.3f}", f"bits per character on {SPLIT}{interval}"),
+        uncertainty_card(own),
+        accuracy_card(experiment.scores.about, experiment.params.tokenize.kind),
+        Card(
+            "Against counting",
+            f"{gain:+.3f}",
+            f"bits from the best n-gram model ({counted.label})",
+            "better" if gain < 0 else "worse",
+        ),
+        Card(
+            "Training",
+            "unknown" if seconds is None else f"{seconds:,.0f} s",
+            f"for {experiment.curves['gpt']['step'].iloc[-1]:,} updates of {parameters:,} parameters",
+        ),
+    ]
 
 
 def verdict(experiment: Experiment) -> dict[str, Any]:
@@ -53,28 +79,33 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
 
 def _scores(experiment: Experiment) -> charts.Spec:
     """All models and baselines on one axis, with intervals where every character has a score."""
-    scored = experiment.scores.chars[SPLIT]
-    units = Units.of(scored) if scored.sum() >= N_SEGMENTS else None
     drawn = []
     for key, row in experiment.rows.items():
-        own = low = high = row.bits[SPLIT]
-        if units and f"{key}/{SPLIT}.npy" in experiment.scores.files:
-            low, high = over_text(units.sums(experiment.scores.nats(key, SPLIT)), units).interval
-        label = f"{own:.3f} {row.label}"
+        low, high = _interval(experiment, key)
+        label, own = f"{row.bits[SPLIT]:.3f} {row.label}", row.bits[SPLIT]
         drawn.append({"label": label, "colour": experiment.colours[key], "bits": own, "low": low, "high": high})
     return charts.dots(pd.DataFrame(drawn), f"{charts.BITS} on {SPLIT}", f"Scores of {len(drawn)} models on {SPLIT}.")
 
 
-def _against_baseline(experiment: Experiment) -> list[str]:
-    """Return the verdict on val against the baseline, or why there is none; nothing for the baseline itself."""
+def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
+    """The 95 % interval of a score over the text; the score itself where not every character has one."""
+    scored, own = experiment.scores.chars[SPLIT], experiment.rows[key].bits[SPLIT]
+    if scored.sum() < N_SEGMENTS or f"{key}/{SPLIT}.npy" not in experiment.scores.files:
+        return own, own
+    units = Units.of(scored)
+    return over_text(units.sums(experiment.scores.nats(key, SPLIT)), units).interval
+
+
+def _against_baseline(experiment: Experiment) -> dict[str, Any]:
+    """Return the verdict on val against the baseline, or why there is none; empty for the baseline itself."""
     name, baseline = experiment.result.revision.name, default_baseline()
     try:
         if read_results([resolve(baseline)])[0].lock == experiment.result.lock:
-            return []
+            return {}
         [found] = compare([baseline, name], "gpt", SPLIT)
     except BukvaError as error:
-        return [f"Not compared. {error}"]
-    return comparison.sentences(found)
+        return {"verdict": "not compared", "sentences": [str(error)]}
+    return {"verdict": found.verdict.verdict, "sentences": comparison.sentences(found)}
 
 
 def losses(experiment: Experiment) -> dict[str, charts.Spec]:
