@@ -45,7 +45,7 @@ def test_the_whole_table_has_every_baseline_and_the_settings_of_compressors():
 
 def test_the_sentences_say_what_a_bit_and_context_mean_and_compare_with_counting_and_the_bigram():
     assert headline(SCORES) == (
-        "The GPT needs 2.500 bits for a character of val: it is as unsure as somebody who guesses among 5.7 equally "
+        "The GPT needs 2.500 bits for a character of val: it is as uncertain as a guess among 5.7 equally "
         "likely characters. That is 0.125 bits better than the best model that only counts (n-grams of order 6), and "
         "1.000 bits better than the bigram."
     )

@@ -73,7 +73,7 @@ def headline(scores: dict[str, Any]) -> str:
     share = rows["gpt"].accuracy
     right = "" if share is None else f" Its likeliest guess is right for {percent(share)} of the characters of {SPLIT}."
     return (
-        f"The GPT needs {own:.3f} bits for a character of {SPLIT}: it is as unsure as somebody who guesses among "
+        f"The GPT needs {own:.3f} bits for a character of {SPLIT}: it is as uncertain as a guess among "
         f"{2**own:.1f} equally likely characters. That is {', and '.join(differences)}.{right}"
     )
 
