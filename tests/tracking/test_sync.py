@@ -179,11 +179,19 @@ def test_a_training_that_another_experiment_continues_is_whole_there_and_killed_
     assert sync() == []
     store = connect()
     trainings = {run.info.run_name: run for run in store.runs() if "bukva.stage" in run.data.tags}
-    killed, whole = (trainings[f"{name}: train-gpt"] for name in ("first", "sample.seed=7 (second)"))
+    killed, whole = (trainings[f"{name}/train-gpt"] for name in ("first", "second"))
     assert (killed.info.status, whole.info.status) == ("KILLED", "FINISHED")
     assert [step for step, _, _ in points(store, killed, "val_nats_per_char")] == [100]
     assert [step for step, _, _ in points(store, whole, "val_nats_per_char")] == [100, 200]
     assert {run.info.status for run in store.runs(whole.data.tags["bukva.key"])} == {"FINISHED"}
+
+
+def test_a_stage_that_is_executed_again_has_a_name_of_its_own(database, params):
+    for _ in range(2):
+        Log("train-gpt", params).end("FINISHED")
+        assert sync() == []
+    names = {run.info.run_name for run in connect().runs()}
+    assert names == {WHOLE, f"{WHOLE}/train-gpt", f"{WHOLE}/train-gpt 2"}
 
 
 def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_not_change(database, params):

@@ -112,7 +112,9 @@ class Store:
         }
         name = start["label"]
         if whole:
-            name = f"{name}: {start['stage']}"  # many of them stand in one legend
+            siblings = [each for each in self.runs(start["key"]) if each.data.tags.get("bukva.stage") == start["stage"]]
+            number = f" {len(siblings) + 1}" if siblings else ""  # executed again, or on another machine
+            name = f"{start['experiment']}/{start['stage']}{number}"
             tags |= {
                 "bukva.stage": start["stage"],
                 "bukva.kind": start["kind"],
