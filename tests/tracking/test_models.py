@@ -75,7 +75,9 @@ def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(da
     [model] = logged(store)
     training = store.client.get_run(model.source_run_id)
     assert training.data.tags["bukva.stage"] == "train-gpt"
-    assert [each.model_id for each in training.outputs.model_outputs] == [model.model_id]
+    whole = store.client.get_run(training.data.tags["mlflow.parentRunId"])
+    for run in (training, whole):
+        assert [each.model_id for each in run.outputs.model_outputs] == [model.model_id]
     assert model.tags["bukva.arithmetic"] == "abc"
     assert json.loads(model.params["model.n_layer"]) == params.model.n_layer
     linked = {metric.key: (metric.value, metric.dataset_name, metric.dataset_digest) for metric in model.metrics}
@@ -122,7 +124,10 @@ def test_a_sync_that_is_stopped_at_any_call_is_completed_without_doubling(databa
     store = sync()
     [model] = logged(store)
     assert model.status.name == "READY"
-    assert len(store.client.get_run(model.source_run_id).outputs.model_outputs) == 1
+    outputs = [
+        run.outputs.model_outputs for run in map(store.client.get_run, [run.info.run_id for run in store.runs()])
+    ]
+    assert sorted(map(len, outputs)) == [0, 1, 1]  # stage evaluate, its training, the experiment
     assert json.loads(model.tags["mlflow.modelVersions"]) == [{"name": "bukva-gpt", "version": 1}]
     assert versions(store) == {"1": "2.5"}
     assert aliases(store)["best"] == "1"

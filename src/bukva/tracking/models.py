@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,11 +42,16 @@ NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # name, and alias or version
 # ---- into the store
 
 
-def log_model(client: "MlflowClient", journal: Journal, event: Event, run: "Run", params: dict[str, str]) -> None:
-    """Give the run of a training the model of an event (journal.py), if the store does not have it."""
+def log_model(
+    client: "MlflowClient", journal: Journal, event: Event, runs: Sequence["Run"], params: dict[str, str]
+) -> None:
+    """Log the model of an event (journal.py), if the store does not have it.
+
+    runs: that of its training, then others that show it as an output.
+    """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
-    run_id, place, name = run.info.run_id, run.info.experiment_id, event["name"]
+    run_id, place, name = runs[0].info.run_id, runs[0].info.experiment_id, event["name"]
     kept = journal.folder / ARTIFACTS / event["path"]
     tags = {"model": name, "experiment": journal.start["experiment"], "key": journal.key}
     tags = {f"bukva.{key}": text for key, text in (tags | read_json(kept / "numerics.json")).items()}
@@ -57,9 +62,10 @@ def log_model(client: "MlflowClient", journal: Journal, event: Event, run: "Run"
         with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
             _save(Path(folder) / "model", kept, journal, event, model)
             client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
-        outputs = client.get_run(run_id).outputs
-        if model.model_id not in [each.model_id for each in (outputs.model_outputs if outputs else ())]:
-            client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+        for each in [run.info.run_id for run in runs]:
+            outputs = client.get_run(each).outputs
+            if model.model_id not in [output.model_id for output in (outputs.model_outputs if outputs else ())]:
+                client.log_outputs(each, [LoggedModelOutput(model.model_id, step=0)])
         client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
 
 

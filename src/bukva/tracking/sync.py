@@ -35,6 +35,10 @@ SYNCED, NOTES = "bukva.synced", "bukva.notes"  # tags: how many bytes a run has 
 USES = {"train": "training", "val": "validation", "test": "test"}  # of a split, as MLflow calls them
 NATS, BITS = "nats_per_char", "bits_per_char"
 SCORES = "evaluate", "metrics.json"  # the stage and the artifact with the scores of all models, named as in DVC
+# what experiments are compared by is also in their own runs: samples, the model MAIN, and metrics with these endings
+SAMPLES = ("train-gpt", "samples.txt"), ("sample", "samples.md")
+MAIN = "gpt"
+COMPARED = NATS, BITS, "chars_per_second", "n_parameters"
 KINDS = "metrics", "artifact", "model", "end"  # of the events that MLflow gets
 ATTEMPT, OWN_ATTEMPT = "bukva.attempt", "BUKVA_ATTEMPT"  # tag, and variable of a trial in a cluster: when it began
 
@@ -115,17 +119,9 @@ def _fill_experiment(store: Store, key: str, journals: Sequence[Journal], troubl
 
 
 def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
-    """Send what a run lacks of its journal."""
-    from mlflow.entities import Metric, Param
-
-    client, start, synced = store.client, journal.start, int(run.data.tags.get(SYNCED, 0))
-    status, ended_at = journal.status()  # before reading: behind an end there is nothing more to read
-    attempt, latest = int(os.environ.get(OWN_ATTEMPT, 0)), int(run.data.tags.get(ATTEMPT, 0))
-    if attempt and latest > attempt:
-        raise ValueError("another machine has taken over this training")
-    if attempt > latest:  # the journal came from a machine that was lost, without its last lines
-        store.tag(run, {ATTEMPT: str(attempt), SYNCED: "0"})
-        synced = 0
+    """Send to the run of a stage what it lacks of its journal, and to the run of its experiment what one compares."""
+    start, (status, ended_at) = journal.start, journal.status()  # before reading: nothing follows an end
+    synced = _take_over(store, run)
     events, offset = journal.read(synced)
     by_kind = {kind: [event for event in events if event["record"] == kind] for kind in KINDS}
     params = {  # as text
@@ -133,30 +129,79 @@ def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
         for name, value in start["params"].items()
     }
     own_params = {name: text for name, text in params.items() if name.partition(".")[0] in start["sections"]}
-    scored_at = [event["at"] for event in by_kind["artifact"] if (start["stage"], event["path"]) == SCORES]
-    content = read_json(journal.folder / ARTIFACTS / SCORES[1]) if scored_at else {}
-    scores = [Metric(name, value, scored_at[-1], 0) for name, value in flatten(content).items() if value is not None]
-    datasets = [_dataset(split) for split in start["datasets"]]
-    for each, about, metrics in ((whole, params, scores), (run, own_params, [*_points(by_kind["metrics"]), *scores])):
-        new = _unknown(store, each, metrics) if attempt else metrics
-        client.log_batch(each.info.run_id, new, [Param(*item) for item in about.items()] if synced == 0 else [])
-        if synced == 0 and datasets:
-            client.log_inputs(each.info.run_id, datasets)
-    for path in dict.fromkeys(event["path"] for event in by_kind["artifact"]):  # replaced ones once
-        client.log_artifact(run.info.run_id, str(journal.folder / ARTIFACTS / path))
+    if synced == 0:
+        _send_inputs(store, start, {whole.info.run_id: params, run.info.run_id: own_params})
+    points = _points(by_kind["metrics"])
+    _send_points(store, run, points)
+    _send_points(store, whole, _compared(points, start))
+    _send_artifacts(store, journal, by_kind["artifact"], whole, run)
     for event in by_kind["model"]:
-        log_model(client, journal, event, run, own_params)
-    for name in content.keys() & trained_models().keys():
-        values = {split: value for split, value in content[name].items() if isinstance(value, float)}
-        score_model(store, journal, name, values, scored_at[-1])
+        log_model(store.client, journal, event, [run, whole] if event["name"] == MAIN else [run], own_params)
+    _send_scores(store, journal, by_kind["artifact"], whole, run)
     for each in (whole, run):  # an experiment runs as long as its last stage, and ends as it does
         if status == "RUNNING":
-            client.update_run(each.info.run_id, status)
+            store.client.update_run(each.info.run_id, status)
         else:
-            client.set_terminated(each.info.run_id, status, ended_at)
+            store.client.set_terminated(each.info.run_id, status, ended_at)
     why = [event["note"] for event in by_kind["end"] if event["note"]]
     # last: a process that is stopped before this sends everything again, with the same result
     store.tag(run, {SYNCED: str(offset)} | ({"mlflow.note.content": why[-1]} if why else {}))
+
+
+def _take_over(store: Store, run: "Run") -> int:
+    """Return how many bytes of its journal a run has; 0 where this machine continues what another one began.
+
+    Raises:
+        ValueError: another machine has continued it since.
+    """
+    attempt, latest = int(os.environ.get(OWN_ATTEMPT, 0)), int(run.data.tags.get(ATTEMPT, 0))
+    if attempt and latest > attempt:
+        raise ValueError("another machine has taken over this training")
+    if attempt > latest:  # the journal came from a machine that was lost, without its last lines
+        store.tag(run, {ATTEMPT: str(attempt), SYNCED: "0"})
+        return 0
+    return int(run.data.tags.get(SYNCED, 0))
+
+
+def _send_inputs(store: Store, start: Event, params: Mapping[str, Mapping[str, str]]) -> None:
+    """Send the parameters, by the ids of their runs, and the splits that the stage reads."""
+    from mlflow.entities import Param
+
+    datasets = [_dataset(split) for split in start["datasets"]]
+    for run_id, texts in params.items():
+        store.client.log_batch(run_id, params=[Param(*item) for item in texts.items()])
+        if datasets:
+            store.client.log_inputs(run_id, datasets)
+
+
+def _send_points(store: Store, run: "Run", points: Sequence["Metric"]) -> None:
+    """Send points of metrics, on a machine of a cluster only those that the run lacks."""
+    new = _unknown(store, run, points) if os.environ.get(OWN_ATTEMPT) else points
+    if new:
+        store.client.log_batch(run.info.run_id, new)
+
+
+def _send_artifacts(store: Store, journal: Journal, events: Iterable[Event], whole: "Run", run: "Run") -> None:
+    """Send the files of artifact events."""
+    for path in dict.fromkeys(event["path"] for event in events):  # replaced ones once
+        for each in (run, whole) if (journal.start["stage"], path) in SAMPLES else (run,):
+            store.client.log_artifact(each.info.run_id, str(journal.folder / ARTIFACTS / path))
+
+
+def _send_scores(store: Store, journal: Journal, events: Iterable[Event], whole: "Run", run: "Run") -> None:
+    """Send what stage evaluate measured, if that is among the events, to both runs and to the models."""
+    from mlflow.entities import Metric
+
+    scored_at = [event["at"] for event in events if (journal.start["stage"], event["path"]) == SCORES]
+    if not scored_at:
+        return
+    content = read_json(journal.folder / ARTIFACTS / SCORES[1])
+    scores = [Metric(name, value, scored_at[-1], 0) for name, value in flatten(content).items() if value is not None]
+    for each in (whole, run):
+        _send_points(store, each, scores)
+    for name in content.keys() & trained_models().keys():
+        values = {measure: value for measure, value in content[name].items() if isinstance(value, float)}
+        score_model(store, journal, name, values, scored_at[-1])
 
 
 def _unknown(store: Store, run: "Run", metrics: Sequence["Metric"]) -> list["Metric"]:
@@ -223,6 +268,21 @@ def _points(events: Iterable[Event]) -> list["Metric"]:
         in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
         points += [Metric(name, value, event["at"], event["step"]) for name, value in (values | in_bits).items()]
     return points
+
+
+def _compared(points: Iterable["Metric"], start: Event) -> list["Metric"]:
+    """The points of a training by which experiments are compared; MLflow draws `bigram/...` in a section of its own."""
+    from mlflow.entities import Metric
+
+    if start["kind"] != "training":
+        return []
+    model = start["stage"].removeprefix("train-")
+    prefix = "" if model == MAIN else f"{model}/"
+    return [
+        Metric(prefix + point.key, point.value, point.timestamp, point.step)
+        for point in points
+        if point.key.endswith(COMPARED)
+    ]
 
 
 if __name__ == "__main__":
