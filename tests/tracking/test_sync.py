@@ -208,6 +208,40 @@ def test_a_training_that_another_experiment_continues_is_whole_there_and_killed_
     assert {run.info.status for run in store.runs(whole.data.tags["bukva.key"])} == {"FINISHED"}
 
 
+def test_an_experiment_is_described_by_its_changes_its_score_and_how_it_was_made(database, params, monkeypatch):
+    head = commit(database.parent)
+    monkeypatch.setenv("DVC_EXP_NAME", "first")
+    changed = params.model_copy(update={"model": params.model.model_copy(update={"n_head": 8})})
+    Log("train-bigram", changed, restored=True).end("FINISHED")
+    Log("train-gpt", changed).end("FINISHED")
+    assert sync() == []
+    store = connect()
+
+    def description():
+        return store.client.get_run(whole_id(store)).data.tags["mlflow.note.content"].split("\n\n")
+
+    begun = [f"Differs from commit `{head[:7]}` in `model.n_head=8`."]
+    made = ["Trained: train-gpt.", "Restored by DVC from its run cache: train-bigram."]
+    assert description() == begun + made
+    for val in (2.5, 2.25):
+        write_json(database.parent / "metrics.json", {"gpt": {"val": val}, "bigram": {"val": 3.5}})
+        with journal("evaluate", changed) as log:
+            log.artifact(database.parent / "metrics.json")
+        assert sync() == []
+        score = f"Bits per character on val: GPT **{val:.3f}**, bigram **3.500**."
+        assert description() == [*begun, score, *made]
+    store.client.set_tag(whole_id(store), "mlflow.note.content", "mine")
+    Log("sample", changed).end("FINISHED")
+    assert sync() == []
+    assert description() == ["mine"]
+
+
+def whole_id(store):
+    """The id of the run of the only experiment."""
+    [whole] = [run for run in store.runs() if "bukva.stage" not in run.data.tags]
+    return whole.info.run_id
+
+
 def test_a_stage_that_is_executed_again_has_a_name_of_its_own(database, params):
     for _ in range(2):
         Log("train-gpt", params).end("FINISHED")

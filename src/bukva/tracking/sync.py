@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ROUND_SECONDS = 10.0  # between two rounds beside a training, which needs the cores
 PAUSE_SECONDS = 0.5  # between two looks for the end of the stage, which waits for the last round
 SYNCED, NOTES = "bukva.synced", "bukva.notes"  # tags: how many bytes a run has of its journal, and which notes
+DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"  # tags: the description, and the digest of our own
 USES = {"train": "training", "val": "validation", "test": "test"}  # of a split, as MLflow calls them
 NATS, BITS = "nats_per_char", "bits_per_char"
 SCORES = "evaluate", "metrics.json"  # the stage and the artifact with the scores of all models, named as in DVC
@@ -143,9 +144,10 @@ def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
             store.client.update_run(each.info.run_id, status)
         else:
             store.client.set_terminated(each.info.run_id, status, ended_at)
+    _describe(store, start)
     why = [event["note"] for event in by_kind["end"] if event["note"]]
     # last: a process that is stopped before this sends everything again, with the same result
-    store.tag(run, {SYNCED: str(offset)} | ({"mlflow.note.content": why[-1]} if why else {}))
+    store.tag(run, {SYNCED: str(offset)} | ({DESCRIPTION: why[-1]} if why else {}))
 
 
 def _take_over(store: Store, run: "Run") -> int:
@@ -202,6 +204,26 @@ def _send_scores(store: Store, journal: Journal, events: Iterable[Event], whole:
     for name in content.keys() & trained_models().keys():
         values = {measure: value for measure, value in content[name].items() if isinstance(value, float)}
         score_model(store, journal, name, values, scored_at[-1])
+
+
+def _describe(store: Store, start: Event) -> None:
+    """Describe an experiment on its run, unless a user has edited the description: changes, score, how it was made."""
+    runs, lines = store.runs(start["key"]), list[str]()
+    whole = _by_identity(runs)[start["key"]]
+    if start["commit"] and "changed" in start:  # journals of older versions have no changes
+        changed = ", ".join(f"`{each}`" for each in start["changed"])
+        commit = f"commit `{start['commit'][:7]}`"
+        lines.append(f"Differs from {commit} in {changed}." if changed else f"All parameters are those of {commit}.")
+    scores = {model.label: whole.data.metrics.get(f"{name}.val") for name, model in reversed(trained_models().items())}
+    if texts := [f"{label} **{score:.3f}**" for label, score in scores.items() if score is not None]:
+        lines.append(f"Bits per character on val: {', '.join(texts)}.")
+    for how, restored in (("Trained", "false"), ("Restored by DVC from its run cache", "true")):
+        kind = {"bukva.kind": "training", "bukva.restored": restored}.items()
+        stages = sorted({run.data.tags["bukva.stage"] for run in runs if run.data.tags.items() >= kind})
+        lines += [f"{how}: {', '.join(stages)}."] if stages else []
+    text, tags = "\n\n".join(lines), whole.data.tags
+    if tags.get(DESCRIBED, digest("")) == digest(tags.get(DESCRIPTION, "")):
+        store.tag(whole, {DESCRIPTION: text, DESCRIBED: digest(text)})
 
 
 def _unknown(store: Store, run: "Run", metrics: Sequence["Metric"]) -> list["Metric"]:
