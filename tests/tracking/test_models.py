@@ -15,6 +15,7 @@ from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer
 from bukva.tracking.journal import journal, read_journals, requirements
+from bukva.tracking.models import move_aliases
 from bukva.tracking.store import connect
 from bukva.tracking.sync import fill
 
@@ -36,7 +37,7 @@ def train(folder, params, val, seed=1):
 
 
 def evaluate(folder, params, val):
-    scores = {split: val + more for split, more in (("val", 0), ("test", 0.5))}
+    scores = {"val": val, "test": val + 0.5, "accuracy": 0.25}
     write_json(folder / "reports/metrics.json", {"gpt": scores})
     with journal("evaluate", params) as log:
         log.artifact(folder / "reports/metrics.json")
@@ -62,8 +63,8 @@ def versions(store):
     return {str(each.version): each.tags["bukva.val_bits_per_char"] for each in found}
 
 
-def aliases(store):
-    return {name: str(version) for name, version in store.client.get_registered_model("bukva-gpt").aliases.items()}
+def aliases(store, model="bukva-gpt"):
+    return {name: str(version) for name, version in store.client.get_registered_model(model).aliases.items()}
 
 
 def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(database, alone, params, monkeypatch):
@@ -84,8 +85,10 @@ def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(da
     assert linked == {
         "gpt.val": (2.5, "sample/val", "d"),
         "gpt.test": (3.0, "sample/test", "d"),
+        "gpt.accuracy": (0.25, None, None),
     }
-    assert training.data.metrics["gpt.val"] == 2.5
+    for run in (training, whole):
+        assert (run.data.metrics["gpt.val"], run.data.metrics["gpt.accuracy"]) == (2.5, 0.25)
     curve = store.client.get_metric_history(training.info.run_id, "val_bits_per_char")
     assert [point.step for point in curve] == [100]
 
@@ -93,6 +96,7 @@ def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(da
 def test_best_is_the_lowest_on_val_of_one_text_and_models_are_loaded_by_alias_and_version(database, alone, params):
     other = params.model_copy(update={"download": params.download.model_copy(update={"corpus": "rus.lit"})})
     train(alone, other, 1.5)
+    sync()
     for n, val in ((1, 2.5), (2, 2.3), (3, 2.4)):
         train(alone, with_layers(params, n), val, seed=n)
     store = sync()
@@ -103,6 +107,31 @@ def test_best_is_the_lowest_on_val_of_one_text_and_models_are_loaded_by_alias_an
     loaded, kept = bukva.load(f"models:/bukva-gpt/{last}"), bukva.load(alone / "data/models/gpt")
     assert loaded.generate("а", 7, seed=3) == kept.generate("а", 7, seed=3)
     assert not torch.equal(bukva.load("models:/bukva-gpt@best").model.wte.weight, kept.model.wte.weight)
+
+
+def test_best_versions_of_all_models_are_of_the_newest_text_on_which_all_were_scored(database):
+    store = connect()
+
+    def register(model, text, corpus, score):
+        tags = {"bukva.text": text, "bukva.corpus": corpus, "bukva.val_bits_per_char": repr(score)}
+        store.client.create_model_version(model, database.as_uri(), tags=tags)
+        move_aliases(store.client, corpus)
+
+    gpt, bigram = "bukva-gpt", "bukva-bigram"
+    for model in (gpt, bigram):
+        store.client.create_registered_model(model)
+    store.client.create_model_version(gpt, database.as_uri())  # of a user
+    for model, score in ((bigram, 3.5), (gpt, 2.5), (gpt, 2.25)):
+        register(model, "Russian", "local", score)
+    assert aliases(store, gpt) == {"best": "3", "best-local": "3"}
+    register(bigram, "English", "url", 1.5)
+    assert aliases(store, bigram) == {"best": "1", "best-local": "1", "best-url": "2"}
+    register(gpt, "English", "url", 1.0)
+    assert aliases(store, gpt) == {"best": "4", "best-local": "3", "best-url": "4"}
+    assert aliases(store, bigram)["best"] == "2"
+    register(gpt, "Russian", "local", 2.75)
+    assert aliases(store, gpt) == {"best": "3", "best-local": "3", "best-url": "4"}
+    assert aliases(store, bigram)["best"] == "1"
 
 
 def test_a_sync_that_is_stopped_at_any_call_is_completed_without_doubling(database, alone, params, monkeypatch):

@@ -17,12 +17,14 @@ from bukva.config.schema import BITS, CONTINUATION, PROMPT, SETTINGS, TEXT
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.project.lock import digest
+from bukva.project.stages import trained_models
 from bukva.tracking.journal import ARTIFACTS, CODE, Event, Journal
 from bukva.tracking.store import Store, connect, errors_in_one_line, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import LoggedModel, Run
+    from mlflow.entities.model_registry import ModelVersion
     from mlflow.models import ModelSignature
 
 LEFT_OUT = ("initial.safetensors", "exact.safetensors")  # of no use to whoever writes with the model
@@ -30,11 +32,13 @@ EXAMPLE = "\n"  # the prompt of the lecture notes
 SCORED_ON = "val"  # what `best` means
 MAKES_THE_TEXT = ("download", "clean", "split")  # sections of params.yaml
 DESCRIPTION = (
-    "A version for each experiment of bukva that was scored. Alias best: the fewest bits per character on val of the "
-    "text that was registered last; best-CORPUS: on that corpus. To use one: docs/sharing.md."
+    "A version for each experiment of bukva that was scored. Alias best: the fewest bits per character on val, among "
+    "versions of the newest text on which every model was scored, so that all models have learned the same text. "
+    "best-CORPUS: the same among the texts of one corpus. To use a version: docs/sharing.md."
 )
 VERSIONS = "mlflow.modelVersions"  # by which the page of a model finds its versions
-SCORE, SCORED_TEXT = f"bukva.{SCORED_ON}_{BITS}", "bukva.text"  # tags of a version
+# tags of a version; the text is a digest, because a corpus (local, url) may be another text tomorrow
+SCORE, SCORED_TEXT, CORPUS = f"bukva.{SCORED_ON}_{BITS}", "bukva.text", "bukva.corpus"
 SCHEME = "models:"
 NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # name, and alias or version
 
@@ -102,8 +106,10 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
     )
 
 
-def score_model(store: Store, journal: Journal, name: str, bits: Mapping[str, float], at: int) -> None:
-    """Give a model (gpt or bigram) the bits per character that stage evaluate wrote, by split, and register it.
+def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, float], at: int) -> None:
+    """Give a model (gpt or bigram) what stage evaluate measured, and register it.
+
+    scores: bits per character by split, and `accuracy`.
 
     Does nothing if the store has no model of its experiment: then its training is part of another one.
     """
@@ -120,22 +126,22 @@ def score_model(store: Store, journal: Journal, name: str, bits: Mapping[str, fl
     model = found[0]
     datasets = {each["split"]: (each["name"], each["digest"]) for each in journal.start["datasets"]}
     metrics = [  # named as in metrics.json: val_bits_per_char is a curve of the training
-        Metric(f"{name}.{split}", value, at, 0, model.model_id, *datasets.get(split, (None, None)), model.source_run_id)
-        for split, value in bits.items()
+        Metric(f"{name}.{key}", value, at, 0, model.model_id, *datasets.get(key, (None, None)), model.source_run_id)
+        for key, value in scores.items()
     ]
     store.client.log_batch(model.source_run_id, metrics)
-    if SCORED_ON in bits:
-        _register(store.client, model, f"bukva-{name}", journal.start, bits[SCORED_ON])
+    if SCORED_ON in scores:
+        _register(store.client, model, f"bukva-{name}", journal.start, scores[SCORED_ON])
 
 
 def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:
-    """Register a scored model, if it is not there, and move the aliases to the best version of its text."""
+    """Register a scored model, if it is not there."""
     # equal for experiments whose texts are the same: scores on others cannot be compared
     text = digest({key: value for key, value in start["params"].items() if key.partition(".")[0] in MAKES_THE_TEXT})
-    tags = {f"bukva.{key}": start[key] for key in ("experiment", "commit")} | {SCORE: repr(bits), SCORED_TEXT: text}
+    tags = {f"bukva.{key}": start[key] for key in ("experiment", "commit")}
+    tags |= {SCORE: repr(bits), SCORED_TEXT: text, CORPUS: start["params"]["download.corpus"]}
     this = f"name = '{name}'"
-    registered = client.search_model_versions(this)
-    known = next((each for each in registered if each.source == model.artifact_location), None)
+    known = next((each for each in client.search_model_versions(this) if each.source == model.artifact_location), None)
     if known is None:
         if not client.search_registered_models(this):
             client.create_registered_model(name, description=DESCRIPTION)
@@ -146,10 +152,26 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Ev
     if VERSIONS not in model.tags:  # an MLflow server notes this itself, a database does not
         noted = json.dumps([{"name": name, "version": int(known.version)}])
         client.set_logged_model_tags(model.model_id, {VERSIONS: noted})
-    rivals = [each for each in client.search_model_versions(this) if each.tags.get(SCORED_TEXT) == text]
-    best = min(rivals, key=lambda each: (float(each.tags[SCORE]), int(each.version)))
-    for alias in ("best", f"best-{_plain(start['params']['download.corpus'])}"):
-        client.set_registered_model_alias(name, alias, best.version)
+
+
+def move_aliases(client: "MlflowClient", corpus: str) -> None:
+    """Point `best` and best-CORPUS of every registered model to its best version on one text.
+
+    That is the newest text on which every model was scored. If there is none, the aliases stay where they are.
+    """
+    registered = [each for name in trained_models() for each in client.search_model_versions(f"name = 'bukva-{name}'")]
+    scored = [each for each in registered if SCORED_TEXT in each.tags]
+    of_corpus = [each for each in scored if each.tags.get(CORPUS) == corpus]
+    for alias, versions in (("best", scored), (f"best-{_plain(corpus)}", of_corpus)):
+        names = {each.name for each in versions}
+        by_text: dict[str, list[ModelVersion]] = {}
+        for version in sorted(versions, key=lambda each: each.creation_timestamp, reverse=True):
+            by_text.setdefault(version.tags[SCORED_TEXT], []).append(version)
+        newest = next((same for same in by_text.values() if {each.name for each in same} == names), [])
+        for name in names if newest else ():
+            rivals = [each for each in newest if each.name == name]
+            best = min(rivals, key=lambda each: (float(each.tags[SCORE]), int(each.version)))
+            client.set_registered_model_alias(name, alias, best.version)
 
 
 def _plain(name: str) -> str:

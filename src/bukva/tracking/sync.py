@@ -23,7 +23,7 @@ from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
 from bukva.tracking.journal import ARTIFACTS, FILE, TAGS, Event, Journal, open_journal, read_journals
-from bukva.tracking.models import log_model, score_model
+from bukva.tracking.models import log_model, move_aliases, score_model
 from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_line, explain, lock, tracking_uri
 
 if TYPE_CHECKING:
@@ -204,6 +204,7 @@ def _send_scores(store: Store, journal: Journal, events: Iterable[Event], whole:
     for name in content.keys() & trained_models().keys():
         values = {measure: value for measure, value in content[name].items() if isinstance(value, float)}
         score_model(store, journal, name, values, scored_at[-1])
+    move_aliases(store.client, journal.start["params"]["download.corpus"])
 
 
 def _describe(store: Store, start: Event) -> None:
