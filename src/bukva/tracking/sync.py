@@ -36,10 +36,13 @@ DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"  # tags: the d
 USES = {"train": "training", "val": "validation", "test": "test"}  # of a split, as MLflow calls them
 NATS, BITS = "nats_per_char", "bits_per_char"
 SCORES = "evaluate", "metrics.json"  # the stage and the artifact with the scores of all models, named as in DVC
-# what experiments are compared by is also in their own runs: samples, the model MAIN, and metrics with these endings
+# what one compares experiments by, which their own runs have too: samples, the model MAIN and its metrics COMPARED, and
+# the LOSSES of other models as `bigram.val_bits_per_char`. MLflow draws a chart for each name, so there are few
 SAMPLES = ("train-gpt", "samples.txt"), ("sample", "samples.md")
-MAIN = "gpt"
-COMPARED = NATS, BITS, "chars_per_second", "n_parameters"
+MAIN, LOSSES = "gpt", ("train_bits_per_char", "val_bits_per_char")
+COMPARED = (
+    *LOSSES, "train_nats_per_char", "val_nats_per_char", "best_val_bits_per_char", "chars_per_second", "n_parameters",
+)  # fmt: skip
 KINDS = "metrics", "artifact", "model", "end"  # of the events that MLflow gets
 ATTEMPT, OWN_ATTEMPT = "bukva.attempt", "BUKVA_ATTEMPT"  # tag, and variable of a trial in a cluster: when it began
 
@@ -294,18 +297,12 @@ def _points(events: Iterable[Event]) -> list["Metric"]:
 
 
 def _compared(points: Iterable["Metric"], start: Event) -> list["Metric"]:
-    """The points of a training by which experiments are compared; MLflow draws `bigram/...` in a section of its own."""
+    """The points of a training that the run of its experiment has, by their names there."""
     from mlflow.entities import Metric
 
-    if start["kind"] != "training":
-        return []
-    model = start["stage"].removeprefix("train-")
-    prefix = "" if model == MAIN else f"{model}/"
-    return [
-        Metric(prefix + point.key, point.value, point.timestamp, point.step)
-        for point in points
-        if point.key.endswith(COMPARED)
-    ]
+    model = start["stage"].removeprefix("train-")  # other stages have no such metrics
+    names = {name: name for name in COMPARED} if model == MAIN else {name: f"{model}.{name}" for name in LOSSES}
+    return [Metric(names[each.key], each.value, each.timestamp, each.step) for each in points if each.key in names]
 
 
 if __name__ == "__main__":
