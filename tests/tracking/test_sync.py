@@ -220,7 +220,7 @@ def test_an_experiment_is_described_by_its_changes_its_score_and_how_it_was_made
     store = connect()
 
     def description():
-        return store.client.get_run(whole_id(store)).data.tags["mlflow.note.content"].split("\n\n")
+        return store.client.get_run(whole_id(store)).data.tags["mlflow.note.content"].split("  \n")
 
     begun = [f"Differs from commit `{head[:7]}` in `model.n_head=8`."]
     made = ["Trained: train-gpt.", "Restored by DVC from its run cache: train-bigram."]

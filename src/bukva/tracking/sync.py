@@ -225,7 +225,7 @@ def _describe(store: Store, start: Event) -> None:
         kind = {"bukva.kind": "training", "bukva.restored": restored}.items()
         stages = sorted({run.data.tags["bukva.stage"] for run in runs if run.data.tags.items() >= kind})
         lines += [f"{how}: {', '.join(stages)}."] if stages else []
-    text, tags = "\n\n".join(lines), whole.data.tags
+    text, tags = "  \n".join(lines), whole.data.tags  # with line breaks of Markdown
     if tags.get(DESCRIBED, digest("")) == digest(tags.get(DESCRIPTION, "")):
         store.tag(whole, {DESCRIPTION: text, DESCRIBED: digest(text)})
 
