@@ -244,12 +244,19 @@ def whole_id(store):
     return whole.info.run_id
 
 
-def test_a_stage_that_is_executed_again_has_a_name_of_its_own(database, params):
-    for _ in range(2):
-        Log("train-gpt", params).end("FINISHED")
+def test_a_stage_that_is_executed_again_has_a_run_of_its_own_and_repeats_no_point_of_its_experiment(database, params):
+    losses = (3.0, 3.0, 2.5, 3.0)  # edited code gives 2.5, and then the edit is undone
+    for loss in losses:
+        log = Log("train-gpt", params)
+        log.metrics({"val_nats_per_char": loss}, 100)
+        log.end("FINISHED")
         assert sync() == []
-    names = {run.info.run_name for run in connect().runs()}
-    assert names == {WHOLE, f"{WHOLE}/train-gpt", f"{WHOLE}/train-gpt 2"}
+    store = connect()
+    trainings = {f"{WHOLE}/train-gpt{number}" for number in ("", " 2", " 3", " 4")}
+    assert {run.info.run_name for run in store.runs()} == {WHOLE, *trainings}
+    whole = store.client.get_run(whole_id(store))
+    assert whole.data.metrics["val_nats_per_char"] == 3.0
+    assert sorted(value for _, value, _ in points(store, whole, "val_nats_per_char")) == [2.5, 3.0, 3.0]
 
 
 def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_not_change(database, params):

@@ -36,8 +36,9 @@ DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"  # tags: the d
 USES = {"train": "training", "val": "validation", "test": "test"}  # of a split, as MLflow calls them
 NATS, BITS = "nats_per_char", "bits_per_char"
 SCORES = "evaluate", "metrics.json"  # the stage and the artifact with the scores of all models, named as in DVC
-# what one compares experiments by, which their own runs have too: samples, the model MAIN and its metrics COMPARED, and
-# the LOSSES of other models as `bigram.val_bits_per_char`. MLflow draws a chart for each name, so there are few
+# What one compares experiments by is also in the run of the whole experiment: SAMPLES, the model MAIN, its metrics
+# COMPARED, and the LOSSES of other models as `bigram.val_bits_per_char`. MLflow draws a chart for each metric, so that
+# more of them would hide these.
 SAMPLES = ("train-gpt", "samples.txt"), ("sample", "samples.md")
 MAIN, LOSSES = "gpt", ("train_bits_per_char", "val_bits_per_char")
 COMPARED = (
@@ -124,7 +125,7 @@ def _fill_experiment(store: Store, key: str, journals: Sequence[Journal], troubl
 
 def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
     """Send to the run of a stage what it lacks of its journal, and to the run of its experiment what one compares."""
-    start, (status, ended_at) = journal.start, journal.status()  # before reading: nothing follows an end
+    start, (status, ended_at) = journal.start, journal.status()  # before the events, because none follows an end
     synced = _take_over(store, run)
     events, offset = journal.read(synced)
     by_kind = {kind: [event for event in events if event["record"] == kind] for kind in KINDS}
@@ -180,8 +181,9 @@ def _send_inputs(store: Store, start: Event, params: Mapping[str, Mapping[str, s
 
 
 def _send_points(store: Store, run: "Run", points: Sequence["Metric"]) -> None:
-    """Send points of metrics, on a machine of a cluster only those that the run lacks."""
-    new = _unknown(store, run, points) if os.environ.get(OWN_ATTEMPT) else points
+    """Send points of metrics."""
+    is_whole = JOURNAL not in run.data.tags  # a whole experiment, in which a stage may be executed more than once
+    new = _new_points(store, run, points) if is_whole or os.environ.get(OWN_ATTEMPT) else points
     if new:
         store.client.log_batch(run.info.run_id, new)
 
@@ -211,7 +213,7 @@ def _send_scores(store: Store, journal: Journal, events: Iterable[Event], whole:
 
 
 def _describe(store: Store, start: Event) -> None:
-    """Describe an experiment on its run, unless a user has edited the description: changes, score, how it was made."""
+    """Describe an experiment on its run: changes, scores, how it was made. An edited description is kept."""
     runs, lines = store.runs(start["key"]), list[str]()
     whole = _by_identity(runs)[start["key"]]
     if start["commit"] and "changed" in start:  # journals of older versions have no changes
@@ -223,20 +225,26 @@ def _describe(store: Store, start: Event) -> None:
         lines.append(f"Bits per character on val: {', '.join(texts)}.")
     for how, restored in (("Trained", "false"), ("Restored by DVC from its run cache", "true")):
         kind = {"bukva.kind": "training", "bukva.restored": restored}.items()
-        stages = sorted({run.data.tags["bukva.stage"] for run in runs if run.data.tags.items() >= kind})
+        found = [run for run in runs if run.data.tags.items() >= kind and run.info.status == "FINISHED"]
+        stages = sorted({run.data.tags["bukva.stage"] for run in found})
         lines += [f"{how}: {', '.join(stages)}."] if stages else []
-    text, tags = "  \n".join(lines), whole.data.tags  # with line breaks of Markdown
+    text, tags = "  \n".join(lines), whole.data.tags  # two spaces break a line in Markdown
     if tags.get(DESCRIBED, digest("")) == digest(tags.get(DESCRIPTION, "")):
         store.tag(whole, {DESCRIPTION: text, DESCRIBED: digest(text)})
 
 
-def _unknown(store: Store, run: "Run", metrics: Sequence["Metric"]) -> list["Metric"]:
-    """The points that a run does not have: a machine that was lost may have logged their steps, at other times."""
-    histories = {
-        name: store.client.get_metric_history(run.info.run_id, name) for name in {each.key for each in metrics}
-    }
-    known = {(name, point.step) for name, points in histories.items() for point in points}
-    return [each for each in metrics if (each.key, each.step) not in known]
+def _new_points(store: Store, run: "Run", points: Sequence["Metric"]) -> list["Metric"]:
+    """Leave out points that a run has from another execution of the stage, at other times.
+
+    In a trial of a cluster these are all steps that a lost machine has sent. Otherwise they are points of the same
+    value, because a stage that is executed again, or restored in a second clone, has the same curve.
+    """
+    names = {point.key for point in points}
+    history = [point for name in names for point in store.client.get_metric_history(run.info.run_id, name)]
+    latest = {(point.key, point.step): point.value for point in sorted(history, key=lambda point: point.timestamp)}
+    if os.environ.get(OWN_ATTEMPT):
+        return [point for point in points if (point.key, point.step) not in latest]
+    return [point for point in points if latest.get((point.key, point.step)) != point.value]
 
 
 def _has(run: "Run | None", journal: Journal) -> bool:
