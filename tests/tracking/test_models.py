@@ -10,12 +10,13 @@ import pytest
 import torch
 
 import bukva
+from bukva.config.load import flatten
 from bukva.core.files import write_json
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer
 from bukva.tracking.journal import journal, read_journals, requirements
-from bukva.tracking.models import move_aliases
+from bukva.tracking.models import _text, move_aliases
 from bukva.tracking.store import connect
 from bukva.tracking.sync import fill
 
@@ -162,6 +163,19 @@ def test_a_sync_that_is_stopped_at_any_call_is_completed_without_doubling(databa
     assert aliases(store)["best"] == "1"
     evaluate(alone, params, 2.25)  # by other code
     assert versions(sync()) == {"1": "2.25"}
+
+
+def test_a_text_is_its_cleaned_content_and_its_split_wherever_it_came_from(params):
+    flat = flatten(params.model_dump())
+
+    def text(cleaned, **changed):
+        params = flat | {key.replace("_", ".", 1): value for key, value in changed.items()}
+        return _text({"datasets": [{"text": cleaned}], "params": params})
+
+    same = text("abc")
+    assert text("abc", download_corpus="local", model_n_head=8) == same
+    assert same not in (text("abd"), text("abc", split_val=0.1))
+    assert text("") == text(None) != text("", download_path="mine")  # of an older version
 
 
 PROGRAM = """

@@ -91,10 +91,12 @@ def print_uncommitted(params: Params) -> None:
 def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
     """The splits that a stage of this kind reads, as MLflow shows datasets; none before stage split has run.
 
-    Each has its name, the digest that DVC gives the folder of all splits, its source, its split and its length.
+    Each has its name, DVC's digests of the folder of all splits and of the cleaned text, its source, its split and its
+    length.
     """
     try:
-        md5 = read_lock()["split"].outs[paths()["split"]]
+        record = read_lock()["split"]
+        md5, text = record.outs[paths()["split"]], record.deps.get(paths()["clean"], "")
         report = read_json(Path(paths()["split_report"]))
     except (OSError, ValueError, KeyError):  # none yet, or DVC is writing it
         return []
@@ -103,6 +105,7 @@ def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
         {
             "name": f"{corpus}/{split}",
             "digest": md5,
+            "text": text,
             "source": {"corpus": corpus, "path": paths()["split"]},
             "split": split,
             "profile": {"characters": report[split]["chars"]},

@@ -30,15 +30,13 @@ if TYPE_CHECKING:
 LEFT_OUT = ("initial.safetensors", "exact.safetensors")  # of no use to whoever writes with the model
 EXAMPLE = "\n"  # the prompt of the lecture notes
 SCORED_ON = "val"  # what `best` means
-MAKES_THE_TEXT = ("download", "clean", "split")  # sections of params.yaml
 DESCRIPTION = (
     "A version for each experiment of bukva that was scored. Alias best: the fewest bits per character on val, among "
     "versions of the newest text on which every model was scored, so that all models have learned the same text. "
     "best-CORPUS: the same among the texts of one corpus. To use a version: docs/sharing.md."
 )
 VERSIONS = "mlflow.modelVersions"  # by which the page of a model finds its versions
-# tags of a version; the text is a digest, because a corpus (local, url) may be another text tomorrow
-SCORE, SCORED_TEXT, CORPUS = f"bukva.{SCORED_ON}_{BITS}", "bukva.text", "bukva.corpus"
+SCORE, SCORED_TEXT, CORPUS = f"bukva.{SCORED_ON}_{BITS}", "bukva.text", "bukva.corpus"  # tags of a version
 SCHEME = "models:"
 NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # name, and alias or version
 
@@ -136,10 +134,8 @@ def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, 
 
 def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:
     """Register a scored model, if it is not there."""
-    # equal for experiments whose texts are the same: scores on others cannot be compared
-    text = digest({key: value for key, value in start["params"].items() if key.partition(".")[0] in MAKES_THE_TEXT})
     tags = {f"bukva.{key}": start[key] for key in ("experiment", "commit")}
-    tags |= {SCORE: repr(bits), SCORED_TEXT: text, CORPUS: start["params"]["download.corpus"]}
+    tags |= {SCORE: repr(bits), SCORED_TEXT: _text(start), CORPUS: start["params"]["download.corpus"]}
     this = f"name = '{name}'"
     known = next((each for each in client.search_model_versions(this) if each.source == model.artifact_location), None)
     if known is None:
@@ -152,6 +148,14 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Ev
     if VERSIONS not in model.tags:  # an MLflow server notes this itself, a database does not
         noted = json.dumps([{"name": name, "version": int(known.version)}])
         client.set_logged_model_tags(model.model_id, {VERSIONS: noted})
+
+
+def _text(start: Event) -> str:
+    """Identify the text of the scores, by the cleaned text and its split. Scores on other texts are not comparable."""
+    cleaned = sorted({each["text"] for each in start["datasets"] if each.get("text")})
+    sections = ("split",) if cleaned else ("download", "clean", "split")  # journals of older versions have no digest
+    params = {key: value for key, value in start["params"].items() if key.partition(".")[0] in sections}
+    return digest([cleaned, params] if cleaned else params)
 
 
 def move_aliases(client: "MlflowClient", corpus: str) -> None:
