@@ -49,7 +49,7 @@ def log_model(
 ) -> None:
     """Log the model of an event (journal.py), if the store does not have it.
 
-    runs: that of its training, then others that show it as an output.
+    runs: the training, then other runs that show the model as an output.
     """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 

@@ -36,9 +36,8 @@ DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"  # tags: the d
 USES = {"train": "training", "val": "validation", "test": "test"}  # of a split, as MLflow calls them
 NATS, BITS = "nats_per_char", "bits_per_char"
 SCORES = "evaluate", "metrics.json"  # the stage and the artifact with the scores of all models, named as in DVC
-# What one compares experiments by is also in the run of the whole experiment: SAMPLES, the model MAIN, its metrics
-# COMPARED, and the LOSSES of other models as `bigram.val_bits_per_char`. MLflow draws a chart for each metric, so that
-# more of them would hide these.
+# The run of a whole experiment also has SAMPLES, the model MAIN with its metrics COMPARED, and the LOSSES of other
+# models as `bigram.val_bits_per_char`. MLflow draws a chart for each metric, and more charts would hide these.
 SAMPLES = ("train-gpt", "samples.txt"), ("sample", "samples.md")
 MAIN, LOSSES = "gpt", ("train_bits_per_char", "val_bits_per_char")
 COMPARED = (
@@ -124,7 +123,7 @@ def _fill_experiment(store: Store, key: str, journals: Sequence[Journal], troubl
 
 
 def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
-    """Send to the run of a stage what it lacks of its journal, and to the run of its experiment what one compares."""
+    """Send the new events of a journal to the run of its stage, and the compared ones to the run of its experiment."""
     start, (status, ended_at) = journal.start, journal.status()  # before the events, because none follows an end
     synced = _take_over(store, run)
     events, offset = journal.read(synced)
@@ -305,7 +304,7 @@ def _points(events: Iterable[Event]) -> list["Metric"]:
 
 
 def _compared(points: Iterable["Metric"], start: Event) -> list["Metric"]:
-    """The points of a training that the run of its experiment has, by their names there."""
+    """Return the points of a training for the run of its experiment, under their names there."""
     from mlflow.entities import Metric
 
     model = start["stage"].removeprefix("train-")  # other stages have no such metrics
