@@ -189,7 +189,7 @@ def test_an_experiment_trains_and_scores_while_mlflow_is_away_and_is_there_after
     assert "up to date" in project.run("dvc", "status")
     project.sync()
     runs = runs_of(project, "two-heads")
-    assert runs[""]["name"] == "model.n_head=2, train_gpt.learning_rate=0.001 (two-heads)"
+    assert runs[""]["name"] == "two-heads: n_head=2, gpt.learning_rate=0.001"
     assert runs["train-gpt"]["points"]["val_nats_per_char"] == 3
     scores = json.loads(project.read_from_experiment("two-heads", "reports/metrics.json"))
     assert runs[""]["metrics"]["gpt.test"] == pytest.approx(scores["gpt"]["test"])

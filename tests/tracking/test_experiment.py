@@ -50,6 +50,18 @@ def test_what_an_experiment_leaves_in_params_yaml_is_named_with_the_way_back(pro
     assert "secret" not in line
 
 
+def test_a_label_names_what_changed_without_sections_that_no_reader_needs(params):
+    flat = flatten(params.model_dump())
+    changed = ("model.n_head=8", "train_gpt.n_steps=300", "sample.seed=1", "split.val=0.1")
+
+    def label(*changed):
+        return Experiment("bumpy-vara", "abc", flat, changed).label
+
+    assert label() == "bumpy-vara"
+    assert label("model.n_head=8") == "bumpy-vara: n_head=8"
+    assert label(*changed) == "bumpy-vara: n_head=8, gpt.n_steps=300, sample.seed=1, 1 more"
+
+
 def test_a_name_that_is_used_again_is_another_experiment():
     keys = {
         Experiment("wide", "abc", {"model.n_head": 4}).key,
@@ -63,6 +75,6 @@ def test_an_address_is_in_the_parameters_without_its_query(project, params):
     download = params.download.model_copy(update={"url": "https://host/a.txt?key=secret"})
     commit(project)
     experiment = this_experiment(params.model_copy(update={"download": download}))
-    assert experiment.label.startswith("download.url='https://host/a.txt' (")
+    assert experiment.label.endswith(": url='https://host/a.txt'")
     assert experiment.params["download.url"] == "https://host/a.txt"
     assert experiment.params | {"download.url": ""} == flatten(params.model_dump())

@@ -10,11 +10,13 @@ import pytest
 import torch
 
 import bukva
+from bukva.config.load import flatten
 from bukva.core.files import write_json
 from bukva.models.folder import save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer
 from bukva.tracking.journal import journal, read_journals, requirements
+from bukva.tracking.models import _text, move_aliases
 from bukva.tracking.store import connect
 from bukva.tracking.sync import fill
 
@@ -36,8 +38,8 @@ def train(folder, params, val, seed=1):
 
 
 def evaluate(folder, params, val):
-    scores = {split: val + more for split, more in (("val", 0), ("test", 0.5))}
-    write_json(folder / "reports/metrics.json", {"gpt": scores | {"accuracy": 0.5}})
+    scores = {"val": val, "test": val + 0.5, "accuracy": 0.25}
+    write_json(folder / "reports/metrics.json", {"gpt": scores})
     with journal("evaluate", params) as log:
         log.artifact(folder / "reports/metrics.json")
 
@@ -62,8 +64,8 @@ def versions(store):
     return {str(each.version): each.tags["bukva.val_bits_per_char"] for each in found}
 
 
-def aliases(store):
-    return {name: str(version) for name, version in store.client.get_registered_model("bukva-gpt").aliases.items()}
+def aliases(store, model="bukva-gpt"):
+    return {name: str(version) for name, version in store.client.get_registered_model(model).aliases.items()}
 
 
 def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(database, alone, params, monkeypatch):
@@ -75,16 +77,19 @@ def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(da
     [model] = logged(store)
     training = store.client.get_run(model.source_run_id)
     assert training.data.tags["bukva.stage"] == "train-gpt"
-    assert [each.model_id for each in training.outputs.model_outputs] == [model.model_id]
+    whole = store.client.get_run(training.data.tags["mlflow.parentRunId"])
+    for run in (training, whole):
+        assert [each.model_id for each in run.outputs.model_outputs] == [model.model_id]
     assert model.tags["bukva.arithmetic"] == "abc"
     assert json.loads(model.params["model.n_layer"]) == params.model.n_layer
     linked = {metric.key: (metric.value, metric.dataset_name, metric.dataset_digest) for metric in model.metrics}
     assert linked == {
         "gpt.val": (2.5, "sample/val", "d"),
         "gpt.test": (3.0, "sample/test", "d"),
-        "gpt.accuracy": (0.5, None, None),
+        "gpt.accuracy": (0.25, None, None),
     }
-    assert training.data.metrics["gpt.val"] == 2.5
+    for run in (training, whole):
+        assert (run.data.metrics["gpt.val"], run.data.metrics["gpt.accuracy"]) == (2.5, 0.25)
     curve = store.client.get_metric_history(training.info.run_id, "val_bits_per_char")
     assert [point.step for point in curve] == [100]
 
@@ -92,6 +97,7 @@ def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(da
 def test_best_is_the_lowest_on_val_of_one_text_and_models_are_loaded_by_alias_and_version(database, alone, params):
     other = params.model_copy(update={"download": params.download.model_copy(update={"corpus": "rus.lit"})})
     train(alone, other, 1.5)
+    sync()
     for n, val in ((1, 2.5), (2, 2.3), (3, 2.4)):
         train(alone, with_layers(params, n), val, seed=n)
     store = sync()
@@ -102,6 +108,31 @@ def test_best_is_the_lowest_on_val_of_one_text_and_models_are_loaded_by_alias_an
     loaded, kept = bukva.load(f"models:/bukva-gpt/{last}"), bukva.load(alone / "data/models/gpt")
     assert loaded.generate("а", 7, seed=3) == kept.generate("а", 7, seed=3)
     assert not torch.equal(bukva.load("models:/bukva-gpt@best").model.wte.weight, kept.model.wte.weight)
+
+
+def test_best_versions_of_all_models_are_of_the_newest_text_on_which_all_were_scored(database):
+    store = connect()
+
+    def register(model, text, corpus, score):
+        tags = {"bukva.text": text, "bukva.corpus": corpus, "bukva.val_bits_per_char": repr(score)}
+        store.client.create_model_version(model, database.as_uri(), tags=tags)
+        move_aliases(store.client, corpus)
+
+    gpt, bigram = "bukva-gpt", "bukva-bigram"
+    for model in (gpt, bigram):
+        store.client.create_registered_model(model)
+    store.client.create_model_version(gpt, database.as_uri())  # of a user
+    for model, score in ((bigram, 3.5), (gpt, 2.5), (gpt, 2.25)):
+        register(model, "Russian", "local", score)
+    assert aliases(store, gpt) == {"best": "3", "best-local": "3"}
+    register(bigram, "English", "url", 1.5)
+    assert aliases(store, bigram) == {"best": "1", "best-local": "1", "best-url": "2"}
+    register(gpt, "English", "url", 1.0)
+    assert aliases(store, gpt) == {"best": "4", "best-local": "3", "best-url": "4"}
+    assert aliases(store, bigram)["best"] == "2"
+    register(gpt, "Russian", "local", 2.75)
+    assert aliases(store, gpt) == {"best": "3", "best-local": "3", "best-url": "4"}
+    assert aliases(store, bigram)["best"] == "1"
 
 
 def test_a_sync_that_is_stopped_at_any_call_is_completed_without_doubling(database, alone, params, monkeypatch):
@@ -123,12 +154,28 @@ def test_a_sync_that_is_stopped_at_any_call_is_completed_without_doubling(databa
     store = sync()
     [model] = logged(store)
     assert model.status.name == "READY"
-    assert len(store.client.get_run(model.source_run_id).outputs.model_outputs) == 1
+    outputs = [
+        run.outputs.model_outputs for run in map(store.client.get_run, [run.info.run_id for run in store.runs()])
+    ]
+    assert sorted(map(len, outputs)) == [0, 1, 1]  # stage evaluate, its training, the experiment
     assert json.loads(model.tags["mlflow.modelVersions"]) == [{"name": "bukva-gpt", "version": 1}]
     assert versions(store) == {"1": "2.5"}
     assert aliases(store)["best"] == "1"
     evaluate(alone, params, 2.25)  # by other code
     assert versions(sync()) == {"1": "2.25"}
+
+
+def test_a_text_is_its_cleaned_content_and_its_split_wherever_it_came_from(params):
+    flat = flatten(params.model_dump())
+
+    def text(cleaned, **changed):
+        params = flat | {key.replace("_", ".", 1): value for key, value in changed.items()}
+        return _text({"datasets": [{"text": cleaned}], "params": params})
+
+    same = text("abc")
+    assert text("abc", download_corpus="local", model_n_head=8) == same
+    assert same not in (text("abd"), text("abc", split_val=0.1))
+    assert text("") == text(None) != text("", download_path="mine")  # of an older version
 
 
 PROGRAM = """

@@ -9,7 +9,7 @@ import pytest
 from tracking.runs import sync
 
 from bukva.core.errors import BukvaError
-from bukva.tracking.journal import Log
+from bukva.tracking.journal import Log, journal
 from bukva.tracking.store import connect, explain, tracking_uri
 from bukva.tracking.ui import Server, mlflow_server
 
@@ -17,13 +17,27 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::R
 
 
 @pytest.mark.slow
-def test_the_address_opens_all_gpts_in_charts_or_the_runs_of_one_experiment(database):
+def test_the_address_opens_all_experiments_in_charts_or_the_runs_of_one_experiment(database, params):
     server = Server("http://127.0.0.1:5005")
     page = unquote_plus(server.page())
     assert page.startswith("http://127.0.0.1:5005/#/experiments/1/runs?workflowType=machine_learning&")
-    assert "searchFilter=tags.`bukva.stage` = 'train-gpt'&" in page
+    with journal("clean", params):
+        pass
+    assert sync() == []
+    found = connect().client.search_runs(["1"], page.partition("searchFilter=")[2].partition("&")[0])
+    assert [run.info.run_name for run in found] == ["repro-uncommitted"]
     assert page.endswith("&compareRunsMode=CHART")
     assert unquote_plus(server.page("wide")).endswith("&searchFilter=tags.`bukva.experiment` = 'wide'")
+
+
+@pytest.mark.slow
+def test_the_experiment_is_one_of_model_training_also_if_it_exists_already(database):
+    from mlflow import MlflowClient
+
+    MlflowClient(tracking_uri()).create_experiment("bukva", (database.parent / "mlruns").as_uri())
+    store = connect()
+    kind = store.client.get_experiment(store.experiment_id).tags["mlflow.experimentKind"]
+    assert kind == "custom_model_development"
 
 
 @pytest.mark.slow

@@ -43,10 +43,19 @@ class Experiment:
 
     @property
     def label(self) -> str:
-        """What MLflow calls it: first what differs from the commit, because DVC's names say nothing."""
+        """The name of its run in MLflow: `bumpy-vara: n_head=8`.
+
+        MLflow shows about 20 characters of a name, so a parameter is named without its section where that is unique.
+        """
         more = len(self.changed) - MOST_CHANGED
-        parts = [*self.changed[:MOST_CHANGED], *([f"{more} more"] if more > 0 else [])]
-        return f"{', '.join(parts)} ({self.name})" if parts else self.name
+        parts = [*map(self._brief, self.changed[:MOST_CHANGED]), *([f"{more} more"] if more > 0 else [])]
+        return f"{self.name}: {', '.join(parts)}" if parts else self.name
+
+    def _brief(self, changed: str) -> str:
+        """`n_head=8` for model.n_head=8, but `gpt.seed=1` for train_gpt.seed=1, because other sections have a seed."""
+        brief = changed.partition(".")[2]
+        keys = [key.partition(".")[2] for key in self.params]
+        return brief if keys.count(brief.partition("=")[0]) == 1 else changed.removeprefix("train_")
 
 
 def this_experiment(params: Params) -> Experiment:
@@ -83,10 +92,12 @@ def print_uncommitted(params: Params) -> None:
 def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
     """The splits that a stage of this kind reads, as MLflow shows datasets; none before stage split has run.
 
-    Each has its name, the digest that DVC gives the folder of all splits, its source, its split and its length.
+    Each has its name, DVC's digests of the folder of all splits and of the cleaned text, its source, its split and its
+    length.
     """
     try:
-        md5 = read_lock()["split"].outs[paths()["split"]]
+        record = read_lock()["split"]
+        md5, text = record.outs[paths()["split"]], record.deps.get(paths()["clean"], "")
         report = read_json(Path(paths()["split_report"]))
     except (OSError, ValueError, KeyError):  # none yet, or DVC is writing it
         return []
@@ -95,6 +106,7 @@ def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
         {
             "name": f"{corpus}/{split}",
             "digest": md5,
+            "text": text,
             "source": {"corpus": corpus, "path": paths()["split"]},
             "split": split,
             "profile": {"characters": report[split]["chars"]},

@@ -274,6 +274,7 @@ def _start(stage: str, params: Params, restored: bool, training_id: str) -> Even
         "id": f"{experiment.name}/{stage}-{uuid.uuid4().hex[:8]}",  # unique among all journals of all machines
         "experiment": experiment.name,
         "label": experiment.label,
+        "changed": experiment.changed,
         "key": experiment.key,
         "commit": experiment.commit,
         "params": experiment.params,

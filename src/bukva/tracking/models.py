@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,24 +17,26 @@ from bukva.config.schema import BITS, CONTINUATION, PROMPT, SETTINGS, TEXT
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.project.lock import digest
+from bukva.project.stages import trained_models
 from bukva.tracking.journal import ARTIFACTS, CODE, Event, Journal
 from bukva.tracking.store import Store, connect, errors_in_one_line, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import LoggedModel, Run
+    from mlflow.entities.model_registry import ModelVersion
     from mlflow.models import ModelSignature
 
 LEFT_OUT = ("initial.safetensors", "exact.safetensors")  # of no use to whoever writes with the model
 EXAMPLE = "\n"  # the prompt of the lecture notes
 SCORED_ON = "val"  # what `best` means
-MAKES_THE_TEXT = ("download", "clean", "split")  # sections of params.yaml
 DESCRIPTION = (
-    "A version for each experiment of bukva that was scored. Alias best: the fewest bits per character on val of the "
-    "text that was registered last; best-CORPUS: on that corpus. To use one: docs/sharing.md."
+    "A version for each experiment of bukva that was scored. Alias best: the fewest bits per character on val, among "
+    "versions of the newest text on which every model was scored, so that all models have learned the same text. "
+    "best-CORPUS: the same among the texts of one corpus. To use a version: docs/sharing.md."
 )
 VERSIONS = "mlflow.modelVersions"  # by which the page of a model finds its versions
-SCORE, SCORED_TEXT = f"bukva.{SCORED_ON}_{BITS}", "bukva.text"  # tags of a version
+SCORE, SCORED_TEXT, CORPUS = f"bukva.{SCORED_ON}_{BITS}", "bukva.text", "bukva.corpus"  # tags of a version
 SCHEME = "models:"
 NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # name, and alias or version
 
@@ -42,11 +44,16 @@ NAME = re.compile(r"models:/[^/@]+(@[^/@]+|/\d+)")  # name, and alias or version
 # ---- into the store
 
 
-def log_model(client: "MlflowClient", journal: Journal, event: Event, run: "Run", params: dict[str, str]) -> None:
-    """Give the run of a training the model of an event (journal.py), if the store does not have it."""
+def log_model(
+    client: "MlflowClient", journal: Journal, event: Event, runs: Sequence["Run"], params: dict[str, str]
+) -> None:
+    """Log the model of an event (journal.py), if the store does not have it.
+
+    runs: the training, then other runs that show the model as an output.
+    """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
-    run_id, place, name = run.info.run_id, run.info.experiment_id, event["name"]
+    run_id, place, name = runs[0].info.run_id, runs[0].info.experiment_id, event["name"]
     kept = journal.folder / ARTIFACTS / event["path"]
     tags = {"model": name, "experiment": journal.start["experiment"], "key": journal.key}
     tags = {f"bukva.{key}": text for key, text in (tags | read_json(kept / "numerics.json")).items()}
@@ -57,9 +64,10 @@ def log_model(client: "MlflowClient", journal: Journal, event: Event, run: "Run"
         with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
             _save(Path(folder) / "model", kept, journal, event, model)
             client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
-        outputs = client.get_run(run_id).outputs
-        if model.model_id not in [each.model_id for each in (outputs.model_outputs if outputs else ())]:
-            client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+        for each in [run.info.run_id for run in runs]:
+            outputs = client.get_run(each).outputs
+            if model.model_id not in [output.model_id for output in (outputs.model_outputs if outputs else ())]:
+                client.log_outputs(each, [LoggedModelOutput(model.model_id, step=0)])
         client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
 
 
@@ -97,7 +105,9 @@ def _signature(params: Mapping[str, Any]) -> "ModelSignature":
 
 
 def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, float], at: int) -> None:
-    """Give a model (gpt or bigram) its part of metrics.json, and register it.
+    """Give a model (gpt or bigram) what stage evaluate measured, and register it.
+
+    scores: bits per character by split, and `accuracy`.
 
     Does nothing if the store has no model of its experiment: then its training is part of another one.
     """
@@ -123,13 +133,11 @@ def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, 
 
 
 def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:
-    """Register a scored model, if it is not there, and move the aliases to the best version of its text."""
-    # equal for experiments whose texts are the same: scores on others cannot be compared
-    text = digest({key: value for key, value in start["params"].items() if key.partition(".")[0] in MAKES_THE_TEXT})
-    tags = {f"bukva.{key}": start[key] for key in ("experiment", "commit")} | {SCORE: repr(bits), SCORED_TEXT: text}
+    """Register a scored model, if it is not there."""
+    tags = {f"bukva.{key}": start[key] for key in ("experiment", "commit")}
+    tags |= {SCORE: repr(bits), SCORED_TEXT: _text(start), CORPUS: start["params"]["download.corpus"]}
     this = f"name = '{name}'"
-    registered = client.search_model_versions(this)
-    known = next((each for each in registered if each.source == model.artifact_location), None)
+    known = next((each for each in client.search_model_versions(this) if each.source == model.artifact_location), None)
     if known is None:
         if not client.search_registered_models(this):
             client.create_registered_model(name, description=DESCRIPTION)
@@ -140,10 +148,34 @@ def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Ev
     if VERSIONS not in model.tags:  # an MLflow server notes this itself, a database does not
         noted = json.dumps([{"name": name, "version": int(known.version)}])
         client.set_logged_model_tags(model.model_id, {VERSIONS: noted})
-    rivals = [each for each in client.search_model_versions(this) if each.tags.get(SCORED_TEXT) == text]
-    best = min(rivals, key=lambda each: (float(each.tags[SCORE]), int(each.version)))
-    for alias in ("best", f"best-{_plain(start['params']['download.corpus'])}"):
-        client.set_registered_model_alias(name, alias, best.version)
+
+
+def _text(start: Event) -> str:
+    """Identify the text of the scores, by the cleaned text and its split. Scores on other texts are not comparable."""
+    cleaned = sorted({each["text"] for each in start["datasets"] if each.get("text")})
+    sections = ("split",) if cleaned else ("download", "clean", "split")  # journals of older versions have no digest
+    params = {key: value for key, value in start["params"].items() if key.partition(".")[0] in sections}
+    return digest([cleaned, params] if cleaned else params)
+
+
+def move_aliases(client: "MlflowClient", corpus: str) -> None:
+    """Point `best` and best-CORPUS of every registered model to its best version on one text.
+
+    That is the newest text on which every model was scored. If there is none, the aliases stay where they are.
+    """
+    registered = [each for name in trained_models() for each in client.search_model_versions(f"name = 'bukva-{name}'")]
+    scored = [each for each in registered if SCORED_TEXT in each.tags]
+    of_corpus = [each for each in scored if each.tags.get(CORPUS) == corpus]
+    for alias, versions in (("best", scored), (f"best-{_plain(corpus)}", of_corpus)):
+        names = {each.name for each in versions}
+        by_text: dict[str, list[ModelVersion]] = {}
+        for version in sorted(versions, key=lambda each: each.creation_timestamp, reverse=True):
+            by_text.setdefault(version.tags[SCORED_TEXT], []).append(version)
+        newest = next((same for same in by_text.values() if {each.name for each in same} == names), [])
+        for name in names if newest else ():
+            rivals = [each for each in newest if each.name == name]
+            best = min(rivals, key=lambda each: (float(each.tags[SCORE]), int(each.version)))
+            client.set_registered_model_alias(name, alias, best.version)
 
 
 def _plain(name: str) -> str:

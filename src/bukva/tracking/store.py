@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 EXPERIMENT = "bukva"
+# MLflow 3.17 ignores this tag: it opens an experiment on its GenAI page unless the address or the browser's local
+# storage asks for model training, so `bukva ui` prints such an address. Other versions read the tag.
+KIND = "mlflow.experimentKind", "custom_model_development"
 KEPT_IN = "mlruns"  # the folder of artifacts
 LOCK_SECONDS = 60
 MOST_RUNS = 50_000  # of one answer of MLflow
@@ -109,7 +112,9 @@ class Store:
         }
         name = start["label"]
         if whole:
-            name = f"{name}: {start['stage']}"  # many of them stand in one legend
+            siblings = [each for each in self.runs(start["key"]) if each.data.tags.get("bukva.stage") == start["stage"]]
+            number = f" {len(siblings) + 1}" if siblings else ""  # executed again, or on another machine
+            name = f"{start['experiment']}/{start['stage']}{number}"
             tags |= {
                 "bukva.stage": start["stage"],
                 "bukva.kind": start["kind"],
@@ -148,7 +153,11 @@ def connect() -> Store:
         if client.get_experiment_by_name(EXPERIMENT) is None:
             with contextlib.suppress(MlflowException):  # another machine, which has a lock of its own, was first
                 client.create_experiment(EXPERIMENT, None if tracking_uri().startswith("http") else artifacts)
-        return Store(client, client.get_experiment_by_name(EXPERIMENT).experiment_id)
+        experiment = client.get_experiment_by_name(EXPERIMENT)
+        if KIND not in experiment.tags.items():
+            with contextlib.suppress(MlflowException):  # an account of a server may be allowed to read only
+                client.set_experiment_tag(experiment.experiment_id, *KIND)
+        return Store(client, experiment.experiment_id)
 
 
 def _prepare_database(path: Path, artifacts: str) -> None:

@@ -23,7 +23,7 @@ from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
 from bukva.tracking.journal import ARTIFACTS, FILE, TAGS, Event, Journal, open_journal, read_journals
-from bukva.tracking.models import log_model, score_model
+from bukva.tracking.models import log_model, move_aliases, score_model
 from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_line, explain, lock, tracking_uri
 
 if TYPE_CHECKING:
@@ -32,9 +32,17 @@ if TYPE_CHECKING:
 ROUND_SECONDS = 10.0  # between two rounds beside a training, which needs the cores
 PAUSE_SECONDS = 0.5  # between two looks for the end of the stage, which waits for the last round
 SYNCED, NOTES = "bukva.synced", "bukva.notes"  # tags: how many bytes a run has of its journal, and which notes
+DESCRIPTION, DESCRIBED = "mlflow.note.content", "bukva.described"  # tags: the description, and the digest of our own
 USES = {"train": "training", "val": "validation", "test": "test"}  # of a split, as MLflow calls them
 NATS, BITS = "nats_per_char", "bits_per_char"
 SCORES = "evaluate", "metrics.json"  # the stage and the artifact with the scores of all models, named as in DVC
+# The run of a whole experiment also has SAMPLES, the model MAIN with its metrics COMPARED, and the LOSSES of other
+# models as `bigram.val_bits_per_char`. MLflow draws a chart for each metric, and more charts would hide these.
+SAMPLES = ("train-gpt", "samples.txt"), ("sample", "samples.md")
+MAIN, LOSSES = "gpt", ("train_bits_per_char", "val_bits_per_char")
+COMPARED = (
+    *LOSSES, "train_nats_per_char", "val_nats_per_char", "best_val_bits_per_char", "chars_per_second", "n_parameters",
+)  # fmt: skip
 KINDS = "metrics", "artifact", "model", "end"  # of the events that MLflow gets
 ATTEMPT, OWN_ATTEMPT = "bukva.attempt", "BUKVA_ATTEMPT"  # tag, and variable of a trial in a cluster: when it began
 
@@ -115,17 +123,9 @@ def _fill_experiment(store: Store, key: str, journals: Sequence[Journal], troubl
 
 
 def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
-    """Send what a run lacks of its journal."""
-    from mlflow.entities import Metric, Param
-
-    client, start, synced = store.client, journal.start, int(run.data.tags.get(SYNCED, 0))
-    status, ended_at = journal.status()  # before reading: behind an end there is nothing more to read
-    attempt, latest = int(os.environ.get(OWN_ATTEMPT, 0)), int(run.data.tags.get(ATTEMPT, 0))
-    if attempt and latest > attempt:
-        raise ValueError("another machine has taken over this training")
-    if attempt > latest:  # the journal came from a machine that was lost, without its last lines
-        store.tag(run, {ATTEMPT: str(attempt), SYNCED: "0"})
-        synced = 0
+    """Send the new events of a journal to the run of its stage, and the compared ones to the run of its experiment."""
+    start, (status, ended_at) = journal.start, journal.status()  # before the events, because none follows an end
+    synced = _take_over(store, run)
     events, offset = journal.read(synced)
     by_kind = {kind: [event for event in events if event["record"] == kind] for kind in KINDS}
     params = {  # as text
@@ -133,39 +133,117 @@ def _send(store: Store, journal: Journal, whole: "Run", run: "Run") -> None:
         for name, value in start["params"].items()
     }
     own_params = {name: text for name, text in params.items() if name.partition(".")[0] in start["sections"]}
-    scored_at = [event["at"] for event in by_kind["artifact"] if (start["stage"], event["path"]) == SCORES]
-    content = read_json(journal.folder / ARTIFACTS / SCORES[1]) if scored_at else {}
-    scores = [Metric(name, value, scored_at[-1], 0) for name, value in flatten(content).items() if value is not None]
-    datasets = [_dataset(split) for split in start["datasets"]]
-    for each, about, metrics in ((whole, params, scores), (run, own_params, [*_points(by_kind["metrics"]), *scores])):
-        new = _unknown(store, each, metrics) if attempt else metrics
-        client.log_batch(each.info.run_id, new, [Param(*item) for item in about.items()] if synced == 0 else [])
-        if synced == 0 and datasets:
-            client.log_inputs(each.info.run_id, datasets)
-    for path in dict.fromkeys(event["path"] for event in by_kind["artifact"]):  # replaced ones once
-        client.log_artifact(run.info.run_id, str(journal.folder / ARTIFACTS / path))
+    if synced == 0:
+        _send_inputs(store, start, {whole.info.run_id: params, run.info.run_id: own_params})
+    points = _points(by_kind["metrics"])
+    _send_points(store, run, points)
+    _send_points(store, whole, _compared(points, start))
+    _send_artifacts(store, journal, by_kind["artifact"], whole, run)
     for event in by_kind["model"]:
-        log_model(client, journal, event, run, own_params)
-    for name in content.keys() & trained_models().keys():
-        values = {key: value for key, value in content[name].items() if isinstance(value, float)}
-        score_model(store, journal, name, values, scored_at[-1])
+        log_model(store.client, journal, event, [run, whole] if event["name"] == MAIN else [run], own_params)
+    _send_scores(store, journal, by_kind["artifact"], whole, run)
     for each in (whole, run):  # an experiment runs as long as its last stage, and ends as it does
         if status == "RUNNING":
-            client.update_run(each.info.run_id, status)
+            store.client.update_run(each.info.run_id, status)
         else:
-            client.set_terminated(each.info.run_id, status, ended_at)
+            store.client.set_terminated(each.info.run_id, status, ended_at)
+    _describe(store, start)
     why = [event["note"] for event in by_kind["end"] if event["note"]]
     # last: a process that is stopped before this sends everything again, with the same result
-    store.tag(run, {SYNCED: str(offset)} | ({"mlflow.note.content": why[-1]} if why else {}))
+    store.tag(run, {SYNCED: str(offset)} | ({DESCRIPTION: why[-1]} if why else {}))
 
 
-def _unknown(store: Store, run: "Run", metrics: Sequence["Metric"]) -> list["Metric"]:
-    """The points that a run does not have: a machine that was lost may have logged their steps, at other times."""
-    histories = {
-        name: store.client.get_metric_history(run.info.run_id, name) for name in {each.key for each in metrics}
-    }
-    known = {(name, point.step) for name, points in histories.items() for point in points}
-    return [each for each in metrics if (each.key, each.step) not in known]
+def _take_over(store: Store, run: "Run") -> int:
+    """Return how many bytes of its journal a run has; 0 where this machine continues what another one began.
+
+    Raises:
+        ValueError: another machine has continued it since.
+    """
+    attempt, latest = int(os.environ.get(OWN_ATTEMPT, 0)), int(run.data.tags.get(ATTEMPT, 0))
+    if attempt and latest > attempt:
+        raise ValueError("another machine has taken over this training")
+    if attempt > latest:  # the journal came from a machine that was lost, without its last lines
+        store.tag(run, {ATTEMPT: str(attempt), SYNCED: "0"})
+        return 0
+    return int(run.data.tags.get(SYNCED, 0))
+
+
+def _send_inputs(store: Store, start: Event, params: Mapping[str, Mapping[str, str]]) -> None:
+    """Send the parameters, by the ids of their runs, and the splits that the stage reads."""
+    from mlflow.entities import Param
+
+    datasets = [_dataset(split) for split in start["datasets"]]
+    for run_id, texts in params.items():
+        store.client.log_batch(run_id, params=[Param(*item) for item in texts.items()])
+        if datasets:
+            store.client.log_inputs(run_id, datasets)
+
+
+def _send_points(store: Store, run: "Run", points: Sequence["Metric"]) -> None:
+    """Send points of metrics."""
+    is_whole = JOURNAL not in run.data.tags  # a whole experiment, in which a stage may be executed more than once
+    new = _new_points(store, run, points) if is_whole or os.environ.get(OWN_ATTEMPT) else points
+    if new:
+        store.client.log_batch(run.info.run_id, new)
+
+
+def _send_artifacts(store: Store, journal: Journal, events: Iterable[Event], whole: "Run", run: "Run") -> None:
+    """Send the files of artifact events."""
+    for path in dict.fromkeys(event["path"] for event in events):  # replaced ones once
+        for each in (run, whole) if (journal.start["stage"], path) in SAMPLES else (run,):
+            store.client.log_artifact(each.info.run_id, str(journal.folder / ARTIFACTS / path))
+
+
+def _send_scores(store: Store, journal: Journal, events: Iterable[Event], whole: "Run", run: "Run") -> None:
+    """Send what stage evaluate measured, if that is among the events, to both runs and to the models."""
+    from mlflow.entities import Metric
+
+    scored_at = [event["at"] for event in events if (journal.start["stage"], event["path"]) == SCORES]
+    if not scored_at:
+        return
+    content = read_json(journal.folder / ARTIFACTS / SCORES[1])
+    scores = [Metric(name, value, scored_at[-1], 0) for name, value in flatten(content).items() if value is not None]
+    for each in (whole, run):
+        _send_points(store, each, scores)
+    for name in content.keys() & trained_models().keys():
+        values = {measure: value for measure, value in content[name].items() if isinstance(value, float)}
+        score_model(store, journal, name, values, scored_at[-1])
+    move_aliases(store.client, journal.start["params"]["download.corpus"])
+
+
+def _describe(store: Store, start: Event) -> None:
+    """Describe an experiment on its run: changes, scores, how it was made. An edited description is kept."""
+    runs, lines = store.runs(start["key"]), list[str]()
+    whole = _by_identity(runs)[start["key"]]
+    if start["commit"] and "changed" in start:  # journals of older versions have no changes
+        changed = ", ".join(f"`{each}`" for each in start["changed"])
+        commit = f"commit `{start['commit'][:7]}`"
+        lines.append(f"Differs from {commit} in {changed}." if changed else f"All parameters are those of {commit}.")
+    scores = {model.label: whole.data.metrics.get(f"{name}.val") for name, model in reversed(trained_models().items())}
+    if texts := [f"{label} **{score:.3f}**" for label, score in scores.items() if score is not None]:
+        lines.append(f"Bits per character on val: {', '.join(texts)}.")
+    for how, restored in (("Trained", "false"), ("Restored by DVC from its run cache", "true")):
+        kind = {"bukva.kind": "training", "bukva.restored": restored}.items()
+        found = [run for run in runs if run.data.tags.items() >= kind and run.info.status == "FINISHED"]
+        stages = sorted({run.data.tags["bukva.stage"] for run in found})
+        lines += [f"{how}: {', '.join(stages)}."] if stages else []
+    text, tags = "  \n".join(lines), whole.data.tags  # two spaces break a line in Markdown
+    if tags.get(DESCRIBED, digest("")) == digest(tags.get(DESCRIPTION, "")):
+        store.tag(whole, {DESCRIPTION: text, DESCRIBED: digest(text)})
+
+
+def _new_points(store: Store, run: "Run", points: Sequence["Metric"]) -> list["Metric"]:
+    """Leave out points that a run has from another execution of the stage, at other times.
+
+    In a trial of a cluster these are all steps that a lost machine has sent. Otherwise they are points of the same
+    value, because a stage that is executed again, or restored in a second clone, has the same curve.
+    """
+    names = {point.key for point in points}
+    history = [point for name in names for point in store.client.get_metric_history(run.info.run_id, name)]
+    latest = {(point.key, point.step): point.value for point in sorted(history, key=lambda point: point.timestamp)}
+    if os.environ.get(OWN_ATTEMPT):
+        return [point for point in points if (point.key, point.step) not in latest]
+    return [point for point in points if latest.get((point.key, point.step)) != point.value]
 
 
 def _has(run: "Run | None", journal: Journal) -> bool:
@@ -223,6 +301,15 @@ def _points(events: Iterable[Event]) -> list["Metric"]:
         in_bits = {name.replace(NATS, BITS): bits(value) for name, value in values.items() if name.endswith(NATS)}
         points += [Metric(name, value, event["at"], event["step"]) for name, value in (values | in_bits).items()]
     return points
+
+
+def _compared(points: Iterable["Metric"], start: Event) -> list["Metric"]:
+    """Return the points of a training for the run of its experiment, under their names there."""
+    from mlflow.entities import Metric
+
+    model = start["stage"].removeprefix("train-")  # other stages have no such metrics
+    names = {name: name for name in COMPARED} if model == MAIN else {name: f"{model}.{name}" for name in LOSSES}
+    return [Metric(names[each.key], each.value, each.timestamp, each.step) for each in points if each.key in names]
 
 
 if __name__ == "__main__":

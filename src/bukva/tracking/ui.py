@@ -15,8 +15,8 @@ from bukva.tracking.store import connect, errors_in_one_line, tracking_uri
 
 PORT = 5000
 STOP_SECONDS = 10
-ALL_GPTS = {
-    "searchFilter": "tags.`bukva.stage` = 'train-gpt'",
+EXPERIMENTS = {  # the runs of whole experiments, without those of their stages
+    "searchFilter": "tags.`bukva.experiment` != '' AND tags.`bukva.stage` IS NULL",
     "orderByKey": "metrics.`best_val_bits_per_char`",
     "orderByAsc": "true",
     "compareRunsMode": "CHART",
@@ -39,11 +39,11 @@ class Server:
         return answers(urlsplit(self.address).port or 0)
 
     def page(self, experiment: str = "") -> str:
-        """The address of the page with the charts of all GPTs, or with the runs of one experiment.
+        """The address of the page with the charts of all experiments, or with the runs of one experiment.
 
         Raises a BukvaError if MLflow cannot be asked, which says why.
         """
-        runs = {"searchFilter": f"tags.`bukva.experiment` = '{experiment}'"} if experiment else ALL_GPTS
+        runs = {"searchFilter": f"tags.`bukva.experiment` = '{experiment}'"} if experiment else EXPERIMENTS
         query = urlencode({"workflowType": "machine_learning", **runs})  # else MLflow shows its GenAI page
         with errors_in_one_line():
             return f"{self.address}/#/experiments/{connect().experiment_id}/runs?{query}"
