@@ -2,6 +2,7 @@
 
     docs/reference/reference.json    machine, versions, date and commit; of each experiment its command, the seconds of
                                      its stages, its scores, and for README what models wrote
+    docs/reference/README.md         the same as a page
     docs/reference/comparison.txt    what `bukva compare` says of README's first experiment
     dvc.lock, reports/*.json         of the data stages, whose bytes are the same on every machine
 
@@ -25,14 +26,22 @@ from bench.measure import ROOT, command, machine
 from bukva.cli import stage as cli
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json, write_text
+from bukva.core.progress import duration
 from bukva.project.baseline import NAME as BASELINE
 from bukva.project.commands import options
-from bukva.project.stages import paths
+from bukva.project.stages import paths, trained_models
 
 FOLDER = ROOT / "docs" / "reference"
 SMALL = ("lecture", "ngrams")  # recipes that take minutes; ruslit takes half an hour
 DATA = ("reports/cleaning.json", "reports/split.json", "dvc.lock")
 COMPARED = "heads"
+INTRODUCTION = (
+    "# Reference",
+    "",
+    "What the experiments of README gave on one machine, in bits per character, one seed each. `make reference` writes",
+    "this page and the files next to it. Another machine gives other bytes; its scores differ as those of two seeds.",
+    "",
+)
 
 app = typer.Typer(**cli.STYLE)
 
@@ -79,6 +88,7 @@ def main(
             write_text(FOLDER / "comparison.txt", said)
     kept = {name: recorded[name] for name in known if name in recorded}
     write_json(FOLDER / "reference.json", kept)
+    write_text(FOLDER / "README.md", page(kept))
     print(f"{FOLDER.relative_to(ROOT)}: {', '.join(kept)}")
 
 
@@ -94,7 +104,7 @@ def _run(folder: Path, name: str, options: list[str]) -> None:
 
 def _record(folder: Path, name: str, options: list[str]) -> dict[str, Any]:
     """Return what is kept of the experiment that ran last in this clone."""
-    answers = read_json(folder / paths()["answers"])["answers"]
+    given = read_json(folder / paths()["answers"])
     scores = read_json(folder / paths()["score_table"])
     return {
         "machine": machine(),
@@ -104,9 +114,9 @@ def _record(folder: Path, name: str, options: list[str]) -> dict[str, Any]:
         "metrics": read_json(folder / paths()["metrics"]),
         "scores": {key: scores[key] for key in scores if key != "chart"} if name == BASELINE else {},
         "samples": [
-            {key: answer[key] for key in ("model", "state", "temperature", "read", "written")}
-            for answer in answers
-            if answer["model"] == "GPT"
+            {key: answer[key] for key in ("state", "read", "written")}
+            for answer in given["answers"]
+            if (answer["model"], answer["temperature"]) == (trained_models()["gpt"].label, given["temperature"])
         ],
     }
 
@@ -120,6 +130,36 @@ def _seconds(folder: Path) -> Mapping[str, float]:
             values = {name: value for event in events for name, value in event.get("values", {}).items()}
             found[events[0]["stage"]] = values.get("seconds", 0.0)
     return found
+
+
+def page(recorded: Mapping[str, Any]) -> str:
+    """Return the page of a record: a table of the experiments, and how their GPTs write."""
+    rows = [
+        "| experiment | command | val | test | train-gpt | all stages | commit, date | machine |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    texts = []
+    for name, one in recorded.items():
+        bits, seconds, here = one["metrics"]["gpt"], one["seconds"], one["machine"]
+        cells = [
+            name, f"`{one['command']}`", f"{bits['val']:.3f}", f"{bits['test']:.3f}", duration(seconds["train-gpt"]),
+            duration(sum(seconds.values())), f"{one['commit'][:7]}, {one['date']}",
+            f"{here['cores']} cores of {here['cpu']}, {' and '.join(here['bf16']) or 'no bf16'}",
+        ]  # fmt: skip
+        rows.append(f"| {' | '.join(cells)} |")
+        sample = [each for each in one["samples"] if each["state"] == "trained"][-1]
+        texts += [
+            f"{name}:",
+            "",
+            *quoted(sample["read"] + sample["written"]),
+            "",
+        ]
+    return "\n".join([*INTRODUCTION, *rows, "", "## How they write", "", *texts])
+
+
+def quoted(text: str) -> list[str]:
+    """Return the lines of a text as a block of code in Markdown."""
+    return [f"    {line}" for line in text.strip("\n").splitlines()]
 
 
 def _words(options: list[str]) -> str:

@@ -5,9 +5,11 @@ import re
 from imports import ROOT, modules
 from pages import DEV, PAGES, each_page, parameters, text
 
+from bukva.project.stages import paths
+
 ADDRESS = re.compile(r"[a-z]+://")
 FILE = re.compile(r"(?<![\w/.-])(?:[a-z_]+/)+[a-z_]+\.(?:py|md|yaml|json|csv|png)(?!\w)")
-MADE = ("data/", ".bukva/", "reports/corpus.md", "reports/samples.md")  # by the pipeline, and not in git
+MADE = ("data/", ".bukva/", *paths().values())  # by the pipeline, and not in git
 
 
 def anchors(page):
