@@ -28,7 +28,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, write_json, write_text
 from bukva.core.progress import duration
 from bukva.project.baseline import NAME as BASELINE
-from bukva.project.commands import options
+from bukva.project.commands import descriptions, options
 from bukva.project.stages import paths, trained_models
 
 FOLDER = ROOT / "docs" / "reference"
@@ -80,7 +80,7 @@ def main(
         for file in DATA:
             shutil.copyfile(folder / file, ROOT / file)
         for name in dict.fromkeys([BASELINE, *wanted]):  # every experiment starts from the baseline
-            print(f"{name}: running {_words(known[name])}", flush=True)
+            print(f"{name}: {shown(name, known[name])}", flush=True)
             _run(folder, name, known[name])
             recorded[name] = origin | _record(folder, name, known[name])
         if COMPARED in wanted:
@@ -109,7 +109,7 @@ def _record(folder: Path, name: str, options: list[str]) -> dict[str, Any]:
     return {
         "machine": machine(),
         "versions": report.versions(),
-        "command": _words(options),
+        "command": shown(name, options),
         "seconds": _seconds(folder),
         "metrics": read_json(folder / paths()["metrics"]),
         "scores": {key: scores[key] for key in scores if key != "chart"} if name == BASELINE else {},
@@ -162,7 +162,10 @@ def quoted(text: str) -> list[str]:
     return [f"    {line}" for line in text.strip("\n").splitlines()]
 
 
-def _words(options: list[str]) -> str:
+def shown(name: str, options: list[str]) -> str:
+    """Return the command of an experiment as README prints it."""
+    if name in descriptions():
+        return f"dvc exp run $(bukva recipe {name})"
     return " ".join(["dvc exp run", *options]) if options else "dvc repro"
 
 

@@ -1,4 +1,4 @@
-"""README as a program: its commands in order, each with what it says that they print."""
+"""Run README as a program: its commands in order, each with the output that README shows."""
 
 import re
 from collections.abc import Callable, Iterator

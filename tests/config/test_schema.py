@@ -31,7 +31,7 @@ def with_values(changes):
 
 
 def mistakes(raw):
-    """What the message says about each mistake, without the name of the file."""
+    """Return the sentence of each mistake, without the name of the file."""
     with pytest.raises(BukvaError) as error:
         parse_params(raw, "params.yaml")
     lines = str(error.value).split("\n")

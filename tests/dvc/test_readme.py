@@ -72,3 +72,9 @@ def test_the_first_half_of_readme_works_as_printed(clone):
     assert "up to date" in clone.run("dvc", "status")
     assert clone.repro() == []
     assert re.search(r"\[baseline\]", clone.run("dvc", "exp", "show"))
+    names = clone.run("git", "for-each-ref", "--format=%(refname:lstrip=4)", "refs/exps").split()
+    (experiment,) = (name for name in names if name != "baseline")
+    said = clone.bukva("compare", "HEAD", experiment)
+    assert "HEAD has no results of its own; experiment baseline stands for it." in said
+    assert f"settings {experiment} against baseline" in said
+    assert "baseline" in clone.bukva("experiments")

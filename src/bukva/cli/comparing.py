@@ -80,7 +80,7 @@ def _keep_verdict(comparison: "Comparison") -> bool:
 
 def experiments(
     baseline: Annotated[
-        str, typer.Option(help="What all are compared with.", show_default="HEAD, or experiment baseline")
+        str, typer.Option(help="Compare all with this one.", show_default="HEAD, or experiment baseline")
     ] = "",
     model: Model = "gpt",
     test: Annotated[bool, typer.Option("--test", help="Show test scores, too; this is counted.")] = False,

@@ -66,13 +66,13 @@ def lock_of_baseline(commit: str) -> StageRecords:
 
 def _saved(commit: str) -> str:
     """Return the commit of the experiment `baseline` that belongs to this commit; "" if there is none."""
-    with contextlib.suppress(BukvaError):  # there is no git
+    with contextlib.suppress(BukvaError):  # git is missing, or this is no repository
         return next((one.commit for one in experiments() if (one.name, one.baseline) == (NAME, commit)), "")
     return ""
 
 
 def _edited(sources: Iterable[str]) -> list[str]:
-    """Return params.yaml and those of the sources that differ from the last commit, or are not in it."""
+    """Return the files among params.yaml and these sources that differ from the last commit or are untracked."""
     inside = [path for path in sources if not path.startswith(("/", ".."))]
     listed = git("status", "--porcelain", "-z", "--no-renames", "--", str(PARAMS), *inside).decode().split("\0")
     return [entry[3:] for entry in listed if entry]

@@ -80,8 +80,8 @@ def experiments() -> list[Revision]:
 def resolve(name: str) -> Revision:
     """What a name stands for: `workspace`, else an experiment, else whatever git takes for a commit.
 
-    Of several experiments with one name, that of HEAD is meant, else that of the last commit before it. A branch with
-    the name of an experiment is heads/NAME.
+    If several experiments share a name, the one that started from HEAD is meant, else the one that started from the
+    nearest commit before it. A branch with the name of an experiment is heads/NAME.
 
     Raises:
         BukvaError: nothing has this name, or only experiments of several other branches.

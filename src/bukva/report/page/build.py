@@ -95,7 +95,7 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
     """The page of all experiments; that of a server has links to the report of each.
 
     Raises:
-        BukvaError: the last commit has no result to compare with; says what to do.
+        BukvaError: nothing has a result here; says what to do.
     """
     board = leaderboard(default_baseline(), MODEL)
     ranked = [row for row in board.rows if not row.refusal]

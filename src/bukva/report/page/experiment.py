@@ -45,7 +45,7 @@ class Card:
 
 
 def uncertainty_card(bits: float) -> Card:
-    """What a score means for somebody who does not know bits."""
+    """Return a card that explains a score without bits."""
     return Card("As uncertain as", f"1 in {2**bits:.1f}", "a guess among so many equally likely characters")
 
 
