@@ -51,7 +51,7 @@ Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
 CountOrNone = Annotated[int, Field(ge=0, le=10**12)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Rate = Annotated[float, Field(gt=0)]
+Rate = Annotated[float, Field(gt=0, le=1e6)]  # float32 has to hold its multiples
 Unknown = Literal["error", "drop", "replace"]
 Order = Literal["epoch", "random"]
 EACH_ONCE = AfterValidator(_each_once)
