@@ -67,6 +67,7 @@ def walk(chosen: list[Step], run: Callable[[str], str]) -> None:
         for ours, theirs in renamed.items():
             command, shown = command.replace(ours, theirs), [line.replace(ours, theirs) for line in shown]
         printed = run(command)
+        print(f"$ {command}", printed, sep="\n", flush=True)
         names = re.search(r"Ran experiment\(s\): (\S+)", printed), re.search(r"experiment '(\S+)'", "\n".join(shown))
         if all(names):
             renamed[names[1][1]] = names[0][1]

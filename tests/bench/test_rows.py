@@ -105,7 +105,7 @@ def test_a_row_runs_on_a_small_text(name, small, scratch):
     measured(name, scratch)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_row_of_updates_runs_in_a_small_project(small, scratch, project, monkeypatch):
     monkeypatch.setattr(clone, "ROOT", project)
     measured("training", scratch)

@@ -1,10 +1,9 @@
-"""The first half of README as printed, in a clone whose machine computes in another way than that of docs/reference.
+"""The first half of README as printed, in a small project that computes in another way than docs/reference: one thread.
 
-Its commands are those of README; its text is small. tests/nightly/test_readme.py walks all of README at its real size.
+tests/nightly/test_readme.py walks all of README at its real size.
 """
 
 import os
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -12,7 +11,8 @@ from pathlib import Path
 import pytest
 from imports import ROOT
 from readme import steps, walk
-from ruamel.yaml import YAML
+
+from chaos.project import Project
 
 pytestmark = pytest.mark.slow
 
@@ -22,27 +22,20 @@ NOT_HERE = {
     "make test": "this test is part of it",
     "bukva ui": "it serves until Ctrl-C; tests/dvc/test_report.py",
 }
-TRAININGS = "train-bigram", "train-gpt", "evaluate", "sample", "publish"
 AHEAD = 2**31  # seconds: make takes the environment for newer than what it is made from
 
 
 @pytest.fixture
-def clone(template, tmp_path):
-    """A project with the results of its data stages only, and with an environment that make need not make."""
-    project = template.copy_to(tmp_path / "bukva")
-    yaml, lock = YAML(), project.folder / "dvc.lock"
-    recorded = yaml.load(lock)
-    for stage in TRAININGS:
-        del recorded["stages"][stage]
-    yaml.dump(recorded, lock)
-    for file in ("metrics.json", "scores.json", "curves"):
-        path = project.folder / "reports" / file
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    project.set({"model": {"n_embd": 16}})
-    shutil.copy(ROOT / "Makefile", project.folder)
-    project.commit("the data stages")
-    link_environment(project.folder)
-    return project
+def project(tmp_path):
+    """A project whose dvc.lock is ours, and its environment, which make need not make."""
+    made = Project(tmp_path / "bukva")
+    made.folder.mkdir()
+    made.create()
+    made.set({"model": {"n_embd": 16}})
+    shutil.copy(ROOT / "dvc.lock", made.folder)
+    made.commit("as a clone of ours")
+    link_environment(made.folder)
+    return made
 
 
 def link_environment(folder):
@@ -58,23 +51,21 @@ def link_environment(folder):
         os.utime(file, (AHEAD, AHEAD))
 
 
-def test_the_first_half_of_readme_works_as_printed(clone):
+def test_the_first_half_of_readme_works_as_printed(project):
     ran = []
 
     def run(command):
         ran.append(command)
         active = ". .venv/bin/activate && " if ". .venv/bin/activate" in ran else ""
-        return clone.run("bash", "-c", active + command, PYTHONPATH=str(clone.folder / "src"))
+        return project.run("bash", "-c", active + command, PYTHONPATH=str(project.folder / "src"))
 
     chosen = [step for step in steps() if step.heading in HALF and not step.command.startswith(tuple(NOT_HERE))]
     walk(chosen, run)
     assert "dvc exp apply baseline" in ran
-    assert "up to date" in clone.run("dvc", "status")
-    assert clone.repro() == []
-    assert re.search(r"\[baseline\]", clone.run("dvc", "exp", "show"))
-    names = clone.run("git", "for-each-ref", "--format=%(refname:lstrip=4)", "refs/exps").split()
+    assert project.repro() == []
+    names = project.run("git", "for-each-ref", "--format=%(refname:lstrip=4)", "refs/exps").split()
     (experiment,) = (name for name in names if name != "baseline")
-    said = clone.bukva("compare", "HEAD", experiment)
+    said = project.bukva("compare", "HEAD", experiment)
     assert "HEAD has no results of its own; experiment baseline stands for it." in said
     assert f"settings {experiment} against baseline" in said
-    assert "baseline" in clone.bukva("experiments")
+    assert "baseline" in project.bukva("experiments")

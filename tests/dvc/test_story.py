@@ -195,6 +195,7 @@ def test_an_experiment_trains_and_scores_while_mlflow_is_away_and_is_there_after
     assert runs[""]["metrics"]["gpt.test"] == pytest.approx(scores["gpt"]["test"])
 
 
+@pytest.mark.nightly
 def test_a_training_killed_in_the_queue_goes_on_to_the_bytes_of_an_uninterrupted_one(project):
     """The queue runs an edited source, which is edited back before it starts."""
     project.edit("src/bukva/generation/samples.py", "# Samples", "# Samples of the snapshot")
@@ -218,6 +219,7 @@ def has_experiment(project: Project, name: str) -> bool:
     return f"/{name}\n" in project.run("git", "for-each-ref", "--format=%(refname)", "refs/exps")
 
 
+@pytest.mark.nightly
 def test_the_queue_ran_the_code_of_its_snapshot_and_reported_to_the_store_of_the_project(project):
     project.run("dvc", "exp", "apply", "long")
     assert "# Samples of the snapshot" in project.read("reports/samples.md")
@@ -235,7 +237,7 @@ def test_the_queue_ran_the_code_of_its_snapshot_and_reported_to_the_store_of_the
 
 
 def test_the_verdict_on_an_experiment_is_the_same_in_the_terminal_and_on_the_report(project):
-    project.run("dvc", "exp", "apply", "long")
+    project.run("dvc", "exp", "apply", "two-heads")
     said = project.bukva("compare", "HEAD", "workspace")
     assert re.search(r"model workspace.* (than model HEAD|cannot be told apart)", said)
     project.bukva("report")
@@ -260,7 +262,7 @@ def test_the_playground_writes_what_the_stage_wrote(project):
     page = html.fromstring(requests.get(f"{root}/play", timeout=60).text)
     keys = page.xpath("(//select)[1]//option/@value")
     assert keys[:2] == ["workspace/gpt", "workspace/bigram"]
-    assert set(keys[2:]) == {"two-heads/gpt", "long/gpt"}  # their bigram is that of the workspace
+    assert set(keys[2:]) - {"long/gpt"} == {"two-heads/gpt"}  # its bigram is that of the workspace
     answers = json.loads(project.read("data/samples.json"))["answers"]
     (wanted,) = (
         one for one in answers

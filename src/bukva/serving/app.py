@@ -36,7 +36,8 @@ from bukva.config.schema import MOST_CHARS, Sample, Section
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json
 from bukva.core.processes import HOST, listen
-from bukva.project.revisions import WORKSPACE, experiments, git
+from bukva.project import baseline
+from bukva.project.revisions import WORKSPACE, experiments, git, resolve
 from bukva.project.stages import paths
 from bukva.report.charts import LEVELS
 from bukva.report.page.build import overview, page_of
@@ -44,6 +45,7 @@ from bukva.report.page.render import asset, render
 from bukva.serving.learning import Learner
 from bukva.serving.library import Choice, Library
 from bukva.serving.writer import RequestSettings, Writer, settings
+from bukva.tracking.experiment import name_of_repro
 from bukva.tracking.ui import Server, mlflow_server
 
 GRACE_SECONDS = 1  # for texts that are being written when Ctrl-C is pressed
@@ -173,7 +175,8 @@ def _page(name: str, _: object) -> str:
     here = f"/runs/{quote(name)}"
     own = [(here, name)] if name != WORKSPACE else []
     if name in [one.name for one in experiments()]:
-        own.append((f"/mlflow?run={quote(name)}", f"{name} in MLflow"))
+        run = name_of_repro(resolve(name).baseline) if name == baseline.NAME else name  # `make repro` ran it
+        own.append((f"/mlflow?run={quote(run)}", f"{name} in MLflow"))
     return page_of(name, [*LINKS, *own], here=here, served=True)
 
 

@@ -62,13 +62,18 @@ def this_experiment(params: Params) -> Experiment:
     """The experiment of the stage that runs now, with DVC's name for it, else one made from the commit."""
     commit, flat = baseline(), flatten(params.model_dump())
     committed = flatten(parse_yaml(show(commit, "params.yaml").decode(errors="replace")))
-    name = f"repro-{commit[:7] or 'uncommitted'}"
+    name = name_of_repro(commit)
     if commit and flat != committed:
         name = f"{name}-{digest(flat)[:8]}"
     changed = [key for key, value in flat.items() if key in committed and committed[key] != value]
     flat["download.url"] = redact_url(params.download.url)  # a query may contain a token, and many people read MLflow
     texts = tuple(f"{key}={shorten(flat[key])}" for key in changed)
     return Experiment(os.environ.get(NAME) or name, commit, flat, texts)
+
+
+def name_of_repro(commit: str) -> str:
+    """Return the name of what `dvc repro` makes of a commit."""
+    return f"repro-{commit[:7] or 'uncommitted'}"
 
 
 def baseline() -> str:
