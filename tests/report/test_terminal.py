@@ -32,7 +32,7 @@ def test_a_run_with_accuracy_has_it_in_a_column_and_a_sentence():
     bigram = SCORES["bigram"] | {"val": {"bits_per_char": 3.5, "accuracy": 0.31}}
     scores = SCORES | {"gpt": gpt, "bigram": bigram, "counted_accuracy": {"bigram_exact": 0.32}}
     header, rows = table(scores)
-    assert header[-1] == "guessed right (val)"
+    assert header[-1] == "accuracy (val)"
     assert [row[-1] for row in rows] == ["31.0 %", "", "49.1 %"]
     assert headline(scores).endswith(" Its likeliest guess is right for 49.1 % of the characters of val.")
 

@@ -194,7 +194,7 @@ def scores(
         bool, typer.Option("--all", help="Every baseline, and what longer context is worth.")
     ] = False,
 ) -> None:
-    """Print the scores of the last run, and the next command."""
+    """Print the scores of the last run."""
     from bukva.compare.records import looks_at_test
     from bukva.report.terminal import context, headline, show, table
     from bukva.text.scores import ABOUT

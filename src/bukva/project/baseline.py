@@ -5,6 +5,7 @@ cannot hold its results. A team that works on one machine, or shares a remote, m
 """
 
 import contextlib
+import logging
 from collections.abc import Iterable
 
 from bukva.config.load import PARAMS, flatten, read_yaml
@@ -44,6 +45,7 @@ def save_baseline() -> str:
         )
     if show(_saved(commit), LOCK) != (project_root() / LOCK).read_bytes():
         untracked = git("ls-files", "--others", "--exclude-standard", "-z", "--", *RESULTS).decode().split("\0")
+        logging.getLogger("dvc").setLevel(logging.ERROR)  # it warns of untracked files, none of which is a result
         with dvc_repo() as repo:
             repo.experiments.save(name=NAME, force=True, include_untracked=[*filter(None, untracked)])
     return f"Saved as experiment {NAME}. After an experiment, return to it: dvc exp apply {NAME}"

@@ -46,7 +46,7 @@ def table(
     if by_key["gpt"].accuracy is None:
         return header, rows
     shares = [percent(by_key[key].accuracy) for key in keys]
-    return [*header, f"guessed right ({SPLIT})"], [[*row, share] for row, share in zip(rows, shares, strict=True)]
+    return [*header, f"accuracy ({SPLIT})"], [[*row, share] for row, share in zip(rows, shares, strict=True)]
 
 
 def cells(row: Row, splits: Iterable[str]) -> list[str]:

@@ -56,7 +56,7 @@ def accuracy_card(about: Mapping[str, Any], tokenizer: str) -> Card:
     return Card(
         "Accuracy",
         percent(right),
-        f"of the {TOKENIZERS[tokenizer].unit}s of {SPLIT} are guessed right at the first try",
+        f"of the {TOKENIZERS[tokenizer].unit}s of {SPLIT} are the likeliest guess",
     )
 
 
