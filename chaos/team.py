@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from bukva.core.processes import free_port
-from bukva.sweep.origin import result_ref
+from bukva.project.revisions import experiment_ref
 from chaos import store
 from chaos.network import Machine, network
 from chaos.project import MLFLOW_SECONDS, ROOT, Project
@@ -113,7 +113,7 @@ class Team:
 
     def lock(self) -> str:
         """dvc.lock of the result that the origin has; "" if it has none."""
-        listed = self.project.run("git", "ls-remote", str(self.origin), f"{result_ref(self.commit, '')}*").split()
+        listed = self.project.run("git", "ls-remote", str(self.origin), f"{experiment_ref(self.commit, '')}*").split()
         return self.project.run("git", f"--git-dir={self.origin}", "show", f"{listed[0]}:dvc.lock") if listed else ""
 
     def difference(self) -> str:

@@ -1,4 +1,4 @@
-"""The experiment `baseline`: which results become it, and the command that returns to it."""
+"""The experiment `baseline`: which results become it, what it holds, and the command that returns to it."""
 
 import subprocess
 from pathlib import Path
@@ -10,6 +10,7 @@ from bukva.core.files import sha256
 from bukva.project import baseline
 from bukva.project.baseline import lock_of_baseline, save_baseline, way_back
 from bukva.project.lock import LOCK
+from bukva.project.revisions import experiment_ref, resolve
 
 LOCKED = """\
 schema: '2.0'
@@ -20,13 +21,17 @@ stages:
     params: {params.yaml: {model.n_head: 4}}
     outs: [{path: data/scores, md5: MADE}]
 """
+SAVED = "Saved as experiment baseline. After an experiment, return to it: dvc exp apply baseline"
+NO_IDENTITY = "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "EMAIL"
 
 
 @pytest.fixture
 def git(tmp_path, monkeypatch):
-    """A function that runs git in a new project with a commit: parameters, one file of code, no results."""
+    """A function that runs git in a new project with a commit, on a machine where git knows no name of its user."""
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    for name in NO_IDENTITY:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
@@ -35,7 +40,10 @@ def git(tmp_path, monkeypatch):
 
     PARAMS.write_text("model: {n_head: 4}\n")
     Path("code.py").write_text("pass\n")
+    Path("notes.md").write_text("mine\n")
+    Path(".gitignore").write_text("/data/\n/reports/page.html\n")
     run("init", "-q")
+    run("config", "user.useConfigOnly", "true")
     run("add", ".")
     run("commit", "-qm", "start")
     monkeypatch.setattr(baseline, "digests", lambda paths: {path: sha256(Path(path)) for path in paths})
@@ -43,48 +51,76 @@ def git(tmp_path, monkeypatch):
 
 
 def run_stages(made="one"):
-    """Write the dvc.lock of a run with the files that are here."""
-    Path(LOCK).write_text(LOCKED.replace("MD5", sha256(Path("code.py"))).replace("MADE", made))
-
-
-def saved(git):
-    """Make the present files the experiment that DVC would save."""
-    first = git("rev-parse", "HEAD")
-    git("add", ".")
-    git("commit", "-qm", "experiment")
-    git("update-ref", f"refs/exps/{first[:2]}/{first[2:]}/baseline", "HEAD")
-    git("reset", "-q", first)
+    """Write what a run with the present files would write."""
+    for name, text in {"data/scores": made, "reports/metrics.json": made, "reports/page.html": "a page"}.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text)
+    digests = {"MD5": sha256(Path("code.py")), "MADE": sha256(Path("data/scores"))}
+    Path(LOCK).write_text(LOCKED.replace("MD5", digests["MD5"]).replace("MADE", digests["MADE"]))
 
 
 @pytest.mark.parametrize(
     ("edit", "why"),
     [
-        (lambda: Path(LOCK).unlink(), "stage evaluate has not run; run `make repro`"),
-        (lambda: PARAMS.write_text("model: {n_head: 8}\n"), "stage evaluate ran with model.n_head 4, and params"),
-        (lambda: PARAMS.write_text("model: {n_head: 4}  # here\n"), "because params.yaml differs from the last commit"),
-        (lambda: Path("code.py").write_text("1\n"), "code.py has changed since stage evaluate ran"),
-        (lambda: (Path("code.py").write_text("1\n"), run_stages()), "because code.py differs from the last commit"),
+        (lambda _: Path(LOCK).unlink(), "stage evaluate has not run; run `make repro`"),
+        (lambda _: PARAMS.write_text("model: {n_head: 8}\n"), "stage evaluate ran with model.n_head 4, and params"),
+        (lambda _: PARAMS.write_text("model: {n_head: 4}  # here\n"), "params.yaml differs from the last commit."),
+        (lambda _: Path("code.py").write_text("1\n"), "code.py has changed since stage evaluate ran"),
+        (lambda _: (Path("code.py").write_text("1\n"), run_stages()), "code.py differs from the last commit."),
+        (lambda _: Path("data/scores").write_text("torn"), "data/scores is not what dvc.lock recorded"),
+        (lambda git: git("branch", "baseline"), "a branch or tag has this name"),
+        (lambda git: git("tag", "baseline"), "a branch or tag has this name"),
     ],
-    ids=["nothing ran", "other settings", "another file", "stale", "other code"],
-)  # fmt: skip
+    ids=["nothing ran", "other settings", "a comment", "stale", "other code", "damaged", "branch", "tag"],
+)
 def test_results_of_anything_but_the_last_commit_are_not_saved_and_the_line_says_why(git, edit, why):
     run_stages()
-    edit()
+    edit(git)
     said = save_baseline()
-    assert said.startswith("Not saved as baseline")
+    assert said.startswith("Not saved as baseline: ")
     assert why in said
+    assert not git("for-each-ref", "refs/exps")
 
 
-def test_results_that_are_saved_already_are_not_saved_again(git):
+def test_the_baseline_is_the_last_commit_and_its_results_whatever_else_is_edited_or_staged(git):
     run_stages()
-    saved(git)
-    assert save_baseline() == "Saved as experiment baseline. After an experiment, return to it: dvc exp apply baseline"
+    Path("notes.md").write_text("edited\n")
+    git("add", "notes.md", LOCK)
+    staged = git("diff", "--cached", "--name-only")
+    assert save_baseline() == SAVED
+    saved = resolve("baseline")
+    assert saved.baseline == git("rev-parse", "HEAD") == git("rev-parse", f"{saved.commit}^")
+    assert git("diff", "--name-only", "HEAD", saved.commit).split() == [LOCK, "reports/metrics.json"]
+    assert git("show", f"{saved.commit}:reports/metrics.json") == "one"
+    assert git("diff", "--cached", "--name-only") == staged
+
+
+def test_results_that_are_saved_already_are_not_saved_again_and_others_replace_them(git):
+    run_stages()
+    save_baseline()
+    first = resolve("baseline")
+    assert save_baseline() == SAVED
+    assert resolve("baseline") == first
+    run_stages("two")
+    assert save_baseline() == SAVED
+    assert git("show", f"{resolve('baseline').commit}:reports/metrics.json") == "two"
+
+
+def test_an_experiment_of_this_name_with_other_parameters_is_no_baseline_and_stays(git):
+    commit = git("rev-parse", "HEAD")
+    PARAMS.write_text("model: {n_head: 8}\n")
+    git("commit", "-qam", "experiment")
+    git("update-ref", experiment_ref(commit, "baseline"), "HEAD")
+    git("reset", "-q", "--hard", commit)
+    run_stages()
+    assert save_baseline().endswith("rename it: dvc exp rename baseline NEW")
+    assert way_back() == "git checkout HEAD params.yaml && make repro"
 
 
 def test_the_way_back_is_the_baseline_of_this_commit_else_its_own_results_else_to_run_it_again(git):
     assert way_back() == "git checkout HEAD params.yaml && make repro"
     run_stages()
-    saved(git)
+    save_baseline()
     assert way_back() == "dvc exp apply baseline"
     run_stages("two")
     git("add", ".")
@@ -101,6 +137,6 @@ def test_there_is_no_way_back_outside_of_git(tmp_path, monkeypatch):
 def test_the_stages_of_a_baseline_are_those_of_its_experiment_or_else_of_its_commit(git):
     head = git("rev-parse", "HEAD")
     assert lock_of_baseline(head) == {}
-    run_stages("one")
-    saved(git)
-    assert lock_of_baseline(head)["evaluate"].outs == {"data/scores": "one"}
+    run_stages()
+    save_baseline()
+    assert lock_of_baseline(head)["evaluate"].outs == {"data/scores": sha256(Path("data/scores"))}

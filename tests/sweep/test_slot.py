@@ -4,7 +4,8 @@ import pytest
 from dvc.config import Config
 
 from bukva.core.errors import BukvaError
-from bukva.sweep.origin import base_ref, result_ref, run_git
+from bukva.project.revisions import experiment_ref
+from bukva.sweep.origin import base_ref, run_git
 from bukva.sweep.slot import Place, slot_for
 
 IDENTITY = "-c", "user.name=a", "-c", "user.email=a@b"
@@ -37,7 +38,7 @@ def test_nothing_of_the_trial_before_is_left_but_ignored_files(committed):
         assert Config(str(folder / ".dvc"), validate=False)["cache"]["dir"] == str(committed / ".dvc" / "cache")
         (folder / "ignored").write_text("cached")
         (folder / ".dvc" / "tmp").mkdir()
-        run_git(folder, "update-ref", result_ref(here.commit, "a"), "HEAD")
+        run_git(folder, "update-ref", experiment_ref(here.commit, "a"), "HEAD")
         run_git(folder, *IDENTITY, "commit", "-qam", "result")
         with slot_for(here, "b") as other:
             assert other != folder

@@ -180,11 +180,16 @@ def push() -> None:
 def check() -> None:
     """Validate params.yaml and the folder of texts. `make repro` begins with it."""
     from bukva.corpus.sources.works import check_for_dvc
+    from bukva.project.revisions import has_identity
     from bukva.tracking.experiment import print_uncommitted
 
     params = read_params()
     check_for_dvc(params.download.path)
     print_uncommitted(params)
+    if not has_identity():
+        print(
+            "git does not know your name, which dvc exp run may need; set it: git config user.name NAME; and user.email"
+        )
 
 
 @app.command()

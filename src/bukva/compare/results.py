@@ -23,7 +23,7 @@ from bukva.project import baseline
 from bukva.project.cache import cached_files, digests
 from bukva.project.commands import rerun
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, outputs, parse_lock, parse_yaml
-from bukva.project.revisions import WORKSPACE, Revision, fetch, resolve, show
+from bukva.project.revisions import WORKSPACE, Revision, experiments, fetch, git, resolve, show
 from bukva.project.stages import paths, recorded_stages, trained_models
 from bukva.text.scores import CharScores
 
@@ -101,12 +101,20 @@ def results_of(names: Sequence[str]) -> list[Result]:
 def default_baseline() -> str:
     """Return the name that experiments are compared with: HEAD if its results are here, else the experiment `baseline`.
 
-    The checkout itself serves where neither has results, for example before anything is saved.
+    The checkout itself serves before anything is saved, unless it has an experiment.
+
+    Raises:
+        BukvaError: it has one; says how to make a baseline.
     """
     for name in ("HEAD", baseline.NAME):
         with contextlib.suppress(BukvaError):  # there is none of this name
             if read_results([resolve(name)])[0].is_complete:
                 return name
+    if experiments() and git("diff", "--name-only", "HEAD", "--", PARAMS):
+        raise BukvaError(
+            "There is no baseline: the results of the last commit are not saved, and the checkout has those of an "
+            f"experiment; run `git checkout HEAD {PARAMS} && make repro`."
+        )
     return WORKSPACE
 
 
@@ -117,10 +125,13 @@ def read_results(revisions: Iterable[Revision]) -> list[Result]:
 
 def _with_results(name: str) -> Revision:
     """Resolve a name; HEAD without results stands for the experiment `baseline`."""
-    if name == "HEAD" and read_results([resolve(name)])[0].problem and (other := default_baseline()) == baseline.NAME:
-        print(f"HEAD has no results of its own; experiment {other} stands for it.", file=sys.stderr)
-        return resolve(other)
-    return resolve(name)
+    revision = resolve(name)
+    if name == "HEAD" and read_results([revision])[0].problem:
+        saved = [one for one in experiments() if (one.name, one.baseline) == (baseline.NAME, revision.commit)]
+        if saved:
+            print(f"HEAD has no results of its own; experiment {baseline.NAME} stands for it.", file=sys.stderr)
+        return saved[0] if saved else revision
+    return revision
 
 
 def _read(revision: Revision) -> Result:

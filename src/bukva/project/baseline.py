@@ -5,20 +5,26 @@ cannot hold its results. A team that works on one machine, or shares a remote, m
 """
 
 import contextlib
-import logging
+import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 
 from bukva.config.load import PARAMS, flatten, read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
-from bukva.project.cache import digests, dvc_repo
-from bukva.project.lock import LOCK, StageRecords, all_sources, changes, parse_lock, read_lock
-from bukva.project.revisions import experiments, git, head, show
+from bukva.project.cache import digests
+from bukva.project.lock import LOCK, StageRecords, all_sources, changes, outputs, parse_lock, read_lock
+from bukva.project.revisions import commit_of, experiment_ref, experiments, git, head, show
 
 NAME = "baseline"
 WAY_BACK = "To go back: "
 RESULTS = LOCK, "reports"  # what a run writes that git can track
 SCORED = "evaluate"
+NOBODY = {  # git needs an author, and a user of a fresh machine has told it none
+    f"GIT_{role}_{what}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "bukva"), ("EMAIL", "bukva@localhost"))
+}
 
 
 def save_baseline() -> str:
@@ -28,33 +34,20 @@ def save_baseline() -> str:
         A line that says where the results are, or why they are not the baseline.
 
     Raises:
-        BukvaError: DVC refuses to save them.
+        BukvaError: git or DVC cannot read the project.
     """
-    commit, lock = head(), read_lock(project_root())
-    if not commit:
-        return f"Not saved as {NAME}: the project has no commit yet."
-    if SCORED not in lock:
-        return f"Not saved as {NAME}: stage {SCORED} has not run; run `make repro`."
-    sources = all_sources(SCORED, lock)
-    if stale := next(changes(SCORED, lock, flatten(read_yaml(project_root() / PARAMS)), digests(sources)), ""):
-        return f"Not saved as {NAME}: {stale}; run `make repro`."
-    if edited := _edited(sources):
-        return (
-            f"Not saved as {NAME}, because {edited[0]} differs from the last commit. Keep these results under another "
-            "name: dvc exp save -n NAME"
-        )
+    commit = head()
+    if why := _why_not(commit, read_lock(project_root())):
+        return f"Not saved as {NAME}: {why}"
     if show(_saved(commit), LOCK) != (project_root() / LOCK).read_bytes():
-        untracked = git("ls-files", "--others", "--exclude-standard", "-z", "--", *RESULTS).decode().split("\0")
-        logging.getLogger("dvc").setLevel(logging.ERROR)  # it warns of untracked files, none of which is a result
-        with dvc_repo() as repo:
-            repo.experiments.save(name=NAME, force=True, include_untracked=[*filter(None, untracked)])
+        _save(commit)
     return f"Saved as experiment {NAME}. After an experiment, return to it: dvc exp apply {NAME}"
 
 
 def way_back() -> str:
     """Return the command that undoes an experiment or an edit of params.yaml, outputs included; "" without git."""
     commit = head()
-    if _saved(commit):
+    if _saved(commit) and not commit_of(NAME):
         return f"dvc exp apply {NAME}"
     if SCORED in parse_lock(show(commit, LOCK).decode(errors="replace")):
         return f"git checkout HEAD {PARAMS} {' '.join(RESULTS)} && dvc checkout"
@@ -66,15 +59,60 @@ def lock_of_baseline(commit: str) -> StageRecords:
     return parse_lock(show(_saved(commit) or commit, LOCK).decode(errors="replace"))
 
 
-def _saved(commit: str) -> str:
-    """Return the commit of the experiment `baseline` that belongs to this commit; "" if there is none."""
-    with contextlib.suppress(BukvaError):  # git is missing, or this is no repository
-        return next((one.commit for one in experiments() if (one.name, one.baseline) == (NAME, commit)), "")
+def _why_not(commit: str, lock: StageRecords) -> str:
+    """Return why the results in the checkout are not those of the last commit, and what to do; "" if they are."""
+    if not commit:
+        return "git has no commit of the project yet."
+    if commit_of(NAME):
+        return (
+            f"a branch or tag has this name, and DVC takes it for the experiment; git branch -m {NAME} NEW renames it."
+        )
+    if not _saved(commit) and (NAME, commit) in _names():
+        return f"an experiment with other parameters has this name; rename it: dvc exp rename {NAME} NEW"
+    if SCORED not in lock:
+        return f"stage {SCORED} has not run; run `make repro`."
+    sources, made = all_sources(SCORED, lock), outputs(lock)
+    now = digests([*sources, *made])
+    if stale := next(changes(SCORED, lock, flatten(read_yaml(project_root() / PARAMS)), now), ""):
+        return f"{stale}; run `make repro`."
+    if damaged := [path for path, md5 in made.items() if now[path] != md5]:
+        return f"{damaged[0]} is not what {LOCK} recorded; run `dvc checkout`, then `make repro`."
+    if edited := _edited(sources):
+        return f"{edited[0]} differs from the last commit. To keep these results as an experiment: dvc exp run -n NAME"
     return ""
+
+
+def _save(commit: str) -> None:
+    """Write the experiment as DVC does: a commit on this one. It has the results, and no edit of any other file.
+
+    `dvc exp save` would take all edits of tracked files along, and `dvc exp apply` would bring them back later.
+    """
+    present = [path for path in RESULTS if (project_root() / path).exists()]
+    with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}  # the user's own stays as it is
+        git("read-tree", commit, **index)
+        git("add", "--all", "--", *present, **index)
+        tree = git("write-tree", **index).decode().strip()
+    made = git("commit-tree", tree, "-p", commit, "-m", f"bukva: {NAME}", **NOBODY).decode().strip()
+    git("update-ref", experiment_ref(commit, NAME), made)
+
+
+def _saved(commit: str) -> str:
+    """Return the commit of the experiment `baseline` of this commit, which has its parameters; "" if there is none."""
+    found = _names().get((NAME, commit), "")
+    return found if show(found, str(PARAMS)) == show(commit, str(PARAMS)) else ""
+
+
+def _names() -> dict[tuple[str, str], str]:
+    """Return the commits of all experiments by name and the commit that they started from."""
+    with contextlib.suppress(BukvaError):  # git is missing, or this is no repository
+        return {(one.name, one.baseline): one.commit for one in experiments()}
+    return {}
 
 
 def _edited(sources: Iterable[str]) -> list[str]:
     """Return the files among params.yaml and these sources that differ from the last commit or are untracked."""
     inside = [path for path in sources if not path.startswith(("/", ".."))]
-    listed = git("status", "--porcelain", "-z", "--no-renames", "--", str(PARAMS), *inside).decode().split("\0")
+    options = "--porcelain", "-z", "--no-renames", "--untracked-files=all"
+    listed = git("status", *options, "--", str(PARAMS), *inside).decode().split("\0")
     return [entry[3:] for entry in listed if entry]

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,8 @@ def digests(paths: Iterable[str]) -> dict[str, str]:
 
     root = project_root()
     with dvc_repo() as repo:
-        return {path: md5(root / path) if (root / path).exists() else "" for path in paths}
+        places = {path: Path(os.path.normpath(root / path)) for path in paths}  # DVC takes .. for the name of a folder
+        return {path: md5(place) if place.exists() else "" for path, place in places.items()}
 
 
 def cached_files(digest: str) -> dict[str, Path]:

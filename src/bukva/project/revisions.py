@@ -2,6 +2,7 @@
 
 import difflib
 import functools
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -18,16 +19,27 @@ WORKSPACE = "workspace"
 EXPERIMENT = re.compile(r"^refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(\S+) ([0-9a-f]+)$", re.MULTILINE)
 
 
-def git(*arguments: str) -> bytes:
+def git(*arguments: str, **environment: str) -> bytes:
     """What git prints in the project; a BukvaError where it is missing or refuses."""
+    command = ["git", "-C", str(project_root()), *arguments]
     try:
-        done = subprocess.run(["git", "-C", str(project_root()), *arguments], capture_output=True)
+        done = subprocess.run(command, capture_output=True, env={**os.environ, **environment})
     except OSError as error:
         raise BukvaError(f"git: cannot be started ({error.strerror}); install it.") from None
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
         raise BukvaError(f"{project_root()}: git cannot read it ({said}); run `git init` and commit the project.")
     return done.stdout
+
+
+def has_identity() -> bool:
+    """Return whether git knows a name and an address for commits, and so for experiments of DVC."""
+    if {"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"} <= os.environ.keys():
+        return True
+    try:
+        return all(git("config", key).strip() for key in ("user.name", "user.email"))
+    except BukvaError:
+        return False
 
 
 @functools.cache
@@ -68,6 +80,11 @@ class Revision:
     def is_workspace(self) -> bool:
         """Whether this is the checkout itself, with its uncommitted changes."""
         return self.name == WORKSPACE
+
+
+def experiment_ref(commit: str, name: str) -> str:
+    """Return git's reference of an experiment that started from this commit."""
+    return f"refs/exps/{commit[:2]}/{commit[2:]}/{name}"
 
 
 def experiments() -> list[Revision]:

@@ -12,9 +12,9 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.baseline import RESULTS
 from bukva.project.cache import has_remote
-from bukva.project.revisions import Revision, fetch
+from bukva.project.revisions import Revision, experiment_ref, fetch
 from bukva.project.stages import paths, trained_models
-from bukva.sweep.origin import base_ref, finished, result_ref, run_git
+from bukva.sweep.origin import base_ref, finished, run_git
 from bukva.sweep.slot import Place
 from bukva.sweep.trials import Sweep, Trial, checked_name, grid, read_sweep, sweeps_root
 
@@ -128,7 +128,7 @@ def pull(sweep: Annotated[str | None, SWEEP] = None) -> None:
     names = sorted(name for name in finished(root, origin, found.commit) if name.startswith(f"{found.name}-"))
     if not names:
         raise BukvaError(f"{found.name}: no trial has finished yet.")
-    refs = [result_ref(found.commit, name) for name in names]
+    refs = [experiment_ref(found.commit, name) for name in names]
     run_git(root, "fetch", "--quiet", origin, *(f"{ref}:{ref}" for ref in refs))
     commits = run_git(root, "rev-parse", *refs).split()
     revisions = [Revision(name, commit, found.commit) for name, commit in zip(names, commits, strict=True)]

@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 from bukva.core.errors import BukvaError, redact_url
+from bukva.project.revisions import experiment_ref
 
 TIMEOUT_SECONDS = 120
 
@@ -36,18 +37,13 @@ def base_ref(commit: str) -> str:
     return f"refs/bukva/core/{commit}"
 
 
-def result_ref(commit: str, name: str) -> str:
-    """Where DVC keeps the experiment of this name that started from this commit."""
-    return f"refs/exps/{commit[:2]}/{commit[2:]}/{name}"
-
-
 def push_result(clone: Path, origin: str, commit: str, name: str) -> None:
     """Send a result; if the origin has one of this name, that stays.
 
     Raises:
         GitError: the origin cannot be reached.
     """
-    ref = result_ref(commit, name)
+    ref = experiment_ref(commit, name)
     try:
         run_git(clone, "push", "--quiet", origin, f"{ref}:{ref}")
     except GitError:
@@ -61,6 +57,6 @@ def finished(folder: Path, origin: str, commit: str) -> set[str]:
     Raises:
         GitError: the origin cannot be reached.
     """
-    prefix = result_ref(commit, "")
+    prefix = experiment_ref(commit, "")
     listed = run_git(folder, "ls-remote", origin, f"{prefix}*")
     return {line.partition(prefix)[2] for line in listed.splitlines() if prefix in line}

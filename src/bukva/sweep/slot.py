@@ -21,7 +21,8 @@ from filelock import FileLock, Timeout
 
 from bukva.core.errors import BukvaError
 from bukva.project.cache import dvc_repo
-from bukva.sweep.origin import GitError, base_ref, result_ref, run_git
+from bukva.project.revisions import experiment_ref
+from bukva.sweep.origin import GitError, base_ref, run_git
 
 LOCK = "numerics.lock"  # the packages on which bytes depend
 PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.MULTILINE)
@@ -65,7 +66,7 @@ def slot_for(place: Place, trial: str) -> Iterator[Path]:
             run_git(slots, "ls-remote", place.origin, base_ref(place.commit))  # raises the same if the origin is away
             shutil.rmtree(clone, ignore_errors=True)  # else git was killed while it wrote; all can be made again
             _check_out(clone, place)
-        run_git(clone, "update-ref", "-d", result_ref(place.commit, trial))
+        run_git(clone, "update-ref", "-d", experiment_ref(place.commit, trial))
         folder = clone / place.prefix
         shutil.rmtree(folder / ".dvc" / "tmp", ignore_errors=True)  # locks of a DVC that was killed
         _check_packages(folder / LOCK)

@@ -24,9 +24,10 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.core.processes import die_with_parent
 from bukva.project.baseline import WAY_BACK
+from bukva.project.revisions import experiment_ref
 from bukva.project.stages import paths, trained_models
 from bukva.sweep.carry import journals_of, newest_checkpoint, pack_checkpoint, pack_result, unpack
-from bukva.sweep.origin import finished, push_result, result_ref, run_git
+from bukva.sweep.origin import finished, push_result, run_git
 from bukva.sweep.slot import Place, slot_for
 from bukva.text.ids import bits
 from bukva.tracking.sync import OWN_ATTEMPT
@@ -69,7 +70,7 @@ def run_trial(name: str, settings: list[str], place: Place) -> None:
                 _patiently(lambda: report.send_result(folder))
             # the reference goes last: where it is, the experiment is complete
             _patiently(lambda: push_result(folder, place.origin, place.commit, name))
-        run_git(folder, "fetch", "--quiet", place.origin, result_ref(place.commit, name))
+        run_git(folder, "fetch", "--quiet", place.origin, experiment_ref(place.commit, name))
         scores = json.loads(run_git(folder, "show", f"FETCH_HEAD:./{paths()['metrics']}"))
         tune.report(report.values | {"val": scores[MODEL][SPLIT], "finished": True})
 
