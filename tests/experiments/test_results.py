@@ -2,11 +2,13 @@
 
 import json
 import shutil
+import subprocess
 import sys
 
 import pytest
 from ruamel.yaml import YAML
 
+from bukva.compare import results
 from bukva.compare.results import read_results, results_of, verify
 from bukva.core.errors import BukvaError
 from bukva.project.cache import digests
@@ -164,3 +166,31 @@ def test_another_machine_is_told_by_its_arithmetic_and_an_unknown_one_is_not_tak
     shutil.rmtree(project.folder / "data/scores")
     [unknown], _ = verify("two-heads", {})
     assert unknown.startswith("the arithmetic of its training is unknown")
+
+
+def test_without_a_saved_baseline_the_checkout_serves_unless_it_has_an_experiment(monkeypatch):
+    def nothing(name):
+        raise BukvaError(f"{name}: nothing has this name")
+
+    monkeypatch.setattr(results, "resolve", nothing)
+    for known, edited in (([], b"params.yaml\n"), (["wide"], b"")):
+        monkeypatch.setattr(results, "experiments", lambda known=known: known)
+        monkeypatch.setattr(results, "git", lambda *_, edited=edited: edited)
+        assert results.default_baseline() == "workspace"
+    monkeypatch.setattr(results, "git", lambda *_: b"params.yaml\n")
+    with pytest.raises(BukvaError, match=r"run `git checkout HEAD params\.yaml && make repro`"):
+        results.default_baseline()
+
+
+def test_a_path_with_dots_has_the_digest_that_dvc_gives_it(tmp_path, monkeypatch):
+    project = tmp_path / "bukva"
+    (tmp_path / "books").mkdir()
+    (tmp_path / "books" / "a.txt").write_text("a")
+    project.mkdir()
+    subprocess.run(["git", "init", "-q", project], check=True)
+    subprocess.run(
+        ["dvc", "init", "-q"], cwd=project, check=True, env={**os.environ, "DVC_SITE_CACHE_DIR": str(tmp_path)}
+    )
+    monkeypatch.setenv("DVC_ROOT", str(project))
+    monkeypatch.chdir(project)
+    assert len(set(digests(["../books", str(tmp_path / "books")]).values())) == 1
