@@ -188,9 +188,8 @@ def test_a_path_with_dots_has_the_digest_that_dvc_gives_it(tmp_path, monkeypatch
     (tmp_path / "books" / "a.txt").write_text("a")
     project.mkdir()
     subprocess.run(["git", "init", "-q", project], check=True)
-    subprocess.run(
-        ["dvc", "init", "-q"], cwd=project, check=True, env={**os.environ, "DVC_SITE_CACHE_DIR": str(tmp_path)}
-    )
+    monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("DVC_ROOT", str(project))
     monkeypatch.chdir(project)
+    subprocess.run([sys.executable, "-m", "dvc", "init", "-q"], check=True)
     assert len(set(digests(["../books", str(tmp_path / "books")]).values())) == 1
