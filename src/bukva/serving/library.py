@@ -50,13 +50,18 @@ class Library:
         self._lock = threading.Lock()
 
     def choices(self) -> list[Choice]:
-        """All models whose files are here now: the last run first, then by the GPT's score on val; equal ones once.
+        """All models whose files are here now: the last run first, then by text and by the GPT's score on val.
+
+        The text of the first result comes first, because scores on different texts cannot be compared. Equal models
+        are there once.
 
         Raises:
             BukvaError: there is none.
         """
         own = map(resolve, [WORKSPACE, "HEAD"] if head() else [WORKSPACE])
-        results = sorted(read_results([*own, *experiments()]), key=_place)
+        known = read_results([*own, *experiments()])
+        text = next((_text(result) for result in known if result.scores), "")
+        results = sorted(known, key=lambda result: _place(result, text))
         found = list(dict.fromkeys(choice for result in results for choice in _choices_of(result)))
         if not found:
             raise BukvaError("play: no trained model is here; run `make repro`, or `dvc pull` to fetch one.")
@@ -94,9 +99,14 @@ class Library:
         return writer.alone() if choice.alone else writer
 
 
-def _place(result: Result) -> tuple[bool, float]:
+def _place(result: Result, text: str) -> tuple[bool, bool, float]:
     score = _bits(result, "gpt")
-    return not result.revision.is_workspace, math.inf if score is None else score
+    return not result.revision.is_workspace, _text(result) != text, math.inf if score is None else score
+
+
+def _text(result: Result) -> str:
+    """Return the digest of its val; "" where its scores are not here."""
+    return str(result.about["text"]["val"]) if result.scores else ""
 
 
 def _choices_of(result: Result) -> Iterator[Choice]:

@@ -103,7 +103,7 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
     return render(
         "experiments.html.j2",
         title=f"Best of {len(ranked)}: {best.name}, {score_of(best, SPLIT)} bits per character on {SPLIT}",
-        subtitle=f"The best on {SPLIT} comes first. Verdicts are against {board.baseline.name}, the baseline.",
+        subtitle=f"The best on {SPLIT} comes first. Each verdict is a comparison with {board.baseline.name}.",
         links=links,
         here=here,
         served=served,
