@@ -51,7 +51,7 @@ check: $(CLUSTER) ## run formatting, lint, types and the fast tests (1 min)
 	mypy
 	pytest -m "not slow and not nightly" -n 2 --dist loadfile
 
-test: $(CLUSTER) ## run check and the slow tests, which run DVC, train and kill (5 min)
+test: $(CLUSTER) ## run check and the slow tests, which run DVC, train and kill (6 min)
 	ruff format --check .
 	ruff check .
 	mypy
