@@ -38,8 +38,8 @@ COMPARED = "heads"
 INTRODUCTION = (
     "# Reference",
     "",
-    "What the experiments of README gave on one machine, in bits per character, one seed each. `make reference` writes",
-    "this page and the files next to it. Another machine gives other bytes; its scores differ as those of two seeds.",
+    "This page records README's experiments on one machine: bits per character, one seed each. `make reference` writes",
+    "it and the files next to it. Another machine gives other bytes; its scores differ as those of two seeds.",
     "",
 )
 

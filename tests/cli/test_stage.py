@@ -104,7 +104,9 @@ def test_a_stage_ends_with_130_after_ctrl_c_and_with_2_after_a_wrong_command_lin
 # ---- commands
 
 
-def test_check_prints_nothing_for_valid_parameters_and_else_what_is_wrong_or_differs(bukva, tmp_path):
+def test_check_prints_nothing_for_valid_parameters_and_else_what_is_wrong_or_differs(bukva, tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "a")
+    monkeypatch.setenv("GIT_AUTHOR_EMAIL", "a@b")
     file = tmp_path / "params.yaml"
     file.write_text(PARAMS, encoding="utf-8")
     commit(tmp_path, "params.yaml")
@@ -124,6 +126,17 @@ def test_check_prints_nothing_for_valid_parameters_and_else_what_is_wrong_or_dif
         "params.yaml, tokenize.kind: 'word' is unknown; use 'char', 'byte' or 'bpe'.\n"
         "To go back: git checkout HEAD params.yaml && make repro\n"
     )
+
+
+def test_check_says_that_git_knows_no_name(bukva, tmp_path, monkeypatch):
+    (tmp_path / "params.yaml").write_text(PARAMS, encoding="utf-8")
+    commit(tmp_path, "params.yaml")
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    status, said, _ = bukva("check")
+    assert (status, said.partition(",")[0]) == (0, "git does not know your name")
 
 
 def test_a_look_at_the_scores_on_test_is_counted(bukva, tmp_path):

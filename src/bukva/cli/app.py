@@ -187,9 +187,7 @@ def check() -> None:
     check_for_dvc(params.download.path)
     print_uncommitted(params)
     if not has_identity():
-        print(
-            "git does not know your name, which dvc exp run may need; set it: git config user.name NAME; and user.email"
-        )
+        print("git does not know your name, which dvc exp run may need; set git config user.name and user.email.")
 
 
 @app.command()

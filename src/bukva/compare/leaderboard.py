@@ -71,7 +71,7 @@ class Leaderboard:
 
     @property
     def texts(self) -> list[Sequence[Row]]:
-        """The rows of each val text, those of the baseline's text first."""
+        """Rows grouped by val text, the baseline's text first."""
         return [self.rows, *self.others]
 
 
@@ -103,7 +103,7 @@ def leaderboard(baseline: str, model: str) -> Leaderboard:
 
 
 def _by_text(settings: Sequence[Setting]) -> list[list[Setting]]:
-    """Group settings by the digest of their val text; that of the first setting comes first."""
+    """Group settings by the digest of their val text, in the order in which the texts first appear."""
     by_text: dict[str, list[Setting]] = {}
     for setting in settings:
         by_text.setdefault(setting.result.about["text"][SPLIT], []).append(setting)

@@ -64,9 +64,7 @@ def _why_not(commit: str, lock: StageRecords) -> str:
     if not commit:
         return "git has no commit of the project yet."
     if commit_of(NAME):
-        return (
-            f"a branch or tag has this name, and DVC takes it for the experiment; git branch -m {NAME} NEW renames it."
-        )
+        return "a branch or tag has this name, and DVC prefers it to the experiment; rename or delete it."
     if not _saved(commit) and (NAME, commit) in _names():
         return f"an experiment with other parameters has this name; rename it: dvc exp rename {NAME} NEW"
     if SCORED not in lock:
