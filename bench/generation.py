@@ -17,9 +17,9 @@ VOCAB_SIZE = 65
 def _generate() -> dict[str, Any]:
     import torch
 
+    from bukva.backends.device import prepare
     from bukva.config.load import parse_params
     from bukva.generation.sampling import generate
-    from bukva.models.device import prepare
     from bukva.models.gpt import GPTConfig
     from bukva.models.registry import build
 

@@ -39,8 +39,8 @@ def _race(recipe: str, seed: int, raw: str) -> dict[str, Any]:
     """Train, scoring val once at the end; then score it by the window rule, too, in time that is not counted."""
     from math import log
 
+    from bukva.backends.device import prepare
     from bukva.config.load import parse_params
-    from bukva.models.device import prepare
     from bukva.models.gpt import GPTConfig
     from bukva.models.registry import build
     from bukva.training.run import Task, run_training, start

@@ -1,10 +1,10 @@
 """Stage evaluate: every model scored on every split, beside the baselines."""
 
+from bukva.backends.device import prepare
 from bukva.cli import stage
 from bukva.core.files import write_json
 from bukva.evaluation.rows import chart_of, rows_of
 from bukva.evaluation.scores import describe, evaluate, headline, left_out
-from bukva.models.device import prepare
 from bukva.models.folder import load_models
 from bukva.project.stages import trained_models
 from bukva.text.held_out import HeldOut
@@ -16,11 +16,12 @@ def main() -> None:
     """Score the models by the window rule."""
     with stage.opened("evaluate") as run:
         splits, machine, trained = load_splits(run.path("split")), prepare(run.params.compute), trained_models()
-        models, tokenizer = load_models({name: model.folder for name, model in trained.items()}, machine.device)
+        ngrams = run.path("ngrams")
+        models, tokenizer = load_models({name: model.folder for name, model in trained.items()}, machine.device, ngrams)
         lengths = {name: len(ids) for name, ids in splits.items()}
         check_lengths(lengths, models["gpt"].block_size, "model.block_size")
         print("evaluate: scoring the models on every split", flush=True)
-        text = HeldOut(splits, load_lengths(run.path("split")), tokenizer)
+        text = HeldOut(splits, load_lengths(run.path("split")), tokenizer, ngrams)
         saved = CharScores.read(files_of(run.path("baselines")))
         result = evaluate(models, text, run.params.evaluate, Baselines.of(saved))
         for line in left_out(result, text):

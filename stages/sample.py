@@ -1,9 +1,9 @@
 """Stage sample: texts that the models write, before and after training."""
 
+from bukva.backends.device import prepare
 from bukva.cli import stage
 from bukva.core.files import read_json, write_json, write_text
 from bukva.generation.samples import answer, page, to_json
-from bukva.models.device import prepare
 from bukva.project.stages import trained_models
 from bukva.text.prompts import chosen_prompts
 from bukva.text.tokenizers import load_tokenizer
@@ -18,7 +18,7 @@ def main() -> None:
         prompts, why = chosen_prompts(tokenizer, params, read_json(run.path("cleaning")))
         if params.prompts == "auto":
             print(f"sample: {why}")
-        given = answer(folders, prompts, params, prepare(run.params.compute))
+        given = answer(folders, prompts, params, prepare(run.params.compute), run.path("ngrams"))
         write_text(samples, page(given, prompts, params, tokenizer.unit, why))
         write_json(run.path("answers"), to_json(given, prompts, params))
         run.log.artifact(samples)

@@ -6,7 +6,7 @@ Source: the lecture notes, on translation; Vaswani et al. 2017, figure 1.
 import torch
 from torch import Tensor, nn
 
-from bukva.models.attention import Attention, Caches
+from bukva.models.attention import Attention, KVCache
 from bukva.models.gpt import GPT, NORMS, GPTConfig
 
 
@@ -22,7 +22,7 @@ class EncoderDecoder(nn.Module):
             Attention(C, config.n_head, causal=False, qk_norm=config.qk_norm, bias=config.bias) for _ in range(n)
         )
 
-    def decode(self, target: Tensor, memory: Tensor, caches: Caches | None = None) -> Tensor:
+    def decode(self, target: Tensor, memory: Tensor, caches: KVCache | None = None) -> Tensor:
         """(B, T) ids after the cached ones, (B, S, C) of the source -> (B, T, V) logits of what follows each."""
         x, cos_sin = self.decoder.embed(target, caches.length if caches else 0)  # (B, T, C)
         for i, (block, norm, cross) in enumerate(zip(self.decoder.blocks, self.norms, self.crosses, strict=True)):
@@ -41,7 +41,7 @@ class EncoderDecoder(nn.Module):
 
         The model must be in evaluation mode.
         """
-        memory, caches = self.encoder.encode(source), self.decoder.new_caches()
+        memory, caches = self.encoder.encode(source), self.decoder.new_cache()
         last = torch.full((len(source), 1), start, device=source.device)  # (B, 1)
         written = []
         for _ in range(n_chars):

@@ -14,6 +14,7 @@ LAYERS = [
     ["bukva.text"],
     ["bukva.corpus"],
     ["bukva.models"],
+    ["bukva.backends"],
     ["bukva.baselines", "bukva.training"],
     ["bukva.durability", "bukva.planning"],
     ["bukva.evaluation", "bukva.generation"],
@@ -28,7 +29,7 @@ LAYERS = [
 ]
 LEVEL = {package: level for level, row in enumerate(LAYERS) for package in row}
 # Architecture: tensors in, tensors out. The rest of bukva.models finds, builds and saves them.
-ARCHITECTURE = ["attention", "base", "bigram", "gpt", "kernels", "ngram_memory", "position"]
+ARCHITECTURE = ["attention", "base", "bigram", "gpt", "ngram_memory"]
 
 
 def package(name: str) -> str:
@@ -49,7 +50,7 @@ def test_imports_point_down_and_a_stage_imports_no_other_stage():
         ("mlflow", ["bukva.tracking", "bukva.serving.pyfunc"]),
         (
             "torch",
-            ["bukva.core.machine", "bukva.models", "bukva.training", "bukva.durability.packing",
+            ["bukva.core.machine", "bukva.models", "bukva.backends", "bukva.training", "bukva.durability.packing",
              "bukva.evaluation", "bukva.generation", "bukva.interpret", "bukva.planning", "bukva.serving.writer",
              "bukva.serving.learning",
              "bukva.cli.progress", "stages.train_bigram"],

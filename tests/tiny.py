@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import torch
 
+from bukva.backends.device import Machine
 from bukva.config.load import read_params
-from bukva.models.device import Machine
 from bukva.models.gpt import GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer
 from bukva.training.run import Task, run_training, start

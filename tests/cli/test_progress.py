@@ -7,7 +7,7 @@ import pytest
 from tiny import Call, run, task
 
 from bukva.cli import progress as module
-from bukva.cli.progress import ProgressBar
+from bukva.cli.progress import MetricsLog, ProgressBar, Speed
 from bukva.text.ids import bits
 from bukva.training.callback import COLUMNS, CurveFile
 
@@ -26,20 +26,30 @@ def scripted():
     return dataclasses.replace(task(), score_val=lambda *_: next(values))
 
 
+class Journal:
+    """Keeps the metrics that are logged."""
+
+    def __init__(self):
+        self.points = []
+
+    def metrics(self, values, step):
+        self.points.append((values, step))
+
+
 def test_each_scoring_is_logged_with_the_speed_of_the_updates_alone(clock, capsys):
-    logged = []
-    shown = ProgressBar("train-gpt", 20, lambda *values: logged.append(values))
+    journal, speed = Journal(), Speed()
+    shown = [speed, MetricsLog(journal, speed), ProgressBar("train-gpt", 20, speed)]
 
     def tick(state, progress):
         clock[0] += 30 if progress.val_nats_per_char else 2  # seconds for 15 characters
 
     ticks = [Call(step, tick) for step in range(11)]
-    state, _ = run(scripted(), callbacks=[*ticks, shown])
-    assert [step for _, step in logged] == [0, 4, 8, 10]
-    for (values, _), point in zip(logged, state.curve, strict=True):
+    state, _ = run(scripted(), callbacks=[*ticks, *shown])
+    assert [step for _, step in journal.points] == [0, 4, 8, 10]
+    for (values, step), point in zip(journal.points, state.curve, strict=True):
         known = {name: value for name, value in dataclasses.asdict(point).items() if value is not None}
         speed = {"chars_per_second": pytest.approx(7.5)} if point.step else {}
-        assert {"step": point.step, **values} == known | speed
+        assert {"step": step, **values} == known | speed
     assert f"val {bits(4.5):.3f} bits" in capsys.readouterr().err
 
 
@@ -68,8 +78,7 @@ def test_the_curve_is_written_at_each_scoring_with_the_values_of_the_state(tmp_p
 def test_a_resumed_training_logs_and_writes_the_curve_of_a_whole_one(tmp_path, step):
     run(task(), callbacks=[CurveFile(tmp_path / "whole.csv")])
     state, _ = run(task(), callbacks=[Call(step, lambda state, _: setattr(state, "stop_requested", True))])
-    state.stop_requested, logged = False, []
-    log = ProgressBar("train-gpt", 10, lambda _, step: logged.append(step))
-    run(task(), state, [CurveFile(tmp_path / "resumed.csv"), log])
+    state.stop_requested, journal = False, Journal()
+    run(task(), state, [CurveFile(tmp_path / "resumed.csv"), MetricsLog(journal, Speed())])
     assert (tmp_path / "resumed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-    assert logged == [0, 4, 8, 10]
+    assert [step for _, step in journal.points] == [0, 4, 8, 10]

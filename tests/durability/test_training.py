@@ -11,6 +11,7 @@ from equality import same
 from tiny import CPU as MACHINE
 from tiny import SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, recipe, run, splits
 
+from bukva.backends.group import ALONE, Group
 from bukva.durability.checkpoints import Checkpoints
 from bukva.durability.packing import unpack
 from bukva.durability.training import Durability, StopSignal, restore
@@ -54,7 +55,7 @@ def resumed(checkpoints, task):
     """The state as another process of the same command restores it, whatever has drawn random numbers."""
     state = start(task)
     torch.manual_seed(99)
-    restore(state, checkpoints, rank=0, broadcast=lambda content: content)
+    restore(state, checkpoints, ALONE)
     return state
 
 
@@ -94,13 +95,14 @@ def test_every_process_restores_what_rank_0_has_read(checkpoints, capsys):
     capsys.readouterr()
     messages = []
 
-    def broadcast(content):
-        messages.append(content)
-        return messages[0]
+    class Two(Group):
+        def broadcast(self, content):
+            messages.append(content)
+            return messages[0]
 
     leader, other = start(task()), start(task())
-    restore(leader, checkpoints, 0, broadcast)
-    restore(other, checkpoints, 1, broadcast)
+    restore(leader, checkpoints, Two(0, 2))
+    restore(other, checkpoints, Two(1, 2))
     assert messages[1] == b""  # rank 1 does not read
     same(leader.state_dict(), other.state_dict())
     assert leader.step == 9 == first.step - 1

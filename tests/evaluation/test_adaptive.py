@@ -87,7 +87,7 @@ def test_the_parts_of_a_passage_in_pieces_are_those_of_the_whole(gpt, n_context)
     expected = adaptive.parts_of(gpt, whole)
     for found, array in zip(zip(*(adaptive.parts_of(gpt, piece) for piece in cut), strict=True), expected, strict=True):
         np.testing.assert_allclose(np.concatenate(found), array, atol=1e-5)
-    network = gpt.alone()
+    network = gpt.without_ngrams()
     followed = -nats_of_passages(network, [whole], T, stride)
     if not gpt.config.counts:  # otherwise the network also sees what was counted, and has learned powers
         np.testing.assert_array_equal(expected[1], np.tile([0, 0.5, 0.5], (101, 1)))

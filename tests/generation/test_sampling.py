@@ -86,7 +86,7 @@ def test_when_the_block_is_full_its_first_half_is_dropped():
 @pytest.mark.parametrize("positions", ["learned", "rotary"])
 def test_the_same_is_written_with_caches_as_without(block_size, positions):
     model, plain, n_chars = *(gpt(block_size, positions=positions) for _ in range(2)), 4 * block_size + 3
-    plain.new_caches = lambda: None
+    plain.new_cache = lambda: None
     for n_prompt in (1, T, T + 1):
         ids = prompt(3, n_prompt)
         for how in ({}, {"temperature": 0.3, "top_k": 5, "top_p": 0.9}):

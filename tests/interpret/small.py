@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
+from bukva.backends.device import Machine
 from bukva.config.schema import Evaluate
-from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.text.tokenizers.char import CharTokenizer
 

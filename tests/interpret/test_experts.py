@@ -78,7 +78,7 @@ def test_each_predictor_has_the_nats_of_the_window_rule_and_the_mode_of_the_mode
     model.eval()
     rule = T, stride_of(T)
     np.testing.assert_allclose(found.together, nats_of_passages(model, texts(), *rule), rtol=1e-4)
-    np.testing.assert_allclose(found.learned, nats_of_passages(model.alone(), texts(), *rule), rtol=1e-4)
+    np.testing.assert_allclose(found.learned, nats_of_passages(model.without_ngrams(), texts(), *rule), rtol=1e-4)
     counts = KneserNey.count(TRAIN, V, ORDERS[-1])
     counted = [counts.nats(text.ids, ORDERS[-1])[text.n_context :] for text in texts()]
     np.testing.assert_allclose(found.counted, np.concatenate(counted), rtol=1e-4)
@@ -100,7 +100,7 @@ def test_the_context_is_the_longest_that_train_continues():
 def test_the_recorded_experts_multiply_to_the_prediction():
     model, ids = remembering("logits"), random_ids(B, T)
     with torch.inference_mode():
-        network = model.alone()(ids).log_softmax(-1).flatten(0, 1)
+        network = model.without_ngrams()(ids).log_softmax(-1).flatten(0, 1)
         before = random_ids(B, 3)
         whole = model(ids, before=before).flatten(0, 1)
         logits, powers, recall = record_experts(model, ids, before, torch.ones(B, T, dtype=torch.bool))

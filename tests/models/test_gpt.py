@@ -133,12 +133,12 @@ def test_a_text_in_pieces_has_the_same_logits(options):
     model, x = gpt(**options), ids(B, T)
     whole = model(x)
     for lengths in [[T], [1] * T, [2, 3], [3, 1, 1]]:
-        caches = model.new_caches()
+        caches = model.new_cache()
         close(torch.cat([model(piece, caches) for piece in x.split(lengths, dim=1)], dim=1), whole, atol=1e-9)
 
 
 def test_more_characters_than_block_size_are_an_error_with_caches_and_without():
-    model, caches = gpt(), gpt().new_caches()
+    model, caches = gpt(), gpt().new_cache()
     with pytest.raises(ValueError, match="6 characters do not fit block_size 5"):
         model(ids(1, T + 1))
     model(ids(1, T), caches)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from models.ngrams.witness import skewed
 
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.models.ngram_memory import NgramMemory, ProductOfExperts, Recall
+from bukva.models.ngram_memory import NgramFeatures, NgramMemory, ProductOfExperts
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.registry import count_parameters
 
@@ -40,7 +40,7 @@ def windows(n=B, length=T, seed=3):
 def counted(ids, orders=ORDERS, *, leave_out=False):
     """(B, T, R, V), asked of the counts themselves."""
     model = KneserNey.count(TRAIN, V, max(orders))
-    recall = model.recall(ids.numpy(), sorted(orders), T, leave_out=leave_out)
+    recall = model.lookup(ids.numpy(), sorted(orders), T, leave_out=leave_out)
     return torch.from_numpy(recall.probabilities)
 
 
@@ -70,7 +70,7 @@ def mixed_by_loop(mixture, hidden, logits, recall):
 
 def test_it_is_the_product_of_the_experts_each_to_its_power():
     torch.manual_seed(1)
-    mixture, recall = ProductOfExperts(C, 4, 3), Recall(torch.rand(B, T, 3, V).softmax(-1), torch.rand(B, T, 4))
+    mixture, recall = ProductOfExperts(C, 4, 3), NgramFeatures(torch.rand(B, T, 3, V).softmax(-1), torch.rand(B, T, 4))
     torch.nn.init.normal_(mixture.weights.weight)
     hidden, logits = torch.randn(B, T, C), torch.randn(B, T, V)
     with torch.no_grad():
@@ -78,7 +78,7 @@ def test_it_is_the_product_of_the_experts_each_to_its_power():
         close(exact.softmax(-1), mixed_by_loop(mixture, hidden, logits, recall))
         with torch.autocast("cpu", torch.bfloat16):  # a power in bf16 has two digits
             assert torch.equal(mixture(hidden, logits, recall), exact)
-    nothing = Recall(torch.zeros(B, T, 3, V), torch.zeros(B, T, 4))
+    nothing = NgramFeatures(torch.zeros(B, T, 3, V), torch.zeros(B, T, 4))
     assert mixture(hidden, logits, nothing).isfinite().all()
 
 
@@ -86,9 +86,9 @@ def test_features_are_logarithms_of_how_much_of_a_context_is_seen():
     memory = NgramMemory(V, [5, 2])
     memory.count(TRAIN)
     x = windows()[:, :-1]
-    features = memory.recall(x).features
+    features = memory.lookup(x).features
     assert features.shape == (B, T, memory.n_features)
-    seen = KneserNey.count(TRAIN, V, 5).recall(x.numpy(), [5], T).seen
+    seen = KneserNey.count(TRAIN, V, 5).lookup(x.numpy(), [5], T).seen
     close(features.expm1().unflatten(-1, (2, 5)), torch.from_numpy(seen), atol=1e-2)
 
 
@@ -111,7 +111,7 @@ def test_a_text_in_pieces_has_the_same_logits(memory, orders):
     model, x = gpt(ngrams=memory, ngram_orders=orders), windows()[:, :-1]
     whole = model(x)
     for lengths in [[T], [1] * T, [3, 4], [5, 1, 1]]:
-        caches, found = model.new_caches(), []
+        caches, found = model.new_cache(), []
         for piece in x.split(lengths, dim=1):
             found.append(model(piece, caches, before=x[:, : caches.length]))
         close(torch.cat(found, dim=1), whole)
@@ -123,26 +123,26 @@ def test_the_counts_see_the_ids_before_a_window_and_the_network_does_not(memory)
     ids, targets, before = x[:, n:-1], x[:, n + 1 :], x[:, :n]
     assert ids.shape == (B, T - 1)
     for following in (None, x[:, -1]):
-        recall = model.ngrams.recall(x[:, :-1], None, following)  # of the text from its start on
-        at_ids = Recall(recall.probabilities[:, n:], recall.features[:, n:])
-        hidden = model.encode(ids, added=model.shown(recall.longest[:, n:]) if memory == "input" else None)
+        recall = model.ngrams.lookup(x[:, :-1], None, following)  # of the text from its start on
+        at_ids = NgramFeatures(recall.probabilities[:, n:], recall.features[:, n:])
+        hidden = model.encode(ids, added=model.ngram_embedding(recall.longest[:, n:]) if memory == "input" else None)
         expected = model.experts(hidden, model.lm_head(hidden), at_ids)
         close(model(ids, before=before, following=following), expected)
         close(model(ids, before=before[:, -model.config.n_before :], following=following), expected)
         assert (model(ids, before=before[:, -2:], following=following) - expected).abs().max() > 0.01
     close(model.losses(model.examples(ids, targets, before)).nats, F.cross_entropy(expected.mT, targets))
-    assert torch.equal(model.alone()(ids, before=before), model.alone()(ids))
-    assert (model.config.n_before, model.alone().config.n_before) == (3, 0)
+    assert torch.equal(model.without_ngrams()(ids, before=before), model.without_ngrams()(ids))
+    assert (model.config.n_before, model.without_ngrams().config.n_before) == (3, 0)
 
 
 @NGRAMS
 def test_with_the_ids_that_follow_each_is_predicted_as_if_it_was_not_counted(memory):
     model, x = gpt(ngrams=memory), windows()
     recall = counted(x, leave_out=True)
-    shown = model.shown(recall[:, :, -1]) if memory == "input" else None
+    shown = model.ngram_embedding(recall[:, :, -1]) if memory == "input" else None
     hidden = model.encode(x[:, :-1], added=shown)
-    features = model.ngrams.recall(x[:, :-1], None, x[:, -1]).features
-    expected = model.experts(hidden, model.lm_head(hidden), Recall(recall, features))
+    features = model.ngrams.lookup(x[:, :-1], None, x[:, -1]).features
+    expected = model.experts(hidden, model.lm_head(hidden), NgramFeatures(recall, features))
     found = model(x[:, :-1], following=x[:, -1])
     close(found, expected)
     assert (found - model(x[:, :-1])).abs().max() > 0.1
@@ -169,10 +169,10 @@ def test_the_losses_are_those_of_the_whole_and_of_the_network(memory, ngram_drop
     ids, targets = x[:, :-1], x[:, 1:]
     found = model.losses(model.examples(ids, targets, before))
     whole = F.cross_entropy(model(ids, before=before, following=x[:, -1])[others].mT, targets[others])
-    network = model.alone()(ids)
+    network = model.without_ngrams()(ids)
     if memory == "input":
         recall = counted(torch.cat([before, x], dim=1), leave_out=True)[:, :, -1]
-        network[others] = model.lm_head(model.encode(ids, added=model.shown(recall)))[others]
+        network[others] = model.lm_head(model.encode(ids, added=model.ngram_embedding(recall)))[others]
     close(found.nats, whole)
     close(found.minimised, whole + 0.3 * F.cross_entropy(network.mT, targets))
 
@@ -191,7 +191,7 @@ def test_every_parameter_has_a_gradient_and_the_counts_have_none(memory):
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 0, name
-    recall = model.ngrams.recall(x[:, :-1], None, x[:, -1])
+    recall = model.ngrams.lookup(x[:, :-1], None, x[:, -1])
     assert not recall.probabilities.requires_grad
     assert not recall.features.requires_grad
 
@@ -201,7 +201,7 @@ def test_alone_the_network_is_a_plain_gpt_with_the_same_weights(memory):
     model, x = gpt(ngrams=memory), windows()[:, :-1]
     plain = GPT(dataclasses.replace(CONFIG, ngrams="none")).eval()
     plain.load_state_dict({name: model.state_dict()[name] for name in plain.state_dict()})
-    before, alone = model(x), model.alone()
+    before, alone = model(x), model.without_ngrams()
     assert torch.equal(alone(x), plain(x))
     assert alone.config == plain.config
     assert not alone.counts

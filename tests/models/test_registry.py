@@ -55,4 +55,4 @@ def test_the_hidden_layers_of_a_gpt_are_grouped_by_their_place_in_the_block():
 def test_the_logits_of_a_bigram_are_the_row_of_the_last_character():
     model, ids = build(CONFIGS["bigram"]), torch.tensor([[1, 2, 3], [12, 0, 3]])
     assert torch.equal(model(ids), model.table.weight[ids])
-    assert (model.hidden_layers(), model.new_caches()) == ([], None)
+    assert (model.hidden_layers(), model.new_cache()) == ([], None)

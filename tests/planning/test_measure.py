@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import pytest
 from plans import ALL, BLOCK_SIZE, VOCABULARY, write_project
 
+from bukva.backends.group import ALONE
 from bukva.config.load import read_params
 from bukva.models.registry import count_parameters
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.planning import plan as plans
 from bukva.planning.plan import Plan, Planner, Size, Stopwatch
-from bukva.training.parallel import ALONE
 from bukva.training.run import start
 from bukva.training.state import Progress
 

@@ -8,10 +8,10 @@ import torch
 from fastapi.testclient import TestClient
 from lxml import html
 
+from bukva.backends.device import Machine
 from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
 from bukva.models.bigram import Bigram, BigramConfig
-from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.serving import app as pages
 from bukva.serving.app import site

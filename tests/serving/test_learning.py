@@ -5,8 +5,8 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 
+from bukva.backends.device import Machine
 from bukva.config.load import read_params
-from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.serving.app import site
 from bukva.serving.learning import Learner

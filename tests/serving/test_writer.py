@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from bukva.backends.device import Machine
 from bukva.config.load import read_params
 from bukva.generation.samples import prompt_generator
 from bukva.generation.sampling import generate, generate_each
-from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.window_rule import BATCH_CHARS, nats_of, stride_of
 from bukva.serving.writer import Writer
@@ -126,7 +126,7 @@ def test_one_without_what_its_model_counts_writes_with_the_network():
     model.count(TOKENIZERS["char"].encode(TEXT * 20))
     torch.nn.init.normal_(model.lm_head.weight)
     writer = Writer(model, TOKENIZERS["char"], FP32)
-    whole, alone = writer.score(TEXT), writer.alone().score(TEXT)
+    whole, alone = writer.score(TEXT), writer.without_ngrams().score(TEXT)
     assert [piece.bits for piece in alone[1:]] != [piece.bits for piece in whole[1:]]
-    wanted = nats_of(model.alone(), writer.tokenizer.encode(TEXT), T, stride_of(T)) * bits(1)
+    wanted = nats_of(model.without_ngrams(), writer.tokenizer.encode(TEXT), T, stride_of(T)) * bits(1)
     np.testing.assert_allclose([piece.bits for piece in alone[1:]], wanted, rtol=1e-6)

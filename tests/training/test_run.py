@@ -12,13 +12,13 @@ import torch.nn.functional as F
 from equality import same
 from tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, Record, T, V, recipe, run, splits, task
 
-from bukva.models.device import Machine
+from bukva.backends.device import Machine
+from bukva.backends.group import ALONE, Group
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import N_RUNS, Score, evenly_spaced, nats_of, stride_of
 from bukva.text.tokenizers.char import CharTokenizer
 from bukva.training import run as module
 from bukva.training.optimizers import build_optimizer
-from bukva.training.parallel import Group
 from bukva.training.run import Task, start, update
 from bukva.training.state import DivergedError
 from bukva.training.windows import micro_batches
@@ -159,7 +159,7 @@ def test_an_update_reads_nothing_from_its_device(shape, optimizer, monkeypatch):
         moments["step"] = torch.zeros(())
     batch = micro_batches(state.model, trained.windows.batch(1), 3, torch.device("cpu"))
     machine = Machine(torch.device("meta"), torch.float32)
-    assert update(state, batch, 0.1, trained.recipe, machine).device.type == "meta"
+    assert update(state, trained.recipe, machine, ALONE, batch).device.type == "meta"
 
 
 def test_bf16_follows_float32():
@@ -269,7 +269,7 @@ def test_losses_are_divided_by_the_characters_that_the_scored_ids_stand_for():
 def test_val_is_scored_by_the_window_rule():
     model = start(task()).model
     expected = Score.of(nats_of(model, splits()["val"], T, T // 2), 99).nats_per_char
-    assert task().score_val(model, Group()) == expected
+    assert task().score_val(model, ALONE) == expected
 
 
 def test_of_a_long_val_runs_that_are_evenly_spaced_are_scored_in_shares(monkeypatch):
@@ -278,7 +278,7 @@ def test_of_a_long_val_runs_that_are_evenly_spaced_are_scored_in_shares(monkeypa
     nats = [nats_of(model, run.ids, T, stride_of(T)) for run in runs]
     assert len(nats) == N_RUNS
     expected = np.concatenate(nats).mean(dtype=np.float64)
-    assert task().score_val(model, Group()) == pytest.approx(expected, rel=1e-6)
+    assert task().score_val(model, ALONE) == pytest.approx(expected, rel=1e-6)
     shares = []
 
     class One(Group):
@@ -319,7 +319,7 @@ def test_nothing_of_val_or_test_is_counted():
     held_out = np.tile(np.array([0, marker], np.uint8), 41)
     split = {"train": ids, "val": held_out, "test": held_out}
     memory = start(Task.of(WITH_MEMORY, split, TOKENIZER, recipe(), CPU)).model.ngrams
-    after = memory.recall(torch.tensor([[1, 0], [0, marker]])).probabilities[:, 1]  # (2, R, V)
+    after = memory.lookup(torch.tensor([[1, 0], [0, marker]])).probabilities[:, 1]  # (2, R, V)
     # of an id that is nowhere, the witness says the same
-    wanted = KneserNey.count(ids, V + 1, 4).recall(np.array([[1, 0], [0, marker]]), [2, 4], 1).probabilities[:, 0]
+    wanted = KneserNey.count(ids, V + 1, 4).lookup(np.array([[1, 0], [0, marker]]), [2, 4], 1).probabilities[:, 0]
     np.testing.assert_allclose(after[..., marker], wanted[..., V] * (V + 1) / V, rtol=1e-5)

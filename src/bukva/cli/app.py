@@ -79,8 +79,8 @@ def play(port: Port = 8050) -> None:
 @app.command()
 def attention() -> None:
     """Draw what attention does in the trained GPT. Charts in reports/attention."""
+    from bukva.backends.device import prepare
     from bukva.interpret.study import study
-    from bukva.models.device import prepare
     from bukva.models.folder import load_model
     from bukva.report.attention import attention_report
     from bukva.text.splits import load_splits
@@ -99,8 +99,8 @@ def attention() -> None:
 @app.command()
 def counting() -> None:
     """Show what a GPT with n-grams counts and learns. Charts in reports/counting."""
+    from bukva.backends.device import prepare
     from bukva.interpret.counting import study
-    from bukva.models.device import prepare
     from bukva.models.folder import load_model
     from bukva.report.counting import counting_report, table
     from bukva.text.held_out import HeldOut

@@ -112,8 +112,8 @@ def seeds(
 
 def verify(name: Annotated[str, typer.Argument(help="An experiment, branch, tag, commit or workspace.")]) -> None:
     """Say whether a result can be made again. From the checkout and to the same bytes, or what has changed."""
+    from bukva.backends.device import prepare
     from bukva.compare.results import verify as verified
-    from bukva.models.device import prepare
 
     changes, command = verified(name, prepare(read_params().compute).numerics())
     if changes:

@@ -1,4 +1,6 @@
-"""Callbacks that show a training while it runs: its bar and lines, its metrics, and what the model writes."""
+"""Callbacks that show a training while it runs: its speed, its bar and lines, its metrics, what the model writes."""
+
+# ruff: noqa: ARG002 (callbacks do not read all of their arguments)
 
 import dataclasses
 import sys
@@ -14,6 +16,7 @@ from bukva.models.base import LanguageModel
 from bukva.text.ids import bits
 from bukva.text.prompts import opening
 from bukva.text.tokenizers.base import Tokenizer
+from bukva.tracking.journal import Log
 from bukva.training.callback import Callback
 from bukva.training.run import Task
 from bukva.training.state import Progress, TrainState
@@ -23,60 +26,95 @@ LINE_CHARS = 64
 TEMPERATURE = 0.8
 
 
-class ProgressBar(Callback):
-    """A bar with the time left, and for each scoring a line, which is also logged: losses, speed, what the model wrote.
+class Speed(Callback):
+    """Measures the speed of the updates since the last scoring; the time of the scorings does not count."""
 
-    Args:
-        what: the stage.
-        n_steps: of the training.
-        log: takes metrics by name, and the step.
-    """
-
-    def __init__(self, what: str, n_steps: int, log: Callable[[dict[str, float], int], None]) -> None:
-        self.what, self.n_steps, self.log = what, n_steps, log
-        self.bar = bar(what, n_steps, "updates", scale=False)
+    def __init__(self) -> None:
         self.last: Progress | None = None
-        self.last_at, self.update_chars, self.update_seconds = 0.0, 0, 0.0
+        self.last_at, self.n_chars, self.seconds = 0.0, 0, 0.0
 
-    def on_start(self, state: TrainState) -> None:
-        """Log again what was scored before an interruption."""
-        self.bar.initial = self.bar.n = state.step
-        for progress in state.curve:
-            self._log(progress)
+    @property
+    def chars_per_second(self) -> float | None:
+        """Characters per second of all updates of this process; None before the first one."""
+        return self.n_chars / self.seconds if self.seconds else None
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Show one update; log a scoring with the speed of the updates alone, in characters per second."""
-        clock, val = time.monotonic(), progress.val_nats_per_char
-        if self.last is not None and val is None:
-            self.update_chars += progress.chars_seen - self.last.chars_seen
-            self.update_seconds += clock - self.last_at
+        """Read the clock."""
+        clock = time.monotonic()
+        if self.last is not None and progress.val_nats_per_char is None:
+            self.n_chars += progress.chars_seen - self.last.chars_seen
+            self.seconds += clock - self.last_at
         self.last, self.last_at = progress, clock
+
+
+class MetricsLog(Callback):
+    """Writes the curve, one point for each scoring of val, into the journal, from which MLflow gets it.
+
+    Args:
+        journal: of the stage.
+        speed: stands before this callback in the list.
+    """
+
+    def __init__(self, journal: Log, speed: Speed) -> None:
+        self.journal, self.speed = journal, speed
+
+    def on_start(self, state: TrainState) -> None:
+        """Write the points from before an interruption."""
+        for progress in state.curve:
+            self.journal.metrics(_metrics_of(progress), progress.step)
+
+    def on_update(self, state: TrainState, progress: Progress) -> None:
+        """Write a point if val was scored."""
+        if progress.val_nats_per_char is not None:
+            speed = self.speed.chars_per_second
+            more = {} if speed is None else {"chars_per_second": speed}
+            self.journal.metrics(_metrics_of(progress) | more, progress.step)
+
+
+def _metrics_of(progress: Progress) -> dict[str, float]:
+    values = dataclasses.asdict(progress)
+    return {name: value for name, value in values.items() if name != "step" and value is not None}
+
+
+class ProgressBar(Callback):
+    """Shows a bar with the time left, and for each scoring a line with losses, speed and what the model wrote.
+
+    Args:
+        stage: its name.
+        n_steps: of the training.
+        speed: stands before this callback in the list.
+    """
+
+    def __init__(self, stage: str, n_steps: int, speed: Speed) -> None:
+        self.stage, self.n_steps, self.speed = stage, n_steps, speed
+        self.bar = bar(stage, n_steps, "updates", scale=False)
+
+    def on_start(self, state: TrainState) -> None:
+        """Start where an interrupted training was."""
+        self.bar.initial = self.bar.n = state.step
+
+    def on_update(self, state: TrainState, progress: Progress) -> None:
+        """Show one update, and a line if val was scored."""
         self.bar.update(progress.step - self.bar.n)
+        val, train = progress.val_nats_per_char, progress.train_nats_per_char
         if val is not None:
-            speed = self.update_chars / self.update_seconds if self.update_seconds else None
-            self._log(progress, chars_per_second=speed)
-            train = progress.train_nats_per_char
+            speed = self.speed.chars_per_second
             losses = f"{'' if train is None else f'train {bits(train):.3f}':11} val {bits(val):.3f} bits"
             pace = [f"{quantity(speed)} chars/s"] if speed else []
-            step = f"{self.what} {progress.step:{len(str(self.n_steps))}}/{self.n_steps}"
+            step = f"{self.stage} {progress.step:{len(str(self.n_steps))}}/{self.n_steps}"
             self._say(" | ".join([f"{step}: {losses}", *pace, *state.samples[-1:]]))
 
     def on_end(self, state: TrainState) -> None:
-        """Say why a training ended before its last step, and which weights are kept where it is not the last ones."""
+        """Say why a training ended before its last step, and which weights are kept if not the last ones."""
         self.bar.close()
         if state.step < self.n_steps:
-            self._say(f"{self.what}: stopped early at step {state.step}: no improvement on val (patience)")
+            self._say(f"{self.stage}: stopped early at step {state.step}: no improvement on val (patience)")
         if state.best_step < state.step:
             score = f"{bits(state.best_val):.3f} bits"
-            self._say(f"{self.what}: kept the weights of step {state.best_step}, the best on val ({score})")
+            self._say(f"{self.stage}: kept the weights of step {state.best_step}, the best on val ({score})")
 
     def _say(self, line: str) -> None:
         self.bar.write(line, file=sys.stderr)
-
-    def _log(self, progress: Progress, **more: float | None) -> None:
-        values = dataclasses.asdict(progress) | more
-        step = values.pop("step")
-        self.log({name: value for name, value in values.items() if value is not None}, step)
 
 
 class Samples(Callback):

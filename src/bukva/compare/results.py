@@ -183,7 +183,7 @@ def _curve(text: str) -> Curve:
 
 
 def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
-    """Compare what made a result with the checkout, and with the numerics of this machine (models/device.py).
+    """Compare what made a result with the checkout, and with the numerics of this machine (backends/device.py).
 
     The parameters are those of the result: whoever makes it again gives them to DVC.
 

@@ -206,9 +206,10 @@ class Baselines(Section):
 
 
 class Compute(Section):
-    """Device, precision and threads of training and scoring."""
+    """Device, precision, backend and threads of training and scoring."""
 
     device: Literal["auto", "cpu", "cuda"]
+    backend: Literal["auto", "plain"]
     precision: Literal["auto", "fp32", "bf16"]
     threads: Annotated[int, Field(ge=0, le=1024)]  # OpenMP aborts a process with too many
 

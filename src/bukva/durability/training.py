@@ -5,9 +5,10 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 
+from bukva.backends.group import Group
 from bukva.durability.checkpoints import Checkpoints
 from bukva.durability.packing import unpack
 from bukva.training.callback import Callback
@@ -21,8 +22,11 @@ class StopSignal:
         self.signal = 0
 
     @contextlib.contextmanager
-    def caught(self) -> Iterator["StopSignal"]:
-        """Within this block SIGINT and SIGTERM are noted instead of raised."""
+    def caught(self, *, is_active: bool = True) -> Iterator["StopSignal"]:
+        """Note SIGINT and SIGTERM while the block runs, instead of raising them; do nothing unless is_active."""
+        if not is_active:
+            yield self
+            return
         before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield self
@@ -83,18 +87,13 @@ class Durability(Callback):
             self.checkpoints.write(state.step, state.state_dict())
 
 
-def restore(state: TrainState, checkpoints: Checkpoints, rank: int, broadcast: Callable[[bytes], bytes]) -> None:
-    """Replace a new state by that of the last checkpoint, in every process of a training.
-
-    Args:
-        state: before the first update.
-        checkpoints: rank 0 reads the last good one.
-        rank: the number of this process.
-        broadcast: gives all processes the bytes that rank 0 holds.
-    """
-    content = broadcast(checkpoints.last() if rank == 0 else b"")
+def restore(state: TrainState, checkpoints: Checkpoints, group: Group) -> None:
+    """Load the latest checkpoint, if there is one, into a new state, in every process of the group."""
+    if group.leads:
+        checkpoints.clear_finished()
+    content = group.broadcast(checkpoints.last() if group.leads else b"")
     if content:
         state.load_state_dict(unpack(content))
     what = f"resumed at step {state.step}" if content else checkpoints.why_none()
-    if what and rank == 0:
+    if what and group.leads:
         print(what, file=sys.stderr, flush=True)

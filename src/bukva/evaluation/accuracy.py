@@ -32,7 +32,7 @@ def counted_accuracy(text: HeldOut, best: str) -> dict[str, float]:
 
 
 def _of_ngrams(text: HeldOut, order: int) -> float:
-    counts = counts_of(text.splits["train"], len(text.tokenizer), order)
+    counts = counts_of(text.splits["train"], len(text.tokenizer), order, text.ngrams)
     works, guesses = text.passages("val", order - 1), []
     step = max(1, AT_ONCE // counts.vocab_size)
     for work in works:
@@ -40,7 +40,7 @@ def _of_ngrams(text: HeldOut, order: int) -> float:
         for first in range(work.n_context, len(ids), step):
             stop = min(first + step, len(ids))
             window = ids[None, max(0, first - order + 1) : stop - 1]
-            guesses.append(counts.recall(window, [order], stop - first).probabilities[0, :, 0].argmax(axis=1))
+            guesses.append(counts.lookup(window, [order], stop - first).probabilities[0, :, 0].argmax(axis=1))
     return _share_right(guesses, scored_ids(works))
 
 

@@ -7,6 +7,7 @@ the text of the work before its first scored character, as all models do, here u
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +26,10 @@ MOST_LOGITS = 2**23  # of the network, in memory at the same time
 Floats = npt.NDArray[np.float32]
 
 
-def readers_of(model: GPT, train: Ids, *n_ids: int) -> list[Reader]:
-    """Readers with the counts of (N,) ids of train and the orders of the model, each with room for so many ids."""
+def readers_of(model: GPT, train: Ids, *n_ids: int, stored: Path | None = None) -> list[Reader]:
+    """Return readers with the counts of (N,) ids of train and the orders of the model, each with room for n_ids ids."""
     orders = sorted(model.config.ngram_orders)
-    counts = counts_of(train, model.config.vocab_size, orders[-1])
+    counts = counts_of(train, model.config.vocab_size, orders[-1], stored)
     return [Reader(counts, orders, n) for n in n_ids]
 
 
@@ -40,7 +41,7 @@ def read(model: GPT, text: HeldOut, split: str) -> dict[str, Nats]:
     passages = text.passages(split, max(OWN_IDS, context))
     lengths = [len(passage.scored) for passage in passages]
     n_ids = sum(lengths)
-    within, stream = readers_of(model, text.splits["train"], max(lengths), n_ids)
+    within, stream = readers_of(model, text.splits["train"], max(lengths), n_ids, stored=text.ngrams)
     with (
         counting(f"evaluate: gpt, {split}, learning on", n_ids, text.tokenizer.unit) as tell,
         ThreadPoolExecutor(2) as threads,
@@ -66,7 +67,7 @@ def parts_of(model: GPT, passage: Passage) -> tuple[Floats, Floats]:
     T = model.block_size
 
     def compute(batch: Batch) -> tuple[Floats, Floats]:
-        network, powers = model.parts(batch.ids[:, :-1], before=batch.before, wanted=batch.wanted)
+        network, powers = model.expert_outputs(batch.ids[:, :-1], before=batch.before, wanted=batch.wanted)
         return network.cpu().numpy(), powers.cpu().numpy()
 
     work = batches([passage], T, stride_of(T), ids_per_batch(model), model.config.n_before)

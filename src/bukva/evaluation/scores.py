@@ -100,7 +100,7 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
     gpt = models["gpt"]
     T, stride = gpt.block_size, stride_of(gpt.block_size)
     if gpt.counts:
-        models = models | {"network": gpt.alone()}
+        models = models | {"network": gpt.without_ngrams()}
     texts = {split: text.passages(split, context_of(gpt, T, stride)) for split in text.names}
     watched = {name: {split: Calibration() for split in text.names} for name in models}
     nats: dict[str, dict[str, CharNats]] = {}

@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from jinja2 import Environment
 
+from bukva.backends import attach
+from bukva.backends.device import Machine
 from bukva.config.schema import Sample
 from bukva.generation.sampling import generate
-from bukva.models.device import Machine
 from bukva.models.folder import load_model
 from bukva.text.prompts import readable_prompt
 
 STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}
-ALONE = ", without its n-grams"  # of a GPT that has both
+NETWORK = ", without its n-grams"  # of a GPT that has both
 OTHER_TEMPERATURES = (0.5, 1.0)  # at which trained models write, too: careful, and as they predict
 
 PAGE = """\
@@ -38,10 +39,19 @@ What a model wrote follows the bar │. {{ why }}
 """
 
 
-def answer(folders: dict[str, Path], prompts: list[str], params: Sample, machine: Machine) -> list[dict[str, Any]]:
+def answer(
+    folders: dict[str, Path], prompts: list[str], params: Sample, machine: Machine, ngrams: Path | None = None
+) -> list[dict[str, Any]]:
     """Let each model, untrained and trained, continue each prompt, all with the same random numbers.
 
-    Trained models write at OTHER_TEMPERATURES, too, and before a GPT with n-grams its network by itself.
+    Trained models also write at OTHER_TEMPERATURES. A GPT with n-grams writes with and without them.
+
+    Args:
+        folders: of the models, by name.
+        prompts: of the texts.
+        params: section sample of params.yaml.
+        machine: on which the models write.
+        ngrams: folder that may hold the counts of train.
 
     Returns:
         The answers by prompt: its number, model, state, temperature, the prompt as the model read it, without
@@ -53,9 +63,10 @@ def answer(folders: dict[str, Path], prompts: list[str], params: Sample, machine
     answers = []
     for name, folder in folders.items():
         for state, weights in STATES.items():
-            model, tokenizer = load_model(folder, weights, machine.device)
+            model, tokenizer = load_model(folder, weights, machine.device, ngrams)
+            attach(model, machine)
             machine.cast_blocks(model)
-            writers = {f"{state}{ALONE}": model.alone()} if model.counts else {}
+            writers = {f"{state}{NETWORK}": model.without_ngrams()} if model.counts else {}
             others = OTHER_TEMPERATURES if weights == "best" else ()
             for (who, writer), temperature, (number, prompt) in itertools.product(
                 {**writers, state: model}.items(), sorted({params.temperature, *others}), enumerate(prompts)

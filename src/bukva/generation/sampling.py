@@ -53,15 +53,15 @@ def generate_each(
     """As generate, one after the other: the (B,) ids that follow, and the (B, V) logits that they were drawn from."""
     T, n_before = ids.shape[1], model.config.n_before
     written = torch.cat([ids, ids.new_empty(len(ids), n_chars)], dim=1)
-    caches, seen = model.new_caches(), 0  # without caches the window is computed again for each character
+    cache, seen = model.new_cache(), 0  # without a cache the window is computed again for each character
     for stop in range(T, T + n_chars):
         start = first_seen(stop, model.block_size)
         if stop == T or start > first_seen(stop - 1, model.block_size):  # the window begins elsewhere
             seen = start
-            if caches:
-                caches.clear()
-        first = start if caches is None else seen
-        logits = model(written[:, first:stop], caches, before=written[:, max(0, first - n_before) : first])
+            if cache:
+                cache.clear()
+        first = start if cache is None else seen
+        logits = model(written[:, first:stop], cache, before=written[:, max(0, first - n_before) : first])
         seen = stop
         predicted = logits[:, -1].float()
         written[:, stop] = draw(predicted, temperature, top_k, top_p, rng)

@@ -26,21 +26,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bukva.backends.device import Machine
+from bukva.backends.group import Group
 from bukva.config.schema import Evaluate, Training
 from bukva.core.errors import BukvaError
 from bukva.interpret.characters import passage
 from bukva.interpret.heads import AFTER, positions_in_words
 from bukva.models.base import LanguageModel
-from bukva.models.device import Machine
 from bukva.models.gpt import GPT
-from bukva.models.ngram_memory import LEAST, Recall
+from bukva.models.ngram_memory import LEAST, NgramFeatures
 from bukva.models.ngrams.counts import scorers
 from bukva.models.registry import build
 from bukva.models.window_rule import Batch, batches, context_of, ids_per_batch, stride_of
 from bukva.text.held_out import HeldOut, Passage, nats_by_last_id, scored_ids
 from bukva.text.ids import bits
 from bukva.training.callback import StopAfter
-from bukva.training.parallel import Group
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 
@@ -79,7 +79,7 @@ def _experts(gpt: GPT, batch: Batch) -> pd.DataFrame:
     uniform = math.log(gpt.config.vocab_size)
     nats = {
         "counted": orders[:, -1],
-        "learned": F.cross_entropy(gpt.alone()(ids, wanted=wanted), targets, reduction="none"),
+        "learned": F.cross_entropy(gpt.without_ngrams()(ids, wanted=wanted), targets, reduction="none"),
         "together": F.cross_entropy(logits, targets, reduction="none"),
     }
     most = (powers[:, :-1] * (uniform - orders)).argmax(-1).cpu().numpy()  # (n,)
@@ -93,9 +93,9 @@ def _experts(gpt: GPT, batch: Batch) -> pd.DataFrame:
     )
 
 
-def record_experts(gpt: GPT, ids: Tensor, before: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Recall]:
+def record_experts(gpt: GPT, ids: Tensor, before: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, NgramFeatures]:
     """(B, T) ids, of which n are wanted -> logits, (n, V); powers, (n, R + 1); and what was recalled."""
-    recorded: list[tuple[Tensor, Tensor, Recall]] = []
+    recorded: list[tuple[Tensor, Tensor, NgramFeatures]] = []
     hook = gpt.experts.register_forward_hook(lambda _, inputs, __: recorded.append(inputs))
     try:
         logits = gpt(ids, before=before, wanted=wanted)

@@ -17,8 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.models import position
-from bukva.models.kernels import EPSILON, dropout
+EPSILON = torch.finfo(torch.float32).eps  # of the QK norm, as of torch's norms
 
 # ---- the arithmetic: no parameters, no state
 
@@ -105,11 +104,10 @@ class LayerCache:
 
     def __init__(self, size: int) -> None:
         self.size, self.length = size, 0
-        # (B, nh, size, hs) each, made when the first keys show the shape
-        self.room: tuple[Tensor, Tensor] | None = None
+        self.buffers: tuple[Tensor, Tensor] | None = None  # (B, nh, size, hs) each, made for the first keys
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add (B, nh, T, hs) new keys and values; returns those of all positions so far, (B, nh, S, hs).
+        """Add (B, nh, T, hs) new keys and values; return those of all positions so far, (B, nh, S, hs).
 
         Raises:
             ValueError: they do not fit.
@@ -120,7 +118,7 @@ class LayerCache:
         return keys[:, :, :stop], values[:, :, :stop]
 
     def extend(self, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Count the positions of (B, nh, T, hs) new keys; returns the room for all keys and values, (B, nh, size, hs).
+        """Reserve positions for (B, nh, T, hs) new keys; return the buffers of keys and values, (B, nh, size, hs).
 
         Raises:
             ValueError: they do not fit.
@@ -128,41 +126,30 @@ class LayerCache:
         stop = self.length + k.shape[2]
         if stop > self.size:
             raise ValueError(f"{stop} positions do not fit a cache of {self.size}")
-        if self.room is None:
-            room = (*k.shape[:2], self.size, k.shape[3])
-            # a CPU's fused kernel reads bf16 five times as slowly as float32
+        if self.buffers is None:
+            shape = (*k.shape[:2], self.size, k.shape[3])
+            # bf16 attention is 5x slower on CPU
             dtype = torch.promote_types(k.dtype, torch.float32) if k.device.type == "cpu" else k.dtype
-            self.room = k.new_empty(room, dtype=dtype), k.new_empty(room, dtype=dtype)
+            self.buffers = k.new_empty(shape, dtype=dtype), k.new_empty(shape, dtype=dtype)
         self.length = stop
-        return self.room
+        return self.buffers
 
 
-class Caches:
-    """What is kept of a text while it grows: the keys and values of each layer."""
+class KVCache:
+    """The keys and values of all layers while one text grows."""
 
     def __init__(self, n_layer: int, size: int) -> None:
         self.layers = [LayerCache(size) for _ in range(n_layer)]
-        self.room: tuple[Tensor, Tensor] | None = None  # that of all layers, once single positions are added
-        self.weights: position.Weights | None = None  # of the blocks, likewise
 
     @property
     def length(self) -> int:
-        """How many positions there are."""
+        """Number of cached positions."""
         return self.layers[0].length
 
     def clear(self) -> None:
         """Forget all positions."""
         for layer in self.layers:
             layer.length = 0
-
-    def extend(self, k: Tensor) -> tuple[Tensor, Tensor]:
-        """As that of each layer, for keys of the shape of k; returns the room of all layers, (L, B, nh, size, hs)."""
-        rooms = [layer.extend(k) for layer in self.layers]
-        if self.room is None:
-            self.room = torch.stack([keys for keys, _ in rooms]), torch.stack([values for _, values in rooms])
-            for layer, keys, values in zip(self.layers, *self.room, strict=True):
-                layer.room = keys, values  # of the same memory
-        return self.room
 
 
 class Attention(nn.Module):
@@ -213,15 +200,15 @@ class Attention(nn.Module):
         if memory is None:  # self-attention: one product for all three, and one call for queries and keys
             heads = self.split_heads(self.qkv(x))  # (B, 3 nh, T, hs)
             qk, v = heads.split([2 * self.n_head, self.n_head], dim=1)
-            # the copy makes each of the passes of `place` faster
-            q, k = self.place(qk.contiguous(), cos_sin).chunk(2, dim=1)  # (B, nh, T, hs) each
+            # contiguous: each pass of `norm_and_rotate` is faster
+            q, k = self.norm_and_rotate(qk.contiguous(), cos_sin).chunk(2, dim=1)  # (B, nh, T, hs) each
         else:
             q, k, v = map(self.split_heads, self.project(x, memory))  # (B, nh, T, hs), (B, nh, S, hs) twice
-            q, k = self.place(q, cos_sin), self.place(k, cos_sin)
+            q, k = self.norm_and_rotate(q, cos_sin), self.norm_and_rotate(k, cos_sin)
         if cache is not None:
             k, v = cache.append(k, v)
         y = self.attend(q, k, v, causal=self.causal, dropout=p)  # (B, nh, T, hs)
-        return dropout(self.proj(self.join_heads(y)), p)
+        return F.dropout(self.proj(self.join_heads(y)), p)
 
     def project(self, x: Tensor, memory: Tensor) -> tuple[Tensor, ...]:
         """(B, T, C) queries, (B, S, C) keys and values of cross-attention: the rows of `qkv` in two products."""
@@ -230,8 +217,8 @@ class Attention(nn.Module):
         q_bias, kv_bias = (None, None) if self.qkv.bias is None else self.qkv.bias.split([C, 2 * C])
         return F.linear(x, q_weight, q_bias), *F.linear(memory, kv_weight, kv_bias).chunk(2, dim=-1)
 
-    def place(self, x: Tensor, cos_sin: Tensor | None) -> Tensor:
-        """(B, nh, T, hs) queries or keys -> the same as the scores see them."""
+    def norm_and_rotate(self, x: Tensor, cos_sin: Tensor | None) -> Tensor:
+        """Apply QK norm and the rotary angles, where the model has them, to (B, nh, T, hs) queries or keys."""
         if self.qk_norm:  # all have the same length, so that only directions matter
             x = F.rms_norm(x, x.shape[-1:], eps=min(EPSILON, torch.finfo(x.dtype).eps))
         return x if cos_sin is None else rotate(x, cos_sin)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import torch.nn.functional as F
@@ -10,8 +11,8 @@ from torch import Tensor, nn
 from bukva.text.ids import Ids
 
 if TYPE_CHECKING:
-    from bukva.models.attention import Caches
-    from bukva.models.ngram_memory import Recall
+    from bukva.models.attention import KVCache
+    from bukva.models.ngram_memory import NgramFeatures
 
 Tensors = dict[str, Tensor]
 
@@ -63,21 +64,32 @@ class Examples(NamedTuple):
 
     ids: (B, T).
     targets: (B, T), the ids that follow each.
-    recall: what the model has counted says of the first windows, as many as it has; None for a model without counts.
+    ngrams: n-gram predictions for the first windows of the batch; None for a model without n-grams.
     """
 
     ids: Tensor
     targets: Tensor
-    recall: "Recall | None" = None
+    ngrams: "NgramFeatures | None" = None
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Examples":
-        """The same with a function of each tensor in its place."""
-        recall = None if self.recall is None else self.recall.map(function)
-        return Examples(function(self.ids), function(self.targets), recall)
+        """Apply a function to every tensor."""
+        ngrams = None if self.ngrams is None else self.ngrams.map(function)
+        return Examples(function(self.ids), function(self.targets), ngrams)
+
+    def tensors(self) -> list[Tensor]:
+        """All tensors, in a fixed order."""
+        tensors: list[Tensor] = []
+
+        def collect(tensor: Tensor) -> Tensor:
+            tensors.append(tensor)
+            return tensor
+
+        self.map(collect)
+        return tensors
 
 
 class LanguageModel(nn.Module):
-    """Ids so far in, logits of the next id out: forward takes (B, T) ids, and caches or None; returns (B, T, V).
+    """Ids so far in, logits of the next id out: forward takes (B, T) ids, and a cache or None; returns (B, T, V).
 
     Scoring asks for the logits of some positions only: for those that are True in (B, T) `wanted`, forward returns
     (n, V). With a large vocabulary logits take most of the time and of the memory.
@@ -105,11 +117,11 @@ class LanguageModel(nn.Module):
         """Whether it counts train."""
         return self.config.counts
 
-    def count(self, train: Ids) -> None:
-        """Take the counts of (N,) ids of train; nothing for a model that does not count."""
+    def count(self, train: Ids, stored: Path | None = None) -> None:
+        """Count the n-grams of (N,) ids of train, or map them from the folder `stored`; only models with n-grams do."""
 
-    def alone(self) -> Self:
-        """What it has learned without what it counts; the model itself if it does not count."""
+    def without_ngrams(self) -> Self:
+        """Return the network without its n-grams; the model itself if it has none."""
         return self
 
     def examples(self, ids: Tensor, targets: Tensor, before: Tensor | None = None) -> Examples:  # noqa: ARG002 (as forward)
@@ -121,8 +133,8 @@ class LanguageModel(nn.Module):
         nats = F.cross_entropy(self(examples.ids).flatten(0, 1).float(), examples.targets.flatten())
         return Losses(nats, nats)
 
-    def new_caches(self) -> "Caches | None":
-        """Empty caches, to be passed along while one text grows; None where nothing is cached."""
+    def new_cache(self) -> "KVCache | None":
+        """Return an empty cache, to be passed along while one text grows; None for a model that caches nothing."""
         return None
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bukva.models.base import Config, Kind, LanguageModel, chosen
 
 if TYPE_CHECKING:
-    from bukva.models.attention import Caches
+    from bukva.models.attention import KVCache
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Bigram(LanguageModel):
     def forward(
         self,
         ids: Tensor,
-        caches: "Caches | None" = None,  # noqa: ARG002 (nothing is cached)
+        cache: "KVCache | None" = None,  # noqa: ARG002 (nothing is cached)
         before: Tensor | None = None,  # noqa: ARG002 (nothing is counted)
         following: Tensor | None = None,  # noqa: ARG002
         wanted: Tensor | None = None,

@@ -67,9 +67,18 @@ def save_model(
 
 
 def load_model(
-    folder: Path, weights: Literal["best", "initial"] = "best", device: torch.device = CPU
+    folder: Path,
+    weights: Literal["best", "initial"] = "best",
+    device: torch.device = CPU,
+    ngrams: Path | None = None,
 ) -> tuple[LanguageModel, Tokenizer]:
-    """The model with the named weights, on a device, in evaluation mode, and its tokenizer.
+    """Return the model with the named weights, on a device, in evaluation mode, and its tokenizer.
+
+    Args:
+        folder: of the model.
+        weights: which of its weights.
+        device: of the model.
+        ngrams: folder that may hold the counts of train, for a model with n-grams.
 
     Raises:
         BukvaError: config, vocabulary and tensors do not fit each other; names which.
@@ -95,17 +104,19 @@ def load_model(
             if sha256(folder / COUNTED) != train_digest:
                 raise ValueError("another digest")
             train = np.load(folder / COUNTED, mmap_mode="r")
-        model.count(train)
+        model.count(train, ngrams)
     return model.to(device).eval(), tokenizer
 
 
-def load_models(folders: Mapping[str, Path], device: torch.device = CPU) -> tuple[dict[str, LanguageModel], Tokenizer]:
-    """The models of these folders by name, with their best weights, and the tokenizer that they share.
+def load_models(
+    folders: Mapping[str, Path], device: torch.device = CPU, ngrams: Path | None = None
+) -> tuple[dict[str, LanguageModel], Tokenizer]:
+    """Return the models of these folders by name, with their best weights, and the tokenizer that they share.
 
     Raises:
         BukvaError: a folder cannot be read, or two models have different vocabularies.
     """
-    loaded = {name: load_model(folder, "best", device) for name, folder in folders.items()}
+    loaded = {name: load_model(folder, "best", device, ngrams) for name, folder in folders.items()}
     (first, (_, tokenizer)), *others = loaded.items()
     for name, (_, other) in others:
         if other.to_json() != tokenizer.to_json():
@@ -114,7 +125,7 @@ def load_models(folders: Mapping[str, Path], device: torch.device = CPU) -> tupl
 
 
 def read_numerics(folder: Path) -> dict[str, str]:
-    """The arithmetic that trained the model of a folder (bukva.models.device.Machine.numerics).
+    """The arithmetic that trained the model of a folder (bukva.backends.device.Machine.numerics).
 
     Raises:
         BukvaError: it cannot be read.

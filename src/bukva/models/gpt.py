@@ -10,18 +10,23 @@ import copy
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.models import kernels, position
-from bukva.models.attention import Attention, Caches, LayerCache, attend_fused, rotary_cos_sin
+from bukva.models.attention import Attention, KVCache, LayerCache, rotary_cos_sin
 from bukva.models.base import Config, Examples, HiddenLayers, Kind, LanguageModel, Losses, chosen
-from bukva.models.kernels import Dropout, relu_squared
-from bukva.models.ngram_memory import NgramMemory, ProductOfExperts, Recall
+from bukva.models.ngram_memory import NgramFeatures, NgramMemory, ProductOfExperts
 from bukva.text.ids import Ids
+
+
+def relu_squared(x: Tensor) -> Tensor:
+    """Return max(x, 0)^2, the activation of So et al. 2021, "Primer"."""
+    return F.relu(x).square()
+
 
 # The keys of these tables are the values of model.positions and so on; config reads them here.
 POSITIONS = ("learned", "rotary", "none")
@@ -94,7 +99,7 @@ class MLP(nn.Module):
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
         C = config.n_embd
-        self.activate, self.dropout = ACTIVATIONS[config.activation], Dropout(config.dropout)
+        self.activate, self.dropout = ACTIVATIONS[config.activation], nn.Dropout(config.dropout)
         self.fc = nn.Linear(C, 4 * C, bias=config.bias)
         self.proj = nn.Linear(4 * C, C, bias=config.bias)
 
@@ -117,12 +122,6 @@ class Block(nn.Module):
         )
         self.ln_2 = norm(C)
         self.mlp = MLP(config)
-        self.activation = config.activation
-
-    @property
-    def is_fused(self) -> bool:
-        """Whether nothing has replaced its attention, so that compiled functions may compute the block."""
-        return self.attention.attend is attend_fused
 
     def forward(
         self,
@@ -133,20 +132,42 @@ class Block(nn.Module):
         wanted: Tensor | None = None,
     ) -> Tensor:
         """(B, T, C) -> (B, T, C); (n, C) of the n positions that are True in `wanted`."""
-        if cache is None and self.is_fused and kernels.computes(self, x):
-            return chosen(kernels.add_mlp(self, kernels.add_attention(self, x, cos_sin)), wanted)
         x = x + self.attention(self.ln_1(x), cos_sin=cos_sin, cache=cache)
         x = chosen(x, wanted)
         return x + self.mlp(self.ln_2(x))
 
 
+class Stack(nn.ModuleList):
+    """The blocks, one after the other. bukva.backends may replace it by one that computes the same faster."""
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        cos_sin: Tensor | None = None,
+        cache: KVCache | None = None,
+        wanted: Tensor | None = None,
+    ) -> Tensor:
+        """(B, T, C) -> (B, T, C); (n, C) of the n positions that are True in `wanted`."""
+        layers = cache.layers if cache else [None] * len(self)
+        for block, layer in zip(self, layers, strict=True):
+            is_last = block is self[-1]  # nothing reads the other positions of its output
+            x = block(x, cos_sin=cos_sin, cache=layer, wanted=wanted if is_last else None)
+        return x
+
+    def new_cache(self, size: int) -> KVCache:
+        """Return an empty cache for `size` positions."""
+        return KVCache(len(self), size)
+
+
 class GPT(LanguageModel):
     """Characters so far in, logits of the next character out.
 
-    causal=False removes the mask, so that every position sees its own target: bukva.interpret.study shows the effect.
+    causal=False removes the mask, so that every position sees its own target: bukva.studies shows the effect.
     """
 
     config: GPTConfig
+    blocks: Stack
     cos_sin: Tensor  # (2, block_size, hs), with rotary positions
 
     def __init__(self, config: GPTConfig, *, causal: bool = True) -> None:
@@ -158,8 +179,8 @@ class GPT(LanguageModel):
             self.wpe = nn.Embedding(config.block_size, C)
         if config.positions == "rotary":
             self.register_buffer("cos_sin", rotary_cos_sin(0, config.block_size, config.head_size), persistent=False)
-        self.dropout = Dropout(config.dropout)
-        self.blocks = nn.ModuleList(Block(config, causal=causal) for _ in range(config.n_layer))
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = Stack(Block(config, causal=causal) for _ in range(config.n_layer))
         self.ln_f = NORMS[config.norm](C)
         self.apply(_initialise)
         # every sublayer adds to the residual stream: smaller weights keep its variance independent of depth; weights of
@@ -178,24 +199,24 @@ class GPT(LanguageModel):
         if self.ngrams:
             self.experts = ProductOfExperts(C, self.ngrams.n_features, len(config.ngram_orders))
         if is_shown:
-            self.shown = nn.Linear(V, C, bias=False)  # embeds a distribution, as wte a character
-            nn.init.normal_(self.shown.weight, std=0.02)
+            self.ngram_embedding = nn.Linear(V, C, bias=False)  # embeds a distribution, as wte a character
+            nn.init.normal_(self.ngram_embedding.weight, std=0.02)
 
     def hidden_layers(self) -> list[HiddenLayers]:
         """The linear layers of the blocks, grouped by their place in the block: those of one place have one shape."""
         return [HiddenLayers([block.get_submodule(name) for block in self.blocks], n) for name, n in Block.HIDDEN]
 
-    def new_caches(self) -> Caches:
-        """Empty caches, to be passed along while one text grows."""
-        return Caches(self.config.n_layer, self.block_size)
+    def new_cache(self) -> KVCache:
+        """Return an empty KV cache, to be passed along while one text grows."""
+        return self.blocks.new_cache(self.block_size)
 
-    def count(self, train: Ids) -> None:
+    def count(self, train: Ids, stored: Path | None = None) -> None:
         """Fill the n-gram memory, if there is one, with the counts of (N,) ids of train."""
         if self.ngrams:
-            self.ngrams.count(train)
+            self.ngrams.count(train, stored)
 
-    def alone(self) -> Self:
-        """The network without its n-grams: a plain GPT, with the weights of this one."""
+    def without_ngrams(self) -> Self:
+        """Return the network without its n-grams: a plain GPT that shares the weights of this one."""
         network = copy.copy(self)
         network.config, network.ngrams = dataclasses.replace(self.config, ngrams="none"), None
         return network
@@ -203,67 +224,70 @@ class GPT(LanguageModel):
     def forward(
         self,
         ids: Tensor,
-        caches: Caches | None = None,
+        cache: KVCache | None = None,
         before: Tensor | None = None,
         following: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """(B, T) ids -> (B, T, V) logits; T, and what the caches hold before it, at most block_size.
+        """(B, T) ids -> (B, T, V) logits; T, and what the cache holds before it, at most block_size.
 
-        `before`, (B, n), are the ids before these, in caches or not, `following`, (B,), those after windows of train,
-        and `wanted`, (B, T), the positions whose logits are returned, (n, V): see LanguageModel.
+        `before`, (B, n), are the ids before these, in the cache or not, `following`, (B,), the ids after windows of
+        train, and `wanted`, (B, T), the positions whose logits are returned, (n, V): see LanguageModel.
         """
         if self.ngrams is None:
-            return self.lm_head(self.encode(ids, caches=caches, wanted=wanted))
-        recall = self.ngrams.recall(ids, before, following, wanted)
-        hidden = self.encode(ids, added=self._embedded(recall), caches=caches, wanted=wanted)  # (B, T, C) or (n, C)
-        return self.experts(hidden, self.lm_head(hidden), recall)
+            return self.lm_head(self.encode(ids, cache=cache, wanted=wanted))
+        counted = self.ngrams.lookup(ids, before, following, wanted)
+        hidden = self.encode(ids, added=self._embedded(counted), cache=cache, wanted=wanted)  # (B, T, C) or (n, C)
+        return self.experts(hidden, self.lm_head(hidden), counted)
 
-    def parts(
+    def expert_outputs(
         self,
         ids: Tensor,
-        caches: Caches | None = None,
+        cache: KVCache | None = None,
         before: Tensor | None = None,
         wanted: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """What bukva.models.ngrams.adaptive mixes: (n, V) log-probabilities of the network, and (n, R + 1) powers.
+        """Return what bukva.models.ngrams.adaptive mixes: the network's log-probabilities and the experts' powers.
 
-        The powers are those of the orders and, last, of the network. A GPT without n-grams has learned none: then the
-        longest order and the network begin with half each. Arguments as of `forward`; without `wanted`, n is B T.
+        Args: as of `forward`; without `wanted`, n is B T.
+
+        Returns:
+            (n, V) log-probabilities of the network, and (n, R + 1) powers of the orders and, last, of the network. A
+            GPT without n-grams has learned no powers: the longest order and the network start with half each.
         """
-        recall = self.ngrams.recall(ids, before, None, wanted) if self.ngrams else None
-        added = self._embedded(recall) if recall else None
-        hidden = self.encode(ids, added=added, caches=caches, wanted=wanted)  # (B, T, C) or (n, C)
+        counted = self.ngrams.lookup(ids, before, None, wanted) if self.ngrams else None
+        added = self._embedded(counted) if counted else None
+        hidden = self.encode(ids, added=added, cache=cache, wanted=wanted)  # (B, T, C) or (n, C)
         network = self.lm_head(hidden).float().log_softmax(-1).flatten(0, -2)
-        if recall:
+        if counted:
             with torch.autocast(hidden.device.type, enabled=False):
-                return network, self.experts.powers(hidden, recall).flatten(0, -2)
+                return network, self.experts.powers(hidden, counted).flatten(0, -2)
         return network, torch.tensor([*[0.0] * (len(self.config.ngram_orders) - 1), 0.5, 0.5]).expand(len(network), -1)
 
     def examples(self, ids: Tensor, targets: Tensor, before: Tensor | None = None) -> Examples:
-        """First the windows with counts, then those without, of which there are some with ngram_dropout.
+        """Look up the n-grams of the windows. The windows that ngram_dropout takes come last and have none.
 
-        These are learned by the network alone. They are spread over the batch, so that micro-batches and processes
-        choose as the whole batch does, if each has a multiple of 1 / ngram_dropout windows.
+        The network alone learns from these. They are spread over the batch, so that micro-batches and processes choose
+        as the whole batch does, if each has a multiple of 1 / ngram_dropout windows.
         """
         if self.ngrams is None:
             return super().examples(ids, targets)
         B = len(ids)
-        alone = (torch.arange(B + 1, dtype=torch.float64) * self.config.ngram_dropout).floor().diff()  # (B,), 0 or 1
-        order, n = alone.argsort(stable=True), B - int(alone.sum())  # first those with counts
+        is_dropped = (torch.arange(B + 1, dtype=torch.float64) * self.config.ngram_dropout).floor().diff()  # (B,)
+        order, n = is_dropped.argsort(stable=True), B - int(is_dropped.sum())  # windows with n-grams first
         ids, targets = ids[order], targets[order]
-        recall = self.ngrams.recall(ids[:n], None if before is None else before[order[:n]], targets[:n, -1])
-        return Examples(ids, targets, recall)
+        counted = self.ngrams.lookup(ids[:n], None if before is None else before[order[:n]], targets[:n, -1])
+        return Examples(ids, targets, counted)
 
     def losses(self, examples: Examples) -> Losses:
-        """Of the whole model, and of its network alone (see Losses)."""
-        ids, targets, recall = examples
-        if recall is None:
+        """Return the loss of the full model, and what training minimises: with n-grams also the network's own loss."""
+        ids, targets, counted = examples
+        if counted is None:
             return super().losses(examples)
-        n = len(recall.probabilities)
-        hidden = self.encode(ids, added=self._embedded(recall))  # (B, T, C)
+        n = len(counted.probabilities)
+        hidden = self.encode(ids, added=self._embedded(counted))  # (B, T, C)
         logits = self.lm_head(hidden).float()  # (B, T, V)
-        whole = F.cross_entropy(self.experts(hidden[:n], logits[:n], recall).flatten(0, 1), targets[:n].flatten())
+        whole = F.cross_entropy(self.experts(hidden[:n], logits[:n], counted).flatten(0, 1), targets[:n].flatten())
         network = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
         return Losses(whole, whole + self.config.network_loss * network)
 
@@ -272,28 +296,22 @@ class GPT(LanguageModel):
         ids: Tensor,
         *,
         added: Tensor | None = None,
-        caches: Caches | None = None,
+        cache: KVCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
         """The output of the stack at each position.
 
         Args:
-            ids: (B, T) ids; with caches, those after the cached positions.
+            ids: (B, T) ids; with a cache, those after the cached positions.
             added: (B', T, C) to add to the embeddings of the first B' sequences.
-            caches: keys and values of the positions before; those of ids are added.
+            cache: keys and values of the positions before; those of ids are added.
             wanted: (B, T), the positions whose output is returned; all by default.
 
         Returns:
             (B, T, C), or (n, C) of the n wanted positions.
         """
-        x, cos_sin = self.embed(ids, caches.length if caches else 0, added)
-        if caches and position.computes(self.blocks, x) and all(block.is_fused for block in self.blocks):
-            return chosen(self.ln_f(position.add_blocks(self.blocks, x, cos_sin, caches)), wanted)
-        for i, block in enumerate(self.blocks):
-            last = i + 1 == len(self.blocks)  # nothing reads the other positions of its output
-            cache = caches.layers[i] if caches else None
-            x = block(x, cos_sin=cos_sin, cache=cache, wanted=wanted if last else None)
-        return self.ln_f(x)
+        x, cos_sin = self.embed(ids, cache.length if cache else 0, added)
+        return self.ln_f(self.blocks(x, cos_sin=cos_sin, cache=cache, wanted=wanted))
 
     def embed(self, ids: Tensor, start: int, added: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """(B, T) ids from position `start` on -> (B, T, C), what the first block reads, and rotary angles, (2, T, hs).
@@ -311,9 +329,9 @@ class GPT(LanguageModel):
             x = x + self.wpe(torch.arange(start, stop, device=ids.device))  # (B, T, C) + (T, C)
         return self.dropout(x), self.cos_sin[:, start:stop] if self.config.positions == "rotary" else None
 
-    def _embedded(self, recall: Recall) -> Tensor | None:
-        """(B, T, C), the distributions of the longest order as input; None if they are not shown."""
-        return None if recall.longest is None else self.shown(recall.longest)
+    def _embedded(self, counted: NgramFeatures) -> Tensor | None:
+        """(B, T, C) embedding of the longest order's distributions; None if the network does not see them."""
+        return None if counted.longest is None else self.ngram_embedding(counted.longest)
 
 
 def _initialise(module: nn.Module) -> None:

@@ -17,6 +17,7 @@ the hashed n-gram embeddings of modded-nanogpt and of DeepSeek's Engram (2026) l
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -29,8 +30,8 @@ LEAST = 1e-30  # probabilities below it have no logarithm in float32
 
 
 @dataclass(frozen=True)
-class Recall:
-    """What the memory gives for T positions of B windows, on the device of the ids.
+class NgramFeatures:
+    """The n-grams' predictions at T positions of B windows, on the device of the ids.
 
     probabilities: (B, T, R, V), of the next id under each order.
     features: (B, T, F), log(1 + n) of how often train has each context, and of how many different ids follow it.
@@ -43,10 +44,10 @@ class Recall:
     features: Tensor
     longest: Tensor | None = None
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> "Recall":
-        """The same with a function of each tensor in its place."""
+    def map(self, function: Callable[[Tensor], Tensor]) -> "NgramFeatures":
+        """Apply a function to every tensor."""
         longest = None if self.longest is None else function(self.longest)
-        return Recall(function(self.probabilities), function(self.features), longest)
+        return NgramFeatures(function(self.probabilities), function(self.features), longest)
 
 
 class NgramMemory:
@@ -65,17 +66,17 @@ class NgramMemory:
         """F."""
         return 2 * self.orders[-1]
 
-    def count(self, train: Ids) -> None:
-        """Count (N,) ids of train."""
-        self.train, self._counts = train, counts_of(train, self.vocab_size, self.orders[-1])
+    def count(self, train: Ids, stored: Path | None = None) -> None:
+        """Count (N,) ids of train, or map their counts from the folder `stored` if it has them."""
+        self.train, self._counts = train, counts_of(train, self.vocab_size, self.orders[-1], stored)
 
-    def recall(
+    def lookup(
         self,
         ids: Tensor,
         before: Tensor | None = None,
         following: Tensor | None = None,
         wanted: Tensor | None = None,
-    ) -> Recall:
+    ) -> NgramFeatures:
         """The distributions after each position of (B, T) windows, given the ids up to it, (B, n) `before` included.
 
         With `following`, (B,), the ids after the windows, all are of train, and what follows each position is left out
@@ -88,7 +89,7 @@ class NgramMemory:
             raise ValueError("the memory is empty; count train first")
         around = (before, ids, None if following is None else following[:, None])
         windows = torch.cat([part for part in around if part is not None], dim=1)
-        recall = self._counts.recall(
+        found = self._counts.lookup(
             windows.cpu().numpy(),
             self.orders,
             ids.shape[1],
@@ -97,10 +98,10 @@ class NgramMemory:
             longest=self.is_shown and wanted is not None,
             n_threads=torch.get_num_threads(),
         )
-        probabilities, seen, longest = (torch.from_numpy(array).to(ids.device) for array in recall)
+        probabilities, seen, longest = (torch.from_numpy(array).to(ids.device) for array in found)
         if wanted is None:
             longest = probabilities[:, :, -1]
-        return Recall(probabilities, seen.flatten(-2).log1p_(), longest if self.is_shown else None)
+        return NgramFeatures(probabilities, seen.flatten(-2).log1p_(), longest if self.is_shown else None)
 
 
 class ProductOfExperts(nn.Module):
@@ -114,14 +115,14 @@ class ProductOfExperts(nn.Module):
         with torch.no_grad():
             self.weights.bias[-2:] = 1  # the longest order and the network
 
-    def forward(self, hidden: Tensor, logits: Tensor, recall: Recall) -> Tensor:
+    def forward(self, hidden: Tensor, logits: Tensor, counted: NgramFeatures) -> Tensor:
         """(B, T, C) and the logits of the network, (B, T, V) -> (B, T, V) logits of the whole; n for (B, T) will do."""
         with torch.autocast(hidden.device.type, enabled=False):  # a power in bf16 has two digits
-            powers = self.powers(hidden, recall)[..., None]  # (B, T, R + 1, 1)
+            powers = self.powers(hidden, counted)[..., None]  # (B, T, R + 1, 1)
             network = logits.float().log_softmax(-1)[..., None, :]  # (B, T, 1, V)
-            counted = recall.probabilities.clamp_min(LEAST).log()  # (B, T, R, V)
-            return (powers * torch.cat([counted, network], dim=-2)).sum(-2)
+            ngrams = counted.probabilities.clamp_min(LEAST).log()  # (B, T, R, V)
+            return (powers * torch.cat([ngrams, network], dim=-2)).sum(-2)
 
-    def powers(self, hidden: Tensor, recall: Recall) -> Tensor:
+    def powers(self, hidden: Tensor, counted: NgramFeatures) -> Tensor:
         """(B, T, C), what the network makes of the position -> (B, T, R + 1), of the orders and, last, the network."""
-        return self.weights(torch.cat([hidden.float(), recall.features], dim=-1))
+        return self.weights(torch.cat([hidden.float(), counted.features], dim=-1))

@@ -4,10 +4,10 @@ import os
 
 import torch
 
+from bukva.backends.device import Machine
 from bukva.config.schema import Training
 from bukva.core.errors import ParamsError
 from bukva.models.base import Config
-from bukva.models.device import Machine
 from bukva.models.registry import count_parameters
 from bukva.training.optimizers import weight_copies
 

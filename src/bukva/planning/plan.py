@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
+from bukva.backends.device import prepare
 from bukva.config.schema import MOST_STEPS, Params
 from bukva.core.errors import BukvaError
 from bukva.core.progress import quantity
-from bukva.models.device import prepare
 from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
 from bukva.models.window_rule import MOST_SCORED

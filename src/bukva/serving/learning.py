@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bukva.evaluation.adaptive import parts_of, readers_of
-from bukva.models.attention import Caches
+from bukva.models.attention import KVCache
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT
 from bukva.models.ngrams.adaptive import Reader
@@ -85,14 +85,14 @@ class _Learned(LanguageModel):
         self.gpt, self.config, self._reader = gpt, gpt.config, reader
         self._text = torch.empty(1, 0, dtype=torch.int64)  # before the next character, as far as it is known
 
-    def new_caches(self) -> Caches:
-        """Those of the GPT."""
-        return self.gpt.new_caches()
+    def new_cache(self) -> KVCache:
+        """Return an empty cache of the GPT."""
+        return self.gpt.new_cache()
 
-    def forward(self, ids: Tensor, caches: Caches | None = None, before: Tensor | None = None) -> Tensor:
+    def forward(self, ids: Tensor, cache: KVCache | None = None, before: Tensor | None = None) -> Tensor:
         """(1, T) ids -> (1, 1, V) logits after the last of them; generation asks for no others."""
-        goes_on = caches is not None and caches.length > 0
+        goes_on = cache is not None and cache.length > 0
         self._text = torch.cat([self._text if goes_on or before is None else before.cpu(), ids.cpu()], dim=1)
-        network, powers = (part[-1].cpu().numpy() for part in self.gpt.parts(ids, caches, before))
+        network, powers = (part[-1].cpu().numpy() for part in self.gpt.expert_outputs(ids, cache, before))
         self._reader.seek(self._text[0].numpy())
         return torch.from_numpy(self._reader.log_probs(network, powers)).float()[None, None]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from bukva.backends.device import prepare
 from bukva.compare.results import Result, as_folder, read_results
 from bukva.config.schema import Compute
 from bukva.core.errors import BukvaError
-from bukva.models.device import prepare
 from bukva.models.folder import COUNTED
 from bukva.project.cache import cached_files
 from bukva.project.lock import outputs
@@ -96,7 +96,7 @@ class Library:
     def _loaded(self, choice: Choice) -> Writer:
         with as_folder(choice.files) as folder:
             writer = Writer.load(folder, self._machine)
-        return writer.alone() if choice.alone else writer
+        return writer.without_ngrams() if choice.alone else writer
 
 
 def _place(result: Result, text: str) -> tuple[bool, bool, float]:

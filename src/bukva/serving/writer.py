@@ -11,13 +11,14 @@ import torch.nn.functional as F
 from pydantic import Field, ValidationError
 from torch import Tensor
 
+from bukva.backends import attach
+from bukva.backends.device import Machine, prepare
 from bukva.config.messages import sentence
 from bukva.config.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample, Unknown
 from bukva.core.errors import BukvaError
 from bukva.generation.samples import prompt_generator
 from bukva.generation.sampling import first_seen, generate_each
 from bukva.models.base import LanguageModel
-from bukva.models.device import Machine, prepare
 from bukva.models.folder import CONFIG, load_model
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.text.ids import Ids, bits
@@ -45,6 +46,7 @@ class Writer:
 
     def __init__(self, model: LanguageModel, tokenizer: Tokenizer, machine: Machine) -> None:
         machine.cast_blocks(model)
+        attach(model, machine)
         self.model, self.tokenizer, self.machine = model, tokenizer, machine
 
     @classmethod
@@ -54,12 +56,12 @@ class Writer:
         Raises:
             BukvaError: its files do not fit each other.
         """
-        machine = machine or prepare(Compute(device="auto", precision="auto", threads=0))
+        machine = machine or prepare(Compute(device="auto", backend="auto", precision="auto", threads=0))
         return cls(*load_model(folder, "best", machine.device), machine)
 
-    def alone(self) -> "Writer":
-        """One with what the model has learned, without what it counts."""
-        return Writer(self.model.alone(), self.tokenizer, self.machine)
+    def without_ngrams(self) -> "Writer":
+        """Return a writer of the network without its n-grams."""
+        return Writer(self.model.without_ngrams(), self.tokenizer, self.machine)
 
     # ---- for programs: what the model cannot read is refused, unless `unknown` says what becomes of it
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,11 +58,13 @@ class HeldOut:
     splits: split -> (N,) ids, in the order train, val, test.
     lengths: split -> (n_works,) ids of each work.
     tokenizer: counts the characters of ids.
+    ngrams: folder that may hold the counts of train.
     """
 
     splits: dict[str, Ids]
     lengths: dict[str, Lengths]
     tokenizer: Tokenizer
+    ngrams: Path | None = None
 
     @property
     def names(self) -> list[str]:

@@ -3,27 +3,28 @@
 It owns no file, no tracker and no clock. Callbacks print, log, write the curve, save checkpoints and request a stop.
 """
 
-import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bukva.backends import attach, backend_of
+from bukva.backends.device import Machine
+from bukva.backends.group import ALONE, Group
 from bukva.config.schema import Training
 from bukva.models.base import Config, Examples, LanguageModel
-from bukva.models.device import Machine
 from bukva.models.registry import build
 from bukva.models.window_rule import MOST_SCORED, evenly_spaced, share_of_nats, stride_of
 from bukva.text.ids import Ids
 from bukva.text.tokenizers.base import Tokenizer, first_char, total
 from bukva.training.callback import Callback
-from bukva.training.forks import forked, n_forks
 from bukva.training.optimizers import build_optimizer
-from bukva.training.parallel import ALONE, Group
 from bukva.training.state import DivergedError, Progress, TrainState
 from bukva.training.windows import Windows, micro_batches, prefetched
 
@@ -34,14 +35,14 @@ ScoreVal = Callable[[LanguageModel, Group], float]  # -> nats per character of v
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained, on what, and how.
+    """One training job: model factory, batches, validation and settings.
 
     build: makes the model before its first update, from torch's global generator.
     windows: the batch of each step, from train.
     score_val: nats per character of val.
-    chars_per_id: mean number of characters that an id of train stands for; 1 for characters.
-    group: the processes that train together, if a launcher started them; each runs the same loop with a state of its
-        own, and all states agree.
+    chars_per_id: mean number of characters of an id of train; 1 for characters.
+    ngrams: folder that may hold the counts of train, for a model with n-grams.
+    group: the processes that a launcher started; each runs the same loop with a state of its own, and all states agree.
     """
 
     build: Callable[[], LanguageModel]
@@ -50,6 +51,7 @@ class Task:
     recipe: Training
     machine: Machine
     chars_per_id: float = 1.0
+    ngrams: Path | None = None
     group: Group = ALONE
 
     @classmethod
@@ -60,6 +62,7 @@ class Task:
         tokenizer: Tokenizer,
         recipe: Training,
         machine: Machine,
+        ngrams: Path | None = None,
         group: Group = ALONE,
     ) -> Self:
         """Train a model of this shape on splits["train"], scoring val, or MOST_SCORED ids of it, by the window rule."""
@@ -75,7 +78,7 @@ class Task:
             return group.sum(sum(float(nats.sum(dtype=np.float64)) for nats in shares)) / val_chars
 
         chars_per_id = train_chars / len(splits["train"])
-        return cls(lambda: build(config), windows, score_val, recipe, machine, chars_per_id, group)
+        return cls(lambda: build(config), windows, score_val, recipe, machine, chars_per_id, ngrams, group)
 
     def chars_seen(self, step: int) -> int:
         """Characters learned from after `step` updates, those of later epochs again."""
@@ -83,10 +86,11 @@ class Task:
 
 
 def start(task: Task) -> TrainState:
-    """The state before the first update: weights are a function of shape and seed."""
+    """Return the state before the first update: weights are a function of shape and seed."""
     seed_step(task.recipe.seed, 0)
     model = task.build().to(task.machine.device)
-    model.count(task.windows.ids)
+    model.count(task.windows.ids, task.ngrams)
+    attach(model, task.machine)
     return TrainState(model, build_optimizer(model, task.recipe, task.machine.dtype))
 
 
@@ -99,21 +103,22 @@ def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = 
     Raises:
         DivergedError: the loss is NaN or infinite, or has exploded.
     """
-    windows, is_deep = task.windows, bool(state.model.hidden_layers())  # an update of a table is no work to divide
-    n = n_forks(windows.batch_size, windows.block_size, task.machine.device) if is_deep else 1
-    if n == 1 or task.group.size > 1:
-        _train(task, state, callbacks)
+    if task.group.size > 1:
+        train(task, state, callbacks, task.group)
         return
-    with forked(n, list(state.model.parameters()), state.optimizer.tensors()) as group:
-        _train(dataclasses.replace(task, group=group), state, callbacks if group.leads else [])
+    follow = functools.partial(train, task, state, ())
+    shape = task.windows.batch_size, task.windows.block_size
+    with backend_of(task.machine).workers(follow, state.model, state.optimizer.tensors(), shape) as group:
+        train(task, state, callbacks, group)
 
 
-def _train(task: Task, state: TrainState, callbacks: Sequence[Callback]) -> None:
-    recipe, group = task.recipe, task.group
+def train(task: Task, state: TrainState, callbacks: Sequence[Callback], group: Group) -> None:
+    """Run the loop in one process of a group."""
+    recipe, callbacks = task.recipe, callbacks if group.leads else ()
     for callback in callbacks:
         callback.on_start(state)
     if not state.curve:
-        progress = score(task, state, rate=0.0)
+        progress = score(task, state, 0.0, group)
         for callback in callbacks:
             callback.on_update(state, progress)
     state.model.train()
@@ -122,16 +127,19 @@ def _train(task: Task, state: TrainState, callbacks: Sequence[Callback]) -> None
         batch = task.windows.share(step, group.rank, group.size, state.model.config.n_before)
         return micro_batches(state.model, batch, recipe.micro_batches, task.machine.device)
 
+    plain = functools.partial(update, state, recipe, task.machine, group)
+    fast = backend_of(task.machine).prepare_update(plain, recipe.n_steps, state.model) if group.size == 1 else plain
     for step, batch in prefetched(read, range(state.step + 1, recipe.n_steps + 1)):
         if state.stop_requested or out_of_patience(state, recipe):
             break
         rate = learning_rate(step, recipe)
         seed_step(recipe.seed, step, group.rank)
-        state.sums += update(state, batch, rate, recipe, task.machine, group)
+        state.optimizer.set_learning_rate(rate)
+        state.sums += fast(batch)
         state.updates += 1
         state.step = step
         if step % recipe.eval_every == 0 or step == recipe.n_steps:
-            progress = score(task, state, rate)
+            progress = score(task, state, rate, group)
         else:
             progress = Progress(step, task.chars_seen(step), rate)
         for callback in callbacks:
@@ -141,10 +149,8 @@ def _train(task: Task, state: TrainState, callbacks: Sequence[Callback]) -> None
             callback.on_end(state)
 
 
-def update(
-    state: TrainState, batch: Iterable[Examples], rate: float, recipe: Training, machine: Machine, group: Group = ALONE
-) -> Tensor:
-    """One optimizer update on the micro-batches of this process's share of a batch.
+def update(state: TrainState, recipe: Training, machine: Machine, group: Group, batch: Iterable[Examples]) -> Tensor:
+    """Make one optimizer update from the micro-batches of this process's share of a batch.
 
     Returns:
         (2,) of the whole batch: mean nats per id, and the norm of the gradient before it is clipped. They are float64
@@ -162,20 +168,18 @@ def update(
     nats, norm = group.sum_gradients(parameters, nats)
     if recipe.grad_clip:
         nn.utils.clip_grads_with_norm_(parameters, recipe.grad_clip, norm)
-    for settings in state.optimizer.param_groups:
-        settings["lr"] = rate
     state.optimizer.step()
-    group.meet()
+    group.barrier()
     return torch.stack([nats, norm]).double()
 
 
-def score(task: Task, state: TrainState, rate: float) -> Progress:
+def score(task: Task, state: TrainState, rate: float, group: Group) -> Progress:
     """Score val, keep the weights if they are the best so far, and add a point to the curve.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or has exploded.
     """
-    val = task.score_val(state.model, task.group)
+    val = task.score_val(state.model, group)
     train = norm = None
     if state.updates:
         nats, norm = (state.sums / state.updates).tolist()

@@ -88,7 +88,7 @@ def test_it_recalls_the_probabilities_of_the_formulas_for_every_id(text, data):
     train, V, orders = text
     window = data.draw(st.lists(st.integers(0, V - 1), min_size=1, max_size=9))
     n_positions = data.draw(st.integers(1, len(window)))
-    found = KneserNey.count(np.array(train, np.uint8), V, orders[-1]).recall(np.array([window]), orders, n_positions)
+    found = KneserNey.count(np.array(train, np.uint8), V, orders[-1]).lookup(np.array([window]), orders, n_positions)
     witness = Witness(train, V)
     assert found.probabilities.shape == (1, n_positions, len(orders), V)
     for t in range(n_positions):
@@ -108,9 +108,9 @@ def test_it_recalls_the_probabilities_of_the_formulas_for_every_id(text, data):
 def test_wanted_positions_by_two_threads_are_those_of_all_positions_by_one(leave_out, share):
     train, orders = skewed(499, 7), [2, 5]
     model, ids = KneserNey.count(train, 7, orders[-1]), windows(train, [0, 101, 203], 13 + leave_out)
-    whole, wanted = model.recall(ids, orders, 13, leave_out=leave_out), np.random.default_rng(1).random((3, 13)) < share
+    whole, wanted = model.lookup(ids, orders, 13, leave_out=leave_out), np.random.default_rng(1).random((3, 13)) < share
     for longest in (False, True):
-        found = model.recall(ids, orders, 13, leave_out=leave_out, wanted=wanted, longest=longest, n_threads=2)
+        found = model.lookup(ids, orders, 13, leave_out=leave_out, wanted=wanted, longest=longest, n_threads=2)
         assert found.probabilities.tolist() == whole.probabilities[wanted].tolist()
         assert found.seen.tolist() == whole.seen[wanted].tolist()
         assert found.longest.tolist() == whole.probabilities[:, : 13 * longest, -1].tolist()
@@ -126,7 +126,7 @@ def test_what_follows_is_left_out_as_if_train_was_counted_without_it(text, data)
     n_positions, n_before = len(train) - start - 1, max(0, orders[-1] - 2)
     window = [*[NO_ID] * max(0, n_before - start), *train[max(0, start - n_before) :]]
     model = KneserNey.count(np.array(train, np.uint8), V, orders[-1])
-    found = model.recall(np.array([window]), orders, n_positions, leave_out=True)
+    found = model.lookup(np.array([window]), orders, n_positions, leave_out=True)
     recount = Recount(train, V)
     for t, place in enumerate(range(len(train) - n_positions, len(train))):
         for r, order in enumerate(orders):
@@ -137,7 +137,7 @@ def test_what_follows_is_left_out_as_if_train_was_counted_without_it(text, data)
 
 def test_it_is_left_out_where_discounts_are_estimated():
     V, train, orders = 5, skewed(307, 5), [2, 5]
-    found = KneserNey.count(train, V, orders[-1]).recall(train[None, :60].astype(np.int64), orders, 59, leave_out=True)
+    found = KneserNey.count(train, V, orders[-1]).lookup(train[None, :60].astype(np.int64), orders, 59, leave_out=True)
     recount = Recount(train.tolist(), V)
     for place in (1, 5, 59):
         for r, order in enumerate(orders):

@@ -31,14 +31,14 @@ def counted(monkeypatch):
 
 @pytest.mark.parametrize("order", [3, K])
 def test_mapped_counts_give_the_bytes_of_a_shorter_count(folder, counted, order):
-    mapped = counts_of(TRAIN, V, order)
+    mapped = counts_of(TRAIN, V, order, folder)
     assert not counted
     assert isinstance(mapped.trie.counts.base, np.memmap)
     own, windows = KneserNey.count(TRAIN, V, order), TRAIN[: 7 * 13].reshape(7, 13).astype(np.int64)
     assert mapped.nats(TRAIN[:101], order).tolist() == own.nats(TRAIN[:101], order).tolist()
     for ours, theirs in zip(
-        mapped.recall(windows, [2, order], 11, leave_out=True),
-        own.recall(windows, [2, order], 11, leave_out=True),
+        mapped.lookup(windows, [2, order], 11, leave_out=True),
+        own.lookup(windows, [2, order], 11, leave_out=True),
         strict=True,
     ):
         assert ours.tobytes() == theirs.tobytes()
@@ -51,7 +51,7 @@ def test_mapped_counts_give_the_bytes_of_a_shorter_count(folder, counted, order)
 )
 def test_another_text_or_a_longer_order_is_counted(folder, counted, train, size, order):
     assert load_counts(folder, train, size, order) is None
-    assert counts_of(train, size, order).nats(train, order).sum() > 0
+    assert counts_of(train, size, order, folder).nats(train, order).sum() > 0
     assert len(counted) == 1
 
 

@@ -46,7 +46,7 @@ EMPTY = Trie(
 OF_WORK = np.tile(FALLBACK, (OWN_ORDERS[-1] + 1, 1))  # discounts: a work is too short to tell its own
 
 
-class Growing(NamedTuple):
+class GrowableTrie(NamedTuple):
     """A trie of G nodes (bukva.models.ngrams.trie) with room for M more, of grams of up to K ids.
 
     firsts, symbols: those of the trie; counts and continuations, (G + M,), begin as those of the trie.
@@ -73,13 +73,13 @@ class Growing(NamedTuple):
     ends: Ints
 
     @classmethod
-    def of(cls, trie: Trie, max_length: int, by_count: Floats, by_continuation: Floats) -> "Growing":
+    def of(cls, trie: Trie, max_length: int, by_count: Floats, by_continuation: Floats) -> "GrowableTrie":
         """A trie, before anything is added."""
         none, G = np.empty(0, np.int32), len(trie.symbols)
         arrays = (trie.firsts, trie.symbols, trie.counts, trie.continuations, np.zeros(G, np.int32), none, none, none)
         return cls(*arrays, np.zeros(2, np.int64), by_count, by_continuation, np.zeros(max_length + 1, np.int64))
 
-    def with_room(self, n_ids: int) -> "Growing":
+    def with_room(self, n_ids: int) -> "GrowableTrie":
         """Itself, or a copy with room for the grams of n more ids; at least twice the room, so that copies are few."""
         M, n_grams = len(self.siblings), n_ids * (len(self.ends) - 1)
         lacking = int(max(self.sizes[0] + n_grams, self.sizes[1] // 2 + 1 + n_grams)) - M
@@ -123,9 +123,9 @@ class Gate(NamedTuple):
 class Known(NamedTuple):
     """All that predicts, but the network."""
 
-    of_all: Growing
+    of_all: GrowableTrie
     orders: Ints  # (R,)
-    of_work: Growing
+    of_work: GrowableTrie
     own_orders: Ints  # (Q,)
     gate: Gate
 
@@ -141,7 +141,7 @@ class Reader:
         self.vocab_size, self._trie = counts.vocab_size, counts.trie
         self._orders, self._own_orders = np.array(orders), np.array(OWN_ORDERS)
         discounts = (smoothed.discounts for smoothed in counts.smoothing)
-        self._all = Growing.of(counts.trie, orders[-1], *discounts).with_room(n_ids)
+        self._all = GrowableTrie.of(counts.trie, orders[-1], *discounts).with_room(n_ids)
         self.forget()
 
     def forget(self) -> None:
@@ -153,7 +153,7 @@ class Reader:
 
     def start(self, before: Ids) -> None:
         """Begin a work, of which (n,) ids came earlier: they are counted as its own, not a second time as train."""
-        self._own = Growing.of(EMPTY, OWN_ORDERS[-1], OF_WORK, OF_WORK)
+        self._own = GrowableTrie.of(EMPTY, OWN_ORDERS[-1], OF_WORK, OF_WORK)
         self.seek(before)
         self._own = self._own.with_room(len(before))
         self._own.begin()
@@ -262,7 +262,7 @@ def _predict(
 
 
 @compiled
-def _experts(grown: Growing, orders: Ints, experts: Floats) -> int:
+def _experts(grown: GrowableTrie, orders: Ints, experts: Floats) -> int:
     """Fill (R, V) log-probabilities of the next id under each order; returns the row of the longest counted context."""
     V, K, r, row = experts.shape[1], orders[-1], 0, 0
     p = np.full(V, 1 / V)
@@ -284,7 +284,7 @@ def _experts(grown: Growing, orders: Ints, experts: Floats) -> int:
 
 
 @compiled
-def _refine(p: Floats, grown: Growing, counts: Nodes, discounts: Floats, context: int) -> int:
+def _refine(p: Floats, grown: GrowableTrie, counts: Nodes, discounts: Floats, context: int) -> int:
     """Turn (V,) probabilities given a shorter context into those given this one; returns how many ids have followed."""
     if context == UNKNOWN:
         return 0
@@ -312,7 +312,7 @@ def _refine(p: Floats, grown: Growing, counts: Nodes, discounts: Floats, context
 
 
 @compiled
-def _append(grown: Growing, ids: Ints, is_counted: bool) -> None:
+def _append(grown: GrowableTrie, ids: Ints, is_counted: bool) -> None:
     """Go on by (n,) ids. If they are counted, so are the grams of every length that end with each of them."""
     G, ends, sizes = len(grown.symbols), grown.ends, grown.sizes
     for x in ids:
@@ -342,7 +342,7 @@ def _append(grown: Growing, ids: Ints, is_counted: bool) -> None:
 
 
 @compiled
-def _child(grown: Growing, context: int, symbol: int) -> int:
+def _child(grown: GrowableTrie, context: int, symbol: int) -> int:
     """The node of a gram by its context and its last id, or UNKNOWN."""
     G = len(grown.symbols)
     if context < G:
@@ -363,7 +363,7 @@ def _child(grown: Growing, context: int, symbol: int) -> int:
 
 
 @compiled
-def _touch(grown: Growing, node: int) -> None:
+def _touch(grown: GrowableTrie, node: int) -> None:
     """Note that a node of the trie is no longer as it was."""
     if node < len(grown.symbols):
         grown.touched[grown.sizes[1]] = node

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bukva.models.ngrams.lookup import probabilities_of, recall_into
+from bukva.models.ngrams.lookup import lookup_into, probabilities_of
 from bukva.models.ngrams.smoothing import Floats, Smoothed, Smoothing
 from bukva.models.ngrams.trie import Ints, Trie, count_ngrams
 from bukva.text.ids import Ids
@@ -80,7 +80,7 @@ class KneserNey:
         )
         return dict(zip(wanted, -np.log(found), strict=True))
 
-    def recall(
+    def lookup(
         self,
         ids: Ints,
         orders: Sequence[int],
@@ -113,7 +113,7 @@ class KneserNey:
 
         def fill(share: slice) -> None:
             counts, found = (self.trie, self.smoothing), (probabilities, seen, of_last[share])
-            recall_into(ids[share], np.asarray(orders), leave_out, *counts, rows[share], *found)
+            lookup_into(ids[share], np.asarray(orders), leave_out, *counts, rows[share], *found)
 
         size = max(1, -(-len(ids) // n_threads))
         shares = [slice(first, first + size) for first in range(0, len(ids), size)]

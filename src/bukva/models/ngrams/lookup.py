@@ -36,7 +36,7 @@ def probabilities_of(ids: Ints, orders: Ints, vocab_size: int, trie: Trie, smoot
 
 
 @compiled
-def recall_into(
+def lookup_into(
     ids: Ints,
     orders: Ints,
     leave_out: bool,

@@ -1,9 +1,8 @@
 """The counts of train on disk: arrays that are mapped into memory instead of being counted again.
 
-A folder: about.json (the digest of the ids that were counted, the size of the vocabulary, the greatest order) and one
-.npy file for each array of the trie and of its smoothing. Stage baselines writes it. Whoever needs the counts of a text
-(a GPT with an n-gram memory, wherever it is loaded) asks `counts_of`, which maps that folder if it has this text, and
-otherwise counts: the counts are exact, so both give the same bytes.
+A folder holds about.json (the digest of the ids that were counted, the size of the vocabulary, the greatest order) and
+one .npy file for each array of the trie and of its smoothing. Stage baselines writes it. `counts_of` maps that folder
+if it has the counts of the text, and counts otherwise. Counts are exact, so both give the same bytes.
 """
 
 import contextlib
@@ -20,22 +19,20 @@ from bukva.core.files import atomic_folder, read_json, write_json
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.ngrams.smoothing import Smoothed, Smoothing
 from bukva.models.ngrams.trie import Trie
-from bukva.project.stages import PIPELINE, paths
 from bukva.text.ids import Ids
 
 ABOUT = "about.json"
 MANY = 1 << 22  # ids that take seconds to count
 
 
-def counts_of(train: Ids, vocab_size: int, max_order: int) -> KneserNey:
-    """The counts of (N,) ids up to an order: mapped from the output of stage baselines or from the user's cache.
+def counts_of(train: Ids, vocab_size: int, max_order: int, stored: Path | None = None) -> KneserNey:
+    """Return the counts of (N,) ids up to an order, mapped from the folder `stored` or from the user's cache.
 
-    A long text that is in neither (a model of another experiment, a served model) is counted once more, and then kept
-    in the cache, which holds one text.
+    A long text that is in neither (a model of another experiment, a served model) is counted again and then kept in the
+    cache, which holds one text.
     """
     cache = _cache_folder()
-    here = [Path(paths()["ngrams"])] if PIPELINE.exists() else []  # a served model is outside of any project
-    for folder in (*here, cache):
+    for folder in (stored, cache) if stored else (cache,):
         if found := load_counts(folder, train, vocab_size, max_order):
             return found
     counts = KneserNey.count(train, vocab_size, max_order)

@@ -36,6 +36,11 @@ class Optimizers:
         for optimizer in self.optimizers:
             optimizer.step()
 
+    def set_learning_rate(self, rate: float) -> None:
+        """Set the learning rate of the next update."""
+        for group in self.param_groups:
+            group["lr"] = rate
+
     def zero_grad(self) -> None:
         """Drop the gradients."""
         for optimizer in self.optimizers:

@@ -6,7 +6,8 @@ import itertools
 import pytest
 import torch
 
-from bukva.models import position
+from bukva.backends.cpu import decoder
+from bukva.backends.cpu.backend import CPUStack
 from bukva.models.attention import attend_fused
 from bukva.models.gpt import ACTIVATIONS, GPT, GPTConfig
 
@@ -18,6 +19,7 @@ def gpt(**changes):
     """A GPT in evaluation mode whose parameters are all random, gains and biases too."""
     torch.manual_seed(1)
     model = GPT(dataclasses.replace(CONFIG, **changes)).eval()
+    model.blocks = CPUStack(model.blocks)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return model
@@ -30,7 +32,7 @@ def ids():
 @torch.inference_mode()
 def one_by_one(model, ids, n_first=1):
     """Logits of (1, T) ids, the first together and the others one by one."""
-    caches, stops = model.new_caches(), [0, *range(n_first, ids.shape[1] + 1)]
+    caches, stops = model.new_cache(), [0, *range(n_first, ids.shape[1] + 1)]
     each = [model(ids[:, start:stop], caches) for start, stop in itertools.pairwise(stops)]
     return torch.cat(each, dim=1)
 
@@ -38,8 +40,8 @@ def one_by_one(model, ids, n_first=1):
 @pytest.fixture
 def seen(monkeypatch):
     """The positions that the compiled blocks compute."""
-    seen, compute = [], position.compute
-    monkeypatch.setattr(position, "compute", lambda *args: seen.append(args[3]) or compute(*args))
+    seen, compute = [], decoder.compute
+    monkeypatch.setattr(decoder, "compute", lambda *args: seen.append(args[3]) or compute(*args))
     return seen
 
 
@@ -72,7 +74,7 @@ def test_positions_one_by_one_are_the_positions_together(changes, seen):
 @torch.inference_mode()
 def test_positions_follow_each_other_alone_and_together_and_anew_after_the_caches_are_cleared(seen):
     model, x = gpt(positions="rotary", n_embd=18), ids()
-    whole, caches = model(x), model.new_caches()
+    whole, caches = model(x), model.new_cache()
     for lengths in ([1, 3, 1, 2], [2, 1, 4], [T], [1] * T):
         pieces = torch.cat([model(piece, caches) for piece in x.split(lengths, dim=1)], dim=1)
         torch.testing.assert_close(pieces, whole, rtol=1e-4, atol=1e-5)
@@ -110,10 +112,10 @@ def test_an_activation_that_the_loops_do_not_have_is_computed_by_torch(seen, mon
 
 def test_a_position_with_a_gradient_is_computed_by_the_layers():
     model = gpt()
-    model(ids()[:, :1], model.new_caches()).sum().backward()
+    model(ids()[:, :1], model.new_cache()).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters() if parameter is not model.wpe.weight)
 
 
 def test_the_epsilon_of_a_norm_without_one_is_that_of_torch():
     x = torch.full((1, C), 1e-4)
-    torch.testing.assert_close(torch.nn.RMSNorm(C)(x), x * (x.square().mean() + position.EPSILON) ** -0.5)
+    torch.testing.assert_close(torch.nn.RMSNorm(C)(x), x * (x.square().mean() + decoder.EPSILON) ** -0.5)

@@ -5,12 +5,13 @@ import inspect
 
 import pytest
 import torch
-import torch.nn.functional as F
 
-from bukva.models import kernels, position
-from bukva.models.attention import attention_scores, attention_weights, causal_mask, rotary_cos_sin
+from bukva.backends.cpu import decoder, sublayers
+from bukva.backends.cpu.backend import CPUStack
+from bukva.backends.cpu.sublayers import add_attention, add_mlp
+from bukva.models.attention import attend_fused, attention_scores, attention_weights, causal_mask, rotary_cos_sin
 from bukva.models.gpt import Block, GPTConfig
-from bukva.models.kernels import add_attention, add_mlp, computes, dropout
+from tests.backends.cpu.split_mix import dropout_factors, split_mix_64
 
 B, T, NH, HS = 3, 37, 2, 10  # a row of weights is longer and shorter than COLUMNS
 C = NH * HS
@@ -40,7 +41,9 @@ def plain(made, x, angles, of_weights=1.0, of_attention=1.0, of_mlp=1.0):
     """The block by the functions of the lecture notes; dropout multiplies by these."""
     layer = made.attention
     q, k, v = layer.split_heads(layer.qkv(made.ln_1(x))).split(NH, dim=1)
-    weights = attention_weights(attention_scores(layer.place(q, angles), layer.place(k, angles)), causal_mask(T, T))
+    weights = attention_weights(
+        attention_scores(layer.norm_and_rotate(q, angles), layer.norm_and_rotate(k, angles)), causal_mask(T, T)
+    )
     x = x + layer.proj(layer.join_heads(weights * of_weights @ v)) * of_attention
     return x + made.mlp.proj(made.mlp.activate(made.mlp.fc(made.ln_2(x)))) * of_mlp
 
@@ -86,7 +89,7 @@ def test_dropout_multiplies_the_weights_and_both_outputs_and_the_gradient_sees_t
     torch.manual_seed(5)
     found = with_gradients(fused, made, x, angles)
     torch.manual_seed(5)
-    factors = [dropout(torch.ones(shape), p) for shape in ((B, NH, T, T), (B, T, C), (B, T, C))]
+    factors = [dropout_factors(shape, p) for shape in ((B, NH, T, T), (B, T, C), (B, T, C))]
     close(found, with_gradients(plain, made, x, angles, *factors), 2e-6)
     with torch.autocast("cpu", torch.bfloat16):
         torch.manual_seed(5)
@@ -94,12 +97,18 @@ def test_dropout_multiplies_the_weights_and_both_outputs_and_the_gradient_sees_t
     assert torch.equal(fused(made.eval(), x, angles), fused(block(**DEFAULT), x, angles))
 
 
+def test_the_first_random_numbers_are_those_that_others_publish():
+    # the test vector of SplitMix64 for seed 1234567 (Vigna's splitmix64.c; Rosetta Code)
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert [split_mix_64(1234567, i) for i in (1, 2, 3)] == published
+
+
 def test_scores_that_are_far_apart_or_far_below_zero_keep_their_weights():
     for shift in (-3e4, 0.0, 3e4):
         scores = 40 * drawn(2, T, T) + shift
         expected = scores.masked_fill(~causal_mask(T, T), float("-inf")).softmax(-1)
         found = scores.clone()
-        kernels._softmax(found.numpy(), found.numpy(), *kernels.Dropping.draw(0.0))
+        sublayers._softmax(found.numpy(), found.numpy(), *sublayers.Dropping.draw(0.0))
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-30)
 
 
@@ -111,21 +120,29 @@ def test_a_nan_stays_a_nan():
     assert not y[0].isnan().any()
 
 
-def test_a_decoder_in_float32_on_a_cpu_is_computed_so_and_nothing_else():
-    x = drawn(B, T, C)
-    assert computes(block(**DEFAULT), x)
-    assert not computes(Block(GPTConfig(7, 1, NH, C, T, 0.0), causal=False), x)
-    assert not computes(block(**DEFAULT), x.double())
-    assert not computes(block(**DEFAULT), x.to("meta"))
+def test_the_stack_uses_them_where_gradients_are_computed_in_float32_and_by_the_kernel_of_a_decoder(monkeypatch):
+    used = []
+    monkeypatch.setattr(sublayers, "add_mlp", lambda block, x: used.append(block) or add_mlp(block, x))
+    made, x, angles = block(**DEFAULT), drawn(B, T, C), rotary_cos_sin(0, T, HS)
+    stack, encoder = CPUStack([made]), CPUStack([Block(GPTConfig(7, 1, NH, C, T, 0.0), causal=False)])
+    stack(x, cos_sin=angles)
+    assert used == [made]
+    with torch.no_grad():
+        stack(x, cos_sin=angles)
+    stack(x, cos_sin=angles, cache=stack.new_cache(T))
+    encoder(x)
+    made.attention.attend = lambda *args, **options: attend_fused(*args, **options)
+    stack(x, cos_sin=angles)
+    stack.double()(x.double(), cos_sin=angles)
+    assert used == [made]
 
 
-def test_relu_squared_is_the_square_of_relu():
-    x = drawn(7, 11)
-    for given in (x, x.double(), x.clone().requires_grad_()):
-        torch.testing.assert_close(kernels.relu_squared(given), F.relu(given) ** 2)
+def test_the_stack_returns_the_wanted_positions():
+    stack, x, wanted = CPUStack([block(**LECTURE), block(**LECTURE)]), drawn(B, T, C), drawn(B, T) > 0.5
+    assert torch.equal(stack(x, wanted=wanted), stack(x)[wanted])
 
 
-@pytest.mark.parametrize("module", [kernels, position], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [sublayers, decoder], ids=lambda module: module.__name__)
 def test_no_loop_both_adds_to_a_sum_and_writes_an_array(module):
     # else the order in which compiled code adds depends on where the arrays lie (bukva.core.compiled)
     loops = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.For)]

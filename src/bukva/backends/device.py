@@ -15,10 +15,16 @@ from bukva.models.base import LanguageModel
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and how precisely the models are computed."""
+    """Where and how models are computed.
+
+    device: CPU or GPU.
+    dtype: of the matrix products in training; weights and scores are always float32.
+    is_plain: no backend is attached, so that bukva.models is what runs (compute.backend: plain).
+    """
 
     device: torch.device
-    dtype: torch.dtype  # of the matrix products in training; weights and scores are always float32
+    dtype: torch.dtype
+    is_plain: bool = False
 
     def autocast(self) -> AbstractContextManager[None]:
         """Matrix products in `dtype` within this block."""
@@ -77,7 +83,7 @@ def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1) -> Machi
         torch.use_deterministic_algorithms(True, warn_only=True)
         torch.utils.deterministic.fill_uninitialized_memory = False  # nothing reads what it has not written
     bf16 = compute.precision == "bf16" or (compute.precision == "auto" and _supports_bf16(device))
-    return Machine(device, torch.bfloat16 if bf16 else torch.float32)
+    return Machine(device, torch.bfloat16 if bf16 else torch.float32, compute.backend == "plain")
 
 
 def _instructions() -> str:

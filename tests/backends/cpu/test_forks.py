@@ -13,10 +13,10 @@ import psutil
 import pytest
 import torch
 
+from bukva.backends.cpu import forks
+from bukva.backends.cpu.forks import forked, n_forks
 from bukva.core.errors import BukvaError
 from bukva.models.bigram import BigramConfig
-from bukva.training import forks
-from bukva.training.forks import forked, n_forks
 from bukva.training.run import Task, start
 from bukva.training.state import DivergedError
 from tests.tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, recipe, run, splits, task
@@ -128,21 +128,24 @@ def test_a_process_that_is_killed_ends_the_training_with_a_sentence(cores):
 
 
 def test_what_fails_in_another_process_is_shown_and_ends_the_training(cores, capfd):
-    with pytest.raises(BukvaError, match="was ended"), forked(2, [torch.zeros(3)], []) as group:
-        if not group.leads:
-            raise ZeroDivisionError("of a test")
-        group.meet()
+    def fail(_):
+        raise ZeroDivisionError("of a test")
+
+    with pytest.raises(BukvaError, match="was ended"), forked(2, fail, [torch.zeros(3)], []) as group:
+        group.barrier()
     assert "ZeroDivisionError: of a test" in capfd.readouterr().err
 
 
 def test_the_others_end_when_the_first_one_is_killed_and_ignore_ctrl_c():
     program = textwrap.dedent("""
         import os, signal, torch
-        from bukva.training.forks import forked
-        with forked(2, [torch.zeros(3)], []) as group:
+        from bukva.backends.cpu.forks import forked
+        def work(group):
             os.write(1, b"%d\\n" % os.getpid())
             while True:
-                group.meet()
+                group.barrier()
+        with forked(2, work, [torch.zeros(3)], []) as group:
+            work(group)
     """)
     with subprocess.Popen(
         [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, stdout=subprocess.PIPE
@@ -159,7 +162,8 @@ def test_the_others_end_when_the_first_one_is_killed_and_ignore_ctrl_c():
 
 def test_sums_have_the_same_bits_in_all_processes_and_any_type(cores):
     three = [torch.nn.Parameter(torch.ones(n)) for n in (2, 5, 1)]
-    with forked(3, three, []) as group:
+
+    def sums(group):
         for each, gradient in ((three[0], [1.0, 10.0]), (three[2], [1.0])):
             each.grad = torch.tensor(gradient) * (group.rank + 1)
         numbers = [group.sum(0.1 * (group.rank + 1)) for _ in range(5)]
@@ -168,6 +172,10 @@ def test_sums_have_the_same_bits_in_all_processes_and_any_type(cores):
         kept = [group.sum(0.0 if each.grad is None else float(each.grad.sum())) for each in three]
         same = torch.tensor(hash((tuple(numbers), float(nats), float(norm), tuple(kept))) % 1000, dtype=torch.float64)
         assert group.sum(float(same)) == 3 * float(same)
+        return numbers, nats, norm, kept
+
+    with forked(3, sums, three, []) as group:
+        numbers, nats, norm, kept = sums(group)
     assert numbers == [0.1 + 0.2 + 0.3 * 1.0] * 5 or numbers == pytest.approx([0.6] * 5)
     assert (kept, float(nats), float(norm)) == ([66.0, 0.0, 6.0], 3.0, pytest.approx((6**2 + 60**2 + 6**2) ** 0.5))
     assert sum(each.grad is not None for each in three) <= 1
@@ -181,8 +189,7 @@ def test_sums_have_the_same_bits_in_all_processes_and_any_type(cores):
 def test_a_batch_is_divided_where_equal_shares_are_large_enough(threads, batch, block, n):
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    assert n_forks(batch, block, torch.device("cpu")) == n
-    assert n_forks(batch, block, torch.device("meta")) == 1
+    assert n_forks(batch, block) == n
     torch.set_num_threads(before)
 
 

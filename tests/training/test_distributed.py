@@ -10,8 +10,8 @@ import pytest
 
 from bukva.core.errors import BukvaError
 from bukva.core.processes import free_port
-from bukva.training import parallel
-from bukva.training.parallel import launch
+from bukva.training import distributed
+from bukva.training.distributed import launch
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -24,7 +24,7 @@ def _not_launched(monkeypatch):
 
 PROGRAM = """
 import json, torch
-from bukva.training.parallel import join
+from bukva.training.distributed import join
 with join(2) as group:
     first, frozen, last = (torch.nn.Parameter(torch.ones(shape)) for shape in ((2, 3), (5,), (2,)))
     first.grad, last.grad = torch.full((2, 3), 1.0 + group.rank), torch.tensor([10.0, 20.0 * group.rank])
@@ -66,7 +66,7 @@ def test_two_processes_sum_gradients_and_share_numbers_and_bytes():
 
 
 def test_more_processes_than_the_cores_can_run_or_unequal_shares_are_an_error(monkeypatch):
-    monkeypatch.setattr(parallel, "n_cores", lambda: 2)
+    monkeypatch.setattr(distributed, "n_cores", lambda: 2)
     with pytest.raises(BukvaError, match=r"train_gpt.processes: 9 on .* where it may use 2 cores; use 8 or fewer."):
         launch(9)
     monkeypatch.setenv("PET_NNODES", "3")

@@ -1,8 +1,8 @@
-"""Several processes that train one model together: data parallel, on one machine or on many.
+"""Data-parallel training of one model by several processes, on one machine or on many, with torch.distributed.
 
-Each process holds the whole model, computes its share of every batch and of every scoring, and sums the gradients with
-the others, so that all make the same update. The batches are those of a single process, and the loss follows the
-same curve up to rounding. torch's own launcher starts the processes, and stops all when one fails.
+Each process holds the whole model, computes its share of every batch and of every scoring, and all-reduces the
+gradients, so that all make the same update. The batches are those of a single process, and the loss follows the same
+curve up to rounding. torch's own launcher starts the processes, and stops all when one fails.
 """
 
 import contextlib
@@ -15,8 +15,9 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
+from bukva.backends.group import ALONE, Group, norm_of
 from bukva.core.errors import BukvaError, LostError
 from bukva.core.machine import n_cores
 
@@ -25,62 +26,27 @@ PER_CORE = 4  # processes; more only wait for each other
 
 
 @dataclass(frozen=True)
-class Group:
-    """One process among those of a training: its rank, their number, and both on its machine."""
-
-    rank: int = 0
-    size: int = 1
-    local_rank: int = 0
-    local_size: int = 1
-
-    @property
-    def leads(self) -> bool:
-        """Whether this is rank 0, which logs and writes for all."""
-        return self.rank == 0
-
-    @property
-    def is_beside_leader(self) -> bool:
-        """Whether rank 0 is on this machine; the ranks of each machine follow each other."""
-        return self.rank < self.local_size
+class Distributed(Group):
+    """A process among those that torch.distributed connects."""
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
-        """Replace the gradients of what this process updates, which is all here, by the sums over all processes.
-
-        Returns:
-            The sum of nats, and the norm of the whole gradient; scalars.
-
-        Raises:
-            BukvaError: another process has ended or does not respond.
-        """
+        """Sum the gradients of all parameters over all processes, in one message."""
         learned = [parameter for parameter in parameters if parameter.grad is not None]
-        if self.size > 1:
-            flat = torch.cat([*(parameter.grad.flatten() for parameter in learned), nats.view(1)])  # one message
-            self._sum(flat)
-            *sums, last = flat.split([*(parameter.numel() for parameter in learned), 1])
-            nats = last.squeeze()
-            for parameter, total in zip(learned, sums, strict=True):
-                parameter.grad = total.view_as(parameter)
-        return nats, nn.utils.get_total_norm([parameter.grad for parameter in learned])
-
-    def meet(self) -> None:
-        """Wait until all have updated what the others read: nothing, where each has weights of its own."""
+        flat = torch.cat([*(parameter.grad.flatten() for parameter in learned), nats.view(1)])
+        self._all_reduce(flat)
+        *sums, nats = flat.split([*(parameter.numel() for parameter in learned), 1])
+        for parameter, total in zip(learned, sums, strict=True):
+            parameter.grad = total.view_as(parameter)
+        return nats.squeeze(), norm_of(parameters)
 
     def sum(self, value: float) -> float:
-        """The sum of one number of each process, the same in all.
-
-        Raises:
-            LostError: another process has ended or does not respond.
-        """
-        if self.size == 1:
-            return value
+        """Return the sum of one number of each process."""
         total = torch.tensor(value, dtype=torch.float64, device=self._device)
-        self._sum(total)
+        self._all_reduce(total)
         return float(total)
 
     def broadcast(self, content: bytes) -> bytes:
-        """The bytes that rank 0 holds, in all processes."""
-        if self.size == 1:
-            return content
+        """Return the bytes that rank 0 holds."""
         size = int(self.sum(len(content) if self.leads else 0))
         if not size:
             return b""
@@ -91,19 +57,15 @@ class Group:
 
     @property
     def _device(self) -> str:
-        is_nccl = dist.is_initialized() and dist.get_backend() == "nccl"
-        return "cuda" if is_nccl else "cpu"  # NCCL reaches the memory of GPUs only
+        return "cuda" if dist.get_backend() == "nccl" else "cpu"  # NCCL reaches the memory of GPUs only
 
-    def _sum(self, values: Tensor) -> None:
+    def _all_reduce(self, values: Tensor) -> None:
         try:
             dist.all_reduce(values)
         except RuntimeError:  # the connection was closed, or nothing came in time
             raise LostError(
                 f"train-gpt: process {self.rank} of {self.size} lost the connection to the others."
             ) from None
-
-
-ALONE = Group()
 
 
 def is_launched() -> bool:
@@ -138,7 +100,7 @@ def launch(processes: int) -> None:
         )
     # the launcher prints in many lines what the message below says in one
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the launcher warns if unset; models/device.py sets the threads
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the launcher warns if unset; backends/device.py sets the threads
     module = sys.modules["__main__"].__spec__
     assert module is not None, "stages run as modules"
     arguments = [f"--nproc-per-node={processes // machines}", "-m", module.name, *sys.argv[1:]]
@@ -162,7 +124,7 @@ def launch(processes: int) -> None:
 
 @contextlib.contextmanager
 def join(processes: int) -> Iterator[Group]:
-    """Connect with the other processes of a training; yields ALONE for a single one.
+    """Connect with the other processes of a training, and yield the group; a group of one without a launcher.
 
     Raises:
         BukvaError: their number is not train_gpt.processes.
@@ -172,14 +134,14 @@ def join(processes: int) -> Iterator[Group]:
         yield ALONE
         return
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-    group = Group(*(int(os.environ[name]) for name in names))
+    group = Distributed(*(int(os.environ[name]) for name in names))
     if group.size != processes:
         raise BukvaError(
             f"params.yaml, train_gpt.processes: {processes}, but the launcher started {group.size}; "
             f"use -S train_gpt.processes={group.size}, or start {processes}."
         )
     if group.size == 1:
-        yield group
+        yield ALONE
         return
     try:
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)

@@ -10,7 +10,7 @@ costs); Steele, Lea & Flood 2014, "Fast splittable pseudorandom number generator
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,23 +21,16 @@ from numba.extending import overload
 from torch import Tensor, nn
 
 from bukva.core.compiled import compiled_sums
-
-if TYPE_CHECKING:
-    from bukva.models.gpt import Block
+from bukva.models.attention import EPSILON
+from bukva.models.gpt import Block, relu_squared
 
 Array = npt.NDArray[Any]  # float32, or bf16 as uint16
 Floats = npt.NDArray[np.float32]
 Activation = Callable[[Tensor], Tensor]
 
 f32, i32, u16, u32, u64 = np.float32, np.int32, np.uint16, np.uint32, np.uint64
-EPSILON = torch.finfo(torch.float32).eps  # of norms that name none
 LOWEST, HIGHEST = i32(-(2**31)), i32(2**31 - 1)
 COLUMNS = 32  # of attention weights, which a processor computes in one go
-
-
-def computes(block: "Block", x: Tensor) -> bool:
-    """Whether these functions compute a block for (B, T, C): of a decoder, on a CPU, where gradients are wanted."""
-    return torch.is_grad_enabled() and x.device.type == "cpu" and x.dtype == torch.float32 and block.attention.causal
 
 
 class Norm(NamedTuple):
@@ -69,46 +62,10 @@ class Dropping(NamedTuple):
         return cls(u64(seed), u64(round(p * 2**16)), f32(1 / (1 - p)))
 
 
-class Dropout(nn.Module):
-    """Dropout in training, the identity in evaluation."""
-
-    def __init__(self, p: float) -> None:
-        super().__init__()
-        self.p = p
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(...) -> (...)."""
-        return dropout(x, self.p if self.training else 0.0)
-
-
-def dropout(x: Tensor, p: float) -> Tensor:
-    """Zero each element with probability p and scale the others by 1 / (1 - p)."""
-    if not p:
-        return x
-    return _Dropout.apply(x, Dropping.draw(p)) if x.device.type == "cpu" else F.dropout(x, p)
-
-
-class _Dropout(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, dropping: Dropping) -> Tensor:
-        ctx.dropping = dropping
-        return _Dropout.dropped(x, dropping)
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, None]:
-        return _Dropout.dropped(dy, ctx.dropping), None
-
-    @staticmethod
-    def dropped(x: Tensor, dropping: Dropping) -> Tensor:
-        y = x.contiguous().clone()
-        _drop(_array(y.view(-1)), *dropping)
-        return y
-
-
 # ---- attention
 
 
-class Attending(NamedTuple):
+class AttentionSpec(NamedTuple):
     """How a block attends: (2, T, hs) of `rotary_cos_sin`, QK norm or not, dropout of the weights and of the output."""
 
     n_head: int
@@ -120,13 +77,13 @@ class Attending(NamedTuple):
     dtype: torch.dtype
 
 
-def add_attention(block: "Block", x: Tensor, cos_sin: Tensor | None) -> Tensor:
+def add_attention(block: Block, x: Tensor, cos_sin: Tensor | None) -> Tensor:
     """(B, T, C) -> x + attention(ln_1(x)), (B, T, C)."""
     layer, norm = block.attention, block.ln_1
     if cos_sin is None:  # angles of 0
         cos_sin = torch.tensor([1.0, 0.0]).view(2, 1, 1).expand(2, x.shape[1], layer.head_size)
     p = layer.dropout if layer.training else 0.0
-    how = Attending(
+    how = AttentionSpec(
         layer.n_head, cos_sin.numpy(), layer.qk_norm, Norm.of(norm), Dropping.draw(p), Dropping.draw(p), _dtype()
     )
     return _AddAttention.apply(x, norm.weight, _bias(norm), *_weights(layer.qkv), *_weights(layer.proj), how)
@@ -143,7 +100,7 @@ class _AddAttention(torch.autograd.Function):
         qkv_bias: Tensor | None,
         proj: Tensor,
         proj_bias: Tensor | None,
-        how: Attending,
+        how: AttentionSpec,
     ) -> Tensor:
         B, T, C = x.shape
         nh, hs, dtype = how.n_head, C // how.n_head, how.dtype
@@ -151,7 +108,7 @@ class _AddAttention(torch.autograd.Function):
         h, stats = _normed(x, gain, shift, how.norm, dtype)
         mixed = _linear(h, qkv, qkv_bias).view(B, T, 3, nh, hs)
         placed, factors = h.new_empty(3, B, nh, T, hs), np.empty((2, B, nh, T), f32)
-        _place(_array(mixed), how.cos_sin, how.qk_norm, _array(placed), factors)
+        _norm_and_rotate(_array(mixed), how.cos_sin, how.qk_norm, _array(placed), factors)
         q, k, v = placed.flatten(1, 2)  # (B nh, T, hs) each
         weights = torch.bmm(q, k.mT)  # (B nh, T, T)
         kept = torch.empty_like(weights) if how.of_weights.threshold else weights
@@ -179,7 +136,9 @@ class _AddAttention(torch.autograd.Function):
         dplaced = (torch.bmm(dweights, k), torch.bmm(dweights.mT, q), torch.bmm(kept.mT, dy))
         dmixed = torch.empty_like(mixed)
         arrays = (d.view(B, nh, T, hs) for d in dplaced)
-        _place_back(_array(mixed), how.cos_sin, how.qk_norm, ctx.factors, _array(dmixed), *map(_array, arrays))
+        _norm_and_rotate_back(
+            _array(mixed), how.cos_sin, how.qk_norm, ctx.factors, _array(dmixed), *map(_array, arrays)
+        )
         dmixed = dmixed.view(B * T, 3 * C)
         dqkv, dqkv_bias = _linear_back(dmixed, h, has_qkv_bias)
         dx, dgain, dshift = _normed_back(dmixed @ qkv, x, gain, ctx.stats, dout, how.norm, has_shift)
@@ -189,7 +148,7 @@ class _AddAttention(torch.autograd.Function):
 # ---- the MLP
 
 
-def add_mlp(block: "Block", x: Tensor) -> Tensor:
+def add_mlp(block: Block, x: Tensor) -> Tensor:
     """(..., C) -> x + mlp(ln_2(x)), (..., C)."""
     layer, norm = block.mlp, block.ln_2
     dropping = Dropping.draw(layer.dropout.p if layer.training else 0.0)
@@ -219,7 +178,7 @@ class _AddMLP(torch.autograd.Function):
         ctx.save_for_backward(x, gain, h, fc, proj, inner)
         ctx.stats, ctx.activate, ctx.norm, ctx.dropping = stats, activate, norm, dropping
         ctx.biases = shift is not None, fc_bias is not None, proj_bias is not None
-        return _added(x, _linear(activate(inner), proj, proj_bias), dropping).view(shape)
+        return _added(x, _linear(_activated(inner, activate), proj, proj_bias), dropping).view(shape)
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
@@ -241,24 +200,19 @@ class _AddMLP(torch.autograd.Function):
         return dx.view(shape), dgain, dshift, dfc, dfc_bias, dproj, dproj_bias, None, None, None, None
 
 
-def relu_squared(x: Tensor) -> Tensor:
-    """max(x, 0)^2, the activation of So et al. 2021, "Primer"."""
-    if (
-        x.device.type != "cpu"
-        or x.dtype not in (torch.float32, torch.bfloat16)
-        or (x.requires_grad and torch.is_grad_enabled())
-    ):
-        return F.relu(x).square()
-    y = torch.empty_like(x)
-    _relu_squared(_array(x.view(-1)), _array(y.view(-1)))
-    return y
-
-
 # ---- what both have in common
 
 
 def _dtype() -> torch.dtype:
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
+
+
+def _activated(x: Tensor, activate: Activation) -> Tensor:
+    if activate is not relu_squared:
+        return activate(x)
+    y = torch.empty_like(x)
+    _relu_squared(_array(x.view(-1)), _array(y.view(-1)))
+    return y
 
 
 def _bias(layer: nn.Module) -> Tensor | None:
@@ -389,13 +343,6 @@ def _keeps(seed: np.uint64, i: int, threshold: np.uint64) -> bool:
 
 
 @compiled_sums
-def _drop(x: Array, seed: np.uint64, threshold: np.uint64, factor: np.float32) -> None:
-    """Dropout of (N,) in place."""
-    for i in range(len(x)):
-        x[i] = _like(x[i], _wide(x[i]) * factor if _keeps(seed, i, threshold) else f32(0))
-
-
-@compiled_sums
 def _normalise(
     x: Floats, gain: Floats, shift: Floats, is_centred: bool, epsilon: float, h: Array, stats: Floats
 ) -> None:
@@ -463,7 +410,7 @@ def _narrow(x: Floats, seed: np.uint64, threshold: np.uint64, factor: np.float32
 
 
 @compiled_sums
-def _place(mixed: Array, cos_sin: Floats, qk_norm: bool, placed: Array, factors: Floats) -> None:
+def _norm_and_rotate(mixed: Array, cos_sin: Floats, qk_norm: bool, placed: Array, factors: Floats) -> None:
     """(B, T, 3, nh, hs) -> (3, B, nh, T, hs): queries, scaled, and keys normalised and rotated; values as they are.
 
     The factors of the norms go into (2, B, nh, T).
@@ -497,7 +444,7 @@ def _place(mixed: Array, cos_sin: Floats, qk_norm: bool, placed: Array, factors:
 
 
 @compiled_sums
-def _place_back(
+def _norm_and_rotate_back(
     mixed: Array, cos_sin: Floats, qk_norm: bool, factors: Floats, dmixed: Array, dq: Array, dk: Array, dv: Array
 ) -> None:
     B, T, _, nh, hs = mixed.shape

@@ -1,13 +1,13 @@
-"""One new position on a CPU: what generation computes for each character, in loops compiled by numba.
+"""A decoder for one new position on a CPU, in loops compiled by numba: generation calls it for each character.
 
-torch's kernels are made for many positions. For a single one they read a matrix in bf16 at a fraction of the speed of
-the memory, and between the products most of the time goes into starting small operations. So all blocks are one call
-here. Everything between the matrices is float32. Letters as in bukva.models.attention, and L blocks.
+torch's kernels are made for many positions. For a single position they read a bf16 matrix at a fraction of the memory's
+speed, and most of the time goes into launching small operations. Here all blocks are one call. Everything between the
+matrices is float32. Letters as in bukva.models.attention, and L blocks.
 """
 
 from collections.abc import Sequence
 from math import erf, exp
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +17,14 @@ from numba.extending import overload
 from torch import Tensor, nn
 
 from bukva.core.compiled import compiled_sums
-
-if TYPE_CHECKING:
-    from bukva.models.attention import Caches
-    from bukva.models.gpt import Block
+from bukva.models.attention import EPSILON, KVCache
+from bukva.models.gpt import ACTIVATIONS, Block
 
 Matrix = npt.NDArray[Any]  # float32, or bf16 as the upper halves of its bits, uint16
 Floats = npt.NDArray[np.float32]
 
 GELU, RELU, RELU2 = range(3)
-ACTIVATIONS = {"gelu": GELU, "relu": RELU, "relu2": RELU2}
-EPSILON = torch.finfo(torch.float32).eps  # of norms that name none
+CODES = {ACTIVATIONS["gelu"]: GELU, ACTIVATIONS["relu"]: RELU, ACTIVATIONS["relu2"]: RELU2}
 
 
 class Layer(NamedTuple):
@@ -44,7 +41,7 @@ class Weights(NamedTuple):
     is_centred: the norms subtract the mean, as LayerNorm does.
     epsilon: of the norms.
     qk_epsilon: of the norm of queries and keys; negative if they are not normalised.
-    activation: one of ACTIVATIONS.
+    activation: GELU, RELU or RELU2.
     """
 
     ln_1: Layer
@@ -59,8 +56,8 @@ class Weights(NamedTuple):
     activation: int
 
     @classmethod
-    def of(cls, blocks: "Sequence[Block]") -> "Weights":
-        """A copy of what the blocks are now."""
+    def of(cls, blocks: Sequence[Block]) -> "Weights":
+        """Copy the weights of the blocks."""
         first = blocks[0]
         return cls(
             ln_1=_layer([block.ln_1 for block in blocks]),
@@ -72,7 +69,7 @@ class Weights(NamedTuple):
             is_centred=isinstance(first.ln_1, nn.LayerNorm),
             epsilon=first.ln_1.eps or EPSILON,
             qk_epsilon=EPSILON if first.attention.qk_norm else -1.0,
-            activation=ACTIVATIONS[first.activation],
+            activation=CODES[first.mlp.activate],
         )
 
 
@@ -86,19 +83,38 @@ def _layer(parts: Sequence[Any], *, is_transposed: bool = False) -> Layer:
     return Layer((weight.view(torch.uint16) if is_bf16_matrix else weight.float()).numpy(), bias.numpy())
 
 
-def computes(blocks: "Sequence[Block]", x: Tensor) -> bool:
-    """Whether (B, T, C) is one position in float32 on a CPU, without gradient, and the loops know the blocks."""
-    plain = not (torch.is_grad_enabled() or blocks[0].training) and blocks[0].activation in ACTIVATIONS
-    return plain and x.numel() == x.shape[-1] and x.device.type == "cpu" and x.dtype == torch.float32
+class DecoderCache(KVCache):
+    """The keys and values of all layers in one buffer, and the weights of the blocks as the loops read them."""
+
+    def __init__(self, blocks: Sequence[Block], size: int) -> None:
+        super().__init__(len(blocks), size)
+        self.blocks = blocks
+        self.stacked: tuple[Tensor, Tensor] | None = None  # (L, 1, nh, size, hs) each, once the loops run
+        self.weights: Weights | None = None
+
+    def extend(self, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Reserve a position for (1, nh, 1, hs) keys in all layers; return their buffers, (L, 1, nh, size, hs) each."""
+        buffers = [layer.extend(k) for layer in self.layers]
+        if self.stacked is None:
+            self.stacked = torch.stack([keys for keys, _ in buffers]), torch.stack([values for _, values in buffers])
+            for layer, keys, values in zip(self.layers, *self.stacked, strict=True):
+                layer.buffers = keys, values  # views of the stack
+        return self.stacked
 
 
-def add_blocks(blocks: "Sequence[Block]", x: Tensor, cos_sin: Tensor | None, caches: "Caches") -> Tensor:
-    """What the blocks make of one position: (1, 1, C), (2, 1, hs) -> (1, 1, C); its keys and values are cached."""
-    keys, values = caches.extend(x.view(1, blocks[0].attention.n_head, 1, -1))  # (L, 1, nh, size, hs) each
-    caches.weights = caches.weights or Weights.of(blocks)
+def supports(blocks: Sequence[Block], x: Tensor) -> bool:
+    """Whether the loops compute (B, T, C): one position without gradient, of blocks whose activation they have."""
+    is_inference = not (torch.is_grad_enabled() or blocks[0].training)
+    return is_inference and x.numel() == x.shape[-1] and blocks[0].mlp.activate in CODES
+
+
+def add_blocks(x: Tensor, cos_sin: Tensor | None, cache: DecoderCache) -> Tensor:
+    """Compute the blocks of the cache for one position, (1, 1, C) -> (1, 1, C), and cache its keys and values."""
+    keys, values = cache.extend(x.view(1, cache.blocks[0].attention.n_head, 1, -1))  # (L, 1, nh, size, hs) each
+    cache.weights = cache.weights or Weights.of(cache.blocks)
     rotation = np.empty((2, 0), np.float32) if cos_sin is None else cos_sin[:, 0].contiguous().numpy()
     y = x.clone()
-    compute(y.view(-1).numpy(), keys[:, 0].numpy(), values[:, 0].numpy(), caches.length - 1, rotation, caches.weights)
+    compute(y.view(-1).numpy(), keys[:, 0].numpy(), values[:, 0].numpy(), cache.length - 1, rotation, cache.weights)
     return y
 
 
@@ -222,8 +238,8 @@ def _attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Float
     C = nh * hs
     y, weights, q = np.zeros(C, np.float32), np.empty(last + 1, np.float32), np.empty(hs, np.float32)
     for h in range(nh):
-        _place(qkv[h * hs : (h + 1) * hs], cos_sin, epsilon, q)
-        _place(qkv[C + h * hs : C + (h + 1) * hs], cos_sin, epsilon, keys[h, last])
+        _norm_and_rotate(qkv[h * hs : (h + 1) * hs], cos_sin, epsilon, q)
+        _norm_and_rotate(qkv[C + h * hs : C + (h + 1) * hs], cos_sin, epsilon, keys[h, last])
         for i in range(hs):
             values[h, last, i] = qkv[2 * C + h * hs + i]
         greatest = np.float32(-np.inf)
@@ -246,8 +262,8 @@ def _attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Float
 
 
 @compiled_sums
-def _place(x: Floats, cos_sin: Floats, epsilon: float, y: Floats) -> None:
-    """Turn (hs,), a query or a key, into (hs,) as the scores see it: normalised, then rotated."""
+def _norm_and_rotate(x: Floats, cos_sin: Floats, epsilon: float, y: Floats) -> None:
+    """Apply QK norm and rotation to (hs,), a query or a key, and write the result to y, (hs,)."""
     hs, square = len(x), np.float32(0)
     for i in range(hs):
         square += x[i] * x[i]

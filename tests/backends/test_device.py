@@ -5,9 +5,9 @@ import pytest
 import torch
 from tiny import SHAPE
 
+from bukva.backends import device as module
+from bukva.backends.device import Machine, prepare
 from bukva.config.load import read_params
-from bukva.models import device as module
-from bukva.models.device import Machine, prepare
 from bukva.models.registry import build
 
 

@@ -1,0 +1,36 @@
+"""Backends: how a machine computes what bukva.models says. `attach` is the one door.
+
+bukva.models is plain torch and runs without any backend. A backend replaces parts of it by code that computes the same
+faster; tests hold every backend to the plain model. compute.backend in params.yaml turns backends off.
+
+    cpu     fused sublayers, a decoder for single positions, one process for each core
+"""
+
+import importlib
+
+from bukva.backends.base import Backend
+from bukva.backends.device import Machine
+from bukva.models.base import LanguageModel
+from bukva.models.gpt import GPT, Stack
+
+# device type -> module with a BACKEND
+BACKENDS = {"cpu": "bukva.backends.cpu.backend"}
+
+
+def backend_of(machine: Machine) -> Backend:
+    """Return the backend of a machine: that of its device, or the plain one where params.yaml or no other fits."""
+    name = BACKENDS.get(machine.device.type)
+    if machine.is_plain or name is None:
+        return Backend()
+    backend = importlib.import_module(name).BACKEND
+    assert isinstance(backend, Backend)
+    return backend
+
+
+def attach(model: LanguageModel, machine: Machine) -> None:
+    """Let the machine's backend compute the blocks of a GPT; other models stay as they are.
+
+    Weights, their names and what is computed stay the same. A second call replaces what the first one attached.
+    """
+    if isinstance(model, GPT):
+        model.blocks = backend_of(machine).stack(Stack(model.blocks))

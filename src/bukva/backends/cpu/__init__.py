@@ -1,0 +1,1 @@
+"""CPUs: fused sublayers for training, a decoder for single positions, one process for each core."""

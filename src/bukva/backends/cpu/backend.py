@@ -1,0 +1,72 @@
+"""The backend of CPUs: which of its parts computes what."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from bukva.backends.base import Backend
+from bukva.backends.cpu import decoder, forks, sublayers
+from bukva.backends.group import ALONE, Group
+from bukva.models.attention import KVCache, attend_fused
+from bukva.models.base import LanguageModel, chosen
+from bukva.models.gpt import Stack
+
+
+class CPUStack(Stack):
+    """The blocks of a GPT: fused sublayers where gradients are computed, the decoder for single positions."""
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        cos_sin: Tensor | None = None,
+        cache: KVCache | None = None,
+        wanted: Tensor | None = None,
+    ) -> Tensor:
+        """Compute what `Stack.forward` computes."""
+        if cache is None and self._is_fused(x) and torch.is_grad_enabled():
+            for block in self:
+                x = sublayers.add_mlp(block, sublayers.add_attention(block, x, cos_sin))
+            return chosen(x, wanted)
+        if isinstance(cache, decoder.DecoderCache) and self._is_fused(x) and decoder.supports(self, x):
+            return chosen(decoder.add_blocks(x, cos_sin, cache), wanted)
+        return super().forward(x, cos_sin=cos_sin, cache=cache, wanted=wanted)
+
+    def new_cache(self, size: int) -> KVCache:
+        """Return an empty cache that the decoder reads."""
+        return decoder.DecoderCache(self, size)
+
+    def _is_fused(self, x: Tensor) -> bool:
+        """Whether compiled functions can compute (B, T, C): float32 on a CPU, and no study has replaced a kernel."""
+        layers = [block.attention for block in self]
+        is_float = x.device.type == "cpu" and x.dtype == torch.float32
+        return is_float and all(layer.causal and layer.attend is attend_fused for layer in layers)
+
+
+class CPU(Backend):
+    """The backend of CPUs."""
+
+    def stack(self, blocks: Stack) -> Stack:
+        """Return the blocks with fused sublayers and the decoder."""
+        return CPUStack(blocks)
+
+    @contextlib.contextmanager
+    def workers(
+        self,
+        work: Callable[[Group], None],
+        model: LanguageModel,
+        states: Sequence[Tensor],
+        batch_shape: tuple[int, int],
+    ) -> Iterator[Group]:
+        """Yield the group of forked processes, one for each core where a batch is large enough to be divided."""
+        n = forks.n_forks(*batch_shape) if model.hidden_layers() else 1  # a table update is too cheap to split
+        if n == 1:
+            yield ALONE
+            return
+        with forks.forked(n, work, list(model.parameters()), states) as group:
+            yield group
+
+
+BACKEND = CPU()
