@@ -79,10 +79,10 @@ def play(port: Port = 8050) -> None:
 @app.command()
 def attention() -> None:
     """Draw what attention does in the trained GPT. Charts in reports/attention."""
-    from bukva.interpret.study import study
     from bukva.models.device import prepare
     from bukva.models.folder import load_model
-    from bukva.report.attention import attention_report
+    from bukva.studies.attention_charts import attention_report
+    from bukva.studies.attention_study import study
     from bukva.text.splits import load_splits
 
     params, gpt = read_params(), _trained_gpt()
@@ -99,10 +99,10 @@ def attention() -> None:
 @app.command()
 def counting() -> None:
     """Show what a GPT with n-grams counts and learns. Charts in reports/counting."""
-    from bukva.interpret.counting import study
     from bukva.models.device import prepare
     from bukva.models.folder import load_model
-    from bukva.report.counting import counting_report, table
+    from bukva.studies.counting_charts import counting_report, table
+    from bukva.studies.counting_study import study
     from bukva.text.held_out import HeldOut
     from bukva.text.splits import load_lengths, load_splits
 

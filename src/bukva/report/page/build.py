@@ -15,10 +15,10 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, sha256, write_text
 from bukva.project.revisions import WORKSPACE
 from bukva.project.stages import trained_models
-from bukva.report import attention, charts
+from bukva.report import charts
 from bukva.report import leaderboard as shown
 from bukva.report.comparison import score_of
-from bukva.report.page import results, text
+from bukva.report.page import attention_section, results, text
 from bukva.report.page.experiment import Card, Experiment, accuracy_card, uncertainty_card
 from bukva.report.page.render import render
 from bukva.text.ids import bits
@@ -81,7 +81,7 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
             losses=results.losses(experiment),
             samples=text.samples(experiment),
             predictors=results.predictors(experiment),
-            attention=attention.section(project_root() / STUDY, sha256(weights)),
+            attention=attention_section.section(project_root() / STUDY, sha256(weights)),
             anatomy=text.anatomy_of(experiment),
             calibration=text.calibration(experiment),
             learning_on=text.learning_on(experiment),

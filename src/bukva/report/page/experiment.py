@@ -16,10 +16,10 @@ from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.evaluation.rows import Row, rows_of
-from bukva.interpret.characters import Characters, read_characters
 from bukva.project.revisions import resolve
 from bukva.project.stages import paths, trained_models
 from bukva.report.charts import COLOURS, MODELS
+from bukva.report.page.anatomy import Characters, read_characters
 from bukva.report.terminal import percent
 from bukva.text.collection import MISSING
 from bukva.text.scores import CharScores, files_of

@@ -11,12 +11,12 @@ from bukva.compare.results import default_baseline, read_results
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
-from bukva.interpret.characters import leads, passage
 from bukva.project.commands import settings
 from bukva.project.lock import PARAMS, parse_yaml
 from bukva.project.revisions import git, head, resolve, show
 from bukva.project.stages import trained_models
 from bukva.report import charts, comparison
+from bukva.report.page.anatomy import leads, passage
 from bukva.report.page.experiment import SPLIT, Card, Experiment, accuracy_card, uncertainty_card, work_label
 from bukva.report.terminal import cells, headline, percent
 from bukva.text.characters import code_points

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from bukva.evaluation.rows import WITHIN
-from bukva.interpret.characters import anatomy
-from bukva.interpret.novelty import COPIED, LENGTHS, Copy, novelty, open_train
 from bukva.report import charts
+from bukva.report.page.anatomy import anatomy
 from bukva.report.page.experiment import SPLIT, Experiment, work_label
+from bukva.report.page.novelty import COPIED, LENGTHS, Copy, novelty, open_train
 from bukva.report.terminal import percent
 
 HUMAN = "people (val)"

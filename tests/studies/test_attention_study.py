@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from interpret.small import CPU, PARAMS, TOKENIZER, T, gpt, nh, random_text
+from studies.small import CPU, PARAMS, TOKENIZER, T, gpt, nh, random_text
 
-from bukva.interpret.heads import DIFFUSE
-from bukva.interpret.study import passage, study
+from bukva.studies.attention_study import passage, study
+from bukva.studies.heads import DIFFUSE
 
 
 def test_a_passage_is_a_long_enough_line_or_the_beginning():

@@ -28,8 +28,6 @@ from torch import Tensor
 
 from bukva.config.schema import Evaluate, Training
 from bukva.core.errors import BukvaError
-from bukva.interpret.characters import passage
-from bukva.interpret.heads import AFTER, positions_in_words
 from bukva.models.base import LanguageModel
 from bukva.models.device import Machine
 from bukva.models.gpt import GPT
@@ -37,6 +35,8 @@ from bukva.models.ngram_memory import LEAST, Recall
 from bukva.models.ngrams.counts import scorers
 from bukva.models.registry import build
 from bukva.models.window_rule import Batch, batches, context_of, ids_per_batch, stride_of
+from bukva.report.page.anatomy import passage
+from bukva.studies.heads import AFTER, positions_in_words
 from bukva.text.held_out import HeldOut, Passage, nats_by_last_id, scored_ids
 from bukva.text.ids import bits
 from bukva.training.callback import StopAfter

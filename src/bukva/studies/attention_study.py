@@ -12,13 +12,13 @@ from torch import Tensor
 from bukva.config.schema import Evaluate, Training
 from bukva.evaluation.scores import score
 from bukva.generation.sampling import generate
-from bukva.interpret.heads import averaging_kernel, describe_heads, entropy, record_attention, replaced_kernels
 from bukva.models.attention import attention_weights
 from bukva.models.base import LanguageModel
 from bukva.models.device import Machine
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngrams.counts import exact_bigram
 from bukva.models.window_rule import evenly_spaced, ids_per_batch, spread_windows, stride_of
+from bukva.studies.heads import averaging_kernel, describe_heads, entropy, record_attention, replaced_kernels
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits
 from bukva.text.prompts import check_known

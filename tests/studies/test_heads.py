@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from interpret.small import TOKENIZER, B, T, gpt, nh, random_ids, uniform_weights
+from studies.small import TOKENIZER, B, T, gpt, nh, random_ids, uniform_weights
 
-from bukva.interpret.heads import (
+from bukva.studies.heads import (
     DIFFUSE,
     breadth,
     describe_heads,
@@ -74,7 +74,7 @@ def test_statistics_cover_all_windows_and_do_not_depend_on_the_batches(monkeypat
     pairs = [q_k[1, b, 0, t, s].item() for b in range(7) for t in range(T) for s in range(t + 1)]
     assert whole[2]["raw_variance"] == pytest.approx(np.var(pairs, ddof=1), rel=1e-5)
     assert whole[2]["variance"] == pytest.approx(np.var(pairs, ddof=1) / 5, rel=1e-5)
-    monkeypatch.setattr("bukva.interpret.heads.BATCH_WEIGHTS", 3 * nh * T * T)
+    monkeypatch.setattr("bukva.studies.heads.BATCH_WEIGHTS", 3 * nh * T * T)
     in_batches = describe_heads(model, x, TOKENIZER)
     for name in ("entropy", "distance"):
         assert [head[name] for head in in_batches] == pytest.approx([head[name] for head in whole], rel=1e-6)
