@@ -14,7 +14,6 @@ from bukva.studies.heads import (
     relative_entropy,
     role_score,
     role_targets,
-    roles_back,
 )
 
 
@@ -42,7 +41,10 @@ def role_by_loop(role, chars, t, s):
         "same character": chars[s] == chars[t] and s < t,
         "word start": bool(starts) and s == starts[-1] and s < t,
         "newline": chars[s] == "\n" and s < t,
-        **{name: s == t - n for name, n in roles_back("character").items()},
+        "previous character": s == t - 1,
+        "2 back": s == t - 2,
+        "3 back": s == t - 3,
+        "4 back": s == t - 4,
     }[role]
 
 

@@ -89,11 +89,11 @@ def attention() -> None:
     machine = prepare(params.compute)
     trained, tokenizer = load_model(gpt, "best", machine.device)
     untrained, _ = load_model(gpt, "initial", machine.device)
-    print("attention: studying the GPT before and after training, which takes a while", flush=True)
+    print("attention: studying the GPT before and after training (this takes a while)", flush=True)
     states = {"untrained": untrained, "trained": trained}
-    found = study(states, tokenizer, load_splits(Path(paths()["split"])), params.evaluate, machine)
-    attention_report(found, ATTENTION, sha256(gpt / "best.safetensors"))
-    print(f"attention: {ATTENTION} has the charts and attention.json")
+    numbers = study(states, tokenizer, load_splits(Path(paths()["split"])), params.evaluate, machine)
+    attention_report(numbers, ATTENTION, sha256(gpt / "best.safetensors"))
+    print(f"attention: wrote the charts and attention.json to {ATTENTION}")
 
 
 @app.command()
@@ -110,11 +110,11 @@ def counting() -> None:
     machine = prepare(params.compute)
     trained, tokenizer = load_model(gpt, "best", machine.device)
     text = HeldOut(load_splits(split), load_lengths(split), tokenizer)
-    print("counting: scoring val, and repeating the first updates, which takes a while", flush=True)
+    print("counting: scoring val and repeating the first updates of the training (this takes a while)", flush=True)
     numbers = study(trained, text, params.evaluate, params.train_gpt, machine)
     counting_report(numbers, COUNTING)
     print(*table(numbers), sep="\n")
-    print(f"counting: {COUNTING} has the charts and counting.json")
+    print(f"counting: wrote the charts and counting.json to {COUNTING}")
 
 
 @app.command()
@@ -240,8 +240,12 @@ def complete() -> None:
 
 
 def _trained_gpt() -> Path:
-    """The folder of the GPT; raises a BukvaError if it is not trained, or the text is not split."""
+    """Return the folder of the GPT.
+
+    Raises:
+        BukvaError: the GPT is not trained, or the text is not split.
+    """
     gpt = trained_models()["gpt"].folder
     if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):
-        raise BukvaError(f"{gpt}: the GPT is not trained yet; run `dvc repro train-gpt`.")
+        raise BukvaError(f"{gpt}: the GPT is not trained yet. Run `dvc repro train-gpt` to train it.")
     return gpt
