@@ -1,10 +1,9 @@
 """The study of a GPT with n-grams: how much counting and learning contribute to its predictions.
 
 Three predictors score the same characters: the n-grams of the longest order, the network without n-grams
-(GPT.alone), and both together. The gain of a predictor is how much it improves the log-probability of a character over
-the uniform distribution.
-The Shapley value divides the gain of both together: what each predictor adds, averaged over the two orders of adding
-them,
+(GPT.alone), and both together. The gain of a predictor is its improvement of the log-probability over the uniform
+distribution. The Shapley value divides the gain of both together: the gain that each predictor adds, averaged over the
+two orders of adding them,
 
     counting = (gain of counts + (gain together - gain of network)) / 2
     learning = (gain of network + (gain together - gain of counts)) / 2
