@@ -18,12 +18,11 @@ LAYERS = [
     ["bukva.baselines", "bukva.training"],
     ["bukva.durability", "bukva.planning"],
     ["bukva.evaluation", "bukva.generation"],
-    ["bukva.interpret"],
     ["bukva.tracking"],
     ["bukva.compare"],
     ["bukva.report"],
     ["bukva.serving"],
-    ["bukva.sweep"],
+    ["bukva.sweep", "bukva.studies"],
     ["bukva.cli"],
     ["stages", "bukva.__main__"],
 ]
@@ -51,11 +50,11 @@ def test_imports_point_down_and_a_stage_imports_no_other_stage():
         (
             "torch",
             ["bukva.core.machine", "bukva.models", "bukva.backends", "bukva.training", "bukva.durability.packing",
-             "bukva.evaluation", "bukva.generation", "bukva.interpret", "bukva.planning", "bukva.serving.writer",
-             "bukva.serving.learning",
+             "bukva.evaluation", "bukva.generation", "bukva.planning", "bukva.serving.writer",
+             "bukva.serving.learning", "bukva.studies",
              "bukva.cli.progress", "stages.train_bigram"],
         ),
-        ("altair", ["bukva.report"]),
+        ("altair", ["bukva.report", "bukva.studies"]),
         ("fastapi", ["bukva.serving.app"]),
         ("scipy", ["bukva.compare.statistics"]),
         ("typer", ["bukva.cli.stage", "bukva.cli", "bukva.sweep.commands"]),
@@ -84,6 +83,12 @@ def test_tracking_and_durability_are_known_at_the_top_only():
         for known in ("bukva.tracking", "bukva.durability"):
             found = [other for other in imported(name) if belongs(other, [known])]
             assert not found or belongs(name, [*homes, known]), f"{name} imports {found}"
+
+
+def test_only_the_commands_import_the_studies():
+    for name in modules():
+        studies = [other for other in imported(name) if belongs(other, ["bukva.studies"])]
+        assert not studies or name == "bukva.cli.app" or belongs(name, ["bukva.studies"]), f"{name} imports {studies}"
 
 
 def test_light_stages_import_nothing_heavy():

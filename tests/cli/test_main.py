@@ -81,7 +81,7 @@ def test_counting_is_shown_for_a_gpt_with_a_memory(project):
     done = CliRunner().invoke(app, ["counting"])
     assert done.exit_code == 0, done.output
     assert (project / "reports/counting/passage.png").exists()
-    assert re.search(r"\n  GPT with its n-grams +\d\.\d{3}\ncounting: reports/counting has ", done.stdout)
+    assert re.search(r"\n  GPT with its n-grams +\d\.\d{3}\ncounting: wrote .* to reports/counting", done.stdout)
 
 
 def test_what_cannot_be_shown_is_one_sentence(project):
@@ -90,10 +90,10 @@ def test_what_cannot_be_shown_is_one_sentence(project):
     assert mistake("plan", "1h") == "data/split: the text is not split yet; run `dvc repro split`."
     for name in ("train.npy", "val.npy"):
         (project / name).rename(project / paths()["split"] / name)
-    assert mistake("counting") == "data/models/gpt: the GPT is not trained yet; run `dvc repro train-gpt`."
+    assert mistake("counting") == "data/models/gpt: the GPT is not trained yet. Run `dvc repro train-gpt` to train it."
     save_gpt("none")
     assert mistake("counting") == (
-        "counting: this GPT has no n-grams (model.ngrams none); train one that has: "
+        "This GPT has no n-grams to study (model.ngrams is none). Train one with n-grams first: "
         "`dvc exp run -S model.ngrams=input`."
     )
     assert not (project / "reports").exists()

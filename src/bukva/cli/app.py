@@ -80,29 +80,29 @@ def play(port: Port = 8050) -> None:
 def attention() -> None:
     """Draw what attention does in the trained GPT. Charts in reports/attention."""
     from bukva.backends.device import prepare
-    from bukva.interpret.study import study
     from bukva.models.folder import load_model
-    from bukva.report.attention import attention_report
+    from bukva.studies.attention_charts import attention_report
+    from bukva.studies.attention_study import study
     from bukva.text.splits import load_splits
 
     params, gpt = read_params(), _trained_gpt()
     machine = prepare(params.compute)
     trained, tokenizer = load_model(gpt, "best", machine.device)
     untrained, _ = load_model(gpt, "initial", machine.device)
-    print("attention: studying the GPT before and after training, which takes a while", flush=True)
+    print("attention: studying the GPT before and after training (this takes a while)", flush=True)
     states = {"untrained": untrained, "trained": trained}
-    found = study(states, tokenizer, load_splits(Path(paths()["split"])), params.evaluate, machine)
-    attention_report(found, ATTENTION, sha256(gpt / "best.safetensors"))
-    print(f"attention: {ATTENTION} has the charts and attention.json")
+    numbers = study(states, tokenizer, load_splits(Path(paths()["split"])), params.evaluate, machine)
+    attention_report(numbers, ATTENTION, sha256(gpt / "best.safetensors"))
+    print(f"attention: wrote the charts and attention.json to {ATTENTION}")
 
 
 @app.command()
 def counting() -> None:
     """Show what a GPT with n-grams counts and learns. Charts in reports/counting."""
     from bukva.backends.device import prepare
-    from bukva.interpret.counting import study
     from bukva.models.folder import load_model
-    from bukva.report.counting import counting_report, table
+    from bukva.studies.counting_charts import counting_report, table
+    from bukva.studies.counting_study import study
     from bukva.text.held_out import HeldOut
     from bukva.text.splits import load_lengths, load_splits
 
@@ -110,11 +110,11 @@ def counting() -> None:
     machine = prepare(params.compute)
     trained, tokenizer = load_model(gpt, "best", machine.device)
     text = HeldOut(load_splits(split), load_lengths(split), tokenizer)
-    print("counting: scoring val, and repeating the first updates, which takes a while", flush=True)
+    print("counting: scoring val and repeating the first updates of the training (this takes a while)", flush=True)
     numbers = study(trained, text, params.evaluate, params.train_gpt, machine)
     counting_report(numbers, COUNTING)
     print(*table(numbers), sep="\n")
-    print(f"counting: {COUNTING} has the charts and counting.json")
+    print(f"counting: wrote the charts and counting.json to {COUNTING}")
 
 
 @app.command()
@@ -240,8 +240,12 @@ def complete() -> None:
 
 
 def _trained_gpt() -> Path:
-    """The folder of the GPT; raises a BukvaError if it is not trained, or the text is not split."""
+    """Return the folder of the GPT.
+
+    Raises:
+        BukvaError: the GPT is not trained, or the text is not split.
+    """
     gpt = trained_models()["gpt"].folder
     if not gpt.exists() or not list(Path(paths()["split"]).glob("*.npy")):
-        raise BukvaError(f"{gpt}: the GPT is not trained yet; run `dvc repro train-gpt`.")
+        raise BukvaError(f"{gpt}: the GPT is not trained yet. Run `dvc repro train-gpt` to train it.")
     return gpt

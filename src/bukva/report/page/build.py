@@ -1,4 +1,4 @@
-"""Makes the pages: the report of one result, and the overview of all experiments."""
+"""Build the pages: the report of one result, and the overview of all experiments."""
 
 import sys
 from collections.abc import Sequence
@@ -15,29 +15,29 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, sha256, write_text
 from bukva.project.revisions import WORKSPACE
 from bukva.project.stages import trained_models
-from bukva.report import attention, charts
+from bukva.report import charts
 from bukva.report import leaderboard as shown
 from bukva.report.comparison import score_of
-from bukva.report.page import results, text
+from bukva.report.page import attention_section, results, text
 from bukva.report.page.experiment import Card, Experiment, accuracy_card, uncertainty_card
 from bukva.report.page.render import render
 from bukva.text.ids import bits
 
 STUDY = Path("reports/attention")
-OVERVIEW = "experiments.html"  # beside the page of the last run
+OVERVIEW = "experiments.html"  # in the folder of the page of the last run
 MODEL = "gpt"
 
 
 def build(path: Path) -> list[Path]:
-    """Write the page of the last run in this checkout, and beside it one of all experiments.
+    """Write the page of the last run in this checkout, and a page of all experiments in the same folder.
 
-    Without a baseline to compare with it prints why there is no second page.
+    Without a baseline there is no second page, and the reason is printed.
 
     Returns:
-        The pages. Each needs no other file and no network.
+        The paths of the pages. A page needs no other file and no network.
 
     Raises:
-        BukvaError: the pipeline has not run; names what is missing.
+        BukvaError: the pipeline has not run; names the missing file.
     """
     beside = path.with_name(OVERVIEW)
     links = [(OVERVIEW, "Experiments"), (path.name, "The last run")]
@@ -52,11 +52,11 @@ def build(path: Path) -> list[Path]:
 
 
 def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", served: bool = False) -> str:
-    """The page of a result.
+    """Return the page of a result as HTML.
 
     Args:
-        name: of an experiment, a branch, a tag, a commit, or workspace.
-        links: addresses of pages, and what they are.
+        name: an experiment, a branch, a tag, a commit, or "workspace".
+        links: addresses and titles of the pages in the navigation.
         here: the address of this page, if it is one of them.
         served: see render.
 
@@ -81,7 +81,7 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
             losses=results.losses(experiment),
             samples=text.samples(experiment),
             predictors=results.predictors(experiment),
-            attention=attention.section(project_root() / STUDY, sha256(weights)),
+            attention=attention_section.section(project_root() / STUDY, sha256(weights)),
             anatomy=text.anatomy_of(experiment),
             calibration=text.calibration(experiment),
             learning_on=text.learning_on(experiment),
@@ -92,10 +92,10 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
 
 
 def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool = False) -> str:
-    """The page of all experiments; that of a server has links to the report of each.
+    """Return the page of all experiments as HTML; on a server it links to the report of each experiment.
 
     Raises:
-        BukvaError: nothing has a result here; says what to do.
+        BukvaError: no experiment has a result; says what to do.
     """
     board = leaderboard(default_baseline(), MODEL)
     ranked = [row for row in board.rows if not row.refusal]
@@ -115,7 +115,7 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
 
 
 def _cards(board: Leaderboard, best: Row) -> list[Card]:
-    """The numbers of the overview to read first, all on the text of the baseline."""
+    """Return the headline numbers of the overview, all on the text of the baseline."""
     mean = fmean(best.setting.scores(SPLIT))
     difference, verdict = shown.verdict_of(best, board)
     return [
@@ -132,7 +132,7 @@ def _cards(board: Leaderboard, best: Row) -> list[Card]:
 
 
 def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str, Any]:
-    """Table and charts of the settings that were scored on one text."""
+    """Return the table and the charts of the settings that were scored on one text."""
     names = [[row.setting.names[0], *row.setting.other_names] for row in rows]
     return {
         "name": shown.text_name(rows),
@@ -154,7 +154,7 @@ def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str,
 
 
 def _scores(rows: Sequence[Row]) -> charts.Spec:
-    """A dot for each training."""
+    """Draw a dot per training."""
     points = pd.DataFrame(
         {
             "label": row.setting.name,
@@ -170,7 +170,7 @@ def _scores(rows: Sequence[Row]) -> charts.Spec:
 
 
 def _losses(rows: Sequence[Row]) -> dict[str, charts.Spec]:
-    """The losses of the best settings, for each axis."""
+    """Draw the losses of the best settings, one chart per axis."""
     points = pd.DataFrame(
         {"model": row.setting.name, "colour": colour, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
         for row, colour in zip(rows, charts.SERIES, strict=False)

@@ -1,4 +1,4 @@
-"""What the report page is made of: the files of one result."""
+"""Read the files of one result, for its report page."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -16,27 +16,27 @@ from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
 from bukva.evaluation.rows import Row, rows_of
-from bukva.interpret.characters import Characters, read_characters
 from bukva.project.revisions import resolve
 from bukva.project.stages import paths, trained_models
 from bukva.report.charts import COLOURS, MODELS
+from bukva.report.page.anatomy import Characters, read_characters
 from bukva.report.terminal import percent
 from bukva.text.collection import MISSING
 from bukva.text.scores import CharScores, files_of
 from bukva.text.tokenizers import TOKENIZERS
 
-SPLIT = "val"  # of everything that a page says: pages stand side by side, and each look at test is counted
+SPLIT = "val"  # the split of every comparison on a page, because looks at test are counted
 NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")
 
 
 def work_label(name: str) -> str:
-    """The name of a work (Document.name) without what is not given of it."""
+    """Return the name of a work (Document.name) without the parts that are missing."""
     return name.replace(f"{MISSING}/", "")
 
 
 @dataclass(frozen=True)
 class Card:
-    """A headline number: what it is, its value, what it means in a few words, and a verdict if there is one."""
+    """A headline number: its name, its value, its meaning in a few words, and an optional verdict."""
 
     name: str
     value: str
@@ -45,12 +45,12 @@ class Card:
 
 
 def uncertainty_card(bits: float) -> Card:
-    """Return a card that explains a score without bits."""
+    """Return a card that explains a score by a number of equally likely characters."""
     return Card("As uncertain as", f"1 in {2**bits:.1f}", "a guess among so many equally likely characters")
 
 
 def accuracy_card(about: Mapping[str, Any], tokenizer: str) -> Card:
-    """How often the likeliest guess of the GPT is right, by about.json and the kind of tokenizer."""
+    """Return a card with the accuracy of the GPT, from the content of about.json and the kind of tokenizer."""
     bins = pd.DataFrame(about["calibration"][SPLIT]["bins"])
     right = np.average(bins["right"], weights=bins["predictions"])
     return Card(
@@ -62,10 +62,10 @@ def accuracy_card(about: Mapping[str, Any], tokenizer: str) -> Card:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """One result: that of the last run in this checkout, or of a revision.
+    """The result of the last run in this checkout, or of a revision.
 
-    result: what git and DVC know of it.
-    folder: has its files, under the paths of dvc.yaml.
+    result: its record in git and DVC.
+    folder: the folder with its files, at the paths of dvc.yaml.
     """
 
     result: Result
@@ -74,10 +74,10 @@ class Experiment:
     @classmethod
     @contextlib.contextmanager
     def opened(cls, name: str) -> Iterator["Experiment"]:
-        """The result of this name; it can be read while the block runs.
+        """Open the result of this name; its files can be read until the block ends.
 
         Raises:
-            BukvaError: nothing has this name, or a file is missing; names it and the command that makes it.
+            BukvaError: nothing has this name, or a file is missing; names the file and the command that creates it.
         """
         [result] = read_results([resolve(name)])
         trained = [path.as_posix() for model in trained_models().values() for path in (model.folder, model.curve)]
@@ -88,21 +88,21 @@ class Experiment:
             yield cls(result, folder)
 
     def path(self, name: str) -> Path:
-        """Where the output is that has this name in dvc.yaml."""
+        """Return the path of the output with this name in dvc.yaml."""
         return self.folder / paths()[name]
 
     @cached_property
     def name(self) -> str:
-        """For people."""
+        """The name to show."""
         return "The last run" if self.result.revision.is_workspace else self.result.revision.name
 
     @cached_property
     def params(self) -> Params:
-        """All parameters."""
+        """The validated parameters."""
         return parse_params(dict(self.result.params), f"params.yaml of {self.name}")
 
     def read(self, name: str) -> dict[str, Any]:
-        """The output that has this name in dvc.yaml, if that is JSON."""
+        """Read the JSON output with this name in dvc.yaml."""
         return dict(read_json(self.path(name)))
 
     @cached_property
@@ -112,7 +112,7 @@ class Experiment:
 
     @cached_property
     def scores(self) -> CharScores:
-        """Of every held-out character."""
+        """The scores of every held-out character."""
         return CharScores.read(files_of(self.path("scores")))
 
     @cached_property
@@ -122,7 +122,7 @@ class Experiment:
 
     @cached_property
     def curves(self) -> dict[str, pd.DataFrame]:
-        """model -> its losses by step."""
+        """The losses by step of each model."""
         return {name: pd.read_csv(self.folder / model.curve) for name, model in trained_models().items()}
 
     @cached_property
@@ -133,5 +133,5 @@ class Experiment:
 
     @cached_property
     def colours(self) -> dict[str, str]:
-        """key in scores.json -> its colour on all charts."""
+        """The colour of each model and baseline on all charts, by key in scores.json."""
         return {key: MODELS.get(key, COLOURS[row.kind]) for key, row in self.rows.items()}

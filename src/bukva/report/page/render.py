@@ -1,4 +1,4 @@
-"""Fills the templates of pages, which need no network: one file, or with style and script beside it on a server."""
+"""Render the templates of pages. A page is one file; on a server, style and script are files of their own."""
 
 import functools
 from importlib.resources import files
@@ -11,17 +11,15 @@ PACKAGE = "bukva.report.page"
 EXPOSE = "window.vegaEmbed = vegaEmbed;\n"
 
 
-def render(
-    template: str,
-    *,
-    package: str = PACKAGE,
-    served: bool = False,
-    **contents: Any,
-) -> str:
-    """A page from a template of a package, which may extend those of this one.
+def render(template: str, *, package: str = PACKAGE, served: bool = False, **contents: Any) -> str:
+    """Render a template to HTML.
 
-    served: whether a server has page.css and page.js (asset) under these names, so that each page is small.
-    contents: title and what else the template shows; base.html.j2 also knows subtitle, links and sections.
+    Args:
+        template: the name of the template.
+        package: the package that has it. Its templates may extend the templates of this package.
+        served: whether a server serves page.css and page.js (see asset). Otherwise the page contains them.
+        contents: the variables of the template: a title, what the template shows, and for base.html.j2 also subtitle,
+            links and sections.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader(PACKAGE)]),
@@ -36,6 +34,6 @@ def render(
 
 @functools.cache
 def asset(name: str) -> str:
-    """What pages load: page.css; page.js, which is Vega-Lite and what draws the charts of a page with it."""
+    """Return page.css, or page.js: Vega-Lite and the code that draws the charts of a page."""
     content = (files(PACKAGE) / "templates" / name).read_text(encoding="utf-8")
     return f"{vl_convert.javascript_bundle(EXPOSE)}\n{content}" if name == "page.js" else content

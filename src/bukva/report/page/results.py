@@ -1,4 +1,4 @@
-"""The sections of the report page about results: verdict, losses, cost, lineage, and who predicted what."""
+"""The sections of the report page about results: verdict, losses, cost, lineage, and predictors."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from bukva.compare.results import default_baseline, read_results
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
-from bukva.interpret.characters import leads, passage
 from bukva.project.commands import settings
 from bukva.project.lock import PARAMS, parse_yaml
 from bukva.project.revisions import git, head, resolve, show
 from bukva.project.stages import trained_models
 from bukva.report import charts, comparison
+from bukva.report.page.anatomy import leads, passage
 from bukva.report.page.experiment import SPLIT, Card, Experiment, accuracy_card, uncertainty_card, work_label
 from bukva.report.terminal import cells, headline, percent
 from bukva.text.characters import code_points
@@ -24,7 +24,8 @@ from bukva.text.ids import bits
 
 SAMPLE_CHARS, PASSAGE = 300, 600
 AXES = {"step": "updates", "chars": "characters seen"}
-LEADS = (-3, -1, 1, 3)  # bits from which a character has the next colour
+LEADS = (-3, -1, 1, 3)  # bits at which the colour of a character changes
+CLASSES = np.array(["counted2", "counted1", "", "learned1", "learned2"])
 LEGEND = {
     "learned2": "learned, by 3 bits or more",
     "learned1": "by 1",
@@ -35,7 +36,7 @@ LEGEND = {
 
 
 def cards(experiment: Experiment) -> list[Card]:
-    """The numbers of a run to read first."""
+    """Return the headline numbers of a run."""
     own, counted = experiment.rows["gpt"].bits[SPLIT], experiment.rows[experiment.table["best_counted"]]
     low, high = _interval(experiment, "gpt")
     gain = own - counted.bits[SPLIT]
@@ -61,7 +62,7 @@ def cards(experiment: Experiment) -> list[Card]:
 
 
 def verdict(experiment: Experiment) -> dict[str, Any]:
-    """What a stranger should know first, a sample, the scores, and the comparison with the commit."""
+    """Return the headline, a sample, the scores, and the comparison with the baseline."""
     splits = list(experiment.table["gpt"])
     answers = experiment.read("answers")
     wanted = {"model": trained_models()["gpt"].label, "state": "trained", "temperature": answers["temperature"]}
@@ -78,7 +79,7 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
 
 
 def _scores(experiment: Experiment) -> charts.Spec:
-    """All models and baselines on one axis, with intervals where every character has a score."""
+    """Draw the scores of all models and baselines, with intervals where every character has a score."""
     drawn = []
     for key, row in experiment.rows.items():
         low, high = _interval(experiment, key)
@@ -88,7 +89,7 @@ def _scores(experiment: Experiment) -> charts.Spec:
 
 
 def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
-    """The 95 % interval of a score over the text; the score itself where not every character has one."""
+    """Return the 95 % interval of a score, or twice the score where not every character has one."""
     scored, own = experiment.scores.chars[SPLIT], experiment.rows[key].bits[SPLIT]
     if scored.sum() < N_SEGMENTS or f"{key}/{SPLIT}.npy" not in experiment.scores.files:
         return own, own
@@ -97,7 +98,7 @@ def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
 
 
 def _against_baseline(experiment: Experiment) -> dict[str, Any]:
-    """Return the verdict on val against the baseline, or why there is none; empty for the baseline itself."""
+    """Return the verdict on val against the baseline, or the reason for none; empty for the baseline itself."""
     name, baseline = experiment.result.revision.name, default_baseline()
     try:
         if read_results([resolve(baseline)])[0].lock == experiment.result.lock:
@@ -109,7 +110,7 @@ def _against_baseline(experiment: Experiment) -> dict[str, Any]:
 
 
 def losses(experiment: Experiment) -> dict[str, charts.Spec]:
-    """The losses against steps and characters."""
+    """Draw the losses by step and by characters seen."""
     of_models = [
         curve.assign(model=trained_models()[name].label, colour=experiment.colours[name])
         for name, curve in experiment.curves.items()
@@ -122,7 +123,7 @@ def losses(experiment: Experiment) -> dict[str, charts.Spec]:
 
 
 def cost(experiment: Experiment) -> dict[str, Any]:
-    """What each model took."""
+    """Return the size and the training cost of each model."""
     rows = []
     for name, model in trained_models().items():
         last, seconds = experiment.curves[name].iloc[-1], stage_seconds(experiment.result, name)
@@ -133,7 +134,7 @@ def cost(experiment: Experiment) -> dict[str, Any]:
 
 
 def lineage(experiment: Experiment) -> dict[str, Any]:
-    """The commit, what differs from it, and how to make the same again."""
+    """Return the commit, the parameters that differ from it, and the commands that reproduce the result."""
     revision, params = experiment.result.revision, experiment.result.params
     commit = revision.baseline or revision.commit or head()
     committed = parse_yaml(show(commit, PARAMS).decode())
@@ -149,26 +150,21 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
 
 
 def predictors(experiment: Experiment) -> dict[str, Any]:
-    """The shares of characters, and a passage in which each has the colour of its better predictor."""
+    """Compare counting and learning by character, and return a passage coloured by the better predictor."""
+    scores, characters = experiment.scores, experiment.characters
     learned, counted = "network" if "network" in experiment.table else "gpt", experiment.table["best_counted"]
-    names = list(dict.fromkeys([counted, learned, "gpt"]))
-    labels = [experiment.rows[name].label for name in names]
+    labels = {name: experiment.rows[name].label for name in (counted, learned, "gpt")}
     who = "The GPT" if learned == "gpt" else "The GPT without its n-grams"
-    nats = {name: experiment.scores.nats(name, SPLIT) for name in names}
-    characters, n_symbols = experiment.characters, experiment.read("cleaning")["symbols"]
-    found = leads(nats[counted], nats[learned], n_symbols)
+    lead = leads(scores.nats(counted, SPLIT), scores.nats(learned, SPLIT), experiment.read("cleaning")["symbols"])
+    better, worse, below = (float(np.mean(each)) for each in (lead >= 0, lead < 0, np.isnan(lead)))
     shown = passage(characters.work, code_points(characters.text) == ord("\n"), PASSAGE)
-    numbers = zip(*(bits(1.0) * np.asarray(nats[name][shown]) for name in names), strict=True)
-    classes = np.array(["counted2", "counted1", "", "learned1", "learned2"])[np.digitize(found[shown], LEADS)]
-    classes = np.where(np.isnan(found[shown]), "neither", classes).tolist()
-    better, worse, below = (float(np.mean(of)) for of in (found >= 0, found < 0, np.isnan(found)))
+    costs = pd.DataFrame({label: bits(1.0) * scores.nats(name, SPLIT)[shown] for name, label in labels.items()})
+    notes = [", ".join(f"{label} {cost:.2f}" for label, cost in row.items()) for row in costs.to_dict("records")]
+    classes = np.where(np.isnan(lead), "neither", CLASSES[np.digitize(lead, LEADS)])[shown].tolist()
     return {
-        "intro": f"{who} gave more probability to {percent(better)} of the characters of {SPLIT}, and {labels[0]} to "
-        f"{percent(worse)}; both gave {percent(below)} of them less than chance.",
+        "intro": f"{who} gave more probability to {percent(better)} of the characters of {SPLIT}, and "
+        f"{labels[counted]} to {percent(worse)}; both gave {percent(below)} of them less than chance.",
         "legend": LEGEND,
-        "work": work_label(experiment.scores.works[int(characters.work[shown.start])].name),
-        "parts": [
-            (char, name, ", ".join(f"{label} {value:.2f}" for label, value in zip(labels, values, strict=True)))
-            for char, name, values in zip(characters.text[shown], classes, numbers, strict=True)
-        ],
+        "work": work_label(scores.works[int(characters.work[shown.start])].name),
+        "parts": list(zip(characters.text[shown], classes, notes, strict=True)),
     }

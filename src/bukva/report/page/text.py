@@ -1,4 +1,4 @@
-"""The sections of the report page about text: samples and what of them is new, anatomy, corpus and split."""
+"""The sections of the report page about text: samples and their novelty, anatomy, corpus and split."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,21 +7,21 @@ import numpy as np
 import pandas as pd
 
 from bukva.evaluation.rows import WITHIN
-from bukva.interpret.characters import anatomy
-from bukva.interpret.novelty import COPIED, LENGTHS, Copy, novelty, open_train
 from bukva.report import charts
+from bukva.report.page.anatomy import anatomy
 from bukva.report.page.experiment import SPLIT, Experiment, work_label
+from bukva.report.page.novelty import COPIED, LENGTHS, Copy, novelty, open_train
 from bukva.report.terminal import percent
 
 HUMAN = "people (val)"
-MOST_HUMAN = 200_000  # characters of val that are compared with samples
+MOST_HUMAN = 200_000  # characters of val that the samples are compared with
 N_PIECES = 20
 MOST_GROUPS = 40
-FIRST_PLACES = 32  # of a work, shown as one; then twice as many each time
+FIRST_PLACES = 32  # characters of a work in the first group; each later group doubles
 
 
 def samples(experiment: Experiment) -> dict[str, Any]:
-    """Samples with what is copied in them, and the table of what is new."""
+    """Return the samples with their copied passages marked, and the table of their novelty."""
     answers = experiment.read("answers")
     written, first = pd.DataFrame(answers["answers"]), answers["temperature"]
     by_writer = written.groupby(["model", "state", "temperature"], sort=False)
@@ -58,7 +58,7 @@ def samples(experiment: Experiment) -> dict[str, Any]:
 
 
 def _pieces(text: str) -> list[str]:
-    """The text, or evenly spaced pieces of it with MOST_HUMAN characters together."""
+    """Return the text or, if it is longer than MOST_HUMAN characters, N_PIECES evenly spaced pieces of it."""
     if len(text) <= MOST_HUMAN:
         return [text]
     length = MOST_HUMAN // N_PIECES
@@ -86,7 +86,7 @@ def _marked(text: str, copies: list[Copy]) -> Iterator[tuple[str, str | None]]:
 
 
 def anatomy_of(experiment: Experiment) -> dict[str, Any]:
-    """Bits per character of groups of characters."""
+    """Draw the bits per character of groups of characters."""
     scores, characters = experiment.scores, experiment.characters
     network = ["network"] if "network" in experiment.table else []
     nats = {name: scores.nats(name, SPLIT) for name in ("gpt", *network, experiment.table["best_counted"])}
@@ -111,7 +111,7 @@ def anatomy_of(experiment: Experiment) -> dict[str, Any]:
 
 
 def learning_on(experiment: Experiment) -> dict[str, Any]:
-    """What learning on gains, by how much of a work was scored before; empty where it was not scored."""
+    """Draw the gain from online adaptation by position in the work; empty if it was not scored."""
     if WITHIN not in experiment.rows:
         return {}
     scores, rows = experiment.scores, []
@@ -134,13 +134,13 @@ def learning_on(experiment: Experiment) -> dict[str, Any]:
 
 
 def calibration(experiment: Experiment) -> dict[str, Any]:
-    """Whether the GPT is as often right as it is sure."""
-    found = experiment.scores.about["calibration"][SPLIT]
-    bins, unit = pd.DataFrame(found["bins"]), experiment.table["window"]["unit"]
+    """Draw how often the GPT is right by how sure it is."""
+    measured = experiment.scores.about["calibration"][SPLIT]
+    bins, unit = pd.DataFrame(measured["bins"]), experiment.table["window"]["unit"]
     sure, right = (np.average(bins[name], weights=bins["predictions"]) for name in ("confidence", "right"))
     return {
         "intro": f"Its likeliest {unit} follows in {percent(right)} of all places of {SPLIT}; it gives it "
-        f"{percent(sure)} on average. The expected calibration error is {percent(found['error'])}.",
+        f"{percent(sure)} on average. The expected calibration error is {percent(measured['error'])}.",
         "caption": "On the dashed line a model is as often right as it is sure. A larger dot stands for more "
         "predictions.",
         "chart": charts.reliability(bins),
@@ -148,7 +148,12 @@ def calibration(experiment: Experiment) -> dict[str, Any]:
 
 
 def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
-    """What the text is and how it was divided, with charts of its composition; split: reports/split.json."""
+    """Describe the text and its splits, with charts of their composition.
+
+    Args:
+        experiment: the experiment.
+        split: the content of reports/split.json.
+    """
     cleaning, params, author = experiment.read("cleaning"), experiment.params, experiment.result.author_word
     held_out = [name for name in split if name != "train"]
     rows = [["characters", *(f"{split[name]['chars']:,}" for name in split)]]
@@ -174,7 +179,7 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
 
 
 def _composition(split: dict[str, Any], by: str, table: str, word: str) -> charts.Spec | None:
-    """The characters of each split by author, category or decade; None for one of them only."""
+    """Draw the characters of each split by author, category or decade; None if there is only one of them."""
     chars = pd.DataFrame({name: _chars_by(by, part[table]) for name, part in split.items()}).fillna(0)
     if len(chars) == 1:
         return None
@@ -186,5 +191,5 @@ def _composition(split: dict[str, Any], by: str, table: str, word: str) -> chart
 
 
 def _chars_by(by: str, table: Any) -> pd.Series:
-    """Characters by label: an author may have rows in several categories."""
+    """Sum the characters by label. An author may have rows in several categories."""
     return pd.Series(table) if isinstance(table, dict) else pd.DataFrame(table).groupby(by)["chars"].sum()

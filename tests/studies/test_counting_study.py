@@ -5,13 +5,13 @@ import math
 
 import numpy as np
 import pytest
-from interpret.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
-from interpret.small import CPU, PARAMS, TOKENIZER, T, V
+from studies.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
+from studies.small import CPU, PARAMS, TOKENIZER, T, V
 
 from bukva.config.schema import Training
-from bukva.interpret.counting import experts_on, study, summary, works_of_val
 from bukva.models.gpt import GPT
 from bukva.models.ngrams.counts import count_pairs
+from bukva.studies.counting_study import experts_on, study, summary, works_of_val
 from bukva.text.held_out import HeldOut
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from interpret.small import TOKENIZER, T, gpt, random_text
+from studies.small import TOKENIZER, T, gpt, random_text
 from torch import nn
 
-from bukva.interpret.study import score_by_context
+from bukva.studies.attention_study import score_by_context
 
 
 def test_a_length_of_context_means_exactly_that_many_characters():

@@ -1,8 +1,8 @@
-"""What of a text stands in train: how much of a sample is copied, beside held-out text that a person wrote.
+"""Measure how much of a text is copied from train.
 
-The share of n-grams that train has, and the comparison with human text, are those of McCoy et al. 2023, "How much do
+The share of n-grams that occur in train, and the comparison with human text, follow McCoy et al. 2023, "How much do
 language models copy from their training data?", and Merrill et al. 2024, "Evaluating n-gram novelty of language models
-using Rusty-DAWG". Search is exact: by hashes, and then character by character (corpus/repeats/grams.py).
+using Rusty-DAWG". The search is exact: it compares hashes, and then characters (corpus/repeats/grams.py).
 """
 
 import re
@@ -22,12 +22,12 @@ from bukva.text.collection import documents, read_table
 from bukva.text.splits import read_shares
 
 LENGTHS = (8, 16, 32)  # of n-grams
-COPIED = 16  # characters in a row that make a copied passage: two or three words
+COPIED = 16  # characters of the shortest copied passage: two or three words
 WORD = re.compile(r"[^\W\d_]+")
 
 
 class Copy(NamedTuple):
-    """Characters of a text, from start to stop, that stand in a work of train, too."""
+    """Characters start to stop of a text, which also occur in a work of train."""
 
     start: int
     stop: int
@@ -35,17 +35,17 @@ class Copy(NamedTuple):
 
     @property
     def chars(self) -> int:
-        """How many."""
+        """Number of characters."""
         return self.stop - self.start
 
 
 @dataclass(frozen=True)
 class Novelty:
-    """What train has of some texts.
+    """How much of a group of texts occurs in train.
 
-    copies: for each text its copied passages, in order; where they overlap, the longer one.
-    seen: n -> the share of n-grams within the texts that train has; None if no text has n characters.
-    new_words: the share of words that train does not have; None without words.
+    copies: the copied passages of each text, in order. Of overlapping passages, only the longest is kept.
+    seen: n -> the share of the texts' n-grams that occur in train; None if no text has n characters.
+    new_words: the share of words that do not occur in train; None if there are no words.
     """
 
     copies: list[list[Copy]]
@@ -54,7 +54,7 @@ class Novelty:
 
     @property
     def longest(self) -> Copy | None:
-        """The longest copied passage of all texts."""
+        """The longest copied passage of the group, or None."""
         return max((copy for of_text in self.copies for copy in of_text), key=lambda copy: copy.chars, default=None)
 
 
@@ -63,9 +63,10 @@ class Train:
     """The text of train.
 
     text: (N,) characters of the joined corpus.
-    spans: (m, 2) what of it is train.
-    words: all different ones of train, in small letters.
-    works: the names of the works, and ends: (n_works,), where each ends in the joined corpus.
+    spans: (m, 2), start and stop of each part of it that belongs to train.
+    words: the distinct words of train, in lower case.
+    works: the names of the works.
+    ends: (n_works,), the end of each work in the joined corpus.
     """
 
     text: Codes
@@ -77,7 +78,7 @@ class Train:
 
 @contextmanager
 def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
-    """The train split of a cleaned text, mapped while it is open."""
+    """Open the train split of a cleaned text, memory-mapped until the block ends."""
     table, shares = read_table(clean), read_shares(tokens)
     spans = shares[shares["split"] == "train"][["start", "stop"]].to_numpy(np.int64)
     works, ends = [work.name for work in documents(table)], table["chars"].to_numpy(np.int64).cumsum()
@@ -88,37 +89,37 @@ def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
 
 
 def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
-    """What train has of each group of texts."""
+    """Measure how much of each group of texts occurs in train."""
     texts = [text for group in groups for text in group]
     codes, stops = code_points("".join(texts)).astype(np.uint32), np.cumsum(list(map(len, texts)), dtype=np.int64)
     spans = np.stack([stops - list(map(len, texts)), stops], axis=1)  # (n, 2) of the joined texts
     of_group = np.split(spans, np.cumsum(list(map(len, groups)))[:-1])
     copies = iter(_copies(codes, spans, train))
     counted = {n: seen_in_train(codes, of_group, train.text, train.spans, n) for n in LENGTHS}
-    found = []
+    result = []
     for i, group in enumerate(groups):
         seen = {n: shares[i] for n, shares in counted.items()}
         words = [word for text in group for word in WORD.findall(text.lower())]
         new_words = sum(word not in train.words for word in words) / len(words) if words else None
-        found.append(Novelty([next(copies) for _ in group], seen, new_words))
-    return found
+        result.append(Novelty([next(copies) for _ in group], seen, new_words))
+    return result
 
 
 def _copies(codes: Codes, spans: Spans, train: Train) -> list[list[Copy]]:
-    """The copied passages of each text."""
-    runs: list[list[tuple[int, int, int]]] = [[] for _ in spans]  # where in the text, where in train, characters
+    """Return the copied passages of each text."""
+    runs: list[list[tuple[int, int, int]]] = [[] for _ in spans]  # start in the text, start in train, characters
     filled = spans[spans[:, 1] > spans[:, 0]]
     for index in index_parts(codes, filled, COPIED):
         for start, stop in train.spans.tolist():
-            for found in equal_runs(codes, index, filled, train.text, start, stop):
-                rows = np.searchsorted(spans[:, 1], found[:, 0], side="right")
-                for row, (at, place, chars) in zip(rows.tolist(), found.tolist(), strict=True):
+            for equal in equal_runs(codes, index, filled, train.text, start, stop):
+                rows = np.searchsorted(spans[:, 1], equal[:, 0], side="right")
+                for row, (at, place, chars) in zip(rows.tolist(), equal.tolist(), strict=True):
                     runs[row].append((at - int(spans[row, 0]), place, chars))
     return [list(_longest(of_text, train)) for of_text in runs]
 
 
 def _longest(runs: Iterable[tuple[int, int, int]], train: Train) -> Iterator[Copy]:
-    """Runs that do not overlap, in order: longer ones first, then those that stand earlier in train."""
+    """Resolve overlaps between runs: keep the longest, then the earliest; yield the kept ones in order."""
     taken: list[tuple[int, int, int]] = []
     for start, place, chars in sorted(runs, key=lambda run: (-run[2], run[0], run[1])):
         if all(start + chars <= other or other + n <= start for other, _, n in taken):

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from interpret.small import CPU, TOKENIZER, V, nh, random_text
+from studies.small import CPU, TOKENIZER, V, nh, random_text
 
-from bukva.interpret.study import leak
 from bukva.models.gpt import GPTConfig
+from bukva.studies.attention_study import leak
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The study of a model's attention: the content of reports/attention/attention.json."""
+"""The study of a GPT's attention before and after training: the content of reports/attention/attention.json."""
 
 import dataclasses
 import functools
@@ -14,12 +14,12 @@ from bukva.backends.group import Group
 from bukva.config.schema import Evaluate, Training
 from bukva.evaluation.scores import score
 from bukva.generation.sampling import generate
-from bukva.interpret.heads import averaging_kernel, describe_heads, entropy, record_attention, replaced_kernels
 from bukva.models.attention import attention_weights
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.ngrams.counts import exact_bigram
 from bukva.models.window_rule import evenly_spaced, ids_per_batch, spread_windows, stride_of
+from bukva.studies.heads import averaging_kernel, describe_heads, entropy, record_attention, replaced_kernels
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits
 from bukva.text.prompts import check_known
@@ -27,26 +27,29 @@ from bukva.text.tokenizers.base import Tokenizer, ids_per_char
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 
-IDS_PER_WINDOW = 32  # scored for the context curve, where each costs a window of its own
-PASSAGE = 24  # characters of a passage that are all legible in a figure
+IDS_PER_WINDOW = 32  # ids scored for the context curve, per attention window; each costs a forward pass per length
+SENTENCE = 24  # characters; a chart of a longer sentence is not legible
 SEED = 1337
 
 
 def study(
     states: dict[str, GPT], tokenizer: Tokenizer, splits: dict[str, Ids], params: Evaluate, machine: Machine
 ) -> dict[str, Any]:
-    """Study the attention of a GPT before and after training, for `bukva attention` and the report page.
+    """Study the attention of a GPT before and after training.
 
     Args:
-        states: "untrained" and "trained".
-        tokenizer: of both.
-        splits: train and val; statistics are computed on val.
-        params: the sentence, the number of windows, the number of updates without the mask.
-        machine: trains the model without the mask.
+        states: the GPT as "untrained" and as "trained".
+        tokenizer: the tokenizer of both.
+        splits: ids of train and val; statistics are computed on val.
+        params: the sentence, the number of windows, and the number of updates without the mask.
+        machine: where the model without the mask is trained.
+
+    Returns:
+        Numbers that can be written as JSON.
     """
     gpt, val = states["trained"], splits["val"]
     T = gpt.block_size
-    sentence = params.attention_sentence or passage(tokenizer, val, min(PASSAGE, T))
+    sentence = params.attention_sentence or default_sentence(tokenizer, val, min(SENTENCE, T))
     check_known(tokenizer, sentence, "evaluate.attention_sentence", "use another, or '' for a passage of the text")
     ids = tokenizer.encode(sentence)[:T]
     drawn = torch.from_numpy(ids.astype(np.int64))[None].to(machine.device)  # (1, T)
@@ -76,22 +79,23 @@ def study(
     }
 
 
-def passage(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
-    """The first n_chars of the first line that is long enough; the beginning of the text if none is."""
+def default_sentence(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
+    """Return the first n_chars characters of the first line that has so many, or else of the text."""
     text = tokenizer.decode(ids[:100_000])
-    lines = text.split("\n")[1:]  # the first may be the end of a line
+    lines = text.split("\n")[1:]  # the first line may lack its beginning
     return next((line for line in lines if len(line) >= n_chars), text)[:n_chars]
 
 
-# ---- what the score loses when a head averages the past instead of attending
+# ---- ablation: heads average the past instead of attending
 
 
 def ablate_heads(gpt: GPT, runs: list[Passage], tokenizer: Tokenizer) -> dict[str, Any]:
-    """Bits per character lost when heads take the plain average of the past.
+    """Measure how many bits per character are lost when heads average the past.
 
     Returns:
-        bits_per_char of the model as it is; all_uniform, the loss when every head averages; heads_uniform,
-        (n_layer, nh), the loss for each head alone.
+        bits_per_char: the score of the model as it is.
+        all_uniform: the bits lost when every head averages.
+        heads_uniform: (n_layer, nh), the bits lost when one head averages.
     """
     layers, heads, T = gpt.config.n_layer, gpt.config.n_head, gpt.block_size
 
@@ -109,22 +113,22 @@ def ablate_heads(gpt: GPT, runs: list[Passage], tokenizer: Tokenizer) -> dict[st
     }
 
 
-# ---- how much context contributes
+# ---- context length
 
 
 @torch.inference_mode()
 def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> list[dict[str, float]]:
-    """Bits per character with exactly 1, 2, 4 ... block_size ids of context.
+    """Score a GPT with exactly 1, 2, 4 ... block_size ids of context.
 
     Args:
         gpt: the model.
         ids: (N,) ids.
-        tokenizer: of the ids.
-        n_ids: how many ids are scored, the same ids for every length, spread evenly over all.
+        tokenizer: the tokenizer of the ids.
+        n_ids: how many ids to score, spread evenly over the text. Every context length scores the same ids.
 
     Returns:
-        For each length: chars (the length, in ids), bits_per_char, and the standard error of its difference to the
-        score with the whole block.
+        One row per context length: chars (the length, in ids), bits_per_char, and standard_error (of the difference
+        from the score with a full block).
     """
     T, device = gpt.block_size, gpt.wte.weight.device
     scored = np.unique(np.linspace(T, len(ids) - 1, min(n_ids, len(ids) - T)).astype(np.int64))
@@ -148,16 +152,15 @@ def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> li
 
 @torch.inference_mode()
 def _nats(model: LanguageModel, windows: Tensor) -> Tensor:
-    """(N, T + 1) ids -> (N, T) nats of all but the first of each window."""
+    """(N, T + 1) ids -> (N, T) nats of every id but the first of each window."""
     logits = model(windows[:, :-1])  # (N, T, V)
     nats = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none")
     return nats.double().view(len(windows), -1)
 
 
-# ---- why there is a mask: without it, the model copies its targets from its inputs
+# ---- the mask: without it, the model copies its targets from its inputs
 
-# two blocks and short windows are enough to show the leak, and take less time
-N_LAYER, BLOCK_SIZE, BATCH_SIZE = 2, 32, 32
+N_LAYER, BLOCK_SIZE, BATCH_SIZE = 2, 32, 32  # small enough to be fast, and large enough to show the leak
 N_SCORED = 128  # windows of val
 POINTS = 20
 
@@ -165,16 +168,18 @@ POINTS = 20
 def leak(
     config: GPTConfig, splits: dict[str, Ids], tokenizer: Tokenizer, n_steps: int, machine: Machine
 ) -> dict[str, Any]:
-    """Train two blocks of a GPT's shape with the mask and without it, from the same weights on the same text.
+    """Train a small GPT with the mask and without it, from the same weights on the same text.
 
-    Position t of an unmasked block sees character t + 1, which is its target. The loss falls to nearly zero, also on
-    text that the model was not trained on, and means nothing: generation needs the character after the last one, and
-    that one an unmasked model predicts worse than a masked one.
+    Position t of an unmasked block sees character t + 1, which is its target. So the loss falls to nearly zero, even on
+    held-out text. That loss means nothing: generation needs the character after the window, and an unmasked model
+    predicts that one worse than a masked model does.
 
     Returns:
-        n_layer, block_size and steps; for masked and unmasked: `in_sight`, bits per character of val at each of the
-        steps, over targets that are inputs of the window too, and `out_of_sight`, after the last step, over the target
-        that follows the window.
+        n_layer, block_size: the shape of the small GPT.
+        steps: the updates at which val was scored.
+        masked, unmasked: `in_sight`, bits per character at each of these steps, over the targets that are also inputs
+            of their window; and `out_of_sight`, bits per character after the last step, over the targets that follow
+            their window.
     """
     T = min(BLOCK_SIZE, config.block_size)
     small = dataclasses.replace(config, n_layer=min(N_LAYER, config.n_layer), block_size=T, dropout=0.0, ngrams="none")
@@ -206,7 +211,6 @@ def leak(
 
 # ---- from logits to text
 
-
 TEMPERATURES = (0.25, 0.5, 1.0, 1.5)
 TOP = 5
 N_IDS = 32
@@ -214,11 +218,11 @@ N_IDS = 32
 
 @torch.inference_mode()
 def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
-    """Continue a prompt as far as the block allows, and record the distribution before each character.
+    """Continue a prompt as far as the block allows, and record the distribution before each id.
 
     Returns:
-        prompt, temperatures, and for each id written: char (its piece), top (the five likeliest and their
-        probability), and entropy in bits at each temperature.
+        prompt, temperatures, and chars. The latter has one entry per generated id: char (its text), top (the likeliest
+        ids with their probabilities), and entropy (in bits, at each temperature).
     """
     n_ids = min(N_IDS, gpt.block_size - 1)
     read = tokenizer.encode(prompt)[: gpt.block_size - n_ids]
@@ -244,19 +248,19 @@ def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     }
 
 
-# ---- why scores are divided by the square root of the head size
-
+# ---- the scale: the square root of the head size
 
 RAW, SCALED = "q·k", "q·k / √hs"
 HEAD_SIZES = (4, 8, 16, 32, 64, 128, 256)
-KEYS, DRAWS = 64, 2000  # keys of each query, and how many queries are drawn
+KEYS, DRAWS = 64, 2000  # keys per query, queries
 
 
 def scale_table() -> list[dict[str, Any]]:
-    """For random queries and keys of variance 1: variance of their products, largest weight, entropy; raw and scaled.
+    """Attend from random queries to random keys of variance 1, with the scale and without it.
 
     Returns:
-        Two rows for each head size, with scores "q·k" and "q·k / √hs"; entropies in nats, at most ln 64.
+        Two rows per head size, for the scores "q·k" and "q·k / √hs": the variance of the scores, and the mean over
+        queries of the largest weight (peak) and of the entropy, which is at most ln 64 nats.
     """
     rows = []
     for hs in HEAD_SIZES:

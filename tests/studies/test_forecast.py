@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from interpret.small import CHARS, TOKENIZER, gpt
+from studies.small import CHARS, TOKENIZER, gpt
 
-from bukva.interpret.study import TEMPERATURES, forecast
+from bukva.studies.attention_study import TEMPERATURES, forecast
 
 
 @torch.inference_mode()

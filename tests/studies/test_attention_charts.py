@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from interpret.small import CPU, PARAMS, TOKENIZER, gpt, random_text
-from interpret.test_counting import RECIPE
+from studies.small import CPU, PARAMS, TOKENIZER, gpt, random_text
+from studies.test_counting_study import RECIPE
 
-from bukva.interpret import counting
-from bukva.interpret.study import study
 from bukva.models.gpt import GPT, GPTConfig
-from bukva.report.attention import attention_report, section, weights_of_heads
-from bukva.report.counting import COLUMNS, places, table
+from bukva.report.page.attention_section import section
+from bukva.studies import counting_study
+from bukva.studies.attention_charts import attention_report, weights_of_heads
+from bukva.studies.attention_study import study
+from bukva.studies.counting_charts import COLUMNS, places, table
 from bukva.text.held_out import HeldOut
 from bukva.text.tokenizers.base import ByteTokenizer
 
@@ -68,7 +69,7 @@ def test_more_heads_are_drawn_than_altair_draws_by_default(found):
 
 def test_the_weights_of_another_model_are_not_shown(studied):
     page = section(studied, "of another")
-    assert page["missing"].startswith("The attention of this GPT has not been studied. `bukva attention` studies")
+    assert page["missing"].startswith("The attention of this GPT has not been studied. Run `bukva attention`")
     assert list(page) == ["missing"]
 
 
@@ -87,7 +88,7 @@ def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_th
     assert found["sentence"].startswith("".join(parts[:-1]))  # the last byte may be a part of a letter
     assert {f"previous {unit}", f"same {unit}"} < set(found["heads"][0]["roles"])
     lengths = {split: np.array([len(ids)]) for split, ids in splits.items()}
-    numbers = counting.study(model, HeldOut(splits, lengths, tokenizer), PARAMS, RECIPE, CPU)
+    numbers = counting_study.study(model, HeldOut(splits, lengths, tokenizer), PARAMS, RECIPE, CPU)
     chars = numbers["passage"]["chars"]
     assert (numbers["unit"], numbers["scores"]["chars"]) == (unit, len(text["val"]) - 1)
     assert "".join(row["char"] for row in chars) in text["val"]

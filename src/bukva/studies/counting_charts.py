@@ -1,4 +1,4 @@
-"""Charts of who predicted what, counting or learning; their numbers are in counting.json."""
+"""Charts and a table of the study of a GPT with n-grams; `bukva counting` writes them with counting.json."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,34 +10,32 @@ import pandas as pd
 from bukva.core.files import atomic_folder, write_json
 from bukva.report.charts import COLOURS, GPT, Spec, colours, finished, save, visible
 
-COUNTED, MIDDLE, LEARNED = "#f28e2b", "#f7f7f7", "#5fa8dc"  # of the scale; black letters are legible on all of it
+COUNTED, MIDDLE, LEARNED = "#f28e2b", "#f7f7f7", "#5fa8dc"  # colour scale; black text is legible on all of it
 NEITHER = "#cfcfcf"
-LEAST, MOST = 0.25, 0.75  # shares at the ends of the scale: few characters are beyond
-COLUMNS = 60  # characters in a row of the passage
-WORD = 12  # columns before the end of a row, in which it ends after a space
+LEAST, MOST = 0.25, 0.75  # shares of counting at the ends of the colour scale; few characters are beyond them
+COLUMNS = 60  # characters per row of the passage
+WORD = 12  # a space in the last WORD columns of a row ends the row
 COLUMN = 14  # pixels
 
 
 def counting_report(numbers: dict[str, Any], folder: Path) -> None:
-    """Write the folder in one step: counting.json, and a PNG of each chart."""
-    training = numbers["training"]
-    names = [row["position"] for row in numbers["by_position"]]
+    """Write counting.json and a PNG of each chart; the folder appears whole or not at all."""
+    positions, training = numbers["by_position"], numbers["training"]
+    names = [row["position"] for row in positions]
     steps = [*(str(point["step"]) for point in training["points"]), "trained"]
     letter = "letter" if numbers["unit"] == "character" else numbers["unit"]
+    charts = {
+        "passage": passage(numbers),
+        "share_by_position": shares(numbers, positions, names, f"{letter} of the word (after: what follows the word)"),
+        "share_over_training": shares(numbers, [*training["points"], training["trained"]], steps, "updates"),
+    }
     with atomic_folder(folder) as unfinished:
         write_json(unfinished / "counting.json", numbers)
-        charts = {
-            "passage": passage(numbers),
-            "share_by_position": shares(
-                numbers, numbers["by_position"], names, f"{letter} of the word (after: what follows the word)"
-            ),
-            "share_over_training": shares(numbers, [*training["points"], training["trained"]], steps, "updates"),
-        }
         save(charts, unfinished)
 
 
 def table(numbers: dict[str, Any]) -> Iterator[str]:
-    """The scores as lines of text."""
+    """Yield the scores of the predictors as lines of text."""
     names = {
         "bigram": "bigram, counted",
         "ngrams": f"n-grams of order {numbers['orders'][-1]}, counted",
@@ -50,7 +48,7 @@ def table(numbers: dict[str, Any]) -> Iterator[str]:
 
 
 def passage(numbers: dict[str, Any]) -> Spec:
-    """A passage: the background of a character is the share of counting, the bar below it the order."""
+    """Draw a passage: the background of a character shows the share of counting, the bar below it the order."""
     orders = numbers["orders"]
     cells = pd.DataFrame(
         {
@@ -96,10 +94,13 @@ def passage(numbers: dict[str, Any]) -> Spec:
 
 
 def places(chars: list[dict[str, Any]]) -> Iterator[tuple[int, int, int, dict[str, Any]]]:
-    """Each character with its row and its first and last column; a row ends after a newline, or between words."""
+    """Yield the row, the first column and the end column of each character, and the character.
+
+    A row ends after a newline, or between words.
+    """
     row, left, before = 0, 0, ""
     for char in chars:
-        width = max(1, len(char["char"]))  # one for a later byte of a character, which has no text
+        width = max(1, len(char["char"]))  # a later byte of a character has no text, and gets one column
         is_full = left + width > COLUMNS or (left > COLUMNS - WORD and before.endswith(" "))
         if before.endswith("\n") or is_full:
             row, left = row + 1, 0
@@ -108,13 +109,13 @@ def places(chars: list[dict[str, Any]]) -> Iterator[tuple[int, int, int, dict[st
 
 
 def shares(numbers: dict[str, Any], rows: list[dict[str, Any]], names: list[str], title: str) -> Spec:
-    """Bits of each predictor, and the share of the network.
+    """Draw the bits of each predictor, and the share of the network.
 
     Args:
-        numbers: of the study.
-        rows: with keys counted, learned, together (bits per character) and share (of counting).
-        names: what the rows are called. A line ends before the last, which follows from none.
-        title: what the names are.
+        numbers: the result of the study.
+        rows: summaries of the study.
+        names: the labels of the rows on the x axis. The lines leave out the last row, which continues no series.
+        title: the title of the x axis.
     """
     x = alt.X("x:O", sort=names, title=title, axis=alt.Axis(labelAngle=0))
     predictors = (

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from interpret.small import B, T, gpt, nh, random_ids
 from lecture import average_by_loop
+from studies.small import B, T, gpt, nh, random_ids
 
-from bukva.interpret.heads import averaging_kernel, record_attention, replaced_kernels
 from bukva.models.attention import attend_explicit
+from bukva.studies.heads import averaging_kernel, record_attention, replaced_kernels
 
 
 @torch.inference_mode()

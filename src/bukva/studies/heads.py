@@ -1,12 +1,12 @@
-"""The heads of a GPT: recorded or replaced, and what each attends to: how broadly, how far back, which characters.
+"""The attention heads of a GPT: record or replace them, and measure what each head attends to.
 
-The model's code and weights stay as they are: the kernel of a layer is replaced for the length of a `with` block, by
-one that records its weights or by one that averages. A "character" is here what an id stands for; the names of the
-roles say byte or token where it is one.
+A `with` block replaces the attention kernels by kernels that record their weights or average the past. The model's
+code and weights do not change. "Character" here means whatever one id encodes; the names of roles say byte or token
+where the tokenizer has those.
 
-Statistics are averaged over positions and windows. Row 0 of a window, which sees only itself, is left out. The roles
-are those that others have found in trained transformers (Clark et al. 2019, "What Does BERT Look At?"; Olsson et al.
-2022 on heads that copy), for characters.
+Statistics are means over positions and windows, without row 0 of each window, which sees only itself. The roles follow
+published ones (Clark et al. 2019, "What Does BERT Look At?"; Olsson et al. 2022 on heads that copy), adapted to
+characters.
 """
 
 import contextlib
@@ -21,17 +21,17 @@ from bukva.models.attention import Kernel, attention_weights, causal_mask, expla
 from bukva.models.gpt import GPT
 from bukva.text.tokenizers.base import Tokenizer
 
-MOST_BACK = 4  # of the roles that count back
+MOST_BACK = 4  # roles: previous character, 2 back ... 4 back
 DIFFUSE = "diffuse"
-BATCH_WEIGHTS = 2**24  # attention weights of one layer and batch, to bound the memory
-BETWEEN, AFTER = 0, -1  # positions in a word of what is not a letter
+BATCH_WEIGHTS = 2**24  # attention weights per layer and batch, a bound on memory
+BETWEEN, AFTER = 0, -1  # the "position in a word" of parts that are not letters
 
 
-# ---- kernels that record and that average
+# ---- recording and averaging kernels
 
 
 class LayerAttention(NamedTuple):
-    """What one layer computed: (B, nh, T, hs) queries and keys, and the (B, nh, T, T) weights they give."""
+    """(B, nh, T, hs) queries and keys of one layer, and its (B, nh, T, T) attention weights."""
 
     q: Tensor
     k: Tensor
@@ -40,7 +40,7 @@ class LayerAttention(NamedTuple):
 
 @contextlib.contextmanager
 def replaced_kernels(gpt: GPT, kernel_of: Callable[[int], Kernel]) -> Iterator[None]:
-    """Layer i attends by kernel_of(i) within this block."""
+    """Make layer i attend by kernel_of(i) inside a `with` block."""
     layers = [block.attention for block in gpt.blocks]
     before = [layer.attend for layer in layers]
     try:
@@ -54,7 +54,7 @@ def replaced_kernels(gpt: GPT, kernel_of: Callable[[int], Kernel]) -> Iterator[N
 
 @torch.inference_mode()
 def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
-    """(B, T) ids -> the attention of each layer."""
+    """Run a GPT on (B, T) ids and return the attention of each layer."""
     layers: list[LayerAttention] = []
 
     def record(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
@@ -68,9 +68,12 @@ def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
 
 
 def averaging_kernel(heads: Tensor) -> Kernel:
-    """A kernel in which the heads that are True in (nh,) take the plain average of what the mask lets through.
+    """Return a kernel in which some heads average all visible positions, and the others attend.
 
-    That is the first step towards attention in the lecture notes: the softmax of scores that are all zero.
+    The average is the softmax of scores that are all zero, the lecture notes' first step towards attention.
+
+    Args:
+        heads: (nh,), True for the heads that average.
     """
 
     def attend(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, dropout: float) -> Tensor:
@@ -86,16 +89,17 @@ def averaging_kernel(heads: Tensor) -> Kernel:
 
 
 def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict[Hashable, Any]]:
-    """Statistics of each head over (N, T) windows of ids, a row for each.
+    """Measure each head over (N, T) windows of ids.
 
     Returns:
-        layer, head: numbers from 1.
-        entropy: of its weights, relative to that of the plain average; 0 is one character, 1 is the plain average.
+        One row per head:
+        layer, head: numbered from 1.
+        entropy: entropy of the weights, relative to the plain average: 0 for one character, 1 for the plain average.
         distance: mean number of characters back.
-        raw_variance, variance: of its scores before and after the scale, over the visible pairs.
-        roles: role -> how much more weight it gets than from the plain average: 0 as much, 1 all weight. That of
-            diffuse is the effective share of the visible characters that the head attends to (e to the entropy).
-        role, score: the role that fits best.
+        raw_variance, variance: variance of the scores before and after the scale, over the visible pairs.
+        roles: the score of each role (see role_score). The score of "diffuse" is the effective share of the visible
+            characters that the head attends to (see breadth).
+        role, score: the role with the highest score.
     """
     batches = windows.split(max(1, BATCH_WEIGHTS // (gpt.config.n_head * windows.shape[1] ** 2)))
     shares = [len(batch) / len(windows) * _describe(gpt, batch, tokenizer) for batch in batches]
@@ -107,7 +111,8 @@ def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict
 
 
 def _describe(gpt: GPT, ids: Tensor, tokenizer: Tokenizer) -> pd.DataFrame:
-    targets, found = role_targets(ids, tokenizer), {}
+    """Return the statistics of (B, T) windows, a row for each layer and head."""
+    targets, tables = role_targets(ids, tokenizer), {}
     for number, layer in enumerate(record_attention(gpt, ids), start=1):
         statistics = {
             "entropy": relative_entropy(layer.weights),
@@ -116,40 +121,40 @@ def _describe(gpt: GPT, ids: Tensor, tokenizer: Tokenizer) -> pd.DataFrame:
             **{role: role_score(layer.weights, target) for role, target in targets.items()},
             DIFFUSE: breadth(layer.weights),
         }
-        columns = {name: of_heads.double().cpu().numpy() for name, of_heads in statistics.items()}
-        found[number] = pd.DataFrame(columns, index=range(1, gpt.config.n_head + 1))
-    return pd.concat(found, names=["layer", "head"])
+        columns = {name: values.double().cpu().numpy() for name, values in statistics.items()}
+        tables[number] = pd.DataFrame(columns, index=range(1, gpt.config.n_head + 1))
+    return pd.concat(tables, names=["layer", "head"])
 
 
 def relative_entropy(weights: Tensor) -> Tensor:
-    """(B, nh, T, T) weights -> (nh,), mean of the entropy of row t over ln(t + 1), its greatest value."""
+    """(B, nh, T, T) weights -> (nh,), the mean of the entropy of row t divided by its maximum, ln(t + 1)."""
     return (entropy(weights)[..., 1:] / _visible(weights).log()).mean((0, 2))
 
 
 def breadth(weights: Tensor) -> Tensor:
-    """(B, nh, T, T) weights -> (nh,), mean of e to the entropy of row t over the t + 1 visible characters."""
+    """(B, nh, T, T) weights -> (nh,), the mean of exp(entropy) of row t divided by its t + 1 visible characters."""
     return (entropy(weights)[..., 1:].exp() / _visible(weights)).mean((0, 2))
 
 
 def entropy(shares: Tensor) -> Tensor:
-    """(..., S), rows sum to 1 -> (...) nats."""
+    """(..., S) distributions -> (...) entropies in nats."""
     return torch.special.entr(shares).sum(-1)
 
 
 def _visible(weights: Tensor) -> Tensor:
-    """(T - 1,), how many characters are visible in each row but the first."""
+    """Return (T - 1,), the number of visible characters in each row but the first."""
     return torch.arange(2, weights.shape[-1] + 1, device=weights.device)
 
 
 def mean_distance(weights: Tensor) -> Tensor:
-    """(B, nh, T, T) weights -> (nh,), mean number of characters back."""
+    """(B, nh, T, T) weights -> (nh,), the mean number of characters back."""
     t = torch.arange(weights.shape[-1], device=weights.device)
     back = (t[:, None] - t).clamp(min=0)  # (T, T)
     return (weights * back).sum(-1)[..., 1:].mean((0, 2))
 
 
 def variances(layer: LayerAttention) -> dict[str, Tensor]:
-    """(nh,) variances of the scores before and after the scale, over the pairs that the mask lets through."""
+    """Return (nh,) variances of the scores before and after the scale, over the pairs that the mask allows."""
     raw = layer.q @ layer.k.mT  # (B, nh, T, T)
     T, hs = layer.q.shape[-2:]
     per_head = raw.transpose(0, 1)[..., causal_mask(T, T, raw.device)].flatten(1).double()  # (nh, B T (T + 1) / 2)
@@ -157,14 +162,14 @@ def variances(layer: LayerAttention) -> dict[str, Tensor]:
 
 
 def role_score(weights: Tensor, target: Tensor) -> Tensor:
-    """The weight on the target beyond that of the plain average, as a share of the most that is possible.
+    """Return how much more weight each head puts on a role than the plain average does.
 
     Args:
-        weights: (B, nh, T, T).
-        target: (B, T, T), True where key s plays the role for query t; rows without a target do not count.
+        weights: (B, nh, T, T) attention weights.
+        target: (B, T, T), True where key s plays the role for query t. Rows without a target are left out.
 
     Returns:
-        (nh,), 1 when all weight is on the target, 0 for the plain average, negative for less.
+        (nh,) scores: 1 when all weight is on the target, 0 for the plain average, negative below it.
     """
     visible = torch.arange(1, target.shape[-1] + 1, device=target.device)  # (T,)
     plain = (target.float() / visible[:, None]).sum(-1)  # (B, T)
@@ -176,23 +181,22 @@ def role_score(weights: Tensor, target: Tensor) -> Tensor:
     return (on_target - by_chance) / (1 - by_chance)
 
 
-def roles_back(unit: str) -> dict[str, int]:
-    """The roles that count back, and how far."""
-    return {f"previous {unit}": 1, **{f"{n} back": n for n in range(2, MOST_BACK + 1)}}
-
-
 def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
-    """(B, T) ids -> role -> (B, T, T), True where key s plays that role for query t; row 0 is left out."""
+    """Return the target of each role in (B, T) ids: (B, T, T), True where key s plays the role for query t.
+
+    Row 0 has no targets.
+    """
     B, T = ids.shape
     t = torch.arange(T, device=ids.device)
     query, key = t[:, None], t[None, :]
-    earlier = key < query  # (T, T), without the query itself
+    earlier = key < query  # (T, T), excludes the query itself
     parts = [tokenizer.parts(window) for window in ids.cpu().numpy()]  # B lists of T texts
     positions = torch.tensor([positions_in_words(texts) for texts in parts], device=ids.device)  # (B, T)
-    starts = torch.where(positions == 1, t, -1).cummax(dim=1).values  # (B, T), where the last word starts
+    starts = torch.where(positions == 1, t, -1).cummax(dim=1).values  # (B, T), start of the last word
     newline = torch.tensor([[text.endswith("\n") for text in texts] for texts in parts], device=ids.device)  # (B, T)
     return {
-        **{role: (key == query - n).expand(B, T, T) for role, n in roles_back(tokenizer.unit).items()},
+        f"previous {tokenizer.unit}": (key == query - 1).expand(B, T, T),
+        **{f"{n} back": (key == query - n).expand(B, T, T) for n in range(2, MOST_BACK + 1)},
         "itself": (key == query).expand(B, T, T) & (query > 0),
         "first position": (key == 0).expand(B, T, T) & earlier,
         f"same {tokenizer.unit}": (ids[:, :, None] == ids[:, None, :]) & earlier,
@@ -202,10 +206,11 @@ def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
 
 
 def positions_in_words(parts: Iterable[str]) -> list[int]:
-    """For each part of a text: 1 where a word begins, 2 for the next part of it and so on; AFTER right after a word.
+    """Return the position in its word of each part of a text.
 
-    BETWEEN otherwise. Parts are characters, or what a tokenizer makes of them (Tokenizer.parts): one that begins with a
-    space begins a word, and an empty one, a later byte of a character, belongs to the part before it.
+    The first part of a word has position 1, the second 2, and so on. The part right after a word has position AFTER,
+    all other parts have BETWEEN. Parts are characters or tokens (Tokenizer.parts). A part with a letter and a leading
+    space begins a word. An empty part, a later byte of a character, belongs to the part before it.
     """
     positions, within = [], 0
     for part in parts:

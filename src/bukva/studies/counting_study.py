@@ -1,19 +1,21 @@
-"""Who predicted a character of a GPT with n-grams, counting or learning: the content of reports/counting/counting.json.
+"""The study of a GPT with n-grams: how much counting and learning contribute to its predictions.
 
-Three predictors score the same characters: the n-grams of the longest order by themselves, the network by itself, which
-sees no counts (GPT.alone), and both together. Their gains are log-probabilities over the uniform distribution. The
-gain of both together is divided by the Shapley value: what each adds, averaged over who comes first,
+Three predictors score the same characters: the n-grams of the longest order, the network without n-grams
+(GPT.without_ngrams), and both together. The gain of a predictor is its improvement of the log-probability over the uniform
+distribution. The Shapley value divides the gain of both together: the gain that each predictor adds, averaged over the
+two orders of adding them,
 
-    counting = (gain of counts + (gain together - gain of network)) / 2,    learning alike.
+    counting = (gain of counts + (gain together - gain of network)) / 2
+    learning = (gain of network + (gain together - gain of counts)) / 2
 
-Both add up to the gain together, whatever the characters. The share of counting follows in closed form:
+The two add up to the gain together. So the share of counting is
 
     share = 1/2 + (gain of counts - gain of network) / (2 gain together)
 
-It depends on the scores of three predictors that exist, and so not on how the powers of the experts are scaled, nor on
-what the network makes of counts that it sees as input: those are part of counting. What both know is divided in half.
+Counting and learning each get half of what both know. The share does not depend on how the powers of the experts are
+scaled. Counts that the network sees as input belong to counting, because the network is scored without them.
 
-Letters as in bukva.models.ngram_memory.
+`study` returns the content of reports/counting/counting.json. Letters in shapes are those of bukva.models.ngram_memory.
 """
 
 import math
@@ -30,52 +32,54 @@ from bukva.backends.device import Machine
 from bukva.backends.group import Group
 from bukva.config.schema import Evaluate, Training
 from bukva.core.errors import BukvaError
-from bukva.interpret.characters import passage
-from bukva.interpret.heads import AFTER, positions_in_words
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT
 from bukva.models.ngram_memory import LEAST, NgramFeatures
 from bukva.models.ngrams.counts import scorers
 from bukva.models.registry import build
 from bukva.models.window_rule import Batch, batches, context_of, ids_per_batch, stride_of
+from bukva.report.page.anatomy import passage
+from bukva.studies.heads import AFTER, positions_in_words
 from bukva.text.held_out import HeldOut, Passage, nats_by_last_id, scored_ids
 from bukva.text.ids import bits
 from bukva.training.callback import StopAfter
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 
-LONGEST_WORD = 10  # letters further into a word are counted with this one
-PASSAGE = 360  # characters that are drawn
-POINTS = 12  # of the training
+LONGEST_WORD = 10  # later letters of a word are grouped with the tenth
+PASSAGE = 360  # characters in the chart of a passage
+POINTS = 12  # number of times that val is scored during the repeated training
 
 
 @torch.inference_mode()
 def experts_on(gpt: GPT, texts: Sequence[Passage]) -> pd.DataFrame:
-    """What the predictors make of the scored ids of passages, one after the other, by the window rule.
+    """Score passages by the window rule with each predictor.
 
     Returns:
-        A row for each id: counted, learned, together, its nats under the longest order, the network, and both;
-        uniform, its nats if all ids are equally likely; order, the one whose power times gain is the greatest; and
-        context, the longest that train has, in ids, of those that the GPT looks up.
+        One row per scored id, in the order of the passages:
+        counted, learned, together: nats under the n-grams of the longest order, the network, and both.
+        uniform: nats if all ids were equally likely.
+        order: the n-gram order with the greatest product of power and gain.
+        context: length, in ids, of the longest context before the id that occurs in train, up to the longest order.
     """
     T, was_training = gpt.block_size, gpt.training
     gpt.eval()
-    found = [
+    rows = [
         _experts(gpt, batch).set_axis(batch.places)
         for batch in batches(texts, T, stride_of(T), ids_per_batch(gpt), gpt.config.n_before)
     ]
     gpt.train(was_training)
-    return pd.concat(found).sort_index().reset_index(drop=True)
+    return pd.concat(rows).sort_index().reset_index(drop=True)
 
 
 def _experts(gpt: GPT, batch: Batch) -> pd.DataFrame:
-    """The n rows of the n wanted ids of a batch."""
-    windows, before, wanted = (each.to(gpt.wte.weight.device) for each in (batch.ids, batch.before, batch.wanted))
+    """Return the rows of the n wanted ids of a batch."""
+    windows, before, wanted, _ = batch.to(gpt.wte.weight.device)
     ids, targets = windows[:, :-1], windows[:, 1:][wanted]  # (B, T), (n,)
     logits, powers, recall = record_experts(gpt, ids, before, wanted)
     given = targets[:, None, None].expand(-1, powers.shape[1] - 1, 1)
     orders = -recall.probabilities.clamp_min(LEAST).log().gather(-1, given)[..., 0]  # (n, R) nats of the targets
-    n_seen = (recall.features[:, : recall.features.shape[1] // 2] > 0).sum(-1)  # (n,) the empty context, too
+    n_seen = (recall.features[:, : recall.features.shape[1] // 2] > 0).sum(-1)  # (n,), includes the empty context
     uniform = math.log(gpt.config.vocab_size)
     nats = {
         "counted": orders[:, -1],
@@ -94,7 +98,7 @@ def _experts(gpt: GPT, batch: Batch) -> pd.DataFrame:
 
 
 def record_experts(gpt: GPT, ids: Tensor, before: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, NgramFeatures]:
-    """(B, T) ids, of which n are wanted -> logits, (n, V); powers, (n, R + 1); and what was recalled."""
+    """Return logits, (n, V), powers of the experts, (n, R + 1), and the n-gram lookup of n wanted of (B, T) ids."""
     recorded: list[tuple[Tensor, Tensor, NgramFeatures]] = []
     hook = gpt.experts.register_forward_hook(lambda _, inputs, __: recorded.append(inputs))
     try:
@@ -106,23 +110,27 @@ def record_experts(gpt: GPT, ids: Tensor, before: Tensor, wanted: Tensor) -> tup
 
 
 def gains(experts: Any) -> tuple[Any, Any]:
-    """Nats that counting and learning add to the gain over uniform, of rows or of their means: Shapley values."""
+    """Return the Shapley values of counting and of learning in nats, for rows of experts_on or for their means."""
     counted, learned, together = (experts["uniform"] - experts[name] for name in ("counted", "learned", "together"))
     return (counted + together - learned) / 2, (learned + together - counted) / 2
 
 
 def shares(experts: pd.DataFrame) -> pd.Series:
-    """The share of counting in each row, within 0 to 1; NaN where both together are no better than uniform."""
+    """Return the share of counting in each row, clipped to 0 to 1; NaN where both together do not beat uniform."""
     counting, learning = gains(experts)
     gain = counting + learning
     return (counting / gain).where(gain > 0).clip(0, 1)
 
 
 def summary(experts: pd.DataFrame) -> dict[str, Any]:
-    """Means over the rows, in bits, and the share of counting in all of their gain.
+    """Summarize rows of experts_on in bits.
 
-    only_counting, only_learning and common: what is lost without the one, without the other, and the rest of the gain,
-    which either of them knows.
+    Returns:
+        n: the number of rows.
+        counted, learned, together: mean bits of each predictor.
+        only_counting, only_learning: the bits lost without counting, and without learning.
+        common: the rest of the gain, which counting and learning both know.
+        share: the share of counting in the gain; None if both together do not beat uniform.
     """
     means = experts[["counted", "learned", "together", "uniform"]].mean()
     counted, learned, together, uniform = means
@@ -143,30 +151,33 @@ def summary(experts: pd.DataFrame) -> dict[str, Any]:
 
 
 def study(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: Machine) -> dict[str, Any]:
-    """Study a GPT with n-grams on val, each work after its own text: the content of counting.json.
+    """Study a trained GPT with n-grams on val, and repeat its first updates.
 
     Args:
-        gpt: the trained one.
+        gpt: the trained GPT.
         text: train, and val work by work.
-        params: the number of updates that are repeated, and of windows that are scored after each few of them.
-        recipe: of the training that made the GPT.
-        machine: repeats it.
+        params: the number of updates to repeat, and the number of windows to score during them.
+        recipe: the recipe that trained the GPT.
+        machine: where the updates are repeated.
+
+    Returns:
+        Numbers that can be written as JSON.
 
     Raises:
         BukvaError: the GPT has no n-grams.
     """
     if gpt.ngrams is None:
         raise BukvaError(
-            "counting: this GPT has no n-grams (model.ngrams none); train one that has: "
+            "This GPT has no n-grams to study (model.ngrams is none). Train one with n-grams first: "
             "`dvc exp run -S model.ngrams=input`."
         )
     texts = works_of_val(gpt, text)
-    found = []
+    chars = []
     for work in texts:
         parts = text.tokenizer.parts(work.ids)
         of_work = pd.DataFrame({"work": work.work, "char": parts, "position": positions_in_words(parts)})
-        found.append(of_work[work.n_context :])
-    experts = experts_on(gpt, texts).join(pd.concat(found, ignore_index=True))
+        chars.append(of_work[work.n_context :])
+    experts = experts_on(gpt, texts).join(pd.concat(chars, ignore_index=True))
     by_position = experts.groupby(experts["position"].clip(upper=LONGEST_WORD))
     names = {n: str(n) for n in range(1, LONGEST_WORD)} | {LONGEST_WORD: f"{LONGEST_WORD}+", AFTER: "after"}
     return {
@@ -186,12 +197,12 @@ def study(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: 
 
 
 def works_of_val(gpt: GPT, text: HeldOut, share: float = 1) -> list[Passage]:
-    """The works of val, or a share of each."""
+    """Return the works of val, or a share of each, with the context that the window rule needs."""
     return text.passages("val", context_of(gpt, gpt.block_size, stride_of(gpt.block_size)), share)
 
 
 def scores(text: HeldOut, texts: list[Passage], experts: pd.DataFrame) -> dict[str, float]:
-    """Bits of a character: the bigram that is counted, the n-grams, the network, and both together."""
+    """Return bits per character of the counted bigram, the n-grams, the network, and both together."""
     bigram = scorers(text.splits["train"], len(text.tokenizer))["bigram_exact"]
     chars = int(text.tokenizer.chars_of(scored_ids(texts)).sum())
     nats = {
@@ -204,7 +215,7 @@ def scores(text: HeldOut, texts: list[Passage], experts: pd.DataFrame) -> dict[s
 
 
 def passage_of(experts: pd.DataFrame) -> dict[str, Any]:
-    """The beginning of the longest work of val, from its first whole line, with the numbers of each id."""
+    """Return the beginning of the longest work of val, from its first whole line, with the numbers of each id."""
     shown = experts[passage(experts["work"].to_numpy(), experts["char"].str.endswith("\n").to_numpy(), PASSAGE)]
     nats = shown[["counted", "learned", "together"]]
     rows = nats.map(bits).join(shown[["char", "order", "context"]]).to_dict("records")
@@ -215,19 +226,19 @@ def passage_of(experts: pd.DataFrame) -> dict[str, Any]:
 
 
 def training(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: Machine) -> dict[str, Any]:
-    """The summary of some of val after each few of the first updates, which are repeated, and of the GPT."""
+    """Repeat the first updates of the training; summarize a part of val during them and for the trained GPT."""
     T, n_steps = gpt.block_size, min(params.leak_steps, recipe.n_steps)
     texts = works_of_val(gpt, text, min(1.0, params.attention_windows * T / len(text.splits["val"])))
-    found: list[dict[str, Any]] = []
+    summaries: list[dict[str, Any]] = []
 
     def score(model: LanguageModel, _: Group) -> float:
-        found.append(summary(experts_on(model, texts)))
-        return float(found[-1]["together"])
+        summaries.append(summary(experts_on(model, texts)))
+        return float(summaries[-1]["together"])
 
     recipe = recipe.model_copy(update={"eval_every": max(1, n_steps // POINTS), "patience": 0})
     windows = Windows(text.splits["train"], T, recipe.batch_size, recipe.order, recipe.seed)
     task = Task(lambda: build(gpt.config), windows, score, recipe, machine)
     state = start(task)
     run_training(task, state, [StopAfter(n_steps)])
-    points = [{"step": point.step, **each} for point, each in zip(state.curve, found, strict=True)]
+    points = [{"step": point.step, **each} for point, each in zip(state.curve, summaries, strict=True)]
     return {"points": points, "trained": summary(experts_on(gpt, texts))}

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from interpret.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
-from interpret.small import TOKENIZER, B, T, V, random_ids
+from studies.remembering import LENGTHS, ORDERS, SPLITS, TRAIN, remembering
+from studies.small import TOKENIZER, B, T, V, random_ids
 
-from bukva.interpret.counting import experts_on, gains, record_experts, shares, summary
-from bukva.interpret.heads import AFTER, BETWEEN, positions_in_words
 from bukva.models.ngrams.kneser_ney import KneserNey
 from bukva.models.window_rule import nats_of_passages, stride_of
+from bukva.studies.counting_study import experts_on, gains, record_experts, shares, summary
+from bukva.studies.heads import AFTER, BETWEEN, positions_in_words
 from bukva.text.held_out import HeldOut
 
 N = 17

@@ -9,7 +9,7 @@ import pytest
 from encoded import KINDS, SPLITS, held_out
 from encoded import WORKS as MADE
 
-from bukva.interpret.characters import Characters, anatomy, leads, read_characters
+from bukva.report.page.anatomy import Characters, anatomy, leads, read_characters
 from bukva.text.collection import Document
 from bukva.text.ids import bits
 

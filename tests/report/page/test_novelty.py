@@ -8,7 +8,7 @@ from works import split as section
 
 from bukva.config.schema import Tokenize
 from bukva.corpus.splits.encoding import tokenize
-from bukva.interpret.novelty import COPIED, LENGTHS, novelty, open_train
+from bukva.report.page.novelty import COPIED, LENGTHS, novelty, open_train
 from bukva.text.collection import Document, write_collection
 
 RNG = np.random.default_rng(1)

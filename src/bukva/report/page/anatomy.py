@@ -1,7 +1,4 @@
-"""The held-out characters and what each of them cost: groups of them, and who predicted them.
-
-Computed from the text and the score of every character; no model is needed.
-"""
+"""The scored characters of a split: group them, compare the predictors of each, and choose a passage to show."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -20,36 +17,36 @@ from bukva.text.splits import load_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
 
 Ints = npt.NDArray[np.int64]
-
 CLASSES = {"Lu": "capital letters", "L": "letters", "N": "digits", "P": "punctuation", "S": "symbols", "M": "marks"}
 PLACES = ["first letter of a word", "later letter", "what ends a word", "what follows no letter"]
 
 
 class Characters(NamedTuple):
-    """The N scored characters of a split, in the order of their scores, and (N,) their rows in the table of works."""
+    """The N scored characters of a split in the order of their scores, and (N,) the row of the work of each."""
 
     text: str
     work: Ints
 
 
 def read_characters(split: Path, tokens: Path, name: str) -> Characters:
-    """The scored characters of split `name`, from the folders of the splits and of the tokenizer."""
+    """Read the scored characters of split `name` from the folders of the splits and of the tokenizer."""
     splits, tokenizer = load_splits(split), load_tokenizer(tokens)
     works = HeldOut(splits, load_lengths(split), tokenizer).passages(name, 1)
     texts = [tokenizer.decode(work.scored) for work in works]
     return Characters("".join(texts), np.repeat([work.work for work in works], list(map(len, texts))))
 
 
-# ---- groups
-
-
 def anatomy(characters: Characters, works: Sequence[Document], nats: Mapping[str, Nats]) -> dict[str, pd.DataFrame]:
-    """The groups of a split, by what they were grouped by: column chars, and the bits per character of each model.
+    """Group the characters of a split in several ways.
 
     Args:
-        characters: the N scored ones.
+        characters: the N scored characters.
         works: the table of works.
-        nats: (N,) of each model or baseline.
+        nats: (N,) nats of each model or baseline.
+
+    Returns:
+        One table per way of grouping, with a row per group: chars, the number of characters, and a column of bits per
+        character for each model.
     """
     labels_of_works = {
         "category": [work.category for work in works],
@@ -79,26 +76,23 @@ def _class(char: str) -> str:
     return CLASSES.get(category) or CLASSES.get(category[0], "others")
 
 
-# ---- who predicted a character, counting or learning
-
-
 def leads(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.float64]:
-    """(n,) nats each -> (n,) how many bits fewer the learned predictor needs.
+    """Return by how many bits the learned predictor beats the counted one, (n,), given (n,) nats of each.
 
-    NaN where both give a character less probability than all n_symbols being equally likely.
+    NaN where both are worse than a uniform guess among n_symbols.
     """
-    found = bits(1.0) * (counted.astype(np.float64) - learned)
-    found[np.minimum(counted, learned) > np.log(n_symbols)] = np.nan
-    return found
+    lead = bits(1.0) * (counted.astype(np.float64) - learned)
+    lead[np.minimum(counted, learned) > np.log(n_symbols)] = np.nan
+    return lead
 
 
 def passage(work: Ints, ends_line: npt.NDArray[np.bool_], length: int) -> slice:
-    """At most `length` of N characters or ids, of the work that has most, from the beginning of its first whole line.
+    """Choose a passage of at most `length` characters or ids from the longest work, from its first whole line on.
 
     Args:
-        work: (N,), which work each is of, in the order of the works.
-        ends_line: (N,).
-        length: of the passage.
+        work: (N,), the work of each character or id, in the order of the works.
+        ends_line: (N,), whether it ends a line.
+        length: the length of the passage.
     """
     _, starts, lengths = np.unique(work, return_index=True, return_counts=True)
     start, n = int(starts[lengths.argmax()]), int(lengths.max())

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from interpret.small import TOKENIZER, B, T, gpt, nh, random_ids, uniform_weights
+from studies.small import TOKENIZER, B, T, gpt, nh, random_ids, uniform_weights
 
-from bukva.interpret.heads import (
+from bukva.studies.heads import (
     DIFFUSE,
     breadth,
     describe_heads,
@@ -14,7 +14,6 @@ from bukva.interpret.heads import (
     relative_entropy,
     role_score,
     role_targets,
-    roles_back,
 )
 
 
@@ -42,7 +41,10 @@ def role_by_loop(role, chars, t, s):
         "same character": chars[s] == chars[t] and s < t,
         "word start": bool(starts) and s == starts[-1] and s < t,
         "newline": chars[s] == "\n" and s < t,
-        **{name: s == t - n for name, n in roles_back("character").items()},
+        "previous character": s == t - 1,
+        "2 back": s == t - 2,
+        "3 back": s == t - 3,
+        "4 back": s == t - 4,
     }[role]
 
 
@@ -74,7 +76,7 @@ def test_statistics_cover_all_windows_and_do_not_depend_on_the_batches(monkeypat
     pairs = [q_k[1, b, 0, t, s].item() for b in range(7) for t in range(T) for s in range(t + 1)]
     assert whole[2]["raw_variance"] == pytest.approx(np.var(pairs, ddof=1), rel=1e-5)
     assert whole[2]["variance"] == pytest.approx(np.var(pairs, ddof=1) / 5, rel=1e-5)
-    monkeypatch.setattr("bukva.interpret.heads.BATCH_WEIGHTS", 3 * nh * T * T)
+    monkeypatch.setattr("bukva.studies.heads.BATCH_WEIGHTS", 3 * nh * T * T)
     in_batches = describe_heads(model, x, TOKENIZER)
     for name in ("entropy", "distance"):
         assert [head[name] for head in in_batches] == pytest.approx([head[name] for head in whole], rel=1e-6)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from interpret.small import T, V, nh, random_text
+from studies.small import T, V, nh, random_text
 from torch import nn
 
 from bukva.models.gpt import GPT, GPTConfig

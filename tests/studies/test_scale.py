@@ -2,7 +2,7 @@
 
 import pytest
 
-from bukva.interpret.study import scale_table
+from bukva.studies.attention_study import scale_table
 
 
 def test_random_scores_have_the_variance_of_the_head_size_without_the_scale_and_one_with_it():

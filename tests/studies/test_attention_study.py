@@ -4,15 +4,15 @@ import json
 
 import numpy as np
 import pytest
-from interpret.small import CPU, PARAMS, TOKENIZER, T, gpt, nh, random_text
+from studies.small import CPU, PARAMS, TOKENIZER, T, gpt, nh, random_text
 
-from bukva.interpret.heads import DIFFUSE
-from bukva.interpret.study import passage, study
+from bukva.studies.attention_study import default_sentence, study
+from bukva.studies.heads import DIFFUSE
 
 
-def test_a_passage_is_a_long_enough_line_or_the_beginning():
-    assert passage(TOKENIZER, TOKENIZER.encode("аббб\nа\nвва аб\nб"), 5) == "вва а"
-    assert passage(TOKENIZER, TOKENIZER.encode("аб\nв\nг"), 5) == "аб\nв\n"
+def test_the_default_sentence_is_a_long_enough_line_or_the_beginning():
+    assert default_sentence(TOKENIZER, TOKENIZER.encode("аббб\nа\nвва аб\nб"), 5) == "вва а"
+    assert default_sentence(TOKENIZER, TOKENIZER.encode("аб\nв\nг"), 5) == "аб\nв\n"
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,12 @@
 """The report on counting."""
 
 import pytest
-from interpret.remembering import ORDERS, remembering
-from interpret.small import CPU, PARAMS
-from interpret.test_counting import RECIPE, TEXT
+from studies.remembering import ORDERS, remembering
+from studies.small import CPU, PARAMS
+from studies.test_counting_study import RECIPE, TEXT
 
-from bukva.interpret.counting import study
-from bukva.report.counting import table
+from bukva.studies.counting_charts import table
+from bukva.studies.counting_study import study
 
 pytestmark = pytest.mark.slow  # the study takes two seconds
 

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from interpret.small import TOKENIZER, T, gpt, nh, random_text
+from studies.small import TOKENIZER, T, gpt, nh, random_text
 
-from bukva.interpret.heads import averaging_kernel, replaced_kernels
-from bukva.interpret.study import ablate_heads
 from bukva.models.attention import attend_explicit
 from bukva.models.window_rule import nats_of
+from bukva.studies.attention_study import ablate_heads
+from bukva.studies.heads import averaging_kernel, replaced_kernels
 from bukva.text.held_out import Passage
 
 

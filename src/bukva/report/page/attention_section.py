@@ -1,0 +1,134 @@
+"""The section of the report page about attention, drawn from the attention.json that `bukva attention` writes."""
+
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bukva.core.files import read_json
+from bukva.report.charts import BITS, COLOURS, GPT, ROW, Spec, finished, level, tips, visible
+
+NUMBERS = "attention.json"
+WEIGHT_DIGITS = 3  # decimal places of an attention weight in a chart
+LEAST_WEIGHT = 0.005  # smaller attention weights are not drawn
+CELL = 17  # pixels
+MOST_BARS = 24
+MISSING = (
+    "The attention of this GPT has not been studied. Run `bukva attention` to study the last run, which takes half a "
+    "minute. For another experiment, run `dvc exp apply` first."
+)
+
+
+def section(folder: Path, model: str) -> dict[str, Any]:
+    """Return what the heads of a GPT do, with charts, or a sentence that says how to study them.
+
+    Args:
+        folder: the folder of the study.
+        model: the digest of the GPT's weights. A study of other weights is not shown.
+    """
+    path = folder / NUMBERS
+    numbers = read_json(path) if path.exists() else {}
+    if numbers.get("digest") != model:
+        return {"missing": MISSING}
+    trained = head_table(numbers, "trained")
+    roles = trained.pivot(index="layer", columns="head", values="best")
+    return {
+        "missing": "",
+        "intro": f"Each head on «{numbers['sentence']}», and over {numbers['windows']['n']} windows of val. A row is "
+        "what one place attends to; it sums to 1.",
+        "header": ["layer", *(f"head {head}" for head in roles)],
+        "rows": roles.reset_index().to_numpy().tolist(),
+        "weights": {
+            name: _weights_of_head(numbers, name, weights)
+            for name, weights in zip(trained["name"], np.concatenate(numbers["weights"]["trained"]), strict=True)
+        },
+        "worth": worth(numbers),
+        "context": context(numbers),
+    }
+
+
+def head_table(numbers: dict[str, Any], state: str) -> pd.DataFrame:
+    """Return one row per head of the untrained or trained GPT, with a name and, in `best`, its best role and score."""
+    rows = pd.DataFrame(head for head in numbers["heads"] if head["state"] == state)
+    rows["best"] = rows["role"] + rows["score"].map(" {:.2f}".format)
+    rows["name"] = [f"layer {head.layer}, head {head.head}: {head.best}" for head in rows.itertuples()]
+    return rows
+
+
+def _weights_of_head(numbers: dict[str, Any], name: str, weights: npt.NDArray[np.floating]) -> Spec:
+    """Draw the (T, T) weights of one head: queries are rows, keys are columns."""
+    chart = heat_map(numbers["parts"], {name: weights}, CELL)
+    return finished(chart.properties(height=CELL * len(weights)), f"Attention weights: {name}.")
+
+
+def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cell: int) -> alt.Chart:
+    """Draw attention weights as rectangles.
+
+    Args:
+        parts: the T parts of the sentence.
+        weights: (T, T) weights by the name of a head; the column `head` of the chart's data has the names.
+        cell: pixels of a rectangle.
+    """
+    labels = [f"{i:03}{visible(part)}" for i, part in enumerate(parts)]  # numbered, because parts repeat
+    rows = pd.DataFrame(
+        {"head": name, "query": labels[t], "key": labels[s], "weight": round(float(weight), WEIGHT_DIGITS)}
+        for name, of_head in weights.items()
+        for (t, s), weight in np.ndenumerate(of_head)
+        if weight >= LEAST_WEIGHT
+    )
+    axis = alt.Axis(
+        labelExpr="slice(datum.label, 3)",
+        labelAngle=0,
+        ticks=False,
+        labelOverlap=False,
+        labelFontSize=min(13, cell - 1),
+    )
+    return (
+        alt.Chart(rows)
+        .mark_rect(color=GPT)
+        .encode(
+            x=alt.X("key:O", scale=alt.Scale(domain=labels), axis=axis),
+            y=alt.Y("query:O", scale=alt.Scale(domain=labels), axis=axis),
+            opacity=alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None),
+            tooltip=tips(rows),
+        )
+    )
+
+
+def worth(numbers: dict[str, Any]) -> Spec:
+    """Draw the bits per character lost when a head averages the past instead of attending, the largest loss first."""
+    lost = numbers["worth"]
+    names = head_table(numbers, "trained")["name"]
+    each = pd.DataFrame({"label": names, "value": np.ravel(lost["heads_uniform"]), "colour": GPT})
+    whole = pd.DataFrame([{"label": "all heads", "value": lost["all_uniform"], "colour": COLOURS["counted"]}])
+    table = pd.concat([whole, each.sort_values("value", ascending=False)[:MOST_BARS]])
+    base = alt.Chart(table).encode(
+        x=alt.X("value:Q", title=f"{BITS} lost on val; with all heads the score is {lost['bits_per_char']:.3f}"),
+        y=alt.Y("label:N", sort=table["label"].tolist(), title=None, axis=alt.Axis(labelLimit=0)),
+    )
+    bars = base.mark_bar().encode(color=alt.Color("colour:N", scale=None, legend=None))
+    values = base.mark_text(align="left", dx=4, color="currentColor").encode(text=alt.Text("value:Q", format="+.3f"))
+    return finished((bars + values).properties(height=ROW * len(table)), "What is lost without each head.")
+
+
+def context(numbers: dict[str, Any]) -> Spec:
+    """Draw the score by context length, with the standard error of its difference from the score of a full block."""
+    scores, unit = numbers["context"], numbers["unit"]
+    table = pd.DataFrame(scores["lengths"]).rename(columns={"chars": "length", "bits_per_char": "bits"})
+    error = table.pop("standard_error")
+    table["low"], table["high"] = table["bits"] - error, table["bits"] + error
+    lengths = alt.Axis(values=table["length"].tolist())
+    y = alt.Y("bits:Q", scale=alt.Scale(zero=False), title=f"{BITS}, on val")
+    base = alt.Chart(table).encode(
+        x=alt.X("length:Q", scale=alt.Scale(type="log", base=2), axis=lengths, title=f"{unit}s of context"), y=y
+    )
+    chart = alt.layer(
+        level(scores["bigram_exact"], "exact bigram", y),
+        base.mark_rule(color=GPT).encode(y=alt.Y("low:Q", title=""), y2="high:Q"),
+        base.mark_line(point=alt.OverlayMarkDef(size=40, color=GPT), color=GPT).encode(tooltip=tips(table)),
+        base.mark_text(align="left", dx=6, dy=-8, color="currentColor").encode(text=alt.Text("bits:Q", format=".2f")),
+    )
+    return finished(chart.properties(height=260), f"Score by {unit}s of context.")

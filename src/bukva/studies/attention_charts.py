@@ -1,0 +1,172 @@
+"""Charts of the study of attention, as PNGs; `bukva attention` writes them next to their numbers, attention.json."""
+
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from bukva.core.files import atomic_folder, write_json
+from bukva.report.charts import BITS, COLOURS, GPT, Spec, colours, finished, level, save, visible
+from bukva.report.page.attention_section import NUMBERS, context, head_table, heat_map, worth
+
+PANEL = 11  # pixels of a weight
+SECOND_ROLE = 0.1  # a second role with a lower score is not shown
+RAW, SCALED = GPT, COLOURS["learned"]
+UPRIGHT, BARE = alt.Axis(labelAngle=0), alt.Axis(labelAngle=0, ticks=False, domain=False)
+
+
+def attention_report(numbers: dict[str, Any], folder: Path, model: str) -> None:
+    """Write attention.json and a PNG of each chart; the folder appears whole or not at all.
+
+    Args:
+        numbers: the result of the study.
+        folder: where to write.
+        model: the digest of the studied weights. The report page shows the study only of these weights.
+    """
+    charts = {chart.__name__: chart(numbers) for chart in (heads, scale, worth, context, leak, forecast)}
+    for state in numbers["weights"]:
+        charts[f"weights_{state}"] = weights_of_heads(numbers, state)
+    with atomic_folder(folder) as unfinished:
+        write_json(unfinished / NUMBERS, {"digest": model, **numbers})
+        save(charts, unfinished)
+
+
+def weights_of_heads(numbers: dict[str, Any], state: str) -> Spec:
+    """Draw the weights of every head on the sentence, one panel per head, titled with its best role."""
+    n_head, T, _ = np.shape(numbers["weights"][state][0])
+    weights = dict(zip(head_table(numbers, state)["name"], np.concatenate(numbers["weights"][state]), strict=True))
+    panels = (
+        heat_map(numbers["parts"], weights, PANEL)
+        .properties(width=PANEL * T, height=PANEL * T)
+        .facet(alt.Facet("head:N", sort=list(weights), title=None), columns=n_head)
+        .properties(title=f"{state}: rows are queries, columns are keys; each row sums to 1; a role and its score")
+    )
+    return finished(panels, f"Attention weights of all heads, {state}.", wide=False)
+
+
+def heads(numbers: dict[str, Any]) -> Spec:
+    """Draw three tables of layers by heads: relative entropy, mean distance, and the best roles."""
+    table = head_table(numbers, "trained")
+    table["roles"] = table["roles"].map(_two_roles)
+    n_layer, n_head = table[["layer", "head"]].max()
+    farthest, distance = table["distance"].max(), f"mean distance, {numbers['unit']}s"
+    tables = (
+        ("entropy", alt.Text("entropy:Q", format=".2f"), 1.0, 45, "entropy, 1 = the plain average"),
+        ("distance", alt.Text("distance:Q", format=".2f"), farthest, 45, distance),
+        ("score", alt.Text("roles:N"), 1.0, 165, "best fitting role, and the second best below it"),
+    )
+    x, y = alt.X("head:O", axis=BARE), alt.Y("layer:O", axis=BARE)
+    panels = [
+        _cells(table, x, y, value, text, top, "blues", size=11).properties(
+            width=int(width * n_head), height=int(42 * n_layer), title=title
+        )
+        for value, text, top, width, title in tables
+    ]
+    return finished(alt.hconcat(*panels), "What each head does.", wide=False)
+
+
+def _two_roles(scores: dict[str, float]) -> str:
+    """Return the best role of a head with its score and, if it scores SECOND_ROLE or more, the second best below."""
+    (best, most), (second, score), *_ = sorted(scores.items(), key=lambda item: -item[1])
+    return f"{best} {most:.2f}" + (f"\n({second} {score:.2f})" if score >= SECOND_ROLE else "")
+
+
+def _cells(
+    rows: pd.DataFrame, x: alt.X, y: alt.Y, value: str, text: alt.Text, top: float, scheme: str, size: int
+) -> alt.LayerChart:
+    """Draw a table of cells with a text in each; a larger value has a darker cell, up to `top`."""
+    base = alt.Chart(rows).encode(x=x, y=y)
+    colour = alt.Color(f"{value}:Q", scale=alt.Scale(scheme=scheme, domain=[0, top]), legend=None)
+    ink = alt.condition(f"datum['{value}'] > {0.6 * top}", alt.value("white"), alt.value("#262626"))
+    words = base.mark_text(lineBreak="\n", fontSize=size).encode(text=text, color=ink)
+    return (base.mark_rect().encode(color=colour) + words).resolve_scale(color="independent")
+
+
+def leak(numbers: dict[str, Any]) -> Spec:
+    """Draw the losses of training with the mask and without it: inside the window, and on the target after it."""
+    leaked = numbers["leak"]
+    models = {"masked": SCALED, "unmasked": RAW}
+    inside = pd.DataFrame({"step": leaked["steps"], **{name: leaked[name]["in_sight"] for name in models}})
+    losses = inside.melt("step", var_name="model", value_name="bits")
+    losses["colour"] = losses["model"].map(models)
+    after = pd.DataFrame({"model": name, "bits": leaked[name]["out_of_sight"]} for name in models)
+    colour, text = colours(losses, "model"), alt.Text("bits:Q", format=".2f")
+    y = alt.Y("bits:Q", title=f"{BITS}, on val")
+    lines = alt.Chart(losses).encode(x=alt.X("step:Q", title="updates"), y=y, color=colour)
+    ends = lines.transform_filter(f"datum.step == {leaked['steps'][-1]}").mark_text(dx=-4, dy=-10, align="right")
+    bars = alt.Chart(after).encode(x=alt.X("model:N", title=None, axis=UPRIGHT), y=y, color=colour)
+    size = f"{leaked['n_layer']} blocks, windows of {leaked['block_size']} {numbers['unit']}s"
+    left = (lines.mark_line() + ends.encode(text=text)).properties(
+        width=440, height=260, title=f"targets inside the window ({size})"
+    )
+    right = (bars.mark_bar() + bars.mark_text(dy=-8).encode(text=text)).properties(
+        width=180, height=260, title="the target after the window"
+    )
+    return finished(alt.hconcat(left, right), "Losses with the mask and without it.", wide=False)
+
+
+def scale(numbers: dict[str, Any]) -> Spec:
+    """Draw the effect of the scale, the square root of the head size, on attention scores and on their softmax."""
+    random = pd.DataFrame(numbers["scale"])
+    raw, scaled = random["scores"].unique()
+    of_model = pd.DataFrame(numbers["heads"]).rename(columns={"raw_variance": raw, "variance": scaled})
+    variances = of_model.melt(["state", "layer"], [raw, scaled], "scores", "variance")
+    variances["colour"] = variances["scores"].map({raw: RAW, scaled: SCALED})
+    colour, top = colours(variances, "scores"), alt.Legend(title=None, orient="top")
+    states = ["untrained", "trained"]
+    shapes = alt.Scale(domain=states, range=["cross", "circle"])
+    of_heads = (
+        alt.Chart(variances)
+        .mark_point(size=40, opacity=1)
+        .encode(
+            x=alt.X("layer:O", title="layer; each mark is a head", axis=UPRIGHT),
+            xOffset=alt.XOffset("state:N", sort=states),
+            y=alt.Y("variance:Q", scale=alt.Scale(type="log"), title=None),
+            color=colour,
+            shape=alt.Shape("state:N", sort=states, scale=shapes, legend=top),
+        )
+        .properties(width=300, height=240, title="variance of the scores of this model")
+    )
+    size = alt.X("head_size:O", title="head size", axis=UPRIGHT)
+    lines = alt.Chart(random).mark_line(point=True).encode(x=size, color=colour)
+    peak, entropy = alt.Y("peak:Q", title=None), alt.Y("entropy:Q", title=None)
+    sharp = lines.encode(y=peak).properties(title="random queries and keys: largest of 64 weights")
+    even = (lines.encode(y=entropy) + level(float(np.log(64)), "plain average", entropy)).properties(
+        title="random queries and keys: entropy of 64 weights, nats"
+    )
+    panels = [panel.properties(width=220, height=240) for panel in (sharp, even)]
+    return finished(alt.hconcat(of_heads, *panels), "Scores with the scale and without it.", wide=False)
+
+
+def forecast(numbers: dict[str, Any]) -> Spec:
+    """Draw the likeliest characters and the entropy at each character of a text that the model wrote."""
+    unit, prompt, chars = numbers["unit"], numbers["forecast"]["prompt"], numbers["forecast"]["chars"]
+    top = pd.DataFrame(
+        {"at": at, "place": f"{place}.", "text": visible(text), "share": share, "drawn": text == char["char"]}
+        for at, char in enumerate(chars)
+        for place, (text, share) in enumerate(char["top"], start=1)
+    )
+    entropies = pd.DataFrame(
+        {"at": at, "temperature": temperature, "bits": value}
+        for at, char in enumerate(chars)
+        for temperature, value in zip(numbers["forecast"]["temperatures"], char["entropy"], strict=True)
+    )
+    width = len(chars) * (14 + 10 * int(top["text"].str.len().max()))
+    x, y = alt.X("at:O", axis=None), alt.Y("place:O", axis=BARE, title=None)
+    likeliest = _cells(top, x, y, "share", alt.Text("text:N"), 1.0, "blues", size=14)
+    frame = alt.Chart(top).mark_rect(filled=False, stroke=RAW, strokeWidth=2).encode(x=x, y=y)
+    above = (likeliest + frame.transform_filter("datum.drawn")).properties(
+        width=width,
+        height=170,
+        title=f"after «{' '.join(prompt.split())}»: the likeliest next {unit}s; framed: the one drawn (below)",
+    )
+    written = [visible(char["char"]) for char in chars]
+    drawn = alt.Axis(labelExpr=f"{written}[datum.value]", labelAngle=0, ticks=False, domain=False, labelFontSize=14)
+    title = f"the {unit} drawn; above it: entropy of its distribution in bits, by temperature"
+    x, y = alt.X("at:O", axis=drawn, title=title), alt.Y("temperature:O", axis=BARE)
+    text, highest = alt.Text("bits:Q", format=".1f"), entropies["bits"].max()
+    below = _cells(entropies, x, y, "bits", text, highest, "oranges", size=10)
+    panels = alt.vconcat(above, below.properties(width=width, height=130))
+    return finished(panels, f"The likeliest next {unit}s along a text.", wide=False)
