@@ -163,7 +163,7 @@ class Stack(nn.ModuleList):
 class GPT(LanguageModel):
     """Characters so far in, logits of the next character out.
 
-    causal=False removes the mask, so that every position sees its own target: bukva.studies.attention_study shows the effect.
+    causal=False removes the mask, so that every position sees its own target; bukva.studies shows the effect.
     """
 
     config: GPTConfig

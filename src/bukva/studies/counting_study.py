@@ -1,9 +1,8 @@
 """The study of a GPT with n-grams: how much counting and learning contribute to its predictions.
 
-Three predictors score the same characters: the n-grams of the longest order, the network without n-grams
-(GPT.without_ngrams), and both together. The gain of a predictor is its improvement of the log-probability over the uniform
-distribution. The Shapley value divides the gain of both together: the gain that each predictor adds, averaged over the
-two orders of adding them,
+Three predictors score the same characters: the n-grams of the longest order, the network (GPT.without_ngrams), and both
+together. The gain of a predictor is its improvement of the log-probability over the uniform distribution. The Shapley
+value divides the gain of both together: the gain that each predictor adds, averaged over the two orders of adding them,
 
     counting = (gain of counts + (gain together - gain of network)) / 2
     learning = (gain of network + (gain together - gain of counts)) / 2

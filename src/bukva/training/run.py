@@ -104,16 +104,15 @@ def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = 
         DivergedError: the loss is NaN or infinite, or has exploded.
     """
     if task.group.size > 1:
-        train(task, state, callbacks, task.group)
+        _run_loop(task, state, callbacks, task.group)
         return
-    follow = functools.partial(train, task, state, ())
+    follow = functools.partial(_run_loop, task, state, ())
     shape = task.windows.batch_size, task.windows.block_size
     with backend_of(task.machine).workers(follow, state.model, state.optimizer.tensors(), shape) as group:
-        train(task, state, callbacks, group)
+        _run_loop(task, state, callbacks, group)
 
 
-def train(task: Task, state: TrainState, callbacks: Sequence[Callback], group: Group) -> None:
-    """Run the loop in one process of a group."""
+def _run_loop(task: Task, state: TrainState, callbacks: Sequence[Callback], group: Group) -> None:
     recipe, callbacks = task.recipe, callbacks if group.leads else ()
     for callback in callbacks:
         callback.on_start(state)
