@@ -4,6 +4,7 @@ bukva.models is plain torch and runs without any backend. A backend replaces par
 faster; tests hold every backend to the plain model. compute.backend in params.yaml turns backends off.
 
     cpu     fused sublayers, a decoder for single positions, one process for each core
+    cuda    a whole update as one CUDA graph, compiled losses, small models that write on the CPU
 """
 
 import importlib
@@ -14,7 +15,7 @@ from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT, Stack
 
 # device type -> module with a BACKEND
-BACKENDS = {"cpu": "bukva.backends.cpu.backend"}
+BACKENDS = {"cpu": "bukva.backends.cpu.backend", "cuda": "bukva.backends.cuda.backend"}
 
 
 def backend_of(machine: Machine) -> Backend:

@@ -1,42 +1,56 @@
 """What a backend may replace. The base class replaces nothing: it is the plain backend."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from bukva.backends.group import ALONE, Group
 from bukva.models.base import Examples, LanguageModel
 from bukva.models.gpt import Stack
 
-Update = Callable[[Iterable[Examples]], Tensor]  # micro-batches -> (2,) loss and norm of the gradient
+Update = Callable[[Iterable[Examples]], Tensor]  # micro-batches -> (2,), the loss and the norm of the gradient
+
+
+class Optimizer(Protocol):
+    """What a backend needs of the optimizer."""
+
+    def tensors(self) -> list[Tensor]:
+        """Its states."""
+
+    def make_capturable(self, device: torch.device) -> None:
+        """Keep the learning rate in a tensor on the device."""
+
+
+class Job(NamedTuple):
+    """What a backend needs to know of a training.
+
+    model: that is trained.
+    optimizer: that updates it.
+    batch_shape: B windows of T ids.
+    n_updates: of the whole training, with those before an interruption.
+    """
+
+    model: LanguageModel
+    optimizer: Optimizer
+    batch_shape: tuple[int, int]
+    n_updates: int
 
 
 class Backend:
-    """The plain backend: models as they are, one process that uses all cores or the GPU, updates step by step."""
+    """The plain backend: models as they are, one process that uses all cores or the GPU, updates kernel by kernel."""
 
     def stack(self, blocks: Stack) -> Stack:
         """Return the module that computes the blocks."""
         return blocks
 
     @contextlib.contextmanager
-    def workers(
-        self,
-        work: Callable[[Group], None],  # noqa: ARG002 (there are no other processes)
-        model: LanguageModel,  # noqa: ARG002
-        states: Sequence[Tensor],  # noqa: ARG002
-        batch_shape: tuple[int, int],  # noqa: ARG002
-    ) -> Iterator[Group]:
-        """Yield the group of processes that train the model; the others run `work` while the block runs.
-
-        Args:
-            work: what each of the other processes runs, given its group.
-            model: the model that is trained.
-            states: the optimizer's tensors.
-            batch_shape: B windows of T ids.
-        """
+    def workers(self, job: Job, work: Callable[[Group], None]) -> Iterator[Group]:  # noqa: ARG002 (there are none)
+        """Fork worker processes that run `work`, and yield the group of this process while they run."""
         yield ALONE
 
-    def prepare_update(self, update: Update, n_updates: int, model: LanguageModel) -> Update:  # noqa: ARG002
-        """Return a function that computes the same as `update`, which trains `model` n_updates times."""
+    def prepare_update(self, job: Job, update: Update, group: Group) -> Update:  # noqa: ARG002
+        """Return a function that makes the same updates as `update`."""
         return update

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from bukva.backends import attach, backend_of
+from bukva.backends.base import Job
 from bukva.backends.device import Machine
 from bukva.backends.group import ALONE, Group
 from bukva.config.schema import Training
@@ -80,6 +81,11 @@ class Task:
         chars_per_id = train_chars / len(splits["train"])
         return cls(lambda: build(config), windows, score_val, recipe, machine, chars_per_id, ngrams, group)
 
+    def job(self, state: TrainState) -> Job:
+        """What a backend needs to know."""
+        shape = self.windows.batch_size, self.windows.block_size
+        return Job(state.model, state.optimizer, shape, self.recipe.n_steps)
+
     def chars_seen(self, step: int) -> int:
         """Characters learned from after `step` updates, those of later epochs again."""
         return round(step * self.windows.ids_per_step * self.chars_per_id)
@@ -107,8 +113,7 @@ def run_training(task: Task, state: TrainState, callbacks: Sequence[Callback] = 
         _run_loop(task, state, callbacks, task.group)
         return
     follow = functools.partial(_run_loop, task, state, ())
-    shape = task.windows.batch_size, task.windows.block_size
-    with backend_of(task.machine).workers(follow, state.model, state.optimizer.tensors(), shape) as group:
+    with backend_of(task.machine).workers(task.job(state), follow) as group:
         _run_loop(task, state, callbacks, group)
 
 
@@ -127,14 +132,14 @@ def _run_loop(task: Task, state: TrainState, callbacks: Sequence[Callback], grou
         return micro_batches(state.model, batch, recipe.micro_batches, task.machine.device)
 
     plain = functools.partial(update, state, recipe, task.machine, group)
-    fast = backend_of(task.machine).prepare_update(plain, recipe.n_steps, state.model) if group.size == 1 else plain
+    make_update = backend_of(task.machine).prepare_update(task.job(state), plain, group)
     for step, batch in prefetched(read, range(state.step + 1, recipe.n_steps + 1)):
         if state.stop_requested or out_of_patience(state, recipe):
             break
         rate = learning_rate(step, recipe)
         seed_step(recipe.seed, step, group.rank)
         state.optimizer.set_learning_rate(rate)
-        state.sums += fast(batch)
+        state.sums += make_update(batch)
         state.updates += 1
         state.step = step
         if step % recipe.eval_every == 0 or step == recipe.n_steps:

@@ -1,16 +1,16 @@
 """The backend of CPUs: which of its parts computes what."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
-from bukva.backends.base import Backend
+from bukva.backends.base import Backend, Job
 from bukva.backends.cpu import decoder, forks, sublayers
 from bukva.backends.group import ALONE, Group
 from bukva.models.attention import KVCache, attend_fused
-from bukva.models.base import LanguageModel, chosen
+from bukva.models.base import chosen
 from bukva.models.gpt import Stack
 
 
@@ -53,19 +53,13 @@ class CPU(Backend):
         return CPUStack(blocks)
 
     @contextlib.contextmanager
-    def workers(
-        self,
-        work: Callable[[Group], None],
-        model: LanguageModel,
-        states: Sequence[Tensor],
-        batch_shape: tuple[int, int],
-    ) -> Iterator[Group]:
-        """Yield the group of forked processes, one for each core where a batch is large enough to be divided."""
-        n = forks.n_forks(*batch_shape) if model.hidden_layers() else 1  # a table update is too cheap to split
+    def workers(self, job: Job, work: Callable[[Group], None]) -> Iterator[Group]:
+        """Fork a worker for each core, where a batch is large enough to be divided among them."""
+        n = forks.n_forks(*job.batch_shape) if job.model.hidden_layers() else 1  # a table update is too cheap to split
         if n == 1:
             yield ALONE
             return
-        with forks.forked(n, work, list(model.parameters()), states) as group:
+        with forks.forked(n, work, list(job.model.parameters()), job.optimizer.tensors()) as group:
             yield group
 
 

@@ -21,6 +21,7 @@ class Optimizers:
 
     def __init__(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
         self.optimizers = list(optimizers)
+        self._rate: Tensor | None = None  # on the device, once the optimizers are capturable
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -38,8 +39,19 @@ class Optimizers:
 
     def set_learning_rate(self, rate: float) -> None:
         """Set the learning rate of the next update."""
+        if self._rate is not None:
+            self._rate.fill_(rate)
+            return
         for group in self.param_groups:
             group["lr"] = rate
+
+    def make_capturable(self, device: torch.device) -> None:
+        """Keep the learning rate in a tensor on the device, so that a recorded update reads it anew each time."""
+        self._rate = torch.zeros((), device=device)
+        for group in self.param_groups:
+            group["lr"] = self._rate
+            if "capturable" in group:  # of torch's optimizers, which refuse to be recorded otherwise
+                group["capturable"] = True
 
     def zero_grad(self) -> None:
         """Drop the gradients."""

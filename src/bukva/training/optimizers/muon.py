@@ -94,5 +94,9 @@ class Muon(torch.optim.Optimizer):
             update = orthogonalise(matrices.to(self.dtype)).float()
             parts = update.split([len(matrices) for _, _, matrices in updated])
             for (group, parameter, _), part in zip(updated, parts, strict=True):
-                parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                parameter.sub_(part.view_as(parameter), alpha=group["lr"] * ADAMW_SIZE * max(shape) ** 0.5)
+                rate, scale = group["lr"], ADAMW_SIZE * max(shape) ** 0.5
+                parameter.mul_(1 - rate * group["weight_decay"])
+                if isinstance(rate, Tensor):  # alpha would be read from the device
+                    parameter.sub_(part.view_as(parameter) * (rate * scale))
+                else:
+                    parameter.sub_(part.view_as(parameter), alpha=rate * scale)

@@ -1,0 +1,1 @@
+"""GPUs: a whole update as one CUDA graph, and compiled losses where a training is long enough."""
