@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import PIECE_BYTES
-from bukva.text.characters import Codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,16 +53,16 @@ class Document:
 
 def write_collection(
     folder: Path,
-    texts: Iterable[tuple[Document, Iterable[str | Codes]]],
+    texts: Iterable[tuple[Document, Iterable[str]]],
     on_bad: Callable[[BukvaError], None] | None = None,
 ) -> "pd.DataFrame":
-    """Write the text and the table; returns it as read_table does.
+    """Write the text and the table; return the table as read_table does.
 
     The caller makes sure that the folder appears complete or not at all (bukva.core.files.atomic_folder).
 
     Args:
         folder: made if it does not exist.
-        texts: the works in any order, each as pieces of its text, or of its code points.
+        texts: the works in any order, each as pieces of its text.
         on_bad: called with a BukvaError that pieces raise, and their work is left out. Without it that is raised.
 
     Raises:
@@ -106,27 +105,15 @@ def decade(year: object) -> str:
 
 
 def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, Iterator[str]]]:
-    """The rows of a table, each with the pieces of its text (read_utf8)."""
-    return ((document, map(bytes.decode, pieces)) for document, pieces in read_utf8(folder, table))
+    """Yield each work of a table with the pieces of its text, every character as it was written.
 
-
-def read_codes(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, Iterator[Codes]]]:
-    """The rows of a table, each with the pieces of its text as code points (read_utf8)."""
-    from bukva.text.utf8 import decoded  # numba takes 0.3 s to import
-
-    return ((document, map(decoded, pieces)) for document, pieces in read_utf8(folder, table))
-
-
-def read_utf8(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, Iterator[bytes]]]:
-    """The rows of a table, each with the pieces of its text in UTF-8, every byte as it was written.
-
-    A piece ends where a line ends, unless the line is longer than PIECE_BYTES. Take the pieces of a work before the
-    next work.
+    A piece ends at a line end, unless the line is longer than PIECE_BYTES. Read the pieces of a work before you take
+    the next work.
     """
     with (folder / TEXT).open("rb") as file:
         for document, start, n_bytes in zip(documents(table), table["start_byte"], table["bytes"], strict=True):
             file.seek(start)
-            yield document, _pieces(file, int(n_bytes))
+            yield document, map(bytes.decode, _pieces(file, int(n_bytes)))
 
 
 def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
@@ -147,13 +134,13 @@ def _last_end(text: bytes) -> int:
 
 
 def _write(
-    file: IO[bytes], document: Document, pieces: Iterable[str | Codes], on_bad: Callable[[BukvaError], None] | None
+    file: IO[bytes], document: Document, pieces: Iterable[str], on_bad: Callable[[BukvaError], None] | None
 ) -> dict[str, Any] | None:
     """Append one text; returns its values of TYPES, or None if its pieces raised and it was left out."""
     start, chars, digest = file.tell(), 0, hashlib.sha256()
     try:
         for piece in pieces:
-            raw = _utf8(piece)
+            raw = piece.encode()
             file.write(raw)
             digest.update(raw)
             chars += len(piece)
@@ -166,14 +153,6 @@ def _write(
         return None
     place = {"start": 0, "chars": chars, "start_byte": start, "bytes": file.tell() - start}
     return asdict(document) | place | {"sha256": digest.hexdigest()}
-
-
-def _utf8(piece: str | Codes) -> bytes:
-    if isinstance(piece, str):
-        return piece.encode()
-    from bukva.text.utf8 import encoded  # numba takes 0.3 s to import
-
-    return encoded(piece)
 
 
 def _reorder(path: Path, table: "pd.DataFrame") -> None:

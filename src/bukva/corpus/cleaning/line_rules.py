@@ -13,7 +13,6 @@ from typing import Literal
 from bukva.config.messages import shorten
 from bukva.core.errors import ParamsError
 from bukva.corpus.cleaning.removals import EXAMPLES, Cleaned, Example, Removed, RemovedByRule, example
-from bukva.text.characters import Codes, code_points, from_code_points
 
 SAME_LENGTH = 10  # passes that may leave a line as long as it was: rules in an unlucky order need some
 
@@ -90,8 +89,8 @@ class LineRules:
         """The names of the rules, in their order."""
         return tuple(rule.name for rule in self.line_rules)
 
-    def apply(self, codes: Codes) -> Cleaned:
-        """Clean the code points of complete lines, one or more, each ended by a line feed.
+    def apply(self, text: str) -> Cleaned:
+        """Clean one or more complete lines, each of which ends with a line feed.
 
         Raises:
             BukvaError: a rule changes what it or another one wrote, again and again.
@@ -106,10 +105,9 @@ class LineRules:
             if len(examples[rule.name]) < EXAMPLES:
                 examples[rule.name].append(example(number, line, *places[0]))
 
-        lines = from_code_points(codes).split("\n")[:-1]
+        lines = text.split("\n")[:-1]
         kept = [self._settle(number, line, tell) for number, line in enumerate(lines)]
-        text = "".join(f"{line}\n" for line in kept if line is not None)
-        return Cleaned(code_points(text), len(lines), removed, examples)
+        return Cleaned("".join(f"{line}\n" for line in kept if line is not None), len(lines), removed, examples)
 
     def _settle(self, number: int, line: str, tell: Callable[[LineRule, int, str, str | None], None]) -> str | None:
         """Apply all rules in their order, again and again until the line stays the same; None if one removes it."""

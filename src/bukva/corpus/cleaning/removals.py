@@ -2,11 +2,9 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-from bukva.text.characters import Codes, from_code_points
 
 CONTEXT_CHARS = 30  # on each side of what an example removes
 LONGEST = 60  # characters of an example itself
@@ -49,23 +47,21 @@ def example(line: int, text: str, start: int, stop: int, replacement: str = "") 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """A text after cleaning, as code points; `lines` is the number of its lines before. The first examples are in
-    `examples`."""
+    """A text after cleaning.
 
-    codes: Codes
+    lines: number of its lines before cleaning.
+    examples: the first examples of each rule.
+    """
+
+    text: str
     lines: int
     removed: RemovedByRule
-    examples: Mapping[str, Iterable[Example]] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """The same as text."""
-        return from_code_points(self.codes)
+    examples: dict[str, list[Example]] = field(default_factory=dict)
 
     @property
     def chars_before(self) -> int:
-        """The characters before cleaning, each of which is kept or counted."""
-        return len(self.codes) + sum(removed.chars for removed in self.removed.values())
+        """Number of characters before cleaning; every one is either kept or accounted for."""
+        return len(self.text) + sum(removed.chars for removed in self.removed.values())
 
 
 class Record:
@@ -87,9 +83,10 @@ class Record:
         for rule, removed in piece.removed.items():
             self.totals[rule] += removed
         for rule, examples in piece.examples.items():
-            kept, following = self._examples[rule], iter(examples)
-            # one that is made is taken, because making it takes time
-            while (len(kept) < self._limit or self._seen[rule] < kept[-1][0]) and (one := next(following, None)):
+            kept = self._examples[rule]
+            for one in examples:
+                if len(kept) >= self._limit and self._seen[rule] >= kept[-1][0]:
+                    break
                 numbered = {"work": self._work, **one, "line": one["line"] + self._lines + 1}
                 kept.append((self._seen[rule], numbered))
                 kept.sort(key=lambda item: item[0])

@@ -17,9 +17,8 @@ from bukva.core.files import existing
 from bukva.core.progress import counted
 from bukva.corpus.cleaning.clean import LINE_ENDS, removed_share
 from bukva.corpus.cleaning.line_rules import DropLines, LineRule, LineRules, Normalise, Substitute
-from bukva.corpus.cleaning.notes import NotesRules
 from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules, percent
-from bukva.text.collection import read_codes, read_table
+from bukva.text.collection import read_table, read_texts
 
 RULES = Path(__file__).parent / "rules"
 MOST_REMOVED = 0.15  # of a text that notes are made for; of RusLit they remove 0.11
@@ -140,12 +139,12 @@ def _load(params: Clean, name: str) -> LineRules:
             what = f"{shorten(wanted)} is not an optional rule of {source}"
             raise ParamsError(f"params.yaml, clean.optional: {what}; {which}.")
     rules = tuple(entry.rule() for entry in entries if not entry.optional or entry.name in params.optional)
-    return NotesRules(name, source, rules, once=True) if name == "notes" else LineRules(name, source, rules)
+    return LineRules(name, source, rules, once=name == "notes")
 
 
 def _counts(raw: Path) -> CharCounts:
     counts, table = CharCounts(), read_table(raw)
-    pieces = (piece for _, text in read_codes(raw, table) for piece in text)
+    pieces = (piece for _, text in read_texts(raw, table) for piece in text)
     for piece in counted(pieces, "clean: counting letters", int(table["chars"].sum())):
         counts.add(piece)
     return counts

@@ -9,11 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 from fontTools.unicodedata import script, script_name
 
-from bukva.core.compiled import compiled
-from bukva.text.characters import Codes
+from bukva.text.characters import code_points
 
 CYRILLIC = "Cyrillic"
 RUSSIAN = frozenset("абвгдеёжзийклмнопрстуфхцчшщъыьэюяАБВГДЕЁЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ")
@@ -24,14 +22,15 @@ Letters = Mapping[str, int]  # script -> letters, the most frequent script first
 
 
 class CharCounts:
-    """How often each character occurs in the texts added so far."""
+    """Count how often each character occurs in the texts added so far."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(sys.maxunicode + 1, np.int64)  # by code point
 
-    def add(self, codes: Codes) -> None:
-        """Add the (n,) code points of a text."""
-        _count(codes, self._counts)
+    def add(self, text: str) -> None:
+        """Count the characters of a text."""
+        counts = np.bincount(code_points(text))
+        self._counts[: len(counts)] += counts
 
     def __len__(self) -> int:
         """How many different characters."""
@@ -53,12 +52,6 @@ class CharCounts:
             if char.isalpha():
                 found[str(script_name(script(char)))] += count
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
-
-
-@compiled
-def _count(codes: Codes, counts: npt.NDArray[np.int64]) -> None:
-    for code in codes:
-        counts[code] += 1
 
 
 def share(letters: Letters, name: str) -> float:

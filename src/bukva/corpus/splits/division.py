@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from bukva.config.schema import Split
 from bukva.core.errors import ParamsError
-from bukva.text.characters import Codes
-from bukva.text.collection import read_codes
+from bukva.text.characters import Codes, code_points
+from bukva.text.collection import read_texts
 from bukva.text.splits import SPLITS, Spans
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ def mapped_codes(clean: Path, table: "pd.DataFrame") -> Iterator[tuple[Codes, Co
     an index names reads the file a hundred times (docs/dev/log.md).
     """
     with tempfile.TemporaryFile(dir=clean.parent) as file:
-        for _, text in read_codes(clean, table):
+        for _, text in read_texts(clean, table):
             for piece in text:
-                file.write(piece.astype(np.uint32).data)
+                file.write(code_points(piece).data)
         file.flush()
         yield _mapped(file, mmap.MADV_RANDOM), _mapped(file, mmap.MADV_SEQUENTIAL)
 

@@ -13,13 +13,11 @@ from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.files import atomic_folder
 from bukva.core.progress import counted, counting
 from bukva.corpus.splits.division import divide
-from bukva.text.characters import Codes, code_points, from_code_points
-from bukva.text.collection import Document, read_codes, read_table
+from bukva.text.collection import Document, read_table, read_texts
 from bukva.text.ids import Ids, ids_file
 from bukva.text.splits import SHARES, Lengths
 from bukva.text.tokenizers import TOKENIZERS, save_tokenizer
 from bukva.text.tokenizers.base import Tokenizer
-from bukva.text.tokenizers.char import CharTokenizer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 MAX_SYMBOLS = 20_000
 REPLACEMENT = "\ufffd"  # Unicode's character for what could not be read
 
-Read = Callable[[], Iterable[tuple[Document, Iterable[Codes]]]]  # the works of a collection, each in pieces
+Read = Callable[[], Iterable[tuple[Document, Iterable[str]]]]  # the works of a collection, each in pieces
 
 
 class Encoded(NamedTuple):
@@ -51,7 +49,7 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
     table = read_table(clean)
     shares = divide(clean, table, split)
     with atomic_folder(target) as folder:
-        read = functools.partial(read_codes, clean, table)  # twice
+        read = functools.partial(read_texts, clean, table)  # twice
         tokenizer = _learned(read, shares, tokenize)
         with ids_file(folder / "ids.npy", tokenizer.dtype) as write:
             lengths, n_unknown = _encode(read, shares, tokenizer, tokenize.unknown, write)
@@ -65,21 +63,16 @@ def _learned(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenize
 
     Where U+FFFD replaces what train lacks, that is in the vocabulary, too.
     """
-    more: list[Codes] = []
+    more: list[str] = []
     if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
         texts, n_chars = (piece for _, text in read() for piece in text), _chars(shares)
     else:
         train = shares[shares["split"] == "train"]
         texts, n_chars = (text for *_, text in _pieces(read, train)), _chars(train)
         if (tokenize.kind, tokenize.unknown) == ("char", "replace"):
-            more = [code_points(REPLACEMENT)]
+            more = [REPLACEMENT]
     shown = counted(texts, "tokenize: reading the text of the vocabulary", n_chars)
-    if tokenize.kind == "char":
-        from bukva.text.utf8 import alphabet  # numba takes 0.3 s to import
-
-        tokenizer: Tokenizer = CharTokenizer(alphabet(itertools.chain(shown, more)))
-    else:
-        tokenizer = TOKENIZERS[tokenize.kind].train(map(from_code_points, shown), tokenize.vocab_size)
+    tokenizer = TOKENIZERS[tokenize.kind].train(itertools.chain(shown, more), tokenize.vocab_size)
     if len(tokenizer) > MAX_SYMBOLS:
         raise ParamsError(
             f"The text has {len(tokenizer):,} different characters, but a model takes {MAX_SYMBOLS:,} at most; use "
@@ -101,8 +94,8 @@ def _encode(
     lengths, splits = np.zeros(len(shares), np.int64), shares["split"].to_numpy()
     begun, n_unknown = set[str](), 0
     with counting("tokenize", _chars(shares)) as show:
-        for row, document, codes in _pieces(read, shares):
-            share, n = _readable(tokenizer, codes, unknown)
+        for row, document, text in _pieces(read, shares):
+            share, n = _readable(tokenizer, text, unknown)
             # a character of an alphabet has an id of its own everywhere
             alone = 0 if tokenizer.alphabet or splits[row] in begun else 1
             for part in (share[:alone], share[alone:]):
@@ -112,7 +105,7 @@ def _encode(
             if len(share):
                 begun.add(splits[row])
             n_unknown += n
-            show(len(codes))
+            show(len(text))
     return lengths, n_unknown
 
 
@@ -120,28 +113,26 @@ def _chars(shares: "pd.DataFrame") -> int:
     return int((shares["stop"] - shares["start"]).sum())
 
 
-def _ids(tokenizer: Tokenizer, codes: Codes, document: Document) -> Ids:
+def _ids(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
     try:
-        return tokenizer.encode_codes(codes)
+        return tokenizer.encode(text)
     except BukvaError as error:
         advice = "use tokenize.vocabulary all, or tokenize.unknown drop or replace"
         raise ParamsError(f"{document.name}: {error}; {advice}.") from None
 
 
-def _readable(tokenizer: Tokenizer, codes: Codes, unknown: Unknown) -> tuple[Codes, int]:
-    """The text with the characters outside the alphabet dropped or replaced, and how many they are."""
+def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, int]:
+    """Drop or replace the characters outside the alphabet; return the text and the number of these characters."""
     if unknown == "error" or tokenizer.alphabet is None:
-        return codes, 0
-    is_lacking = ~np.isin(codes, code_points(tokenizer.alphabet))
-    if unknown == "replace":
-        codes = np.where(is_lacking, codes.dtype.type(ord(REPLACEMENT)), codes)
-    else:
-        codes = codes[~is_lacking]
-    return codes, int(is_lacking.sum())
+        return text, 0
+    lacking = set(text).difference(tokenizer.alphabet)
+    instead = REPLACEMENT if unknown == "replace" else ""
+    readable = text.translate({ord(char): instead for char in lacking}) if lacking else text
+    return readable, sum(map(text.count, lacking))
 
 
-def _pieces(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, Codes]]:
-    """The shares in pieces, in the order of the text: the number of the share, its work, and the code points."""
+def _pieces(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
+    """Yield the shares in pieces, in the order of the text: the number of the share, its work and the piece."""
     starts, stops = shares["start"].tolist(), shares["stop"].tolist()
     works, at = shares["work"].to_numpy(), 0
     for number, (document, text) in enumerate(read()):

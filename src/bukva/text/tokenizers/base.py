@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from bukva.text.characters import Codes, from_code_points
 from bukva.text.ids import Ids
 
 CHUNK = 2**20  # ids counted at a time, to bound the memory
@@ -57,10 +56,6 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode(self, text: str) -> Ids:
         """Text -> (n,) ids; raises BukvaError, which names the character and its place, if one cannot be encoded."""
-
-    def encode_codes(self, codes: Codes) -> Ids:
-        """The same for the code points of a text."""
-        return self.encode(from_code_points(codes))
 
     def __len__(self) -> int:
         """The size of the vocabulary, V."""
