@@ -1,8 +1,9 @@
-"""A collection of documents: one text, and the table that says which part of it is which work.
+"""A collection of works: one text, and a table of the works with their positions in the text.
 
-On disk it is text.txt, UTF-8, all works one after the other with nothing between them, and documents.parquet: one row
-per work, sorted by (category, author, work) by code points. A category or author that the corpus does not give is `-`.
-Neither file is ever in memory as a whole: a work is a stream of pieces, and can be larger than the memory.
+On disk it is a folder of two files. text.txt is UTF-8: all works one after the other with nothing between them.
+documents.parquet has one row per work, sorted by the code points of (category, author, work). A category or author that
+the corpus does not give is `-`. The text is never in memory as a whole: a work is a stream of pieces, and can be larger
+than the memory.
 """
 
 import hashlib
@@ -32,13 +33,13 @@ TYPES = {
     "bytes": "int64",
     "sha256": "str",
 }
-KEY = ["category", "author", "work"]  # no two works have these in common, and they are sorted by them
-WITHIN = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
+KEY = ["category", "author", "work"]  # unique; the works are sorted by it
+WITHIN = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that continue a character
 
 
 @dataclass(frozen=True)
 class Document:
-    """Category, author and name of a text. The year is text, because it can be a range (1863-1869); None if unknown."""
+    """Category, author, name and year of a work. The year is text, because it can be a range (1863-1869)."""
 
     category: str
     author: str
@@ -47,7 +48,7 @@ class Document:
 
     @property
     def name(self) -> str:
-        """The work as messages name it."""
+        """Name of the work in messages."""
         return f"{self.category}/{self.author}/{self.work}"
 
 
@@ -61,9 +62,10 @@ def write_collection(
     The caller makes sure that the folder appears complete or not at all (bukva.core.files.atomic_folder).
 
     Args:
-        folder: made if it does not exist.
+        folder: created if it does not exist.
         texts: the works in any order, each as pieces of its text.
-        on_bad: called with a BukvaError that pieces raise, and their work is left out. Without it that is raised.
+        on_bad: called with each BukvaError that reading a piece raises; its work is left out. By default the error is
+            raised.
 
     Raises:
         BukvaError: two works have the same category, author and name.
@@ -86,21 +88,21 @@ def write_collection(
 
 
 def read_table(folder: Path) -> "pd.DataFrame":
-    """The table of a collection: one row per work, sorted; only a year can be missing."""
+    """Return the table of a collection: one row per work, sorted. Only the year can be missing."""
     import pandas as pd
 
     return pd.read_parquet(folder / TABLE)
 
 
 def documents(table: "pd.DataFrame") -> Iterator[Document]:
-    """The rows of a table."""
+    """Yield the works of a table."""
     for category, author, work, year in table[["category", "author", "work", "year"]].itertuples(index=False):
         yield Document(category, author, work, year if isinstance(year, str) else None)
 
 
 def decade(year: object) -> str:
-    """1863 -> 1860s; a range (1863-1869) counts by its first year; `-` where there is no year of four digits."""
-    found = re.search(r"\d{4}", year) if isinstance(year, str) else None  # in a table, a missing year is no text
+    """Return the decade of a year, such as 1860s. A range counts by its first year; `-` if there is no 4-digit year."""
+    found = re.search(r"\d{4}", year) if isinstance(year, str) else None  # a missing year in a table is not a string
     return f"{found.group()[:3]}0s" if found else MISSING
 
 
@@ -129,14 +131,17 @@ def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
 
 
 def _last_end(text: bytes) -> int:
-    """Where the last line of a piece ends; of a longer line a space, or before the last character, which may be CR."""
+    """Return where to cut a piece: after its last line end, else after its last space, else before its last character.
+
+    The last character may be a carriage return, which must stay with a line feed that follows it.
+    """
     return text.rfind(b"\n") + 1 or text.rfind(b" ") + 1 or len(text.rstrip(WITHIN)) - 1
 
 
 def _write(
     file: IO[bytes], document: Document, pieces: Iterable[str], on_bad: Callable[[BukvaError], None] | None
 ) -> dict[str, Any] | None:
-    """Append one text; returns its values of TYPES, or None if its pieces raised and it was left out."""
+    """Append one text; return its row of the table, or None if a piece raised an error and the text was left out."""
     start, chars, digest = file.tell(), 0, hashlib.sha256()
     try:
         for piece in pieces:
@@ -156,7 +161,7 @@ def _write(
 
 
 def _reorder(path: Path, table: "pd.DataFrame") -> None:
-    """Write the texts again in the order of the table, a piece at a time."""
+    """Write the texts again in the order of the table, one piece at a time."""
     unordered = path.rename(path.with_suffix(".unordered"))
     with unordered.open("rb") as source, path.open("wb") as target:
         for first, n_bytes in zip(table["start_byte"], table["bytes"], strict=True):

@@ -1,6 +1,6 @@
-"""Cleaning: from the text of a corpus to the text that the models read, with every removal counted.
+"""Clean the text of a corpus, and count every removed character.
 
-Rules (bukva.corpus.cleaning.rule_sets) are applied to a piece of a work at a time; pieces end at a line end.
+The rules (bukva.corpus.cleaning.rule_sets) are applied to one piece of a work at a time. Pieces end at a line end.
 """
 
 import dataclasses
@@ -17,10 +17,10 @@ from bukva.corpus.cleaning.removals import Cleaned, Record, Removed, RemovedByRu
 from bukva.corpus.cleaning.scripts import CharCounts
 from bukva.text.collection import Document, read_table, read_texts, write_collection
 
-LINE_ENDS = "line_ends"  # what happens under every rule set
-OPENINGS = 3  # beginnings of works that can serve as prompts
+LINE_ENDS = "line_ends"  # the rule that is part of every rule set
+OPENINGS = 3  # number of openings of works that are kept as possible prompts
 OPENING_CHARS = 30
-ALPHABET = 300  # symbols that are counted in the report
+ALPHABET = 300  # number of symbols in the report
 
 Piece = tuple[Document, str, bool]  # the work, a piece of its text, and whether the work goes on after it
 
@@ -53,7 +53,7 @@ def clean(text: str, rules: LineRules, goes_on: bool = False) -> Cleaned:
 
 
 def removed_share(raw: Path, rules: LineRules) -> float:
-    """The share of a collection's characters that rules remove, once line ends are line feeds."""
+    """Return the share of the characters that the rules remove, once all line ends are line feeds."""
     kept, removed = 0, 0
     with counting(f"clean: trying rules {rules.name}", int(read_table(raw)["chars"].sum())) as show:
         for _, text, goes_on in _pieces(raw):
@@ -65,15 +65,15 @@ def removed_share(raw: Path, rules: LineRules) -> float:
 
 
 def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dict[str, Any]:
-    """Clean every work of a collection into another one with the same layout; a work that becomes empty stays in it.
+    """Clean every work of a collection and write the result as another collection. Empty works stay in it.
 
     Returns:
-        reports/cleaning.json: the rule set and why it was used; characters and symbols before and after; what each rule
-        removed, with examples; of the cleaned text the letters by script, the most frequent symbols, and the beginnings
-        of a few works.
+        The content of reports/cleaning.json: the rule set and the reason for it; the number of characters before and
+        after; what each rule removed, with examples; the letters of the cleaned text by script, its most frequent
+        symbols, and the openings of a few works.
 
     Raises:
-        BukvaError: nothing is left of the whole corpus; names the rules that removed it.
+        BukvaError: nothing is left of the whole corpus. The message names the rules that removed it.
     """
     record, counts = Record([LINE_ENDS, *rules.rules]), CharCounts()
     openings: list[str] = []
@@ -125,7 +125,7 @@ def _pieces(raw: Path) -> Iterator[Piece]:
 
 
 def _opening(text: str) -> str:
-    """The beginning of the first line with a word, in whole words."""
+    """Return the start of the first line that is not blank, cut at the end of a word."""
     line, _, _ = text.lstrip().partition("\n")
     words = line[:OPENING_CHARS].rpartition(" ")[0] if len(line) > OPENING_CHARS else line
     return words or line[:OPENING_CHARS]

@@ -1,4 +1,4 @@
-"""From a collection of works to one array of ids."""
+"""Encode a collection of works as one array of ids."""
 
 import functools
 import itertools
@@ -22,16 +22,19 @@ from bukva.text.tokenizers.base import Tokenizer
 if TYPE_CHECKING:
     import pandas as pd
 
-# Chinese needs about 10,000. The bigram has a number for every pair: 1.6 GB here, 160 GB for ten times as many.
+# Chinese needs about 10,000. The bigram has a weight for every pair: 1.6 GB for 20,000 symbols, 160 GB for 200,000.
 MAX_SYMBOLS = 20_000
-REPLACEMENT = "\ufffd"  # Unicode's character for what could not be read
+REPLACEMENT = "\ufffd"  # Unicode's replacement character
 
-Read = Callable[[], Iterable[tuple[Document, Iterable[str]]]]  # the works of a collection, each in pieces
+Read = Callable[[], Iterable[tuple[Document, Iterable[str]]]]  # yields the works of a collection in pieces
 
 
 class Encoded(NamedTuple):
-    """What stage tokenize made: the tokenizer, and the numbers of ids, of characters of repeats that were cut out of
-    train, and of characters that train lacks."""
+    """Result of stage tokenize.
+
+    n_repeated: number of characters that were cut out of train because they repeat val or test.
+    n_unknown: number of characters that train does not contain, and that were dropped or replaced.
+    """
 
     tokenizer: Tokenizer
     n_ids: int
@@ -40,16 +43,16 @@ class Encoded(NamedTuple):
 
 
 def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Encoded:
-    """Write the vocabulary, the ids of all shares in the order of the text and without gaps, and the table of shares.
+    """Write the vocabulary, the ids of all shares in the order of the text, and the table of shares.
 
     Raises:
-        BukvaError: the vocabulary is that of train, another split contains a character that train lacks, and
-            tokenize.unknown does not allow it; or the vocabulary is too large.
+        BukvaError: the vocabulary is too large, or val or test contains a character that the vocabulary of train does
+            not, and tokenize.unknown does not allow it.
     """
     table = read_table(clean)
     shares = divide(clean, table, split)
     with atomic_folder(target) as folder:
-        read = functools.partial(read_texts, clean, table)  # twice
+        read = functools.partial(read_texts, clean, table)  # called twice
         tokenizer = _learned(read, shares, tokenize)
         with ids_file(folder / "ids.npy", tokenizer.dtype) as write:
             lengths, n_unknown = _encode(read, shares, tokenizer, tokenize.unknown, write)
@@ -59,9 +62,9 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
 
 
 def _learned(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
-    """The tokenizer of all works, or the one that is learned from train.
+    """Learn the tokenizer from all works or from train, as the parameters say.
 
-    Where U+FFFD replaces what train lacks, that is in the vocabulary, too.
+    If U+FFFD replaces unknown characters, it is part of the vocabulary.
     """
     more: list[str] = []
     if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
@@ -84,21 +87,21 @@ def _learned(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenize
 def _encode(
     read: Read, shares: "pd.DataFrame", tokenizer: Tokenizer, unknown: Unknown, write: Callable[[Ids], object]
 ) -> tuple[Lengths, int]:
-    """Write the ids of every share, each encoded by itself so that no id crosses a split.
+    """Write the ids of every share. Each share is encoded by itself, so that no id crosses a split.
 
-    The first character of a split is not scored (bukva.text.held_out), so it has ids of its own.
+    The first character of a split is not scored (bukva.text.held_out), so it shares no id with the second one.
 
     Returns:
-        (n_shares,) the numbers of ids, and how many characters were dropped or replaced.
+        The (n_shares,) numbers of ids, and the number of characters that were dropped or replaced.
     """
     lengths, splits = np.zeros(len(shares), np.int64), shares["split"].to_numpy()
     begun, n_unknown = set[str](), 0
     with counting("tokenize", _chars(shares)) as show:
         for row, document, text in _pieces(read, shares):
             share, n = _readable(tokenizer, text, unknown)
-            # a character of an alphabet has an id of its own everywhere
-            alone = 0 if tokenizer.alphabet or splits[row] in begun else 1
-            for part in (share[:alone], share[alone:]):
+            # with an alphabet, every character has its own id
+            n_first = 0 if tokenizer.alphabet or splits[row] in begun else 1
+            for part in (share[:n_first], share[n_first:]):
                 ids = _ids(tokenizer, part, document)
                 write(ids)
                 lengths[row] += len(ids)

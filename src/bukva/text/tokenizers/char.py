@@ -1,4 +1,4 @@
-"""The character tokenizer of the lecture notes: one id per character, numbered in the order of code points."""
+"""Character tokenizer of the lecture notes: one id per character, in the order of code points."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from bukva.text.characters import code_points, describe, from_code_points
 from bukva.text.ids import Ids
 from bukva.text.tokenizers.base import Tokenizer
 
-MAX_NAMED = 5  # unknown characters that an error names
+MAX_NAMED = 5  # number of unknown characters that an error lists
 
 
 class CharTokenizer(Tokenizer):
@@ -21,14 +21,14 @@ class CharTokenizer(Tokenizer):
     unit: ClassVar[str] = "character"
 
     def __init__(self, chars: Sequence[str]) -> None:
-        """Take an alphabet: single characters, sorted, each once; otherwise raises ValueError."""
+        """Take the alphabet: single characters, sorted, without duplicates; anything else raises ValueError."""
         if any(len(char) != 1 for char in chars) or list(chars) != sorted(set(chars)):
             raise ValueError("an alphabet is single characters, sorted, each once")
         super().__init__([char.encode() for char in chars])
         self.chars = self.pieces = list(chars)
         self.alphabet: str = "".join(chars)
         self._codes = code_points(self.alphabet)  # (V,)
-        n_codes = int(self._codes[-1]) + 2 if chars else 1  # one more, for all code points above the last
+        n_codes = int(self._codes[-1]) + 2 if chars else 1  # the last entry is for all greater code points
         self._ids = np.full(n_codes, len(self), np.min_scalar_type(len(self)))  # code point -> id, or V if unknown
         self._ids[self._codes] = np.arange(len(self))
 
