@@ -36,7 +36,7 @@ ui: $(BUKVA) ## experiments, reports, playground and MLflow on pages of this mac
 
 cluster: $(CLUSTER) ## install what bukva sweep needs: Ray and Optuna
 
-bench: $(BUKVA) ## measure speed beside plain code at a clean commit (40 min); only print: make bench ONLY="clean race"
+bench: $(BUKVA) ## measure speed beside plain code at a clean commit (40 min); only print: make bench ONLY="race counting"
 	@python -m bench $(ONLY)
 
 reference: $(BUKVA) ## record in docs/reference what README's experiments give here (10 min); some only: make reference ONLY=heads

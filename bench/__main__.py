@@ -24,8 +24,6 @@ ROWS: dict[str, Measure] = {
     "default": updates.default,
     "training": updates.training,
     "generation": generation.generation,
-    "clean": text.clean,
-    "tokenize": text.tokenize,
     "counting": text.counting,
     "repro": pipeline.repro,
     "ruslit": pipeline.ruslit,

@@ -1,4 +1,4 @@
-"""Both sides of the bench compute the same, its statistics are right, and one report is of one commit."""
+"""The statistics of the bench are right, and one report is of one commit."""
 
 import json
 import math
@@ -7,49 +7,20 @@ import subprocess
 
 import pytest
 import scipy.stats
-from hypothesis import assume, example, given
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from imports import ROOT
 from typer.testing import CliRunner
 
 from bench import __main__ as bench
 from bench import pipeline, report, updates
 from bench.measure import Outcome, in_turn
 from bench.measure import job as run_job
-from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines, encode
 from bench.rows import Line
 from bukva.core.errors import BukvaError
 from bukva.core.files import read_json
-from bukva.corpus.cleaning.clean import clean
-from bukva.corpus.cleaning.rule_sets import rule_set
-from bukva.text.collection import TEXT, Document, write_collection
-from bukva.text.tokenizers.char import CharTokenizer
+from bukva.text.collection import Document, write_collection
 
-SAMPLE = sorted((ROOT / "data" / "sample").rglob("*.txt"))
-
-pieces = st.sampled_from(
-    [*PREFIXES, *sorted(EXCLUDE), *sorted(FOREIGN)[:99], "\n", "\r\n", "\r", " ", "\u00a0", "/", "ж"]
-)
-texts = st.lists(pieces | st.characters(exclude_categories=["Cs"]), max_size=40).map("".join)
 pairs = st.lists(st.tuples(st.floats(0.1, 99), st.floats(0.1, 99)), min_size=2, max_size=7)
-
-
-# ---- both sides compute the same
-
-
-@given(texts)
-@example("")
-@example("- ")
-@example("--  /*/\r\r\n//*/ / \n- -- ж")
-def test_the_plain_cleaner_returns_our_text(text):
-    assert clean_lines(text) == clean(text.encode(), rule_set("notes")).text
-
-
-def test_the_plain_encoder_returns_our_ids():
-    text = SAMPLE[0].read_text(encoding="utf-8")
-    tokenizer = CharTokenizer.train([text])
-    assert encode(text, tokenizer.chars).tolist() == tokenizer.encode(text).tolist()
-
 
 # ---- ratios and verdicts
 
@@ -94,12 +65,10 @@ def test_each_run_calls_all_sides_and_begins_with_another_one():
 
 @pytest.mark.slow
 def test_a_job_returns_its_values_with_seconds_and_memory(tmp_path):
-    works = [(Document("prose", "Толстой", "б"), "да и нет\n"), (Document("poems", "Пушкин", "а"), "— Ни да,\n")]
-    write_collection(tmp_path / "raw", works)
-    outcome = run_job("clean-plain", raw=tmp_path / "raw", clean=tmp_path / "again")
+    write_collection(tmp_path / "clean", [(Document("prose", "Толстой", "б"), "да и нет\n" * 99)])
+    outcome = run_job("count", clean=tmp_path / "clean")
     assert 0 < outcome.values["seconds"] < outcome.seconds
     assert outcome.peak_bytes > 1e6
-    assert (tmp_path / "again" / TEXT).read_text(encoding="utf-8") == "Ни да,\nда и нет\n"
 
 
 @pytest.mark.slow

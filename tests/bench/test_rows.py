@@ -23,7 +23,7 @@ from chaos.project import WORK as SAMPLE
 from chaos.project import Project
 
 IN_CLONES = ("default", "training", "repro", "ruslit")  # repro: tests/dvc/test_story.py
-AT_FULL_LENGTH = ("default", "generation", "clean", "tokenize", "counting", "repro", "ruslit")  # others train longer
+AT_FULL_LENGTH = ("default", "generation", "counting", "repro", "ruslit")  # others train longer
 SHAPE = {"n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 16}
 
 

@@ -22,7 +22,6 @@ def test_a_text_survives_a_round_trip_through_code_points(text):
 @pytest.mark.parametrize(
     ("text", "end", "expected"),
     [
-        ("абвгдеж", "", ["абв", "где", "ж"]),
         ("а\nбв\nгд\nежзик\n", "\n", ["а\nбв\n", "гд\nежзик\n"]),
         ("абвгд", "\n", ["абвгд"]),
     ],

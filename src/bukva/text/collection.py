@@ -1,8 +1,9 @@
-"""A collection of documents: one text, and the table that says which part of it is which work.
+"""A collection of works: one text, and a table of the works with their positions in the text.
 
-On disk it is text.txt, UTF-8, all works one after the other with nothing between them, and documents.parquet: one row
-per work, sorted by (category, author, work) by code points. A category or author that the corpus does not give is `-`.
-Neither file is ever in memory as a whole: a work is a stream of pieces, and can be larger than the memory.
+On disk it is a folder of two files. text.txt is UTF-8: all works one after the other with nothing between them.
+documents.parquet has one row per work, sorted by the code points of (category, author, work). A category or author that
+the corpus does not give is `-`. The text is never in memory as a whole: a work is a stream of pieces, and can be larger
+than the memory.
 """
 
 import hashlib
@@ -14,7 +15,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import PIECE_BYTES
-from bukva.text.characters import Codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,13 +33,13 @@ TYPES = {
     "bytes": "int64",
     "sha256": "str",
 }
-KEY = ["category", "author", "work"]  # no two works have these in common, and they are sorted by them
-WITHIN = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
+KEY = ["category", "author", "work"]  # unique; the works are sorted by it
+WITHIN = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that continue a character
 
 
 @dataclass(frozen=True)
 class Document:
-    """Category, author and name of a text. The year is text, because it can be a range (1863-1869); None if unknown."""
+    """Category, author, name and year of a work. The year is text, because it can be a range (1863-1869)."""
 
     category: str
     author: str
@@ -48,23 +48,24 @@ class Document:
 
     @property
     def name(self) -> str:
-        """The work as messages name it."""
+        """Name of the work in messages."""
         return f"{self.category}/{self.author}/{self.work}"
 
 
 def write_collection(
     folder: Path,
-    texts: Iterable[tuple[Document, Iterable[str | Codes]]],
+    texts: Iterable[tuple[Document, Iterable[str]]],
     on_bad: Callable[[BukvaError], None] | None = None,
 ) -> "pd.DataFrame":
-    """Write the text and the table; returns it as read_table does.
+    """Write the text and the table; return the table as read_table does.
 
     The caller makes sure that the folder appears complete or not at all (bukva.core.files.atomic_folder).
 
     Args:
-        folder: made if it does not exist.
-        texts: the works in any order, each as pieces of its text, or of its code points.
-        on_bad: called with a BukvaError that pieces raise, and their work is left out. Without it that is raised.
+        folder: created if it does not exist.
+        texts: the works in any order, each as pieces of its text.
+        on_bad: called with each BukvaError that reading a piece raises; its work is left out. By default the error is
+            raised.
 
     Raises:
         BukvaError: two works have the same category, author and name.
@@ -87,46 +88,34 @@ def write_collection(
 
 
 def read_table(folder: Path) -> "pd.DataFrame":
-    """The table of a collection: one row per work, sorted; only a year can be missing."""
+    """Return the table of a collection: one row per work, sorted. Only the year can be missing."""
     import pandas as pd
 
     return pd.read_parquet(folder / TABLE)
 
 
 def documents(table: "pd.DataFrame") -> Iterator[Document]:
-    """The rows of a table."""
+    """Yield the works of a table."""
     for category, author, work, year in table[["category", "author", "work", "year"]].itertuples(index=False):
         yield Document(category, author, work, year if isinstance(year, str) else None)
 
 
 def decade(year: object) -> str:
-    """1863 -> 1860s; a range (1863-1869) counts by its first year; `-` where there is no year of four digits."""
-    found = re.search(r"\d{4}", year) if isinstance(year, str) else None  # in a table, a missing year is no text
+    """Return the decade of a year, such as 1860s. A range counts by its first year; `-` if there is no 4-digit year."""
+    found = re.search(r"\d{4}", year) if isinstance(year, str) else None  # a missing year in a table is not a string
     return f"{found.group()[:3]}0s" if found else MISSING
 
 
 def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, Iterator[str]]]:
-    """The rows of a table, each with the pieces of its text (read_utf8)."""
-    return ((document, map(bytes.decode, pieces)) for document, pieces in read_utf8(folder, table))
+    """Yield each work of a table with the pieces of its text, every character as it was written.
 
-
-def read_codes(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, Iterator[Codes]]]:
-    """The rows of a table, each with the pieces of its text as code points (read_utf8)."""
-    from bukva.text.utf8 import decoded  # numba takes 0.3 s to import
-
-    return ((document, map(decoded, pieces)) for document, pieces in read_utf8(folder, table))
-
-
-def read_utf8(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, Iterator[bytes]]]:
-    """The rows of a table, each with the pieces of its text in UTF-8, every byte as it was written.
-
-    A piece ends where a line ends, unless the line is longer than PIECE_BYTES. Take the pieces of a work before the
-    next work.
+    A piece ends at a line end, unless the line is longer than PIECE_BYTES. Read the pieces of a work before you take
+    the next work.
     """
     with (folder / TEXT).open("rb") as file:
         for document, start, n_bytes in zip(documents(table), table["start_byte"], table["bytes"], strict=True):
             file.seek(start)
-            yield document, _pieces(file, int(n_bytes))
+            yield document, map(bytes.decode, _pieces(file, int(n_bytes)))
 
 
 def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
@@ -142,18 +131,21 @@ def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
 
 
 def _last_end(text: bytes) -> int:
-    """Where the last line of a piece ends; of a longer line a space, or before the last character, which may be CR."""
+    """Return where to cut a piece: after its last line end, else after its last space, else before its last character.
+
+    The last character may be a carriage return, which must stay with a line feed that follows it.
+    """
     return text.rfind(b"\n") + 1 or text.rfind(b" ") + 1 or len(text.rstrip(WITHIN)) - 1
 
 
 def _write(
-    file: IO[bytes], document: Document, pieces: Iterable[str | Codes], on_bad: Callable[[BukvaError], None] | None
+    file: IO[bytes], document: Document, pieces: Iterable[str], on_bad: Callable[[BukvaError], None] | None
 ) -> dict[str, Any] | None:
-    """Append one text; returns its values of TYPES, or None if its pieces raised and it was left out."""
+    """Append one text; return its row of the table, or None if a piece raised an error and the text was left out."""
     start, chars, digest = file.tell(), 0, hashlib.sha256()
     try:
         for piece in pieces:
-            raw = _utf8(piece)
+            raw = piece.encode()
             file.write(raw)
             digest.update(raw)
             chars += len(piece)
@@ -168,16 +160,8 @@ def _write(
     return asdict(document) | place | {"sha256": digest.hexdigest()}
 
 
-def _utf8(piece: str | Codes) -> bytes:
-    if isinstance(piece, str):
-        return piece.encode()
-    from bukva.text.utf8 import encoded  # numba takes 0.3 s to import
-
-    return encoded(piece)
-
-
 def _reorder(path: Path, table: "pd.DataFrame") -> None:
-    """Write the texts again in the order of the table, a piece at a time."""
+    """Write the texts again in the order of the table, one piece at a time."""
     unordered = path.rename(path.with_suffix(".unordered"))
     with unordered.open("rb") as source, path.open("wb") as target:
         for first, n_bytes in zip(table["start_byte"], table["bytes"], strict=True):

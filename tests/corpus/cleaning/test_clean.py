@@ -1,32 +1,27 @@
 """Cleaning follows its rules to the character, and every removed character is counted."""
 
-import re
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from notes_rules import EXCLUDE, FOREIGN, PREFIXES, clean_lines
 from works import texts_in
 
-from bench.plain.text import EXCLUDE, FOREIGN, PREFIXES, clean_lines
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning import clean as cleaning
-from bukva.corpus.cleaning.line_rules import DropLines, LineRules, Substitute
 from bukva.corpus.cleaning.rule_sets import rule_set
 from bukva.text.collection import PIECE_BYTES, TABLE, TEXT, Document, documents, read_table, write_collection
 
 ROOT = Path(__file__).parents[3]
-
-
 NOTES = rule_set("notes")
-BY_LINE = LineRules(NOTES.name, NOTES.source, NOTES.line_rules, once=True)
 
 
 def clean_collection(raw, target, name="notes"):
     return cleaning.clean_collection(raw, target, rule_set(name), "as the test says")
 
 
-# ---- the rules in one pass are those of the file a line at a time, and those are the lecture notes'
+# ---- the rules are those of the lecture notes
 
 SPACES = [chr(code) for code in range(0x3001) if chr(code).isspace()]
 plain = st.sampled_from(["\n", "\n", "\n", " ", "ж", "слово", "ё", "i", "-", ".", "\u2013", "\u2014", "/", "//"])
@@ -36,22 +31,25 @@ texts = st.lists(plain | plain | special | alien | st.characters(exclude_categor
 
 
 @settings(max_examples=200)
-@given(texts, st.booleans())
-@example("", False)
-@example("\n\n", True)
-@example("—", True)
-@example("--  /*/\r\r\n//*/ / \n- -- ж", False)
-@example("\u2014 -- Да. - Нет.\n-Да.\n\u2014\u00a0Да.\nмiръ\n* ж\n«- ж", True)
-@example("\n".join(["ж", "", " - ж", "Q/", "//"] * 7), False)
-@example("/7/ж/*/*/\n  /\u2028/😀//\n", False)
-def test_one_pass_does_what_the_rules_do_and_the_counts_add_up(text, goes_on):
-    cleaned, expected = cleaning.clean(text.encode(), NOTES, goes_on), cleaning.clean(text.encode(), BY_LINE, goes_on)
-    assert (cleaned.text, cleaned.lines, cleaned.removed) == (expected.text, expected.lines, expected.removed)
-    assert {rule: list(found) for rule, found in cleaned.examples.items()} == expected.examples
+@given(texts)
+@example("")
+@example("\n\n")
+@example("- ")
+@example("—")
+@example("--  /*/\r\r\n//*/ / \n- -- ж")
+@example("\u2014 -- Да. - Нет.\n-Да.\n\u2014\u00a0Да.\nмiръ\n* ж\n«- ж")
+@example("/7/ж/*/*/\n  /\u2028/😀//\n")
+def test_the_rules_are_those_of_the_lecture_notes_and_the_counts_add_up(text):
+    cleaned = cleaning.clean(text, NOTES)
+    assert cleaned.text == clean_lines(text)
     assert cleaned.chars_before == len(text)
-    if not goes_on:
-        assert cleaned.text == clean_lines(text)
-        assert sum(counts.lines for counts in cleaned.removed.values()) == cleaned.lines - cleaned.text.count("\n")
+    assert sum(counts.lines for counts in cleaned.removed.values()) == cleaned.lines - cleaned.text.count("\n")
+
+
+@settings(max_examples=50)
+@given(texts, st.sampled_from(["notes", "literary", "none"]))
+def test_the_counts_of_a_piece_of_a_work_add_up(text, rules):
+    assert cleaning.clean(text, rule_set(rules), goes_on=True).chars_before == len(text)
 
 
 def test_every_symbol_of_the_basic_plane_and_the_sample_agree_with_the_rules():
@@ -62,20 +60,7 @@ def test_every_symbol_of_the_basic_plane_and_the_sample_agree_with_the_rules():
         "\n".join(f"{symbol}ж{symbol}{symbol}" for symbol in symbols),
         *(w.read_bytes().decode() for w in works),
     ]:
-        cleaned, expected = cleaning.clean(text.encode(), NOTES), cleaning.clean(text.encode(), BY_LINE)
-        assert cleaned.text == expected.text == clean_lines(text)
-        assert cleaned.removed == expected.removed
-
-
-def test_the_rules_of_the_file_have_the_shapes_that_one_pass_knows():
-    empty, indentation, foreign, prefixes, delete, doubles, strokes = NOTES.line_rules
-    assert (empty.pattern.pattern, indentation.pattern.pattern) == (r"^\s*$", r"^\s+")
-    assert re.fullmatch(r"\^\(\?:[^\\()\[\]{}.*+?^$]+\)", prefixes.pattern.pattern)
-    assert (doubles.pattern.pattern, doubles.template, strokes.pattern.pattern) == ("//", ". ", "/")
-    assert [type(rule) for rule in NOTES.line_rules] == [DropLines, Substitute] * 2 + [Substitute] * 3
-    assert {rule.template for rule in (indentation, prefixes, delete, strokes)} == {""}
-    for rule in (foreign, delete):
-        assert re._parser.parse(rule.pattern.pattern).getwidth() == (1, 1)  # one symbol each
+        assert cleaning.clean(text, NOTES).text == clean_lines(text)
 
 
 def test_works_stay_separate_and_the_report_sums_the_counts_of_all(tmp_path):
@@ -148,17 +133,16 @@ def raw(tmp_path, monkeypatch):
     return tmp_path / "raw"
 
 
-def cleaned_by(rules, raw):
-    """The report and the bytes of both files."""
-    target = raw.with_name(type(rules).__name__)
-    report = cleaning.clean_collection(raw, target, rules, "")
-    return report, [(target / name).read_bytes() for name in (TEXT, TABLE)]
-
-
 def test_every_removed_character_of_a_collection_is_counted(raw):
-    report, _ = cleaned_by(rule_set("literary"), raw)
+    report = clean_collection(raw, raw.with_name("clean"), "literary")
     assert sum(counts["chars"] for counts in report["removed"]) == report["chars_before"] - report["chars"]
 
 
-def test_the_report_of_pieces_is_that_of_the_rules_a_line_at_a_time(raw):
-    assert cleaned_by(NOTES, raw) == cleaned_by(BY_LINE, raw)
+def test_a_collection_is_cleaned_the_same_however_it_is_cut(raw, monkeypatch):
+    def cleaned(name):
+        target = raw.with_name(name)
+        return clean_collection(raw, target), [(target / file).read_bytes() for file in (TEXT, TABLE)]
+
+    in_pieces = cleaned("in pieces")
+    monkeypatch.setattr("bukva.text.collection.PIECE_BYTES", PIECE_BYTES)
+    assert cleaned("whole") == in_pieces

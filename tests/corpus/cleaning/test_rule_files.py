@@ -23,7 +23,7 @@ def rules_of(file, *optional):
 
 def clean(text, rules):
     """The text, and what each rule removed."""
-    found = cleaning.clean(text.encode(), rules)
+    found = cleaning.clean(text, rules)
     return found.text, found.removed
 
 

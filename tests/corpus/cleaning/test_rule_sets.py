@@ -7,7 +7,6 @@ from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning.clean import clean
 from bukva.corpus.cleaning.rule_sets import chosen_rules
 from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules
-from bukva.text.characters import code_points
 from bukva.text.collection import Document, write_collection
 
 
@@ -65,7 +64,7 @@ def test_notes_that_would_remove_much_are_not_taken_by_auto(raw):
 )
 def test_the_rules_of_auto_follow_from_the_shares_of_the_letters(text, rules, why):
     counts = CharCounts()
-    counts.add(code_points(text))
+    counts.add(text)
     assert fitting_rules(counts) == (rules, why)
 
 
@@ -74,8 +73,8 @@ def test_an_own_file_is_taken_with_the_optional_rules_that_are_wanted(raw, tmp_p
     (tmp_path / "own.yaml").write_text("rules:\n- {name: a, delete: x}\n- {name: b, delete: y, optional: true}\n")
     rules, why = chosen(raw("x"), "file", "own.yaml")
     assert (rules.name, why) == ("file", "from own.yaml")
-    assert clean(b"xyz\n", rules).text == "yz\n"
-    assert clean(b"xyz\n", chosen(raw("x"), "file", "own.yaml", ["b"])[0]).text == "z\n"
+    assert clean("xyz\n", rules).text == "yz\n"
+    assert clean("xyz\n", chosen(raw("x"), "file", "own.yaml", ["b"])[0]).text == "z\n"
     assert rejection(raw("x"), "file", "own.yaml", ["a"]).endswith("own.yaml; use b.")
     (tmp_path / "own.yaml").write_text("rules:\n- {name: a, delete: '('}\n")
     assert rejection(raw("x"), "file", "own.yaml").startswith("own.yaml, rule 1, delete: '(' is not a reg")

@@ -14,7 +14,7 @@ from bukva.corpus.repeats.leaks import passages, seen_in_train
 
 def text_of(n, n_kinds, seed):
     """(n,) random characters: no run of 12 stands in two places by chance if n_kinds is 29 and n a few thousand."""
-    return np.random.default_rng(seed).integers(0, n_kinds, n).astype(np.uint16)
+    return np.random.default_rng(seed).integers(0, n_kinds, n).astype(np.uint32)
 
 
 def joined(*texts):
@@ -42,7 +42,7 @@ def changed(text, share, rng):
                 result.append(int(rng.integers(0, 29)))
             if draw >= 2 / 3:
                 result.append(code)
-    return np.array(result, np.uint16)
+    return np.array(result, np.uint32)
 
 
 FOUND = 60  # the least that is found wherever it stands

@@ -1,1 +1,1 @@
-"""What is removed from the text of works before a model reads it, and the account of it."""
+"""Clean the text of works before a model reads it, and count what is removed."""

@@ -1,6 +1,6 @@
-"""Cleaning: from the text of a corpus to the text that the models read, with every removal counted.
+"""Clean the text of a corpus, and count every removed character.
 
-Rules (bukva.corpus.cleaning.rule_sets) are applied to a piece of a work at a time; pieces end at a line end.
+The rules (bukva.corpus.cleaning.rule_sets) are applied to one piece of a work at a time. Pieces end at a line end.
 """
 
 import dataclasses
@@ -15,78 +15,80 @@ from bukva.core.progress import counting
 from bukva.corpus.cleaning.line_rules import LineRules
 from bukva.corpus.cleaning.removals import Cleaned, Record, Removed, RemovedByRule
 from bukva.corpus.cleaning.scripts import CharCounts
-from bukva.text.characters import Codes, from_code_points
-from bukva.text.collection import Document, read_table, read_utf8, write_collection
-from bukva.text.utf8 import decoded
+from bukva.text.collection import Document, read_table, read_texts, write_collection
 
-LINE_ENDS = "line_ends"  # what happens under every rule set
-OPENINGS = 3  # beginnings of works that can serve as prompts
+LINE_ENDS = "line_ends"  # the rule that is part of every rule set
+OPENINGS = 3  # number of openings of works that are kept as possible prompts
 OPENING_CHARS = 30
-ALPHABET = 300  # symbols that are counted in the report
+ALPHABET = 300  # number of symbols in the report
 
-Piece = tuple[Document, bytes, bool]  # of a work: its text in UTF-8, and whether the work goes on after it
+Piece = tuple[Document, str, bool]  # the work, a piece of its text, and whether the work goes on after it
 
 
-def clean(text: bytes, rules: LineRules, goes_on: bool = False) -> Cleaned:
-    """Clean a work in UTF-8, or a piece of one; where it `goes_on` after the piece and a line is cut, that is taken for
-    its end.
+def clean(text: str, rules: LineRules, goes_on: bool = False) -> Cleaned:
+    """Clean a work, or a piece of one.
 
-    Line ends become line feeds under every rule set; one without rules (`none`) changes nothing else, the others end
-    each work in one.
+    Line ends become line feeds under every rule set. A rule set without rules (`none`) changes nothing else; all others
+    end each work with a line feed.
+
+    Args:
+        text: the work or the piece.
+        rules: the rule set.
+        goes_on: whether the work goes on after the piece. A line that is cut at the end of the piece is then cleaned as
+            if it ended there.
     """
-    n_returns = text.count(b"\r") if b"\r" in text else 0  # counting takes ten times as long as not finding
-    unix = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if n_returns else text
-    is_cut = goes_on and not unix.endswith(b"\n")
-    if rules.rules and unix and not unix.endswith(b"\n"):
-        unix += b"\n"
-    line_ends = Removed(len(text) - len(unix), 0, n_returns)
+    unix = text.replace("\r\n", "\n").replace("\r", "\n")
+    is_cut = goes_on and not unix.endswith("\n")
+    if rules.rules and unix and not unix.endswith("\n"):
+        unix += "\n"
+    line_ends = Removed(len(text) - len(unix), 0, text.count("\r"))
     if not unix or not rules.rules:
-        return Cleaned(decoded(unix), unix.count(b"\n"), {LINE_ENDS: line_ends})
-    cleaned = rules.apply(decoded(unix))
-    kept, lines = cleaned.codes, cleaned.lines
+        return Cleaned(unix, unix.count("\n"), {LINE_ENDS: line_ends})
+    cleaned = rules.apply(unix)
+    kept, lines = cleaned.text, cleaned.lines
     if is_cut:  # the added line feed was never in the text, so no rule has removed it
         kept, lines = kept[:-1], lines - 1
-        line_ends += Removed(len(cleaned.codes) - len(kept))
-    return dataclasses.replace(cleaned, codes=kept, lines=lines, removed={LINE_ENDS: line_ends} | cleaned.removed)
+        line_ends += Removed(len(cleaned.text) - len(kept))
+    return dataclasses.replace(cleaned, text=kept, lines=lines, removed={LINE_ENDS: line_ends} | cleaned.removed)
 
 
 def removed_share(raw: Path, rules: LineRules) -> float:
-    """The share of a collection's characters that rules remove, once line ends are line feeds."""
+    """Return the share of the characters that the rules remove, once all line ends are line feeds."""
     kept, removed = 0, 0
     with counting(f"clean: trying rules {rules.name}", int(read_table(raw)["chars"].sum())) as show:
         for _, text, goes_on in _pieces(raw):
             cleaned = clean(text, rules, goes_on)
-            kept += len(cleaned.codes)
+            kept += len(cleaned.text)
             removed += sum(cleaned.removed[rule].chars for rule in rules.rules if rule in cleaned.removed)
             show(cleaned.chars_before)
     return removed / max(1, kept + removed)
 
 
 def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dict[str, Any]:
-    """Clean every work of a collection into another one with the same layout; a work that becomes empty stays in it.
+    """Clean every work of a collection and write the result as another collection. Empty works stay in it.
 
     Returns:
-        reports/cleaning.json: the rule set and why it was used; characters and symbols before and after; what each rule
-        removed, with examples; of the cleaned text the letters by script, the most frequent symbols, and the beginnings
-        of a few works.
+        The content of reports/cleaning.json: the rule set and the reason for it; the number of characters before and
+        after; what each rule removed, with examples; the letters of the cleaned text by script, its most frequent
+        symbols, and the openings of a few works.
 
     Raises:
-        BukvaError: nothing is left of the whole corpus; names the rules that removed it.
+        BukvaError: nothing is left of the whole corpus. The message names the rules that removed it.
     """
     record, counts = Record([LINE_ENDS, *rules.rules]), CharCounts()
     openings: list[str] = []
     before = read_table(raw)
 
-    def kept(document: Document, pieces: Iterator[Piece]) -> Iterator[Codes]:
+    def kept(document: Document, pieces: Iterator[Piece]) -> Iterator[str]:
         record.begin(document.name)
         opening = ""
         for _, text, goes_on in pieces:
             piece = clean(text, rules, goes_on)
             record.add(piece)
-            counts.add(piece.codes)
-            opening = opening or _opening(from_code_points(piece.codes[: 100 * OPENING_CHARS]))
+            counts.add(piece.text)
+            opening = opening or _opening(piece.text[: 100 * OPENING_CHARS])
             show(piece.chars_before)
-            yield piece.codes
+            yield piece.text
         if opening and len(openings) < OPENINGS and opening not in openings:
             openings.append(opening)
 
@@ -113,9 +115,9 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
 
 
 def _pieces(raw: Path) -> Iterator[Piece]:
-    """The pieces of all works, at least one of each, which is empty if the work is."""
-    for document, texts in read_utf8(raw, read_table(raw)):
-        text = next(texts, b"")
+    """Yield the pieces of all works. An empty work has one empty piece."""
+    for document, texts in read_texts(raw, read_table(raw)):
+        text = next(texts, "")
         for following in texts:
             yield document, text, True
             text = following
@@ -123,7 +125,7 @@ def _pieces(raw: Path) -> Iterator[Piece]:
 
 
 def _opening(text: str) -> str:
-    """The beginning of the first line with a word, in whole words."""
+    """Return the start of the first line that is not blank, cut at the end of a word."""
     line, _, _ = text.lstrip().partition("\n")
     words = line[:OPENING_CHARS].rpartition(" ")[0] if len(line) > OPENING_CHARS else line
     return words or line[:OPENING_CHARS]

@@ -1,4 +1,4 @@
-"""Cleaning rules: a list of named rules, applied to one line after the other until nothing changes.
+"""Cleaning rules: a list of named rules, applied to each line until it stays the same.
 
 So cleaning a cleaned text changes nothing, whatever the rules are, and a work can be cut at any line end.
 """
@@ -13,14 +13,13 @@ from typing import Literal
 from bukva.config.messages import shorten
 from bukva.core.errors import ParamsError
 from bukva.corpus.cleaning.removals import EXAMPLES, Cleaned, Example, Removed, RemovedByRule, example
-from bukva.text.characters import Codes, code_points, from_code_points
 
-SAME_LENGTH = 10  # passes that may leave a line as long as it was: rules in an unlucky order need some
+SAME_LENGTH = 10  # passes that may keep the length of a line: rules in an unlucky order need several
 
-Place = tuple[int, int, str]  # start, stop and replacement of what a rule changes in a line
+Place = tuple[int, int, str]  # start, stop and replacement of one change in a line
 
-# A rule has a name, for counts and errors. `act` gives the line after it, or None if it removes the line; `places` are
-# where it changes a line that it changes, at least one. A line is without its line feed.
+# Every rule has a name, for counts and errors. `act` returns the changed line, or None to remove it. `places` is for
+# lines that the rule changes, and yields at least one place. Lines have no line feed.
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Normalise:
         return unicodedata.normalize(self.form, line)
 
     def places(self, line: str) -> Iterator[Place]:
-        """One place, the first character that differs."""
+        """Yield one place: the first character that differs."""
         normal = unicodedata.normalize(self.form, line)
         differ = (at for at, (char, other) in enumerate(zip(line, normal, strict=False)) if char != other)
         at = next(differ, len(normal))
@@ -78,7 +77,11 @@ LineRule = Substitute | DropLines | Normalise
 
 @dataclass(frozen=True)
 class LineRules:
-    """A rule set; `source` is its file, for errors. Those of the lecture notes are applied only once."""
+    """A rule set.
+
+    source: the name of its file in error messages.
+    once: apply the rules to each line only once, as the lecture notes do.
+    """
 
     name: str
     source: str
@@ -87,46 +90,45 @@ class LineRules:
 
     @functools.cached_property
     def rules(self) -> tuple[str, ...]:
-        """The names of the rules, in their order."""
+        """Names of the rules, in their order."""
         return tuple(rule.name for rule in self.line_rules)
 
-    def apply(self, codes: Codes) -> Cleaned:
-        """Clean the code points of complete lines, one or more, each ended by a line feed.
+    def apply(self, text: str) -> Cleaned:
+        """Clean one or more complete lines, each of which ends with a line feed.
 
         Raises:
-            BukvaError: a rule changes what it or another one wrote, again and again.
+            BukvaError: the rules change a line again and again, without end.
         """
         removed: RemovedByRule = dict.fromkeys(self.rules, Removed())
         examples: dict[str, list[Example]] = {rule: [] for rule in self.rules}
 
-        def tell(rule: LineRule, number: int, line: str, after: str | None) -> None:
+        def record(rule: LineRule, number: int, line: str, after: str | None) -> None:
             places = list(rule.places(line))
             chars = len(line) + 1 if after is None else len(line) - len(after)
             removed[rule.name] += Removed(chars, int(after is None), len(places))
             if len(examples[rule.name]) < EXAMPLES:
                 examples[rule.name].append(example(number, line, *places[0]))
 
-        lines = from_code_points(codes).split("\n")[:-1]
-        kept = [self._settle(number, line, tell) for number, line in enumerate(lines)]
-        text = "".join(f"{line}\n" for line in kept if line is not None)
-        return Cleaned(code_points(text), len(lines), removed, examples)
+        lines = text.split("\n")[:-1]
+        kept = [self._settle(number, line, record) for number, line in enumerate(lines)]
+        return Cleaned("".join(f"{line}\n" for line in kept if line is not None), len(lines), removed, examples)
 
-    def _settle(self, number: int, line: str, tell: Callable[[LineRule, int, str, str | None], None]) -> str | None:
-        """Apply all rules in their order, again and again until the line stays the same; None if one removes it."""
+    def _settle(self, number: int, line: str, record: Callable[[LineRule, int, str, str | None], None]) -> str | None:
+        """Apply all rules in their order until the line stays the same; return None if a rule removes it."""
         spare, is_first = SAME_LENGTH, True
         while True:
             before, last = line, ""
             for rule in self.line_rules:
                 after = rule.act(line)
                 if after != line:
-                    tell(rule, number, line, after)
+                    record(rule, number, line, after)
                     last = rule.name
                 if after is None:
                     return None
                 line = after
             if line == before or self.once:
                 return line
-            # it ends: each pass after the first makes the line shorter, or is one of a few
+            # The loop ends: each pass after the first shortens the line, or is one of SAME_LENGTH.
             if not is_first:
                 spare -= len(line) >= len(before)
                 if spare < 0 or len(line) > len(before):

@@ -1,24 +1,24 @@
-"""What cleaning removed: counts for each rule, and examples in context."""
+"""Counts and examples of the text that cleaning removed, for each rule."""
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bukva.text.characters import Codes, from_code_points
-
-CONTEXT_CHARS = 30  # on each side of what an example removes
-LONGEST = 60  # characters of an example itself
-EXAMPLES = 5  # of one rule
-ALL_EXAMPLES = 60  # of all rules, so that the report stays below 50 kB
+CONTEXT_CHARS = 30  # characters on each side of the removed text
+LONGEST = 60  # characters of removed text that an example shows
+EXAMPLES = 5  # examples of one rule
+ALL_EXAMPLES = 60  # examples of all rules: keeps the report below 50 kB
 
 
 @dataclass(frozen=True)
 class Removed:
-    """What one rule removed: characters (line ends included) and whole lines; negative where it added some.
+    """Counts of one rule.
 
-    `places` says how often the rule acted: on matches or symbols, or on lines if it is a rule about lines.
+    chars: removed characters, line ends included; negative if the rule added more than it removed.
+    lines: removed lines.
+    places: number of matches that the rule changed; for a rule that removes lines, number of lines.
     """
 
     chars: int = 0
@@ -30,11 +30,11 @@ class Removed:
 
 
 RemovedByRule = dict[str, Removed]
-Example = dict[str, Any]  # line (counted from 0), before, removed, after, and what replaced it, if anything
+Example = dict[str, Any]  # line (counted from 0), before, removed, after, and replacement if there is one
 
 
 def example(line: int, text: str, start: int, stop: int, replacement: str = "") -> Example:
-    """The example of a rule that replaces text[start:stop]; its context ends with the line."""
+    """Return the example of a rule that replaces text[start:stop]. The context stays within the line."""
     first = max(text.rfind("\n", 0, start) + 1, start - CONTEXT_CHARS)
     after, _, _ = text[stop : stop + CONTEXT_CHARS].partition("\n")
     whole = text[start:stop]
@@ -49,47 +49,48 @@ def example(line: int, text: str, start: int, stop: int, replacement: str = "") 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """A text after cleaning, as code points; `lines` is the number of its lines before. The first examples are in
-    `examples`."""
+    """A text after cleaning.
 
-    codes: Codes
+    lines: number of its lines before cleaning.
+    examples: the first examples of each rule.
+    """
+
+    text: str
     lines: int
     removed: RemovedByRule
-    examples: Mapping[str, Iterable[Example]] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """The same as text."""
-        return from_code_points(self.codes)
+    examples: dict[str, list[Example]] = field(default_factory=dict)
 
     @property
     def chars_before(self) -> int:
-        """The characters before cleaning, each of which is kept or counted."""
-        return len(self.codes) + sum(removed.chars for removed in self.removed.values())
+        """Number of characters before cleaning; every one is either kept or accounted for."""
+        return len(self.text) + sum(removed.chars for removed in self.removed.values())
 
 
 class Record:
-    """What was removed from a collection, work by work; and examples: one of each of the first works, then a second one
-    of each, and so on."""
+    """Collect the counts and examples of a whole collection, work by work.
+
+    The first works give one example each, then a second one each, and so on.
+    """
 
     def __init__(self, rules: Sequence[str]) -> None:
         self.totals: RemovedByRule = dict.fromkeys(rules, Removed())
         self._limit = max(1, min(EXAMPLES, ALL_EXAMPLES // max(1, len(rules))))
-        self._examples: dict[str, list[tuple[int, Example]]] = {rule: [] for rule in rules}  # with its number in a work
+        self._examples: dict[str, list[tuple[int, Example]]] = {rule: [] for rule in rules}  # numbered within a work
         self.begin("")
 
     def begin(self, work: str) -> None:
-        """What is added from here on is of this work."""
+        """Start the next work."""
         self._work, self._lines, self._seen = work, 0, Counter[str]()
 
     def add(self, piece: Cleaned) -> None:
-        """Add the next piece of the work."""
+        """Add the next piece of the current work."""
         for rule, removed in piece.removed.items():
             self.totals[rule] += removed
         for rule, examples in piece.examples.items():
-            kept, following = self._examples[rule], iter(examples)
-            # one that is made is taken, because making it takes time
-            while (len(kept) < self._limit or self._seen[rule] < kept[-1][0]) and (one := next(following, None)):
+            kept = self._examples[rule]
+            for one in examples:
+                if len(kept) >= self._limit and self._seen[rule] >= kept[-1][0]:
+                    break
                 numbered = {"work": self._work, **one, "line": one["line"] + self._lines + 1}
                 kept.append((self._seen[rule], numbered))
                 kept.sort(key=lambda item: item[0])
@@ -98,14 +99,14 @@ class Record:
         self._lines += piece.lines
 
     def removed(self) -> list[dict[str, Any]]:
-        """The counts of each rule."""
+        """Return the counts of each rule."""
         return [{"rule": rule, **dataclasses.asdict(counts)} for rule, counts in self.totals.items()]
 
     def examples(self) -> dict[str, list[Example]]:
-        """The examples of the rules that acted."""
+        """Return the examples of the rules that changed something."""
         return {rule: [one for _, one in kept] for rule, kept in self._examples.items() if kept}
 
 
 def visible(text: str) -> str:
-    """Text whose invisible characters are written as code points: <U+00AD>."""
+    """Write the invisible characters of a text as code points: <U+00AD>."""
     return "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text)

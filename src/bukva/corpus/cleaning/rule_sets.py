@@ -1,5 +1,4 @@
-"""The cleaning rule sets: those of bukva by name, files of rules (docs/text.md describes them), and which of them
-`auto` chooses for a text."""
+"""Load cleaning rule sets: by name, from a user's file (docs/text.md describes its format), or by `auto` for a text."""
 
 import functools
 import re
@@ -17,20 +16,19 @@ from bukva.core.files import existing
 from bukva.core.progress import counted
 from bukva.corpus.cleaning.clean import LINE_ENDS, removed_share
 from bukva.corpus.cleaning.line_rules import DropLines, LineRule, LineRules, Normalise, Substitute
-from bukva.corpus.cleaning.notes import NotesRules
 from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules, percent
-from bukva.text.collection import read_codes, read_table
+from bukva.text.collection import read_table, read_texts
 
 RULES = Path(__file__).parent / "rules"
-MOST_REMOVED = 0.15  # of a text that notes are made for; of RusLit they remove 0.11
-MOST_RULES = 60  # the report has an example of each
+MOST_REMOVED = 0.15  # share of a text that `notes` may remove under `auto`; it removes 0.11 of RusLit
+MOST_RULES = 60  # the report shows an example of each
 ACTIONS = ["drop_lines", "delete", "replace", "normalise"]
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-LINE_END = re.compile(r"[\n\r]|\\[nr]")  # as it is, or written with a backslash
+LINE_END = re.compile(r"[\n\r]|\\[nr]")  # the character itself, or its escape sequence
 
 
 class Entry(Section):
-    """One rule of a file: a name, exactly one action, and why it is there."""
+    """One rule of a file: a name, exactly one action, and the reason for it."""
 
     name: str = ""
     reason: str = ""
@@ -61,7 +59,7 @@ class Entry(Section):
         return self
 
     def rule(self) -> LineRule:
-        """The rule that does this."""
+        """Return the rule."""
         if self.drop_lines is not None:
             return DropLines(self.name, re.compile(self.drop_lines))
         if self.normalise is not None:
@@ -70,10 +68,10 @@ class Entry(Section):
 
 
 def read_entries(path: Path, source: str) -> list[Entry]:
-    """The rules of a file that exists; `source` is its name in errors.
+    """Read the rules of an existing file; `source` is its name in error messages.
 
     Raises:
-        BukvaError: the file is not readable, or one sentence for each mistake in its rules.
+        BukvaError: the file is not readable, or its rules have mistakes. The message has one sentence for each mistake.
     """
     raw = read_yaml(path)
     rules = raw.get("rules")
@@ -87,7 +85,7 @@ def read_entries(path: Path, source: str) -> list[Entry]:
             entries.append(Entry.model_validate(rule))
         except ValidationError as error:
             details = error.errors(include_url=False)
-            # a rule that is no mapping at all has no key in front of the colon
+            # If a rule is not a mapping, its sentence has no key before the colon.
             sentences = (sentence(detail, Entry).removeprefix(": ") for detail in details)
             mistakes += [f"{source}, rule {number}, {what}" for what in sentences]
     for name, times in Counter(entry.name for entry in entries).items():
@@ -100,19 +98,18 @@ def read_entries(path: Path, source: str) -> list[Entry]:
 
 @functools.cache
 def rule_set(name: str) -> LineRules:
-    """A rule set of bukva by its name, without optional rules."""
+    """Return one of bukva's rule sets, without its optional rules."""
     return _load(Clean(rules=name, file="-", optional=[]), name)
 
 
 def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
-    """The rules that the parameters name, or for auto those that fit the whole collection; and why.
+    """Return the rules that the parameters name, and the reason. `auto` chooses rules that fit the collection.
 
-    `notes` fit where the letters do (fitting_rules) and where they leave most of the text: they remove a line for one
-    Latin letter, and a line may be a paragraph.
+    `auto` chooses `notes` if the letters fit (fitting_rules) and most of the text would remain: `notes` removes a line
+    because of one Latin letter, and a line may be a paragraph.
 
     Raises:
-        BukvaError: the user's rule file has a mistake, an optional rule is unknown, or a rule would remove most of the
-            text.
+        BukvaError: the user's rule file has a mistake, or an optional rule is unknown.
     """
     name, why = params.rules, f"from {params.file}" if params.rules == "file" else "as clean.rules says"
     if name == "auto":
@@ -124,7 +121,7 @@ def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
 
 
 def _load(params: Clean, name: str) -> LineRules:
-    """A rule set with the optional rules that are wanted."""
+    """Load a rule set with the optional rules that the parameters name."""
     if name == "file":
         source, file = params.file, existing(params.file)
         if not file or not file.is_file():
@@ -140,12 +137,12 @@ def _load(params: Clean, name: str) -> LineRules:
             what = f"{shorten(wanted)} is not an optional rule of {source}"
             raise ParamsError(f"params.yaml, clean.optional: {what}; {which}.")
     rules = tuple(entry.rule() for entry in entries if not entry.optional or entry.name in params.optional)
-    return NotesRules(name, source, rules, once=True) if name == "notes" else LineRules(name, source, rules)
+    return LineRules(name, source, rules, once=name == "notes")
 
 
 def _counts(raw: Path) -> CharCounts:
     counts, table = CharCounts(), read_table(raw)
-    pieces = (piece for _, text in read_codes(raw, table) for piece in text)
+    pieces = (piece for _, text in read_texts(raw, table) for piece in text)
     for piece in counted(pieces, "clean: counting letters", int(table["chars"].sum())):
         counts.add(piece)
     return counts

@@ -1,7 +1,7 @@
-"""The scripts of a text, and the cleaning rules that fit them.
+"""Count the letters of a text by script, and choose the cleaning rules that fit.
 
-A letter is a character of Unicode's category L, and its script is Unicode's property Script: Latin, Cyrillic, Han and
-so on; Common where several scripts share a letter.
+A letter is a character of Unicode's category L. Its script is Unicode's property Script: Latin, Cyrillic, Han and so
+on, or Common for a letter that several scripts share.
 """
 
 import sys
@@ -9,45 +9,44 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 from fontTools.unicodedata import script, script_name
 
-from bukva.core.compiled import compiled
-from bukva.text.characters import Codes
+from bukva.text.characters import code_points
 
 CYRILLIC = "Cyrillic"
 RUSSIAN = frozenset("абвгдеёжзийклмнопрстуфхцчшщъыьэюяАБВГДЕЁЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ")
-MOSTLY_CYRILLIC = 0.9  # of all letters; the rest are quotations
-MOSTLY_RUSSIAN = 0.99  # of the Cyrillic letters; other languages and Russian before 1918 have several per cent less
+MOSTLY_CYRILLIC = 0.9  # share of all letters; the rest are quotations
+MOSTLY_RUSSIAN = 0.99  # share of the Cyrillic letters; it is lower in other languages and in Russian before 1918
 
 Letters = Mapping[str, int]  # script -> letters, the most frequent script first
 
 
 class CharCounts:
-    """How often each character occurs in the texts added so far."""
+    """Count how often each character occurs in the texts added so far."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(sys.maxunicode + 1, np.int64)  # by code point
 
-    def add(self, codes: Codes) -> None:
-        """Add the (n,) code points of a text."""
-        _count(codes, self._counts)
+    def add(self, text: str) -> None:
+        """Count the characters of a text."""
+        counts = np.bincount(code_points(text))
+        self._counts[: len(counts)] += counts
 
     def __len__(self) -> int:
-        """How many different characters."""
+        """Return the number of different characters."""
         return int(np.count_nonzero(self._counts))
 
     def items(self) -> Iterator[tuple[str, int]]:
-        """The characters that occur, in the order of code points, and how often."""
+        """Yield each character that occurs and its count, in the order of code points."""
         for code in np.flatnonzero(self._counts).tolist():
             yield chr(code), int(self._counts[code])
 
     def most_frequent(self, most: int) -> dict[str, int]:
-        """The characters that occur most often, at most so many; in the order of code points where equally often."""
+        """Return the counts of the `most` most frequent characters; ties are in the order of code points."""
         return dict(sorted(self.items(), key=lambda item: -item[1])[:most])
 
     def letters(self) -> Letters:
-        """The letters by script."""
+        """Return the number of letters of each script."""
         found: Counter[str] = Counter()
         for char, count in self.items():
             if char.isalpha():
@@ -55,28 +54,22 @@ class CharCounts:
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-@compiled
-def _count(codes: Codes, counts: npt.NDArray[np.int64]) -> None:
-    for code in codes:
-        counts[code] += 1
-
-
 def share(letters: Letters, name: str) -> float:
-    """The share of the letters that are of this script; 0 if there are no letters."""
+    """Return the share of one script in all letters; 0 in a text without letters."""
     return letters.get(name, 0) / max(1, sum(letters.values()))
 
 
 def percent(part: float) -> str:
-    """A share as people read it: 99.8 %; less than all is never shown as 100 %."""
+    """Format a share as in 99.8 %. It is rounded down: only a share of 1 becomes 100 %."""
     return f"{int(part * 1000) / 10:.1f} %"
 
 
 def fitting_rules(counts: CharCounts) -> tuple[str, str]:
-    """The rule set for a text, and why.
+    """Return the rule set that fits a text, and the reason.
 
-    `notes` for Russian: at least 90 % of the letters are Cyrillic, and at least 99 % of these are in the alphabet of
-    today's Russian, because `notes` deletes every line with a letter of Ukrainian or of the old spelling. Otherwise
-    `literary`.
+    `notes` fits Russian: at least 90 % of the letters are Cyrillic, and at least 99 % of these are in today's Russian
+    alphabet, because `notes` deletes every line with a letter of Ukrainian or of the old spelling. `literary` fits all
+    other texts.
     """
     letters = counts.letters()
     if not letters:

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.core.compiled import compiled
-from bukva.text.characters import PIECE_CHARS
+from bukva.text.characters import PIECE_CHARS, Codes
 
-Codes = npt.NDArray[np.unsignedinteger]  # (N,) code points or ids of the joined corpus; may be mapped from a file
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from bukva.corpus.repeats.grams import ENTRIES, Codes, Ints, Spans, chain, equal_runs, index_parts, scan_grams, spread
+from bukva.corpus.repeats.grams import ENTRIES, Ints, Spans, chain, equal_runs, index_parts, scan_grams, spread
+from bukva.text.characters import Codes
 
 SEED = 16  # characters that a changed passage must still have in a row now and then
 STEP = 16  # so a run of SEED + STEP - 1 characters is always found, a shorter one sometimes

@@ -1,1 +1,1 @@
-"""Which characters are train, val and test, and what each of them has."""
+"""Divide the characters into train, val and test, encode them, and describe each split."""

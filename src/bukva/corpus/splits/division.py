@@ -1,7 +1,7 @@
-"""Which characters are train, val and test, with what repeats between works kept out of train.
+"""Divide the characters into train, val and test, and cut text of val and test out of train.
 
-The table of shares has a row for each run of characters of one work in one split. Stage tokenize makes it, because a
-vocabulary may be that of train, and counts every row in ids, too; stage split reads it.
+The table of shares has a row for each run of characters of one work in one split. Stage tokenize makes it, because the
+vocabulary may be learned from train, and adds the number of ids of each row. Stage split reads it.
 """
 
 import itertools
@@ -19,24 +19,24 @@ import numpy.typing as npt
 
 from bukva.config.schema import Split
 from bukva.core.errors import ParamsError
-from bukva.text.characters import Codes
-from bukva.text.collection import read_codes
+from bukva.text.characters import Codes, code_points
+from bukva.text.collection import read_texts
 from bukva.text.splits import SPLITS, Spans
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ROUNDS = 20  # of stratify, in which every unit may move; it is mostly over after three
+ROUNDS = 20  # of _stratify: in each, every unit may move to another split; three are mostly enough
 
 Ints = npt.NDArray[np.int64]
-Label = tuple[int, int]  # its kind (author, category), and its number
+Label = tuple[int, int]  # kind (author or category) and number
 
 
 def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
-    """The table of shares: split, work (its row in the table of works), and start and stop in the joined text.
+    """Return the table of shares: split, work (its row in the table of works), and start and stop in the joined text.
 
-    Its rows are in the order of the text; every work has a row of every split, which may be empty. Under
-    split.duplicates `remove`, what val and test have in common with other works' train is cut out of train.
+    The rows are in the order of the text. Every work has at least one row of every split, which may be empty. With
+    split.duplicates `remove`, text that val or test shares with train of another work is cut out of train.
 
     Raises:
         BukvaError: there are fewer works, or authors, than splits; or nothing is left of train.
@@ -60,16 +60,15 @@ def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
 
 @contextmanager
 def mapped_codes(clean: Path, table: "pd.DataFrame") -> Iterator[tuple[Codes, Codes]]:
-    """(N,) the code points of the joined text, mapped twice from a file that is deleted afterwards: to look up at any
-    place, and to read from start to end.
+    """Map the (N,) code points of the joined text twice: for random access, and for reading from start to end.
 
-    The system reads ahead in the second only. Where the file does not fit the memory, reading ahead at every place that
-    an index names reads the file a hundred times (docs/dev/log.md).
+    Both are mapped from one temporary file. The system reads ahead in the second only: reading ahead at every random
+    access would read a file that does not fit the memory a hundred times (docs/dev/log.md).
     """
     with tempfile.TemporaryFile(dir=clean.parent) as file:
-        for _, text in read_codes(clean, table):
+        for _, text in read_texts(clean, table):
             for piece in text:
-                file.write(piece.astype(np.uint32).data)
+                file.write(code_points(piece).data)
         file.flush()
         yield _mapped(file, mmap.MADV_RANDOM), _mapped(file, mmap.MADV_SEQUENTIAL)
 
@@ -88,8 +87,13 @@ def _works(table: "pd.DataFrame") -> Spans:
 
 
 def rows_of(shares: dict[str, Spans], train: Ints | None = None) -> "pd.DataFrame":
-    """The table of the shares; `train` is (m, 3) work, start and stop of what remains of train. A work of which nothing
-    remains has an empty row."""
+    """Return the table of shares.
+
+    Args:
+        shares: split -> the span of each work.
+        train: (m, 3) work, start and stop of the remaining train, if some was cut out. A work of which nothing remains
+            keeps an empty row.
+    """
     import pandas as pd
 
     parts = []

@@ -1,4 +1,4 @@
-"""From a collection of works to one array of ids."""
+"""Encode a collection of works as one array of ids."""
 
 import functools
 import itertools
@@ -13,27 +13,28 @@ from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.files import atomic_folder
 from bukva.core.progress import counted, counting
 from bukva.corpus.splits.division import divide
-from bukva.text.characters import Codes, code_points, from_code_points
-from bukva.text.collection import Document, read_codes, read_table
+from bukva.text.collection import Document, read_table, read_texts
 from bukva.text.ids import Ids, ids_file
 from bukva.text.splits import SHARES, Lengths
 from bukva.text.tokenizers import TOKENIZERS, save_tokenizer
 from bukva.text.tokenizers.base import Tokenizer
-from bukva.text.tokenizers.char import CharTokenizer
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Chinese needs about 10,000. The bigram has a number for every pair: 1.6 GB here, 160 GB for ten times as many.
+# Chinese needs about 10,000. The bigram has a weight for every pair: 1.6 GB for 20,000 symbols, 160 GB for 200,000.
 MAX_SYMBOLS = 20_000
-REPLACEMENT = "\ufffd"  # Unicode's character for what could not be read
+REPLACEMENT = "\ufffd"  # Unicode's replacement character
 
-Read = Callable[[], Iterable[tuple[Document, Iterable[Codes]]]]  # the works of a collection, each in pieces
+Read = Callable[[], Iterable[tuple[Document, Iterable[str]]]]  # yields the works of a collection in pieces
 
 
 class Encoded(NamedTuple):
-    """What stage tokenize made: the tokenizer, and the numbers of ids, of characters of repeats that were cut out of
-    train, and of characters that train lacks."""
+    """Result of stage tokenize.
+
+    n_repeated: number of characters that were cut out of train because they repeat val or test.
+    n_unknown: number of characters that train does not contain, and that were dropped or replaced.
+    """
 
     tokenizer: Tokenizer
     n_ids: int
@@ -42,16 +43,16 @@ class Encoded(NamedTuple):
 
 
 def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Encoded:
-    """Write the vocabulary, the ids of all shares in the order of the text and without gaps, and the table of shares.
+    """Write the vocabulary, the ids of all shares in the order of the text, and the table of shares.
 
     Raises:
-        BukvaError: the vocabulary is that of train, another split contains a character that train lacks, and
-            tokenize.unknown does not allow it; or the vocabulary is too large.
+        BukvaError: the vocabulary is too large, or val or test contains a character that the vocabulary of train does
+            not, and tokenize.unknown does not allow it.
     """
     table = read_table(clean)
     shares = divide(clean, table, split)
     with atomic_folder(target) as folder:
-        read = functools.partial(read_codes, clean, table)  # twice
+        read = functools.partial(read_texts, clean, table)  # called twice
         tokenizer = _learned(read, shares, tokenize)
         with ids_file(folder / "ids.npy", tokenizer.dtype) as write:
             lengths, n_unknown = _encode(read, shares, tokenizer, tokenize.unknown, write)
@@ -61,25 +62,20 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
 
 
 def _learned(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
-    """The tokenizer of all works, or the one that is learned from train.
+    """Learn the tokenizer from all works or from train, as the parameters say.
 
-    Where U+FFFD replaces what train lacks, that is in the vocabulary, too.
+    If U+FFFD replaces unknown characters, it is part of the vocabulary.
     """
-    more: list[Codes] = []
+    more: list[str] = []
     if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
         texts, n_chars = (piece for _, text in read() for piece in text), _chars(shares)
     else:
         train = shares[shares["split"] == "train"]
         texts, n_chars = (text for *_, text in _pieces(read, train)), _chars(train)
         if (tokenize.kind, tokenize.unknown) == ("char", "replace"):
-            more = [code_points(REPLACEMENT)]
+            more = [REPLACEMENT]
     shown = counted(texts, "tokenize: reading the text of the vocabulary", n_chars)
-    if tokenize.kind == "char":
-        from bukva.text.utf8 import alphabet  # numba takes 0.3 s to import
-
-        tokenizer: Tokenizer = CharTokenizer(alphabet(itertools.chain(shown, more)))
-    else:
-        tokenizer = TOKENIZERS[tokenize.kind].train(map(from_code_points, shown), tokenize.vocab_size)
+    tokenizer = TOKENIZERS[tokenize.kind].train(itertools.chain(shown, more), tokenize.vocab_size)
     if len(tokenizer) > MAX_SYMBOLS:
         raise ParamsError(
             f"The text has {len(tokenizer):,} different characters, but a model takes {MAX_SYMBOLS:,} at most; use "
@@ -91,28 +87,28 @@ def _learned(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenize
 def _encode(
     read: Read, shares: "pd.DataFrame", tokenizer: Tokenizer, unknown: Unknown, write: Callable[[Ids], object]
 ) -> tuple[Lengths, int]:
-    """Write the ids of every share, each encoded by itself so that no id crosses a split.
+    """Write the ids of every share. Each share is encoded by itself, so that no id crosses a split.
 
-    The first character of a split is not scored (bukva.text.held_out), so it has ids of its own.
+    The first character of a split is not scored (bukva.text.held_out), so it shares no id with the second one.
 
     Returns:
-        (n_shares,) the numbers of ids, and how many characters were dropped or replaced.
+        The (n_shares,) numbers of ids, and the number of characters that were dropped or replaced.
     """
     lengths, splits = np.zeros(len(shares), np.int64), shares["split"].to_numpy()
     begun, n_unknown = set[str](), 0
     with counting("tokenize", _chars(shares)) as show:
-        for row, document, codes in _pieces(read, shares):
-            share, n = _readable(tokenizer, codes, unknown)
-            # a character of an alphabet has an id of its own everywhere
-            alone = 0 if tokenizer.alphabet or splits[row] in begun else 1
-            for part in (share[:alone], share[alone:]):
+        for row, document, text in _pieces(read, shares):
+            share, n = _readable(tokenizer, text, unknown)
+            # with an alphabet, every character has its own id
+            n_first = 0 if tokenizer.alphabet or splits[row] in begun else 1
+            for part in (share[:n_first], share[n_first:]):
                 ids = _ids(tokenizer, part, document)
                 write(ids)
                 lengths[row] += len(ids)
             if len(share):
                 begun.add(splits[row])
             n_unknown += n
-            show(len(codes))
+            show(len(text))
     return lengths, n_unknown
 
 
@@ -120,28 +116,26 @@ def _chars(shares: "pd.DataFrame") -> int:
     return int((shares["stop"] - shares["start"]).sum())
 
 
-def _ids(tokenizer: Tokenizer, codes: Codes, document: Document) -> Ids:
+def _ids(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
     try:
-        return tokenizer.encode_codes(codes)
+        return tokenizer.encode(text)
     except BukvaError as error:
         advice = "use tokenize.vocabulary all, or tokenize.unknown drop or replace"
         raise ParamsError(f"{document.name}: {error}; {advice}.") from None
 
 
-def _readable(tokenizer: Tokenizer, codes: Codes, unknown: Unknown) -> tuple[Codes, int]:
-    """The text with the characters outside the alphabet dropped or replaced, and how many they are."""
+def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, int]:
+    """Drop or replace the characters outside the alphabet; return the text and the number of these characters."""
     if unknown == "error" or tokenizer.alphabet is None:
-        return codes, 0
-    is_lacking = ~np.isin(codes, code_points(tokenizer.alphabet))
-    if unknown == "replace":
-        codes = np.where(is_lacking, codes.dtype.type(ord(REPLACEMENT)), codes)
-    else:
-        codes = codes[~is_lacking]
-    return codes, int(is_lacking.sum())
+        return text, 0
+    lacking = set(text).difference(tokenizer.alphabet)
+    instead = REPLACEMENT if unknown == "replace" else ""
+    readable = text.translate({ord(char): instead for char in lacking}) if lacking else text
+    return readable, sum(map(text.count, lacking))
 
 
-def _pieces(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, Codes]]:
-    """The shares in pieces, in the order of the text: the number of the share, its work, and the code points."""
+def _pieces(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
+    """Yield the shares in pieces, in the order of the text: the number of the share, its work and the piece."""
     starts, stops = shares["start"].tolist(), shares["stop"].tolist()
     works, at = shares["work"].to_numpy(), 0
     for number, (document, text) in enumerate(read()):

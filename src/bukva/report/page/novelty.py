@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bukva.corpus.repeats.grams import Codes, Ints, Spans, equal_runs, index_parts
+from bukva.corpus.repeats.grams import Ints, Spans, equal_runs, index_parts
 from bukva.corpus.repeats.leaks import seen_in_train
 from bukva.corpus.splits.division import mapped_codes
-from bukva.text.characters import code_points, from_code_points
+from bukva.text.characters import Codes, code_points, from_code_points
 from bukva.text.collection import documents, read_table
 from bukva.text.splits import read_shares
 
@@ -83,7 +83,7 @@ def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
     spans = shares[shares["split"] == "train"][["start", "stop"]].to_numpy(np.int64)
     works, ends = [work.name for work in documents(table)], table["chars"].to_numpy(np.int64).cumsum()
     with mapped_codes(clean, table) as (_, text):
-        shares_of_works = (from_code_points(text[start:stop].astype(np.uint32)) for start, stop in spans.tolist())
+        shares_of_works = (from_code_points(text[start:stop]) for start, stop in spans.tolist())
         words = frozenset(word for share in shares_of_works for word in WORD.findall(share.lower()))
         yield Train(text, spans, words, works, ends)
 
@@ -91,7 +91,7 @@ def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
 def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
     """Measure how much of each group of texts occurs in train."""
     texts = [text for group in groups for text in group]
-    codes, stops = code_points("".join(texts)).astype(np.uint32), np.cumsum(list(map(len, texts)), dtype=np.int64)
+    codes, stops = code_points("".join(texts)), np.cumsum(list(map(len, texts)), dtype=np.int64)
     spans = np.stack([stops - list(map(len, texts)), stops], axis=1)  # (n, 2) of the joined texts
     of_group = np.split(spans, np.cumsum(list(map(len, groups)))[:-1])
     copies = iter(_copies(codes, spans, train))

@@ -1,5 +1,6 @@
-"""The character tokenizer of the lecture notes: one id per character, numbered in the order of code points."""
+"""Character tokenizer of the lecture notes: one id per character, in the order of code points."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -7,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bukva.core.errors import BukvaError
-from bukva.text.characters import Codes, code_points, describe, from_code_points, pieces
+from bukva.text.characters import code_points, describe, from_code_points
 from bukva.text.ids import Ids
 from bukva.text.tokenizers.base import Tokenizer
 
-MAX_NAMED = 5  # unknown characters that an error names
+MAX_NAMED = 5  # number of unknown characters that an error lists
 
 
 class CharTokenizer(Tokenizer):
@@ -20,38 +21,36 @@ class CharTokenizer(Tokenizer):
     unit: ClassVar[str] = "character"
 
     def __init__(self, chars: Sequence[str]) -> None:
-        """Take an alphabet: single characters, sorted, each once; otherwise raises ValueError."""
+        """Take the alphabet: single characters, sorted, without duplicates; anything else raises ValueError."""
         if any(len(char) != 1 for char in chars) or list(chars) != sorted(set(chars)):
             raise ValueError("an alphabet is single characters, sorted, each once")
         super().__init__([char.encode() for char in chars])
         self.chars = self.pieces = list(chars)
         self.alphabet: str = "".join(chars)
         self._codes = code_points(self.alphabet)  # (V,)
-        n_codes = int(self._codes[-1]) + 2 if chars else 1  # one more, for all code points above the last
+        n_codes = int(self._codes[-1]) + 2 if chars else 1  # the last entry is for all greater code points
         self._ids = np.full(n_codes, len(self), np.min_scalar_type(len(self)))  # code point -> id, or V if unknown
         self._ids[self._codes] = np.arange(len(self))
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int = 0) -> "CharTokenizer":  # noqa: ARG003 (the texts decide)
-        from bukva.text.utf8 import alphabet  # numba takes 0.3 s to import
-
-        return cls(alphabet(code_points(piece) for text in texts for piece in pieces(text)))
+        occurs = np.zeros(sys.maxunicode + 1, np.bool_)  # by code point
+        for text in texts:
+            occurs[code_points(text)] = True
+        return cls([chr(code) for code in np.flatnonzero(occurs)])
 
     def to_json(self) -> dict[str, Any]:
         return {"chars": self.chars}
 
     def encode(self, text: str) -> Ids:
-        return self.encode_codes(code_points(text))
-
-    def encode_codes(self, codes: Codes) -> Ids:
-        ids = self._ids.take(codes, mode="clip")
+        ids = self._ids.take(code_points(text), mode="clip")
         if len(ids) and ids.max() == len(self):
-            unknown = sorted(set(from_code_points(codes)) - set(self.chars))
+            unknown = sorted(set(text) - set(self.chars))
             named = ", ".join(map(describe, unknown[:MAX_NAMED]))
             more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
             raise BukvaError(
                 f"not in the vocabulary of {len(self)} characters: {named}{more}; the first is character "
-                f"{int(ids.argmax()) + 1} of {from_code_points(codes[:40])!r}"
+                f"{int(ids.argmax()) + 1} of {text[:40]!r}"
             )
         return ids.astype(self.dtype, copy=False)
 

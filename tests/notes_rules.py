@@ -1,11 +1,6 @@
-"""Plain implementations for the text: the rules of the lecture notes line by line, and a dictionary as encoder."""
+"""The cleaning rules of the lecture notes in plain code, line by line. Tests compare the rule set `notes` with it."""
 
 import io
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # cleaning does not need torch
-    from torch import Tensor
 
 PREFIXES = ("- ", "\u2013\u00a0", "\u2014 ", "-- ")
 LATIN = "abcdefghjklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZÇÉÊÔÜßàáâäçèéêëíîïòóôöùúûüýœ"  # i is missing
@@ -31,11 +26,3 @@ def clean_lines(text: str) -> str:
         line = "".join(symbol for symbol in line if symbol not in EXCLUDE)
         cleaned.append(line.replace("//", ". ").replace("/", "").removesuffix("\n") + "\n")
     return "".join(cleaned)
-
-
-def encode(text: str, chars: Sequence[str]) -> "Tensor":
-    """Text of n characters -> (n,) int64 ids: the positions of its characters in `chars`."""
-    import torch
-
-    ids = {char: index for index, char in enumerate(chars)}
-    return torch.tensor([ids[char] for char in text], dtype=torch.long)
