@@ -163,7 +163,7 @@ JOBS: dict[str, Job] = {"gpu-updates": _updates, "gpu-race": _race, "gpu-card": 
 
 
 class Bench:
-    """What all parts share: a scratch folder, the device, the card on it ("" for a CPU), and whether sizes are tiny."""
+    """The settings of all parts: scratch folder, device, its card ("" for a CPU), and whether sizes are tiny."""
 
     def __init__(self, scratch: Path, device: str, *, quick: bool) -> None:
         self.scratch, self.device, self.quick = scratch, device, quick
@@ -282,6 +282,8 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: show that it runs, measure nothing.")] = False,
 ) -> None:
     """Measure a GPU in at most five minutes, and print each line once it is measured."""
+    if unknown := [name for name in parts or () if name not in PARTS]:
+        raise BukvaError(f"bench.gpu: unknown part {', '.join(unknown)}; use {', '.join(PARTS)}.")
     with tempfile.TemporaryDirectory(prefix="bukva-bench-", ignore_cleanup_errors=True) as scratch:
         bench = Bench(Path(scratch), device, quick=quick)
         torch = importlib.metadata.version("torch")

@@ -146,3 +146,5 @@ def test_a_text_that_cannot_be_downloaded_skips_one_part(card, here, monkeypatch
     done = CliRunner().invoke(gpu.app, ["race", "equal"])
     assert done.stderr == "race: not measured: a.txt: no connection.\n"
     assert done.stdout.count("equal | ") == 4
+    done = CliRunner().invoke(gpu.app, ["speed"])
+    assert str(done.exception) == "bench.gpu: unknown part speed; use updates, equal, race, stages."

@@ -64,7 +64,7 @@ def test_the_lines_have_operations_memory_time_and_where_they_come_from():
     assert shown[1] == "10.8M parameters, 1.11 TFLOP per update"
     # Muon: 3 copies in float32 of 10.76 million; 16 x 6 x 384 activations of 2 bytes and 65 logits of 8, per id
     assert shown[2] == "memory: at least 1.25 of 80 GB (weights and optimizer 0.12, activations 1.13)"
-    assert shown[3] == "an update of 16,384 ids: 2.79 to 6.57 ms, at 40% and 17% of 989 TFLOPS"
+    assert shown[3] == "an update of 16,384 ids: 2.79 to 6.57 ms, at 40 % and 17 % of 989 TFLOPS"
     assert shown[4] == "1,000 updates, 16.4 epochs: 3 s to 7 s, without compilation and scoring"
     assert shown[5].startswith("updates that fit into 1 min 00 s: 9,1")
     assert shown[6:] == [NOT_MEASURED]

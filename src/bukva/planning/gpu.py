@@ -86,8 +86,8 @@ def predicted(config: GPTConfig, recipe: TrainGPT, card: Card, train_ids: int, b
     shown = ", ".join(f"{what} {size / 2**30:.2f}" for what, size in parts.items())
     yield f"memory: at least {needed / 2**30:.2f} of {card.memory} GB ({shown})"
     yield (
-        f"an update of {n_ids:,} ids: {1000 * fast:.3g} to {1000 * slow:.3g} ms, at {HIGHEST_SHARE:.0%} and "
-        f"{MEASURED_SHARE:.0%} of {card.tflops:g} TFLOPS"
+        f"an update of {n_ids:,} ids: {1000 * fast:.3g} to {1000 * slow:.3g} ms, at {100 * HIGHEST_SHARE:.0f} % and "
+        f"{100 * MEASURED_SHARE:.0f} % of {card.tflops:g} TFLOPS"
     )
     yield (
         f"{recipe.n_steps:,} updates, {recipe.n_steps * n_ids / train_ids:.1f} epochs: "
