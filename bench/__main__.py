@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from bench import generation, pipeline, race, report, text, updates
+from bench import generation, gpu, pipeline, race, report, text, updates
 from bench.measure import ROOT, machine
 from bench.rows import Measure
 from bukva.cli import stage as cli
@@ -27,6 +27,7 @@ ROWS: dict[str, Measure] = {
     "counting": text.counting,
     "repro": pipeline.repro,
     "ruslit": pipeline.ruslit,
+    "gpu": gpu.gpu,
 }
 REPORTS = ROOT / "reports"
 UNFINISHED = ROOT / ".bukva" / "bench.json"  # what a run has measured that was interrupted, or in which rows failed

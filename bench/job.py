@@ -6,11 +6,11 @@ The last line of the output is JSON: the values of the job, or {"error": a sente
 import json
 import sys
 
-from bench import generation, race, text, updates
+from bench import generation, gpu, race, text, updates
 from bukva.core.errors import BukvaError
 from bukva.core.machine import prepare_torch
 
-MODULES = (generation, race, text, updates)
+MODULES = (generation, gpu, race, text, updates)
 JOBS = {name: job for module in MODULES for name, job in module.JOBS.items()}
 
 

@@ -47,18 +47,18 @@ def _race(recipe: str, seed: int, raw: str) -> dict[str, Any]:
     from bukva.training.state import Progress
     from bukva.training.windows import Windows
 
-    raw_params, (train, val) = params_with(RECIPES[recipe]), _load(raw)
+    raw_params, (train, val) = params_with(RECIPES[recipe]), load_ids(raw)
     raw_params["train_gpt"].update(seed=seed, eval_every=raw_params["train_gpt"]["n_steps"])
     values = parse_params(raw_params, "bench")
     training, shape = values.train_gpt, GPTConfig(vocab_size=VOCAB_SIZE, **values.model.model_dump())
     windows = Windows(train, shape.block_size, training.batch_size, training.order, training.seed)
     machine = prepare(values.compute)
-    task = Task(lambda: build(shape), windows, lambda model, _: _score(model, val), training, machine)
+    task = Task(lambda: build(shape), windows, lambda model, _: score(model, val), training, machine)
     state = start(task)
     state.curve.append(Progress(0, 0, 0.0, val_nats_per_char=log(VOCAB_SIZE)))  # the first scoring is left out
     run_training(task, state)
     ended_at = time.perf_counter()
-    by_rule = _score(state.model, val, overlapping=True)
+    by_rule = score(state.model, val, overlapping=True)
     return {"nats": state.best_val, "nats_by_rule": by_rule, "untimed": time.perf_counter() - ended_at}
 
 
@@ -66,7 +66,7 @@ def _race_plain(seed: int, raw: str) -> dict[str, Any]:
     """nanoGPT's recipe for a CPU, with its estimates of the loss on the way."""
     from bench.plain.gpt import PlainTraining, Recipe, Shape
 
-    training = PlainTraining(Shape(VOCAB_SIZE), Recipe(), *_load(raw), seed)
+    training = PlainTraining(Shape(VOCAB_SIZE), Recipe(), *load_ids(raw), seed)
     recipe = training.recipe
     for step in range(recipe.n_steps):
         if step % recipe.eval_every == 0:
@@ -75,7 +75,7 @@ def _race_plain(seed: int, raw: str) -> dict[str, Any]:
     return {"nats": training.estimate()["val"]}
 
 
-def _load(raw: str) -> tuple[Any, Any]:
+def load_ids(raw: str) -> tuple[Any, Any]:
     """The ids of the first nine tenths and of the rest."""
     from bukva.text.tokenizers.char import CharTokenizer
 
@@ -85,7 +85,7 @@ def _load(raw: str) -> tuple[Any, Any]:
     return ids[:n_train], ids[n_train:]
 
 
-def _score(model: Any, ids: Any, *, overlapping: bool = False) -> float:
+def score(model: Any, ids: Any, *, overlapping: bool = False) -> float:
     """Nats per character of all of (N,) ids: in windows side by side, the rule of this race, or by the window rule.
 
     Either way counts see the text before a window, too; a network does not.

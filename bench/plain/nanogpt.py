@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import statistics
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,13 @@ from pathlib import Path
 from bench.measure import Outcome, command
 
 ON_CPU = "config/train_shakespeare_char.py", "--device=cpu", "--compile=False"
+ON_GPU = "config/train_shakespeare_char.py", "--device=cuda", "--compile=True"
 # for a CPU, as nanoGPT's README says
 RECIPE = (
     "--eval_iters=20", "--log_interval=1", "--block_size=64", "--batch_size=12", "--n_layer=4", "--n_head=4",
     "--n_embd=128", "--max_iters=2000", "--lr_decay_iters=2000", "--dropout=0.0",
 )  # fmt: skip
+COMPILING = 20  # the last update that is not timed on a GPU
 LAST = 1  # update whose time is taken; the one before it, with an estimate of the loss, warms up
 
 
@@ -46,3 +49,10 @@ def update_ms(folder: Path) -> float:
     one = "--eval_iters=1", "--log_interval=1", f"--max_iters={LAST}"
     printed = command([sys.executable, "train.py", *ON_CPU, *one], folder).values["printed"]
     return float(re.findall(rf"iter {LAST}: .* time ([\d.]+)ms", printed)[0])
+
+
+def compiled_update_ms(folder: Path) -> float:
+    """Return the median milliseconds of an update of its model for a GPU, on one, after the updates that compile."""
+    words = [sys.executable, "train.py", *ON_GPU, "--eval_iters=1", "--log_interval=1", "--max_iters=150"]
+    found = re.findall(r"iter (\d+): .* time ([\d.]+)ms", command(words, folder).values["printed"])
+    return statistics.median(float(ms) for number, ms in found if int(number) > COMPILING)

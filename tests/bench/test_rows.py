@@ -23,6 +23,7 @@ from chaos.project import WORK as SAMPLE
 from chaos.project import Project
 
 IN_CLONES = ("default", "training", "repro", "ruslit")  # repro: tests/dvc/test_story.py
+ELSEWHERE = (*IN_CLONES, "gpu")  # gpu: test_gpu.py
 AT_FULL_LENGTH = ("default", "generation", "counting", "repro", "ruslit")  # others train longer
 SHAPE = {"n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 16}
 
@@ -100,7 +101,7 @@ def measured(name, scratch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in ROWS if name not in IN_CLONES])
+@pytest.mark.parametrize("name", [name for name in ROWS if name not in ELSEWHERE])
 def test_a_row_runs_on_a_small_text(name, small, scratch):
     measured(name, scratch)
 

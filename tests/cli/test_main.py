@@ -64,6 +64,15 @@ def test_a_plan_is_proposed(project):
     assert "train_gpt.patience" in done.stdout  # 307 characters in an hour
 
 
+def test_a_plan_for_a_gpu_predicts_and_measures_nothing(project, monkeypatch):
+    monkeypatch.setattr(plans, "run_training", None)
+    done = CliRunner().invoke(app, ["plan", "1h", "--gpu", "l4"])
+    assert done.stdout.startswith("One NVIDIA L4, model and training of params.yaml:\n")
+    assert "updates that fit into 1 h 00 min: " in done.stdout
+    assert mistake("plan", "--gpu", "k80").startswith("--gpu k80: unknown card; use ")
+    assert mistake("plan") == "plan: no BUDGET and no --gpu; use for example `bukva plan 10min`."
+
+
 def save_gpt(memory):
     """A trained GPT where the pipeline puts it."""
     splits = load_splits(Path(paths()["split"]))

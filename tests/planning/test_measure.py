@@ -27,6 +27,15 @@ def test_the_stopwatch_times_the_scoring_and_updates_after_the_first_ones_until_
     assert (stopwatch.seconds_per_scoring, stopwatch.seconds_per_update) == (5.0, pytest.approx(0.3))
 
 
+def test_a_gpu_has_more_updates_that_are_not_timed():
+    readings = iter(range(100))
+    stopwatch, state = Stopwatch(lambda: next(readings), untimed=20), SimpleNamespace(stop_requested=False)
+    steps = iter(range(100))
+    while not state.stop_requested:
+        stopwatch.on_update(state, Progress(step := next(steps), 0, 0.0))
+    assert (step, stopwatch.seconds_per_update) == (23, 1.0)
+
+
 def test_a_size_is_measured_with_its_batch_and_a_sample_of_val_whose_time_is_that_of_the_whole(tmp_path, monkeypatch):
     """50 of the 100 characters take 3 s; an update takes 2 s."""
     write_project(tmp_path)

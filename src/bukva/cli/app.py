@@ -141,14 +141,32 @@ def recipe(
 
 @app.command()
 def plan(
-    budget: Annotated[str, typer.Argument(help="How long stage train-gpt may take: 90s, 10min, 1h30min.")],
+    budget: Annotated[
+        str, typer.Argument(help="How long stage train-gpt may take: 90s, 10min, 1h30min.", show_default=False)
+    ] = "",
+    gpu: Annotated[
+        str, typer.Option(help="Predict for h100, h200, a100, l4 or rtx4090; measure nothing.", show_default=False)
+    ] = "",
 ) -> None:
-    """Propose size and steps for a time budget. Measures a few updates of several sizes here."""
+    """Propose size and steps for a time budget. Measures a few updates of several sizes here.
+
+    With --gpu: predict memory and time of the training in params.yaml on a card that need not be here.
+    """
     started_at = time.perf_counter()  # the imports below are part of the start-up of the stage, too
-    from bukva.planning.plan import Planner, climb, parse_budget, propose, warnings
+    from bukva.models.gpt import GPTConfig
+    from bukva.planning.gpu import card_named, predicted
+    from bukva.planning.plan import Planner, climb, load_text, parse_budget, propose, warnings
     from bukva.project.commands import settings
 
     params, plans = read_params(), []
+    if gpu:
+        card, seconds = card_named(gpu), parse_budget(budget) if budget else 0.0
+        splits, tokenizer = load_text(params)
+        config = GPTConfig(vocab_size=len(tokenizer), **params.model.model_dump())
+        print(*predicted(config, params.train_gpt, card, len(splits["train"]), seconds), sep="\n")
+        return
+    if not budget:
+        raise BukvaError("plan: no BUDGET and no --gpu; use for example `bukva plan 10min`.")
     planner = Planner(params, parse_budget(budget), started_at)
     for measured in climb(planner.plan):
         print(f"plan: {measured}", flush=True)

@@ -22,9 +22,10 @@ from bukva.models.gpt import GPTConfig
 from bukva.models.registry import count_parameters
 from bukva.models.window_rule import MOST_SCORED
 from bukva.project.stages import paths
+from bukva.text.ids import Ids
 from bukva.text.splits import check_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
-from bukva.text.tokenizers.base import total
+from bukva.text.tokenizers.base import Tokenizer, total
 from bukva.training.callback import Callback, StopAfter
 from bukva.training.run import Task, run_training, start
 from bukva.training.state import Progress, TrainState
@@ -45,6 +46,7 @@ WARMUP_SHARE, LEAST_WARMUP = 0.02, 10  # of n_steps; updates
 OWN_BATCH_CHANNELS = 128  # up to here batch_size stays as it is; it doubles whenever n_embd does
 
 UNTIMED = 2  # updates before the clock starts: the first ones are slower
+UNTIMED_ON_GPU = 20  # kernels are compiled and a graph is captured within these
 LEAST_UPDATES, LEAST_SECONDS = 3, 1.0  # of a measurement
 SCORED_IDS = 2**14  # of val, to measure scoring
 
@@ -148,14 +150,14 @@ class Plan:
 class Stopwatch(Callback):
     """A callback that times the scoring before the first update, then updates, and then stops the training."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = clock
+    def __init__(self, clock: Callable[[], float], untimed: int = UNTIMED) -> None:
+        self.clock, self.untimed = clock, untimed
         self.seconds_per_scoring = self.seconds_per_update = 0.0
         self._started_at = clock()
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
         """Read the clock."""
-        seconds, n_updates = self.clock() - self._started_at, progress.step - UNTIMED
+        seconds, n_updates = self.clock() - self._started_at, progress.step - self.untimed
         if progress.step == 0:
             self.seconds_per_scoring = seconds
         if n_updates <= 0:
@@ -163,6 +165,20 @@ class Stopwatch(Callback):
         else:
             self.seconds_per_update = seconds / n_updates
             state.stop_requested = n_updates >= LEAST_UPDATES and seconds >= LEAST_SECONDS
+
+
+def load_text(params: Params) -> tuple[dict[str, Ids], Tokenizer]:
+    """Load the splits of the project and their tokenizer.
+
+    Raises:
+        BukvaError: the text is not split yet, or is too short for a window.
+    """
+    named = paths()
+    splits = load_splits(Path(named["split"]))
+    if not {"train", "val"} <= splits.keys():
+        raise BukvaError(f"{named['split']}: the text is not split yet; run `dvc repro split`.")
+    check_lengths({split: len(ids) for split, ids in splits.items()}, params.model.block_size, "model.block_size")
+    return splits, load_tokenizer(Path(named["tokens"]))
 
 
 class Planner:
@@ -176,13 +192,8 @@ class Planner:
     """
 
     def __init__(self, params: Params, seconds: float, started_at: float) -> None:
-        self.params, named = params, paths()
-        self.splits = load_splits(Path(named["split"]))
-        if not {"train", "val"} <= self.splits.keys():
-            raise BukvaError(f"{named['split']}: the text is not split yet; run `dvc repro split`.")
-        n_ids = {split: len(ids) for split, ids in self.splits.items()}
-        check_lengths(n_ids, self.params.model.block_size, "model.block_size")
-        self.tokenizer = load_tokenizer(Path(named["tokens"]))
+        self.params = params
+        self.splits, self.tokenizer = load_text(params)
         self.machine = prepare(self.params.compute)
         _, task = self.task(LADDER[0], self.params.train_gpt.batch_size)
         run_training(task, start(task), [StopAfter(1)])
@@ -198,7 +209,8 @@ class Planner:
         scored = min(MOST_SCORED, len(self.splits["val"]) - 1)
         config, task = self.task(size, batch_size)
         state = start(task)
-        stopwatch = Stopwatch(self.now)
+        on_gpu = self.machine.device.type == "cuda"
+        stopwatch = Stopwatch(self.now, UNTIMED_ON_GPU if on_gpu else UNTIMED)
         run_training(task, state, [stopwatch])
         return Plan(
             seconds=self.seconds,

@@ -1,0 +1,87 @@
+"""Predictions for a GPU that is not here: operations, memory and time."""
+
+import dataclasses
+
+import pytest
+import torch
+from plans import ALL
+from tiny import WITH_MEMORY
+from torch.utils.flop_counter import FlopCounterMode
+
+from bukva.core.errors import BukvaError
+from bukva.models.base import Examples
+from bukva.models.gpt import GPTConfig
+from bukva.models.registry import build, count_parameters
+from bukva.planning.gpu import CARDS, NOT_MEASURED, card_named, flops_per_id, predicted, seconds_per_update
+from bukva.planning.memory import least_bytes
+
+H100 = CARDS["h100"]
+BABY = GPTConfig(65, n_layer=6, n_head=6, n_embd=384, block_size=256, dropout=0.2)  # learned positions, no biases
+DEFAULT = GPTConfig(76, **ALL.model.model_dump())
+
+
+def test_an_id_costs_six_operations_per_parameter_in_a_product_and_six_per_layer_channel_and_position():
+    """Each block has 12 C^2 weights in four matrices, and LayerNorm has 2 C."""
+    n = 6 * 12 * 384**2 + 384 * 65 + 13 * 2 * 384
+    assert flops_per_id(BABY) == 6 * n + 6 * 6 * 384 * 256
+    tied = dataclasses.replace(BABY, tie_weights=True, positions="rotary")
+    assert flops_per_id(tied) == flops_per_id(BABY)
+    # nanoGPT's estimate_mfu: all parameters but the positions, and both halves of attention
+    nanogpt = 6 * (count_parameters(tied)) + 12 * 6 * 6 * 64 * 256
+    assert nanogpt - flops_per_id(tied) == 6 * 6 * 384 * 256
+
+
+@pytest.mark.parametrize("changes", [{}, {"tie_weights": True}, {"positions": "rotary", "qk_norm": True}])
+def test_torch_counts_the_same_operations_in_products_with_weights(changes):
+    config = GPTConfig(65, n_layer=3, n_head=2, n_embd=64, block_size=32, dropout=0.0, **changes)
+    ids = torch.zeros(4, 32, dtype=torch.int64)
+    model = build(config)
+    with FlopCounterMode(display=False) as counter:
+        model.losses(Examples(ids, ids)).minimised.backward()
+    gains = sum(parameter.numel() for parameter in model.parameters() if parameter.ndim == 1)
+    expected = flops_per_id(config) - 6 * gains - 6 * 3 * 64 * 32
+    assert counter.get_flop_counts()["Global"][torch.ops.aten.mm] == expected * ids.numel()
+
+
+def test_a_prediction_for_the_card_that_was_measured_agrees_with_what_was_measured():
+    """10.7 million parameters took 6.64 ms, the default model 0.96 ms, and n-grams 54.7 ms in a batch of 64 x 256."""
+    assert 1000 * seconds_per_update(BABY, 64, H100, 0.17) == pytest.approx(6.64, rel=0.02)
+    assert {seconds_per_update(DEFAULT, 16, H100, share) for share in (0.17, 0.4)} == {0.96e-3}
+    with_ngrams = dataclasses.replace(BABY, ngrams="input")
+    assert 1000 * seconds_per_update(with_ngrams, 64, H100, 0.4) == pytest.approx(54.7)
+    assert seconds_per_update(BABY, 64, CARDS["a100"], 0.3) == pytest.approx(
+        64 * 256 * flops_per_id(BABY) / (0.3 * 312e12)
+    )
+
+
+def lines(config, card=H100, budget=0.0, **changes):
+    return list(predicted(config, ALL.train_gpt.model_copy(update=changes), card, 1_000_000, budget))
+
+
+def test_the_lines_have_operations_memory_time_and_where_they_come_from():
+    shown = lines(BABY, batch_size=64, n_steps=1000, budget=60.0)
+    assert shown[0] == "One NVIDIA H100 80GB HBM3, model and training of params.yaml:"
+    assert shown[1] == "10.8M parameters, 1.11 TFLOP per update"
+    # Muon: 3 copies in float32 of 10.76 million; 16 x 6 x 384 activations of 2 bytes and 65 logits of 8, per id
+    assert shown[2] == "memory: at least 1.25 of 80 GB (weights and optimizer 0.12, activations 1.13)"
+    assert shown[3] == "an update of 16,384 ids: 2.79 to 6.57 ms, at 40 % and 17 % of 989 TFLOPS"
+    assert shown[4] == "1,000 updates, 16.4 epochs: 3 s to 7 s, without compilation and scoring"
+    assert shown[5].startswith("updates that fit into 1 min 00 s: 9,1")
+    assert shown[6:] == [NOT_MEASURED]
+
+
+def test_n_grams_take_memory_and_what_does_not_fit_is_a_warning():
+    """Two experts of 7 symbols, four numbers of 2 bytes each."""
+    batch = 2**22
+    memory = lines(WITH_MEMORY, batch_size=batch)[2]
+    assert memory.endswith(f", n-gram distributions {batch * 5 * 2 * 4 * 7 * 2 / 2**30:.2f})")
+    needed = least_bytes(BABY, ALL.train_gpt.model_copy(update={"batch_size": 2048}), on_gpu=True)
+    assert 24 < needed / 2**30 < 80
+    assert lines(BABY, CARDS["l4"], batch_size=2048)[-2].startswith("Warning: this training does not fit; use more ")
+    assert not any(line.startswith("Warning") for line in lines(BABY, H100, batch_size=2048))
+
+
+def test_a_card_is_found_by_its_short_name():
+    assert card_named("H100") is H100
+    with pytest.raises(BukvaError, match=r"^--gpu k80: unknown card; use h100, h200, a100, l4 or rtx4090\.$"):
+        card_named("k80")
