@@ -23,6 +23,11 @@ TAIL = split(0.9, 0.05, 0.05, "tail")
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".bukva" / "numba"))  # of every process, in any folder
 
+# Tests run on the CPU: forks do not survive a GPU that is in use. tests/backends/cuda/test_gpu.py starts a process that
+# has the GPU.
+os.environ["BUKVA_TEST_GPUS"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
 hypothesis.settings.register_profile("bukva", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("bukva")
 

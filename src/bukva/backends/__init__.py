@@ -7,10 +7,11 @@ faster; tests hold every backend to the plain model. compute.backend in params.y
     cuda    a whole update as one CUDA graph, compiled losses, small models that write on the CPU
 """
 
+import copy
 import importlib
 
 from bukva.backends.base import Backend
-from bukva.backends.device import Machine
+from bukva.backends.device import Machine, for_writing
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT, Stack
 
@@ -26,6 +27,17 @@ def backend_of(machine: Machine) -> Backend:
     backend = importlib.import_module(name).BACKEND
     assert isinstance(backend, Backend)
     return backend
+
+
+def copied_for_writing(model: LanguageModel, machine: Machine) -> LanguageModel:
+    """Return a model that writes what this one writes: itself, or its copy on the CPU if it is small and on a GPU."""
+    used = for_writing(machine, model)
+    if used == machine:
+        return model
+    ngrams = getattr(model, "ngrams", None)  # not copied: its counts are large and do not change
+    copied = copy.deepcopy(model, {id(ngrams): ngrams}).to(used.device)
+    attach(copied, used)
+    return copied
 
 
 def attach(model: LanguageModel, machine: Machine) -> None:

@@ -12,6 +12,8 @@ from bukva.core.errors import BukvaError
 from bukva.core.machine import give_way, keep_freed_memory, n_cores
 from bukva.models.base import LanguageModel
 
+MOST_ON_CPU = 25_000_000  # parameters of a model that writes on the CPU; estimated, not measured
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -80,10 +82,24 @@ def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1) -> Machi
     if device.type == "cuda":
         torch.cuda.set_device(device)
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes cuBLAS deterministic
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.use_deterministic_algorithms(True)  # with warn_only, flash attention's backward pass is not
+        torch.backends.cuda.enable_cudnn_sdp(False)  # leaves flash, memory-efficient and plain attention
         torch.utils.deterministic.fill_uninitialized_memory = False  # nothing reads what it has not written
     bf16 = compute.precision == "bf16" or (compute.precision == "auto" and _supports_bf16(device))
     return Machine(device, torch.bfloat16 if bf16 else torch.float32, compute.backend == "plain")
+
+
+def for_writing(machine: Machine, model: LanguageModel) -> Machine:
+    """Return the machine on which a model writes: the CPU for a small one, because a GPU waits for each launch.
+
+    A character costs some 35 launches for each block on a GPU, and on a CPU the time to read the weights once.
+    """
+    n_parameters = sum(parameter.numel() for parameter in model.parameters())
+    if machine.device.type != "cuda" or machine.is_plain or n_parameters > MOST_ON_CPU:
+        return machine
+    cpu = torch.device("cpu")
+    is_half = machine.dtype == torch.bfloat16 and _supports_bf16(cpu)
+    return Machine(cpu, torch.bfloat16 if is_half else torch.float32)
 
 
 def _instructions() -> str:

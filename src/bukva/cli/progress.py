@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from bukva.backends import copied_for_writing
 from bukva.core.progress import bar, quantity
 from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
@@ -145,12 +146,14 @@ class Samples(Callback):
             self._keep(state)
 
     def line(self, model: LanguageModel) -> str:
-        """What a model writes after the prompt, LINE_CHARS characters at most; computed in float32, without dropout."""
-        ids = torch.from_numpy(self.tokenizer.encode(self.prompt).astype(np.int64))[None].to(self.task.machine.device)
+        """Return what a model writes after the prompt, LINE_CHARS characters at most, in float32, without dropout."""
+        writer = copied_for_writing(model, self.task.machine)
+        device = next(writer.parameters()).device
+        ids = torch.from_numpy(self.tokenizer.encode(self.prompt).astype(np.int64))[None].to(device)  # (1, T)
         n_ids = round(LINE_CHARS / self.task.chars_per_id)
         rng = torch.Generator().manual_seed(self.task.recipe.seed)
-        model.eval()
-        written = generate(model, ids, n_ids, temperature=TEMPERATURE, top_k=0, top_p=1.0, rng=rng)  # (1, n_ids)
+        writer.eval()
+        written = generate(writer, ids, n_ids, temperature=TEMPERATURE, top_k=0, top_p=1.0, rng=rng)  # (1, n_ids)
         model.train()
         return on_one_line(self.tokenizer.decode(written[0].cpu().numpy()))[:LINE_CHARS]
 

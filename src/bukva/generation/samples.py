@@ -10,7 +10,7 @@ import torch
 from jinja2 import Environment
 
 from bukva.backends import attach
-from bukva.backends.device import Machine
+from bukva.backends.device import Machine, for_writing
 from bukva.config.schema import Sample
 from bukva.generation.sampling import generate
 from bukva.models.folder import load_model
@@ -63,18 +63,20 @@ def answer(
     answers = []
     for name, folder in folders.items():
         for state, weights in STATES.items():
-            model, tokenizer = load_model(folder, weights, machine.device, ngrams)
-            attach(model, machine)
-            machine.cast_blocks(model)
+            model, tokenizer = load_model(folder, weights, ngrams=ngrams)
+            used = for_writing(machine, model)
+            model.to(used.device)
+            attach(model, used)
+            used.cast_blocks(model)
             writers = {f"{state}{NETWORK}": model.without_ngrams()} if model.counts else {}
             others = OTHER_TEMPERATURES if weights == "best" else ()
             for (who, writer), temperature, (number, prompt) in itertools.product(
                 {**writers, state: model}.items(), sorted({params.temperature, *others}), enumerate(prompts)
             ):
                 read = readable_prompt(tokenizer, prompt, params.unknown)
-                ids = torch.from_numpy(tokenizer.encode(read).astype(np.int64))[None].to(machine.device)  # (1, T)
+                ids = torch.from_numpy(tokenizer.encode(read).astype(np.int64))[None].to(used.device)  # (1, T)
                 how = {"temperature": temperature, "top_k": params.top_k, "top_p": params.top_p}
-                with machine.autocast():
+                with used.autocast():
                     rng = prompt_generator(params.seed, number + 1)
                     written = generate(writer, ids, params.n_chars, rng=rng, **how)[0]
                 about = {"prompt": number, "model": name, "state": who, "temperature": temperature}

@@ -75,13 +75,14 @@ def first_seen(stop: int, block_size: int) -> int:
 
 
 def draw(logits: Tensor, temperature: float, top_k: int, top_p: float, rng: torch.Generator) -> Tensor:
-    """(B, V) logits -> (B,) ids drawn from them."""
+    """(B, V) logits -> (B,) ids drawn from them, on the CPU: the random numbers are those of a CPU everywhere."""
+    device, logits = logits.device, logits.cpu()
     if temperature == 0:
-        return logits.argmax(dim=-1)
+        return logits.argmax(dim=-1).to(device)
     divisor = max(temperature, torch.finfo(logits.dtype).tiny)
     logits = (logits - logits.amax(dim=-1, keepdim=True)) / divisor  # at most 0, so that nothing overflows
     probabilities = keep_likeliest(logits, top_k, top_p).softmax(dim=-1)
-    return torch.multinomial(probabilities.cpu(), 1, generator=rng)[:, 0].to(logits.device)
+    return torch.multinomial(probabilities, 1, generator=rng)[:, 0].to(device)
 
 
 def keep_likeliest(logits: Tensor, top_k: int, top_p: float) -> Tensor:

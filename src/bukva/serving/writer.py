@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from torch import Tensor
 
 from bukva.backends import attach
-from bukva.backends.device import Machine, prepare
+from bukva.backends.device import Machine, for_writing, prepare
 from bukva.config.messages import sentence
 from bukva.config.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample, Unknown
 from bukva.core.errors import BukvaError
@@ -45,9 +45,10 @@ class Writer:
     """
 
     def __init__(self, model: LanguageModel, tokenizer: Tokenizer, machine: Machine) -> None:
-        machine.cast_blocks(model)
-        attach(model, machine)
-        self.model, self.tokenizer, self.machine = model, tokenizer, machine
+        self.model, self.tokenizer, self.machine = model, tokenizer, for_writing(machine, model)
+        model.to(self.machine.device)
+        attach(model, self.machine)
+        self.machine.cast_blocks(model)
 
     @classmethod
     def load(cls, folder: Path, machine: Machine | None = None) -> "Writer":
