@@ -17,6 +17,7 @@ VOCAB_SIZE = 65
 def _generate() -> dict[str, Any]:
     import torch
 
+    from bukva.backends import attach
     from bukva.backends.device import prepare
     from bukva.config.load import parse_params
     from bukva.generation.sampling import generate
@@ -28,6 +29,7 @@ def _generate() -> dict[str, Any]:
     model = build(GPTConfig(vocab_size=VOCAB_SIZE, **values.model.model_dump())).eval().to(machine.device)
     rng = torch.Generator(machine.device).manual_seed(1)
     machine.cast_blocks(model)
+    attach(model, machine)
     prompt = torch.zeros(1, 1, dtype=torch.int64, device=machine.device)
     with machine.autocast():
         return _timed(lambda n: generate(model, prompt, n, temperature=1.0, top_k=0, top_p=1.0, rng=rng))

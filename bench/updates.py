@@ -74,11 +74,19 @@ JOBS: dict[str, Job] = {"updates-plain": _updates_plain, "frequency": _frequency
 
 
 def default(scratch: Path) -> list[Line]:
-    """An update of the default GPT in stage train-gpt, beside a plain loop."""
+    """An update of the default GPT in stage train-gpt, by its backend, without a backend, and in a plain loop."""
     folder = _prepared(scratch)
-    what = "an update of the default GPT in stage train-gpt; plain: a loop in float32 with AdamW"
-    ours, plain = in_turn(PAIRS, lambda _: _stage_ms(folder, {}, 20, 420), lambda _: _plain_ms(folder, {}, 150))
-    return [Line(what, "ms", ours, plain, 1.8)]
+    what = "an update of the default GPT in stage train-gpt"
+    ours, unattached, plain = in_turn(
+        PAIRS,
+        lambda _: _stage_ms(folder, {}, 20, 420),
+        lambda _: _stage_ms(folder, {"compute": {"backend": "plain"}}, 20, 220),
+        lambda _: _plain_ms(folder, {}, 150),
+    )
+    return [
+        Line(f"{what}; plain: a loop in float32 with AdamW", "ms", ours, plain, 1.8),
+        Line(f"{what}; plain: compute.backend plain", "ms", ours, unattached),
+    ]
 
 
 def training(scratch: Path) -> list[Line]:

@@ -161,7 +161,7 @@ def test_nats_and_what_a_watch_sees_have_the_same_bytes_with_any_number_of_threa
         threads(n)
         seen = []
         watch = lambda logits, followed: seen.extend([logits, followed[:, None]])  # noqa: B023, E731
-        nats = nats_of_passages(model, passages, T, 3, watch=watch, read=n_read.append)
+        nats = nats_of_passages(model, passages, T, 3, watch=watch, on_progress=n_read.append)
         found.append((nats.tobytes(), [part.tolist() for part in seen]))
         assert torch.get_num_threads() == n
     assert found[1:] == found[:1] * 3

@@ -9,11 +9,11 @@ from tqdm import tqdm
 QUIET_SECONDS = 2.0  # before the bar of work that is mostly short
 quantity = tqdm.format_sizeof  # of a count, readable: 950, 12.3k, 4.56M, 1.20G
 T = TypeVar("T", bound=Sized)  # a text, or its code points
-Read = Callable[[int], None]  # is told how many characters more were read
+OnProgress = Callable[[int], None]  # called with the number of characters that were read since the last call
 
 
-def unread(n_chars: int) -> None:
-    """A Read that nobody looks at."""
+def no_progress(n_chars: int) -> None:
+    """Progress callback that does nothing."""
 
 
 def duration(seconds: float) -> str:
@@ -44,7 +44,7 @@ def transfer(what: str) -> Iterator[Callable[[int, int | None], None]]:
 
 
 @contextmanager
-def counting(what: str, total: int, unit: str = "character") -> Iterator[Read]:
+def counting(what: str, total: int, unit: str = "character") -> Iterator[OnProgress]:
     """Yield a function that adds to the characters done, or to other units; it may be called from any thread."""
     with bar(what, total, f"{unit}s") as shown:
         yield shown.update

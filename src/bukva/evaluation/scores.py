@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bukva.config.schema import Evaluate
-from bukva.core.progress import Read, counting, unread
+from bukva.core.progress import OnProgress, counting, no_progress
 from bukva.evaluation import adaptive
 from bukva.evaluation.accuracy import counted_accuracy
 from bukva.evaluation.rows import LEARNING_ON, STREAM
@@ -203,10 +203,15 @@ def describe(
 
 
 def score(
-    model: LanguageModel, runs: list[Passage], tokenizer: Tokenizer, block_size: int, stride: int, read: Read = unread
+    model: LanguageModel,
+    runs: list[Passage],
+    tokenizer: Tokenizer,
+    block_size: int,
+    stride: int,
+    on_progress: OnProgress = no_progress,
 ) -> Score:
     """The score over several runs of train together."""
-    nats = nats_of_passages(model, runs, block_size, stride, of_train=model.counts, read=read)
+    nats = nats_of_passages(model, runs, block_size, stride, of_train=model.counts, on_progress=on_progress)
     return Score.of(nats, sum(total(tokenizer.chars_of, run.scored) for run in runs))
 
 
@@ -231,8 +236,8 @@ def _nats(
 ) -> Nats:
     """(n,) nats of the scored ids by the window rule; the progress has the name of the model."""
     n_ids = sum(len(passage.scored) for passage in texts)
-    with counting(f"evaluate: {what}", n_ids, unit) as read:
-        return nats_of_passages(model, texts, block_size, stride_of(block_size), read=read, watch=watch)
+    with counting(f"evaluate: {what}", n_ids, unit) as on_progress:
+        return nats_of_passages(model, texts, block_size, stride_of(block_size), on_progress=on_progress, watch=watch)
 
 
 def _on_held_out(nats: dict[str, CharNats], text: HeldOut) -> dict[str, dict[str, float]]:
@@ -246,8 +251,10 @@ def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -
         runs, found = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
     else:
         runs = evenly_spaced(train, min(len(text.splits["val"]), MOST_SCORED), model.config.n_before)
-        with counting(f"evaluate: {name}, train", sum(len(run.scored) for run in runs), text.tokenizer.unit) as read:
-            found = score(model, runs, text.tokenizer, block_size, stride_of(block_size), read)
+        with counting(
+            f"evaluate: {name}, train", sum(len(run.scored) for run in runs), text.tokenizer.unit
+        ) as on_progress:
+            found = score(model, runs, text.tokenizer, block_size, stride_of(block_size), on_progress)
     return _fields(found, sum(total(text.tokenizer.bytes_of, run.scored) for run in runs))
 
 

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bukva.core.progress import Read, unread
+from bukva.core.progress import OnProgress, no_progress
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits, ids_at
 
@@ -91,10 +91,16 @@ def spread_windows(ids: Ids, n: int, length: int) -> Tensor:
 
 
 def nats_of(
-    model: nn.Module, ids: Ids, block_size: int, stride: int, *, of_train: bool = False, read: Read = unread
+    model: nn.Module,
+    ids: Ids,
+    block_size: int,
+    stride: int,
+    *,
+    of_train: bool = False,
+    on_progress: OnProgress = no_progress,
 ) -> npt.NDArray[np.float32]:
     """(N,) ids -> (N - 1,) nats of ids[1:], each given the characters before it in its window; N >= 2."""
-    return nats_of_passages(model, [Passage(0, ids, 1)], block_size, stride, of_train=of_train, read=read)
+    return nats_of_passages(model, [Passage(0, ids, 1)], block_size, stride, of_train=of_train, on_progress=on_progress)
 
 
 @torch.inference_mode()
@@ -106,7 +112,7 @@ def nats_of_passages(
     *,
     of_train: bool = False,
     beyond: bool = True,
-    read: Read = unread,
+    on_progress: OnProgress = no_progress,
     watch: Watch | None = None,
 ) -> npt.NDArray[np.float32]:
     """The nats of all scored ids, (N,) one passage after the other, each given the characters before it in its window.
@@ -117,7 +123,7 @@ def nats_of_passages(
 
     of_train: the passages are of train, so a model that has counted it leaves out each scored occurrence.
     beyond: what the model counts sees the ids of the passage before the window, too.
-    read: is told of the ids that are scored.
+    on_progress: called with the number of ids that were scored since the last call.
     watch: sees what the model predicted for them.
 
     Scores are computed in float32 whatever the model was trained in, and with dropout off; the model's mode is
@@ -140,7 +146,7 @@ def nats_of_passages(
         places.append(batch.places)
         if watch:
             watch(logits, followed)
-        read(len(followed))
+        on_progress(len(followed))
     return torch.cat(nats).cpu().numpy()[np.concatenate(places).argsort()]
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from bukva.text.ids import CharNats, Ids, Nats, Scorer, nats_of_chars
 from bukva.text.splits import Lengths
-from bukva.text.tokenizers.base import Tokenizer, first_char
+from bukva.text.tokenizers.base import Tokenizer, n_first_ids
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class HeldOut:
             n_context: at least 1.
             share: score only this share of each work, from its start in the split.
         """
-        n_first = first_char(self.tokenizer, self.splits[split])
+        n_first = n_first_ids(self.tokenizer, self.splits[split])
         splits = {name: np.asarray(ids) for name, ids in self.splits.items()}  # slices of mapped arrays cost much more
         edges = {name: np.concatenate([[0], np.cumsum(self.lengths[name])]) for name in splits}
         earlier = list(splits)[: list(splits).index(split)]

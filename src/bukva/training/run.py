@@ -23,7 +23,7 @@ from bukva.models.base import Config, Examples, LanguageModel
 from bukva.models.registry import build
 from bukva.models.window_rule import MOST_SCORED, evenly_spaced, share_of_nats, stride_of
 from bukva.text.ids import Ids
-from bukva.text.tokenizers.base import Tokenizer, first_char, total
+from bukva.text.tokenizers.base import Tokenizer, n_first_ids, total
 from bukva.training.callback import Callback
 from bukva.training.optimizers import build_optimizer
 from bukva.training.state import DivergedError, Progress, TrainState
@@ -68,7 +68,7 @@ class Task:
     ) -> Self:
         """Train a model of this shape on splits["train"], scoring val, or MOST_SCORED ids of it, by the window rule."""
         windows = Windows(splits["train"], config.block_size, recipe.batch_size, recipe.order, recipe.seed)
-        val = splits["val"][first_char(tokenizer, splits["val"]) - 1 :]  # the first of its ids is not scored
+        val = splits["val"][n_first_ids(tokenizer, splits["val"]) - 1 :]  # the first of its ids is not scored
         runs = evenly_spaced(val, MOST_SCORED)
         val_chars = sum(total(tokenizer.chars_of, run.scored) for run in runs)
         train_chars = total(tokenizer.chars_of, splits["train"])

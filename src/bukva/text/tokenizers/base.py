@@ -135,7 +135,7 @@ def total(counts_of: Callable[[Ids], Counts], ids: Ids) -> int:
     return sum(int(counts_of(ids[start : start + CHUNK]).sum()) for start in range(0, len(ids), CHUNK))
 
 
-def first_char(tokenizer: Tokenizer, ids: Ids) -> int:
+def n_first_ids(tokenizer: Tokenizer, ids: Ids) -> int:
     """Return the number of ids of the first character of (N,) ids, N > 0. It shares no id with the second character."""
     others = np.flatnonzero(tokenizer.chars_of(ids[1 : MOST_BYTES + 1]))
     return 1 + int(others[0]) if len(others) else len(ids)
