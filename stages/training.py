@@ -12,6 +12,7 @@ from bukva.durability.checkpoints import Checkpoints
 from bukva.durability.training import Durability, StopSignal, restore
 from bukva.models.folder import save_model
 from bukva.models.registry import count_parameters, kind_of
+from bukva.models.window_rule import MOST_SCORED
 from bukva.planning.memory import check_memory
 from bukva.project.stages import fingerprint, paths, trained_models
 from bukva.text.splits import check_lengths, load_splits
@@ -57,6 +58,9 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
         check_memory(config, recipe, machine, group.local_size)
         log.metrics({"n_parameters": count_parameters(config)})
 
+        n_val = len(splits["val"])
+        if n_val > MOST_SCORED and group.leads:
+            print(f"{stage}: scores {MOST_SCORED:,} of the {n_val:,} ids of val; stage evaluate scores all of them")
         task = Task.of(config, splits, tokenizer, recipe, machine, at["ngrams"], group)
         state = start(task)
         initial = state.weights()

@@ -1,5 +1,6 @@
 """Imports point down, and importing costs nothing."""
 
+import graphlib
 import subprocess
 import sys
 
@@ -41,6 +42,11 @@ def test_imports_point_down_and_a_stage_imports_no_other_stage():
         for other in imported(name) & modules().keys():
             same = package(name) == package(other) and (package(name) != "stages" or other == "stages.training")
             assert same or LEVEL[package(other)] < LEVEL[package(name)], f"{name} imports {other}"
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    imports = {name: imported(name, while_typing=True) & modules().keys() - {name} for name in modules()}
+    graphlib.TopologicalSorter(imports).prepare()  # raises CycleError
 
 
 @pytest.mark.parametrize(
