@@ -106,7 +106,8 @@ class CUDARecorder:
     def record(self, update: Replay) -> Replay:
         """Record the update as a graph."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # meanwhile the thread that reads the next batch allocates pinned memory, which the global mode forbids
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             result = update()
 
         def replay() -> Tensor:
