@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
     from mlflow.models import ModelSignature
 
-LEFT_OUT = ("initial.safetensors", "exact.safetensors")  # of no use to whoever writes with the model
+LEFT_OUT = "initial.safetensors"  # the untrained weights, which no user of a model needs
 EXAMPLE = "\n"  # the prompt of the lecture notes
 SCORED_ON = "val"  # what `best` means
 DESCRIPTION = (
@@ -79,7 +79,7 @@ def _save(folder: Path, kept: Path, journal: Journal, event: Event, model: "Logg
 
     code, weights = folder.parent / "code", folder.parent / event["name"]
     shutil.unpack_archive(journal.folder / CODE, code)
-    shutil.copytree(kept, weights, ignore=shutil.ignore_patterns(*LEFT_OUT))  # MLflow refuses links
+    shutil.copytree(kept, weights, ignore=shutil.ignore_patterns(LEFT_OUT))  # MLflow refuses links
     mlflow.pyfunc.save_model(
         folder,
         python_model=str(code / "bukva" / "serving" / "pyfunc.py"),
