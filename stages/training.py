@@ -55,9 +55,7 @@ def _train(
     if is_lead:
         checkpoints.clear_finished()
     with (
-        journal(
-            stage, params, silent=not is_lead, training_id=checkpoints.folder.name, resumes=bool(checkpoints)
-        ) as log,
+        journal(stage, params, silent=not is_lead) as log,
         stop.caught() if group.is_beside_leader else contextlib.nullcontext(),  # rank 0 saves; elsewhere nothing can
     ):
         splits, tokenizer = load_splits(Path(at["split"])), load_tokenizer(Path(at["tokens"]))

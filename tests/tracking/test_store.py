@@ -9,7 +9,7 @@ import pytest
 from tracking.runs import sync
 
 from bukva.core.errors import BukvaError
-from bukva.tracking.journal import Log, journal
+from bukva.tracking.journal import JournalWriter, journal
 from bukva.tracking.store import connect, explain, tracking_uri
 from bukva.tracking.ui import Server, mlflow_server
 
@@ -103,7 +103,7 @@ def test_a_broken_database_is_reported_at_once_and_not_changed(database):
 def test_a_copied_project_does_not_write_into_the_first_one_and_is_filled_when_the_database_is_removed(
     database, params, tmp_path, monkeypatch
 ):
-    Log("clean", params).end("FINISHED")
+    JournalWriter("clean", params).end("FINISHED")
     assert sync() == []
     copy = tmp_path / "copy"
     shutil.copytree(database.parent, copy)

@@ -7,7 +7,7 @@ first.
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from bukva.tracking.journal import Event
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import Metric, Run
 
 EXPERIMENT = "bukva"
 # MLflow 3.17 ignores this tag: it opens an experiment on its GenAI page unless the address or the browser's local
@@ -109,6 +109,7 @@ class Store:
             "mlflow.source.type": "LOCAL",
             "mlflow.source.name": "dvc.yaml",
             "mlflow.user": start["user"],
+            "bukva.processor": start.get("processor", ""),  # journals of older versions have none
         }
         name = start["label"]
         if whole:
@@ -123,6 +124,18 @@ class Store:
                 "mlflow.parentRunId": whole.info.run_id,
             }
         return self.client.create_run(self.experiment_id, start["at"], tags, name)
+
+    def set_status(self, run: "Run", status: str, ended_at: int | None) -> None:
+        """Set RUNNING, or how and when a run ended."""
+        if status == "RUNNING":
+            self.client.update_run(run.info.run_id, status)
+        else:
+            self.client.set_terminated(run.info.run_id, status, ended_at)
+
+    def log_points(self, run: "Run", points: "Sequence[Metric]") -> None:
+        """Give a run points of metrics, if there are any."""
+        if points:
+            self.client.log_batch(run.info.run_id, points)
 
     def tag(self, run: "Run", tags: Mapping[str, str]) -> None:
         """Give a run tags, all in one call."""

@@ -52,13 +52,13 @@ class Server:
 @contextmanager
 def mlflow_server(port: int = PORT) -> Iterator[Server]:
     """The server that MLFLOW_TRACKING_URI names, or one of this project, from this port on; it ends with the block."""
+    start_sync()  # the last stages before DVC skipped publish, and trainings that were killed
     parts = urlsplit(tracking_uri())
     if parts.scheme in ("http", "https"):
         host = parts.netloc.rpartition("@")[2]  # without user and password
         yield Server(f"{parts.scheme}://{host}{parts.path.rstrip('/')}")
         return
     port = free_port(port)
-    start_sync()  # short trainings, and what a killed process left
     arguments, environment = server_command(tracking_uri(), port)
     process = start_detached("mlflow", *arguments, **environment)
     try:
