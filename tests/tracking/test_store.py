@@ -31,16 +31,6 @@ def test_the_address_opens_all_experiments_in_charts_or_the_runs_of_one_experime
 
 
 @pytest.mark.slow
-def test_the_experiment_is_one_of_model_training_also_if_it_exists_already(database):
-    from mlflow import MlflowClient
-
-    MlflowClient(tracking_uri()).create_experiment("bukva", (database.parent / "mlruns").as_uri())
-    store = connect()
-    kind = store.client.get_experiment(store.experiment_id).tags["mlflow.experimentKind"]
-    assert kind == "custom_model_development"
-
-
-@pytest.mark.slow
 def test_a_store_that_does_not_answer_is_one_sentence_without_the_password(project, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:9")
