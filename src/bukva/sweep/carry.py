@@ -1,4 +1,4 @@
-"""What a trial of a cluster puts into a checkpoint of Tune.
+"""The files that a trial of a cluster puts into a checkpoint of Tune.
 
     journals/<stage>-<id>/      of all stages, with their artifacts
 
@@ -80,7 +80,7 @@ def pack_result(folder: Path, trial: str, commit: str, clone: Path) -> None:
 
 
 def unpack(folder: Path, trial: str) -> None:
-    """Copy into this project what it does not have. What it has is not older, because the last attempt was here."""
+    """Copy files that this project does not have. Its own are not older, because then the last attempt was here."""
     for kind, place in ((JOURNALS, journals_root() / trial), (CHECKPOINTS, checkpoints_root())):
         for source in (folder / kind).glob("*"):
             if not list((place / source.name).glob("*.*")):

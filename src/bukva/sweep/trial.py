@@ -1,9 +1,9 @@
 """One trial, in an actor of Ray: runs DVC in a clone, reports to Tune how it goes, and pushes the result.
 
 Tune ends an actor when it stops a trial, and the actor dies with its driver or its machine. DVC dies with the actor,
-and a stage saves and ends as soon as its DVC is gone (core/processes.py), so nothing trains on for nobody. A trial that
-was stopped leaves no result: a shorter training that ends well would enter DVC's run cache as the answer for its
-settings.
+and a stage saves and ends as soon as its DVC is gone (core/processes.py), so no training goes on without its trial.
+A trial that was stopped leaves no result: a shorter training that ends well would enter DVC's run cache as the answer
+for its settings.
 """
 
 import contextlib
@@ -75,7 +75,7 @@ def run_trial(name: str, settings: list[str], place: Place) -> None:
 
 
 class Report:
-    """What Tune is told while a trial runs: val (the best so far, in bits per character), and the step of its scoring.
+    """Reports to Tune while a trial runs: the best val so far in bits per character, and the step of its scoring.
 
     Args:
         trial: its name.
@@ -102,7 +102,7 @@ class Report:
                 self._sent |= new
 
     def send_result(self, clone: Path) -> None:
-        """Send what the driver's project needs of a finished trial."""
+        """Send the files of a finished trial to the driver's project."""
         self._send(lambda folder: pack_result(folder, self._trial, self._place.commit, clone))
 
     def _send(self, pack: Callable[[Path], None]) -> None:

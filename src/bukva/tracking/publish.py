@@ -84,7 +84,7 @@ def _write_journal(stage: str, entry: StageRecord, params: Params) -> None:
             log.artifact(path)
         if path in curves:
             _log_curve(log, path)
-    log.end("FINISHED", "Restored by DVC from its run cache; the times are those of the restore.")
+    log.end("FINISHED", "Restored by DVC from its run cache. Its times are the times of the restore.")
 
 
 def _log_curve(log: JournalWriter, curve: Path) -> None:

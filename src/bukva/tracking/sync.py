@@ -45,7 +45,7 @@ COMPARED = (
 
 
 def sync() -> str:
-    """Send all journals to MLflow; return a sentence about what it has.
+    """Send all journals to MLflow; return a sentence about the result.
 
     Raises:
         BukvaError: some results are missing there, and why; without passwords.
@@ -194,7 +194,7 @@ def _send_inputs(store: Store, start: Event, whole: "Run", run: "Run") -> None:
 
 
 def _send_points(store: Store, start: Event, events: Iterable[Event], whole: "Run", run: "Run") -> None:
-    """Send points of metrics; those of a training that are compared also go to the run of its experiment."""
+    """Send points of metrics to the run of the stage, and the compared ones also to the run of its experiment."""
     points = _points(events)
     store.log_points(run, points)
     store.log_points(whole, _new_points(store, whole, _compared(points, start)))
@@ -241,7 +241,7 @@ def _new_points(store: Store, whole: "Run", points: Sequence["Metric"]) -> list[
 def _summarise(store: Store, start: Event) -> None:
     """Bring status and description of the run of an experiment up to date. An edited description is kept.
 
-    Its status is that of the stage execution that began last: one that was killed before does not count.
+    It gets the status of the stage execution that began last, so an earlier one that was killed does not count.
     """
     runs = store.runs(start["key"])
     whole = _by_identity(runs)[start["key"]]
