@@ -33,7 +33,7 @@ MAX_BYTES = {
     "evaluate": 9000,
 }
 BETWEEN_MODEL_AND_CHECKPOINT = 30_000
-REMEDY = "bukva sync completes it"  # printed by a stage or in the log of what follows it, when MLflow lacks something
+REMEDY = "bukva sync`"  # printed by a stage or in the log of its sender, when MLflow is missing results
 FOLLOWERS_LOG = ".bukva/mlflow.log"
 DIVERGED = r"diverged at step \d+, learning rate \S+: .*; the last good checkpoint, of step \d+, "
 

@@ -38,17 +38,18 @@ def kill_experiments(setup: Setup, tries: int) -> list[str]:
 def _kill_experiment(project: Project, kind: tuple[str, ...], more: int) -> str:
     change, steps = _longer_by(more)
     command = "dvc", "exp", "run", *kind, "-S", change
-    before = len(_gpt_statuses(project))
+    before = _n_finished(project)
     _run_experiment(project, command, killed=True)
     printed = _run_experiment(project, command, killed=False)
     fault = "" if "resumed at step" in printed else f"it did not resume: {printed}"
-    after = _gpt_statuses(project)
-    fault = fault or ("" if len(after) == before + 1 else f"it has several runs in MLflow: {after}")
+    new = _n_finished(project) - before
+    fault = fault or ("" if new == 1 else f"MLflow has {new} finished runs of it")
     return fault or mlflow_fault(project, steps)
 
 
-def _gpt_statuses(project: Project) -> list[str]:
-    return [run["status"] for run in project.training_runs() if run["stage"] == "train-gpt"]
+def _n_finished(project: Project) -> int:
+    runs = project.training_runs()
+    return sum(run["stage"] == "train-gpt" and run["status"] == "FINISHED" for run in runs)
 
 
 def _longer_by(more: int) -> tuple[str, list[int]]:

@@ -51,7 +51,8 @@ def _kill_sweep(setup: Setup, number: int, reference: dict[str, str]) -> str:
         return f"its results are not those of the queue: {printed}"
     project.sync()
     # of both trials, and of the training that the project was copied with
-    steps = [run["steps"] for run in project.training_runs() if run["stage"] == "train-gpt"]
+    runs = [run for run in project.training_runs() if run["stage"] == "train-gpt"]
+    steps = [run["steps"] for run in runs if run["status"] == "FINISHED"]
     left = wait_until_empty(project.leftovers)
     return "" if steps == [SHORT] * 3 and not left else f"MLflow has {steps}; left over: {left}"
 

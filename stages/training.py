@@ -46,9 +46,7 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
     checkpoints, stop = Checkpoints(stage, fingerprint(stage, params)), StopSignal()
     with (
         join(processes) as group,
-        journal(
-            stage, params, silent=not group.leads, training_id=checkpoints.folder.name, resumes=bool(checkpoints)
-        ) as log,
+        journal(stage, params, silent=not group.leads) as log,
         stop.caught(is_active=group.is_beside_leader),  # rank 0 saves; on another machine a signal ends the process
     ):
         splits, tokenizer = load_splits(at["split"]), load_tokenizer(at["tokens"])

@@ -9,12 +9,9 @@ import pytest
 from dvc.utils.serialize import load_yaml, modify_yaml
 
 from bukva.config.load import PARAMS, parse_params, read_params, read_yaml
-from bukva.config.schema import RULE_SETS, keys_of
+from bukva.config.schema import RULE_SETS
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning.rule_sets import RULES
-from bukva.models.gpt import ACTIVATIONS, NGRAMS, NORMS, POSITIONS, PROJ_INITS
-from bukva.text.tokenizers import TOKENIZERS
-from bukva.training.optimizers import OPTIMIZERS
 
 PROJECT = Path(__file__).parents[2] / PARAMS
 TEXT = PROJECT.read_text(encoding="utf-8")
@@ -148,18 +145,7 @@ def test_texts_are_unchanged():
     assert parse_params(sections, "").model_dump() == sections
 
 
-def test_the_choices_are_the_keys_of_the_tables_of_the_code_that_they_name():
-    tables = [
-        ("models/gpt.py", "ACTIVATIONS", ACTIVATIONS),
-        ("models/gpt.py", "NORMS", NORMS),
-        ("models/gpt.py", "POSITIONS", POSITIONS),
-        ("models/gpt.py", "PROJ_INITS", PROJ_INITS),
-        ("models/gpt.py", "NGRAMS", NGRAMS),
-        ("training/optimizers/__init__.py", "OPTIMIZERS", OPTIMIZERS),
-        ("text/tokenizers/__init__.py", "TOKENIZERS", TOKENIZERS),
-    ]
-    for module, name, table in tables:
-        assert keys_of(module, name) == list(table)
+def test_the_rule_sets_are_the_files_of_rules():
     assert set(RULE_SETS) == {file.stem for file in RULES.iterdir()}
 
 

@@ -1,15 +1,17 @@
-"""The journal of a stage, also of one that fails, is killed or is interrupted."""
+"""The journal of a stage, also of one that fails or is killed."""
 
-import json
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from bukva.compare.groups import stage_seconds
+from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.core.files import write_text
-from bukva.tracking.journal import FILE, Log, journal, journals_root, open_journal, read_journals
+from bukva.tracking.journal import FILE, JournalWriter, journal, journals_root, open_journal, read_journals
 
 
 def the_journal():
@@ -36,14 +38,14 @@ def test_a_stage_that_ends_well_has_a_complete_journal_in_the_original_repositor
     assert the_journal().status() == ("FINISHED", end["at"])
 
 
-def test_a_training_without_a_filler_reports_it_and_a_silent_one_writes_nothing(alone, params, capsys):
+def test_a_training_without_a_sender_reports_it_and_a_silent_one_writes_nothing(alone, params, capsys):
     with journal("train-gpt", params, silent=True) as log:
         log.metrics({"chars": 5})
     assert read_journals() == []
     assert capsys.readouterr() == ("", "")
     with journal("train-gpt", params) as log:
         log.metrics({"val_nats_per_char": 2.0})
-    assert "bukva sync completes it" in capsys.readouterr().err
+    assert "Run `bukva sync` to send them" in capsys.readouterr().err
     assert the_journal().status()[0] == "FINISHED"
 
 
@@ -93,7 +95,7 @@ def test_artifacts_are_links_that_stay_when_the_files_are_replaced_and_the_later
 
 
 def test_a_line_is_not_read_before_it_is_complete_nor_a_journal_before_its_first(alone, params):
-    log = Log("clean", params)
+    log = JournalWriter("clean", params)
     start, offset = the_journal().read()
     with (the_journal().folder / FILE).open("ab") as file:
         file.write(b'{"record": "metrics", "at": 1, "step": 0, ')
@@ -118,79 +120,40 @@ def test_a_journal_that_cannot_be_written_does_not_stop_the_stage(alone, params,
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_an_interrupted_journal_continues_without_repeating_a_point(alone, params):
-    with pytest.raises(SystemExit), journal("train-gpt", params, training_id="train-gpt-01") as log:
-        log.metrics({"n_parameters": 5})
-        log.metrics({"val_nats_per_char": 3.0}, step=10)
+def test_each_execution_of_a_stage_writes_a_journal_of_its_own(alone, params):
+    with pytest.raises(SystemExit), journal("train-gpt", params):
         raise SystemExit(143)
-    assert the_journal().status()[0] == "KILLED"
-    with (the_journal().folder / FILE).open("ab") as file:
-        file.write(b'{"record": "metrics", "st')  # as a killed process leaves it
-    with journal("train-gpt", params, training_id="train-gpt-01") as log:
-        log.metrics({"n_parameters": 5})
-        log.metrics({"val_nats_per_char": 3.0}, step=10)
-        log.metrics({"val_nats_per_char": 2.0, "chars_per_second": 7.0}, step=20)
-    assert the_journal().status()[0] == "FINISHED"
-    points = [(record["step"], record["values"]) for record in records() if record["record"] == "metrics"]
-    assert points[:3] == [
-        (0, {"n_parameters": 5.0}),
-        (10, {"val_nats_per_char": 3.0}),
-        (20, {"val_nats_per_char": 2.0, "chars_per_second": 7.0}),
-    ]
-    assert list(points[3][1]) == ["seconds"]
+    with journal("train-gpt", params), journal("train-gpt", params):
+        assert [entry.status()[0] for entry in read_journals()] == ["KILLED", "RUNNING", "RUNNING"]
 
 
-def test_the_seconds_of_an_interrupted_training_are_the_sum_of_its_parts(alone, params):
-    interrupted(params)
-    file = the_journal().folder / FILE
-    start, end = map(json.loads, file.read_text().splitlines())
-    hour = start | {"at": 0}, {"record": "metrics", "at": 3_600_000, "step": 1, "values": {"val": 1.0}}
-    resumed = {"record": "resumed", "at": 9_000_000, "seconds": 3600.0}, end | {"at": 9_060_000}
-    file.write_text("".join(f"{json.dumps(record)}\n" for record in (*hour, *resumed)))
-    with journal("train-gpt", params, training_id="train-gpt-01"):
-        pass
-    seconds = [record["values"]["seconds"] for record in records() if "seconds" in record.get("values", {})]
-    assert seconds == [pytest.approx(3660, abs=5)]
+def test_the_time_of_a_training_includes_its_executions_that_were_interrupted(alone, params, monkeypatch):
+    now = [0]
+    monkeypatch.setattr("bukva.tracking.journal.time.time_ns", lambda: now[0] * 10**9)
 
+    def execute(seconds, status, **more):
+        log = JournalWriter("train-gpt", params, **more)
+        now[0] += seconds
+        log.end(status)
 
-def interrupted(params, stage="train-gpt", training_id="train-gpt-01"):
-    with pytest.raises(SystemExit), journal(stage, params, training_id=training_id):
-        raise SystemExit(143)
-
-
-def test_the_journal_of_another_training_or_of_a_running_process_is_not_continued(alone, params):
-    interrupted(params, training_id="train-gpt-02")
-    interrupted(params, stage="train-bigram", training_id="train-bigram-01")
-    interrupted(params, training_id="")
-    with journal("train-gpt", params, training_id="train-gpt-01"):
-        assert len(read_journals()) == 4
-        with journal("train-gpt", params, training_id="train-gpt-01", resumes=True):
-            assert len(read_journals()) == 5
-    with journal("train-gpt", params):
-        assert len(read_journals()) == 6
-
-
-def with_seed(params, seed):
-    return params.model_copy(update={"sample": params.sample.model_copy(update={"seed": seed})})
-
-
-def test_a_failed_training_continues_in_its_own_experiment_and_a_finished_one_from_a_checkpoint(alone, params):
-    with pytest.raises(ZeroDivisionError), journal("train-gpt", params, training_id="train-gpt-01"):
-        raise ZeroDivisionError
-    with journal("train-gpt", with_seed(params, 7), training_id="train-gpt-01"):
-        assert len(read_journals()) == 2
-    with journal("train-gpt", params, training_id="train-gpt-01"):
-        assert len(read_journals()) == 2
-    with journal("train-gpt", params, training_id="train-gpt-02"):
-        pass
-    with journal("train-gpt", params, training_id="train-gpt-02", resumes=True):
-        assert len(read_journals()) == 3  # DVC was killed before it recorded the outputs
-    with journal("train-gpt", params, training_id="train-gpt-02"):  # dvc repro -f
-        assert len(read_journals()) == 4
+    result = SimpleNamespace(flat_params=flatten(params.model_dump()))
+    assert stage_seconds(result, "gpt") is None
+    for seconds, status, expected in (
+        (7, "KILLED", None),
+        (5, "FAILED", None),
+        (3, "FINISHED", 15),
+        (100, "FINISHED", 100),  # dvc repro -f
+        (20, "KILLED", 100),
+        (30, "FINISHED", 50),
+    ):
+        execute(seconds, status)
+        assert stage_seconds(result, "gpt") == expected
+    execute(1, "FINISHED", restored=True)
+    assert stage_seconds(result, "gpt") == 50
 
 
 def test_the_journal_of_a_killed_process_ends_when_it_was_last_written(alone, params):
-    killed, living = Log("train-gpt", params), Log("sample", params)
+    killed, living = JournalWriter("train-gpt", params), JournalWriter("sample", params)
     killed.metrics({"val_nats_per_char": 3.0}, step=10)
     assert killed.folder
     assert killed._file

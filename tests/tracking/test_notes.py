@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bukva.core.files import read_json, write_text
-from bukva.tracking.journal import ARTIFACTS, TAGS, Log, journals_root, note, read_journals, start_sync
+from bukva.tracking.journal import ARTIFACTS, TAGS, JournalWriter, journals_root, note, read_journals, start_sync
 from bukva.tracking.store import connect
 from bukva.tracking.sync import fill
 
@@ -18,7 +18,7 @@ def wide(alone, params, monkeypatch):
     """The name of a finished experiment; returns it."""
     monkeypatch.setenv("DVC_EXP_NAME", "wide")
     monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0123456789abcdef")
-    Log("clean", params).end("FINISHED")
+    JournalWriter("clean", params).end("FINISHED")
     return "wide"
 
 
@@ -50,7 +50,7 @@ def test_processes_that_make_notes_at_the_same_time_lose_none(wide):
 def test_notes_that_cannot_be_kept_are_reported_and_stop_nothing(wide, capfd):
     write_text(read_journals(wide)[-1].notes, "a file where a folder should be")
     assert not note(wide, {"group": "a"}, {})
-    assert capfd.readouterr().err.startswith("MLflow will lack a note on wide: ")
+    assert capfd.readouterr().err.startswith("MLflow will miss a note on wide. ")
     start_sync()  # no process can start
     assert capfd.readouterr() == ("", "")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bukva.core.files import read_json, write_text
-from bukva.tracking.journal import ARTIFACTS, TAGS, Log, read_journals
+from bukva.core.files import write_text
+from bukva.tracking.journal import ARTIFACTS, JournalWriter, read_journals
 from bukva.tracking.publish import publish
 
 CURVE = """\
@@ -70,7 +70,7 @@ def test_the_journal_of_a_restored_training_is_written_from_its_files(alone, par
     ],
 )
 def test_a_stage_gets_a_journal_unless_it_has_one_of_the_present_files(alone, params, weights, status, restored):
-    log = Log("train-gpt", params)
+    log = JournalWriter("train-gpt", params)
     for out in write_gpt(weights)["outs"]:
         log.artifact(Path(out["path"]))
     log.end(status)
@@ -94,7 +94,7 @@ def test_a_model_that_was_trained_again_gets_the_scores_that_it_has(alone, param
     commit()
     publish(params)
     assert journals("evaluate") == []
-    log = Log("train-gpt", params)
+    log = JournalWriter("train-gpt", params)
     log.artifact(Path("data/models/train_gpt"))
     log.end("FINISHED")
     publish(params)
@@ -103,7 +103,7 @@ def test_a_model_that_was_trained_again_gets_the_scores_that_it_has(alone, param
     assert (journal.folder / "artifacts/metrics.json").exists()
 
 
-def test_tags_and_files_are_for_this_experiment_and_not_for_a_later_one_of_its_name(alone, params, monkeypatch):
+def test_dvc_lock_is_noted_for_this_experiment_and_not_for_a_later_one_of_its_name(alone, params, monkeypatch):
     monkeypatch.setenv("DVC_EXP_NAME", "wide")
     monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0123456789abcdef")
     other = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})})
@@ -113,7 +113,6 @@ def test_tags_and_files_are_for_this_experiment_and_not_for_a_later_one_of_its_n
     first, second = (journal.notes for journal in read_journals())
     assert first != second
     for notes in (first, second):
-        assert read_json(notes / TAGS)["bukva.processor"]
         assert (notes / ARTIFACTS / "dvc.lock").read_bytes() == Path("dvc.lock").read_bytes()
 
 

@@ -9,7 +9,7 @@ import pytest
 from tracking.runs import sync
 
 from bukva.core.errors import BukvaError
-from bukva.tracking.journal import Log, journal
+from bukva.tracking.journal import JournalWriter, journal
 from bukva.tracking.store import connect, explain, tracking_uri
 from bukva.tracking.ui import Server, mlflow_server
 
@@ -28,16 +28,6 @@ def test_the_address_opens_all_experiments_in_charts_or_the_runs_of_one_experime
     assert [run.info.run_name for run in found] == ["repro-uncommitted"]
     assert page.endswith("&compareRunsMode=CHART")
     assert unquote_plus(server.page("wide")).endswith("&searchFilter=tags.`bukva.experiment` = 'wide'")
-
-
-@pytest.mark.slow
-def test_the_experiment_is_one_of_model_training_also_if_it_exists_already(database):
-    from mlflow import MlflowClient
-
-    MlflowClient(tracking_uri()).create_experiment("bukva", (database.parent / "mlruns").as_uri())
-    store = connect()
-    kind = store.client.get_experiment(store.experiment_id).tags["mlflow.experimentKind"]
-    assert kind == "custom_model_development"
 
 
 @pytest.mark.slow
@@ -103,7 +93,7 @@ def test_a_broken_database_is_reported_at_once_and_not_changed(database):
 def test_a_copied_project_does_not_write_into_the_first_one_and_is_filled_when_the_database_is_removed(
     database, params, tmp_path, monkeypatch
 ):
-    Log("clean", params).end("FINISHED")
+    JournalWriter("clean", params).end("FINISHED")
     assert sync() == []
     copy = tmp_path / "copy"
     shutil.copytree(database.parent, copy)

@@ -10,7 +10,8 @@ from tracking.test_experiment import commit
 
 from bukva.config.schema import Params
 from bukva.core.files import write_json, write_text
-from bukva.tracking.journal import Log, journal, journals_root, read_journals
+from bukva.core.machine import processor
+from bukva.tracking.journal import JournalWriter, journal, journals_root, read_journals
 from bukva.tracking.store import connect
 from bukva.tracking.sync import fill
 
@@ -61,6 +62,7 @@ def test_a_pipeline_is_one_run_with_its_stages_below_it_and_what_they_logged(dat
         "clean": "data", "train-gpt": "training", "evaluate": "report"
     }  # fmt: skip
     assert {run.data.tags["mlflow.parentRunId"] for run in stages.values()} == {whole.info.run_id}
+    assert {run.data.tags["bukva.processor"] for run in (whole, *stages.values())} == {processor()}
     assert {run.info.status for run in (whole, *stages.values())} == {"FINISHED"}
     assert {key.partition(".")[0] for key in whole.data.params} == set(Params.model_fields)
     assert {key.partition(".")[0] for key in stages["train-gpt"].data.params} == {"model", "compute", "train_gpt"}
@@ -80,7 +82,7 @@ def test_a_pipeline_is_one_run_with_its_stages_below_it_and_what_they_logged(dat
 def test_the_run_of_an_experiment_has_the_losses_of_both_models_while_they_are_trained_and_samples(database, params):
     store = connect()
     for stage, loss in (("train-bigram", 3.0), ("train-gpt", 2.0)):
-        log = Log(stage, params)
+        log = JournalWriter(stage, params)
         for step in (100, 200):
             more = {"chars_per_second": 7.0, "learning_rate": 0.1}
             log.metrics({"val_nats_per_char": loss, "train_nats_per_char": loss} | more, step)
@@ -144,7 +146,7 @@ def test_several_machines_fill_one_store_and_each_stage_is_there_once(database, 
 
 
 def test_a_journal_that_grows_is_followed_and_nothing_is_sent_again(database, params):
-    log, store = Log("train-gpt", params), connect()
+    log, store = JournalWriter("train-gpt", params), connect()
     losses = [3.0, float("inf"), float("nan")]
     for step, loss in enumerate(losses, 1):
         log.metrics({"val_nats_per_char": loss}, step)
@@ -185,37 +187,106 @@ def test_splits_are_the_datasets_of_the_runs_that_read_them(database, alone, par
     assert found == {"clean": set(), "train-gpt": {train, val}, "evaluate": every, WHOLE: every}
 
 
-def test_a_training_that_another_experiment_continues_is_whole_there_and_killed_where_it_began(
+def train_until_killed(params):
+    with pytest.raises(SystemExit), journal("train-gpt", params) as log:
+        log.metrics({"val_nats_per_char": 3.0}, 100)
+        log.metrics({"val_nats_per_char": 2.5}, 200)
+        assert sync() == []
+        assert {run.info.status for run in connect().runs()} == {"RUNNING"}
+        raise SystemExit(143)
+
+
+def resume(params):
+    """Train to the end from a checkpoint after step 100."""
+    with journal("train-gpt", params) as log:
+        for step, loss in ((100, 3.0), (200, 2.5), (300, 2.0)):
+            log.metrics({"val_nats_per_char": loss}, step)
+
+
+def trainings(store):
+    """Name, status and steps of each execution of train-gpt."""
+    runs = [run for run in store.runs() if run.data.tags.get("bukva.stage") == "train-gpt"]
+    return {
+        run.info.run_name: (run.info.status, [step for step, *_ in points(store, run, "val_nats_per_char")])
+        for run in runs
+    }
+
+
+def test_a_resumed_training_has_a_run_with_the_whole_curve_and_the_killed_one_does_not_count(database, params):
+    train_until_killed(params)
+    resume(params)
+    assert sync() == []
+    store = connect()
+
+    def check():
+        assert trainings(store) == {
+            f"{WHOLE}/train-gpt": ("KILLED", [100, 200]),
+            f"{WHOLE}/train-gpt 2": ("FINISHED", [100, 200, 300]),
+        }
+        whole = store.client.get_run(whole_id(store))
+        assert whole.info.status == "FINISHED"
+        assert [step for step, *_ in points(store, whole, "val_nats_per_char")] == [100, 200, 300]
+
+    check()
+    for run in store.runs():  # sent again, in the order of the journals
+        if "bukva.stage" in run.data.tags:
+            store.client.delete_tag(run.info.run_id, "bukva.synced")
+    assert sync() == []
+    check()
+
+
+def test_a_training_that_another_experiment_resumes_is_whole_there_and_killed_where_it_began(
     database, params, monkeypatch
 ):
     commit(database.parent)
     monkeypatch.setenv("DVC_EXP_NAME", "first")
-    with pytest.raises(SystemExit), journal("train-gpt", params, training_id="train-gpt-01") as log:
-        log.metrics({"val_nats_per_char": 3.0}, 100)
-        assert sync() == []
-        assert {run.info.status for run in connect().runs()} == {"RUNNING"}
-        raise SystemExit(143)
+    train_until_killed(params)
     monkeypatch.setenv("DVC_EXP_NAME", "second")
-    other = params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})})
-    with journal("train-gpt", other, training_id="train-gpt-01") as log:
-        log.metrics({"val_nats_per_char": 3.0}, 100)
-        log.metrics({"val_nats_per_char": 2.0}, 200)
+    resume(params.model_copy(update={"sample": params.sample.model_copy(update={"seed": 7})}))
     assert sync() == []
     store = connect()
-    trainings = {run.info.run_name: run for run in store.runs() if "bukva.stage" in run.data.tags}
-    killed, whole = (trainings[f"{name}/train-gpt"] for name in ("first", "second"))
-    assert (killed.info.status, whole.info.status) == ("KILLED", "FINISHED")
-    assert [step for step, _, _ in points(store, killed, "val_nats_per_char")] == [100]
-    assert [step for step, _, _ in points(store, whole, "val_nats_per_char")] == [100, 200]
-    assert {run.info.status for run in store.runs(whole.data.tags["bukva.key"])} == {"FINISHED"}
+    assert trainings(store) == {
+        "first/train-gpt": ("KILLED", [100, 200]), "second/train-gpt": ("FINISHED", [100, 200, 300])
+    }  # fmt: skip
+    wholes = {run.data.tags["bukva.experiment"]: run.info.status for run in store.runs() if is_whole(run)}
+    assert wholes == {"first": "KILLED", "second": "FINISHED"}
+
+
+def test_a_machine_that_resumes_the_training_of_a_lost_one_shows_that_as_killed_until_it_comes_back(
+    database, params, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
+    lost, other = database.parent, tmp_path / "other"
+    log = JournalWriter("train-gpt", params)
+    log.metrics({"val_nats_per_char": 3.0}, 100)
+    assert log.folder
+    (other / ".dvc").mkdir(parents=True)
+    shutil.copytree(log.folder, other / log.folder.relative_to(lost))  # with a checkpoint (bukva.sweep.carry)
+    log.metrics({"val_nats_per_char": 2.5}, 200)
+    assert sync() == []
+    monkeypatch.setenv("DVC_ROOT", str(other))
+    resume(params)
+    assert sync() == []
+    store, first, second = connect(), f"{WHOLE}/train-gpt", f"{WHOLE}/train-gpt 2"
+    whole = {second: ("FINISHED", [100, 200, 300])}
+    assert trainings(store) == {first: ("KILLED", [100, 200])} | whole
+    monkeypatch.setenv("DVC_ROOT", str(lost))
+    log.metrics({"val_nats_per_char": 2.0}, 300)
+    log.end("FINISHED")
+    for root in (lost, other, lost):
+        monkeypatch.setenv("DVC_ROOT", str(root))
+        assert sync() == []
+        assert trainings(store) == {first: ("FINISHED", [100, 200, 300])} | whole
+    run = store.client.get_run(whole_id(store))
+    assert [step for step, *_ in points(store, run, "val_nats_per_char")] == [100, 200, 300]
 
 
 def test_an_experiment_is_described_by_its_changes_its_score_and_how_it_was_made(database, params, monkeypatch):
     head = commit(database.parent)
     monkeypatch.setenv("DVC_EXP_NAME", "first")
     changed = params.model_copy(update={"model": params.model.model_copy(update={"n_head": 8})})
-    Log("train-bigram", changed, restored=True).end("FINISHED")
-    Log("train-gpt", changed).end("FINISHED")
+    JournalWriter("train-bigram", changed, restored=True).end("FINISHED")
+    JournalWriter("train-gpt", changed).end("FINISHED")
     assert sync() == []
     store = connect()
 
@@ -233,21 +304,26 @@ def test_an_experiment_is_described_by_its_changes_its_score_and_how_it_was_made
         score = f"Bits per character on val: GPT **{val:.3f}**, bigram **3.500**."
         assert description() == [*begun, score, *made]
     store.client.set_tag(whole_id(store), "mlflow.note.content", "mine")
-    Log("sample", changed).end("FINISHED")
+    JournalWriter("sample", changed).end("FINISHED")
     assert sync() == []
     assert description() == ["mine"]
 
 
+def is_whole(run):
+    """Whether a run is that of a whole experiment."""
+    return "bukva.stage" not in run.data.tags
+
+
 def whole_id(store):
     """The id of the run of the only experiment."""
-    [whole] = [run for run in store.runs() if "bukva.stage" not in run.data.tags]
+    [whole] = filter(is_whole, store.runs())
     return whole.info.run_id
 
 
 def test_a_stage_that_is_executed_again_has_a_run_of_its_own_and_repeats_no_point_of_its_experiment(database, params):
     losses = (3.0, 3.0, 2.5, 3.0)  # edited code gives 2.5, and then the edit is undone
     for loss in losses:
-        log = Log("train-gpt", params)
+        log = JournalWriter("train-gpt", params)
         log.metrics({"val_nats_per_char": loss}, 100)
         log.end("FINISHED")
         assert sync() == []
@@ -262,15 +338,15 @@ def test_a_stage_that_is_executed_again_has_a_run_of_its_own_and_repeats_no_poin
 def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_not_change(database, params):
     store = connect()
     foreign = store.client.create_run(store.experiment_id, run_name="mine")
-    Log("clean", params).end("FINISHED")
-    running = Log("train-gpt", params)
+    JournalWriter("clean", params).end("FINISHED")
+    running = JournalWriter("train-gpt", params)
     sync()
     store.client.delete_run(by_name(store)["clean"].info.run_id)
     assert sync() == []
     assert len(store.runs()) == 3
     store.client.delete_run(by_name(store)[WHOLE].info.run_id)
     running.end("FINISHED")
-    Log("sample", params).end("FINISHED")
+    JournalWriter("sample", params).end("FINISHED")
     assert sync() == []
     assert {name: run.info.status for name, run in by_name(store).items()} == {
         "clean": "FINISHED", WHOLE: "RUNNING", "train-gpt": "RUNNING"
@@ -279,14 +355,14 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
 
 
 def test_a_journal_that_cannot_be_shown_does_not_stop_the_others(database, params):
-    odd = Log("clean", params)
+    odd = JournalWriter("clean", params)
     odd.metrics({"no such name!": 1})
     odd.end("FINISHED")
     write_text(database.parent / "metrics.json", "{")
-    torn = Log("evaluate", params)
+    torn = JournalWriter("evaluate", params)
     torn.artifact(database.parent / "metrics.json")
     torn.end("FINISHED")
-    Log("split", params).end("FINISHED")
+    JournalWriter("split", params).end("FINISHED")
     start = {"record": "start", "at": 1, "id": "a", "key": "a", "kind": "data", "stage": "clean", "experiment": "old"}
     write_text(journals_root() / "old/clean-001/journal.jsonl", json.dumps(start) + "\n")  # lacks what is kept now
     sentences = sync()

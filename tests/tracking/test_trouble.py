@@ -34,7 +34,7 @@ pytestmark = [
 ]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SENTENCE = "MLflow does not have all of train-gpt; bukva sync completes it (the reason is in .bukva/mlflow.log).\n"
+SENTENCE = "MLflow is missing results of train-gpt. Run `bukva sync` to send them (log: .bukva/mlflow.log).\n"
 SECRETS = ("c0rrect-horse", "b@ttery-st@ple", "a-t0ken")
 PATIENCE_SECONDS = 60  # of these tests, on a busy machine
 STAGE = f"""
@@ -138,8 +138,8 @@ def trial(project, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", SECRETS[1])
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", SECRETS[2])
     yield project
-    for filler in fillers():
-        filler.kill()
+    for sender in senders():
+        sender.kill()
     written = b"".join(file.read_bytes() for file in project.rglob("*") if file.is_file())
     assert not [secret for secret in SECRETS if secret.encode() in written]
 
@@ -149,8 +149,8 @@ def own_database(trial, empty_database):
     return Path(shutil.copy(empty_database, trial / "mlflow.db"))
 
 
-def fillers():
-    """The fillers of the stages of this process that still run."""
+def senders():
+    """The senders of the stages of this process that still run."""
     found = []
     for process in psutil.Process().children():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
@@ -172,8 +172,8 @@ def quick_training(params):
 
 
 def log_of(project):
-    """What the fillers printed, after all of them have ended."""
-    wait_until(lambda: not fillers())
+    """What the senders printed, after all of them have ended."""
+    wait_until(lambda: not senders())
     return (project / LOG).read_text().splitlines()
 
 
@@ -219,7 +219,7 @@ def test_calls_whose_answers_were_lost_double_nothing(proxy, params):
     with quick_training(params):
         wait_until(lambda: proxy.lost >= {"create", "log-batch"})
         proxy.loses = False
-    wait_until(lambda: not fillers())
+    wait_until(lambda: not senders())
     sync()
     assert is_all_there()
 
@@ -278,11 +278,11 @@ def test_a_database_locked_by_another_process_is_completed_later(own_database, t
     assert is_all_there()
 
 
-def test_a_killed_filler_is_reported_once_and_completed_later(own_database, params, capfd):
+def test_a_killed_sender_is_reported_once_and_completed_later(own_database, params, capfd):
     with quick_training(params):
         wait_until(is_live)
-        (filler,) = fillers()
-        filler.kill()
+        (sender,) = senders()
+        sender.kill()
     assert capfd.readouterr() == ("", SENTENCE)
     sync()
     assert is_all_there()
@@ -310,4 +310,4 @@ assert 1 <= time.monotonic() - ended_at < 5
         listener.listen()
         monkeypatch.setenv("MLFLOW_TRACKING_URI", with_password(listener.getsockname()[1]))
         stage = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
-    assert (stage.stdout, stage.stderr) == ("[] False\n", "")  # its filler is not done, and may still succeed
+    assert (stage.stdout, stage.stderr) == ("[] False\n", "")  # its sender is not done, and may still succeed

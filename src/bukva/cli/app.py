@@ -1,6 +1,5 @@
 """The command `bukva`, which pyproject.toml installs. A command reads, calls and prints, and imports what it needs."""
 
-import contextlib
 import sys
 import time
 from pathlib import Path
@@ -48,7 +47,6 @@ def ui(port: Port = 8050) -> None:
     """Serve all experiments, reports, the playground and MLflow. Prints their one address; Ctrl-C ends it."""
     from bukva.serving.app import serve
 
-    complete()
     serve("", port)
 
 
@@ -178,11 +176,10 @@ def plan(
 
 @app.command()
 def sync() -> None:
-    """Complete MLflow with what has run here. Safe to repeat."""
-    from bukva.tracking.sync import sync as fill
+    """Send to MLflow what has run here. Safe to repeat."""
+    from bukva.tracking.sync import sync as send
 
-    complete()
-    print(fill())
+    print(send())
 
 
 @app.command()
@@ -219,6 +216,7 @@ def scores(
     from bukva.compare.records import looks_at_test
     from bukva.report.terminal import context, headline, show, table
     from bukva.text.scores import ABOUT
+    from bukva.tracking.journal import start_sync
 
     file, about = Path(paths()["score_table"]), Path(paths()["scores"], ABOUT)
     if not file.is_file():
@@ -232,7 +230,7 @@ def scores(
     show("Bits per character (lower is better)", *shown, sentences)
     if with_test:
         print(f"Looks at scores on this test text so far: {looks_at_test(texts['test'], more=1)}", file=sys.stderr)
-    complete()
+    start_sync()  # DVC skips stage publish where its inputs are those of dvc.lock
     print("\nLook at the losses of both models: bukva ui")
 
 
@@ -245,16 +243,6 @@ def baseline() -> None:
 
 
 app.add_typer(sweep.app, name="sweep")
-
-
-def complete() -> None:
-    """Do what stage publish would have done, where DVC has skipped it because its inputs are those of dvc.lock."""
-    from bukva.tracking.publish import publish, was_skipped
-
-    with contextlib.suppress(BukvaError, OSError):  # a folder without params.yaml, or with a mistake in it
-        params = read_params()
-        if was_skipped(params):
-            publish(params)
 
 
 def _trained_gpt() -> Path:

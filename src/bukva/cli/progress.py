@@ -17,7 +17,7 @@ from bukva.models.base import LanguageModel
 from bukva.text.ids import bits
 from bukva.text.prompts import opening
 from bukva.text.tokenizers.base import Tokenizer
-from bukva.tracking.journal import Log
+from bukva.tracking.journal import JournalWriter
 from bukva.training.callback import Callback
 from bukva.training.run import Task
 from bukva.training.state import Progress, TrainState
@@ -56,7 +56,7 @@ class MetricsLog(Callback):
         speed: stands before this callback in the list.
     """
 
-    def __init__(self, journal: Log, speed: Speed) -> None:
+    def __init__(self, journal: JournalWriter, speed: Speed) -> None:
         self.journal, self.speed = journal, speed
 
     def on_start(self, state: TrainState) -> None:

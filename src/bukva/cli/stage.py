@@ -15,7 +15,7 @@ from bukva.core.errors import BukvaError, ParamsError, sentence_for
 from bukva.core.processes import end_with_dvc
 from bukva.project.baseline import WAY_BACK, way_back
 from bukva.project.stages import paths
-from bukva.tracking.journal import Log, journal
+from bukva.tracking.journal import JournalWriter, journal
 
 STYLE: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 
@@ -25,7 +25,7 @@ class Run:
     """A stage that runs: all of params.yaml, its journal, and the paths of dvc.yaml by their names."""
 
     params: Params
-    log: Log
+    log: JournalWriter
 
     def path(self, name: str) -> Path:
         """A path of dvc.yaml."""

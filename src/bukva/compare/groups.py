@@ -197,17 +197,20 @@ def tokenizer_of(result: Result) -> tuple[str, int | None]:
 
 
 def stage_seconds(result: Result, model: str) -> float | None:
-    """How long the newest run of the training stage with the parameters of this result took on this machine.
+    """Return how long the newest training with the parameters of this result took on this machine.
 
-    None if no journal of this project has it.
+    That includes the executions before it that were interrupted. None if no journal of this project has it.
     """
     stage = trained_models()[model].stage
     sections = ("download", "clean", "tokenize", "split", *stages()[stage].sections)
     wanted = {key: value for key, value in result.flat_params.items() if key.partition(".")[0] in sections}
+    seconds = None
     for journal in reversed(read_journals()):
         start = journal.start
         if start["stage"] == stage and not start["restored"] and wanted.items() <= start["params"].items():
-            for record in reversed(journal.read()[0]):
-                if record["record"] == "metrics" and "seconds" in record["values"]:
-                    return float(record["values"]["seconds"])
-    return None
+            status, ended_at = journal.status()
+            if status == "FINISHED" and seconds is not None:
+                break  # an earlier training
+            if ended_at is not None and (status == "FINISHED" or seconds is not None):
+                seconds = (seconds or 0) + (ended_at - start["at"]) / 1000
+    return seconds

@@ -4,7 +4,6 @@ Numbers live in params.yaml, and no key has a default. A section accepts values 
 so no stage depends on this module; the values themselves are dependencies (`params` in dvc.yaml).
 """
 
-import ast
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,30 +12,17 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, Discriminator, Field, GetPydanticSchema, Tag, model_validator
 from pydantic_core.core_schema import literal_schema
 
+from bukva.config import names
 from bukva.config.messages import AUTO, LIST, mistake, one_or_another
 from bukva.core.errors import redact_url
 
-PACKAGE = Path(__file__).parents[1]
-RULE_SETS = sorted(file.stem for file in (PACKAGE / "corpus" / "cleaning" / "rules").glob("*.yaml"))
+RULES = Path(__file__).parents[1] / "corpus" / "cleaning" / "rules"
+RULE_SETS = sorted(file.stem for file in RULES.glob("*.yaml"))
 
 
-def keys_of(module: str, table: str) -> list[str]:
-    """The keys of a dict, or the items of a tuple, that is a literal at the top level of a module below src/bukva.
-
-    They are read from the source: config is below every other package, and importing torch takes seconds in a light
-    stage. So an activation, an optimizer or a tokenizer is declared once.
-    """
-    for node in ast.parse((PACKAGE / module).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and re.match(rf"{table}\b", ast.unparse(node)):
-            value: Any = node.value
-            items = value.keys if isinstance(value, ast.Dict) else value.elts
-            return [str(ast.literal_eval(item)) for item in items if item]
-    raise LookupError(f"{module} has no table {table}")
-
-
-def one_of(*names: str) -> GetPydanticSchema:
-    """A Literal of names that are known when this module is imported."""
-    return GetPydanticSchema(lambda *_: literal_schema(list(names)))
+def one_of(*values: str) -> GetPydanticSchema:
+    """Return a Literal whose values are known only when this module is imported."""
+    return GetPydanticSchema(lambda *_: literal_schema(list(values)))
 
 
 def _each_once(items: list[Any]) -> list[Any]:
@@ -101,7 +87,7 @@ class Download(Section):
     dataset: Annotated[str, Field(max_length=200)]
     revision: Annotated[str, Field(max_length=200)]
     files: Annotated[str, Field(min_length=1, max_length=1000)]
-    encoding: Annotated[str, one_of(*keys_of("corpus/sources/formats/encodings.py", "ENCODINGS"))]
+    encoding: Annotated[str, one_of(*names.ENCODINGS)]
     text_column: Annotated[str, Field(min_length=1)]
     strict: bool
     extensions: Annotated[list[Annotated[str, Field(max_length=100, pattern=r"^\.[^\s./\\]+$")]], EACH_ONCE]
@@ -134,7 +120,7 @@ class Clean(Section):
 class Tokenize(Section):
     """What becomes one id, and whose characters make the vocabulary."""
 
-    kind: Annotated[str, one_of(*keys_of("text/tokenizers/__init__.py", "TOKENIZERS"))]
+    kind: Annotated[str, one_of(*names.TOKENIZERS)]
     vocabulary: Literal["all", "train"]
     unknown: Unknown
     vocab_size: Annotated[int, Field(ge=257, le=20_000)]  # the 256 bytes and a merge; MAX_SYMBOLS of stage tokenize
@@ -167,14 +153,14 @@ class Model(Section):
     n_embd: Annotated[int, Field(ge=1, le=2**24)]
     block_size: Annotated[int, Field(ge=2, le=2**24)]
     dropout: Annotated[float, Field(ge=0, lt=1)]
-    positions: Annotated[str, one_of(*keys_of("models/gpt.py", "POSITIONS"))]
-    norm: Annotated[str, one_of(*keys_of("models/gpt.py", "NORMS"))]
-    activation: Annotated[str, one_of(*keys_of("models/gpt.py", "ACTIVATIONS"))]
+    positions: Literal["learned", "rotary", "none"]
+    norm: Annotated[str, one_of(*names.NORMS)]
+    activation: Annotated[str, one_of(*names.ACTIVATIONS)]
     qk_norm: bool
     bias: bool
     tie_weights: bool
-    proj_init: Annotated[str, one_of(*keys_of("models/gpt.py", "PROJ_INITS"))]
-    ngrams: Annotated[str, one_of(*keys_of("models/gpt.py", "NGRAMS"))]
+    proj_init: Literal["scaled", "zero"]
+    ngrams: Literal["none", "logits", "input"]
     ngram_dropout: Annotated[float, Field(ge=0, lt=1)]
     network_loss: Annotated[float, Field(ge=0, lt=1)]
     ngram_orders: Annotated[list[Annotated[int, Field(ge=1, le=12)]], Field(min_length=1), EACH_ONCE]
@@ -217,7 +203,7 @@ class Compute(Section):
 class Training(Section):
     """How one model is trained; the same keys for both."""
 
-    optimizer: Annotated[str, one_of(*keys_of("training/optimizers/__init__.py", "OPTIMIZERS"))]
+    optimizer: Annotated[str, one_of(*names.OPTIMIZERS)]
     n_steps: Steps
     batch_size: Count
     micro_batches: Count

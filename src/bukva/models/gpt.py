@@ -28,17 +28,13 @@ def relu_squared(x: Tensor) -> Tensor:
     return F.relu(x).square()
 
 
-# The keys of these tables are the values of model.positions and so on; config reads them here.
-POSITIONS = ("learned", "rotary", "none")
-PROJ_INITS = ("scaled", "zero")
+# bukva.config.names repeats the keys of these tables.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "relu": F.relu,
     "relu2": relu_squared,
 }
 NORMS: dict[str, type[nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": nn.RMSNorm}
-# none: the plain GPT; logits: the counts are mixed with its predictions; input: it sees them, too
-NGRAMS = ("none", "logits", "input")
 
 
 @dataclass(frozen=True)
@@ -56,14 +52,14 @@ class GPTConfig(Config):
     n_embd: int
     block_size: int
     dropout: float
-    positions: str = "learned"
+    positions: str = "learned"  # or rotary, or none
     norm: str = "layernorm"
     activation: str = "gelu"
     qk_norm: bool = False
     bias: bool = False
-    proj_init: str = "scaled"
+    proj_init: str = "scaled"  # or zero
     tie_weights: bool = False  # one matrix embeds and predicts
-    ngrams: str = "none"
+    ngrams: str = "none"  # logits: they are mixed with the network's predictions; input: the network also sees them
     ngram_dropout: float = 0.0  # share of the windows of a batch that are learned without the counts
     network_loss: float = 0.0  # weight of the loss of the network's own predictions
     ngram_orders: tuple[int, ...] = (8,)  # of the n-grams that are experts

@@ -1,12 +1,13 @@
-"""What a trial of a cluster puts into a checkpoint of Tune. While a training goes on, so that another machine goes on:
-
-    journals/<stage>-<id>/journal.jsonl                 of all trainings, as it is after the checkpoint was written
-    checkpoints/<training>/<step>-<digest>.safetensors  the newest one, with its fingerprint.json
-
-With an older journal, MLflow would get the points in between twice, at other times. At the end of the trial, for the
-driver's project, which then knows it as if it had run there:
+"""The files that a trial of a cluster puts into a checkpoint of Tune.
 
     journals/<stage>-<id>/      of all stages, with their artifacts
+
+During a training, so that another machine can resume it and show the lost execution as KILLED:
+
+    checkpoints/<training>/<step>-<digest>.safetensors  the newest one, with its fingerprint.json
+
+At the end of the trial, so that the driver's project has the trial as if it had run there:
+
     runs.json                   path in DVC's run cache -> entry
 """
 
@@ -20,54 +21,56 @@ from bukva.core.files import read_json, write_json, write_text
 from bukva.durability.checkpoints import checkpoints_root
 from bukva.project.cache import dvc_repo, send_objects
 from bukva.sweep.trials import Sweep
-from bukva.tracking.journal import FILE, Journal, journals_root, read_journals
+from bukva.tracking.journal import Journal, journals_root, read_journals
 
 JOURNALS, CHECKPOINTS, RUNS = "journals", "checkpoints", "runs.json"
 
 
 def journals_of(trial: str, commit: str) -> list[Journal]:
-    """The journals of a trial that started from this commit, in the order in which they began; DVC uses names again."""
+    """Return the journals of a trial that started from this commit, in the order in which they began.
+
+    The commit distinguishes them, because DVC uses names again.
+    """
     return [journal for journal in read_journals(trial) if journal.start["commit"] == commit]
 
 
-def newest_checkpoint(trial: str, commit: str) -> Path | None:
-    """The last checkpoint of the last training of a trial that has one."""
-    trainings = [journal.start.get("training_id", "") for journal in reversed(journals_of(trial, commit))]
-    found = [
-        file for each in trainings if each for file in sorted((checkpoints_root() / each).glob("*.safetensors"))[-1:]
-    ]
-    return found[0] if found else None
+def checkpoint_files() -> set[Path]:
+    """Return the checkpoints of all trainings of this project."""
+    return set(checkpoints_root().glob("*/*.safetensors"))
 
 
 def pack_checkpoint(folder: Path, trial: str, commit: str, checkpoint: Path) -> None:
-    """Copy a checkpoint, then the journals that cover it.
+    """Copy a checkpoint and the journals of its trial into a folder.
 
     Raises:
-        FileNotFoundError: a newer one has replaced it.
+        FileNotFoundError: a newer checkpoint has replaced it.
     """
     training = folder / CHECKPOINTS / checkpoint.parent.name
     training.mkdir(parents=True)
     for file in (checkpoint.with_name("fingerprint.json"), checkpoint):
         shutil.copyfile(file, training / file.name)
+    _pack_journals(folder, trial, commit)
+
+
+def _pack_journals(folder: Path, trial: str, commit: str) -> None:
     for journal in journals_of(trial, commit):
-        if journal.start.get("training_id"):
-            copy = folder / JOURNALS / journal.folder.name / FILE
-            copy.parent.mkdir(parents=True)
-            lines = (journal.folder / FILE).read_bytes()
-            copy.write_bytes(lines[: lines.rfind(b"\n") + 1])  # the last one may still be written
+        unfinished = shutil.ignore_patterns(".*")  # files that a stage is still writing
+        shutil.copytree(journal.folder, folder / JOURNALS / journal.folder.name, ignore=unfinished)
 
 
 def pack_result(folder: Path, trial: str, commit: str, clone: Path) -> None:
-    """Send the objects of a finished trial to DVC's remote, and put the rest into a folder.
+    """Send the objects of a finished trial to DVC's remote, and copy the rest into a folder.
 
     Args:
-        clone: in which it ran; it must be the current folder, as DVC wants it.
+        folder: where to copy it.
+        trial: its name.
+        commit: the one from which it started.
+        clone: where it ran; DVC requires that it is the current folder.
 
     Raises:
         BukvaError: there is no DVC remote, or it does not answer.
     """
-    for journal in journals_of(trial, commit):
-        shutil.copytree(journal.folder, folder / JOURNALS / journal.folder.name)
+    _pack_journals(folder, trial, commit)
     with dvc_repo(clone) as repo:
         runs = repo.stage_cache
         entries = [entry for stage in repo.index.stages for entry in _entries(repo, stage)]
@@ -77,7 +80,7 @@ def pack_result(folder: Path, trial: str, commit: str, clone: Path) -> None:
 
 
 def unpack(folder: Path, trial: str) -> None:
-    """Put into this project what it lacks; what it has is as new, because the last attempt was here."""
+    """Copy files that this project does not have. Its own are not older, because then the last attempt was here."""
     for kind, place in ((JOURNALS, journals_root() / trial), (CHECKPOINTS, checkpoints_root())):
         for source in (folder / kind).glob("*"):
             if not list((place / source.name).glob("*.*")):
@@ -90,7 +93,7 @@ def unpack(folder: Path, trial: str) -> None:
 
 
 def unpack_all(sweep: Sweep, trials: Sequence[str]) -> None:
-    """Put into this project what the last checkpoints of finished trials have."""
+    """Copy into this project the content of the last checkpoints of finished trials."""
     from pyarrow.fs import FileSelector, FileSystem, copy_files
 
     files, root = FileSystem.from_uri(sweep.storage)
@@ -103,8 +106,8 @@ def unpack_all(sweep: Sweep, trials: Sequence[str]) -> None:
 
 
 def _entries(repo: Any, stage: Any) -> list[tuple[str, str]]:
-    """The entries of a stage in the run cache, as its dvc.lock has it: key, and the name of a file."""
-    from dvc.stage.cache import _can_hash, _get_stage_hash  # DVC tells it to nobody
+    """Return the entries of a stage in the run cache, as its dvc.lock has it: key, and the name of a file."""
+    from dvc.stage.cache import _can_hash, _get_stage_hash  # DVC has no public function for this
 
     key = _get_stage_hash(stage) if _can_hash(stage) else ""
     return [(key, file.name) for file in Path(repo.stage_cache._get_cache_dir(key)).glob("*")] if key else []

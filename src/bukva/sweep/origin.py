@@ -33,8 +33,8 @@ def run_git(folder: Path, *arguments: str) -> str:
 
 
 def base_ref(commit: str) -> str:
-    """Where the origin keeps a commit from which a sweep starts; no branch need have it."""
-    return f"refs/bukva/core/{commit}"
+    """Return the reference that keeps the base commit of a sweep at the origin, because no branch may have it."""
+    return f"refs/bukva/base/{commit}"
 
 
 def push_result(clone: Path, origin: str, commit: str, name: str) -> None:

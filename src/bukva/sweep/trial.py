@@ -1,9 +1,9 @@
 """One trial, in an actor of Ray: runs DVC in a clone, reports to Tune how it goes, and pushes the result.
 
 Tune ends an actor when it stops a trial, and the actor dies with its driver or its machine. DVC dies with the actor,
-and a stage saves and ends as soon as its DVC is gone (core/processes.py), so nothing trains on for nobody. A trial that
-was stopped leaves no result: a shorter training that ends well would enter DVC's run cache as the answer for its
-settings.
+and a stage saves and ends as soon as its DVC is gone (core/processes.py), so no training goes on without its trial.
+A trial that was stopped leaves no result: a shorter training that ends well would enter DVC's run cache as the answer
+for its settings.
 """
 
 import contextlib
@@ -26,11 +26,10 @@ from bukva.core.processes import die_with_parent
 from bukva.project.baseline import WAY_BACK
 from bukva.project.revisions import experiment_ref
 from bukva.project.stages import paths, trained_models
-from bukva.sweep.carry import journals_of, newest_checkpoint, pack_checkpoint, pack_result, unpack
+from bukva.sweep.carry import checkpoint_files, journals_of, pack_checkpoint, pack_result, unpack
 from bukva.sweep.origin import finished, push_result, run_git
 from bukva.sweep.slot import Place, slot_for
 from bukva.text.ids import bits
-from bukva.tracking.sync import OWN_ATTEMPT
 
 MODEL, SPLIT = "gpt", "val"
 VAL = "best_val_nats_per_char"  # in a journal
@@ -62,8 +61,8 @@ def run_trial(name: str, settings: list[str], place: Place) -> None:
             if carried := tune.get_checkpoint():
                 with carried.as_directory() as files:
                     unpack(Path(files), name)
-            while any(journal.status()[0] == "RUNNING" for journal in journals_of(name, place.commit)):
-                time.sleep(LOOK_SECONDS)  # a stage of an earlier attempt still saves, in another slot
+            while any(journal.is_running() for journal in journals_of(name, place.commit)):
+                time.sleep(LOOK_SECONDS)  # a stage of an earlier attempt is still saving, in another slot
             options = [*([] if place.project else ["--pull"]), *(word for each in settings for word in ("-S", each))]
             _run_dvc(name, options, folder, report)
             if not place.project:
@@ -76,7 +75,7 @@ def run_trial(name: str, settings: list[str], place: Place) -> None:
 
 
 class Report:
-    """What Tune is told while a trial runs: val (the best so far, in bits per character), and the step of its scoring.
+    """Reports to Tune while a trial runs: the best val so far in bits per character, and the step of its scoring.
 
     Args:
         trial: its name.
@@ -87,7 +86,7 @@ class Report:
         self._trial, self._place = trial, place
         self.values: dict[str, Any] = {}
         self._read: dict[Path, int] = {}  # bytes of each journal
-        self._sent = ""  # name of a checkpoint
+        self._sent = checkpoint_files()  # not those that were here before: they may be of other trials
 
     def update(self) -> None:
         """Report each new scoring of val, and of a trial of a cluster each new checkpoint."""
@@ -96,14 +95,14 @@ class Report:
         for scoring in self._new_scorings():
             self.values = scoring
             tune.report(scoring)
-        checkpoint = None if self._place.project else newest_checkpoint(self._trial, self._place.commit)
-        if self.values and checkpoint and checkpoint.name != self._sent:
-            with contextlib.suppress(FileNotFoundError):  # a newer one has replaced it; that is sent at the next look
-                self._send(lambda folder: pack_checkpoint(folder, self._trial, self._place.commit, checkpoint))
-                self._sent = checkpoint.name
+        if self.values and not self._place.project and (new := checkpoint_files() - self._sent):
+            with contextlib.suppress(FileNotFoundError):  # a newer one has replaced it, and is sent next time
+                newest = max(new, key=os.path.getmtime)
+                self._send(lambda folder: pack_checkpoint(folder, self._trial, self._place.commit, newest))
+                self._sent |= new
 
     def send_result(self, clone: Path) -> None:
-        """Send what the driver's project needs of a finished trial."""
+        """Send the files of a finished trial to the driver's project."""
         self._send(lambda folder: pack_result(folder, self._trial, self._place.commit, clone))
 
     def _send(self, pack: Callable[[Path], None]) -> None:
@@ -147,16 +146,13 @@ def _run_dvc(name: str, options: list[str], folder: Path, report: Report) -> Non
 
 
 def _become_part_of(folder: Path, place: Place) -> None:
-    """Make this process, and all below it, work for the project in which the trial runs."""
+    """Point this process and its children at the trial's project."""
     os.chdir(folder)  # DVC refuses to send from elsewhere
     os.environ["BUKVA_ROOT"] = str(place.project or folder)  # where journals, checkpoints and MLflow are
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     if place.project:
-        os.environ.pop(
-            "OMP_NUM_THREADS", None
-        )  # Ray sets it to the cores of a trial; these share all, as in DVC's queue
-    else:
-        os.environ[OWN_ATTEMPT] = str(time.time_ns() // 1_000_000)  # a later attempt has a larger number
+        # Ray sets it to the cores of a trial; trials of this machine share all cores, as in DVC's queue
+        os.environ.pop("OMP_NUM_THREADS", None)
 
 
 def _patiently(call: Callable[[], Answer]) -> Answer:

@@ -1,7 +1,6 @@
-"""What happened, in files, and shown in MLflow.
+"""A record of each stage execution in files, and MLflow as a view of these files.
 
-The files are the record; MLflow is a view of it. A stage writes a journal (journal.py) and never imports mlflow.
-Another process brings journals into an MLflow store (sync.py): beside a training, in the last stage (publish.py), and
-on `bukva sync`. Filling a store twice changes nothing, so one that was unreachable, deleted or new is
-completed by filling it again.
+A stage writes a journal (journal.py) and never imports mlflow. Another process sends journals to an MLflow store
+(sync.py): during a training, in the last stage (publish.py), and on `bukva sync`. Sending twice changes nothing, so a
+store that was unreachable, deleted or new gets what it misses the next time.
 """

@@ -1,4 +1,4 @@
-"""The experiment that a stage belongs to: its name, the commit that it started from, all parameters, and its text."""
+"""The experiment that a stage belongs to: its name, the commit that it started from, its parameters and datasets."""
 
 import os
 from dataclasses import dataclass
@@ -22,9 +22,12 @@ MOST_CHANGED = 3  # parameters that a label names
 
 @dataclass(frozen=True)
 class Experiment:
-    """A name, a commit ("" before the first one) and all of params.yaml with dotted keys.
+    """One experiment.
 
-    changed: the parameters that differ from those of the commit, each as `model.n_head=8`.
+    name: DVC's name for it, or a name made from the commit.
+    commit: where it started; "" before the first commit.
+    params: all of params.yaml, with dotted keys.
+    changed: the parameters that differ from the commit, each as `model.n_head=8`.
     """
 
     name: str
@@ -34,16 +37,16 @@ class Experiment:
 
     @property
     def key(self) -> str:
-        """Distinguishes experiments.
+        """Identify the experiment.
 
-        The name does not: DVC uses one again after `dvc exp remove` or with `-f`, and in MLflow the parameters of a
+        The name is not enough: DVC uses a name again after `dvc exp remove` or with `-f`, and MLflow's parameters of a
         run cannot change.
         """
         return digest([self.name, self.commit, self.params])
 
     @property
     def label(self) -> str:
-        """The name of its run in MLflow: `bumpy-vara: n_head=8`.
+        """Name of its run in MLflow: `bumpy-vara: n_head=8`.
 
         MLflow shows about 20 characters of a name, so a parameter is named without its section where that is unique.
         """
@@ -52,39 +55,39 @@ class Experiment:
         return f"{self.name}: {', '.join(parts)}" if parts else self.name
 
     def _brief(self, changed: str) -> str:
-        """`n_head=8` for model.n_head=8, but `gpt.seed=1` for train_gpt.seed=1, because other sections have a seed."""
+        """Return `n_head=8` for model.n_head=8, but `gpt.seed=1` for train_gpt.seed=1: other sections have a seed."""
         brief = changed.partition(".")[2]
         keys = [key.partition(".")[2] for key in self.params]
         return brief if keys.count(brief.partition("=")[0]) == 1 else changed.removeprefix("train_")
 
 
 def this_experiment(params: Params) -> Experiment:
-    """The experiment of the stage that runs now, with DVC's name for it, else one made from the commit."""
+    """Return the experiment of the stage that runs now."""
     commit, flat = baseline(), flatten(params.model_dump())
     committed = flatten(parse_yaml(show(commit, "params.yaml").decode(errors="replace")))
     name = name_of_repro(commit)
     if commit and flat != committed:
         name = f"{name}-{digest(flat)[:8]}"
     changed = [key for key, value in flat.items() if key in committed and committed[key] != value]
-    flat["download.url"] = redact_url(params.download.url)  # a query may contain a token, and many people read MLflow
+    flat["download.url"] = redact_url(params.download.url)  # its query may contain a token, and many people read MLflow
     texts = tuple(f"{key}={shorten(flat[key])}" for key in changed)
     return Experiment(os.environ.get(NAME) or name, commit, flat, texts)
 
 
 def name_of_repro(commit: str) -> str:
-    """Return the name of what `dvc repro` makes of a commit."""
+    """Return the name of the experiment that `dvc repro` runs at a commit."""
     return f"repro-{commit[:7] or 'uncommitted'}"
 
 
 def baseline() -> str:
-    """The commit that the experiment started from; "" without one."""
+    """Return the commit that the experiment started from, or ""."""
     return os.environ.get(BASELINE) or head()
 
 
 def print_uncommitted(params: Params) -> None:
-    """Print where params.yaml of the checkout differs from the commit, and how to return, in one line.
+    """Print in one line how params.yaml of the checkout differs from the commit, and how to go back.
 
-    Nothing where it does not differ, where no commit has it, and in a snapshot, from which no experiment starts.
+    Print nothing in the snapshot of a queued experiment, because no experiment starts from there.
     """
     experiment = this_experiment(params)
     if experiment.changed and Path.cwd().resolve() == project_root():
@@ -95,16 +98,15 @@ def print_uncommitted(params: Params) -> None:
 
 
 def datasets(kind: str, params: Params) -> list[dict[str, Any]]:
-    """The splits that a stage of this kind reads, as MLflow shows datasets; none before stage split has run.
+    """Return the splits that a stage of this kind reads, as datasets for MLflow; none before stage split has run.
 
-    Each has its name, DVC's digests of the folder of all splits and of the cleaned text, its source, its split and its
-    length.
+    Each has a name, DVC's digests of the folder of all splits and of the cleaned text, a source, a split and a length.
     """
     try:
         record = read_lock()["split"]
         md5, text = record.outs[paths()["split"]], record.deps.get(paths()["clean"], "")
         report = read_json(Path(paths()["split_report"]))
-    except (OSError, ValueError, KeyError):  # none yet, or DVC is writing it
+    except (OSError, ValueError, KeyError):  # the files do not exist yet, or DVC is writing them
         return []
     corpus = params.download.corpus
     return [

@@ -1,8 +1,7 @@
-"""Trained models in MLflow: logged with the run of their training, scored, registered; and fetched by whoever uses one.
+"""Trained models in MLflow: logged with the run of their training, scored, registered, and fetched to be used.
 
-A model carries code, weights, requirements, signature and an example, and no pickle. Each step looks first for what the
-store has, so that a process that was stopped between two of them is completed by the next one, and nothing is there
-twice.
+A model has code, weights, requirements, a signature and an example, and no pickle. Each step first looks up what the
+store has. So the next process completes the work of one that was stopped, and nothing is stored twice.
 """
 
 import json
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
     from mlflow.models import ModelSignature
 
-LEFT_OUT = ("initial.safetensors", "exact.safetensors")  # of no use to whoever writes with the model
+LEFT_OUT = "initial.safetensors"  # the untrained weights, which no user of a model needs
 EXAMPLE = "\n"  # the prompt of the lecture notes
 SCORED_ON = "val"  # what `best` means
 DESCRIPTION = (
@@ -72,14 +71,14 @@ def log_model(
 
 
 def _save(folder: Path, kept: Path, journal: Journal, event: Event, model: "LoggedModel") -> None:
-    """Write a kept model as MLflow reads it to a new folder, whose parent is used for copies of code and weights."""
+    """Write a model from a journal to a new folder in MLflow's format; its parent gets copies of code and weights."""
     import mlflow.pyfunc
     import pandas as pd
     from mlflow.models import Model
 
     code, weights = folder.parent / "code", folder.parent / event["name"]
     shutil.unpack_archive(journal.folder / CODE, code)
-    shutil.copytree(kept, weights, ignore=shutil.ignore_patterns(*LEFT_OUT))  # MLflow refuses links
+    shutil.copytree(kept, weights, ignore=shutil.ignore_patterns(LEFT_OUT))  # MLflow refuses links
     mlflow.pyfunc.save_model(
         folder,
         python_model=str(code / "bukva" / "serving" / "pyfunc.py"),
@@ -93,7 +92,7 @@ def _save(folder: Path, kept: Path, journal: Journal, event: Event, model: "Logg
 
 
 def _signature(params: Mapping[str, Any]) -> "ModelSignature":
-    """Two columns, of which a row needs one, and the settings of section sample as in the experiment."""
+    """Return the signature: two columns, of which a row needs one, and the settings of section sample."""
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 
@@ -133,7 +132,7 @@ def score_model(store: Store, journal: Journal, name: str, scores: Mapping[str, 
 
 
 def _register(client: "MlflowClient", model: "LoggedModel", name: str, start: Event, bits: float) -> None:
-    """Register a scored model, if it is not there."""
+    """Register a scored model, if it is not registered yet."""
     tags = {f"bukva.{key}": start[key] for key in ("experiment", "commit")}
     tags |= {SCORE: repr(bits), SCORED_TEXT: _text(start), CORPUS: start["params"]["download.corpus"]}
     this = f"name = '{name}'"
@@ -179,7 +178,7 @@ def move_aliases(client: "MlflowClient", corpus: str) -> None:
 
 
 def _plain(name: str) -> str:
-    """A name in the characters that MLflow allows."""
+    """Replace the characters that MLflow does not allow in a name."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", name)
 
 
@@ -187,7 +186,7 @@ def _plain(name: str) -> str:
 
 
 def fetch(uri: str, into: Path) -> Path:
-    """Copy the weights of a registered model (models:/NAME@ALIAS or models:/NAME/VERSION); returns their folder.
+    """Copy the weights of a registered model (models:/NAME@ALIAS or models:/NAME/VERSION); return their folder.
 
     Raises:
         BukvaError: it is not registered, or MLflow cannot be reached.

@@ -1,7 +1,7 @@
-"""What stage publish does: completes MLflow, also with stages that DVC restored instead of running.
+"""The work of stage publish: send an experiment to MLflow, also stages that DVC restored instead of running.
 
-A stage that DVC takes from its run cache is not executed and keeps no journal, so its journal is written from its
-outputs. MLflow also gets dvc.lock, which has the digests of all inputs and outputs, and the name of the processor.
+DVC does not execute a stage that it takes from its run cache. Such a stage writes no journal, so its journal is written
+here from its outputs. MLflow also gets dvc.lock, which has the digests of all inputs and outputs.
 """
 
 import csv
@@ -9,24 +9,22 @@ import math
 from pathlib import Path
 
 from bukva.config.schema import Params
-from bukva.core.errors import BukvaError
 from bukva.core.files import sha256
-from bukva.core.machine import processor
 from bukva.core.processes import has_failed, start_detached
 from bukva.project.baseline import lock_of_baseline
-from bukva.project.lock import LOCK, StageRecord, StageRecords, outputs, read_lock
+from bukva.project.lock import LOCK, StageRecord, StageRecords, read_lock
 from bukva.project.stages import recorded_stages, trained_models
 from bukva.tracking.experiment import Experiment, baseline, this_experiment
-from bukva.tracking.journal import ARTIFACTS, REMEDY, Journal, Log, note, read_journals
+from bukva.tracking.journal import ARTIFACTS, REMEDY, Journal, JournalWriter, note, read_journals
 from bukva.tracking.store import explain
 from bukva.tracking.sync import SCORES
 
-SHOWN = ("reports/", "data/models/")  # the outputs that are of use in MLflow; texts and ids are only in DVC
+SHOWN = ("reports/", "data/models/")  # outputs that are useful in MLflow; texts and ids are only in DVC
 SYNC_SECONDS = 60
 
 
 def publish(params: Params) -> None:
-    """Write the missing journals of this experiment, fill MLflow, and print the result in one sentence.
+    """Write the missing journals of this experiment, send all to MLflow, and print the result in one sentence.
 
     Never raises: an error of the tracker must not fail an experiment whose results are complete.
     """
@@ -35,38 +33,22 @@ def publish(params: Params) -> None:
         missing = [stage for stage in recorded_stages() if stage in lock and _needs_journal(stage, lock, experiment)]
         for stage in missing:
             _write_journal(stage, lock[stage], params)
-        lock_file = {LOCK: Path(LOCK).read_bytes()}
-        note(experiment.name, {"bukva.processor": processor()}, lock_file, experiment.key)
+        note(experiment.name, {}, {LOCK: Path(LOCK).read_bytes()}, experiment.key)
         restored = f" Restored by DVC: {', '.join(missing)}." if missing else ""
         if has_failed(start_detached("bukva.tracking.sync"), SYNC_SECONDS):
-            print(f"MLflow lacks something of {experiment.name}; {REMEDY}{restored}")
+            print(f"MLflow is missing results of {experiment.name}. {REMEDY}{restored}")
         else:
-            print(f"MLflow gets experiment {experiment.name}; bukva ui shows it.{restored}")
+            print(f"MLflow receives experiment {experiment.name}. Run `bukva ui` to see it.{restored}")
     except Exception as error:  # dvc.lock and journals may contain anything
-        print(f"MLflow lacks something of this experiment. {explain(error)}")
-
-
-def was_skipped(params: Params) -> bool:
-    """Whether the stages of this experiment have ended well, with results that DVC has published before.
-
-    Then DVC skips stage publish: for example in a fresh clone that has just made again what its commit has.
-    """
-    try:
-        lock, experiment = read_lock(), this_experiment(params)
-        published = lock["publish"].deps.items() <= outputs(lock).items()
-    except (OSError, BukvaError, KeyError):  # somebody edits params.yaml, or DVC runs
-        return False
-    journals = read_journals(experiment.name, experiment.key)
-    last = {journal.start["stage"]: journal.status()[0] for journal in journals}
-    return published and set(last.values()) == {"FINISHED"} and not (journals[0].notes / ARTIFACTS / LOCK).exists()
+        print(f"MLflow is missing results of this experiment: {explain(error)}")
 
 
 def _needs_journal(stage: str, lock: StageRecords, experiment: Experiment) -> bool:
     """Whether no journal of this experiment describes the outputs of a stage.
 
-    A stage without one needs none if it is unchanged since the baseline: it is not part of this experiment. A stage
-    with one needs none if that describes the present files: after an edit is undone, DVC restores the former ones. The
-    scores are needed also where the training has made the same model again: MLflow registers what has a score.
+    A stage that is unchanged since the baseline needs none, because it is not part of this experiment. A journal counts
+    only if its files are those in the checkout: after an edit is undone, DVC restores the former ones. The scores are
+    also needed if the training has made the same model again, because MLflow registers only models with a score.
     """
     journals = read_journals(experiment.name, experiment.key)
     finished = [each for each in journals if each.start["stage"] == stage and each.status()[0] == "FINISHED"]
@@ -87,12 +69,12 @@ def _has_present_files(journal: Journal) -> bool:
 
 
 def _digests(path: Path) -> dict[Path, str]:
-    """Those of a file, or of all files of a folder."""
+    """Return the digests of a file, or of all files of a folder."""
     return {file.relative_to(path): sha256(file) for file in [path, *path.rglob("*")] if file.is_file()}
 
 
 def _write_journal(stage: str, entry: StageRecord, params: Params) -> None:
-    log = Log(stage, params, restored=True)
+    log = JournalWriter(stage, params, restored=True)
     models = {model.folder: model.name for model in trained_models().values()}
     curves = [model.curve for model in trained_models().values()]
     for path in filter(Path.exists, map(Path, entry.outs)):
@@ -102,10 +84,10 @@ def _write_journal(stage: str, entry: StageRecord, params: Params) -> None:
             log.artifact(path)
         if path in curves:
             _log_curve(log, path)
-    log.end("FINISHED", "Restored by DVC from its run cache; the times are those of the restore.")
+    log.end("FINISHED", "Restored by DVC from its run cache. Its times are the times of the restore.")
 
 
-def _log_curve(log: Log, curve: Path) -> None:
+def _log_curve(log: JournalWriter, curve: Path) -> None:
     best = math.inf
     with curve.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):

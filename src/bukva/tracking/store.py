@@ -1,13 +1,13 @@
-"""The MLflow store: its address, what people may see of it, and its runs of bukva.
+"""The MLflow store: its address, its errors without passwords, and the runs of bukva.
 
-mlflow is imported inside functions: importing it takes a second or more, and it reads its environment, which is set
-first.
+mlflow is imported inside functions, because importing it takes a second or more, and because it reads environment
+variables that have to be set first.
 """
 
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +21,9 @@ from bukva.tracking.journal import Event
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import Metric, Run
 
 EXPERIMENT = "bukva"
-# MLflow 3.17 ignores this tag: it opens an experiment on its GenAI page unless the address or the browser's local
-# storage asks for model training, so `bukva ui` prints such an address. Other versions read the tag.
-KIND = "mlflow.experimentKind", "custom_model_development"
 KEPT_IN = "mlruns"  # the folder of artifacts
 LOCK_SECONDS = 60
 MOST_RUNS = 50_000  # of one answer of MLflow
@@ -43,13 +40,13 @@ ENVIRONMENT = {
 JOURNAL, KEY = "bukva.journal", "bukva.key"  # tags: the id of a stage's journal, and the key of its experiment
 
 
-# ---- the address, and what people may see of it and of errors
+# ---- the address, and errors without passwords
 
 
 def tracking_uri() -> str:
-    """The address of the store: MLFLOW_TRACKING_URI, else the project's own database.
+    """Return the address of the store: MLFLOW_TRACKING_URI, or the project's own database.
 
-    The path of a database is made absolute: a relative one means another database in every folder a stage runs in.
+    The path of a database is made absolute, because a relative one would mean another database in each folder.
     """
     uri = os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
     kind, slashes, path = uri.partition("///")
@@ -57,9 +54,9 @@ def tracking_uri() -> str:
 
 
 def explain(error: BaseException) -> str:
-    """One line about an error: its innermost cause, because each part of MLflow wraps the error of another.
+    """Return one line about the innermost cause of an error, because each part of MLflow wraps the error of another.
 
-    For people and logs: addresses are without users, and passwords and tokens are hidden.
+    Users, passwords and tokens are hidden.
     """
     while not isinstance(error, BukvaError) and (
         cause := error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -75,7 +72,7 @@ def explain(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Any error as a BukvaError of one line; a traceback shows addresses with their passwords."""
+    """Raise any error as a BukvaError of one line, because a traceback shows addresses with their passwords."""
     try:
         yield
     except Exception as error:
@@ -93,14 +90,14 @@ class Store:
     experiment_id: str
 
     def runs(self, key: str = "") -> list["Run"]:
-        """All runs that bukva created, or those of one of its experiments; deleted ones too."""
+        """Return all runs that bukva created, or the runs of one experiment, including deleted ones."""
         from mlflow.entities import ViewType
 
         condition = f"tags.`{KEY}` = '{key}'" if key else f"tags.`{KEY}` != ''"
         return list(self.client.search_runs([self.experiment_id], condition, ViewType.ALL, max_results=MOST_RUNS))
 
     def create(self, start: Event, whole: "Run | None" = None) -> "Run":
-        """The run of a whole experiment, or that of one stage execution, which is shown below it."""
+        """Create the run of a whole experiment, or the run of one stage execution, which MLflow shows below it."""
         tags = {
             "bukva.experiment": start["experiment"],
             KEY: start["key"],
@@ -109,11 +106,12 @@ class Store:
             "mlflow.source.type": "LOCAL",
             "mlflow.source.name": "dvc.yaml",
             "mlflow.user": start["user"],
+            "bukva.processor": start.get("processor", ""),  # journals of older versions have none
         }
         name = start["label"]
         if whole:
             siblings = [each for each in self.runs(start["key"]) if each.data.tags.get("bukva.stage") == start["stage"]]
-            number = f" {len(siblings) + 1}" if siblings else ""  # executed again, or on another machine
+            number = f" {len(siblings) + 1}" if siblings else ""  # it was executed again, or on another machine
             name = f"{start['experiment']}/{start['stage']}{number}"
             tags |= {
                 "bukva.stage": start["stage"],
@@ -124,6 +122,18 @@ class Store:
             }
         return self.client.create_run(self.experiment_id, start["at"], tags, name)
 
+    def set_status(self, run: "Run", status: str, ended_at: int | None) -> None:
+        """Set RUNNING, or how and when a run ended."""
+        if status == "RUNNING":
+            self.client.update_run(run.info.run_id, status)
+        else:
+            self.client.set_terminated(run.info.run_id, status, ended_at)
+
+    def log_points(self, run: "Run", points: "Sequence[Metric]") -> None:
+        """Give a run points of metrics, if there are any."""
+        if points:
+            self.client.log_batch(run.info.run_id, points)
+
     def tag(self, run: "Run", tags: Mapping[str, str]) -> None:
         """Give a run tags, all in one call."""
         from mlflow.entities import RunTag
@@ -132,13 +142,13 @@ class Store:
 
 
 def connect() -> Store:
-    """Open the store that MLFLOW_TRACKING_URI names, else the project's own database; create what is missing.
+    """Open the store that MLFLOW_TRACKING_URI names, or the project's own database; create what is missing.
 
-    A database is opened under the lock, because processes that create its tables at the same time break each other.
+    A database is opened under the lock, because processes that create its tables at the same time disturb each other.
 
     Raises:
         BukvaError: the database writes artifacts into another project.
-        Exception: MLflow's, or that of a database that is locked or broken.
+        Exception: an error of MLflow, or of a database that is locked or broken.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -153,11 +163,7 @@ def connect() -> Store:
         if client.get_experiment_by_name(EXPERIMENT) is None:
             with contextlib.suppress(MlflowException):  # another machine, which has a lock of its own, was first
                 client.create_experiment(EXPERIMENT, None if tracking_uri().startswith("http") else artifacts)
-        experiment = client.get_experiment_by_name(EXPERIMENT)
-        if KIND not in experiment.tags.items():
-            with contextlib.suppress(MlflowException):  # an account of a server may be allowed to read only
-                client.set_experiment_tag(experiment.experiment_id, *KIND)
-        return Store(client, experiment.experiment_id)
+        return Store(client, client.get_experiment_by_name(EXPERIMENT).experiment_id)
 
 
 def _prepare_database(path: Path, artifacts: str) -> None:
@@ -184,5 +190,5 @@ def _prepare_database(path: Path, artifacts: str) -> None:
 
 
 def lock() -> FileLock:
-    """Held while something is searched and then created, so that two processes never create it twice."""
+    """Return the lock under which a run is looked up and then created, so that two processes do not create it twice."""
     return FileLock(project_root() / ".bukva" / "mlflow.lock", timeout=LOCK_SECONDS)

@@ -25,13 +25,13 @@ EXPERIMENTS = {  # the runs of whole experiments, without those of their stages
 
 @dataclass(frozen=True)
 class Server:
-    """A server of MLflow: its address, and its process if it was started here."""
+    """An MLflow server: its address, and its process if it was started here."""
 
     address: str
     process: "subprocess.Popen[bytes] | None" = None
 
     def is_ready(self) -> bool:
-        """Whether it answers; raises a BukvaError if it has ended."""
+        """Whether it answers. Raises a BukvaError if it has ended."""
         if self.process is None:
             return True
         if self.process.poll() is not None:
@@ -39,9 +39,9 @@ class Server:
         return answers(urlsplit(self.address).port or 0)
 
     def page(self, experiment: str = "") -> str:
-        """The address of the page with the charts of all experiments, or with the runs of one experiment.
+        """Return the address of the page with the charts of all experiments, or with the runs of one experiment.
 
-        Raises a BukvaError if MLflow cannot be asked, which says why.
+        Raises a BukvaError with the reason if MLflow does not answer.
         """
         runs = {"searchFilter": f"tags.`bukva.experiment` = '{experiment}'"} if experiment else EXPERIMENTS
         query = urlencode({"workflowType": "machine_learning", **runs})  # else MLflow shows its GenAI page
@@ -51,14 +51,14 @@ class Server:
 
 @contextmanager
 def mlflow_server(port: int = PORT) -> Iterator[Server]:
-    """The server that MLFLOW_TRACKING_URI names, or one of this project, from this port on; it ends with the block."""
+    """Yield the server that MLFLOW_TRACKING_URI names, or a new one on this or the next free port, ended afterwards."""
+    start_sync()  # the last stages before DVC skipped publish, and trainings that were killed
     parts = urlsplit(tracking_uri())
     if parts.scheme in ("http", "https"):
         host = parts.netloc.rpartition("@")[2]  # without user and password
         yield Server(f"{parts.scheme}://{host}{parts.path.rstrip('/')}")
         return
     port = free_port(port)
-    start_sync()  # short trainings, and what a killed process left
     arguments, environment = server_command(tracking_uri(), port)
     process = start_detached("mlflow", *arguments, **environment)
     try:
@@ -74,7 +74,10 @@ def mlflow_server(port: int = PORT) -> Iterator[Server]:
 
 
 def server_command(store: str, port: int) -> tuple[list[str], dict[str, str]]:
-    """Arguments and environment of module mlflow as a server for this machine; store: the address of its database."""
+    """Return the arguments and environment of module mlflow as a server for this machine.
+
+    store: the address of its database.
+    """
     environment = {
         # by default MLflow starts some fifteen processes for jobs, which bukva does not have
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
