@@ -41,7 +41,7 @@ def test_no_port_of_ray_is_open_to_other_machines():
 def test_a_cluster_without_its_places_is_one_sentence_before_anything_starts(project, address, storage, sentence):
     (project / ".dvc" / "config").write_text("")
     with pytest.raises(BukvaError, match=sentence):
-        commands._place(commands._sweep("tries", [], address, storage))
+        commands._location(commands._sweep("tries", [], address, storage))
     assert not sweeps_root().exists()
 
 

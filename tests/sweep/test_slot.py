@@ -6,7 +6,7 @@ from dvc.config import Config
 from bukva.core.errors import BukvaError
 from bukva.project.revisions import experiment_ref
 from bukva.sweep.origin import base_ref, run_git
-from bukva.sweep.slot import Place, slot_for
+from bukva.sweep.slot import TrialLocation, slot_for
 
 IDENTITY = "-c", "user.name=a", "-c", "user.email=a@b"
 
@@ -24,10 +24,10 @@ def committed(project):
     return project
 
 
-def place(project) -> Place:
+def place(project) -> TrialLocation:
     commit = run_git(project, "rev-parse", "HEAD").strip()
     run_git(project, "update-ref", base_ref(commit), commit)
-    return Place(str(project), commit, "", project)
+    return TrialLocation(str(project), commit, "", project)
 
 
 def test_nothing_of_the_trial_before_is_left_but_ignored_files(committed):

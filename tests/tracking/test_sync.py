@@ -261,7 +261,7 @@ def test_a_machine_that_resumes_the_training_of_a_lost_one_shows_that_as_killed_
     log.metrics({"val_nats_per_char": 3.0}, 100)
     assert log.folder
     (other / ".dvc").mkdir(parents=True)
-    shutil.copytree(log.folder, other / log.folder.relative_to(lost))  # with a checkpoint (bukva.sweep.carry)
+    shutil.copytree(log.folder, other / log.folder.relative_to(lost))  # with a checkpoint (bukva.sweep.transfer)
     log.metrics({"val_nats_per_char": 2.5}, 200)
     assert sync() == []
     monkeypatch.setenv("DVC_ROOT", str(other))

@@ -11,7 +11,7 @@ an experiment is finished if and only if the origin has it. Whoever repeats a fi
     engine.py     Ray: on this machine, or a cluster; one sweep on it
     trial.py      one trial: run DVC, report, push
     slot.py       the clone that a trial runs in
-    carry.py      what goes from one machine to another in a checkpoint of Tune
+    transfer.py   what goes from one machine to another in a checkpoint of Tune
     origin.py     the repository that all machines share
 
 No stage imports this package.

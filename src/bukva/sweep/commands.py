@@ -15,7 +15,7 @@ from bukva.project.cache import has_remote
 from bukva.project.revisions import Revision, experiment_ref, fetch
 from bukva.project.stages import paths, trained_models
 from bukva.sweep.origin import base_ref, finished, run_git
-from bukva.sweep.slot import Place
+from bukva.sweep.slot import TrialLocation
 from bukva.sweep.trials import Sweep, Trial, checked_name, grid, read_sweep, sweeps_root
 
 SEED = "train_gpt.seed"
@@ -54,9 +54,9 @@ def run(
     from bukva.sweep.engine import ray_for
 
     sweep = _sweep(name, setting or [], address, storage)
-    trials, place = grid(sweep.name, setting or []), _place(sweep)
+    trials, location = grid(sweep.name, setting or []), _location(sweep)
     with ray_for(address, cores, gpus) as resources:
-        _run_all(sweep, place, resources, trials)
+        _run_all(sweep, location, resources, trials)
     print(f"Compare them: {'bukva sweep pull && ' if address else ''}bukva experiments")
 
 
@@ -82,11 +82,11 @@ def search(
     training = read_params().train_gpt
     space = read_space(setting or [], training, prune)
     sweep = _sweep(name, [*(setting or []), str(trials), str(prune)], address, storage)
-    place = _place(sweep)
+    location = _location(sweep)
     print(f"{sweep.name}: {trials} trials from commit {sweep.commit[:7]}")
     with engine.ray_for(address, cores, gpus) as resources:
         guide, stops = searcher(sweep.name, space, trials), rule(training) if prune else None
-        last = engine.run(sweep, place, resources, {}, search_alg=guide, num_samples=trials, scheduler=stops)
+        last = engine.run(sweep, location, resources, {}, search_alg=guide, num_samples=trials, scheduler=stops)
         done = [each for each in last if each.get("finished")]
         if not done:
             raise BukvaError(f"{sweep.name}: no trial has finished; look at: bukva sweep status {sweep.name}.")
@@ -101,7 +101,7 @@ def search(
             for seed in fresh
         ]
         if rivals:
-            _run_all(final, place, resources, rivals)
+            _run_all(final, location, resources, rivals)
     if rivals:
         if address:
             pull(final.name)
@@ -120,11 +120,11 @@ def status(sweep: Annotated[str | None, SWEEP] = None) -> None:
 @app.command()
 def pull(sweep: Annotated[str | None, SWEEP] = None) -> None:
     """Get the results of a cluster: experiments, their files, and the journals that MLflow is filled from."""
-    from bukva.sweep.carry import unpack_all
+    from bukva.sweep.transfer import unpack_all
     from bukva.tracking.journal import start_sync
 
     found, root = read_sweep(sweep), project_root()
-    origin = _place(found).origin
+    origin = _location(found).origin
     names = sorted(name for name in finished(root, origin, found.commit) if name.startswith(f"{found.name}-"))
     if not names:
         raise BukvaError(f"{found.name}: no trial has finished yet.")
@@ -159,7 +159,7 @@ def _sweep(name: str, plan: Sequence[str], address: str, storage: str) -> Sweep:
     return Sweep(checked_name(name, commit, *plan), commit, address, storage or str(sweeps_root()))
 
 
-def _place(sweep: Sweep) -> Place:
+def _location(sweep: Sweep) -> TrialLocation:
     """Where the trials of a sweep start, after its commit was sent there.
 
     Raises:
@@ -171,10 +171,10 @@ def _place(sweep: Sweep) -> Place:
     top, prefix = (run_git(root, "rev-parse", option).strip() for option in ("--show-toplevel", "--show-prefix"))
     origin = run_git(root, "remote", "get-url", "origin").strip() if sweep.address else top
     run_git(root, "push", "--quiet", origin, f"{sweep.commit}:{base_ref(sweep.commit)}")
-    return Place(origin, sweep.commit, prefix, None if sweep.address else root)
+    return TrialLocation(origin, sweep.commit, prefix, None if sweep.address else root)
 
 
-def _run_all(sweep: Sweep, place: Place, resources: dict[str, float], trials: Sequence[Trial]) -> None:
+def _run_all(sweep: Sweep, location: TrialLocation, resources: dict[str, float], trials: Sequence[Trial]) -> None:
     """Run these trials; exit with status 1 if one has no result."""
     from ray import tune
 
@@ -182,7 +182,7 @@ def _run_all(sweep: Sweep, place: Place, resources: dict[str, float], trials: Se
 
     print(f"{sweep.name}: {len(trials)} experiment{'' if len(trials) == 1 else 's'} from commit {sweep.commit[:7]}")
     configs = [{"name": trial.name, "settings": list(trial.settings)} for trial in trials]
-    run_on(sweep, place, resources, {"trial": tune.grid_search(configs)})
-    if left := {trial.name for trial in trials} - finished(project_root(), place.origin, sweep.commit):
+    run_on(sweep, location, resources, {"trial": tune.grid_search(configs)})
+    if left := {trial.name for trial in trials} - finished(project_root(), location.origin, sweep.commit):
         print(f"{len(left)} of {len(trials)} trials have no result; look at: bukva sweep status {sweep.name}")
         raise typer.Exit(1)

@@ -13,7 +13,7 @@ from typing import Any
 
 from bukva.core.errors import BukvaError
 from bukva.core.machine import n_cores
-from bukva.sweep.slot import Place
+from bukva.sweep.slot import TrialLocation
 from bukva.sweep.trials import Sweep
 
 MOST_LOSSES = 2  # of one trial, after which it has failed
@@ -33,23 +33,25 @@ LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # Ray's own way to open n
 PASSED = ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "BUKVA_CHECKPOINT_SECONDS")
 
 
-def run(sweep: Sweep, place: Place, resources: dict[str, float], space: dict[str, Any], **choice: Any) -> list[Any]:
+def run(
+    sweep: Sweep, location: TrialLocation, resources: dict[str, float], space: dict[str, Any], **choice: Any
+) -> list[Any]:
     """Run a sweep, or what is left of it; returns what each trial reported last, with its name and settings.
 
     Args:
         sweep: the sweep.
-        place: where its trials start, and where results go.
+        location: where its trials start, and where results go.
         resources: of each trial, as ray_for yields them.
         space: {"trial": the names and settings of all trials}; empty for a search.
         choice: the rest of Tune's configuration: who proposes trials, and who stops them.
     """
     from ray import tune
 
-    from bukva.sweep.table import Look
+    from bukva.sweep.table import LiveTable
     from bukva.sweep.trial import run_trial
 
     def trial(config: dict[str, Any]) -> None:
-        run_trial(config["trial"]["name"], config["trial"]["settings"], place)
+        run_trial(config["trial"]["name"], config["trial"]["settings"], location)
 
     sweep.keep()
     known, trainable = f"{sweep.storage}/{sweep.name}", tune.with_resources(trial, resources)
@@ -67,7 +69,7 @@ def run(sweep: Sweep, place: Place, resources: dict[str, float], space: dict[str
                 storage_path=sweep.storage,
                 failure_config=tune.FailureConfig(max_failures=MOST_LOSSES),
                 checkpoint_config=tune.CheckpointConfig(num_to_keep=KEPT),
-                progress_reporter=Look(sweep.name),
+                progress_reporter=LiveTable(sweep.name),
                 verbose=1,
             ),
         )

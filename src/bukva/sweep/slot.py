@@ -26,13 +26,13 @@ from bukva.sweep.origin import GitError, base_ref, run_git
 
 LOCK = "numerics.lock"  # the packages on which bytes depend
 PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.MULTILINE)
-NODES = Path("~/.cache/bukva/nodes")  # BUKVA_NODE is another place, for example a large disk
+NODES = Path("~/.cache/bukva/nodes")  # BUKVA_NODE is another location, for example a large disk
 SAVE_SECONDS = 120.0  # for a training whose trial has ended to save, before it is killed
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where trials start and where results go.
+class TrialLocation:
+    """Repository and storage locations of a sweep.
 
     origin: the address of the repository that all machines share.
     commit: from which all start.
@@ -47,30 +47,32 @@ class Place:
 
 
 @contextlib.contextmanager
-def slot_for(place: Place, trial: str) -> Iterator[Path]:
-    """The root of the project in a clone that nobody else uses, with the commit of the place checked out.
+def slot_for(location: TrialLocation, trial: str) -> Iterator[Path]:
+    """The root of the project in a clone that nobody else uses, with the commit of the location checked out.
 
     Raises:
         GitError: the origin cannot be reached.
         BukvaError: this machine has other packages than the commit, or DVC cannot read the project.
     """
-    of_origin = hashlib.sha256(place.origin.encode()).hexdigest()[:12]
+    of_origin = hashlib.sha256(location.origin.encode()).hexdigest()[:12]
     node = Path(os.environ.get("BUKVA_NODE", NODES)).expanduser() / of_origin
-    slots = place.project / ".bukva" / "slots" if place.project else node
+    slots = location.project / ".bukva" / "slots" if location.project else node
     slots.mkdir(parents=True, exist_ok=True)
     with _free(slots) as clone:
         _wait_for_processes(clone)
         try:
-            _check_out(clone, place)
+            _check_out(clone, location)
         except GitError:
-            run_git(slots, "ls-remote", place.origin, base_ref(place.commit))  # raises the same if the origin is away
+            run_git(
+                slots, "ls-remote", location.origin, base_ref(location.commit)
+            )  # raises the same if the origin is away
             shutil.rmtree(clone, ignore_errors=True)  # else git was killed while it wrote; all can be made again
-            _check_out(clone, place)
-        run_git(clone, "update-ref", "-d", experiment_ref(place.commit, trial))
-        folder = clone / place.prefix
+            _check_out(clone, location)
+        run_git(clone, "update-ref", "-d", experiment_ref(location.commit, trial))
+        folder = clone / location.prefix
         shutil.rmtree(folder / ".dvc" / "tmp", ignore_errors=True)  # locks of a DVC that was killed
         _check_packages(folder / LOCK)
-        _share_cache(folder, place, slots)
+        _share_cache(folder, location, slots)
         yield folder
 
 
@@ -101,14 +103,14 @@ def _wait_for_processes(clone: Path) -> None:
         process.kill()
 
 
-def _check_out(clone: Path, place: Place) -> None:
+def _check_out(clone: Path, location: TrialLocation) -> None:
     """Leave nothing of a former trial but ignored files, from which DVC takes what fits."""
     if not (clone / ".git").exists():
         shutil.rmtree(clone, ignore_errors=True)
-        run_git(clone.parent, "clone", "--quiet", "--no-checkout", place.origin, str(clone))
-    ref = base_ref(place.commit)
-    run_git(clone, "fetch", "--quiet", place.origin, f"+{ref}:{ref}")
-    run_git(clone, "checkout", "--quiet", "--force", "--detach", place.commit)
+        run_git(clone.parent, "clone", "--quiet", "--no-checkout", location.origin, str(clone))
+    ref = base_ref(location.commit)
+    run_git(clone, "fetch", "--quiet", location.origin, f"+{ref}:{ref}")
+    run_git(clone, "checkout", "--quiet", "--force", "--detach", location.commit)
     run_git(clone, "clean", "--quiet", "--force", "-d")
 
 
@@ -125,15 +127,15 @@ def _check_packages(lock: Path) -> None:
             )
 
 
-def _share_cache(folder: Path, place: Place, slots: Path) -> None:
+def _share_cache(folder: Path, location: TrialLocation, slots: Path) -> None:
     """Let DVC use the cache and the settings of the project, or the cache of the machine."""
     from dvc.config import Config
 
     cache = str(slots / "cache")
-    if place.project:
-        with dvc_repo(place.project) as repo:
+    if location.project:
+        with dvc_repo(location.project) as repo:
             cache = repo.cache.local_cache_dir
         with contextlib.suppress(FileNotFoundError):
-            shutil.copyfile(place.project / ".dvc" / "config.local", folder / ".dvc" / "config.local")
+            shutil.copyfile(location.project / ".dvc" / "config.local", folder / ".dvc" / "config.local")
     with Config(str(folder / ".dvc"), validate=False).edit("local") as settings:
         settings.setdefault("cache", {})["dir"] = cache

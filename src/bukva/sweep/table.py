@@ -21,7 +21,7 @@ SECONDS = 2.0
 STYLES = {"running": "bold", "failed": "red", "finished": "green", "stopped": "yellow", "waiting": "dim"}
 
 
-class Look(ProgressReporter):
+class LiveTable(ProgressReporter):
     """Shows the trials of a sweep, and keeps the table for `bukva sweep status`."""
 
     def __init__(self, sweep: str) -> None:

@@ -26,9 +26,9 @@ from bukva.core.processes import die_with_parent
 from bukva.project.baseline import WAY_BACK
 from bukva.project.revisions import experiment_ref
 from bukva.project.stages import paths, trained_models
-from bukva.sweep.carry import checkpoint_files, journals_of, pack_checkpoint, pack_result, unpack
 from bukva.sweep.origin import finished, push_result, run_git
-from bukva.sweep.slot import Place, slot_for
+from bukva.sweep.slot import TrialLocation, slot_for
+from bukva.sweep.transfer import checkpoint_files, journals_of, pack_checkpoint, pack_result, unpack
 from bukva.text.ids import bits
 
 MODEL, SPLIT = "gpt", "val"
@@ -41,35 +41,35 @@ FAILED = re.compile(r"(?:^(.+)\n+)?^ERROR: (?:failed to reproduce|(.+))", re.MUL
 Answer = TypeVar("Answer")
 
 
-def run_trial(name: str, settings: list[str], place: Place) -> None:
+def run_trial(name: str, settings: list[str], location: TrialLocation) -> None:
     """Run a trial until the origin has its result; reports to Tune val in bits per character, and the step.
 
     Args:
         name: of the experiment.
         settings: options -S of `dvc exp run`, each with one value.
-        place: where it starts, and where its result goes.
+        location: where it starts, and where its result goes.
 
     Raises:
         BukvaError: a stage failed, or the origin or the remote did not answer for PUSH_SECONDS.
     """
     from ray import tune
 
-    with slot_for(place, name) as folder:
-        _become_part_of(folder, place)
-        report = Report(name, place)
-        if name not in _patiently(lambda: finished(folder, place.origin, place.commit)):
+    with slot_for(location, name) as folder:
+        _become_part_of(folder, location)
+        report = Report(name, location)
+        if name not in _patiently(lambda: finished(folder, location.origin, location.commit)):
             if carried := tune.get_checkpoint():
                 with carried.as_directory() as files:
                     unpack(Path(files), name)
-            while any(journal.is_running() for journal in journals_of(name, place.commit)):
+            while any(journal.is_running() for journal in journals_of(name, location.commit)):
                 time.sleep(LOOK_SECONDS)  # a stage of an earlier attempt is still saving, in another slot
-            options = [*([] if place.project else ["--pull"]), *(word for each in settings for word in ("-S", each))]
+            options = [*([] if location.project else ["--pull"]), *(word for each in settings for word in ("-S", each))]
             _run_dvc(name, options, folder, report)
-            if not place.project:
+            if not location.project:
                 _patiently(lambda: report.send_result(folder))
             # the reference goes last: where it is, the experiment is complete
-            _patiently(lambda: push_result(folder, place.origin, place.commit, name))
-        run_git(folder, "fetch", "--quiet", place.origin, experiment_ref(place.commit, name))
+            _patiently(lambda: push_result(folder, location.origin, location.commit, name))
+        run_git(folder, "fetch", "--quiet", location.origin, experiment_ref(location.commit, name))
         scores = json.loads(run_git(folder, "show", f"FETCH_HEAD:./{paths()['metrics']}"))
         tune.report(report.values | {"val": scores[MODEL][SPLIT], "finished": True})
 
@@ -79,11 +79,11 @@ class Report:
 
     Args:
         trial: its name.
-        place: where it starts.
+        location: where it starts.
     """
 
-    def __init__(self, trial: str, place: Place) -> None:
-        self._trial, self._place = trial, place
+    def __init__(self, trial: str, location: TrialLocation) -> None:
+        self._trial, self._location = trial, location
         self.values: dict[str, Any] = {}
         self._read: dict[Path, int] = {}  # bytes of each journal
         self._sent = checkpoint_files()  # not those that were here before: they may be of other trials
@@ -95,15 +95,15 @@ class Report:
         for scoring in self._new_scorings():
             self.values = scoring
             tune.report(scoring)
-        if self.values and not self._place.project and (new := checkpoint_files() - self._sent):
+        if self.values and not self._location.project and (new := checkpoint_files() - self._sent):
             with contextlib.suppress(FileNotFoundError):  # a newer one has replaced it, and is sent next time
                 newest = max(new, key=os.path.getmtime)
-                self._send(lambda folder: pack_checkpoint(folder, self._trial, self._place.commit, newest))
+                self._send(lambda folder: pack_checkpoint(folder, self._trial, self._location.commit, newest))
                 self._sent |= new
 
     def send_result(self, clone: Path) -> None:
         """Send the files of a finished trial to the driver's project."""
-        self._send(lambda folder: pack_result(folder, self._trial, self._place.commit, clone))
+        self._send(lambda folder: pack_result(folder, self._trial, self._location.commit, clone))
 
     def _send(self, pack: Callable[[Path], None]) -> None:
         from ray import tune
@@ -114,7 +114,7 @@ class Report:
 
     def _new_scorings(self) -> list[dict[str, Any]]:
         stage, found = trained_models()[MODEL].stage, []
-        for journal in journals_of(self._trial, self._place.commit):
+        for journal in journals_of(self._trial, self._location.commit):
             if journal.start["stage"] == stage and not journal.start["restored"]:
                 events, self._read[journal.folder] = journal.read(self._read.get(journal.folder, 0))
                 metrics = [event for event in events if event["record"] == "metrics" and VAL in event["values"]]
@@ -145,12 +145,12 @@ def _run_dvc(name: str, options: list[str], folder: Path, report: Report) -> Non
             raise BukvaError(why or f"dvc exp run: exit status {process.returncode}; {log} has what it printed.")
 
 
-def _become_part_of(folder: Path, place: Place) -> None:
+def _become_part_of(folder: Path, location: TrialLocation) -> None:
     """Point this process and its children at the trial's project."""
     os.chdir(folder)  # DVC refuses to send from elsewhere
-    os.environ["BUKVA_ROOT"] = str(place.project or folder)  # where journals, checkpoints and MLflow are
+    os.environ["BUKVA_ROOT"] = str(location.project or folder)  # where journals, checkpoints and MLflow are
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    if place.project:
+    if location.project:
         # Ray sets it to the cores of a trial; trials of this machine share all cores, as in DVC's queue
         os.environ.pop("OMP_NUM_THREADS", None)
 

@@ -119,7 +119,7 @@ def _has(run: "Run | None", journal: Journal) -> bool:
     if run is None or _is_deleted(run):
         return run is not None
     status = journal.status()[0]
-    # A copy of a journal (bukva.sweep.carry) looks like KILLED here, though its stage may have ended elsewhere.
+    # A copy of a journal (bukva.sweep.transfer) looks like KILLED here, though its stage may have ended elsewhere.
     has_ended = status == "KILLED" and run.info.status != "RUNNING"
     return (run.info.status == status or has_ended) and not journal.read(_synced(run))[0]
 
