@@ -9,7 +9,7 @@ import torch
 
 from bukva.config.schema import Compute
 from bukva.core.errors import BukvaError
-from bukva.core.machine import give_way, keep_freed_memory, n_cores
+from bukva.core.machine import keep_freed_memory, n_cores
 from bukva.models.base import LanguageModel
 
 MOST_ON_CPU = 25_000_000  # parameters of a model that writes on the CPU; estimated, not measured
@@ -77,7 +77,6 @@ def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1) -> Machi
         )
     device = torch.device(f"cuda:{local_rank}" if available and compute.device != "cpu" else "cpu")
     torch.set_num_threads(compute.threads or max(1, n_cores() // local_size))
-    give_way()
     keep_freed_memory()
     if device.type == "cuda":
         torch.cuda.set_device(device)

@@ -44,10 +44,6 @@ class Checkpoints:
         self._lock = FileLock(self.folder / "lock", blocking=False)
         self._reported = ""
 
-    def __bool__(self) -> bool:
-        """Whether there is a file to resume from; it may be damaged."""
-        return bool(self._files())
-
     def clear_finished(self) -> None:
         """Remove those of finished trainings of this stage, because a new one starts.
 
