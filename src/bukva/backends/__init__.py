@@ -1,7 +1,7 @@
-"""Backends: how a machine computes what bukva.models says. `attach` is the one door.
+"""Backends compute the models of bukva.models faster on a kind of hardware. `attach` is the only entry point.
 
-bukva.models is plain torch and runs without any backend. A backend replaces parts of it by code that computes the same
-faster; tests hold every backend to the plain model. compute.backend in params.yaml turns backends off.
+bukva.models is plain torch and runs without a backend. A backend replaces parts of it by code that computes the same
+faster; tests compare every backend with the plain model. compute.backend in params.yaml turns backends off.
 
     cpu     fused sublayers, a decoder for single positions, one process for each core
     cuda    a whole update as one CUDA graph, compiled losses, small models that write on the CPU
@@ -20,7 +20,7 @@ BACKENDS = {"cpu": "bukva.backends.cpu.backend", "cuda": "bukva.backends.cuda.ba
 
 
 def backend_of(machine: Machine) -> Backend:
-    """Return the backend of a machine: that of its device, or the plain one where params.yaml or no other fits."""
+    """Return the backend for a machine's device, or the plain one if params.yaml asks for it or none fits."""
     name = BACKENDS.get(machine.device.type)
     if machine.is_plain or name is None:
         return Backend()

@@ -1,4 +1,4 @@
-"""What a backend may replace. The base class replaces nothing: it is the plain backend."""
+"""The interface of backends. The base class is the plain backend, which replaces nothing."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -15,22 +15,22 @@ Update = Callable[[Iterable[Examples]], Tensor]  # micro-batches -> (2,), the lo
 
 
 class Optimizer(Protocol):
-    """What a backend needs of the optimizer."""
+    """The part of an optimizer's interface that backends use."""
 
     def tensors(self) -> list[Tensor]:
-        """Its states."""
+        """Return the optimizer's states."""
 
     def make_capturable(self, device: torch.device) -> None:
         """Keep the learning rate in a tensor on the device."""
 
 
 class Job(NamedTuple):
-    """What a backend needs to know of a training.
+    """A training, as backends see it.
 
-    model: that is trained.
-    optimizer: that updates it.
+    model: the model that is trained.
+    optimizer: its optimizer.
     batch_shape: B windows of T ids.
-    n_updates: of the whole training, with those before an interruption.
+    n_updates: number of updates of the whole training, those before an interruption included.
     """
 
     model: LanguageModel

@@ -33,10 +33,10 @@ class Machine:
         return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
 
     def numerics(self) -> dict[str, str]:
-        """What tells one arithmetic from another: versions, processor, precision and number of threads.
+        """Return what decides the rounding of sums: versions, processor, precision and number of threads.
 
-        They decide in which order sums are added, and a training amplifies the last bit of a sum: where one of them
-        differs, the same seed may give another model. No name of a machine is in it.
+        A training amplifies the last bit of a sum, so where one of these differs, the same seed may give another model.
+        The name of the machine is not included.
         """
         return {
             "torch": torch.__version__.partition("+")[0],
@@ -83,7 +83,7 @@ def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1) -> Machi
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes cuBLAS deterministic
         torch.use_deterministic_algorithms(True)  # with warn_only, flash attention's backward pass is not
         torch.backends.cuda.enable_cudnn_sdp(False)  # leaves flash, memory-efficient and plain attention
-        torch.utils.deterministic.fill_uninitialized_memory = False  # nothing reads what it has not written
+        torch.utils.deterministic.fill_uninitialized_memory = False  # no memory is read before it is written
     bf16 = compute.precision == "bf16" or (compute.precision == "auto" and _supports_bf16(device))
     return Machine(device, torch.bfloat16 if bf16 else torch.float32, compute.backend == "plain")
 

@@ -53,7 +53,7 @@ class MetricsLog(Callback):
 
     Args:
         journal: of the stage.
-        speed: stands before this callback in the list.
+        speed: comes before this callback in the list of callbacks.
     """
 
     def __init__(self, journal: JournalWriter, speed: Speed) -> None:
@@ -83,7 +83,7 @@ class ProgressBar(Callback):
     Args:
         stage: its name.
         n_steps: of the training.
-        speed: stands before this callback in the list.
+        speed: comes before this callback in the list of callbacks.
     """
 
     def __init__(self, stage: str, n_steps: int, speed: Speed) -> None:

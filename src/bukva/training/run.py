@@ -82,7 +82,7 @@ class Task:
         return cls(lambda: build(config), windows, score_val, recipe, machine, chars_per_id, ngrams, group)
 
     def job(self, state: TrainState) -> Job:
-        """What a backend needs to know."""
+        """Return the training as backends see it."""
         shape = self.windows.batch_size, self.windows.block_size
         return Job(state.model, state.optimizer, shape, self.recipe.n_steps)
 

@@ -117,14 +117,14 @@ def micro_batches(model: LanguageModel, batch: Batch, n: int, device: torch.devi
 
 
 def prefetched(read: Callable[[int], T], steps: range) -> Iterator[tuple[int, T]]:
-    """Each step with what is read for it; that of the next one is read in the background."""
+    """Yield each step with the result of `read`; the next step is read in the background."""
     with ThreadPoolExecutor(1) as pool:
         pending = [pool.submit(read, step) for step in steps[:1]]
         for step in steps:
-            found = pending.pop().result()
+            result = pending.pop().result()
             if step + 1 in steps:
                 pending.append(pool.submit(read, step + 1))
-            yield step, found
+            yield step, result
 
 
 # ---- a random order

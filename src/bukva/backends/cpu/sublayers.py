@@ -1,9 +1,9 @@
-"""The sublayers of a block as a CPU computes them: products by torch, everything between them in few passes.
+"""Fused sublayers for CPUs: torch multiplies matrices, and few compiled passes do everything between the products.
 
-At these sizes a CPU multiplies matrices faster than it reads and writes what lies between the products, and autograd
-spends a pass, a conversion and a call on each operation. So a sublayer is one function here. Its backward pass is
-derived on paper; it equals the plain layer by test. The residual stream is float32. The rest is of the type of the
-products: float32, or bf16, which numba reads as the upper halves of float32. GPUs have kernels of their own.
+At these sizes a CPU multiplies matrices faster than it reads and writes the tensors between the products, and autograd
+spends a pass, a conversion and a call on each operation. Here each sublayer is one function, whose backward pass is
+derived on paper; a test compares it with the plain layer. The residual stream is float32. The other tensors have the
+type of the products: float32, or bf16, which numba reads as the upper halves of float32.
 
 Letters as in bukva.models.attention, M = B T rows. Sources: Dao et al. 2022, "FlashAttention" (what a pass over memory
 costs); Steele, Lea & Flood 2014, "Fast splittable pseudorandom number generators" (SplitMix64, for dropout).
@@ -41,7 +41,7 @@ class Norm(NamedTuple):
 
     @classmethod
     def of(cls, layer: nn.Module) -> "Norm":
-        """That of a layer."""
+        """Read the settings of a layer."""
         return cls(isinstance(layer, nn.LayerNorm), layer.eps or EPSILON)
 
 
@@ -200,7 +200,7 @@ class _AddMLP(torch.autograd.Function):
         return dx.view(shape), dgain, dshift, dfc, dfc_bias, dproj, dproj_bias, None, None, None, None
 
 
-# ---- what both have in common
+# ---- parts of both sublayers
 
 
 def _dtype() -> torch.dtype:
@@ -264,7 +264,7 @@ def _added(x: Tensor, y: Tensor, dropping: Dropping) -> Tensor:
 
 
 def _narrowed(dout: Tensor, dropping: Dropping, dtype: torch.dtype) -> Tensor:
-    """(M, C) of the residual stream's gradient -> that of a sublayer before dropout, of dtype."""
+    """(M, C) gradient of the residual stream -> (M, C) gradient of a sublayer's output before dropout, of dtype."""
     dy = torch.empty_like(dout, dtype=dtype)
     _narrow(_array(dout), *dropping, _array(dy))
     return dy
@@ -534,7 +534,7 @@ def _softmax_back(
 
 @compiled_sums
 def _join(x: Array, y: Array) -> None:
-    """(B, n, m, hs) -> (B, m, n, hs): heads beside each other, or one after the other."""
+    """Transpose (B, n, m, hs) into (B, m, n, hs): joins heads, or splits them."""
     B, n, m, hs = x.shape
     for b in range(B):
         for i in range(n):

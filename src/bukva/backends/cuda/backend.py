@@ -13,11 +13,11 @@ from bukva.backends.cuda.graph import CUDARecorder, GraphedUpdate, Recorder
 from bukva.backends.group import Group
 from bukva.models.base import Examples, LanguageModel
 
-# What compiled losses save, from two shapes on one H100 (docs/scaling.md): 0.42 ms of 1.38 ms for 4.9 GFLOP an update,
-# 9.06 ms of 15.7 ms for 1.05 TFLOP
+# Compiled losses saved 0.42 of 1.38 ms for an update of 4.9 GFLOP, and 9.06 of 15.7 ms for one of 1.05 TFLOP, on one
+# H100 (docs/scaling.md). This is the line through both.
 SAVED_SECONDS, SAVED_SECONDS_PER_FLOP = 0.38e-3, 8.3e-15
 COMPILE_SECONDS = 20.0  # measured: 16 to 18; torch keeps the result in a cache on disk
-FLOPS_PER_WEIGHT = 6  # of an id: a multiplication and an addition in the forward pass, twice as many in the backward
+FLOPS_PER_WEIGHT = 6  # for each id: a multiplication and an addition in the forward pass, twice as many in the backward
 
 
 class CUDA(Backend):

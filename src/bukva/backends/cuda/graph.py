@@ -28,7 +28,7 @@ Replay = Callable[[], Tensor]
 
 
 class Recorder(Protocol):
-    """What records an update: CUDA, or in tests a tracer that runs on a CPU."""
+    """Records an update and replays it: CUDA, or in tests a tracer on the CPU."""
 
     def warm_up(self, update: Replay) -> None:
         """Run the update as it is run while it is recorded."""
@@ -132,7 +132,7 @@ class CUDARecorder:
         self.taken.record()
 
     def _wait_if_far_ahead(self) -> None:
-        """Keep at most IN_FLIGHT updates queued, so that the speed that is shown is that of the GPU."""
+        """Keep at most IN_FLIGHT updates queued, so that the progress bar shows the GPU's speed."""
         event = torch.cuda.Event()
         event.record()
         self.running.append(event)

@@ -79,7 +79,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self) -> None:
-        """One update of every matrix that has a gradient; those of one shape together."""
+        """Update every matrix that has a gradient; matrices of one shape are one batch."""
         by_shape = defaultdict(list)
         for group in self.param_groups:
             for parameter in group["params"]:
