@@ -162,3 +162,16 @@ def test_the_journal_of_a_killed_process_ends_when_it_was_last_written(alone, pa
     found = {entry.start["stage"]: entry.status() for entry in read_journals()}
     assert found == {"train-gpt": ("KILLED", 1_000_000), "sample": ("RUNNING", None)}
     living.end("FINISHED")
+
+
+def test_the_next_execution_removes_what_a_killed_one_has_not_finished(alone, params):
+    log = JournalWriter("train-gpt", params)
+    log.text("samples.txt", "whole")
+    unfinished = log.folder / "artifacts" / ".samples.txt.part"
+    unfinished.write_text("torn")
+    JournalWriter("train-gpt", params)
+    assert unfinished.exists()  # its process is still running
+    log._file.close()
+    JournalWriter("train-gpt", params)
+    assert not unfinished.exists()
+    assert (log.folder / "artifacts" / "samples.txt").read_text() == "whole"

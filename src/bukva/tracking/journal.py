@@ -107,6 +107,13 @@ class Journal:
         """Whether the stage is being executed."""
         return self.status()[0] == "RUNNING"
 
+    def remove_unfinished(self) -> None:
+        """Remove the files that a killed process has not finished. They have no event, so nothing else reads them."""
+        unfinished = [*(self.folder / ARTIFACTS).glob(".*.part"), *self.folder.glob(".*.part")]
+        if unfinished and not self.is_running():
+            for file in unfinished:
+                file.unlink(missing_ok=True)
+
     def size(self) -> int:
         """Return the size of the file in bytes."""
         return (self.folder / FILE).stat().st_size
@@ -161,6 +168,8 @@ class JournalWriter:
             return
         with self._errors_reported():
             start = _start(stage, params, restored)
+            for killed in read_journals(start["experiment"]):
+                killed.remove_unfinished()
             folder = journals_root() / start["id"]
             folder.mkdir(parents=True)
             self.folder, self._file = folder, (folder / FILE).open("ab", buffering=0)
