@@ -169,9 +169,9 @@ def test_the_next_execution_removes_what_a_killed_one_has_not_finished(alone, pa
     log.text("samples.txt", "whole")
     unfinished = log.folder / "artifacts" / ".samples.txt.part"
     unfinished.write_text("torn")
-    JournalWriter("train-gpt", params)
+    JournalWriter("train-gpt", params).end("FINISHED")
     assert unfinished.exists()  # its process is still running
     log._file.close()
-    JournalWriter("train-gpt", params)
+    JournalWriter("train-gpt", params).end("FINISHED")
     assert not unfinished.exists()
     assert (log.folder / "artifacts" / "samples.txt").read_text() == "whole"
