@@ -45,9 +45,9 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
     stage, trained, at = f"train-{model}", trained_models()[model], {name: Path(path) for name, path in paths().items()}
     checkpoints, stop = Checkpoints(stage, fingerprint(stage, params)), StopSignal()
     with (
-        join(processes) as group,
+        join(processes, params.compute.device) as group,
         journal(stage, params, silent=not group.leads) as log,
-        stop.caught(is_active=group.is_beside_leader),  # rank 0 saves; on another machine a signal ends the process
+        stop.caught(is_active=group.is_on_leader_machine),  # rank 0 saves; on another machine a signal ends the process
     ):
         splits, tokenizer = load_splits(at["split"]), load_tokenizer(at["tokens"])
         config = kind_of(model).config(vocab_size=len(tokenizer), **shape)

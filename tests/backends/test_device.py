@@ -8,9 +8,9 @@ import torch
 from tiny import CPU, SHAPE, WITH_MEMORY, task
 
 from bukva import backends
-from bukva.backends import copied_for_writing
 from bukva.backends import device as module
-from bukva.backends.device import Machine, for_writing, prepare
+from bukva.backends import generation_copy
+from bukva.backends.device import Machine, generation_machine, prepare
 from bukva.config.load import read_params
 from bukva.models.registry import build
 from bukva.training.run import start
@@ -68,6 +68,9 @@ def test_on_a_gpu_algorithms_are_deterministic_and_new_memory_is_left_as_it_is(m
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
     assert prepare(compute(device="auto", precision="fp32")) == Machine(torch.device("cuda:0"), torch.float32)
     assert found == {"device": torch.device("cuda:0"), "deterministic": (True,), "cudnn": False}
+    found.clear()
+    prepare(compute(device="auto", precision="fp32"), is_deterministic=False)  # as a library
+    assert found == {"device": torch.device("cuda:0")}
     assert not torch.utils.deterministic.fill_uninitialized_memory
 
 
@@ -81,21 +84,21 @@ def test_numerics_name_what_decides_the_order_of_a_sum(monkeypatch):
     assert found == {"processor": "Maker AVX512 avx512_bf16 amx_bf16", "precision": "bfloat16", "threads": "3"}
 
 
-def test_on_a_gpu_small_models_write_on_the_cpu(monkeypatch):
+def test_on_a_gpu_small_models_generate_on_the_cpu(monkeypatch):
     monkeypatch.setattr(module, "_supports_bf16", lambda device: device.type == "cpu")
     model, gpu = build(SHAPE), Machine(torch.device("cuda:0"), torch.bfloat16)
-    assert for_writing(gpu, model) == Machine(torch.device("cpu"), torch.bfloat16)
+    assert generation_machine(model, gpu) == Machine(torch.device("cpu"), torch.bfloat16)
     for unchanged in (CPU, dataclasses.replace(gpu, is_plain=True)):
-        assert for_writing(unchanged, model) is unchanged
+        assert generation_machine(model, unchanged) is unchanged
     monkeypatch.setattr(module, "MOST_ON_CPU", sum(parameter.numel() for parameter in model.parameters()) - 1)
-    assert for_writing(gpu, model) is gpu
+    assert generation_machine(model, gpu) is gpu
 
 
-def test_the_copy_that_writes_has_the_weights_and_the_counts_of_the_model_and_changes_nothing(monkeypatch):
+def test_the_copy_that_generates_has_the_weights_and_the_counts_of_the_model_and_changes_nothing(monkeypatch):
     model = start(task(WITH_MEMORY)).model.train()
-    assert copied_for_writing(model, CPU) is model
-    monkeypatch.setattr(backends, "for_writing", lambda *_: dataclasses.replace(CPU, dtype=torch.bfloat16))
-    copied = copied_for_writing(model, CPU)
+    assert generation_copy(model, CPU) is model
+    monkeypatch.setattr(backends, "generation_machine", lambda *_: dataclasses.replace(CPU, dtype=torch.bfloat16))
+    copied = generation_copy(model, CPU)
     assert copied is not model
     assert copied.ngrams is model.ngrams
     ids = torch.tensor([[1, 2, 3]])

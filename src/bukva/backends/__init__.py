@@ -1,7 +1,8 @@
-"""Backends compute the models of bukva.models faster on a kind of hardware. `attach` is the only entry point.
+"""Backends compute the models of bukva.models faster on a kind of hardware.
 
 bukva.models is plain torch and runs without a backend. A backend replaces parts of it by code that computes the same
-faster; tests compare every backend with the plain model. compute.backend in params.yaml turns backends off.
+faster; tests compare every backend with the plain model. compute.backend in params.yaml turns backends off. `attach`
+gives a model the blocks of a backend, and the training loop takes its worker processes and its update.
 
     cpu     fused sublayers, a decoder for single positions, one process for each core
     cuda    a whole update as one CUDA graph, compiled losses, small models that write on the CPU
@@ -11,7 +12,7 @@ import copy
 import importlib
 
 from bukva.backends.base import Backend
-from bukva.backends.device import Machine, for_writing
+from bukva.backends.device import Machine, generation_machine
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT, Stack
 
@@ -29,13 +30,12 @@ def backend_of(machine: Machine) -> Backend:
     return backend
 
 
-def copied_for_writing(model: LanguageModel, machine: Machine) -> LanguageModel:
-    """Return a model that writes what this one writes: itself, or its copy on the CPU if it is small and on a GPU."""
-    used = for_writing(machine, model)
+def generation_copy(model: LanguageModel, machine: Machine) -> LanguageModel:
+    """Return the model itself, or its copy on the CPU if it is small and on a GPU (see generation_machine)."""
+    used = generation_machine(model, machine)
     if used == machine:
         return model
-    ngrams = getattr(model, "ngrams", None)  # not copied: its counts are large and do not change
-    copied = copy.deepcopy(model, {id(ngrams): ngrams}).to(used.device)
+    copied = copy.deepcopy(model).to(used.device)
     attach(copied, used)
     return copied
 
@@ -46,4 +46,4 @@ def attach(model: LanguageModel, machine: Machine) -> None:
     Weights, their names and what is computed stay the same. A second call replaces what the first one attached.
     """
     if isinstance(model, GPT):
-        model.blocks = backend_of(machine).stack(Stack(model.blocks))
+        model.blocks = backend_of(machine).stack(Stack(model.blocks)).train(model.training)

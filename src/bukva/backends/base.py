@@ -48,7 +48,7 @@ class Backend:
 
     @contextlib.contextmanager
     def workers(self, job: Job, work: Callable[[Group], None]) -> Iterator[Group]:  # noqa: ARG002 (there are none)
-        """Fork worker processes that run `work`, and yield the group of this process while they run."""
+        """Yield the group of processes that train; the plain backend trains in this process alone."""
         yield ALONE
 
     def prepare_update(self, job: Job, update: Update, group: Group) -> Update:  # noqa: ARG002

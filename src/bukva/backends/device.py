@@ -56,17 +56,20 @@ class Machine:
                 layer.to(self.dtype)
 
 
-def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1) -> Machine:
+def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1, *, is_deterministic: bool = True) -> Machine:
     """Choose device and precision by what the hardware supports, and set the number of threads of this process.
 
     Args:
         compute: section compute of params.yaml.
         local_rank: the number of this process among those of one training on this machine; each has its own GPU.
         local_size: the number of these processes; they share the cores.
+        is_deterministic: on a GPU, let torch use deterministic algorithms only, in the whole process.
 
     Raises:
         BukvaError: compute.device is cuda and there is no GPU, or there are fewer GPUs than processes.
     """
+    if compute.device == "cpu":  # autograd starts a thread for each visible GPU, and forks do not survive that
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
     available = torch.cuda.is_available()
     if compute.device == "cuda" and not available:
         raise BukvaError("params.yaml, compute.device: 'cuda', but this machine has no usable GPU; use auto or cpu.")
@@ -80,16 +83,17 @@ def prepare(compute: Compute, local_rank: int = 0, local_size: int = 1) -> Machi
     keep_freed_memory()
     if device.type == "cuda":
         torch.cuda.set_device(device)
+    if device.type == "cuda" and is_deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes cuBLAS deterministic
-        torch.use_deterministic_algorithms(True)  # with warn_only, flash attention's backward pass is not
+        torch.use_deterministic_algorithms(True)  # with warn_only, flash attention is not deterministic
         torch.backends.cuda.enable_cudnn_sdp(False)  # leaves flash, memory-efficient and plain attention
         torch.utils.deterministic.fill_uninitialized_memory = False  # no memory is read before it is written
     bf16 = compute.precision == "bf16" or (compute.precision == "auto" and _supports_bf16(device))
     return Machine(device, torch.bfloat16 if bf16 else torch.float32, compute.backend == "plain")
 
 
-def for_writing(machine: Machine, model: LanguageModel) -> Machine:
-    """Return the machine on which a model writes: the CPU for a small one, because a GPU waits for each launch.
+def generation_machine(model: LanguageModel, machine: Machine) -> Machine:
+    """Return the machine on which a model generates text: the CPU for a small one, because a GPU waits for launches.
 
     A character costs some 35 launches for each block on a GPU, and on a CPU the time to read the weights once.
     """

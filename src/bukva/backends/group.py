@@ -29,15 +29,17 @@ class Group:
         return self.rank == 0
 
     @property
-    def is_beside_leader(self) -> bool:
+    def is_on_leader_machine(self) -> bool:
         """Whether rank 0 is on this machine."""
         return self.rank < self.local_size
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
         """Sum the gradients over all processes, for the parameters that this process updates.
 
+        The gradients of parameters that other processes update are dropped.
+
         Args:
-            parameters: of the model. Afterwards those that other processes update have no gradient.
+            parameters: all parameters of the model.
             nats: scalar, the loss of this process's share of the batch.
 
         Returns:

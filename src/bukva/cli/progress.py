@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from bukva.backends import copied_for_writing
+from bukva.backends import generation_copy
 from bukva.core.progress import bar, quantity
 from bukva.generation.sampling import generate
 from bukva.models.base import LanguageModel
@@ -28,7 +28,7 @@ TEMPERATURE = 0.8
 
 
 class Speed(Callback):
-    """Measures the speed of the updates since the last scoring; the time of the scorings does not count."""
+    """Measures the speed of the updates of this process; the scorings and the first update do not count."""
 
     def __init__(self) -> None:
         self.last: Progress | None = None
@@ -36,13 +36,14 @@ class Speed(Callback):
 
     @property
     def chars_per_second(self) -> float | None:
-        """Characters per second of all updates of this process; None before the first one."""
+        """Characters per second; None before the second update."""
         return self.n_chars / self.seconds if self.seconds else None
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
         """Read the clock."""
         clock = time.monotonic()
-        if self.last is not None and progress.val_nats_per_char is None:
+        # the first update loads and compiles kernels
+        if self.last is not None and self.last.step and progress.val_nats_per_char is None:
             self.n_chars += progress.chars_seen - self.last.chars_seen
             self.seconds += clock - self.last_at
         self.last, self.last_at = progress, clock
@@ -147,7 +148,7 @@ class Samples(Callback):
 
     def line(self, model: LanguageModel) -> str:
         """Return what a model writes after the prompt, LINE_CHARS characters at most, in float32, without dropout."""
-        writer = copied_for_writing(model, self.task.machine)
+        writer = generation_copy(model, self.task.machine)
         device = next(writer.parameters()).device
         ids = torch.from_numpy(self.tokenizer.encode(self.prompt).astype(np.int64))[None].to(device)  # (1, T)
         n_ids = round(LINE_CHARS / self.task.chars_per_id)

@@ -10,7 +10,7 @@ import torch
 from jinja2 import Environment
 
 from bukva.backends import attach
-from bukva.backends.device import Machine, for_writing
+from bukva.backends.device import Machine, generation_machine
 from bukva.config.schema import Sample
 from bukva.generation.sampling import generate
 from bukva.models.folder import load_model
@@ -64,7 +64,7 @@ def answer(
     for name, folder in folders.items():
         for state, weights in STATES.items():
             model, tokenizer = load_model(folder, weights, ngrams=ngrams)
-            used = for_writing(machine, model)
+            used = generation_machine(model, machine)
             model.to(used.device)
             attach(model, used)
             used.cast_blocks(model)

@@ -78,14 +78,7 @@ class Examples(NamedTuple):
 
     def tensors(self) -> list[Tensor]:
         """All tensors, in a fixed order."""
-        tensors: list[Tensor] = []
-
-        def collect(tensor: Tensor) -> Tensor:
-            tensors.append(tensor)
-            return tensor
-
-        self.map(collect)
-        return tensors
+        return [self.ids, self.targets, *(self.ngrams.tensors() if self.ngrams else ())]
 
 
 class LanguageModel(nn.Module):

@@ -214,6 +214,7 @@ class GPT(LanguageModel):
     def without_ngrams(self) -> Self:
         """Return the network without its n-grams: a plain GPT that shares the weights of this one."""
         network = copy.copy(self)
+        network._modules = self._modules.copy()  # else both would have the same blocks attribute
         network.config, network.ngrams = dataclasses.replace(self.config, ngrams="none"), None
         return network
 

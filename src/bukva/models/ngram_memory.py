@@ -18,6 +18,7 @@ the hashed n-gram embeddings of modded-nanogpt and of DeepSeek's Engram (2026) l
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +50,10 @@ class NgramFeatures:
         longest = None if self.longest is None else function(self.longest)
         return NgramFeatures(function(self.probabilities), function(self.features), longest)
 
+    def tensors(self) -> list[Tensor]:
+        """All tensors, in a fixed order."""
+        return [self.probabilities, self.features, *(() if self.longest is None else (self.longest,))]
+
 
 class NgramMemory:
     """The counts of train; they follow from the text, so a checkpoint does not hold them.
@@ -60,6 +65,10 @@ class NgramMemory:
         self.vocab_size, self.orders, self.is_shown = vocab_size, sorted(orders), is_shown
         self.train: Ids | None = None
         self._counts: KneserNey | None = None
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return itself: the counts are large and never change."""
+        return self
 
     @property
     def n_features(self) -> int:

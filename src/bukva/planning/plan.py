@@ -48,6 +48,7 @@ OWN_BATCH_CHANNELS = 128  # up to here batch_size stays as it is; it doubles whe
 UNTIMED = 2  # updates before the clock starts: the first ones are slower
 UNTIMED_ON_GPU = 20  # kernels are compiled and a graph is captured within these
 LEAST_UPDATES, LEAST_SECONDS = 3, 1.0  # of a measurement
+MEASURED_STEPS = 10_000  # never reached; on a GPU the losses are compiled if that pays for so many updates
 SCORED_IDS = 2**14  # of val, to measure scoring
 
 
@@ -225,7 +226,7 @@ class Planner:
 
     def task(self, size: Size, batch_size: int) -> tuple[GPTConfig, Task]:
         """The shape, and its training without an end, with a sample of val that is scored once."""
-        values = size.values(batch_size, n_steps=MOST_STEPS, eval_every=MOST_STEPS)
+        values = size.values(batch_size, n_steps=MEASURED_STEPS, eval_every=MEASURED_STEPS)
         model = self.params.model.model_copy(update=values["model"])
         recipe = self.params.train_gpt.model_copy(update=values["train_gpt"])
         config = GPTConfig(vocab_size=len(self.tokenizer), **model.model_dump())

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from torch import Tensor
 
 from bukva.backends import attach
-from bukva.backends.device import Machine, for_writing, prepare
+from bukva.backends.device import Machine, generation_machine, prepare
 from bukva.config.messages import sentence
 from bukva.config.schema import BITS, CONTINUATION, MOST_CHARS, PROMPT, TEXT, Compute, Sample, Unknown
 from bukva.core.errors import BukvaError
@@ -45,20 +45,22 @@ class Writer:
     """
 
     def __init__(self, model: LanguageModel, tokenizer: Tokenizer, machine: Machine) -> None:
-        self.model, self.tokenizer, self.machine = model, tokenizer, for_writing(machine, model)
+        self.model, self.tokenizer, self.machine = model, tokenizer, generation_machine(model, machine)
         model.to(self.machine.device)
         attach(model, self.machine)
         self.machine.cast_blocks(model)
 
     @classmethod
     def load(cls, folder: Path, machine: Machine | None = None) -> "Writer":
-        """The best weights of a model's folder, by default on a GPU if there is one, and else on all cores.
+        """Load the best weights of a model's folder.
+
+        By default a model of more than 25 million parameters computes on a GPU if there is one, any other on all cores.
 
         Raises:
             BukvaError: its files do not fit each other.
         """
-        machine = machine or prepare(Compute(device="auto", backend="auto", precision="auto", threads=0))
-        return cls(*load_model(folder, "best", machine.device), machine)
+        compute = Compute(device="auto", backend="auto", precision="auto", threads=0)
+        return cls(*load_model(folder), machine or prepare(compute, is_deterministic=False))
 
     def without_ngrams(self) -> "Writer":
         """Return a writer of the network without its n-grams."""
@@ -208,7 +210,7 @@ def load(model: str | Path) -> Writer:
         gpt.generate("Мой дядя", n_chars=100, seed=3)
         gpt.bits("Мой дядя самых честных правил")
 
-    It computes on a GPU if there is one, and else on all cores, as stage sample does by default.
+    A model of more than 25 million parameters computes on a GPU if there is one, any other on all cores.
 
     Args:
         model: its folder, or its name in MLflow: models:/bukva-gpt@best, or with a version models:/bukva-gpt/3.

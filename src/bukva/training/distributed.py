@@ -123,8 +123,12 @@ def launch(processes: int) -> None:
 
 
 @contextlib.contextmanager
-def join(processes: int) -> Iterator[Group]:
+def join(processes: int, device: str = "auto") -> Iterator[Group]:
     """Connect with the other processes of a training, and yield the group; a group of one without a launcher.
+
+    Args:
+        processes: their number.
+        device: compute.device of params.yaml, which decides between NCCL and gloo.
 
     Raises:
         BukvaError: their number is not train_gpt.processes.
@@ -144,7 +148,8 @@ def join(processes: int) -> Iterator[Group]:
         yield ALONE
         return
     try:
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
+        is_cuda = device != "cpu" and torch.cuda.is_available()
+        dist.init_process_group("nccl" if is_cuda else "gloo", timeout=PATIENCE)
     except RuntimeError as error:
         raise LostError(f"process {group.rank} of {group.size} cannot reach the others: {error}") from None
     try:

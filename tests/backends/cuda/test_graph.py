@@ -18,6 +18,7 @@ from bukva.backends.device import Machine
 from bukva.backends.group import Group
 from bukva.training import run as module
 from bukva.training.run import start
+from bukva.training.windows import Batch
 from tests.tiny import SHAPE, WITH_MEMORY, Call, run, task
 
 PLAIN = Machine(torch.device("cpu"), torch.float32, is_plain=True)
@@ -64,7 +65,7 @@ class Recorded(Backend):
         self.recorder = recorder
 
     def prepare_update(self, job, update, group):  # noqa: ARG002 (as in Backend)
-        return backend.prepare(job, update, torch.default_generator, self.recorder)
+        return backend.RecordedUpdate(job, update, torch.default_generator, self.recorder)
 
 
 @pytest.fixture
@@ -138,15 +139,49 @@ def test_what_cannot_be_recorded_is_trained_plainly_with_one_sentence_why(record
     state = run(plain_task(SHAPE, optimizer=optimizer))[0]
     same(state.weights(), plain.weights(), rtol=1e-4, atol=1e-6)
     assert capsys.readouterr().err.splitlines() == [
-        "GPU: updates cannot be recorded as one CUDA graph, and are launched kernel by kernel: operation not permitted "
-        "when stream is capturing"
+        "GPU: updates are launched kernel by kernel, because they cannot be recorded: operation not permitted when "
+        "stream is capturing"
     ]
 
 
-def test_several_processes_are_not_recorded(capsys):
+def test_several_processes_are_not_recorded_and_rank_0_says_so(capsys):
     update = object()
-    assert backend.BACKEND.prepare_update(None, update, Group(0, 2)) is update
-    assert "2 processes train together" in capsys.readouterr().err
+    for rank in (0, 1):
+        assert backend.BACKEND.prepare_update(None, update, Group(rank, 2)) is update
+    assert capsys.readouterr().err.count("2 processes train together") == 1
+
+
+class Failing(Tracer):
+    """A device whose second warm-up update fails after the first has changed the weights."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def warm_up(self, update):
+        update()
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [(torch.OutOfMemoryError("tried to allocate 7 GiB"), "the memory is too small for a CUDA graph."),
+     (RuntimeError("no kernel image"), "they cannot be recorded: no kernel image")],
+)  # fmt: skip
+def test_a_warm_up_that_fails_leaves_the_state_as_it_was(recorded, error, why, capsys):
+    plain = run(plain_task(SHAPE))[0]
+    recorded(Failing(error))
+    same(run(plain_task(SHAPE))[0].weights(), plain.weights(), rtol=1e-4, atol=1e-6)
+    assert capsys.readouterr().err == f"GPU: updates are launched kernel by kernel, because {why}\n"
+
+
+def test_a_batch_of_another_shape_is_an_error(recorded):
+    recorded(Tracer())
+    numbers = plain_task(NO_DROPOUT)
+    batch = numbers.windows.batch
+    numbers.windows.batch = lambda step, n: batch(step, n) if step < 3 else Batch(*(x[:1] for x in batch(step, n)))
+    with pytest.raises(ValueError, match="no update was recorded for batches of this shape"):
+        run(numbers)
 
 
 # ---- compiled losses
@@ -180,12 +215,11 @@ def test_a_long_training_compiles_its_losses_and_falls_back_where_that_fails(rec
     monkeypatch.setattr(torch, "compile", compile_)
     monkeypatch.setattr(backend, "COMPILE_SECONDS", 0.0)
     tracer = recorded(Tracer())
-    for line in (
-        "GPU: each update is one CUDA graph, with compiled losses.\n",
-        "GPU: updates cannot be compiled: Failed",
-    ):
+    graph = "GPU: each update is one CUDA graph, with"
+    failed = ["GPU: losses cannot be compiled: Failed to find C compiler", f"{graph}out compiled losses."]
+    for lines in ([f"{graph} compiled losses."], failed):
         state = run(plain_task(NO_DROPOUT))[0]
-        assert capsys.readouterr().err.startswith(line)
+        assert capsys.readouterr().err.splitlines() == lines
         assert "losses" not in state.model.__dict__
     assert (len(compiled), tracer.n_replays) == (2, 20)
 

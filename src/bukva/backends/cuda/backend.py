@@ -18,63 +18,78 @@ from bukva.models.base import Examples, LanguageModel
 SAVED_SECONDS, SAVED_SECONDS_PER_FLOP = 0.38e-3, 8.3e-15
 COMPILE_SECONDS = 20.0  # measured: 16 to 18; torch keeps the result in a cache on disk
 FLOPS_PER_WEIGHT = 6  # for each id: a multiplication and an addition in the forward pass, twice as many in the backward
+MESSAGE_CHARS = 300  # of an error; the compiler's have pages
 
 
 class CUDA(Backend):
     """The backend of GPUs."""
 
     def prepare_update(self, job: Job, update: Update, group: Group) -> Update:
-        """Return the update as one CUDA graph, or as it is where several processes train, with a line that says which.
-
-        A batch that cannot be recorded, and whatever the compiler does not support, falls back to the plain update.
-        """
-        if group.size > 1:
+        """Return the update as one CUDA graph. With several processes, return it unchanged."""
+        if group.size == 1:
+            device = next(job.model.parameters()).device
+            return RecordedUpdate(job, update, torch.cuda.default_generators[device.index], CUDARecorder(device))
+        if group.leads:
             _say(f"updates are launched kernel by kernel, because {group.size} processes train together.")
-            return update
-        device = next(job.model.parameters()).device
-        return prepare(job, update, torch.cuda.default_generators[device.index], CUDARecorder(device))
+        return update
 
 
-def prepare(job: Job, update: Update, generator: torch.Generator, recorder: Recorder) -> Update:
-    """Return an update that is recorded at its first batch, and falls back to `update` if that fails."""
-    device = generator.device
-    changed = [*job.model.parameters(), *job.optimizer.tensors()]
-    job.optimizer.make_capturable(device)
-    seconds = seconds_saved(job)
-    compiles = seconds > COMPILE_SECONDS
-    uncompiled = f"without compiled losses (they would save {seconds:.0f} s and take {COMPILE_SECONDS:.0f} s)."
-    chosen: list[Update] = []
+class RecordedUpdate:
+    """Makes updates by a graph that is recorded at the first batch, or by the plain update where that fails.
 
-    def first(batch: Iterable[Examples]) -> Tensor:
+    It prints which, and why.
+    """
+
+    def __init__(self, job: Job, update: Update, generator: torch.Generator, recorder: Recorder) -> None:
+        job.optimizer.make_capturable(generator.device)
+        changed = [*job.model.parameters(), *job.optimizer.tensors()]
+        self.job, self.plain = job, update
+        self.graphed = GraphedUpdate(update, changed, generator, recorder)
+        self.make: Update = self._first
+
+    def __call__(self, batch: Iterable[Examples]) -> Tensor:
+        """Make the update of a batch; return (2,), the loss and the norm of the gradient."""
+        return self.make(batch)
+
+    def _first(self, batch: Iterable[Examples]) -> Tensor:
         examples = list(batch)
-        for is_compiled in (True, False) if compiles else (False,):
-            graphed = GraphedUpdate(update, changed, generator, recorder)
-            try:
-                with compiled_losses(job.model, is_active=is_compiled):
-                    result = graphed(examples)
-            except Exception as error:
-                what = "compiled" if is_compiled else "recorded as one CUDA graph, and are launched kernel by kernel"
-                _say(f"updates cannot be {what}: {' '.join(str(error).split())[:300]}")
-            else:
-                _say("each update is one CUDA graph, " + ("with compiled losses." if is_compiled else uncompiled))
-                chosen.append(graphed)
-                return result
-        chosen.append(update)
-        return update(examples)
+        self.make = self._recorded(examples)
+        return self.make(examples)
 
-    return lambda batch: chosen[0](batch) if chosen else first(batch)
+    def _recorded(self, batch: list[Examples]) -> Update:
+        """Record an update for batches of this shape, with compiled losses if they pay."""
+        seconds = seconds_saved(self.job)
+        how = f"without compiled losses (they would save {seconds:.0f} s and take {COMPILE_SECONDS:.0f} s)"
+        if seconds > COMPILE_SECONDS:
+            with compiled_losses(self.job.model):
+                if error := self.graphed.warm_up(batch):
+                    _say(f"losses cannot be compiled: {_one_line(error)}")
+                    how = "without compiled losses"
+                else:
+                    return self._captured("with compiled losses")
+        if error := self.graphed.warm_up(batch):
+            return self._failed(error)
+        return self._captured(how)
+
+    def _captured(self, how: str) -> Update:
+        if error := self.graphed.capture():
+            return self._failed(error)
+        _say(f"each update is one CUDA graph, {how}.")
+        return self.graphed
+
+    def _failed(self, error: Exception) -> Update:
+        if isinstance(error, torch.OutOfMemoryError):
+            _say("updates are launched kernel by kernel, because the memory is too small for a CUDA graph.")
+        else:
+            _say(f"updates are launched kernel by kernel, because they cannot be recorded: {_one_line(error)}")
+        return self.plain
 
 
 @contextlib.contextmanager
-def compiled_losses(model: LanguageModel, *, is_active: bool) -> Iterator[None]:
-    """Compile the losses of a model by torch.compile while the block runs, if is_active."""
-    if not is_active:
-        yield
-        return
-    import torch._inductor.config as inductor
-
-    inductor.deterministic = True  # choose kernels by rules instead of by timing them
-    model.__dict__["losses"] = torch.compile(model.losses, dynamic=False)
+def compiled_losses(model: LanguageModel) -> Iterator[None]:
+    """Compile the losses of a model by torch.compile while the block runs."""
+    torch.compiler.reset()  # dynamo compiles a function for eight models at most
+    model.__dict__["losses"] = torch.compile(model.losses, dynamic=False, fullgraph=True)
     try:
         yield
     finally:
@@ -86,6 +101,11 @@ def seconds_saved(job: Job) -> float:
     n_parameters = sum(parameter.numel() for parameter in job.model.parameters())
     flops = FLOPS_PER_WEIGHT * n_parameters * math.prod(job.batch_shape)
     return job.n_updates * (SAVED_SECONDS + SAVED_SECONDS_PER_FLOP * flops)
+
+
+def _one_line(error: Exception) -> str:
+    # an error that ends a capture hides the error that invalidated it
+    return " ".join(str(error.__context__ or error).split())[:MESSAGE_CHARS]
 
 
 def _say(what: str) -> None:

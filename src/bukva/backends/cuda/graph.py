@@ -11,8 +11,9 @@ same kernels on the same memory, so everything that differs between updates is r
 Sources: Gray 2019, "Getting started with CUDA graphs" (NVIDIA); "CUDA Graphs" in torch's notes on CUDA semantics.
 """
 
+import contextlib
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -31,7 +32,7 @@ class Recorder(Protocol):
     """Records an update and replays it: CUDA, or in tests a tracer on the CPU."""
 
     def warm_up(self, update: Replay) -> None:
-        """Run the update as it is run while it is recorded."""
+        """Run the update a few times without recording it."""
 
     def record(self, update: Replay) -> Replay:
         """Record the update without running it. Return a function that runs what was recorded."""
@@ -41,15 +42,15 @@ class Recorder(Protocol):
 
 
 class GraphedUpdate:
-    """An update that is recorded at its first batch and replayed from then on.
+    """An update that is warmed up and captured once, and replayed from then on.
 
     Every update of a training is a replay, the first one too, so that a resumed training makes the same bytes as an
     undisturbed one. What the warm-up changes is restored.
 
     Args:
         update: the plain update.
-        changed: all tensors that an update changes, which are weights and states of the optimizer.
-        generator: of the device; dropout draws from it.
+        changed: all tensors that an update changes: the weights and the states of the optimizer.
+        generator: the device's generator, from which dropout draws.
         recorder: records and replays.
     """
 
@@ -57,32 +58,56 @@ class GraphedUpdate:
         self, update: Update, changed: Sequence[Tensor], generator: torch.Generator, recorder: Recorder
     ) -> None:
         self.update, self.changed, self.generator, self.recorder = update, changed, generator, recorder
-        self.inputs: list[Tensor] = []
+        self.fixed: list[Examples] = []  # the batch that the graph reads
+        self.inputs: list[Tensor] = []  # its tensors
         self.replay: Replay | None = None
 
+    def warm_up(self, batch: Sequence[Examples]) -> Exception | None:
+        """Run updates for batches of this shape, and restore what they change. Return the error if they fail."""
+        self.fixed = [part.map(lambda tensor: tensor.to(self.generator.device, copy=True)) for part in batch]
+        self.inputs = [tensor for part in self.fixed for tensor in part.tensors()]
+        with self._restored() as failed:
+            self.recorder.warm_up(lambda: self.update(self.fixed))
+        return failed.error
+
+    def capture(self) -> Exception | None:
+        """Record the update. Return the error if that fails."""
+        with self._restored() as failed:
+            self.replay = self.recorder.record(lambda: self.update(self.fixed))
+        return failed.error
+
     def __call__(self, batch: Iterable[Examples]) -> Tensor:
-        """Make the update of a batch; return (2,), the loss and the norm of the gradient."""
-        examples = list(batch)
-        tensors = [tensor for part in examples for tensor in part.tensors()]
-        if self.replay is None:
-            self.replay = self._record(examples)
+        """Make the update of a batch; return (2,), the loss and the norm of the gradient.
+
+        Raises:
+            ValueError: the batch has another shape than the recorded one.
+        """
+        tensors = [tensor for part in batch for tensor in part.tensors()]
+        if self.replay is None or [tensor.shape for tensor in tensors] != [fixed.shape for fixed in self.inputs]:
+            raise ValueError("no update was recorded for batches of this shape")
         self.recorder.load(self.inputs, tensors)
         return self.replay().clone()  # the next replay overwrites it
 
-    def _record(self, batch: Sequence[Examples]) -> Replay:
-        """Record the update for batches of this shape."""
-        fixed = [part.map(lambda tensor: tensor.to(self.generator.device, copy=True)) for part in batch]
-        self.inputs = [tensor for part in fixed for tensor in part.tensors()]
+    @contextlib.contextmanager
+    def _restored(self) -> Iterator["Failed"]:
+        """Restore weights, states and generator after the block, and keep its error."""
         before = [tensor.detach().clone() for tensor in self.changed]
-        random = self.generator.get_state()
+        random, failed = self.generator.get_state(), Failed()
         try:
-            self.recorder.warm_up(lambda: self.update(fixed))
-            return self.recorder.record(lambda: self.update(fixed))
+            yield failed
+        except Exception as error:
+            failed.error = error
         finally:
             with torch.no_grad():
                 for tensor, value in zip(self.changed, before, strict=True):
                     tensor.copy_(value)
             self.generator.set_state(random)
+
+
+class Failed:
+    """The error of a block, if it has failed."""
+
+    error: Exception | None = None
 
 
 class CUDARecorder:
@@ -93,22 +118,29 @@ class CUDARecorder:
         self.staged: list[Tensor] = []  # the next batch, on the device
         self.taken = torch.cuda.Event()  # the staged batch was copied into the inputs
         self.running: deque[torch.cuda.Event] = deque()
+        self.graphs: list[torch.cuda.CUDAGraph] = []
 
     def warm_up(self, update: Replay) -> None:
         """Run the update on a stream of its own, as torch's documentation asks for."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UPS):
-                update()
-        torch.cuda.current_stream().wait_stream(stream)
+        try:
+            with torch.cuda.stream(stream):
+                for _ in range(WARM_UPS):
+                    update()
+        finally:
+            torch.cuda.current_stream().wait_stream(stream)  # what the updates have changed is restored on this one
 
     def record(self, update: Replay) -> Replay:
         """Record the update as a graph."""
-        graph = torch.cuda.CUDAGraph()
-        # meanwhile the thread that reads the next batch allocates pinned memory, which the global mode forbids
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            result = update()
+        stream, graph = torch.cuda.current_stream(), torch.cuda.CUDAGraph()
+        self.graphs.append(graph)  # an allocator refers to a graph whose capture has failed
+        try:
+            # meanwhile the thread that reads the next batch allocates pinned memory, which the global mode forbids
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                result = update()
+        finally:
+            torch.cuda.set_stream(stream)  # torch.cuda.graph does not go back if the capture cannot be ended
 
         def replay() -> Tensor:
             graph.replay()

@@ -25,11 +25,11 @@ class Optimizers:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """The groups of all."""
+        """The parameter groups of all optimizers."""
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
     def tensors(self) -> list[Tensor]:
-        """Their states."""
+        """The states of all optimizers."""
         return [tensor for one in self.optimizers for state in one.state.values() for tensor in state.values()]
 
     def step(self) -> None:
@@ -66,6 +66,8 @@ class Optimizers:
         """Restore the state that `state_dict` returned."""
         for optimizer, state in zip(self.optimizers, saved, strict=True):
             optimizer.load_state_dict(state)
+        if self._rate is not None:  # the groups now have the loaded rates
+            self.make_capturable(self._rate.device)
 
 
 def build(model: LanguageModel, recipe: Training, dtype: torch.dtype) -> Optimizers:  # noqa: ARG001 (for optimizers that multiply matrices)
