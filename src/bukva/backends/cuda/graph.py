@@ -11,9 +11,8 @@ same kernels on the same memory, so everything that differs between updates is r
 Sources: Gray 2019, "Getting started with CUDA graphs" (NVIDIA); "CUDA Graphs" in torch's notes on CUDA semantics.
 """
 
-import contextlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import torch
@@ -66,15 +65,15 @@ class GraphedUpdate:
         """Run updates for batches of this shape, and restore what they change. Return the error if they fail."""
         self.fixed = [part.map(lambda tensor: tensor.to(self.generator.device, copy=True)) for part in batch]
         self.inputs = [tensor for part in self.fixed for tensor in part.tensors()]
-        with self._restored() as failed:
-            self.recorder.warm_up(lambda: self.update(self.fixed))
-        return failed.error
+        return self._tried(lambda: self.recorder.warm_up(lambda: self.update(self.fixed)))
 
     def capture(self) -> Exception | None:
         """Record the update. Return the error if that fails."""
-        with self._restored() as failed:
+
+        def record() -> None:
             self.replay = self.recorder.record(lambda: self.update(self.fixed))
-        return failed.error
+
+        return self._tried(record)
 
     def __call__(self, batch: Iterable[Examples]) -> Tensor:
         """Make the update of a batch; return (2,), the loss and the norm of the gradient.
@@ -88,26 +87,20 @@ class GraphedUpdate:
         self.recorder.load(self.inputs, tensors)
         return self.replay().clone()  # the next replay overwrites it
 
-    @contextlib.contextmanager
-    def _restored(self) -> Iterator["Failed"]:
-        """Restore weights, states and generator after the block, and keep its error."""
+    def _tried(self, function: Callable[[], None]) -> Exception | None:
+        """Call a function and restore weights, states and generator. Return its error, if it fails."""
         before = [tensor.detach().clone() for tensor in self.changed]
-        random, failed = self.generator.get_state(), Failed()
+        random = self.generator.get_state()
         try:
-            yield failed
+            function()
         except Exception as error:
-            failed.error = error
+            return error
         finally:
             with torch.no_grad():
                 for tensor, value in zip(self.changed, before, strict=True):
                     tensor.copy_(value)
             self.generator.set_state(random)
-
-
-class Failed:
-    """The error of a block, if it has failed."""
-
-    error: Exception | None = None
+        return None
 
 
 class CUDARecorder:
