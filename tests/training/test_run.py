@@ -95,7 +95,7 @@ def test_updates_are_those_of_adamw_written_out():
     weights = dict(model.named_parameters())
     first, second = ({name: torch.zeros_like(weight) for name, weight in weights.items()} for _ in range(2))
     for step, rate in ((1, 0.005), (2, 0.01), (3, 0.003)):
-        x, y, _ = trained.windows.batch(step)
+        x, y, *_ = trained.windows.batch(step)
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
         gradients = dict(zip(weights, torch.autograd.grad(loss, weights.values()), strict=True))
         norm = torch.cat([gradient.flatten() for gradient in gradients.values()]).norm()
@@ -112,13 +112,14 @@ def test_updates_are_those_of_adamw_written_out():
 
 
 @pytest.mark.parametrize(
-    ("shape", "ngram_dropout", "batch_size"),
-    [(SHAPE, 0.0, 6), (WITH_MEMORY, 0.0, 6), (WITH_MEMORY, 0.25, 24)],  # 24: as many without the memory in each third
-    ids=["plain", "memory", "without memory"],
+    ("shape", "ngram_dropout", "n"),
+    [(SHAPE, 0.0, 3), (WITH_MEMORY, 0.0, 3), (WITH_MEMORY, 0.25, 3), (WITH_MEMORY, 0.5, 6), (WITH_MEMORY, 0.9, 6)],
+    ids=["plain", "memory", "one window without memory", "each window by itself", "one window with memory"],
 )
-def test_micro_batches_add_up_to_the_batch(shape, ngram_dropout, batch_size):
-    shape = dataclasses.replace(shape, dropout=0.0, ngram_dropout=ngram_dropout)
-    split, whole = (run(task(shape, batch_size=batch_size, micro_batches=n))[1] for n in (3, 1))
+def test_micro_batches_add_up_to_the_batch(shape, ngram_dropout, n):
+    """Windows without n-grams are chosen in the whole batch, whatever its parts are."""
+    shape = dataclasses.replace(shape, dropout=0.0, ngram_dropout=ngram_dropout, network_loss=0.5)
+    split, whole = (run(task(shape, batch_size=6, micro_batches=parts))[1] for parts in (n, 1))
     for ours, theirs in zip(split, whole, strict=True):
         assert ours.val_nats_per_char == pytest.approx(theirs.val_nats_per_char, abs=1e-5)
         assert ours.train_nats_per_char == pytest.approx(theirs.train_nats_per_char, abs=1e-5)
@@ -136,10 +137,10 @@ def test_for_a_gpu_the_micro_batches_of_a_cpu_lie_ready_in_pinned_memory(shape, 
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: pinned.append(self) or self)
     trained = task(shape, batch_size=12, micro_batches=3)
     model, batch = start(trained).model, trained.windows.batch(3)
-    found = micro_batches(model, batch, 3, torch.device("cuda"))
+    found = micro_batches(model, batch, 3, torch.device("cuda"), 12)
     assert len(found) == 3
     assert all(tensor.is_contiguous() for tensor in pinned)
-    for examples in micro_batches(model, batch, 3, torch.device("cpu")):
+    for examples in micro_batches(model, batch, 3, torch.device("cpu"), 12):
         examples.map(lambda tensor: used.append(tensor) or tensor)
     same(pinned, used)
     assert len(pinned) == 3 * (5 if shape.counts else 2)
@@ -157,7 +158,7 @@ def test_an_update_reads_nothing_from_its_device(shape, optimizer, monkeypatch):
         group["fused"] = False  # that kernel does not know this device either, and the others count steps on the CPU
     for moments in state.optimizer.optimizers[-1].state.values():
         moments["step"] = torch.zeros(())
-    batch = micro_batches(state.model, trained.windows.batch(1), 3, torch.device("cpu"))
+    batch = micro_batches(state.model, trained.windows.batch(1), 3, torch.device("cpu"), 12)
     machine = Machine(torch.device("meta"), torch.float32)
     assert update(state, trained.recipe, machine, ALONE, batch).device.type == "meta"
 

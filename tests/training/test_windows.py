@@ -41,7 +41,7 @@ def test_a_batch_depends_on_seed_and_step_alone_and_targets_are_one_character_la
     backward = [one.batch(step)[0].tolist() for step in range(49, 0, -1)]
     assert forward == backward[::-1]
     assert forward != [windows(order=order, seed=2).batch(step)[0].tolist() for step in range(1, 50)]
-    x, y, _ = one.batch(4)
+    x, y, *_ = one.batch(4)
     assert x.shape == y.shape == (B, T)
     assert (y == x + 1).all()
     assert (x[:, 1:] == x[:, :-1] + 1).all()

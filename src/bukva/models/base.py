@@ -64,17 +64,19 @@ class Examples(NamedTuple):
 
     ids: (B, T).
     targets: (B, T), the ids that follow each.
-    ngrams: n-gram predictions for the first windows of the batch; None for a model without n-grams.
+    ngrams: n-gram predictions for the first windows of the batch; None if no window has them.
+    ngram_weight: share of the windows that have n-grams, relative to that share in the whole batch.
     """
 
     ids: Tensor
     targets: Tensor
     ngrams: "NgramFeatures | None" = None
+    ngram_weight: float = 1.0
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Examples":
         """Apply a function to every tensor."""
         ngrams = None if self.ngrams is None else self.ngrams.map(function)
-        return Examples(function(self.ids), function(self.targets), ngrams)
+        return Examples(function(self.ids), function(self.targets), ngrams, self.ngram_weight)
 
     def tensors(self) -> list[Tensor]:
         """All tensors, in a fixed order."""
@@ -117,8 +119,23 @@ class LanguageModel(nn.Module):
         """Return the network without its n-grams; the model itself if it has none."""
         return self
 
-    def examples(self, ids: Tensor, targets: Tensor, before: Tensor | None = None) -> Examples:  # noqa: ARG002 (as forward)
-        """Windows of train on a CPU, (B, T) ids with targets after the (B, n) ids before, made ready for `losses`."""
+    def examples(
+        self,
+        ids: Tensor,
+        targets: Tensor,
+        before: Tensor | None = None,  # noqa: ARG002 (as forward)
+        numbers: Tensor | None = None,  # noqa: ARG002
+        batch_size: int = 0,  # noqa: ARG002
+    ) -> Examples:
+        """Prepare windows of train for `losses`, on the CPU.
+
+        Args:
+            ids: (B, T).
+            targets: (B, T), the ids that follow each.
+            before: (B, n), the ids before the windows.
+            numbers: (B,), the index of each window in the whole batch, of which these windows may be a part.
+            batch_size: number of windows of the whole batch; 0 if these windows are the whole.
+        """
         return Examples(ids, targets)
 
     def losses(self, examples: Examples) -> Losses:

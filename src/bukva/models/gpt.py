@@ -261,31 +261,46 @@ class GPT(LanguageModel):
                 return network, self.experts.powers(hidden, counted).flatten(0, -2)
         return network, torch.tensor([*[0.0] * (len(self.config.ngram_orders) - 1), 0.5, 0.5]).expand(len(network), -1)
 
-    def examples(self, ids: Tensor, targets: Tensor, before: Tensor | None = None) -> Examples:
+    def examples(
+        self,
+        ids: Tensor,
+        targets: Tensor,
+        before: Tensor | None = None,
+        numbers: Tensor | None = None,
+        batch_size: int = 0,
+    ) -> Examples:
         """Look up the n-grams of the windows. The windows that ngram_dropout takes come last and have none.
 
-        The network alone learns from these. They are spread over the batch, so that micro-batches and processes choose
-        as the whole batch does, if each has a multiple of 1 / ngram_dropout windows.
+        The network alone learns from these. They are chosen in the whole batch and spread over it, so micro-batches and
+        processes learn what the whole batch learns. Arguments as of LanguageModel.examples.
         """
         if self.ngrams is None:
             return super().examples(ids, targets)
-        B = len(ids)
-        is_dropped = (torch.arange(B + 1, dtype=torch.float64) * self.config.ngram_dropout).floor().diff()  # (B,)
-        order, n = is_dropped.argsort(stable=True), B - int(is_dropped.sum())  # windows with n-grams first
+        B = batch_size or len(ids)
+        dropped = (torch.arange(B + 1, dtype=torch.float64) * self.config.ngram_dropout).floor().diff()  # (B,) 0 or 1
+        is_dropped = dropped if numbers is None else dropped[numbers]  # (len(ids),)
+        order, n = is_dropped.argsort(stable=True), len(ids) - int(is_dropped.sum())  # windows with n-grams first
         ids, targets = ids[order], targets[order]
+        if not n:
+            return Examples(ids, targets, None, 0.0)
         counted = self.ngrams.lookup(ids[:n], None if before is None else before[order[:n]], targets[:n, -1])
-        return Examples(ids, targets, counted)
+        return Examples(ids, targets, counted, (n * B) / (len(ids) * (B - int(dropped.sum()))))
 
     def losses(self, examples: Examples) -> Losses:
         """Return the loss of the full model, and what training minimises: with n-grams also the network's own loss."""
-        ids, targets, counted = examples
-        if counted is None:
+        if self.ngrams is None:
             return super().losses(examples)
-        n = len(counted.probabilities)
-        hidden = self.encode(ids, added=self._embedded(counted))  # (B, T, C)
+        ids, targets, counted, weight = examples
+        hidden = self.encode(ids, added=self._embedded(counted) if counted else None)  # (B, T, C)
         logits = self.lm_head(hidden).float()  # (B, T, V)
-        whole = F.cross_entropy(self.experts(hidden[:n], logits[:n], counted).flatten(0, 1), targets[:n].flatten())
         network = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        if counted is None:  # a loss of zero, so that every process has gradients of the same parameters
+            unused = [*self.experts.parameters(), *([self.ngram_embedding.weight] if self.ngrams.is_shown else [])]
+            whole = 0.0 * sum(parameter.sum() for parameter in unused)
+            return Losses(whole, whole + self.config.network_loss * network)
+        n = len(counted.probabilities)
+        whole = F.cross_entropy(self.experts(hidden[:n], logits[:n], counted).flatten(0, 1), targets[:n].flatten())
+        whole = weight * whole
         return Losses(whole, whole + self.config.network_loss * network)
 
     def encode(

@@ -129,7 +129,7 @@ def _run_loop(task: Task, state: TrainState, callbacks: Sequence[Callback], grou
 
     def read(step: int) -> Iterable[Examples]:
         batch = task.windows.share(step, group.rank, group.size, state.model.config.n_before)
-        return micro_batches(state.model, batch, recipe.micro_batches, task.machine.device)
+        return micro_batches(state.model, batch, recipe.micro_batches, task.machine.device, recipe.batch_size)
 
     plain = functools.partial(update, state, recipe, task.machine, group)
     make_update = backend_of(task.machine).prepare_update(task.job(state), plain, group)

@@ -31,11 +31,13 @@ class Batch(NamedTuple):
     inputs: (B, T) ids.
     targets: (B, T), one character later.
     before: (B, n_before), the ids of train before each window, NO_ID where there are none.
+    numbers: (B,), the index of each window among all windows of the update.
     """
 
     inputs: Tensor
     targets: Tensor
     before: Tensor
+    numbers: Tensor
 
 
 class Windows:
@@ -71,8 +73,8 @@ class Windows:
         """The B windows of update `step` (counted from 1), int64, after as many ids as a model sees before them."""
         n, T = n_before, self.block_size
         around = ids_at(self.ids, self.starts(step)[:, None] + np.arange(-n, T + 1))  # (B, n + T + 1)
-        before, inputs, targets = around[:, :n], around[:, n : n + T], around[:, n + 1 :]
-        return Batch(*map(torch.from_numpy, (inputs, targets, before)))
+        before, inputs, targets = map(torch.from_numpy, (around[:, :n], around[:, n : n + T], around[:, n + 1 :]))
+        return Batch(inputs, targets, before, torch.arange(self.batch_size))
 
     def starts(self, step: int) -> npt.NDArray[np.int64]:
         """(B,) where the windows of update `step` start."""
@@ -104,13 +106,17 @@ class Windows:
         return np.random.default_rng([self.seed, number, 1])
 
 
-def micro_batches(model: LanguageModel, batch: Batch, n: int, device: torch.device) -> Iterable[Examples]:
-    """The n parts of a batch that a model learns from, one after the other.
+def micro_batches(
+    model: LanguageModel, batch: Batch, n: int, device: torch.device, batch_size: int
+) -> Iterable[Examples]:
+    """Split a batch, or a process's share of it, into the n parts that a model learns from one after the other.
 
     For a GPU all are made ready at once, counts too, in memory that it reads by itself while it computes. On a CPU each
     is made ready when it is wanted: looking up in the background would take a core from the training.
     """
-    parts = (model.examples(*part) for part in zip(*(ids.chunk(n) for ids in batch), strict=True))
+    parts = (
+        model.examples(*part, batch_size=batch_size) for part in zip(*(ids.chunk(n) for ids in batch), strict=True)
+    )
     if device.type != "cuda":
         return parts
     return [part.map(lambda tensor: tensor.contiguous().pin_memory()) for part in parts]

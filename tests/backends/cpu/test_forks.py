@@ -23,7 +23,7 @@ from tests.tiny import CPU, SHAPE, TOKENIZER, WITH_MEMORY, Call, recipe, run, sp
 
 ROOT = Path(__file__).parents[2]
 PLAIN = dataclasses.replace(SHAPE, n_layer=3, dropout=0.0)
-COUNTED = dataclasses.replace(WITH_MEMORY, dropout=0.0, ngram_dropout=0.25)
+COUNTED = dataclasses.replace(WITH_MEMORY, dropout=0.0, ngram_dropout=0.4)
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_sums_have_the_same_bits_in_all_processes_and_any_type(cores):
 
 @pytest.mark.parametrize(
     ("threads", "batch", "block", "n"),
-    [(1, 16, 64, 1), (2, 16, 64, 2), (3, 16, 64, 2), (8, 16, 64, 4), (8, 64, 256, 8), (2, 12, 64, 1), (2, 7, 64, 1),
+    [(1, 16, 64, 1), (2, 16, 64, 2), (3, 16, 64, 2), (8, 16, 64, 4), (8, 64, 256, 8), (2, 12, 64, 2), (2, 7, 64, 1),
      (2, 16, 8, 1)],
 )  # fmt: skip
 def test_a_batch_is_divided_where_equal_shares_are_large_enough(threads, batch, block, n):

@@ -26,7 +26,6 @@ from bukva.backends.group import Group, norm_of
 from bukva.core.errors import BukvaError
 
 SHARE_IDS = 256  # a smaller share of a batch is not worth a process
-SHARE_WINDOWS = 4  # shares are multiples of it, so that they choose windows to learn without n-grams as a batch does
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def n_forks(batch_size: int, block_size: int) -> int:
     if sys.platform != "linux" or torch.cuda.is_initialized():  # libraries, and CUDA, do not survive a fork
         return 1
     most = min(torch.get_num_threads(), batch_size * block_size // SHARE_IDS)
-    return next((n for n in range(most, 1, -1) if batch_size % (n * SHARE_WINDOWS) == 0), 1)
+    return next((n for n in range(most, 1, -1) if batch_size % n == 0), 1)
 
 
 @contextlib.contextmanager
