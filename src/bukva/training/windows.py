@@ -114,9 +114,8 @@ def micro_batches(
     For a GPU all are made ready at once, counts too, in memory that it reads by itself while it computes. On a CPU each
     is made ready when it is wanted: looking up in the background would take a core from the training.
     """
-    parts = (
-        model.examples(*part, batch_size=batch_size) for part in zip(*(ids.chunk(n) for ids in batch), strict=True)
-    )
+    chunks = (Batch(*part) for part in zip(*(tensor.chunk(n) for tensor in batch), strict=True))
+    parts = (model.examples(part.inputs, part.targets, part.before, part.numbers, batch_size) for part in chunks)
     if device.type != "cuda":
         return parts
     return [part.map(lambda tensor: tensor.contiguous().pin_memory()) for part in parts]
