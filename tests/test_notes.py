@@ -85,7 +85,7 @@ def test_the_printed_batch_is_russian():
 
 
 def test_our_windows_are_such_batches():
-    x, y, _ = Windows(TOKENIZER.encode(TEXT), block_size=8, batch_size=4, order="random", seed=3).batch(1)
+    x, y, *_ = Windows(TOKENIZER.encode(TEXT), block_size=8, batch_size=4, order="random", seed=3).batch(1)
     assert (x.shape, x.dtype, y.shape, y.dtype) == (X.shape, X.dtype, Y.shape, Y.dtype)
     for inputs, targets in zip(x.tolist(), y.tolist(), strict=True):
         assert TOKENIZER.decode([*inputs, targets[-1]]) in TEXT
