@@ -75,7 +75,7 @@ def first_seen(stop: int, block_size: int) -> int:
 
 
 def draw(logits: Tensor, temperature: float, top_k: int, top_p: float, rng: torch.Generator) -> Tensor:
-    """(B, V) logits -> (B,) ids drawn from them, on the CPU: the random numbers are those of a CPU everywhere."""
+    """(B, V) logits -> (B,) ids drawn from them. Draws on the CPU: all devices get the same random numbers."""
     device, logits = logits.device, logits.cpu()
     if temperature == 0:
         return logits.argmax(dim=-1).to(device)

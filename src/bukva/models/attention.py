@@ -107,7 +107,7 @@ class LayerCache:
         self.buffers: tuple[Tensor, Tensor] | None = None  # (B, nh, size, hs) each, made for the first keys
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add (B, nh, T, hs) new keys and values; return those of all positions so far, (B, nh, S, hs).
+        """Add (B, nh, T, hs) new keys and values; return the keys and values of all positions, (B, nh, S, hs).
 
         Raises:
             ValueError: they do not fit.

@@ -122,7 +122,7 @@ class CUDARecorder:
                 for _ in range(WARM_UPS):
                     update()
         finally:
-            torch.cuda.current_stream().wait_stream(stream)  # what the updates have changed is restored on this one
+            torch.cuda.current_stream().wait_stream(stream)  # on which the changes are restored
 
     def record(self, update: Replay) -> Replay:
         """Record the update as a graph."""
