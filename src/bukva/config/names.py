@@ -7,10 +7,13 @@ are repeated here for validation; tests/config/test_names.py compares both.
 # corpus/sources/formats/encodings.py
 ENCODINGS = (
     "auto", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32",
-    "cp1251", "koi8-r", "cp866", "iso8859-5", "mac-cyrillic", "koi8-u",
-    "gb18030", "shift-jis", "euc-jp", "euc-kr", "big5",
-    "cp1252", "iso8859-15", "cp1250", "iso8859-2", "cp1253", "cp1254", "cp1257", "mac-roman",
-    "cp1255", "cp1256", "cp1258", "cp874",
+    "cp1251", "koi8-r", "koi8-u", "iso8859-5", "mac-cyrillic",
+    "gb18030", "big5hkscs", "cp932", "euc-jp", "cp949",
+    "cp1252", "iso8859-15", "mac-roman", "cp1250", "iso8859-2", "iso8859-16", "cp1257", "iso8859-13",
+    "cp1253", "iso8859-7", "cp1254", "cp1255", "iso8859-8", "cp1256", "iso8859-6", "cp1258", "cp874",
+    "cp437", "cp850", "cp860", "cp861", "cp863", "cp865", "cp852", "cp775", "cp866", "cp855", "cp1125",
+    "cp737", "cp869", "cp857", "cp862", "cp864", "cp720",
+    "shift-jis", "euc-kr", "big5",
 )  # fmt: skip
 
 # text/tokenizers

@@ -231,8 +231,8 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
         "books/empty.txt (contains no text).",
         "download: 4 file(s) left out (download.strict), cannot be read: books/bad.epub (damaged, or not an epub (File "
         "is not a zip file)), books/bad.parquet (damaged, or not Parquet (Parquet file size is 4 bytes, smaller than "
-        "the minimum file footer (8 bytes))), books/garbage.txt (byte 5 (0x80) is not UTF-8, and no other encoding "
-        "fits the whole file) and 1 more.",
+        "the minimum file footer (8 bytes))), books/garbage.txt (contains NUL, as binary files and UTF-16 without a "
+        "byte order mark (utf-16-le or utf-16-be) do) and 1 more.",
         "download: 2 row(s) of tables left out (download.strict): books/rows.jsonl, row 2 (is not JSON (Expecting "
         "property name enclosed in double quotes)), books/rows.jsonl, row 3 (has no text in column 'text').",
         "download: 3 file(s) of other types not read (download.extensions names types of plain text): "

@@ -5,18 +5,11 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from languages import PAIRS, STORY, encoded, is_read
 
 from bukva.corpus.sources.formats.encodings import PIECE_BYTES, BadEncodingError, decoded, detected
 
 RUSSIAN = "Был тихий вечер, и солнце уже садилось за лесом. Старик сидел у окна и смотрел на дорогу.\n" * 7
-CHINESE = "今天天气很好，我们去公园散步。孩子们在草地上玩耍。\n"
-TEXTS = [
-    ("Мой дядя самых честных правил,\nКогда не в шутку занемог", ["cp1251", "koi8-r", "cp866"]),
-    ("La maison était grande, à côté il y avait un château où vivait une vieille dame.\n" * 5, ["cp1252", "mac-roman"]),
-    ("Zażółć gęślą jaźń. Był piękny dzień, a dzieci bawiły się w ogrodzie.\n" * 5, ["cp1250"]),
-    (CHINESE * 5, ["gb18030"]),
-    ("今日は天気がいいので、公園へ散歩に行きました。\n" * 5, ["shift-jis"]),
-]
 
 
 def read(raw: bytes, encoding: str = "") -> str:
@@ -28,11 +21,21 @@ def found(raw: bytes) -> str:
     return detected(lambda: io.BytesIO(raw))
 
 
-@pytest.mark.parametrize(
-    ("text", "encoding"), [(text, encoding) for text, encodings in TEXTS for encoding in encodings], ids=ascii
-)
-def test_a_text_of_some_sentences_is_detected(text, encoding) -> None:
-    assert read(text.encode(encoding)) == text
+@pytest.mark.parametrize(("language", "encoding"), PAIRS)
+def test_a_text_of_three_sentences_is_read_right_in_57_pairs_of_language_and_encoding(language, encoding) -> None:
+    raw = encoded(STORY[language], encoding)
+    assert is_read(raw, encoding)[0], is_read(raw, encoding)
+
+
+def test_a_text_that_is_ascii_but_for_some_late_words_is_read_right() -> None:
+    late = "Plain words, and nothing else, for a long while.\n" * 7001 + "Frau Müller und die Bäckerin hören zu.\n"
+    assert is_read(late.encode("cp1252"), "cp1252") == (True, "cp1252")
+    assert is_read(late.replace("\n", " ").encode("cp1252"), "cp1252")[0]  # a single line
+
+
+@pytest.mark.parametrize("start", ["BMW", "MZ", "ID3", "OggS"])
+def test_a_text_that_begins_like_a_picture_or_a_program_is_a_text(start) -> None:
+    assert is_read(f"{start}: {STORY['de']}".encode("cp1252"), "cp1252")[0]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32", "utf-8"])
@@ -51,6 +54,8 @@ def test_all_utf8_is_read_as_utf8(text) -> None:
 def test_what_a_page_declares_is_believed_before_a_guess_if_it_can_be_true() -> None:
     assert found("<html><meta charset=koi8-r><p>Ёж".encode("koi8-r")) == "koi8-r"
     assert found("<?xml version='1.0' encoding='windows-1251'?><p>Ёж".encode("cp1251")) == "cp1251"
+    for name, superset in {"iso-8859-1": "cp1252", "iso-8859-9": "cp1254", "shift_jis": "cp932"}.items():
+        assert found(f"<meta charset={name}><p>“ÿ”, ﾃｽﾄ".encode(superset, "ignore")) == superset
     for name in ("utf-8", "no-such", "rot13", "idna"):
         assert found(f"<meta charset={name}>".encode() + RUSSIAN.encode("cp1251")) == "cp1251"
 
@@ -67,11 +72,17 @@ def test_utf8_with_a_damaged_character_is_no_other_encoding(bad) -> None:
 @pytest.mark.parametrize("order", ["le", "be"])
 def test_utf16_without_a_byte_order_mark_is_not_taken_for_utf8_and_is_read_if_it_is_named(order) -> None:
     raw = "Nevermore.\n".encode(f"utf-16-{order}")
-    with pytest.raises(BadEncodingError, match=r"^contains NUL, as binary files and"):
-        found(raw)
+    for first in ("", "É", "Ёж "):
+        with pytest.raises(BadEncodingError, match=r"^contains NUL, as .*UTF-16 .*utf-16-le or utf-16-be"):
+            found(first.encode(f"utf-16-{order}") + raw)
     with pytest.raises(BadEncodingError, match=r"has no byte order mark, with which UTF-16 begins$"):
         read(raw, "utf-16")
     assert read(raw, f"utf-16-{order}") == "Nevermore.\n"
+
+
+def test_a_file_of_no_text_has_no_encoding() -> None:
+    with pytest.raises(BadEncodingError, match=r"^byte 1 \(0xff\) is not UTF-8, and no other encoding fits"):
+        found(b"\x01\xff\x03\x80\x05" * 1009)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32", "cp1251", "gb18030"])

@@ -6,16 +6,25 @@ from typing import IO
 
 from bukva.core.files import PIECE_BYTES
 
-# The values of download.encoding: names of Python. After those of Unicode stand those that are detected.
-ENCODINGS = (
-    "auto", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32",
-    "cp1251", "koi8-r", "cp866", "iso8859-5", "mac-cyrillic", "koi8-u",
-    "gb18030", "shift-jis", "euc-jp", "euc-kr", "big5",
-    "cp1252", "iso8859-15", "cp1250", "iso8859-2", "cp1253", "cp1254", "cp1257", "mac-roman",
-    "cp1255", "cp1256", "cp1258", "cp874",
+# The values of download.encoding, as Python names them: Unicode, then the encodings that are detected. Those are the
+# encodings of the HTML standard, and the code pages of DOS.
+UNICODE = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32")
+DETECTED = (
+    "cp1251", "koi8-r", "koi8-u", "iso8859-5", "mac-cyrillic",
+    "gb18030", "big5hkscs", "cp932", "euc-jp", "cp949",
+    "cp1252", "iso8859-15", "mac-roman", "cp1250", "iso8859-2", "iso8859-16", "cp1257", "iso8859-13",
+    "cp1253", "iso8859-7", "cp1254", "cp1255", "iso8859-8", "cp1256", "iso8859-6", "cp1258", "cp874",
+    "cp437", "cp850", "cp860", "cp861", "cp863", "cp865", "cp852", "cp775", "cp866", "cp855", "cp1125",
+    "cp737", "cp869", "cp857", "cp862", "cp864", "cp720",
 )  # fmt: skip
-DETECTED = ENCODINGS[6:]
-SAMPLE_BYTES = 1 << 16  # more do not make the detection better, only slower
+# the subsets of an encoding in DETECTED; a page that declares one is read by the superset, as the HTML standard demands
+SUPERSETS = {
+    "iso8859-1": "cp1252", "iso8859-9": "cp1254", "tis-620": "cp874", "euc_kr": "cp949",
+    "shift_jis_2004": "cp932", "euc_jis_2004": "euc-jp",
+}  # fmt: skip
+ENCODINGS = ("auto", *UNICODE, *DETECTED, "shift-jis", "euc-kr", "big5")
+
+SAMPLE_BYTES = 1 << 15  # chardet scores the first 16 kB
 HEAD_BYTES = 1024  # where HTML declares its encoding, if it does
 
 MARKS = {
@@ -26,6 +35,7 @@ MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 MARK, NUL = "\ufeff", "\0"
+HAS_NUL = "contains NUL, as binary files and UTF-16 without a byte order mark (utf-16-le or utf-16-be) do"
 
 
 class BadEncodingError(Exception):
@@ -59,8 +69,7 @@ def decoded(file: IO[bytes], encoding: str) -> Iterator[str]:
         except UnicodeError:  # what Python says of UTF-16 and UTF-32 without a mark
             raise BadEncodingError(f"has no byte order mark, with which {encoding.upper()} begins", 0) from None
         if NUL in piece:
-            what = "as binary files and UTF-16 without a byte order mark (utf-16-le or utf-16-be) do"
-            raise BadEncodingError(f"contains NUL, {what}")
+            raise BadEncodingError(HAS_NUL)
         read += len(raw)
         if text := piece.removeprefix(mark):
             yield text
@@ -70,10 +79,10 @@ def decoded(file: IO[bytes], encoding: str) -> Iterator[str]:
 
 
 def detected(open_file: Callable[[], IO[bytes]]) -> str:
-    """The encoding of a file, one of ENCODINGS.
+    """Return the encoding of a file, one of ENCODINGS.
 
     In this order: a byte order mark decides; UTF-8 if all bytes are, and nothing if most of them are; the guesses of
-    charset-normalizer. All but the first are verified on the whole file, which is opened and read several times.
+    chardet. All but the first are verified on the whole file, which is opened and read several times.
 
     Raises:
         BadEncodingError: none fits.
@@ -86,23 +95,38 @@ def detected(open_file: Callable[[], IO[bytes]]) -> str:
     bad = _misfit(open_file, "utf-8")
     if bad is None:
         return "utf-8"
-    if bad.at is None:
-        raise bad
-    start = max(0, bad.at - SAMPLE_BYTES // 2)
-    with open_file() as file:
-        file.seek(start)
-        sample = file.read(SAMPLE_BYTES)
+    sample = _sample(open_file)
+    if bad.at is None or NUL.encode() in sample:
+        raise BadEncodingError(HAS_NUL)
     if _is_mostly_utf8(sample):
         raise BadEncodingError(f"{bad}, but the text around it is")
-    from charset_normalizer import from_bytes
-
-    names = [name.replace("-", "_") for name in DETECTED]
-    # it also looks for what the head of an HTML or XML file declares
-    for match in from_bytes((head if start else b"") + sample, cp_isolation=names, enable_fallback=False):
-        encoding = match.encoding.replace("_", "-")
+    for encoding in _guesses(sample):
         if not _misfit(open_file, encoding):
             return encoding
     raise BadEncodingError(f"{bad}, and no other encoding fits the whole file")
+
+
+def _sample(open_file: Callable[[], IO[bytes]]) -> bytes:
+    """Return the head of a file, where a page declares its encoding, and its first lines that are not ASCII."""
+    sample = b""
+    with open_file() as file:
+        while len(sample) < SAMPLE_BYTES and (line := file.readline(SAMPLE_BYTES)):
+            if len(sample) < HEAD_BYTES or not line.isascii():
+                sample += line
+    return sample
+
+
+def _guesses(sample: bytes) -> Iterator[str]:
+    """Yield the encodings that a sample may have, the most probable one first."""
+    import chardet
+
+    # the line feed keeps a text that begins with BM or MZ from being taken for a picture or a program
+    matches = chardet.detect_all(
+        b"\n" + sample, include_encodings=(*DETECTED, *SUPERSETS), compat_names=False, ignore_threshold=True
+    )
+    for match in matches:
+        if name := match["encoding"]:
+            yield SUPERSETS.get(name, name)
 
 
 def _misfit(open_file: Callable[[], IO[bytes]], encoding: str) -> BadEncodingError | None:
