@@ -30,6 +30,8 @@ KINDS = {
     "files_unreadable": "file(s) left out (download.strict), cannot be read",
     "bad_rows": "row(s) of tables left out (download.strict)",
     "files_in_detected_encoding": "file(s) read in an encoding that was detected (download.encoding)",
+    "files_with_parts_left_out": "file(s) without their hidden parts, ruby readings or notes",
+    "markdown_with_short_lines": "Markdown file(s) whose paragraphs of short lines are taken for verse, line by line",
     "texts_with_marks_inside": "text(s) with byte order marks (U+FEFF) inside, which are removed",
     "info_rows_without_file": "row(s) of info.csv name no work",
     "info_rows_unreadable": "row(s) of info.csv cannot be read",
@@ -87,10 +89,10 @@ class Reading:
     def file(self, path: Path, place: str, encoding: str = "") -> TextFile:
         """A file that is to be read in this way, or in an encoding of its own."""
 
-        def tell(detected: str) -> None:
-            self.findings.add("files_in_detected_encoding", f"{place} ({detected})")
+        def note(kind: str, detail: str) -> None:
+            self.findings.add(kind, f"{printable(place)} ({detail})")
 
-        return TextFile(path, place, encoding or self.encoding, self.column, tell)
+        return TextFile(path, place, encoding or self.encoding, self.column, note)
 
     def reader(self, path: Path) -> Reader | None:
         """The reader of a file by its extension; None if its type is not read.

@@ -8,7 +8,7 @@ from corpus.sources.formats.made import XHTML, epub
 
 from bukva.corpus.sources.formats.base import BadTextError, TextFile
 from bukva.corpus.sources.formats.epub import read_epub
-from bukva.corpus.sources.formats.markup import html_text, read_markdown
+from bukva.corpus.sources.formats.markup import html_text, read_html, read_markdown
 
 
 def markdown_text(tmp_path, markdown: str) -> str:
@@ -32,17 +32,53 @@ def markdown_text(tmp_path, markdown: str) -> str:
         ("<!-- нет --><!DOCTYPE html>да<noscript>нет</noscript><svg><title>нет</title></svg>", "да\n"),
         ("a\0b", "a\ufffdb\n"),
         ("<div>" * 100_003 + "раз" + "</div>" * 100_003 + "два", "раз\nдва\n"),
+        ("<ruby>山<rt>やま</rt></ruby>を<ruby>見<rp>(</rp><rt>み</rt><rp>)</rp></ruby>る", "山を見る\n"),
+        ("<ruby>山<rp>(<rt>やま<rp>)</ruby>を", "山を\n"),  # HTML lets these tags end by themselves
+        ("<ruby><rb>漢<rt>かん<rb>字<rt>じ</ruby>を", "漢字を\n"),
+        ("да<p hidden>нет</p><i style='color: red; DISPLAY :none'>нет<b>нет</b></i><dialog>нет</dialog>", "да\n"),
+        ("<dialog open>да</dialog><datalist><option>нет</datalist><video>нет</video>да", "да\nда\n"),
+        ("<body style='visibility: hidden'>да<br hidden>да", "дада\n"),
     ],
-    ids=range(11),
+    ids=range(17),
 )
 def test_the_text_of_a_page(html, text) -> None:
     assert html_text(html) == text
 
 
+def test_hidden_parts_of_a_page_are_counted_but_not_scripts_and_brackets(tmp_path) -> None:
+    ruby = "<ruby>山<rp>(</rp><rt>やま</rt><rp>)</rp></ruby>"
+    hidden = "<script hidden>x</script><p hidden>a<b hidden>b</b></p><i hidden>c</i>"
+    (tmp_path / "a.html").write_text(ruby + hidden)
+    notes: list[tuple[str, str]] = []
+    (text,) = read_html(TextFile(tmp_path / "a.html", "a.html", note=lambda *note: notes.append(note)))
+    assert "".join(text.pieces) == "山\n"
+    assert notes == [("files_with_parts_left_out", "ruby readings: 1, hidden elements: 2")]
+
+
+PROSE = "Все счастливые семьи похожи друг на друга, каждая несчастливая семья\nнесчастлива по-своему."
+VERSE = "Я помню чудное мгновенье:\nПередо мной явилась ты,\nКак *мимолётное* виденье,\nКак гений чистой красоты."
+
+
+def test_a_paragraph_of_markdown_keeps_its_lines_if_most_of_them_are_short(tmp_path) -> None:
+    """The last line of prose is short in any case, and some lines of verse are long."""
+    long = "Долгая строка, каких в стихах бывает мало, потому что их трудно прочесть"
+    prose, verse = PROSE.replace("\n", " "), VERSE.replace("*", "")
+    assert markdown_text(tmp_path, f"{PROSE}\n\n{VERSE}") == f"{prose}\n{verse}\n"
+    assert markdown_text(tmp_path, f"> {VERSE}\n{long}\nда") == f"{verse}\n{long}\nда\n"
+    assert markdown_text(tmp_path, f"- {long}\n  {long}\n  коротко\n  да") == f"{long} {long} коротко да\n"
+
+
+def test_paragraphs_that_are_taken_for_verse_are_counted(tmp_path) -> None:
+    (tmp_path / "a.md").write_text(f"{PROSE}\n\n{VERSE}\n\n{VERSE}\n\nраз\\\nдва\n\nодин")
+    notes: list[tuple[str, str]] = []
+    list(read_markdown(TextFile(tmp_path / "a.md", "a.md", note=lambda *note: notes.append(note))))
+    assert notes == [("markdown_with_short_lines", "2 paragraphs")]
+
+
 @pytest.mark.parametrize(
     ("markdown", "text"),
     [
-        ("# Заголовок\n\nПервая строка\nвторая строка.\n\nАбзац.", "Заголовок\nПервая строка вторая строка.\nАбзац.\n"),
+        (f"# Заголовок\n\n{PROSE}\n\nАбзац.", "Заголовок\n" + PROSE.replace("\n", " ") + "\nАбзац.\n"),
         ("[имя](http://x/ 'y') ![alt](pic.png) <http://y/>", "имя http://y/\n"),
         ("- раз\n- два\n  - три\n\n> цитата\n\n---\n\nпосле", "раз\nдва\nтри\nцитата\nпосле\n"),
         ("```python\ndef f():\n    return 1\n```\nпосле", "def f():\n    return 1\nпосле\n"),

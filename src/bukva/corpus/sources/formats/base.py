@@ -4,7 +4,7 @@ A reader is a function from a file that is not read yet to the texts in it. A te
 taken, so a text can be larger than the memory where the type allows it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,14 +34,19 @@ class TextFile:
     """A file that is not read yet.
 
     `place` is its path as errors name it; `encoding` is a codec of Python, or auto; `column` is the text column of a
-    table. `on_encoding` is called with another encoding than UTF-8 that is detected.
+    table. `note` is called with what is guessed or left out: a kind (bukva.corpus.sources.works.KINDS) and a detail.
     """
 
     path: Path
     place: str
     encoding: str = "utf-8"
     column: str = "text"
-    on_encoding: Callable[[str], None] = lambda _: None
+    note: Callable[[str, str], None] = lambda _kind, _detail: None
+
+    def note_left_out(self, counts: Mapping[str, int]) -> None:
+        """Report how many parts of each name are left out; nothing where there are none."""
+        if listed := ", ".join(f"{name}: {n}" for name, n in counts.items() if n):
+            self.note("files_with_parts_left_out", listed)
 
     def pieces(self) -> Iterator[str]:
         """The characters of the file, a piece at a time, without a byte order mark.
@@ -54,7 +59,7 @@ class TextFile:
             if encoding == "auto":
                 encoding = detected(lambda: self.path.open("rb"))
                 if encoding != "utf-8":
-                    self.on_encoding(encoding)
+                    self.note("files_in_detected_encoding", encoding)
             with self.path.open("rb") as file:
                 yield from decoded(file, encoding)
         except OSError as error:
