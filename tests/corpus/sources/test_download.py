@@ -133,6 +133,40 @@ def test_an_archive_at_an_address_is_unpacked_without_its_top_folder(server, tar
         assert [document.name for document in texts_in(target)] == works
 
 
+def test_a_zip_that_is_a_book_is_read_as_one_whatever_its_address(server, target, tmp_path) -> None:
+    body = epub(tmp_path / "a", {"a.xhtml": "<p>раз"}).read_bytes()
+    get(target, "url", url=server.has("/download", body), sha256=digest_of(body).hexdigest())
+    assert texts_in(target) == {Document("-", "-", "download"): "раз\n"}
+
+
+def test_names_that_were_guessed_in_an_archive_are_told(server, target, tmp_path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        file.writestr("12345.txt", "раз")
+    body = (tmp_path / "a.zip").read_bytes().replace(b"12345", "Книга".encode("cp866"))
+    notes: list[str] = []
+    get(target, "url", note=notes.append, url=server.has("/a.zip", body), sha256=digest_of(body).hexdigest())
+    assert texts_in(target) == {Document("-", "-", "Книга"): "раз"}
+    assert notes == ["download: 1 name(s) in a zip are not UTF-8 and read in a guessed encoding: Книга.txt (cp866)."]
+
+
+def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) -> None:
+    said = "<dc:title>Нос</dc:title><dc:creator>Гоголь</dc:creator><dc:date opf:event='creation'>1835</dc:date>"
+    names = "1.epub", "Нос.epub", "Чехов/2.epub", "prose/Чехов/3.epub"
+    for name in names:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        epub(source / name, {"a": "x"}, metadata=said)
+    write(source, {"prose/Чехов/info.csv": "name,year\n3,1900"})
+    words = "name their author, title or year, used where folders and info.csv say nothing"
+    listed = ", ".join(f"books/{name} (Гоголь, Нос, 1835)" for name in ("1.epub", "Нос.epub", "prose/Чехов/3.epub"))
+    assert noted(source, target) == [f"4 file(s) {words}: {listed} and 1 more."]
+    assert list(texts_in(target)) == [
+        Document("-", "Гоголь", "1.epub Нос", "1835"),
+        Document("-", "Гоголь", "Нос.epub", "1835"),
+        Document("-", "Чехов", "2.epub Нос", "1835"),
+        Document("prose", "Чехов", "3.epub Нос", "1900"),
+    ]
+
+
 def test_mistakes_at_an_address_are_reported(server, fails) -> None:
     fails("status 404", corpus="url", url=server.address + "/none", sha256="0" * 64)
     fails("SHA-256 is", corpus="url", url=server.has("/a", b"x"), sha256="0" * 64)

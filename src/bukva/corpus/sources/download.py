@@ -14,7 +14,8 @@ from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.files import atomic_folder, existing, sha256
 from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.fetching import OnBytes, OnNote, fetch, obtain
-from bukva.corpus.sources.formats.epub import is_epub, read_epub
+from bukva.corpus.sources.formats import reader_of_zip
+from bukva.corpus.sources.formats.base import printable
 from bukva.corpus.sources.huggingface import fetch_dataset
 from bukva.corpus.sources.works import (
     SPECIAL,
@@ -104,8 +105,8 @@ def _find(params: Download, reading: Reading, scratch: Path, on_bytes: OnBytes, 
         case "url":
             file = scratch / "fetched" / _file_name(params.url)
             fetch(params.url, file, on_bytes, params.sha256)
-            if is_epub(file):  # a zip, too
-                return work_in_file(file, file.name, reading, read_epub)
+            if reader := reader_of_zip(file):
+                return work_in_file(file, file.name, reading, reader)
             return _in_archive(file, scratch, reading) if is_archive(file) else work_in_file(file, file.name, reading)
         case "huggingface":
             folder, is_read = scratch / "fetched", lambda path: reading.reader(path) is not None
@@ -161,7 +162,8 @@ def folder_digest(folder: Path) -> str:
 
 def _in_archive(archive: Path, scratch: Path, reading: Reading) -> list[Work]:
     folder = scratch / "unpacked"
-    unpack(archive, folder)
+    for name in unpack(archive, folder):
+        reading.findings.add("zip_names_guessed", printable(name))
     # most archives contain one folder with their own name; macOS adds another
     top = [entry for entry in folder.iterdir() if not entry.name.startswith((".", "__MACOSX"))]
     root = top[0] if len(top) == 1 and top[0].is_dir() else folder

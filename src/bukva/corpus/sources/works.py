@@ -30,6 +30,9 @@ KINDS = {
     "files_unreadable": "file(s) left out (download.strict), cannot be read",
     "bad_rows": "row(s) of tables left out (download.strict)",
     "files_in_detected_encoding": "file(s) read in an encoding that was detected (download.encoding)",
+    "files_with_names_inside": "file(s) name their author, title or year, used where folders and info.csv say nothing",
+    "epubs_without_all_chapters": "epub(s) name chapters that they do not contain; the others are read",
+    "zip_names_guessed": "name(s) in a zip are not UTF-8 and read in a guessed encoding",
     "files_with_parts_left_out": "file(s) without their hidden parts, ruby readings or notes",
     "markdown_with_short_lines": "Markdown file(s) whose paragraphs of short lines are taken for verse, line by line",
     "texts_with_marks_inside": "text(s) with byte order marks (U+FEFF) inside, which are removed",
@@ -115,7 +118,7 @@ class Work:
     def document_of(self, text: Text) -> Document:
         """The document of a text in the file."""
         if not text.row:
-            return self.document
+            return self._document_of_file(text)
         # what the row says hides folders of the path, which may be needed to tell two works apart
         work = self.path if text.author or text.category else self.document.work
         return Document(
@@ -123,6 +126,20 @@ class Work:
             text.author or self.document.author,
             f"{work}#{text.row:09} {text.title}".rstrip(),  # nine digits, so that works are sorted as the rows are
             text.year or self.document.year,
+        )
+
+    def _document_of_file(self, text: Text) -> Document:
+        """The document of a file that is one text: its path and info.csv come first, then what the file says.
+
+        The title goes behind the path, unless the path has it.
+        """
+        own = self.document
+        title = "" if nfc(text.title).casefold() in nfc(own.work).casefold() else text.title
+        return Document(
+            own.category if own.category != MISSING else text.category or MISSING,
+            own.author if own.author != MISSING else text.author or MISSING,
+            f"{own.work} {title}".rstrip(),
+            own.year or text.year or None,
         )
 
     def pieces(self, text: Text, findings: Findings) -> Iterator[str]:
@@ -149,8 +166,12 @@ def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Docume
     for work in works:
         try:
             for text in work.read(work.file):
-                yield work.document_of(text), work.pieces(text, findings)
-        except BadTextError as error:
+                document = work.document_of(text)
+                yield document, work.pieces(text, findings)
+                if not text.row and document != work.document:
+                    said = ", ".join(filter(None, (text.author, text.title, text.year)))
+                    findings.add("files_with_names_inside", f"{printable(work.file.place)} ({said})")
+        except BukvaError as error:
             findings.leave_out(error)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,8 +23,10 @@ def epub(
     chapters: Mapping[str, str],
     order: Sequence[str] = (),
     package: str = "OPS/book.opf",
+    metadata: str = "",
+    missing: Collection[str] = (),
 ) -> Path:
-    """An epub: chapters by name below the package's folder, and the order of the spine."""
+    """An epub: chapters by name below the package's folder, of which some are missing, and the order of the spine."""
     names = list(chapters)
     items = "".join(
         f'<item id="c{number}" href="{name.replace(" ", "%20")}" media-type="application/xhtml+xml"'
@@ -33,7 +35,9 @@ def epub(
     )
     spine = "".join(f'<itemref idref="c{names.index(name)}"/>' for name in (order or names))
     opf = (
-        '<?xml version="1.0"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0"><manifest>'
+        '<?xml version="1.0"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0">'
+        f'<metadata xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:opf="http://www.idpf.org/2007/opf">{metadata}'
+        "</metadata><manifest>"
         f'<item id="p" href="p.png" media-type="image/png"/>{items}</manifest><spine>{spine}</spine></package>'
     )
     folder = package.rpartition("/")[0]
@@ -41,7 +45,7 @@ def epub(
         file.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)
         file.writestr("META-INF/container.xml", CONTAINER.format(package))
         file.writestr(package, opf)
-        for name, body in chapters.items():
+        for name, body in ((name, body) for name, body in chapters.items() if name not in missing):
             file.writestr(f"{folder}/{name}".lstrip("/"), XHTML.format(body))
     return path
 

@@ -1,6 +1,7 @@
 """HTML and Markdown give the text that a reader of the page sees; an epub gives its chapters, or is an error."""
 
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -93,8 +94,8 @@ def test_the_text_of_markdown(markdown, text, tmp_path) -> None:
     assert markdown_text(tmp_path, markdown) == text
 
 
-def text_of(path: Path) -> str:
-    (text,) = read_epub(TextFile(path, f"books/{path.name}"))
+def text_of(path: Path, note: Callable[[str, str], None] = pytest.fail) -> str:
+    (text,) = read_epub(TextFile(path, f"books/{path.name}", note=note))
     return "".join(text.pieces)
 
 
@@ -134,13 +135,66 @@ def test_a_chapter_in_another_encoding_is_read_as_it_declares(tmp_path) -> None:
     [
         ("", "", "not XML"),
         (ROOT.replace("b.opf", "none.opf"), "", "'none.opf'"),
-        (ROOT, PACKAGE.replace("a.html", "../../x"), r"'\.\./\.\./x'"),
+        (ROOT.replace("full-path", "path"), "", "''"),
     ],
     ids=range(3),
 )
 def test_a_book_without_a_part_of_its_structure_is_an_error(container, package, why, tmp_path) -> None:
     with pytest.raises(BadTextError, match=rf"^books/a\.epub: damaged, or not an epub \(.*{why}.*\); get the file"):
         text_of(bare(tmp_path / "a.epub", container, package))
+
+
+def test_chapters_that_a_book_names_but_does_not_contain_are_told_and_the_others_read(tmp_path) -> None:
+    chapters = dict.fromkeys(["a.xhtml", "b.xhtml", "c.xhtml"], "<p>раз</p>")
+    path = epub(tmp_path / "a.epub", chapters, missing=["b.xhtml"])
+    lost = bare(tmp_path / "b.epub", ROOT, PACKAGE.replace("<spine>", '<spine><itemref idref="gone"/>'), b"<p>x")
+    out = bare(tmp_path / "c.epub", ROOT, PACKAGE.replace("a.html", "../../x"))
+    notes: list[tuple[str, str]] = []
+    texts = [text_of(path, lambda *note: notes.append(note)) for path in (path, lost, out)]
+    assert texts == ["раз\nраз\n", "x\n", ""]
+    assert notes == [("epubs_without_all_chapters", name) for name in ("OPS/b.xhtml", "idref gone", "../../x")]
+
+
+def test_hidden_parts_of_all_chapters_are_counted_together(tmp_path) -> None:
+    notes: list[tuple[str, str]] = []
+    path = epub(tmp_path / "a.epub", dict.fromkeys(["a", "b"], "<p>山<rt>やま</rt><i hidden='hidden'>x</i></p>"))
+    assert text_of(path, lambda *note: notes.append(note)) == "山\n山\n"
+    assert notes == [("files_with_parts_left_out", "ruby readings: 2, hidden elements: 2")]
+
+
+def test_a_chapter_that_cannot_be_read_says_why_and_copy_protection_only_where_it_is(tmp_path) -> None:
+    path = bare(tmp_path / "a.epub", ROOT, PACKAGE, b"<p>\0\xff")
+    with pytest.raises(
+        BadTextError, match=r"^books/a\.epub: damaged, or not an epub \(a\.html: .*\); get the file again\.$"
+    ):
+        text_of(path)
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("META-INF/encryption.xml", '<x><CipherReference URI="a.html"/></x>')
+    with pytest.raises(BadTextError, match=r"^books/a\.epub: a\.html is encrypted; get it without copy protection\.$"):
+        text_of(path)
+
+
+AND = "</dc:creator><dc:creator"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "names"),
+    [
+        ("", ("", "", "")),
+        ("<dc:title> Нос \n повесть</dc:title><dc:creator>Гоголь</dc:creator>", ("Нос повесть", "Гоголь", "")),
+        (f"<dc:creator opf:role='trl'>Нет{AND}>А{AND} opf:role='aut'>Б</dc:creator>", ("", "А, Б", "")),
+        ("<dc:date>2008-06-26</dc:date>", ("", "", "")),  # of the file
+        (
+            "<dc:date opf:event='modification'>2008</dc:date><dc:date opf:event='creation'>1835-01</dc:date>",
+            ("", "", "1835"),
+        ),
+    ],
+    ids=range(5),
+)
+def test_a_book_names_its_title_its_authors_and_the_year_of_the_work(metadata, names, tmp_path) -> None:
+    path = epub(tmp_path / "a.epub", {"a": ""}, metadata=metadata)
+    (text,) = read_epub(TextFile(path, "a.epub"))
+    assert (text.title, text.author, text.year) == names
 
 
 @pytest.mark.parametrize("bomb", [False, True])

@@ -1,5 +1,8 @@
 """The types of files that are read, by their extension in small letters: one reader each."""
 
+from pathlib import Path
+
+from bukva.corpus.sources.archives import DAMAGED, is_zip, opened_zip
 from bukva.corpus.sources.formats.base import Reader, read_plain
 from bukva.corpus.sources.formats.epub import read_epub
 from bukva.corpus.sources.formats.markup import read_html, read_markdown
@@ -16,3 +19,18 @@ READERS: dict[str, Reader] = {
     ".ndjson": read_jsonl,
     ".parquet": read_parquet,
 }
+
+# A zip with such a part is one book, whatever its name: it is not unpacked as an archive of texts.
+PARTS: dict[str, Reader] = {"META-INF/container.xml": read_epub}
+
+
+def reader_of_zip(path: Path) -> Reader | None:
+    """Return the reader of a zip that is one book; None for any other file, also a damaged one."""
+    if not is_zip(path):
+        return None
+    try:
+        with opened_zip(path) as zipped:
+            names = set(zipped.namelist())
+    except DAMAGED:
+        return None
+    return next((reader for part, reader in PARTS.items() if part in names), None)

@@ -4,6 +4,7 @@ A reader is a function from a file that is not read yet to the texts in it. A te
 taken, so a text can be larger than the memory where the type allows it.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,23 @@ from bukva.corpus.sources.formats.encodings import BadEncodingError, decoded, de
 
 # A file that is parsed as a whole: HTML, Markdown, a chapter of an epub. The longest novels have 4 MB.
 MAX_WHOLE_BYTES = 16 << 20
+MAX_NAME_CHARS = 100  # of what becomes a part of a work's name
+YEARS = re.compile(r"(?<!\d)(\d{4})(?:\s*[-–—]\s*(\d{4}))?(?!\d)")
+
+
+def name_of(value: object) -> str:
+    """Return what a file says as a part of a work's name, its author or its year; empty if it is no name."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return ""
+    return " ".join(str(value)[: 10 * MAX_NAME_CHARS].split())[:MAX_NAME_CHARS]
+
+
+def year_of(*dates: str | None) -> str:
+    """Return the year, or the range of years, in the first of these dates that has one; empty if none has."""
+    for date in dates:
+        if date and (found := YEARS.search(date)):
+            return "-".join(filter(None, found.groups()))
+    return ""
 
 
 def printable(name: str) -> str:
@@ -90,7 +108,10 @@ class TextFile:
 
 @dataclass(frozen=True)
 class Text:
-    """A text of a file, in pieces; and what a table says about the text in its `row`, counted from 1."""
+    """A text of a file, in pieces, and what the file says about it.
+
+    `row` is the place of the text in a table, counted from 1; 0 if the file is one text.
+    """
 
     pieces: Iterable[str]
     row: int = 0

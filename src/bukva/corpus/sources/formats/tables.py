@@ -7,14 +7,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bukva.corpus.sources.formats.base import BadTextError, Text, TextFile
+from bukva.corpus.sources.formats.base import BadTextError, Text, TextFile, name_of
 from bukva.corpus.sources.formats.encodings import NUL
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 NAMES = ("title", "work", "author", "category", "year")
-MAX_NAME_CHARS = 100  # of what becomes a part of a work's name
 MAX_LINE_CHARS = 1 << 24  # a line is parsed as a whole; the longest novels have 4 million characters
 BATCH_ROWS = 64  # a row may be a book
 BUFFER_BYTES = 1 << 20
@@ -93,7 +92,7 @@ def _text_of(row: Any, number: int, file: TextFile) -> Text:
     text = row.get(file.column) if isinstance(row, Mapping) else None
     if not isinstance(text, str) or not text.strip():
         return _bad_row(file, number, f"has no text in column {file.column!r}")
-    names = {key: _name(row.get(key)) for key in NAMES}
+    names = {key: name_of(row.get(key)) for key in NAMES}
     try:
         "".join([text, *names.values()]).encode()
     except UnicodeEncodeError:  # JSON can write half of a character: "\ud83d"
@@ -113,10 +112,3 @@ def _bad_row(file: TextFile, number: int, why: str) -> Text:
         raise BadTextError(f"{file.place}, row {number}", why, "correct the row or remove it", "bad_rows")
 
     return Text(pieces(), number)
-
-
-def _name(value: object) -> str:
-    """A value of a table as a part of a work's name or as its year; empty if it is no name."""
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return ""
-    return " ".join(str(value)[: 10 * MAX_NAME_CHARS].split())[:MAX_NAME_CHARS]
