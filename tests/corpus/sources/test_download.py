@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from corpus.serving import send, serving
-from corpus.sources.formats.made import epub, jsonl, parquet
+from corpus.sources.formats.made import docx, epub, fb2, jsonl, odt, parquet, tei, zipped
 from downloads import get, tar_gz, write
 from works import texts_in
 
@@ -134,9 +134,25 @@ def test_an_archive_at_an_address_is_unpacked_without_its_top_folder(server, tar
 
 
 def test_a_zip_that_is_a_book_is_read_as_one_whatever_its_address(server, target, tmp_path) -> None:
-    body = epub(tmp_path / "a", {"a.xhtml": "<p>раз"}).read_bytes()
-    get(target, "url", url=server.has("/download", body), sha256=digest_of(body).hexdigest())
-    assert texts_in(target) == {Document("-", "-", "download"): "раз\n"}
+    word, office = docx("<w:p><w:t>раз</w:t></w:p>", core=""), odt("<text:p>раз</text:p>") | {"meta.xml": "<a/>"}
+    books = epub(tmp_path / "a", {"a.xhtml": "<p>раз"}), zipped(tmp_path / "b", word), zipped(tmp_path / "c", office)
+    for book in books:
+        body = book.read_bytes()
+        get(target, "url", url=server.has("/download", body), sha256=digest_of(body).hexdigest())
+        assert texts_in(target) == {Document("-", "-", "download"): "раз\n"}
+
+
+@pytest.mark.parametrize("address", ["/1.fb2.zip", "/download"])
+def test_a_zip_of_one_or_several_books_is_read_as_a_folder_of_them(address, server, target, tmp_path) -> None:
+    book = fb2("<p>раз</p>", encoding="windows-1251")
+    several = zipped(
+        tmp_path / "a.zip", {"1.fb2": book, "2.fb2.zip": zipped(tmp_path / "b", {"x.fb2": book}).read_bytes()}
+    )
+    for path, names in ((zipped(tmp_path / "c", {"1.fb2": book}), ["1.fb2"]), (several, ["1.fb2", "2.fb2.zip"])):
+        body = path.read_bytes()
+        url = server.has(address, body)
+        get(target, "url", url=url, sha256=digest_of(body).hexdigest(), note=lambda _: None)
+        assert texts_in(target) == {Document("-", "-", name): "раз\n" for name in names}
 
 
 def test_names_that_were_guessed_in_an_archive_are_told(server, target, tmp_path) -> None:
@@ -214,6 +230,27 @@ def test_an_archive_or_a_text_with_other_content_is_rejected(pinned, fails, tmp_
     text = replace(registry()["tinyshakespeare"], file="input.txt")
     monkeypatch.setattr(sources, "registry", lambda: {"tinyshakespeare": text})
     fails(r"input\.txt: its SHA-256 is .*, not ", corpus="tinyshakespeare")
+
+
+def test_books_of_all_types_in_a_folder(source, target) -> None:
+    book = fb2("<p>раз</p>", "<author><last-name>Гоголь</last-name></author>")
+    zipped(source / "два.fb2.zip", {"x.fb2": book})
+    zipped(source / "d.docx", docx("<w:p><w:t>три</w:t></w:p>"))
+    write(source, {"1.fb2": book, "t.xml": tei("<p>четыре</p>"), "info.csv": "name,year\nдва,1835\n1,1836"})
+    get(target, path=source, note=lambda _: None, strict=True)
+    assert texts_in(target) == {
+        Document("-", "-", "t.xml"): "четыре\n",
+        Document("-", "Гоголь", "1.fb2", "1836"): "раз\n",
+        Document("-", "Гоголь", "d.docx Нос"): "три\n",
+        Document("-", "Гоголь", "два.fb2.zip", "1835"): "раз\n",
+    }
+
+
+def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(source, target) -> None:
+    write(source, {"a.txt": "x", "pom.xml": "<project/>"})
+    words = "1 table(s) without the column download.text_column, or XML of another kind, not read: "
+    words += "books/pom.xml (its root is <project>, not <TEI> or <TEI.2> or <teiCorpus>)."
+    assert noted(source, target, strict=True) == [words]
 
 
 # ---- any folder of texts: mixed types and encodings, bad files among good ones

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.sources.formats import READERS
-from bukva.corpus.sources.formats.base import BadTextError, Reader, Text, TextFile, printable, read_plain
+from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Reader, Text, TextFile, printable, read_plain
 from bukva.corpus.sources.formats.encodings import MARK
 from bukva.text.collection import MISSING, Document
 
@@ -38,6 +38,7 @@ KINDS = {
     "texts_with_marks_inside": "text(s) with byte order marks (U+FEFF) inside, which are removed",
     "info_rows_without_file": "row(s) of info.csv name no work",
     "info_rows_unreadable": "row(s) of info.csv cannot be read",
+    NO_TEXTS: "table(s) without the column download.text_column, or XML of another kind, not read",
     "files_of_other_types": "file(s) of other types not read (download.extensions names types of plain text)",
 }
 
@@ -63,9 +64,9 @@ class Findings:
         """Count a file or row that has no readable text.
 
         Raises:
-            BukvaError: the error itself, if `strict`.
+            BukvaError: the error itself, if `strict`, unless the file is one of another type by its content.
         """
-        if self.strict:
+        if self.strict and not (isinstance(error, BadTextError) and error.kind == NO_TEXTS):
             raise error
         if isinstance(error, BadTextError):
             self.add(error.kind, error.name)
@@ -103,7 +104,9 @@ class Reading:
         What `extensions` names is plain text, also one of READERS: the source of a web page is text, too.
         """
         extension = path.suffix.lower()
-        return read_plain if extension in map(str.lower, self.extensions) else READERS.get(extension)
+        if extension in map(str.lower, self.extensions):
+            return read_plain
+        return READERS.get(path.name.removeprefix(stem(path)).lower())
 
 
 @dataclass(frozen=True)
@@ -211,13 +214,14 @@ def works_in_folder(
         reader = reading.reader(file)
         path = nfc(file.relative_to(root).as_posix())
         where = f"{place}/{path}"
-        if not reader:
-            if file.name != INFO:
-                reading.findings.add("files_of_other_types", printable(where))
+        if file.name == INFO:
             continue
-        present.add((file.parent, nfc(file.stem)))
+        if not reader:
+            reading.findings.add("files_of_other_types", printable(where))
+            continue
+        present.add((file.parent, nfc(stem(file))))
         try:
-            document = _document(path, where, years.get(file.parent, {}).get(nfc(file.stem)), levels)
+            document = _document(path, where, years.get(file.parent, {}).get(nfc(stem(file))), levels)
         except BadTextError as error:
             reading.findings.leave_out(error)
             continue
@@ -227,6 +231,12 @@ def works_in_folder(
     if not works:
         raise BukvaError(" ".join([f"{place}: contains no {types_read()} file.", *reading.findings.sentences()]))
     return works
+
+
+def stem(path: Path) -> str:
+    """Return the name of a file without its extension, which may have two parts (.fb2.zip)."""
+    end = "".join(path.suffixes[-2:])
+    return path.name[: -len(end)] if end.lower() in READERS else path.stem
 
 
 def types_read() -> str:

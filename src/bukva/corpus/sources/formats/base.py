@@ -8,12 +8,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.sources.formats.encodings import BadEncodingError, decoded, detected
 
 # A file that is parsed as a whole: HTML, Markdown, a chapter of an epub. The longest novels have 4 MB.
 MAX_WHOLE_BYTES = 16 << 20
+NO_TEXTS = "files_not_texts"  # the kind of error of a file that is not meant to have texts, as its content shows
 MAX_NAME_CHARS = 100  # of what becomes a part of a work's name
 YEARS = re.compile(r"(?<!\d)(\d{4})(?:\s*[-–—]\s*(\d{4}))?(?!\d)")
 
@@ -66,19 +68,23 @@ class TextFile:
         if listed := ", ".join(f"{name}: {n}" for name, n in counts.items() if n):
             self.note("files_with_parts_left_out", listed)
 
-    def pieces(self) -> Iterator[str]:
+    def pieces(self, opened: Callable[[], IO[bytes]] | None = None) -> Iterator[str]:
         """The characters of the file, a piece at a time, without a byte order mark.
+
+        Args:
+            opened: opens the bytes, where they are a part of the file.
 
         Raises:
             BadTextError: the file cannot be read or has another encoding.
         """
+        opened = opened or (lambda: self.path.open("rb"))
         try:
             encoding = self.encoding
             if encoding == "auto":
-                encoding = detected(lambda: self.path.open("rb"))
+                encoding = detected(opened)
                 if encoding != "utf-8":
                     self.note("files_in_detected_encoding", encoding)
-            with self.path.open("rb") as file:
+            with opened() as file:
                 yield from decoded(file, encoding)
         except OSError as error:
             raise self.unreadable(error) from None

@@ -15,6 +15,7 @@ from zipfile import ZipFile
 from bukva.corpus.sources.formats.base import BadTextError, Text, TextFile, name_of, year_of
 from bukva.corpus.sources.formats.encodings import BadEncodingError, decoded, detected
 from bukva.corpus.sources.formats.markup import html_text
+from bukva.corpus.sources.formats.xml import small_xml
 from bukva.corpus.sources.formats.zipped import opened_book, part
 
 if TYPE_CHECKING:
@@ -71,11 +72,11 @@ def _chapters(file: TextFile) -> Iterator[str]:
 
 def _package(book: ZipFile) -> "tuple[str, _Element]":
     """The name and the content of the part that describes the book."""
-    rootfile = _xml(part(book, CONTAINER)).find(".//{*}rootfile")
+    rootfile = small_xml(part(book, CONTAINER)).find(".//{*}rootfile")
     if rootfile is None:
         raise ValueError("no rootfile in container.xml")
     name = rootfile.get("full-path", "")
-    return name, _xml(part(book, name))
+    return name, small_xml(part(book, name))
 
 
 def _spine(book: ZipFile) -> Iterator[str]:
@@ -92,15 +93,3 @@ def _spine(book: ZipFile) -> Iterator[str]:
         elif item.get("media-type") in CHAPTER_TYPES and "nav" not in item.get("properties", "").split():
             name = posixpath.join(posixpath.dirname(package_name), unquote(item.get("href", "")))
             yield posixpath.normpath(name)
-
-
-def _xml(raw: bytes) -> "_Element":
-    from lxml import etree
-
-    try:
-        root = etree.fromstring(raw, etree.XMLParser(resolve_entities=False, no_network=True, recover=True))
-    except etree.XMLSyntaxError:
-        root = None
-    if root is None:
-        raise ValueError("not XML")
-    return root

@@ -40,6 +40,20 @@ class Lines:
         self._gap = ""  # white space before the next text
         self._n_hidden = 0  # open elements from the outermost hidden one
         self._n_preformatted = 0
+        self.parents: list[str] = []  # the open elements that are kept
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the parser is inside of an element that is left out."""
+        return self._n_hidden > 0
+
+    def is_block(self, tag: str) -> bool:
+        """Return whether an element begins and ends a line."""
+        return tag in self.blocks
+
+    def forget_space(self) -> None:
+        """Let the next text follow without a space; a line that has ended stays so."""
+        self._gap = self._gap.strip(" ")
 
     def hides(self, tag: str, attributes: Mapping[str, str]) -> str | None:  # noqa: ARG002 - for subclasses
         """Return the name under which this element is left out; None if it is kept."""
@@ -65,12 +79,13 @@ class Lines:
         self._separate(tag)
         if inserted := self.inserts.get(tag):
             self._write(inserted)
+        self.parents.append(tag)
 
     def end(self, tag: str) -> None:
         if self._n_hidden:
             self._n_hidden -= 1
             return
-        tag = tag.rpartition("}")[2]
+        tag = self.parents.pop()
         self._n_preformatted -= tag in self.preformatted
         self._separate(tag)
 
@@ -94,7 +109,7 @@ class Lines:
         return self.take()
 
     def _separate(self, tag: str) -> None:
-        if tag in self.blocks:
+        if self.is_block(tag):
             self._gap = "\n"
         elif tag in self.spaces:
             self._gap = self._gap or " "

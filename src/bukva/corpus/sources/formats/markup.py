@@ -126,4 +126,4 @@ class HtmlLines(Lines):
         ):
             # a script may show a page that hides itself as a whole
             return None if tag in ("html", "body") else "hidden elements"
-        return self.hidden.get(tag)
+        return super().hides(tag, attributes)
