@@ -253,6 +253,44 @@ def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(so
     assert noted(source, target, strict=True) == [words]
 
 
+def test_types_with_a_known_command_are_told_with_it_and_not_as_plain_text(source, target) -> None:
+    write(source, {"a.txt": "x", "мой дневник.pdf": b"%PDF-1.4", "b.MOBI": b"", "c.jpg": b""})
+    assert noted(source, target, strict=True) == [
+        "2 file(s) of types that are not read before a command converts them: books/b.MOBI (ebook-convert books/b.MOBI "
+        "books/b.epub), books/мой дневник.pdf (pdftotext -enc UTF-8 'books/мой дневник.pdf' 'books/мой дневник.txt').",
+        "1 file(s) of other types not read (download.extensions names types of plain text): books/c.jpg.",
+    ]
+
+
+def test_a_file_of_a_type_with_a_known_command_is_refused_with_it(source, fails, server) -> None:
+    write(source, {"мой дневник.pdf": b"%PDF-1.4"})
+    pdf = source / "мой дневник.pdf"
+    fails(rf"download\.path: '{pdf}' is not read before it is converted: pdftotext -enc UTF-8 ", path=pdf)
+    for address, words in (("/1.doc", r"^1\.doc: .*\(soffice .* 1\.doc\); fetch it"), ("/pdf/1", r"^1: .*\(pdftotext")):
+        body = b"%PDF-1.4 \0" if "pdf" in address else b"\xd0\xcf\x11\xe0"
+        url = server.has(address, body)
+        fails(words, corpus="url", url=url, sha256=digest_of(body).hexdigest())
+
+
+def test_tables_without_texts_are_told_with_their_columns_and_info_csv_is_no_table(source, target) -> None:
+    write(source, {"a.txt": "x", "metadata.csv": "id;author\n1;Блок\n", "info.csv": "name,text,year\na,нет,1900\n"})
+    write(source, {"poems.csv": "text,author\nраз,Блок\n", "config.json": '{"a": 1}', "empty.csv": "text\n"})
+    assert noted(source, target) == [
+        "1 file(s) left out (download.strict), without text: books/empty.csv (contains no text).",
+        "2 table(s) without the column download.text_column, or XML of another kind, not read: books/config.json "
+        "(has no column 'text'; its columns are: a), books/metadata.csv (has no column 'text'; its columns are: id, "
+        "author).",
+    ]
+    works = {Document("-", "-", "a", "1900"): "x", Document("-", "Блок", "poems.csv#000000001"): "раз"}
+    assert texts_in(target) == works
+
+
+def test_a_table_without_the_column_is_refused_with_those_that_it_has(source, fails) -> None:
+    write(source, {"metadata.csv": "id;author\n1;Блок\n"})
+    words = r"local: no file has readable text\. 1 table.*metadata\.csv \(has no column 'text'; its columns are: id, "
+    fails(words, path=source / "metadata.csv")
+
+
 # ---- any folder of texts: mixed types and encodings, bad files among good ones
 EVENING = "Был тихий вечер, и солнце уже садилось за лесом. Старик сидел у окна.\n" * 7
 GARBAGE = b"text\n" + bytes(range(128, 256)) * 50 + b"\0" * 1000

@@ -15,13 +15,14 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
 from bukva.core.errors import BukvaError
-from bukva.corpus.sources.formats import READERS
+from bukva.corpus.sources.formats import READERS, conversion
 from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Reader, Text, TextFile, printable, read_plain
 from bukva.corpus.sources.formats.encodings import MARK
 from bukva.text.collection import MISSING, Document
 
 INFO = "info.csv"  # the years of the works in its folder: advice that may be wrong, so no error in it stops a stage
 SPECIAL = "is a pipe, a socket or a device"
+EMPTY = "contains no text", "fill the file or remove it", "files_without_text"
 NAMED = 3  # names in a line; the others are counted
 
 # What is found beside texts, as metrics count it and the terminal tells it.
@@ -39,6 +40,7 @@ KINDS = {
     "info_rows_without_file": "row(s) of info.csv name no work",
     "info_rows_unreadable": "row(s) of info.csv cannot be read",
     NO_TEXTS: "table(s) without the column download.text_column, or XML of another kind, not read",
+    "files_to_convert": "file(s) of types that are not read before a command converts them",
     "files_of_other_types": "file(s) of other types not read (download.extensions names types of plain text)",
 }
 
@@ -161,19 +163,22 @@ class Work:
         if has_marks:
             findings.add("texts_with_marks_inside", printable(place))
         if is_empty:
-            raise BadTextError(place, "contains no text", "fill the file or remove it", "files_without_text")
+            raise BadTextError(place, *EMPTY)
 
 
 def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Document, Iterator[str]]]:
     """The texts of all works, for write_collection; a file that ends early is a finding."""
     for work in works:
         try:
+            text = None
             for text in work.read(work.file):
                 document = work.document_of(text)
                 yield document, work.pieces(text, findings)
                 if not text.row and document != work.document:
                     said = ", ".join(filter(None, (text.author, text.title, text.year)))
                     findings.add("files_with_names_inside", f"{printable(work.file.place)} ({said})")
+            if text is None:  # a table without rows
+                raise BadTextError(work.file.place, *EMPTY)
         except BukvaError as error:
             findings.leave_out(error)
 
@@ -217,7 +222,9 @@ def works_in_folder(
         if file.name == INFO:
             continue
         if not reader:
-            reading.findings.add("files_of_other_types", printable(where))
+            command = conversion(where)
+            kind = "files_to_convert" if command else "files_of_other_types"
+            reading.findings.add(kind, printable(f"{where} ({command})" if command else where))
             continue
         present.add((file.parent, nfc(stem(file))))
         try:

@@ -92,8 +92,11 @@ class TextFile:
             advice = "set download.encoding, convert the file (iconv -f cp1251 -t utf-8), or remove it"
             raise BadTextError(self.place, str(error), advice) from None
 
-    def whole(self) -> str:
+    def whole(self, advice: str = "divide it, or save it as .txt") -> str:
         """All characters of a small file.
+
+        Args:
+            advice: what to do with a larger one.
 
         Raises:
             BadTextError: as for pieces; or the file exceeds MAX_WHOLE_BYTES.
@@ -104,7 +107,7 @@ class TextFile:
             raise self.unreadable(error) from None
         if n_bytes > MAX_WHOLE_BYTES:
             why = f"has {n_bytes} bytes, and a file of this type may have {MAX_WHOLE_BYTES}"
-            raise BadTextError(self.place, why, "divide it, or save it as .txt")
+            raise BadTextError(self.place, why, advice)
         return "".join(self.pieces())
 
     def unreadable(self, error: OSError) -> BadTextError:
