@@ -174,13 +174,18 @@ def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Docume
             for text in work.read(work.file):
                 document = work.document_of(text)
                 yield document, work.pieces(text, findings)
-                if not text.row and document != work.document:
-                    said = ", ".join(filter(None, (text.author, text.title, text.year)))
+                if not text.row and (said := _differences(work.document, document)):
                     findings.add("files_with_names_inside", f"{printable(work.file.place)} ({said})")
             if text is None:  # a table without rows
                 raise BadTextError(work.file.place, *EMPTY)
         except BukvaError as error:
             findings.leave_out(error)
+
+
+def _differences(before: Document, after: Document) -> str:
+    """The names of a document that those of its path did not have."""
+    pairs = zip(vars(before).values(), vars(after).values(), strict=True)
+    return ", ".join(str(now).removeprefix(f"{was} ") for was, now in pairs if now != was)
 
 
 def work_in_file(file: Path, place: str, reading: Reading, read: Reader | None = None) -> list[Work]:
