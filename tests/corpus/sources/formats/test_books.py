@@ -65,11 +65,12 @@ def test_a_book_gives_a_line_for_each_paragraph_verse_and_title_and_its_names(bo
 
 
 def test_notes_of_a_book_are_left_out_with_their_marks_and_counted(book) -> None:
-    mark = '<a l:href="#n{0}" type="note">[{0}]</a>'
-    after = '<body name="notes"><section id="n1"><title><p>1</p></title><p>Нет.</p></section></body>'
-    text, _, notes = read(book(fb2(f"<p>Да{mark.format(1)}, да{mark.format(2)}.</p>", after=after)))
-    assert text == "Да, да.\n"
-    assert notes == [("files_with_parts_left_out", "references to notes: 2, bodies of notes: 1")]
+    marks = '<a l:href="#x" type="note">[1]</a>, да<a l:href="#n_2">[2]</a>, <a l:href="#ch2">да</a>'
+    after = '<body name="notes"><section id="x"><title><p>1</p></title><p>Нет.</p></section></body>'
+    after += '<body name="Примечания"><p>Нет.</p></body><body name="Приложение"><p>Да.</p></body>'
+    text, _, notes = read(book(fb2(f"<p>Да{marks}.</p>", after=after)))
+    assert text == "Да, да, да.\nДа.\n"
+    assert notes == [("files_with_parts_left_out", "references to notes: 2, bodies of notes: 2")]
 
 
 @pytest.mark.parametrize("declared", ["windows-1251", "koi8-r", "utf-16", "utf-8"])

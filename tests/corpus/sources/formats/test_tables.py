@@ -106,6 +106,10 @@ def test_a_table_is_read_with_the_delimiter_that_its_first_row_has(delimiter, li
     assert rows(path) == [Text([POEM], 1, "", "Блок", "", "1908"), Text(["x"], 2)]
 
 
+def test_a_line_that_tells_excel_the_delimiter_is_no_row(tmp_path) -> None:
+    assert texts(file(tmp_path / "a.csv", "sep=;\nid;text\n1;раз\n")) == ["раз"]
+
+
 def test_a_table_of_one_column_has_no_delimiter(tmp_path) -> None:
     path = file(tmp_path / "a.csv", 'text\nраз, два; три\n"четыре,\nпять"\n')
     assert texts(path) == ["раз, два; три", "четыре,\nпять"]

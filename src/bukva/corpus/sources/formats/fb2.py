@@ -4,6 +4,7 @@ Notes are left out, and so are the marks that refer to them: in the text they wo
 they belong to nothing.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ from bukva.corpus.sources.formats.zipped import opened_book
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
+NOTES = re.compile("note|comment|примеч|коммент", re.IGNORECASE)  # in the name of a body
+NOTE = re.compile(r"#(?:n|note|fn|ftn|_ftn|footnote|c|comment)[_-]?\d+")  # the names that programs give to notes
+HREF = "{http://www.w3.org/1999/xlink}href"
 NAMES = ("first-name", "middle-name", "last-name")
 
 
@@ -29,9 +33,9 @@ class Fb2Lines(Lines):
     hidden: Mapping[str, str] = {"description": "", "stylesheet": "", "binary": ""}
 
     def hides(self, tag: str, attributes: Mapping[str, str]) -> str | None:
-        if tag == "body" and attributes.get("name") in ("notes", "comments", "footnotes"):
+        if tag == "body" and NOTES.search(attributes.get("name", "")):
             return "bodies of notes"
-        if tag == "a" and attributes.get("type") == "note":
+        if tag == "a" and (attributes.get("type") == "note" or NOTE.fullmatch(attributes.get(HREF, ""))):
             return "references to notes"
         return super().hides(tag, attributes)
 

@@ -103,6 +103,8 @@ def read_csv(file: TextFile) -> Iterator[Text]:
         n_chars += len(line)
         if n_chars > MAX_SAMPLE_CHARS:
             break
+    if sample and sample[0].startswith("sep="):  # for Excel
+        del sample[0]
     delimiter = _delimiter(sample, file.column)
     records = _records(itertools.chain(sample, (f"{line}\n" for line in lines)), delimiter, _quoting(sample, delimiter))
     header = _header(records)
