@@ -126,6 +126,12 @@ def test_names_of_a_zip_that_are_not_utf8_are_guessed_and_returned(encoding, nam
     assert guessed == [f"{name} ({encoding})" for name in names if not name.isascii()]
 
 
+def test_a_zip_whose_names_are_guessed_is_read_three_times_within_the_bound_of_each(tmp_path, monkeypatch) -> None:
+    archive = zip_named(tmp_path / "a.zip", "cp866", *(f"Книга {number}.txt" for number in range(29)))
+    monkeypatch.setattr(archives, "MAX_HEADER_BYTES", archive.stat().st_size)  # half of it is read each time
+    assert len(unpack(archive, tmp_path / "out")) == 29
+
+
 def test_names_of_a_zip_that_are_utf8_without_saying_so_are_no_guess(tmp_path) -> None:
     assert unpack(zip_named(tmp_path / "a.zip", "utf-8", "Книга.txt"), tmp_path / "out") == []
     assert contents(tmp_path / "out") == {"Книга.txt": b""}

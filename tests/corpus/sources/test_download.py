@@ -349,6 +349,16 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
     ]
 
 
+def test_a_book_that_exceeds_a_bound_of_archives_is_left_out_like_a_damaged_one(source, target) -> None:
+    zipped(source / "a.docx", {"../x": ""} | docx("<w:p/>"))
+    zipped(source / "b.epub", {"../x": ""})
+    write(source, {"c.txt": "да"})
+    why = "entry '../x': its name leads outside the folder; unpack it yourself and use corpus local."
+    words = f"2 file(s) left out (download.strict), cannot be read: a.docx, {why}, b.epub, {why}."
+    assert noted(source, target) == [words]
+    assert list(texts_in(target).values()) == ["да"]
+
+
 def test_nothing_of_a_file_that_fails_late_is_kept(source, target) -> None:
     write(source, {"a.txt": b"x" * 3_000_017 + b"\xff", "b.txt": "да"})
     words = "1 file(s) left out (download.strict), cannot be read: books/a.txt (byte 3000017 (0xff) is not UTF-8)."

@@ -149,12 +149,12 @@ def _encoding_of_names(reader: _BoundedReader) -> str:
 
 
 def _likeness(text: str) -> int:
-    """Return how many characters beyond ASCII are in words of one script, less those that are not."""
+    """Return how many characters beyond ASCII are in words of one script, Latin or Cyrillic."""
     likeness = 0
-    for word in re.findall(r"\w+|[^\w\s]", text):
+    for word in re.findall(r"\w+", text):
         scripts = {unicodedata.name(char, "?").split()[0] for char in word if char.isalpha()}
-        n_beyond = sum(not char.isascii() for char in word)
-        likeness += n_beyond if scripts in ({"CYRILLIC"}, {"LATIN"}) else -n_beyond
+        if scripts in ({"CYRILLIC"}, {"LATIN"}):
+            likeness += sum(not char.isascii() for char in word)
     return likeness
 
 

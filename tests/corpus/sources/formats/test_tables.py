@@ -119,6 +119,7 @@ def test_quotes_in_a_tsv_are_a_part_of_its_texts_where_rows_would_be_wrong_other
     plain = 'id\ttext\n1\t"Да", - сказал он\n2\tнет"\n3\t"раз\n'
     assert texts(file(tmp_path / "a.tsv", plain)) == ['"Да", - сказал он', 'нет"', '"раз']
     assert texts(file(tmp_path / "b.tsv", 'id\ttext\n1\t"Да ""да""\nнет"\n')) == ['Да "да"\nнет']
+    assert texts(file(tmp_path / "c.tsv", 'id\ttext\n1\t"Да ""да"""\n')) == ['Да "да"']
 
 
 def test_bad_rows_of_a_csv_are_errors_of_their_own(tmp_path) -> None:
