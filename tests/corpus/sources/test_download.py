@@ -162,7 +162,7 @@ def test_names_that_were_guessed_in_an_archive_are_told(server, target, tmp_path
     notes: list[str] = []
     get(target, "url", note=notes.append, url=server.has("/a.zip", body), sha256=digest_of(body).hexdigest())
     assert texts_in(target) == {Document("-", "-", "Книга"): "раз"}
-    assert notes == ["download: 1 name(s) in a zip are not UTF-8 and read in a guessed encoding: Книга.txt (cp866)."]
+    assert notes == ["download: 1 name(s) in a zip are not UTF-8; their encoding is guessed: Книга.txt (cp866)."]
 
 
 def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) -> None:
@@ -172,7 +172,7 @@ def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) 
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         epub(source / name, {"a": "x"}, metadata=said)
     write(source, {"prose/Чехов/info.csv": "name,year\n3,1900"})
-    words = "name their author, title or year, used where folders and info.csv say nothing"
+    words = "name their author, title or year, which folders and info.csv do not"
     listed = "books/1.epub (Гоголь, Нос, 1835), books/Нос.epub (Гоголь, 1835), books/prose/Чехов/3.epub (Нос)"
     assert noted(source, target) == [f"4 file(s) {words}: {listed} and 1 more."]
     assert list(texts_in(target)) == [
@@ -248,7 +248,7 @@ def test_books_of_all_types_in_a_folder(source, target) -> None:
 
 def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(source, target) -> None:
     write(source, {"a.txt": "x", "pom.xml": "<project/>"})
-    words = "1 table(s) without the column download.text_column, or XML of another kind, not read: "
+    words = "1 file(s) not read: tables without the column download.text_column, or XML other than TEI: "
     words += "books/pom.xml (its root is <project>, not <TEI> or <TEI.2> or <teiCorpus>)."
     assert noted(source, target, strict=True) == [words]
 
@@ -256,7 +256,7 @@ def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(so
 def test_types_with_a_known_command_are_told_with_it_and_not_as_plain_text(source, target) -> None:
     write(source, {"a.txt": "x", "мой дневник.pdf": b"%PDF-1.4", "b.MOBI": b"", "c.jpg": b""})
     assert noted(source, target, strict=True) == [
-        "2 file(s) of types that are not read before a command converts them: books/b.MOBI (ebook-convert books/b.MOBI "
+        "2 file(s) not read, and the command that converts each: books/b.MOBI (ebook-convert books/b.MOBI "
         "books/b.epub), books/мой дневник.pdf (pdftotext -enc UTF-8 'books/мой дневник.pdf' 'books/мой дневник.txt').",
         "1 file(s) of other types not read (download.extensions names types of plain text): books/c.jpg.",
     ]
@@ -277,7 +277,7 @@ def test_tables_without_texts_are_told_with_their_columns_and_info_csv_is_no_tab
     write(source, {"poems.csv": "text,author\nраз,Блок\n", "config.json": '{"a": 1}', "empty.csv": "text\n"})
     assert noted(source, target) == [
         "1 file(s) left out (download.strict), without text: books/empty.csv (contains no text).",
-        "2 table(s) without the column download.text_column, or XML of another kind, not read: books/config.json "
+        "2 file(s) not read: tables without the column download.text_column, or XML other than TEI: books/config.json "
         "(has no column 'text'; its columns are: a), books/metadata.csv (has no column 'text'; its columns are: id, "
         "author).",
     ]
@@ -287,7 +287,7 @@ def test_tables_without_texts_are_told_with_their_columns_and_info_csv_is_no_tab
 
 def test_a_table_without_the_column_is_refused_with_those_that_it_has(source, fails) -> None:
     write(source, {"metadata.csv": "id;author\n1;Блок\n"})
-    words = r"local: no file has readable text\. 1 table.*metadata\.csv \(has no column 'text'; its columns are: id, "
+    words = r"local: no file has readable text\. 1 file.*metadata\.csv \(has no column 'text'; its columns are: id, "
     fails(words, path=source / "metadata.csv")
 
 

@@ -31,16 +31,16 @@ KINDS = {
     "files_unreadable": "file(s) left out (download.strict), cannot be read",
     "bad_rows": "row(s) of tables left out (download.strict)",
     "files_in_detected_encoding": "file(s) read in an encoding that was detected (download.encoding)",
-    "files_with_names_inside": "file(s) name their author, title or year, used where folders and info.csv say nothing",
+    "files_with_names_inside": "file(s) name their author, title or year, which folders and info.csv do not",
     "epubs_without_all_chapters": "epub(s) name chapters that they do not contain; the others are read",
-    "zip_names_guessed": "name(s) in a zip are not UTF-8 and read in a guessed encoding",
-    "files_with_parts_left_out": "file(s) without their hidden parts, ruby readings or notes",
-    "markdown_with_short_lines": "Markdown file(s) whose paragraphs of short lines are taken for verse, line by line",
+    "zip_names_guessed": "name(s) in a zip are not UTF-8; their encoding is guessed",
+    "files_with_parts_left_out": "file(s) read without some of their parts",
+    "markdown_with_short_lines": "Markdown file(s) in which paragraphs of short lines are read as verse",
     "texts_with_marks_inside": "text(s) with byte order marks (U+FEFF) inside, which are removed",
     "info_rows_without_file": "row(s) of info.csv name no work",
     "info_rows_unreadable": "row(s) of info.csv cannot be read",
-    NO_TEXTS: "table(s) without the column download.text_column, or XML of another kind, not read",
-    "files_to_convert": "file(s) of types that are not read before a command converts them",
+    NO_TEXTS: "file(s) not read: tables without the column download.text_column, or XML other than TEI",
+    "files_to_convert": "file(s) not read, and the command that converts each",
     "files_of_other_types": "file(s) of other types not read (download.extensions names types of plain text)",
 }
 
@@ -134,7 +134,7 @@ class Work:
         )
 
     def _document_of_file(self, text: Text) -> Document:
-        """The document of a file that is one text: its path and info.csv come first, then what the file says.
+        """The document of a file that is one text: its path and info.csv come first, then the names in the file.
 
         The title goes behind the path, unless the path has it.
         """
@@ -183,7 +183,7 @@ def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Docume
 
 
 def _differences(before: Document, after: Document) -> str:
-    """The names of a document that those of its path did not have."""
+    """Return the names that a file has added to the document of its path."""
     pairs = zip(vars(before).values(), vars(after).values(), strict=True)
     return ", ".join(str(now).removeprefix(f"{was} ") for was, now in pairs if now != was)
 

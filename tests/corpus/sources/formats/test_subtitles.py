@@ -1,4 +1,4 @@
-"""Subtitles give what is said, a line for each of them and for each speaker, without times and styles."""
+"""Subtitles give the spoken lines, one for each subtitle and each speaker, without times and styles."""
 
 from pathlib import Path
 

@@ -21,7 +21,7 @@ YEARS = re.compile(r"(?<!\d)(\d{4})(?:\s*[-–—]\s*(\d{4}))?(?!\d)")
 
 
 def name_of(value: object) -> str:
-    """Return what a file says as a part of a work's name, its author or its year; empty if it is no name."""
+    """Return a title, author or year of a file in one short line; empty if it is neither text nor a whole number."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return ""
     return " ".join(str(value)[: 10 * MAX_NAME_CHARS].split())[:MAX_NAME_CHARS]
@@ -117,7 +117,7 @@ class TextFile:
 
 @dataclass(frozen=True)
 class Text:
-    """A text of a file, in pieces, and what the file says about it.
+    """A text of a file, in pieces, with the title, author, category and year that the file gives.
 
     `row` is the place of the text in a table, counted from 1; 0 if the file is one text.
     """

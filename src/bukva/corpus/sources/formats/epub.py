@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CONTAINER = "META-INF/container.xml"
 ENCRYPTION = "META-INF/encryption.xml"
 CHAPTER_TYPES = {"application/xhtml+xml", "text/html"}
-WRITTEN = ("creation", "original-publication")  # events of EPUB 2; a date without one is that of the file
+WRITTEN = ("creation", "original-publication")  # events of EPUB 2; a date without an event says when the file was made
 EVENT, ROLE = ("{http://www.idpf.org/2007/opf}" + name for name in ("event", "role"))
 
 

@@ -22,7 +22,7 @@ class Lines:
         preformatted: elements that keep their white space.
         inserts: the characters that an empty element stands for.
         hidden: elements that are left out with all that they contain, and the name under which they are counted. An
-            empty name is not counted: scripts and pictures are no text.
+            element with an empty name is not counted, such as a script or a picture.
         left_out: the number of elements left out, by that name.
     """
 

@@ -65,7 +65,7 @@ def read_markdown(file: TextFile) -> Iterator[Text]:
 
 
 def _is_verse(children: "list[Token]") -> bool:
-    """Whether a paragraph has several lines, most of which are short. Its last line is short in prose, too."""
+    """Return whether most lines of a paragraph are short. The last one does not count: it is short in prose as well."""
     lengths, is_joined = [0], False
     for child in children:
         if child.type in ("softbreak", "hardbreak"):

@@ -68,7 +68,7 @@ def read_odt(file: TextFile) -> Iterator[Text]:
 
 
 def _document(file: TextFile, kind: str, about: str, body: re.Pattern[str], root: str, lines: Lines) -> Text:
-    """The text of the part `body`, whose root is known, and what the part `about` says of it, if there is one."""
+    """The text of the part `body`, with the title and author in the part `about`, if there is one."""
     title, author = "", ""
     with opened_book(file, kind) as book:
         if about in book.namelist():

@@ -1,6 +1,6 @@
-"""Subtitles, .srt (SubRip) and .vtt (WebVTT): what is said, without times, numbers, styles and names of speakers.
+"""Subtitles, .srt (SubRip) and .vtt (WebVTT): the spoken lines, without times, numbers, styles and names of speakers.
 
-The lines of a subtitle are joined, because their ends are those of the screen; a dash begins the line of another
+The lines of a subtitle are joined, because they end where the screen does; a dash begins the line of another
 speaker. Where the next subtitle follows at once and begins with lines that were just shown, as captions that roll do,
 these lines are left out and counted.
 """
@@ -42,7 +42,7 @@ def _cues(text: str) -> Iterator[Cue]:
     is_vtt, lines = text.startswith("WEBVTT"), text.splitlines()
     starts = [(number, times) for number, line in enumerate(lines) if (times := TIMES.match(line))]
     ends = [*(number for number, _ in starts[1:]), len(lines)]
-    for (number, times), end in zip(starts, ends, strict=False):  # without a start there is an end, too
+    for (number, times), end in zip(starts, ends, strict=False):  # a file without times has an end all the same
         shown = lines[number + 1 : end]
         if is_vtt:  # an empty line ends it, and notes, styles and the name of the next one follow
             shown = shown[: shown.index("")] if "" in shown else shown

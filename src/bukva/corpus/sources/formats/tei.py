@@ -1,7 +1,7 @@
 """TEI, the format of scholarly editions and corpora of drama: a paragraph, a verse, a speaker or a head is a line.
 
-Where an editor gives two readings (choice), that of the edition is taken: reg, corr and expan. Notes, variants and
-deleted passages are left out. Ends of printed lines and pages are no ends of lines.
+Where an editor gives two readings (choice), the edited one is read: reg, corr and expan. Notes, variants and deleted
+passages are left out. The end of a printed line or page does not end a line.
 """
 
 from collections.abc import Iterator, Mapping
