@@ -51,6 +51,16 @@ PACK: dict[str, Pack] = {
 }
 
 
+def zip_named(path: Path, encoding: str, *names: str) -> Path:
+    """A zip of empty files whose names are in an encoding that it does not say."""
+    raw = {name.encode(encoding): f"{number:0{len(name.encode(encoding))}}" for number, name in enumerate(names, 1)}
+    content = zip_with(path, *((stand_in, b"") for stand_in in raw.values())).read_bytes()
+    for name, stand_in in raw.items():
+        content = content.replace(stand_in.encode(), name)
+    path.write_bytes(content)
+    return path
+
+
 def special(name: str, kind: bytes, to: str = "") -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, to
@@ -99,6 +109,38 @@ def test_names_that_lead_outside_are_rejected(name, pack, tmp_path, rejected) ->
 
 def test_a_name_that_no_file_system_takes_is_rejected(pack, tmp_path, rejected) -> None:
     rejected(pack(tmp_path, {"a/" + "ж" * 128: b"x"}), r"^a\.b: damaged, or not an archive \(File name too long\)")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "names"),
+    [
+        ("cp866", ["Книга.txt", "Стихи/Ночь.txt", "Ёлка.txt", "plain.txt"]),
+        ("cp437", ["Überraschung.txt", "été à la mer.txt"]),
+        ("cp850", ["São João.txt", "smørrebrød.txt"]),
+        ("cp1251", ["Чехов/Степь.txt", "Нос.txt"]),
+    ],
+)
+def test_names_of_a_zip_that_are_not_utf8_are_guessed_and_returned(encoding, names, tmp_path) -> None:
+    guessed = unpack(zip_named(tmp_path / "a.zip", encoding, *names), tmp_path / "out")
+    assert sorted(contents(tmp_path / "out")) == sorted(names)
+    assert guessed == [f"{name} ({encoding})" for name in names if not name.isascii()]
+
+
+def test_a_zip_whose_names_are_guessed_is_read_three_times_within_the_bound_of_each(tmp_path, monkeypatch) -> None:
+    archive = zip_named(tmp_path / "a.zip", "cp866", *(f"Книга {number}.txt" for number in range(29)))
+    monkeypatch.setattr(archives, "MAX_HEADER_BYTES", archive.stat().st_size)  # half of it is read each time
+    assert len(unpack(archive, tmp_path / "out")) == 29
+
+
+def test_names_of_a_zip_that_are_utf8_without_saying_so_are_no_guess(tmp_path) -> None:
+    assert unpack(zip_named(tmp_path / "a.zip", "utf-8", "Книга.txt"), tmp_path / "out") == []
+    assert contents(tmp_path / "out") == {"Книга.txt": b""}
+
+
+def test_names_of_a_tar_that_are_not_utf8_are_an_error_that_says_so(tmp_path, rejected) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w", encoding="cp866", format=tarfile.GNU_FORMAT) as tar:
+        tar.addfile(tarfile.TarInfo("Книга.txt"))
+    rejected(tmp_path / "a.tar", r"^a\.tar: a name in it is not UTF-8: b'.*'; unpack it yourself")
 
 
 def test_links_and_devices_are_rejected_before_a_file_is_written_through_them(tmp_path, rejected) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from corpus.serving import send, serving
-from corpus.sources.formats.made import epub, jsonl, parquet
+from corpus.sources.formats.made import docx, epub, fb2, jsonl, odt, parquet, tei, zipped
 from downloads import get, tar_gz, write
 from works import texts_in
 
@@ -133,6 +133,56 @@ def test_an_archive_at_an_address_is_unpacked_without_its_top_folder(server, tar
         assert [document.name for document in texts_in(target)] == works
 
 
+def test_a_zip_that_is_a_book_is_read_as_one_whatever_its_address(server, target, tmp_path) -> None:
+    word, office = docx("<w:p><w:t>раз</w:t></w:p>", core=""), odt("<text:p>раз</text:p>") | {"meta.xml": "<a/>"}
+    books = epub(tmp_path / "a", {"a.xhtml": "<p>раз"}), zipped(tmp_path / "b", word), zipped(tmp_path / "c", office)
+    for book in books:
+        body = book.read_bytes()
+        get(target, "url", url=server.has("/download", body), sha256=digest_of(body).hexdigest())
+        assert texts_in(target) == {Document("-", "-", "download"): "раз\n"}
+
+
+@pytest.mark.parametrize("address", ["/1.fb2.zip", "/download"])
+def test_a_zip_of_one_or_several_books_is_read_as_a_folder_of_them(address, server, target, tmp_path) -> None:
+    book = fb2("<p>раз</p>", encoding="windows-1251")
+    several = zipped(
+        tmp_path / "a.zip", {"1.fb2": book, "2.fb2.zip": zipped(tmp_path / "b", {"x.fb2": book}).read_bytes()}
+    )
+    for path, names in ((zipped(tmp_path / "c", {"1.fb2": book}), ["1.fb2"]), (several, ["1.fb2", "2.fb2.zip"])):
+        body = path.read_bytes()
+        url = server.has(address, body)
+        get(target, "url", url=url, sha256=digest_of(body).hexdigest(), note=lambda _: None)
+        assert texts_in(target) == {Document("-", "-", name): "раз\n" for name in names}
+
+
+def test_names_that_were_guessed_in_an_archive_are_told(server, target, tmp_path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        file.writestr("12345.txt", "раз")
+    body = (tmp_path / "a.zip").read_bytes().replace(b"12345", "Книга".encode("cp866"))
+    notes: list[str] = []
+    get(target, "url", note=notes.append, url=server.has("/a.zip", body), sha256=digest_of(body).hexdigest())
+    assert texts_in(target) == {Document("-", "-", "Книга"): "раз"}
+    assert notes == ["download: 1 name(s) in a zip are not UTF-8; their encoding is guessed: Книга.txt (cp866)."]
+
+
+def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) -> None:
+    said = "<dc:title>Нос</dc:title><dc:creator>Гоголь</dc:creator><dc:date opf:event='creation'>1835</dc:date>"
+    names = "1.epub", "Нос.epub", "Чехов/2.epub", "prose/Чехов/3.epub"
+    for name in names:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        epub(source / name, {"a": "x"}, metadata=said)
+    write(source, {"prose/Чехов/info.csv": "name,year\n3,1900"})
+    words = "name their author, title or year, which folders and info.csv do not"
+    listed = "books/1.epub (Гоголь, Нос, 1835), books/Нос.epub (Гоголь, 1835), books/prose/Чехов/3.epub (Нос)"
+    assert noted(source, target) == [f"4 file(s) {words}: {listed} and 1 more."]
+    assert list(texts_in(target)) == [
+        Document("-", "Гоголь", "1.epub Нос", "1835"),
+        Document("-", "Гоголь", "Нос.epub", "1835"),
+        Document("-", "Чехов", "2.epub Нос", "1835"),
+        Document("prose", "Чехов", "3.epub Нос", "1900"),
+    ]
+
+
 def test_mistakes_at_an_address_are_reported(server, fails) -> None:
     fails("status 404", corpus="url", url=server.address + "/none", sha256="0" * 64)
     fails("SHA-256 is", corpus="url", url=server.has("/a", b"x"), sha256="0" * 64)
@@ -180,6 +230,65 @@ def test_an_archive_or_a_text_with_other_content_is_rejected(pinned, fails, tmp_
     text = replace(registry()["tinyshakespeare"], file="input.txt")
     monkeypatch.setattr(sources, "registry", lambda: {"tinyshakespeare": text})
     fails(r"input\.txt: its SHA-256 is .*, not ", corpus="tinyshakespeare")
+
+
+def test_books_of_all_types_in_a_folder(source, target) -> None:
+    book = fb2("<p>раз</p>", "<author><last-name>Гоголь</last-name></author>")
+    zipped(source / "два.fb2.zip", {"x.fb2": book})
+    zipped(source / "d.docx", docx("<w:p><w:t>три</w:t></w:p>"))
+    write(source, {"1.fb2": book, "t.xml": tei("<p>четыре</p>"), "info.csv": "name,year\nдва,1835\n1,1836"})
+    get(target, path=source, note=lambda _: None, strict=True)
+    assert texts_in(target) == {
+        Document("-", "-", "t.xml"): "четыре\n",
+        Document("-", "Гоголь", "1.fb2", "1836"): "раз\n",
+        Document("-", "Гоголь", "d.docx Нос"): "три\n",
+        Document("-", "Гоголь", "два.fb2.zip", "1835"): "раз\n",
+    }
+
+
+def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(source, target) -> None:
+    write(source, {"a.txt": "x", "pom.xml": "<project/>"})
+    words = "1 file(s) not read: tables without the column download.text_column, or XML other than TEI: "
+    words += "books/pom.xml (its root is <project>, not <TEI> or <TEI.2> or <teiCorpus>)."
+    assert noted(source, target, strict=True) == [words]
+
+
+def test_types_with_a_known_command_are_told_with_it_and_not_as_plain_text(source, target) -> None:
+    write(source, {"a.txt": "x", "мой дневник.pdf": b"%PDF-1.4", "b.MOBI": b"", "c.jpg": b""})
+    assert noted(source, target, strict=True) == [
+        "2 file(s) not read, and the command that converts each: books/b.MOBI (ebook-convert books/b.MOBI "
+        "books/b.epub), books/мой дневник.pdf (pdftotext -enc UTF-8 'books/мой дневник.pdf' 'books/мой дневник.txt').",
+        "1 file(s) of other types not read (download.extensions names types of plain text): books/c.jpg.",
+    ]
+
+
+def test_a_file_of_a_type_with_a_known_command_is_refused_with_it(source, fails, server) -> None:
+    write(source, {"мой дневник.pdf": b"%PDF-1.4"})
+    pdf = source / "мой дневник.pdf"
+    fails(rf"download\.path: '{pdf}' is not read before it is converted: pdftotext -enc UTF-8 ", path=pdf)
+    for address, words in (("/1.doc", r"^1\.doc: .*\(soffice .* 1\.doc\); fetch it"), ("/pdf/1", r"^1: .*\(pdftotext")):
+        body = b"%PDF-1.4 \0" if "pdf" in address else b"\xd0\xcf\x11\xe0"
+        url = server.has(address, body)
+        fails(words, corpus="url", url=url, sha256=digest_of(body).hexdigest())
+
+
+def test_tables_without_texts_are_told_with_their_columns_and_info_csv_is_no_table(source, target) -> None:
+    write(source, {"a.txt": "x", "metadata.csv": "id;author\n1;Блок\n", "info.csv": "name,text,year\na,нет,1900\n"})
+    write(source, {"poems.csv": "text,author\nраз,Блок\n", "config.json": '{"a": 1}', "empty.csv": "text\n"})
+    assert noted(source, target) == [
+        "1 file(s) left out (download.strict), without text: books/empty.csv (contains no text).",
+        "2 file(s) not read: tables without the column download.text_column, or XML other than TEI: books/config.json "
+        "(has no column 'text'; its columns are: a), books/metadata.csv (has no column 'text'; its columns are: id, "
+        "author).",
+    ]
+    works = {Document("-", "-", "a", "1900"): "x", Document("-", "Блок", "poems.csv#000000001"): "раз"}
+    assert texts_in(target) == works
+
+
+def test_a_table_without_the_column_is_refused_with_those_that_it_has(source, fails) -> None:
+    write(source, {"metadata.csv": "id;author\n1;Блок\n"})
+    words = r"local: no file has readable text\. 1 file.*metadata\.csv \(has no column 'text'; its columns are: id, "
+    fails(words, path=source / "metadata.csv")
 
 
 # ---- any folder of texts: mixed types and encodings, bad files among good ones
@@ -238,6 +347,16 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
         "download: 3 file(s) of other types not read (download.extensions names types of plain text): "
         "books/Makefile, books/c.jpg, books/e.jpg.",
     ]
+
+
+def test_a_book_that_exceeds_a_bound_of_archives_is_left_out_like_a_damaged_one(source, target) -> None:
+    zipped(source / "a.docx", {"../x": ""} | docx("<w:p/>"))
+    zipped(source / "b.epub", {"../x": ""})
+    write(source, {"c.txt": "да"})
+    why = "entry '../x': its name leads outside the folder; unpack it yourself and use corpus local."
+    words = f"2 file(s) left out (download.strict), cannot be read: a.docx, {why}, b.epub, {why}."
+    assert noted(source, target) == [words]
+    assert list(texts_in(target).values()) == ["да"]
 
 
 def test_nothing_of_a_file_that_fails_late_is_kept(source, target) -> None:

@@ -4,10 +4,12 @@ import contextlib
 import gzip
 import io
 import os
+import re
 import stat
 import struct
 import sys
 import tarfile
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -24,6 +26,10 @@ MAX_HEADER_BYTES = 256 << 20  # of all entries together, which are held in memor
 ZIP, EMPTY_ZIP, GZIP, TAR = b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"ustar"
 ZIP_ENTRY = b"PK\x01\x02"  # begins each entry of the list at the end of a zip
 TAR_OFFSET = 257
+
+# Encodings of old archivers, which do not say so: DOS in Russia, America and Western Europe; Windows in Russia.
+NAME_ENCODINGS = ("cp866", "cp437", "cp850", "cp1251")
+IS_UTF8 = 0x800  # a flag of an entry: its name is UTF-8
 
 ADVICE = "unpack it yourself and use corpus local."
 
@@ -67,17 +73,25 @@ class _BoundedReader(io.BufferedReader):
         return super().seek(target, whence)
 
 
+def is_zip(path: Path) -> bool:
+    """Whether a file starts like a .zip file; its name does not matter."""
+    return _head(path).startswith((ZIP, EMPTY_ZIP))
+
+
 def is_archive(path: Path) -> bool:
     """Whether a file starts like a .zip, .tar or .gz file; its name does not matter."""
     head = _head(path)
-    return head.startswith((ZIP, EMPTY_ZIP, GZIP)) or head[TAR_OFFSET:] == TAR
+    return is_zip(path) or head.startswith(GZIP) or head[TAR_OFFSET:] == TAR
 
 
-def unpack(archive: Path, folder: Path) -> None:
+def unpack(archive: Path, folder: Path) -> list[str]:
     """Unpack a .zip, .tar, .tar.gz or .tgz into a new folder, which the caller deletes if this raises.
 
     All headers are read and checked before the first file is written. Only a digest can show that nothing is missing:
     a tar may be cut between entries, and the last checksum of a gzip is not read.
+
+    Returns:
+        The names whose encoding was guessed, each with the encoding.
 
     Raises:
         BukvaError: an entry is no plain file or folder or leads outside; there are too many entries or bytes; or the
@@ -85,12 +99,18 @@ def unpack(archive: Path, folder: Path) -> None:
     """
     folder.mkdir(parents=True)
     try:
-        if _head(archive).startswith((ZIP, EMPTY_ZIP)):
+        if is_zip(archive):
             with opened_zip(archive) as zipped:
                 zipped.extractall(folder)
-        else:
-            with _opened_tar(archive) as tar:
-                tar.extractall(folder, filter="data")
+                encoding = zipped.metadata_encoding  # type: ignore[attr-defined]
+                names = [] if encoding == "utf-8" else zipped.infolist()
+                return [f"{info.filename} ({encoding})" for info in names if _is_guessed(info)]
+        with _opened_tar(archive) as tar:
+            tar.extractall(folder, filter="data")
+            return []
+    except UnicodeDecodeError as error:
+        what = f"a name in it is not UTF-8: {error.object[:40]!r}"
+        raise BukvaError(f"{archive.name}: {what}; {ADVICE}") from None
     except (*DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno in DISK:  # this machine's, not the archive's
             raise
@@ -108,11 +128,38 @@ def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
     """
     with archive.open("rb", buffering=0) as file:
         reader = _BoundedReader(file)
-        # without metadata_encoding, names that are not marked as UTF-8 are read as cp437, where any bytes are letters
-        zipped = zipfile.ZipFile(reader, metadata_encoding="utf-8")
+        try:
+            zipped = zipfile.ZipFile(reader, metadata_encoding="utf-8")
+        except UnicodeDecodeError:
+            encoding = _encoding_of_names(reader)
+            reader.header_bytes_left = MAX_HEADER_BYTES
+            zipped = zipfile.ZipFile(reader, metadata_encoding=encoding)
         _check(archive.name, ((info.filename, info.file_size, _is_plain(info)) for info in zipped.infolist()))
         reader.header_bytes_left = sys.maxsize
         yield zipped
+
+
+def _encoding_of_names(reader: _BoundedReader) -> str:
+    """Return the one of NAME_ENCODINGS in which the names of a zip look most like words; the first of equal ones."""
+    reader.header_bytes_left = MAX_HEADER_BYTES
+    # zipfile's own cp437 gives each byte a character, so the bytes can be restored
+    names = [info.orig_filename for info in zipfile.ZipFile(reader).infolist() if not info.flag_bits & IS_UTF8]
+    raw = "\n".join(names).encode("cp437")
+    return max(NAME_ENCODINGS, key=lambda encoding: _likeness(raw.decode(encoding, errors="replace")))
+
+
+def _likeness(text: str) -> int:
+    """Return how many characters beyond ASCII are in words of one script, Latin or Cyrillic."""
+    likeness = 0
+    for word in re.findall(r"\w+", text):
+        scripts = {unicodedata.name(char, "?").split()[0] for char in word if char.isalpha()}
+        if scripts in ({"CYRILLIC"}, {"LATIN"}):
+            likeness += sum(not char.isascii() for char in word)
+    return likeness
+
+
+def _is_guessed(info: zipfile.ZipInfo) -> bool:
+    return not info.flag_bits & IS_UTF8 and not info.filename.isascii()
 
 
 @contextlib.contextmanager

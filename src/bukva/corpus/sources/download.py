@@ -14,7 +14,8 @@ from bukva.core.errors import BukvaError, ParamsError
 from bukva.core.files import atomic_folder, existing, sha256
 from bukva.corpus.sources.archives import is_archive, unpack
 from bukva.corpus.sources.fetching import OnBytes, OnNote, fetch, obtain
-from bukva.corpus.sources.formats.epub import is_epub, read_epub
+from bukva.corpus.sources.formats import conversion, reader_of_zip
+from bukva.corpus.sources.formats.base import printable
 from bukva.corpus.sources.huggingface import fetch_dataset
 from bukva.corpus.sources.works import (
     SPECIAL,
@@ -29,6 +30,7 @@ from bukva.corpus.sources.works import (
 )
 from bukva.text.collection import MISSING, write_collection
 
+PDF = b"%PDF-"
 REGISTRY = Path(__file__).with_name("sources.yaml")
 
 
@@ -104,9 +106,9 @@ def _find(params: Download, reading: Reading, scratch: Path, on_bytes: OnBytes, 
         case "url":
             file = scratch / "fetched" / _file_name(params.url)
             fetch(params.url, file, on_bytes, params.sha256)
-            if is_epub(file):  # a zip, too
-                return work_in_file(file, file.name, reading, read_epub)
-            return _in_archive(file, scratch, reading) if is_archive(file) else work_in_file(file, file.name, reading)
+            if reader := reader_of_zip(file):
+                return work_in_file(file, file.name, reading, reader)
+            return _in_archive(file, scratch, reading) if is_archive(file) else _at_address(file, reading)
         case "huggingface":
             folder, is_read = scratch / "fetched", lambda path: reading.reader(path) is not None
             fetch_dataset(params.dataset, params.revision, params.files, is_read, folder, on_bytes)
@@ -114,6 +116,16 @@ def _find(params: Download, reading: Reading, scratch: Path, on_bytes: OnBytes, 
             return works_in_folder(folder, params.dataset, reading, levels=False)
         case name:
             return _registered(registry()[name], reading, scratch, on_bytes, note)
+
+
+def _at_address(file: Path, reading: Reading) -> list[Work]:
+    """The work in a file that was fetched. Its address may not say that it is a PDF."""
+    with file.open("rb") as content:
+        name = f"{file.name}.pdf" if content.read(len(PDF)) == PDF else file.name
+    if not reading.reader(Path(name)) and (command := conversion(name)):
+        advice = "fetch it yourself, and use the result with corpus local"
+        raise BukvaError(f"{file.name}: is not read before it is converted ({command}); {advice}.")
+    return work_in_file(file, file.name, reading)
 
 
 def _local(path: str, reading: Reading) -> list[Work]:
@@ -124,6 +136,8 @@ def _local(path: str, reading: Reading) -> list[Work]:
         return works_in_folder(place, path, reading)
     elif is_special(place):
         why = SPECIAL
+    elif not reading.reader(place) and (command := conversion(path)):
+        raise BukvaError(f"params.yaml, download.path: {shorten(path)} is not read before it is converted: {command}")
     elif not reading.reader(place):
         why = f"is not a {types_read()} file, nor in download.extensions"
     else:
@@ -161,7 +175,8 @@ def folder_digest(folder: Path) -> str:
 
 def _in_archive(archive: Path, scratch: Path, reading: Reading) -> list[Work]:
     folder = scratch / "unpacked"
-    unpack(archive, folder)
+    for name in unpack(archive, folder):
+        reading.findings.add("zip_names_guessed", printable(name))
     # most archives contain one folder with their own name; macOS adds another
     top = [entry for entry in folder.iterdir() if not entry.name.startswith((".", "__MACOSX"))]
     root = top[0] if len(top) == 1 and top[0].is_dir() else folder

@@ -15,13 +15,14 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
 from bukva.core.errors import BukvaError
-from bukva.corpus.sources.formats import READERS
-from bukva.corpus.sources.formats.base import BadTextError, Reader, Text, TextFile, printable, read_plain
+from bukva.corpus.sources.formats import READERS, conversion
+from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Reader, Text, TextFile, printable, read_plain
 from bukva.corpus.sources.formats.encodings import MARK
 from bukva.text.collection import MISSING, Document
 
 INFO = "info.csv"  # the years of the works in its folder: advice that may be wrong, so no error in it stops a stage
 SPECIAL = "is a pipe, a socket or a device"
+EMPTY = "contains no text", "fill the file or remove it", "files_without_text"
 NAMED = 3  # names in a line; the others are counted
 
 # What is found beside texts, as metrics count it and the terminal tells it.
@@ -30,9 +31,16 @@ KINDS = {
     "files_unreadable": "file(s) left out (download.strict), cannot be read",
     "bad_rows": "row(s) of tables left out (download.strict)",
     "files_in_detected_encoding": "file(s) read in an encoding that was detected (download.encoding)",
+    "files_with_names_inside": "file(s) name their author, title or year, which folders and info.csv do not",
+    "epubs_without_all_chapters": "epub(s) name chapters that they do not contain; the others are read",
+    "zip_names_guessed": "name(s) in a zip are not UTF-8; their encoding is guessed",
+    "files_with_parts_left_out": "file(s) read without some of their parts",
+    "markdown_with_short_lines": "Markdown file(s) in which paragraphs of short lines are read as verse",
     "texts_with_marks_inside": "text(s) with byte order marks (U+FEFF) inside, which are removed",
     "info_rows_without_file": "row(s) of info.csv name no work",
     "info_rows_unreadable": "row(s) of info.csv cannot be read",
+    NO_TEXTS: "file(s) not read: tables without the column download.text_column, or XML other than TEI",
+    "files_to_convert": "file(s) not read, and the command that converts each",
     "files_of_other_types": "file(s) of other types not read (download.extensions names types of plain text)",
 }
 
@@ -58,9 +66,9 @@ class Findings:
         """Count a file or row that has no readable text.
 
         Raises:
-            BukvaError: the error itself, if `strict`.
+            BukvaError: the error itself, if `strict`, unless the file is one of another type by its content.
         """
-        if self.strict:
+        if self.strict and not (isinstance(error, BadTextError) and error.kind == NO_TEXTS):
             raise error
         if isinstance(error, BadTextError):
             self.add(error.kind, error.name)
@@ -87,10 +95,10 @@ class Reading:
     def file(self, path: Path, place: str, encoding: str = "") -> TextFile:
         """A file that is to be read in this way, or in an encoding of its own."""
 
-        def tell(detected: str) -> None:
-            self.findings.add("files_in_detected_encoding", f"{place} ({detected})")
+        def note(kind: str, detail: str) -> None:
+            self.findings.add(kind, f"{printable(place)} ({detail})")
 
-        return TextFile(path, place, encoding or self.encoding, self.column, tell)
+        return TextFile(path, place, encoding or self.encoding, self.column, note)
 
     def reader(self, path: Path) -> Reader | None:
         """The reader of a file by its extension; None if its type is not read.
@@ -98,7 +106,9 @@ class Reading:
         What `extensions` names is plain text, also one of READERS: the source of a web page is text, too.
         """
         extension = path.suffix.lower()
-        return read_plain if extension in map(str.lower, self.extensions) else READERS.get(extension)
+        if extension in map(str.lower, self.extensions):
+            return read_plain
+        return READERS.get(path.name.removeprefix(stem(path)).lower())
 
 
 @dataclass(frozen=True)
@@ -113,7 +123,7 @@ class Work:
     def document_of(self, text: Text) -> Document:
         """The document of a text in the file."""
         if not text.row:
-            return self.document
+            return self._document_of_file(text)
         # what the row says hides folders of the path, which may be needed to tell two works apart
         work = self.path if text.author or text.category else self.document.work
         return Document(
@@ -121,6 +131,20 @@ class Work:
             text.author or self.document.author,
             f"{work}#{text.row:09} {text.title}".rstrip(),  # nine digits, so that works are sorted as the rows are
             text.year or self.document.year,
+        )
+
+    def _document_of_file(self, text: Text) -> Document:
+        """The document of a file that is one text: its path and info.csv come first, then the names in the file.
+
+        The title goes behind the path, unless the path has it.
+        """
+        own = self.document
+        title = "" if nfc(text.title).casefold() in nfc(own.work).casefold() else text.title
+        return Document(
+            own.category if own.category != MISSING else text.category or MISSING,
+            own.author if own.author != MISSING else text.author or MISSING,
+            f"{own.work} {title}".rstrip(),
+            own.year or text.year or None,
         )
 
     def pieces(self, text: Text, findings: Findings) -> Iterator[str]:
@@ -139,17 +163,29 @@ class Work:
         if has_marks:
             findings.add("texts_with_marks_inside", printable(place))
         if is_empty:
-            raise BadTextError(place, "contains no text", "fill the file or remove it", "files_without_text")
+            raise BadTextError(place, *EMPTY)
 
 
 def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Document, Iterator[str]]]:
     """The texts of all works, for write_collection; a file that ends early is a finding."""
     for work in works:
         try:
+            text = None
             for text in work.read(work.file):
-                yield work.document_of(text), work.pieces(text, findings)
-        except BadTextError as error:
+                document = work.document_of(text)
+                yield document, work.pieces(text, findings)
+                if not text.row and (said := _differences(work.document, document)):
+                    findings.add("files_with_names_inside", f"{printable(work.file.place)} ({said})")
+            if text is None:  # a table without rows
+                raise BadTextError(work.file.place, *EMPTY)
+        except BukvaError as error:
             findings.leave_out(error)
+
+
+def _differences(before: Document, after: Document) -> str:
+    """Return the names that a file has added to the document of its path."""
+    pairs = zip(vars(before).values(), vars(after).values(), strict=True)
+    return ", ".join(str(now).removeprefix(f"{was} ") for was, now in pairs if now != was)
 
 
 def work_in_file(file: Path, place: str, reading: Reading, read: Reader | None = None) -> list[Work]:
@@ -188,13 +224,16 @@ def works_in_folder(
         reader = reading.reader(file)
         path = nfc(file.relative_to(root).as_posix())
         where = f"{place}/{path}"
-        if not reader:
-            if file.name != INFO:
-                reading.findings.add("files_of_other_types", printable(where))
+        if file.name == INFO:
             continue
-        present.add((file.parent, nfc(file.stem)))
+        if not reader:
+            command = conversion(where)
+            kind = "files_to_convert" if command else "files_of_other_types"
+            reading.findings.add(kind, printable(f"{where} ({command})" if command else where))
+            continue
+        present.add((file.parent, nfc(stem(file))))
         try:
-            document = _document(path, where, years.get(file.parent, {}).get(nfc(file.stem)), levels)
+            document = _document(path, where, years.get(file.parent, {}).get(nfc(stem(file))), levels)
         except BadTextError as error:
             reading.findings.leave_out(error)
             continue
@@ -204,6 +243,12 @@ def works_in_folder(
     if not works:
         raise BukvaError(" ".join([f"{place}: contains no {types_read()} file.", *reading.findings.sentences()]))
     return works
+
+
+def stem(path: Path) -> str:
+    """Return the name of a file without its extension, which may have two parts (.fb2.zip)."""
+    end = "".join(path.suffixes[-2:])
+    return path.name[: -len(end)] if end.lower() in READERS else path.stem
 
 
 def types_read() -> str:

@@ -2,7 +2,7 @@
 
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,8 +23,10 @@ def epub(
     chapters: Mapping[str, str],
     order: Sequence[str] = (),
     package: str = "OPS/book.opf",
+    metadata: str = "",
+    missing: Collection[str] = (),
 ) -> Path:
-    """An epub: chapters by name below the package's folder, and the order of the spine."""
+    """An epub: chapters by name below the package's folder, of which some are missing, and the order of the spine."""
     names = list(chapters)
     items = "".join(
         f'<item id="c{number}" href="{name.replace(" ", "%20")}" media-type="application/xhtml+xml"'
@@ -33,7 +35,9 @@ def epub(
     )
     spine = "".join(f'<itemref idref="c{names.index(name)}"/>' for name in (order or names))
     opf = (
-        '<?xml version="1.0"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0"><manifest>'
+        '<?xml version="1.0"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0">'
+        f'<metadata xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:opf="http://www.idpf.org/2007/opf">{metadata}'
+        "</metadata><manifest>"
         f'<item id="p" href="p.png" media-type="image/png"/>{items}</manifest><spine>{spine}</spine></package>'
     )
     folder = package.rpartition("/")[0]
@@ -41,7 +45,7 @@ def epub(
         file.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)
         file.writestr("META-INF/container.xml", CONTAINER.format(package))
         file.writestr(package, opf)
-        for name, body in chapters.items():
+        for name, body in ((name, body) for name, body in chapters.items() if name not in missing):
             file.writestr(f"{folder}/{name}".lstrip("/"), XHTML.format(body))
     return path
 
@@ -57,3 +61,63 @@ def parquet(path: Path, columns: Mapping[str, object], row_group_size: int = 7) 
     """A table in groups of rows."""
     pq.write_table(pa.table(dict(columns)), path, row_group_size=row_group_size)
     return path
+
+
+def zipped(path: Path, parts: Mapping[str, str | bytes]) -> Path:
+    """A zip of parts."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in parts.items():
+            file.writestr(name, content)
+    return path
+
+
+def fb2(body: str, info: str = "", encoding: str = "utf-8", after: str = "") -> bytes:
+    """A FictionBook: its body, its title-info, and what comes after the body."""
+    text = (
+        f'<?xml version="1.0" encoding="{encoding}"?>\n<FictionBook xmlns="http://www.gribuser.ru/xml/fictionbook/2.0" '
+        f'xmlns:l="http://www.w3.org/1999/xlink"><stylesheet type="text/css">p {{}}</stylesheet>'
+        f"<description><title-info>{info}</title-info><publish-info><year>1999</year></publish-info></description>"
+        f'<body>{body}</body>{after}<binary id="c.jpg" content-type="image/jpeg">/9j/4AAQ</binary></FictionBook>'
+    )
+    return text.encode(encoding)
+
+
+def tei(text: str, header: str = "", root: str = "TEI", after: str = "") -> bytes:
+    """A document of TEI: its text, its fileDesc, and what comes after the header."""
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?><?xml-model href="x.rng"?>\n<{root} xmlns="http://www.tei-c.org/ns/1.0">'
+        f"<teiHeader><fileDesc>{header}</fileDesc></teiHeader>{after}<text>{text}</text></{root}>"
+    ).encode()
+
+
+WORD = (
+    'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" '
+    'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+)
+DUBLIN_CORE = 'xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:d="http://purl.org/dc/terms/"'
+CORE = f"<c {DUBLIN_CORE}><dc:title>Нос</dc:title><dc:creator>Гоголь</dc:creator><d:created>2020-01-01</d:created></c>"
+OFFICE = " ".join(
+    f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+    for name in ("office", "text", "meta", "number", "svg")
+)
+META = (
+    f"<m {OFFICE} {DUBLIN_CORE}><meta:initial-creator>Гоголь</meta:initial-creator><dc:creator>нет</dc:creator>"
+    "<dc:title>Нос</dc:title></m>"
+)
+
+
+def docx(body: str, part: str = "word/document.xml", core: str = CORE) -> dict[str, str]:
+    """The parts of a document of Word."""
+    head = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
+    document = f"{head}<w:document {WORD}><w:body>{body}</w:body></w:document>"
+    return {"[Content_Types].xml": "<x/>", part: document} | ({"docProps/core.xml": core} if core else {})
+
+
+def odt(body: str) -> dict[str, str]:
+    """The parts of a document of LibreOffice."""
+    styles = "<office:automatic-styles><number:text>нет</number:text></office:automatic-styles>"
+    content = (
+        f"<office:document-content {OFFICE}>{styles}<office:body><office:text>{body}</office:text></office:body>"
+        "</office:document-content>"
+    )
+    return {"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content, "meta.xml": META}

@@ -1,6 +1,7 @@
 """HTML and Markdown give the text that a reader of the page sees; an epub gives its chapters, or is an error."""
 
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from corpus.sources.formats.made import XHTML, epub
 
 from bukva.corpus.sources.formats.base import BadTextError, TextFile
 from bukva.corpus.sources.formats.epub import read_epub
-from bukva.corpus.sources.formats.markup import html_text, read_markdown
+from bukva.corpus.sources.formats.markup import html_text, read_html, read_markdown
 
 
 def markdown_text(tmp_path, markdown: str) -> str:
@@ -32,17 +33,53 @@ def markdown_text(tmp_path, markdown: str) -> str:
         ("<!-- нет --><!DOCTYPE html>да<noscript>нет</noscript><svg><title>нет</title></svg>", "да\n"),
         ("a\0b", "a\ufffdb\n"),
         ("<div>" * 100_003 + "раз" + "</div>" * 100_003 + "два", "раз\nдва\n"),
+        ("<ruby>山<rt>やま</rt></ruby>を<ruby>見<rp>(</rp><rt>み</rt><rp>)</rp></ruby>る", "山を見る\n"),
+        ("<ruby>山<rp>(<rt>やま<rp>)</ruby>を", "山を\n"),  # HTML lets these tags end by themselves
+        ("<ruby><rb>漢<rt>かん<rb>字<rt>じ</ruby>を", "漢字を\n"),
+        ("да<p hidden>нет</p><i style='color: red; DISPLAY :none'>нет<b>нет</b></i><dialog>нет</dialog>", "да\n"),
+        ("<dialog open>да</dialog><datalist><option>нет</datalist><video>нет</video>да", "да\nда\n"),
+        ("<body style='visibility: hidden'>да<br hidden>да", "дада\n"),
     ],
-    ids=range(11),
+    ids=range(17),
 )
 def test_the_text_of_a_page(html, text) -> None:
     assert html_text(html) == text
 
 
+def test_hidden_parts_of_a_page_are_counted_but_not_scripts_and_brackets(tmp_path) -> None:
+    ruby = "<ruby>山<rp>(</rp><rt>やま</rt><rp>)</rp></ruby>"
+    hidden = "<script hidden>x</script><p hidden>a<b hidden>b</b></p><i hidden>c</i>"
+    (tmp_path / "a.html").write_text(ruby + hidden)
+    notes: list[tuple[str, str]] = []
+    (text,) = read_html(TextFile(tmp_path / "a.html", "a.html", note=lambda *note: notes.append(note)))
+    assert "".join(text.pieces) == "山\n"
+    assert notes == [("files_with_parts_left_out", "ruby readings: 1, hidden elements: 2")]
+
+
+PROSE = "Все счастливые семьи похожи друг на друга, каждая несчастливая семья\nнесчастлива по-своему."
+VERSE = "Я помню чудное мгновенье:\nПередо мной явилась ты,\nКак *мимолётное* виденье,\nКак гений чистой красоты."
+
+
+def test_a_paragraph_of_markdown_keeps_its_lines_if_most_of_them_are_short(tmp_path) -> None:
+    """The last line of prose is short in any case, and some lines of verse are long."""
+    long = "Долгая строка, каких в стихах бывает мало, потому что их трудно прочесть"
+    prose, verse = PROSE.replace("\n", " "), VERSE.replace("*", "")
+    assert markdown_text(tmp_path, f"{PROSE}\n\n{VERSE}") == f"{prose}\n{verse}\n"
+    assert markdown_text(tmp_path, f"> {VERSE}\n{long}\nда") == f"{verse}\n{long}\nда\n"
+    assert markdown_text(tmp_path, f"- {long}\n  {long}\n  коротко\n  да") == f"{long} {long} коротко да\n"
+
+
+def test_paragraphs_that_are_taken_for_verse_are_counted(tmp_path) -> None:
+    (tmp_path / "a.md").write_text(f"{PROSE}\n\n{VERSE}\n\n{VERSE}\n\nраз\\\nдва\n\nодин")
+    notes: list[tuple[str, str]] = []
+    list(read_markdown(TextFile(tmp_path / "a.md", "a.md", note=lambda *note: notes.append(note))))
+    assert notes == [("markdown_with_short_lines", "2 paragraphs")]
+
+
 @pytest.mark.parametrize(
     ("markdown", "text"),
     [
-        ("# Заголовок\n\nПервая строка\nвторая строка.\n\nАбзац.", "Заголовок\nПервая строка вторая строка.\nАбзац.\n"),
+        (f"# Заголовок\n\n{PROSE}\n\nАбзац.", "Заголовок\n" + PROSE.replace("\n", " ") + "\nАбзац.\n"),
         ("[имя](http://x/ 'y') ![alt](pic.png) <http://y/>", "имя http://y/\n"),
         ("- раз\n- два\n  - три\n\n> цитата\n\n---\n\nпосле", "раз\nдва\nтри\nцитата\nпосле\n"),
         ("```python\ndef f():\n    return 1\n```\nпосле", "def f():\n    return 1\nпосле\n"),
@@ -57,8 +94,8 @@ def test_the_text_of_markdown(markdown, text, tmp_path) -> None:
     assert markdown_text(tmp_path, markdown) == text
 
 
-def text_of(path: Path) -> str:
-    (text,) = read_epub(TextFile(path, f"books/{path.name}"))
+def text_of(path: Path, note: Callable[[str, str], None] = pytest.fail) -> str:
+    (text,) = read_epub(TextFile(path, f"books/{path.name}", note=note))
     return "".join(text.pieces)
 
 
@@ -98,13 +135,66 @@ def test_a_chapter_in_another_encoding_is_read_as_it_declares(tmp_path) -> None:
     [
         ("", "", "not XML"),
         (ROOT.replace("b.opf", "none.opf"), "", "'none.opf'"),
-        (ROOT, PACKAGE.replace("a.html", "../../x"), r"'\.\./\.\./x'"),
+        (ROOT.replace("full-path", "path"), "", "''"),
     ],
     ids=range(3),
 )
 def test_a_book_without_a_part_of_its_structure_is_an_error(container, package, why, tmp_path) -> None:
     with pytest.raises(BadTextError, match=rf"^books/a\.epub: damaged, or not an epub \(.*{why}.*\); get the file"):
         text_of(bare(tmp_path / "a.epub", container, package))
+
+
+def test_chapters_that_a_book_names_but_does_not_contain_are_told_and_the_others_read(tmp_path) -> None:
+    chapters = dict.fromkeys(["a.xhtml", "b.xhtml", "c.xhtml"], "<p>раз</p>")
+    path = epub(tmp_path / "a.epub", chapters, missing=["b.xhtml"])
+    lost = bare(tmp_path / "b.epub", ROOT, PACKAGE.replace("<spine>", '<spine><itemref idref="gone"/>'), b"<p>x")
+    out = bare(tmp_path / "c.epub", ROOT, PACKAGE.replace("a.html", "../../x"))
+    notes: list[tuple[str, str]] = []
+    texts = [text_of(path, lambda *note: notes.append(note)) for path in (path, lost, out)]
+    assert texts == ["раз\nраз\n", "x\n", ""]
+    assert notes == [("epubs_without_all_chapters", name) for name in ("OPS/b.xhtml", "idref gone", "../../x")]
+
+
+def test_hidden_parts_of_all_chapters_are_counted_together(tmp_path) -> None:
+    notes: list[tuple[str, str]] = []
+    path = epub(tmp_path / "a.epub", dict.fromkeys(["a", "b"], "<p>山<rt>やま</rt><i hidden='hidden'>x</i></p>"))
+    assert text_of(path, lambda *note: notes.append(note)) == "山\n山\n"
+    assert notes == [("files_with_parts_left_out", "ruby readings: 2, hidden elements: 2")]
+
+
+def test_a_chapter_that_cannot_be_read_says_why_and_copy_protection_only_where_it_is(tmp_path) -> None:
+    path = bare(tmp_path / "a.epub", ROOT, PACKAGE, b"<p>\0\xff")
+    with pytest.raises(
+        BadTextError, match=r"^books/a\.epub: damaged, or not an epub \(a\.html: .*\); get the file again\.$"
+    ):
+        text_of(path)
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("META-INF/encryption.xml", '<x><CipherReference URI="a.html"/></x>')
+    with pytest.raises(BadTextError, match=r"^books/a\.epub: a\.html is encrypted; get it without copy protection\.$"):
+        text_of(path)
+
+
+AND = "</dc:creator><dc:creator"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "names"),
+    [
+        ("", ("", "", "")),
+        ("<dc:title> Нос \n повесть</dc:title><dc:creator>Гоголь</dc:creator>", ("Нос повесть", "Гоголь", "")),
+        (f"<dc:creator opf:role='trl'>Нет{AND}>А{AND} opf:role='aut'>Б</dc:creator>", ("", "А, Б", "")),
+        ("<dc:date>2008-06-26</dc:date>", ("", "", "")),  # of the file
+        (
+            "<dc:date opf:event='modification'>2008</dc:date><dc:date opf:event='creation'>1835-01</dc:date>",
+            ("", "", "1835"),
+        ),
+    ],
+    ids=range(5),
+)
+def test_a_book_names_its_title_its_authors_and_the_year_of_the_work(metadata, names, tmp_path) -> None:
+    path = epub(tmp_path / "a.epub", {"a": ""}, metadata=metadata)
+    (text,) = read_epub(TextFile(path, "a.epub"))
+    assert (text.title, text.author, text.year) == names
 
 
 @pytest.mark.parametrize("bomb", [False, True])

@@ -1,22 +1,32 @@
 """Each row of a table is a text with the names that the row gives; a bad row does not hide the others."""
 
+import csv
+import json
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from corpus.sources.formats.made import jsonl, parquet
 
+from bukva.corpus.sources.formats import READERS, tables
 from bukva.corpus.sources.formats.base import BadTextError, Text, TextFile
-from bukva.corpus.sources.formats.tables import read_jsonl, read_parquet
 
 
 def rows(path: Path, column: str = "text") -> list[Text]:
     """The texts of a table; each has its text, or the sentence of its error."""
-    read = read_jsonl if path.suffix == ".jsonl" else read_parquet
     return [
         Text([content(text)], text.row, text.title, text.author, text.category, text.year)
-        for text in read(TextFile(path, f"books/{path.name}", "utf-8", column))
+        for text in READERS[path.suffix](TextFile(path, f"books/{path.name}", "utf-8", column))
     ]
+
+
+def texts(path: Path, column: str = "text") -> list[str]:
+    return ["".join(text.pieces) for text in rows(path, column)]
+
+
+def file(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
 
 
 def content(text: Text) -> str:
@@ -79,3 +89,120 @@ def test_a_damaged_table_is_an_error(tmp_path) -> None:
         path.write_bytes(raw)
         with pytest.raises(BadTextError, match=r"^books/b\.parquet: damaged, or not Parquet \(.+\); write the file"):
             rows(path)
+
+
+# ---- .csv and .tsv
+
+POEM = 'Раз,\nдва; "три"\t|четыре'
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("line_end", ["\r\n", "\n", "\r"])
+def test_a_table_is_read_with_the_delimiter_that_its_first_row_has(delimiter, line_end, tmp_path) -> None:
+    path = tmp_path / "a.csv"
+    with path.open("w", encoding="utf-8-sig", newline="") as written:
+        writer = csv.writer(written, delimiter=delimiter, lineterminator=line_end)
+        writer.writerows([["id", " text ", "author", "year"], [1, POEM, "Блок", 1908], [], ["2", "x", "", ""]])
+    assert rows(path) == [Text([POEM], 1, "", "Блок", "", "1908"), Text(["x"], 2)]
+
+
+def test_a_line_that_tells_excel_the_delimiter_is_no_row(tmp_path) -> None:
+    assert texts(file(tmp_path / "a.csv", "sep=;\nid;text\n1;раз\n")) == ["раз"]
+
+
+def test_a_table_of_one_column_has_no_delimiter(tmp_path) -> None:
+    path = file(tmp_path / "a.csv", 'text\nраз, два; три\n"четыре,\nпять"\n')
+    assert texts(path) == ["раз, два; три", "четыре,\nпять"]
+
+
+def test_quotes_in_a_tsv_are_a_part_of_its_texts_where_rows_would_be_wrong_otherwise(tmp_path) -> None:
+    plain = 'id\ttext\n1\t"Да", - сказал он\n2\tнет"\n3\t"раз\n'
+    assert texts(file(tmp_path / "a.tsv", plain)) == ['"Да", - сказал он', 'нет"', '"раз']
+    assert texts(file(tmp_path / "b.tsv", 'id\ttext\n1\t"Да ""да""\nнет"\n')) == ['Да "да"\nнет']
+    assert texts(file(tmp_path / "c.tsv", 'id\ttext\n1\t"Да ""да"""\n')) == ['Да "да"']
+
+
+def test_bad_rows_of_a_csv_are_errors_of_their_own(tmp_path) -> None:
+    path = file(tmp_path / "a.csv", 'id,text\n1,раз\n2,a,b\n3,"x"y\n4\n5,\n6,два\n7,"open\n8,lost\n')
+    why = {
+        2: "has 3 cells, and the first row 2",
+        3: "has a mistake in its quotes (',' expected after '\"')",
+        4: "has 1 cells, and the first row 2",
+        5: "has no text in column 'text'",
+        7: "has a mistake in its quotes (unexpected end of data)",
+    }
+    bad = {number: f"books/a.csv, row {number}: {what}; correct the row or remove it." for number, what in why.items()}
+    assert texts(path) == ["раз", *(bad[n] for n in (2, 3, 4, 5)), "два", bad[7]]
+
+
+def test_a_csv_without_the_column_names_its_columns_in_one_line(tmp_path) -> None:
+    words = "has no column 'text'; its columns are: id, Text, a b; set download.text_column to a column of text."
+    with pytest.raises(BadTextError) as error:
+        rows(file(tmp_path / "a.csv", 'id;Text;"a\nb"\n1;x;y\n'))
+    assert (str(error.value), error.value.kind) == (f"books/a.csv: {words}", "files_not_texts")
+    with pytest.raises(BadTextError, match="its columns are: none"):
+        rows(file(tmp_path / "a.csv", ""))
+
+
+def test_a_table_longer_than_the_sample_is_read_row_by_row(tmp_path, monkeypatch, peak_memory) -> None:
+    monkeypatch.setattr(tables, "MAX_SAMPLE_CHARS", 1000)
+    path = file(tmp_path / "a.csv", "id,text\n" + "".join(f"{n},{'ж' * 997}\n" for n in range(20_000)))
+    before = peak_memory()
+    n_chars = sum(len("".join(text.pieces)) for text in READERS[".csv"](TextFile(path, "a.csv")))
+    assert n_chars == 997 * 20_000
+    assert peak_memory() - before < 16 << 20  # the file has 40 MB
+
+
+def test_a_cell_that_is_too_long_is_an_error(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tables, "MAX_LINE_CHARS", 100)
+    path = file(tmp_path / "a.csv", 'id,text\n1,"' + "x\n" * 60 + '"\n2,y\n')
+    assert "row 1: has a mistake in its quotes (field larger than field limit (100))" in texts(path)[0]
+
+
+# ---- .json
+
+
+def test_a_list_of_texts_or_of_objects_is_a_table(tmp_path) -> None:
+    poems = [{"text": "раз", "author": "Блок", "title": "А"}, {"text": ""}, {"text": "два", "lines": [1]}, 7]
+    found = rows(file(tmp_path / "a.json", json.dumps(poems, indent=2)))
+    assert (found[0], found[2]) == (Text(["раз"], 1, "А", "Блок"), Text(["два"], 3))
+    assert [text.pieces[0].partition(";")[0] for text in (found[1], found[3])] == [
+        f"books/a.json, row {number}: has no text in column 'text'" for number in (2, 4)
+    ]
+    assert texts(file(tmp_path / "a.json", '\ufeff["раз", "два"]')) == ["раз", "два"]
+    assert texts(file(tmp_path / "a.json", '{"text": "раз"}\n{"text": "два"}\n')) == ["раз", "два"]  # one on each line
+
+
+def test_an_object_is_one_text_with_its_names(tmp_path) -> None:
+    poem = {"text": "раз", "author": "Блок", "title": "А", "year": 1908, "category": "poems"}
+    expected = [Text(["раз"], 0, "А", "Блок", "poems", "1908")]
+    assert rows(file(tmp_path / "a.json", json.dumps(poem))) == expected
+    assert "books/a.json: has no text in column 'text'; " in texts(file(tmp_path / "a.json", '{"text": 1}'))[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (
+            '{"name": "x", "version": 1}',
+            "has no column 'text'; its columns are: name, version; set download.text_column",
+        ),
+        ("[[1], 2]", "has no column 'text'; its columns are: none; set"),
+        ("7", "has no column 'text'; its columns are: none; set"),
+        ('{\n"text"}', "is not JSON (Expecting ':' delimiter, line 2); correct it"),
+        ("", "is not JSON (Expecting value, line 1); correct it"),
+        ("[" * 100_000, "is not JSON (too large or too deep); correct it"),
+    ],
+    ids=range(6),
+)
+def test_json_without_texts_is_an_error_that_says_why(content, why, tmp_path) -> None:
+    with pytest.raises(BadTextError) as error:
+        rows(file(tmp_path / "a.json", content))
+    assert str(error.value).startswith(f"books/a.json: {why}")
+
+
+def test_a_large_json_is_an_error_with_the_command_that_divides_it(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("bukva.corpus.sources.formats.base.MAX_WHOLE_BYTES", 10)
+    words = r"has 12 bytes, and a file of this type may have 10; write one object .*: jq -c '\.\[\]' FILE\.json > "
+    with pytest.raises(BadTextError, match=words):
+        rows(file(tmp_path / "a.json", '["123456789"'))

@@ -1,9 +1,17 @@
 """The types of files that are read, by their extension in small letters: one reader each."""
 
+import shlex
+from pathlib import Path, PurePosixPath
+
+from bukva.corpus.sources.archives import DAMAGED, is_zip, opened_zip
 from bukva.corpus.sources.formats.base import Reader, read_plain
 from bukva.corpus.sources.formats.epub import read_epub
+from bukva.corpus.sources.formats.fb2 import read_fb2, read_fb2_zip
 from bukva.corpus.sources.formats.markup import read_html, read_markdown
-from bukva.corpus.sources.formats.tables import read_jsonl, read_parquet
+from bukva.corpus.sources.formats.office import read_docx, read_odt
+from bukva.corpus.sources.formats.subtitles import read_subtitles
+from bukva.corpus.sources.formats.tables import read_csv, read_json, read_jsonl, read_parquet
+from bukva.corpus.sources.formats.tei import read_tei
 
 READERS: dict[str, Reader] = {
     ".txt": read_plain,
@@ -12,7 +20,66 @@ READERS: dict[str, Reader] = {
     ".htm": read_html,
     ".xhtml": read_html,
     ".epub": read_epub,
+    ".fb2": read_fb2,
+    ".fb2.zip": read_fb2_zip,
+    ".xml": read_tei,
+    ".docx": read_docx,
+    ".odt": read_odt,
+    ".srt": read_subtitles,
+    ".vtt": read_subtitles,
+    ".csv": read_csv,
+    ".tsv": read_csv,
+    ".json": read_json,
     ".jsonl": read_jsonl,
     ".ndjson": read_jsonl,
     ".parquet": read_parquet,
 }
+
+# Commands that convert types which are not read.
+TO_DOCX = "soffice --headless --convert-to docx {file}"
+TO_CSV = "soffice --headless --convert-to csv {file}"
+TO_EPUB = "ebook-convert {file} {epub}"
+TO_TEXT = "pandoc --to plain --wrap none -o {txt} {file}"
+CONVERSIONS = {
+    ".pdf": "pdftotext -enc UTF-8 {file} {txt}",
+    ".djvu": "djvutxt {file} {txt}",
+    **dict.fromkeys([".doc", ".rtf"], TO_DOCX),
+    **dict.fromkeys([".xls", ".xlsx", ".ods"], TO_CSV),
+    **dict.fromkeys([".mobi", ".azw", ".azw3", ".lit"], TO_EPUB),
+    **dict.fromkeys([".tex", ".rst", ".org"], TO_TEXT),
+    **dict.fromkeys([".ass", ".ssa"], "ffmpeg -i {file} {srt}"),
+    **dict.fromkeys([".tar", ".tgz"], "tar -xf {file}"),
+    ".zip": "unzip {file}",
+    ".gz": "gunzip --keep {file}",
+    ".7z": "7z x {file}",
+    ".rar": "unar {file}",
+}
+
+
+def conversion(file: str) -> str:
+    """Return the command that converts a file into a type that is read; empty if none is known."""
+    path = PurePosixPath(file)
+    command = CONVERSIONS.get(path.suffix.lower(), "")
+    results = {end: shlex.quote(str(path.with_suffix(f".{end}"))) for end in ("txt", "epub", "srt")}
+    return command.format(file=shlex.quote(file), **results)
+
+
+# A zip with such a part is one book, whatever its name: it is not unpacked as an archive of texts.
+PARTS: dict[str, Reader] = {
+    "META-INF/container.xml": read_epub,
+    "word/document.xml": read_docx,
+    "word/document2.xml": read_docx,
+    "content.xml": read_odt,
+}
+
+
+def reader_of_zip(path: Path) -> Reader | None:
+    """Return the reader of a zip that is one book; None for any other file, also a damaged one."""
+    if not is_zip(path):
+        return None
+    try:
+        with opened_zip(path) as zipped:
+            names = set(zipped.namelist())
+    except DAMAGED:
+        return None
+    return next((reader for part, reader in PARTS.items() if part in names), None)

@@ -4,15 +4,35 @@ A reader is a function from a file that is not read yet to the texts in it. A te
 taken, so a text can be larger than the memory where the type allows it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.sources.formats.encodings import BadEncodingError, decoded, detected
 
 # A file that is parsed as a whole: HTML, Markdown, a chapter of an epub. The longest novels have 4 MB.
 MAX_WHOLE_BYTES = 16 << 20
+NO_TEXTS = "files_not_texts"  # the kind of error of a file that is not meant to have texts, as its content shows
+MAX_NAME_CHARS = 100  # of what becomes a part of a work's name
+YEARS = re.compile(r"(?<!\d)(\d{4})(?:\s*[-–—]\s*(\d{4}))?(?!\d)")
+
+
+def name_of(value: object) -> str:
+    """Return a title, author or year of a file in one short line; empty if it is neither text nor a whole number."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return ""
+    return " ".join(str(value)[: 10 * MAX_NAME_CHARS].split())[:MAX_NAME_CHARS]
+
+
+def year_of(*dates: str | None) -> str:
+    """Return the year, or the range of years, in the first of these dates that has one; empty if none has."""
+    for date in dates:
+        if date and (found := YEARS.search(date)):
+            return "-".join(filter(None, found.groups()))
+    return ""
 
 
 def printable(name: str) -> str:
@@ -34,28 +54,37 @@ class TextFile:
     """A file that is not read yet.
 
     `place` is its path as errors name it; `encoding` is a codec of Python, or auto; `column` is the text column of a
-    table. `on_encoding` is called with another encoding than UTF-8 that is detected.
+    table. `note` is called with what is guessed or left out: a kind (bukva.corpus.sources.works.KINDS) and a detail.
     """
 
     path: Path
     place: str
     encoding: str = "utf-8"
     column: str = "text"
-    on_encoding: Callable[[str], None] = lambda _: None
+    note: Callable[[str, str], None] = lambda _kind, _detail: None
 
-    def pieces(self) -> Iterator[str]:
+    def note_left_out(self, counts: Mapping[str, int]) -> None:
+        """Report how many parts of each name are left out; nothing where there are none."""
+        if listed := ", ".join(f"{name}: {n}" for name, n in counts.items() if n):
+            self.note("files_with_parts_left_out", listed)
+
+    def pieces(self, opened: Callable[[], IO[bytes]] | None = None) -> Iterator[str]:
         """The characters of the file, a piece at a time, without a byte order mark.
+
+        Args:
+            opened: opens the bytes, where they are a part of the file.
 
         Raises:
             BadTextError: the file cannot be read or has another encoding.
         """
+        opened = opened or (lambda: self.path.open("rb"))
         try:
             encoding = self.encoding
             if encoding == "auto":
-                encoding = detected(lambda: self.path.open("rb"))
+                encoding = detected(opened)
                 if encoding != "utf-8":
-                    self.on_encoding(encoding)
-            with self.path.open("rb") as file:
+                    self.note("files_in_detected_encoding", encoding)
+            with opened() as file:
                 yield from decoded(file, encoding)
         except OSError as error:
             raise self.unreadable(error) from None
@@ -63,8 +92,11 @@ class TextFile:
             advice = "set download.encoding, convert the file (iconv -f cp1251 -t utf-8), or remove it"
             raise BadTextError(self.place, str(error), advice) from None
 
-    def whole(self) -> str:
+    def whole(self, advice: str = "divide it, or save it as .txt") -> str:
         """All characters of a small file.
+
+        Args:
+            advice: what to do with a larger one.
 
         Raises:
             BadTextError: as for pieces; or the file exceeds MAX_WHOLE_BYTES.
@@ -75,7 +107,7 @@ class TextFile:
             raise self.unreadable(error) from None
         if n_bytes > MAX_WHOLE_BYTES:
             why = f"has {n_bytes} bytes, and a file of this type may have {MAX_WHOLE_BYTES}"
-            raise BadTextError(self.place, why, "divide it, or save it as .txt")
+            raise BadTextError(self.place, why, advice)
         return "".join(self.pieces())
 
     def unreadable(self, error: OSError) -> BadTextError:
@@ -85,7 +117,10 @@ class TextFile:
 
 @dataclass(frozen=True)
 class Text:
-    """A text of a file, in pieces; and what a table says about the text in its `row`, counted from 1."""
+    """A text of a file, in pieces, with the title, author, category and year that the file gives.
+
+    `row` is the place of the text in a table, counted from 1; 0 if the file is one text.
+    """
 
     pieces: Iterable[str]
     row: int = 0

@@ -1,0 +1,111 @@
+"""TEI, the format of scholarly editions and corpora of drama: a paragraph, a verse, a speaker or a head is a line.
+
+Where an editor gives two readings (choice), the edited one is read: reg, corr and expan. Notes, variants and deleted
+passages are left out. The end of a printed line or page does not end a line.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from bukva.corpus.sources.formats.base import Text, TextFile, name_of, year_of
+from bukva.corpus.sources.formats.lines import Lines
+from bukva.corpus.sources.formats.xml import local, open_xml, words_in, xml_text
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+ROOTS = ("TEI", "TEI.2", "teiCorpus")
+WITHIN = frozenset(["p", "l", "ab", "s", "seg", "speaker", "head"])  # stage directions here are part of the line
+NO_NAMES = ("idno", "note", "date")
+
+
+class TeiLines(Lines):
+    """The text of an edition."""
+
+    blocks = frozenset([
+        *["ab", "argument", "back", "body", "byline", "castGroup", "castItem", "castList", "closer", "dateline", "div"],
+        *["div0", "div1", "div2", "div3", "div4", "div5", "div6", "div7", "docAuthor", "docDate", "docEdition"],
+        *["docImprint", "docTitle", "epigraph", "epilogue", "floatingText", "front", "group", "head", "item", "l"],
+        *["lg", "list", "opener", "p", "performance", "postscript", "prologue", "row", "salute", "set", "signed", "sp"],
+        *["speaker", "stage", "table", "text", "titlePage", "titlePart", "trailer", "u"],
+    ])  # fmt: skip
+    spaces = frozenset(["cell", "label", "lb"])
+    hidden: Mapping[str, str] = {
+        **dict.fromkeys(["teiHeader", "standOff", "facsimile", "sourceDoc", "figDesc", "fw"], ""),
+        "note": "notes",
+        "rdg": "variants",
+        "del": "deletions",
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._joins: list[str] = []  # how each open element joins its neighbours
+        self._is_joined = False  # whether the next text follows without a space
+        self._is_after_word = False
+
+    def hides(self, tag: str, attributes: Mapping[str, str]) -> str | None:
+        if tag in ("orig", "sic", "abbr") and self.parents[-1:] == ["choice"]:
+            return "readings that the editor replaces"
+        return super().hides(tag, attributes)
+
+    def is_block(self, tag: str) -> bool:
+        return tag in self.blocks and not (tag == "stage" and self.parents[-1:] and self.parents[-1] in WITHIN)
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if not self.is_hidden:
+            join = "both" if attributes.get("break") == "no" else attributes.get("join", "")
+            self._is_joined = self._is_joined or join in ("left", "both")
+            if local(tag) == "w" and self._is_after_word:  # tokens with nothing between them
+                self.data(" ")
+            self._is_after_word = False
+        super().start(tag, attributes)
+        if not self.is_hidden:
+            self._joins.append(join)
+
+    def end(self, tag: str) -> None:
+        if not self.is_hidden:
+            self._is_joined = self._is_joined or self._joins.pop() in ("right", "both")
+            self._is_after_word = local(tag) == "w"
+        super().end(tag)
+
+    def data(self, text: str) -> None:
+        if self.is_hidden:
+            return
+        self._is_after_word = False
+        if self._is_joined:
+            text = text.lstrip(" \t\n\r\f")
+            if not text:
+                return
+            self._is_joined = False
+            self.forget_space()
+        super().data(text)
+
+
+def read_tei(file: TextFile) -> Iterator[Text]:
+    """The text of an edition, with its title, authors and the year of its first source.
+
+    Raises:
+        BadTextError: the file is not well-formed XML, or other XML than TEI.
+    """
+    root, characters = open_xml(file, file.pieces(), "text", ROOTS)
+    about = root.find(".//{*}titleStmt")
+    authors = [] if about is None else [_author(author) for author in about.iterfind("{*}author")]
+    yield Text(
+        xml_text(file, characters, TeiLines()),
+        title=name_of("" if about is None else words_in(about.find("{*}title"), NO_NAMES)),
+        author=name_of(", ".join(filter(None, authors))),
+        year=_year(root),
+    )
+
+
+def _author(author: "_Element") -> str:
+    name = author.find("{*}persName")
+    return words_in(author if name is None else name, NO_NAMES)
+
+
+def _year(root: "_Element") -> str:
+    """Return the earliest year of the sources: later ones are those of prints and of the edition itself."""
+    places = ".//{*}sourceDesc//{*}date", ".//{*}profileDesc/{*}creation//{*}date", "{*}standOff//{*}event"
+    dates = [date for place in places for date in root.iterfind(place)]
+    keys = "when", "notBefore", "from", "notAfter", "to"
+    return min(filter(None, (year_of(*map(date.get, keys), date.text) for date in dates)), default="")

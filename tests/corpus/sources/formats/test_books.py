@@ -1,0 +1,267 @@
+"""Books and documents in XML give the text that a reader sees, a line for each paragraph and verse, and their names."""
+
+from pathlib import Path
+
+import pytest
+from corpus.sources.formats.made import docx, fb2, odt, tei, zipped
+
+from bukva.corpus.sources.formats import READERS
+from bukva.corpus.sources.formats.base import BadTextError, Text, TextFile
+
+NOTHING = "", "", ""  # title, author and year
+
+
+def read(path: Path, encoding: str = "auto") -> tuple[str, tuple[str, str, str], list[tuple[str, str]]]:
+    """The text of a book; its title, author and year; and what is reported about it."""
+    notes: list[tuple[str, str]] = []
+    reader = READERS[path.name[path.name.index(".") :]]
+    file = TextFile(path, f"books/{path.name}", encoding, note=lambda *note: notes.append(note))
+    (text,) = reader(file)
+    assert text == Text(text.pieces, 0, text.title, text.author, "", text.year)
+    return "".join(text.pieces), (text.title, text.author, text.year), notes
+
+
+def error(path: Path, encoding: str = "auto") -> str:
+    with pytest.raises(BadTextError) as raised:
+        read(path, encoding)
+    return str(raised.value)
+
+
+# ---- FictionBook
+
+INFO = (
+    "<author><first-name>Лев</first-name><middle-name>Николаевич</middle-name><last-name>Толстой</last-name></author>"
+    "<author><nickname>Аноним</nickname></author><book-title>Война\n и мир</book-title><annotation>нет</annotation>"
+    '<date value="1869-01-01">1863 - 1869 гг.</date><translator><last-name>Нет</last-name></translator>'
+)
+
+
+@pytest.fixture
+def book(tmp_path: Path):
+    """The function returned writes a book and reads it."""
+
+    def write(content: bytes, name: str = "a.fb2") -> Path:
+        (tmp_path / name).write_bytes(content)
+        return tmp_path / name
+
+    return write
+
+
+def test_a_book_gives_a_line_for_each_paragraph_verse_and_title_and_its_names(book) -> None:
+    body = """<title><p>Война и мир</p><empty-line/><p>Том 1</p></title>
+      <epigraph><p>Эпиграф.</p><text-author>Автор</text-author></epigraph>
+      <section><title><p>I</p></title><image l:href="#c.jpg"/><subtitle>* * *</subtitle>
+        <p>Потом <emphasis>пере</emphasis>стал, <a l:href="http://x">да</a>
+           и <strong>всё</strong>.</p><empty-line/>
+        <poem><stanza><v>Первая строка,</v><v>вторая.</v></stanza><date>1800</date></poem>
+        <cite><p>Письмо.</p></cite><table><tr><th>a</th><td>b</td></tr></table></section>"""
+    text, names, notes = read(book(fb2(body, INFO)))
+    assert text == (
+        "Война и мир\nТом 1\nЭпиграф.\nАвтор\nI\n* * *\nПотом перестал, да и всё.\nПервая строка,\nвторая.\n1800\n"
+        "Письмо.\na b\n"
+    )
+    assert names == ("Война и мир", "Лев Николаевич Толстой, Аноним", "1863-1869")
+    assert notes == []
+
+
+def test_notes_of_a_book_are_left_out_with_their_marks_and_counted(book) -> None:
+    marks = '<a l:href="#x" type="note">[1]</a>, да<a l:href="#n_2">[2]</a>, <a l:href="#ch2">да</a>'
+    after = '<body name="notes"><section id="x"><title><p>1</p></title><p>Нет.</p></section></body>'
+    after += '<body name="Примечания"><p>Нет.</p></body><body name="Приложение"><p>Да.</p></body>'
+    text, _, notes = read(book(fb2(f"<p>Да{marks}.</p>", after=after)))
+    assert text == "Да, да, да.\nДа.\n"
+    assert notes == [("files_with_parts_left_out", "references to notes: 2, bodies of notes: 2")]
+
+
+@pytest.mark.parametrize("declared", ["windows-1251", "koi8-r", "utf-16", "utf-8"])
+def test_a_book_is_read_in_the_encoding_that_it_declares_or_in_its_own_if_that_is_a_lie(declared, book) -> None:
+    content = fb2("<p>Ёж и &laquo;уж&raquo;&nbsp;&mdash; A&amp;B &lt;i&gt;</p>", INFO, declared)
+    expected = "Ёж и «уж»\u00a0— A&B <i>\n"
+    assert read(book(content))[:2] == (expected, read(book(fb2("<p>x", INFO).replace(b"<p>x", b"")))[1])
+    lie = content.decode(declared).replace(declared, "windows-1251").encode()
+    assert read(book(lie))[0] == expected
+
+
+def test_a_given_encoding_comes_before_the_declared_one(book) -> None:
+    content = fb2("<p>Ёж</p>", encoding="koi8-r").replace(b"koi8-r", b"windows-1251")
+    assert read(book(content))[0] != "Ёж\n"
+    assert read(book(content), "koi8-r")[0] == "Ёж\n"
+    assert "is not UTF-8; set download.encoding" in error(book(content), "utf-8")
+
+
+def test_a_zip_with_one_book_is_that_book(tmp_path) -> None:
+    content = fb2("<p>Ёж</p>", INFO, "windows-1251")
+    text, names, _ = read(zipped(tmp_path / "a.fb2.zip", {"b.FB2": content, "readme.txt": ""}))
+    assert (text, names[0]) == ("Ёж\n", "Война и мир")
+    for parts in ({}, {"a.fb2": content, "b.fb2": content}):
+        words = f"damaged, or not an .fb2.zip (it has {len(parts)} files .fb2, not one); get the file again."
+        assert error(zipped(tmp_path / "b.fb2.zip", parts)) == f"books/b.fb2.zip: {words}"
+
+
+def test_a_book_that_is_not_well_formed_or_no_book_is_an_error_that_says_so(book) -> None:
+    advice = "repair it: xmllint --recover --encode utf-8 FILE > REPAIRED."
+    for content, why in (
+        (b"text", "Start tag expected, '<' not found"),
+        (b"", "Document is empty"),
+        (fb2("<p>a & b</p>"), "xmlParseEntityRef: no name"),
+        (fb2("<p>x</p>" * 300_000 + "<p>"), "Opening and ending tag mismatch"),  # found late
+        (fb2("<p>x</p>")[:-14], "Premature end of data"),
+        (fb2("<p>&nosuch;</p>"), "Entity 'nosuch' not defined"),
+    ):
+        sentence = error(book(content))
+        assert sentence.startswith(f"books/a.fb2: is not well-formed XML ({why}"), sentence
+        assert sentence.endswith(advice)
+    words = "its root is <html>, not <FictionBook>; convert it to .txt, or name its type in download.extensions."
+    assert error(book(b"<html><body/></html>")) == f"books/a.fb2: {words}"
+
+
+def test_entities_that_a_book_declares_fetch_nothing_and_do_not_explode(book, tmp_path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    entities = "".join(f'<!ENTITY a{n + 1} "{f"&a{n};" * 10}">' for n in range(9))
+    doctype = f'<!DOCTYPE FictionBook [<!ENTITY a0 "haha"><!ENTITY s SYSTEM "file://{tmp_path}/secret">{entities}]>'
+    with_doctype = fb2("<p>ж&s;&a0;</p>").replace(b"?>\n", b"?>" + doctype.encode(), 1)
+    assert read(book(with_doctype))[0] == "жhaha\n"
+    assert "Maximum entity amplification factor" in error(book(with_doctype.replace(b"&a0;</p>", b"&a9;</p>")))
+
+
+# ---- TEI
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<body><p>раз\n  два <hi rend='i'>три</hi></p><p>четыре</p></body>", "раз два три\nчетыре\n"),
+        (
+            "<front><docTitle><titlePart>Нос</titlePart></docTitle></front><body><div><head>I</head><sp><speaker>A.</speaker>"
+            "<stage>(уходит)</stage><p>Да <stage>(плачет)</stage> нет.</p></sp><lg><l>раз</l><l part='I'>два</l></lg>"
+            "</div></body>",
+            "Нос\nI\nA.\n(уходит)\nДа (плачет) нет.\nраз\nдва\n",
+        ),
+        ("<p>a<note>нет<p>нет</p></note>b<pb n='1'/>c<lb/>d</p>", "abc d\n"),
+        ("<p>a <note>нет<lb break='no'/></note>e<lb break='no'/>\nf g-\n<pb break='no'/>h</p>", "a ef g-h\n"),
+        ("<p><choice><orig>vnd</orig><reg>und</reg></choice> <orig>vnd</orig></p>", "und vnd\n"),
+        ("<p><choice><corr>a</corr><sic>b</sic></choice><choice><expan>c</expan><abbr>d</abbr></choice></p>", "ac\n"),
+        ("<p><app><lem>да</lem><rdg>нет</rdg></app><del>нет</del><add>да</add><gap/><fw>нет</fw></p>", "дада\n"),
+        ("<p><w>Да</w><pc>,</pc> <w>нет</w><w>да</w><c>s</c></p>", "Да, нет даs\n"),
+        ("<p><w join='right'>не</w>\n<pc>.</pc> <pc join='left'>!</pc>\n<w>Да</w></p>", "не.! Да\n"),
+        ("<table><row><cell>a</cell><cell>b</cell></row></table><list><item>c</item></list>", "a b\nc\n"),
+        ("<p>" + "<seg>" * 200 + "x" + "</seg>" * 200 + "</p>", "x\n"),
+    ],
+    ids=range(11),
+)
+def test_the_text_of_an_edition(text, expected, book) -> None:
+    assert read(book(tei(text), "a.xml"))[0] == expected
+
+
+def test_parts_that_are_left_out_of_an_edition_are_counted(book) -> None:
+    text = "<p>a<note>n<note>n</note></note><note>n</note><choice><sic>x</sic><corr>y</corr></choice><del>d</del></p>"
+    listed = "notes: 2, readings that the editor replaces: 1, deletions: 1"
+    assert read(book(tei(text), "a.xml"))[2] == [("files_with_parts_left_out", listed)]
+
+
+DRAMA = (
+    "<titleStmt><title type='main'>Die Räuber</title><title type='sub'>Ein Schauspiel</title><author><persName>"
+    "<forename>Friedrich</forename><surname>Schiller</surname></persName><idno type='wikidata'>Q22670</idno></author>"
+    "</titleStmt><publicationStmt><date when='2020'/></publicationStmt><sourceDesc><bibl>"
+    "<date type='print' when='1781-05'/>"
+    "<date type='premiere' when='1782-01-13'/></bibl></sourceDesc>"
+)
+NOVEL = (
+    "<titleStmt><title>Hard Times</title><author>Dickens, Charles</author><author>B</author></titleStmt><sourceDesc>"
+    "<bibl type='digitalSource'><date>2003</date></bibl><bibl type='firstEdition'><date>1854</date></bibl></sourceDesc>"
+)
+EVENT = "<standOff><listEvent><event type='print' when='1808'><desc/></event></listEvent></standOff>"
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        (tei("<p>x</p>", DRAMA), ("Die Räuber", "Friedrich Schiller", "1781")),
+        (tei("<p>x</p>", NOVEL), ("Hard Times", "Dickens, Charles, B", "1854")),
+        (tei("<p>x</p>", after=EVENT), ("", "", "1808")),
+        (tei("<p>x</p>", root="TEI.2").replace(b' xmlns="http://www.tei-c.org/ns/1.0"', b""), NOTHING),
+    ],
+    ids=range(4),
+)
+def test_an_edition_names_its_title_authors_and_the_year_of_its_first_source(content, names, book) -> None:
+    assert read(book(content, "a.xml"))[:2] == ("x\n", names)
+
+
+def test_elements_within_elements_without_end_are_an_error(book) -> None:
+    for depth in (300, 300_000):
+        words = "books/a.xml: is not well-formed XML (Excessive depth in document: 256"
+        assert error(book(tei("<seg>" * depth + "x" + "</seg>" * depth), "a.xml")).startswith(words)
+
+
+def test_other_xml_is_no_edition(book) -> None:
+    words = "its root is <rss>, not <TEI> or <TEI.2> or <teiCorpus>; convert it to .txt, or name its type in"
+    assert error(book(b"<rss><text>x</text></rss>", "a.xml")).startswith(f"books/a.xml: {words}")
+
+
+# ---- documents of word processors
+
+
+def run(text: str) -> str:
+    return f'<w:r><w:rPr><w:b/></w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+def test_a_docx_gives_its_paragraphs_as_they_are_after_all_changes(tmp_path) -> None:
+    changed = f"<w:ins>{run('да')}</w:ins><w:del><w:r><w:delText>нет</w:delText></w:r></w:del>"
+    moved = f"<w:moveFrom>{run('нет')}</w:moveFrom>"
+    marks = "<w:r><w:footnoteReference/><w:noBreakHyphen/><w:instrText>PAGE</w:instrText></w:r><w:commentReference/>"
+    box = f"<mc:Choice>{run('бокс')}</mc:Choice><mc:Fallback>{run('бокс')}</mc:Fallback>"
+    body = (
+        f"<w:p><w:pPr><w:tabs><w:tab/></w:tabs></w:pPr>{run('Раз,  ')}\n {run('два')}"
+        f"<w:r><w:tab/><w:t>три</w:t><w:br/><w:t>4</w:t></w:r></w:p>\n<w:p/><w:p>{changed}{moved}{marks}</w:p>"
+        f"<w:p><mc:AlternateContent>{box}</mc:AlternateContent></w:p>"
+        f"<w:p><w:ruby><w:rt>{run('やま')}</w:rt><w:rubyBase>{run('山')}</w:rubyBase></w:ruby></w:p>"
+        f"<w:tbl><w:tr><w:tc><w:p>{run('a')}</w:p></w:tc><w:tc><w:p>{run('b')}</w:p></w:tc></w:tr></w:tbl>"
+    )
+    text, names, notes = read(zipped(tmp_path / "a.docx", docx(body)))
+    assert text == "Раз,  два\tтри\n4\nда-\nбокс\n山\na\nb\n"
+    assert names == ("Нос", "Гоголь", "")  # the year is that of the file
+    listed = "deletions: 2, notes: 1, comments: 1, ruby readings: 1"
+    assert notes == [("files_with_parts_left_out", listed)]
+
+
+def test_a_docx_may_have_no_names_and_another_name_of_its_text(tmp_path) -> None:
+    parts = docx(f"<w:p>{run('Ёж')}</w:p>", "word/document2.xml", core="")
+    assert read(zipped(tmp_path / "a.docx", parts), "cp1251") == ("Ёж\n", NOTHING, [])  # it is UTF-8 in any case
+
+
+def test_an_odt_gives_its_paragraphs_as_they_are_after_all_changes(tmp_path) -> None:
+    who = "<office:change-info>я</office:change-info>"
+    body = (
+        f"<text:tracked-changes><text:deletion>{who}<text:p>нет</text:p></text:deletion>"
+        f"<text:insertion>{who}</text:insertion></text:tracked-changes><text:h>Глава</text:h>"
+        '<text:p>раз\n  <text:span>два</text:span><text:s text:c="3"/>три<text:s/><text:tab/>4<text:line-break/>пять'
+        "<text:note><text:note-citation>1</text:note-citation><text:note-body>нет</text:note-body></text:note>"
+        "<office:annotation>нет</office:annotation><svg:title>нет</svg:title><text:soft-page-break/>.</text:p>"
+        "<text:p><text:ruby><text:ruby-base>山</text:ruby-base><text:ruby-text>やま</text:ruby-text></text:ruby></text:p>"
+    )
+    text, names, notes = read(zipped(tmp_path / "a.odt", odt(body)))
+    assert text == "Глава\nраз два   три \t4\nпять.\n山\n"
+    assert names == ("Нос", "Гоголь", "")
+    listed = "deletions: 1, notes: 1, comments: 1, ruby readings: 1"
+    assert notes == [("files_with_parts_left_out", listed)]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "why"),
+    [
+        ("a.docx", {"x": ""}, r"damaged, or not a .docx (it has no part word/document\d*\.xml); get the file again."),
+        ("a.odt", {"x": ""}, r"damaged, or not an .odt (it has no part content\.xml); get the file again."),
+        ("a.docx", {"word/document.xml": "<a/>"}, "its root is <a>, not <document>; convert it to .txt"),
+        ("a.docx", {"word/document.xml": "<document><body>"}, "is not well-formed XML (Premature end of data"),
+        ("a.docx", {"word/document.xml": b"<document>\0"}, "contains NUL"),
+    ],
+    ids=range(5),
+)
+def test_a_damaged_document_is_an_error_that_says_why(name, parts, why, tmp_path) -> None:
+    assert error(zipped(tmp_path / name, parts)).startswith(f"books/{name}: {why}")
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.odt", "a.fb2.zip"])
+def test_what_is_no_zip_is_no_document(name, tmp_path) -> None:
+    (tmp_path / name).write_bytes(b"\xd0\xcf\x11\xe0")
+    assert "(File is not a zip file); get the file again." in error(tmp_path / name)
