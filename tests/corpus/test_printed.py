@@ -49,6 +49,16 @@ def test_clean_says_how_much_each_rule_removed(printed):
     assert "removed" not in printed("clean", clean={"rules": "none"})
 
 
+def test_clean_says_how_much_lies_outside_the_marks_of_publishers_and_which_works_lose_most(printed):
+    start, end = (f"*** {mark} OF THE PROJECT GUTENBERG EBOOK ***\n" for mark in ("START", "END"))
+    printed("download", {"a.txt": f"{WORK}\n{end}x\n", **{f"{name}.txt": f"{OTHER}\n{start}x\n" for name in "bcde"}})
+    said = printed("clean", clean={"rules": "publishers"})
+    n_chars = len(f"{end}x\n") + 4 * len(f"{OTHER}\n{start}")
+    assert f"clean: removed {n_chars:,} characters (clean.rules, clean.optional): gutenberg {n_chars:,}\n" in said
+    named = ", ".join(f"-/-/{name} 99.9 %" for name in "bcd")
+    assert f"clean: gutenberg removed most of 4 work(s) (clean.rules): {named} and 1 more\n" in said
+
+
 def test_tokenize_says_how_much_of_train_was_repeats_and_what_train_lacks(printed):
     """The longest work is train; one of the others repeats 900 characters of it."""
     for stage in ("download", "clean"):
