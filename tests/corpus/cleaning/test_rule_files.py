@@ -153,6 +153,8 @@ def test_literary_removes_what_people_do_not_see():
     unseen = "\u00ad\u034f\u200b\u200e\ufeff\u202e\u2060\u200c\u200d\0\x07\x85"
     text = "".join(f"{char}сло{char}во{char} {char}\n" for char in unseen)
     assert clean(text, rule_set("literary"))[0] == "слово\n" * len(unseen)
+    spaces = "\u200bسلام\u200bनमस्ते\u200b你好\u200bслово \u200b\u200bword\u200b\n"
+    assert clean(spaces, rule_set("literary"))[0] == spaces.replace("\u200b", "")
     assert clean("и\u0306 е\u00ad\u0308\u200d \t\r", rule_set("literary"))[0] == "й ё\n"
 
 
@@ -161,6 +163,7 @@ def test_literary_keeps_what_people_see():
         "«Куда?» — спросил он…\n— 1812 год, — “да”, 'нет' (№ 5).\n"
         "    def f(x):\n\treturn x[0]  # one\n\n\n"
         "می\u200cخواهم\nक\u094d\u200dष\n👩\u200d🚀 ❤\ufe0f\u200d🔥\n"
+        "ខ្ញុំ\u200bចង់\u200bរៀន។\u200b PDF\u200bភាសា\nສະ\u200bບາຍ\nสวัสดี\u200bครับ\nမြန်မာ\u200bစာ\n"
         "你好，世界。\u3000「でも」\nEl niño comió.\nза\u0301мок\n"
     )
     assert clean(text, rule_set("literary"))[0] == text
