@@ -26,13 +26,12 @@ class Cut:
     starts: tuple[re.Pattern[str], ...]
     ends: tuple[re.Pattern[str], ...]
 
-    def marks(self, text: str, is_line_start: bool, n_seen: int) -> Iterator[Mark]:
-        """Yield the marks in a text that do not lie within its first n_seen characters; lines count from 0."""
+    def marks(self, text: str, is_line_start: bool) -> Iterator[Mark]:
+        """Yield the marks in a text, which may start within a line; lines count from 0."""
         for pattern, is_start in [*((one, True) for one in self.starts), *((one, False) for one in self.ends)]:
             for found in pattern.finditer(text):
                 line_start = text.rfind("\n", 0, found.start()) + 1
-                is_first = not text[line_start : found.start()].strip() and (line_start > 0 or is_line_start)
-                if is_first and found.end() > n_seen:
+                if not text[line_start : found.start()].strip() and (line_start > 0 or is_line_start):
                     line = text.count("\n", 0, found.start())
                     yield range(line, line + found[0].count("\n") + 1), is_start
 
@@ -49,7 +48,7 @@ def lines_outside(cuts: Sequence[Cut], texts: Iterable[str]) -> list[tuple[range
     for piece in texts:
         text = tail + piece
         for cut in cuts:
-            for lines, is_start in cut.marks(text, is_line_start, len(tail)):
+            for lines, is_start in cut.marks(text, is_line_start):  # those in the tail once more
                 marks[cut.name].append((range(lines.start + first_line, lines.stop + first_line), is_start))
         tail, is_line_start = text[-MARK_CHARS:], False
         first_line += text.count("\n") - tail.count("\n")
