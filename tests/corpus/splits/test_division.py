@@ -93,15 +93,15 @@ def test_shares_that_miss_what_was_asked_by_more_than_a_tenth_are_named_with_the
         table, rows_of(spans(table, split(0.8, 0.1, 0.1, "by_work"))), split(0.8, 0.1, 0.1, "by_work")
     )
     assert missed == (
-        "val has 8.33 % of the characters, not 10 %; test has 8.33 % of the characters, not 10 %: because whole works "
-        "do not divide as asked (split.strategy by_work)"
+        "val has 8.33 % of the characters, not 10 %; test has 8.33 % of the characters, not 10 %: whole works do not "
+        "divide as asked (split.strategy by_work)"
     )
     exact = split(0.8, 0.1, 0.1, "tail")
     assert missed_shares(table, rows_of(spans(table, exact)), exact) == ""
     short = works_of([9])
     assert missed_shares(short, rows_of(spans(short, exact)), exact) == (
-        "val has 11.1 % of the characters, not 10 %; test has 11.1 % of the characters, not 10 %: because shares of "
-        "short works are rounded (split.strategy tail)"
+        "val has 11.1 % of the characters, not 10 %; test has 11.1 % of the characters, not 10 %: shares of short "
+        "works are rounded (split.strategy tail)"
     )
     almost = split(0.82, 0.091, 0.089, "by_work")  # 8.33 % is less than a tenth below
     assert missed_shares(table, rows_of(spans(table, split(0.8, 0.1, 0.1, "by_work"))), almost) == ""
@@ -118,7 +118,11 @@ def test_shares_that_cutting_made_smaller_are_named_with_how_much_was_cut(tmp_pa
     n_cut = int((left.to_numpy() < table["chars"].to_numpy()).sum())
     assert cut > 0.1 * sum(whole.values())
     why = f"{cut:,} characters in {n_cut} work(s) that repeat passages of val and test were cut out of train"
-    assert missed_shares(table, shares, chosen).endswith(f": because {why} (split.duplicates)")
+    assert missed_shares(table, shares, chosen).endswith(f": {why} (split.duplicates)")
+    uneven = split(0.4, 0.3, 0.3, "by_work", "remove")
+    assert missed_shares(table, shares, uneven).endswith(
+        f": {why} (split.duplicates), and whole works do not divide as asked (split.strategy by_work)"
+    )
 
 
 def test_a_split_that_train_knows_or_that_is_unlike_train_is_named_with_figures():
@@ -131,8 +135,8 @@ def test_a_split_that_train_knows_or_that_is_unlike_train_is_named_with_figures(
     assert [*findings(report)] == [
         "25.1 % of the windows of 32 characters of val are also in train, so a score on val shows memory as well as "
         "prediction (split.duplicates, split.strategy)",
-        "most of test is unlike train: 3.75 bits per character under a bigram model of train, at most 3.50 for parts "
-        "of train; check whether texts end in a licence, notes or an index (clean.rules, split.strategy)",
+        "most of test is unlike train: 3.75 bits per character under a bigram model of train, at most 3.50 for 15 of "
+        "16 parts of train; check whether texts end in a licence, notes or an index (clean.rules, split.strategy)",
     ]
     without_bits = {name: {key: part[key] for key in part if key != "bigram_bits"} for name, part in report.items()}
     assert len([*findings(without_bits)]) == 1

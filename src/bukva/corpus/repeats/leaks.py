@@ -19,10 +19,8 @@ from bukva.text.characters import Codes
 SEED = 16  # characters that a changed passage must still have in a row now and then
 STEP = 16  # so a run of SEED + STEP - 1 characters is always found, a shorter one sometimes
 KINDS = 8  # different characters of a seed at least: rows of dots stand in many works and are no text
-VARIETY = (
-    2 / 3
-)  # of the different characters of a usual seed: fewer than KINDS are enough for small alphabets, as of DNA
-SAMPLE = 4096  # seeds that show what is usual
+VARIETY = 2 / 3  # of the different characters of the median seed are enough, so that copies of DNA are found
+SAMPLE = 4096  # seeds that give the median
 MAX_GAP = 120  # characters between two runs of one passage
 MIN_EQUAL = 0.4  # of a passage's characters: a form of address that keeps returning is no passage
 LOOK_BACK = 64  # runs that may be the one before in a passage

@@ -12,7 +12,7 @@ from bukva.config.schema import Split
 from bukva.core.machine import n_cores
 from bukva.corpus.repeats.leaks import seen_in_train
 from bukva.corpus.splits.division import mapped_codes
-from bukva.corpus.splits.unlike import UNLIKE, bigram_bits
+from bukva.corpus.splits.unlike import PARTS, UNLIKE, bigram_bits
 from bukva.text.collection import decade
 from bukva.text.splits import Spans, names_in
 
@@ -29,7 +29,7 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[s
     """reports/split.json of a cleaned text, its table of works and that of shares (bukva.corpus.splits.division).
 
     For each split its characters, also by category, decade and author. For val and test also `in_train`, the share of
-    their windows of n characters that stand in train, too. Where texts are long enough, `bigram_bits` are bits per
+    their windows of n characters that are also in train. Where texts are long enough, `bigram_bits` are bits per
     character under a bigram model of train (bukva.corpus.splits.unlike).
     """
     names = names_in(shares)
@@ -50,22 +50,30 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[s
 
 def missed_shares(table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -> str:
     """Return a sentence about splits whose share of the characters is not the one asked for; "" if there are none."""
-    chars = {name: _chars(shares, name, len(table)) for name in names_in(shares)}
-    whole, missed = sum(int(of_works.sum()) for of_works in chars.values()), []
-    for name, of_works in chars.items():
-        reached, asked = of_works.sum() / max(1, whole), getattr(split, name)
-        if abs(reached - asked) > MISSED * asked:
-            missed.append(f"{name} has {100 * reached:.3g} % of the characters, not {100 * asked:.3g} %")
+    by_work = {name: _chars(shares, name, len(table)) for name in names_in(shares)}
+    chars = {name: int(of_works.sum()) for name, of_works in by_work.items()}
+    missed = _missed(chars, split)
     if not missed:
         return ""
-    cut = table["chars"].to_numpy() - np.sum([*chars.values()], axis=0)  # (n_works,)
-    whole_works = split.strategy in ("by_work", "by_author")
-    reason = "whole works do not divide as asked" if whole_works else "shares of short works are rounded"
-    why = f"because {reason} (split.strategy {split.strategy})"
+    cut, reasons = table["chars"].to_numpy() - np.sum([*by_work.values()], axis=0), []  # (n_works,)
     if cut.any():
-        passages = "passages of val and test were cut out of train (split.duplicates)"
-        why = f"because {cut.sum():,} characters in {np.count_nonzero(cut):,} work(s) that repeat {passages}"
-    return f"{'; '.join(missed)}: {why}"
+        passages = "repeat passages of val and test were cut out of train (split.duplicates)"
+        reasons.append(f"{cut.sum():,} characters in {np.count_nonzero(cut):,} work(s) that {passages}")
+    if _missed({**chars, "train": chars["train"] + int(cut.sum())}, split):
+        whole_works = split.strategy in ("by_work", "by_author")
+        what = "whole works do not divide as asked" if whole_works else "shares of short works are rounded"
+        reasons.append(f"{what} (split.strategy {split.strategy})")
+    return f"{'; '.join(missed)}: {', and '.join(reasons)}"
+
+
+def _missed(chars: dict[str, int], split: Split) -> list[str]:
+    """Return what each split has and should have, if both differ by more than MISSED."""
+    shares = {name: (n / max(1, sum(chars.values())), getattr(split, name)) for name, n in chars.items()}
+    return [
+        f"{name} has {100 * reached:.3g} % of the characters, not {100 * asked:.3g} %"
+        for name, (reached, asked) in shares.items()
+        if abs(reached - asked) > MISSED * asked
+    ]
 
 
 def findings(report: dict[str, Any]) -> Iterator[str]:
@@ -86,8 +94,8 @@ def findings(report: dict[str, Any]) -> Iterator[str]:
         if highest is not None and (bits := split["bigram_bits"]) > highest + UNLIKE:
             yield (
                 f"most of {name} is unlike train: {bits:.2f} bits per character under a bigram model of train, at most "
-                f"{highest:.2f} for parts of train; check whether texts end in a licence, notes or an index "
-                "(clean.rules, split.strategy)"
+                f"{highest:.2f} for {PARTS - 1} of {PARTS} parts of train; check whether texts end in a licence, notes "
+                "or an index (clean.rules, split.strategy)"
             )
 
 
