@@ -6,7 +6,10 @@ from bukva.core.files import write_json, write_text
 from bukva.corpus.cleaning.clean import clean_collection
 from bukva.corpus.cleaning.page import page
 from bukva.corpus.cleaning.rule_sets import chosen_rules
+from bukva.corpus.cleaning.scripts import percent
 from bukva.text.collection import TABLE, read_table
+
+MOST_NAMES = 3  # works in a printed line
 
 
 def main() -> None:
@@ -28,6 +31,11 @@ def main() -> None:
         if by_rule:
             named = ", ".join(f"{name} {n:,}" for n, name in by_rule)
             print(f"clean: removed {sum(n for n, _ in by_rule):,} characters (clean.rules, clean.optional): {named}")
+        if cut := counts["mostly_cut"]:
+            by, first = ", ".join(rule.name for rule in rules.cuts), [*cut.items()][:MOST_NAMES]
+            named = ", ".join(f"{work} {percent(share)}" for work, share in first)
+            more = f" and {len(cut) - MOST_NAMES:,} more" if len(cut) > MOST_NAMES else ""
+            print(f"clean: {by} removed most of {len(cut):,} work(s) (clean.rules): {named}{more}")
         before, after = counts["chars_before"], counts["chars"]  # more after, where works lack their last line end
         print(f"clean: {before:,} characters before, {after:,} after; {counts['symbols']:,} symbols")
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from bukva.cli import stage
 from bukva.core.files import write_json
-from bukva.corpus.splits.report import report
+from bukva.corpus.splits.report import findings, missed_shares, report
 from bukva.text.collection import read_table
 from bukva.text.splits import check_lengths, read_shares, save_splits
 
@@ -13,17 +13,21 @@ def main() -> None:
     """Divide the characters as params.yaml says."""
     with stage.opened("split") as run:
         params, tokens, clean = run.params, run.path("tokens"), run.path("clean")
-        shares = read_shares(tokens)
+        table, shares = read_table(clean), read_shares(tokens)
+        if missed := missed_shares(table, shares, params.split):
+            print(f"split: {missed}", flush=True)
         n_ids = dict(shares.groupby("split", sort=False)["ids"].sum())
         check_lengths(n_ids, params.model.block_size, "model.block_size")
         check_lengths(n_ids, params.train_bigram.block_size, "train_bigram.block_size")
         print("split: looking for text of val and test in train", flush=True)
-        found = report(clean, read_table(clean), shares)
+        found = report(clean, table, shares)
         n_chars = {name: part["chars"] for name, part in found.items()}
         save_splits(run.path("split"), np.load(tokens / "ids.npy", mmap_mode="r"), shares)
         write_json(run.path("split_report"), found)
         run.log.metrics({f"{name}_chars": n for name, n in n_chars.items()})
         run.log.artifact(run.path("split_report"))
+        for finding in findings(found):
+            print(f"split: {finding}")
         print("split: " + ", ".join(f"{name} {n:,}" for name, n in n_chars.items()) + " characters")
 
 

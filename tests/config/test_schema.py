@@ -92,7 +92,7 @@ def test_no_key_and_no_section_has_a_default():
 
 def test_each_of_several_mistakes_is_reported():
     assert mistakes(with_values({"model.n_layer": 0, "clean.rules": "notse"})) == [
-        "clean.rules: 'notse' is unknown; use 'auto', 'literary', 'notes', 'none' or 'file'.",
+        "clean.rules: 'notse' is unknown; use 'auto', 'literary', 'notes', 'publishers', 'none' or 'file'.",
         "model.n_layer: 0 (int) is invalid; it should be greater than or equal to 1.",
     ]
 

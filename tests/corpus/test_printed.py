@@ -11,6 +11,7 @@ from bukva.config.load import PARAMS, read_yaml
 from bukva.core.files import write_text
 
 TALES = sorted((ROOT / "data/sample/prose/skazki").glob("*.txt"))
+BY_WORK = {"strategy": "by_work", "train": 0.7, "val": 0.15, "test": 0.15}
 WORK, OTHER = (tale.read_text(encoding="utf-8")[:4000] for tale in TALES[:2])
 
 
@@ -49,11 +50,21 @@ def test_clean_says_how_much_each_rule_removed(printed):
     assert "removed" not in printed("clean", clean={"rules": "none"})
 
 
+def test_clean_says_how_much_lies_outside_the_marks_of_publishers_and_which_works_lose_most(printed):
+    start, end = (f"*** {mark} OF THE PROJECT GUTENBERG EBOOK ***\n" for mark in ("START", "END"))
+    printed("download", {"a.txt": f"{WORK}\n{end}x\n", **{f"{name}.txt": f"{OTHER}\n{start}x\n" for name in "bcde"}})
+    said = printed("clean", clean={"rules": "publishers"})
+    n_chars = len(f"{end}x\n") + 4 * len(f"{OTHER}\n{start}")
+    assert f"clean: removed {n_chars:,} characters (clean.rules, clean.optional): gutenberg {n_chars:,}\n" in said
+    named = ", ".join(f"-/-/{name} 99.9 %" for name in "bcd")
+    assert f"clean: gutenberg removed most of 4 work(s) (clean.rules): {named} and 1 more\n" in said
+
+
 def test_tokenize_says_how_much_of_train_was_repeats_and_what_train_lacks(printed):
     """The longest work is train; one of the others repeats 900 characters of it."""
     for stage in ("download", "clean"):
         printed(stage, {"a.txt": WORK, "b.txt": WORK[100:1000] + "ѣ" * 70, "c.txt": OTHER[:1000]})
-    by_work = {"strategy": "by_work", "train": 0.7, "val": 0.15, "test": 0.15, "duplicates": "remove"}
+    by_work = BY_WORK | {"duplicates": "remove"}
     said = printed("tokenize", split=by_work)
     found = re.search(r"^tokenize: removed (\d+) characters of repeats from train \(split.duplicates, ", said, re.M)
     assert int(found[1]) >= 800
@@ -62,3 +73,32 @@ def test_tokenize_says_how_much_of_train_was_repeats_and_what_train_lacks(printe
     said = printed("tokenize", split=by_work | {"duplicates": "keep"}, tokenize=of_train)
     found = re.search(r"^tokenize: removed (\d+) characters that train lacks \(tokenize.vocabulary, ", said, re.M)
     assert int(found[1]) >= 70
+
+
+def test_split_says_which_shares_were_missed_and_what_of_val_and_test_is_in_train(printed):
+    """Two of five works repeat a third one."""
+    works = {**{f"{name}.txt": WORK for name in "abc"}, "d.txt": OTHER, "e.txt": OTHER[::-1]}
+    for stage in ("download", "clean", "tokenize"):
+        printed(stage, works, split=BY_WORK | {"duplicates": "remove"})
+    said = printed("split", split=BY_WORK | {"duplicates": "remove"})
+    assert re.search(
+        r"^split: train has [\d.]+ % of the characters, not 70 %; .*: [\d,]+ characters in \d work\(s\) that "
+        r"repeat passages of val and test were cut out of train \(split.duplicates\)",
+        said,
+        re.M,
+    )
+    printed("tokenize", split=BY_WORK | {"duplicates": "keep"})
+    said = printed("split", split=BY_WORK | {"duplicates": "keep"})
+    assert re.search(
+        r"^split: [\d.]+ % of the windows of 32 characters of (val|test) are also in train, so", said, re.M
+    )
+
+
+def test_split_says_that_the_end_of_a_book_is_unlike_it(printed):
+    licence = "Anybody may copy this file, give it away, or use it again under the terms of section 4. "
+    tales = "".join(tale.read_text(encoding="utf-8") for tale in TALES)
+    book = tales + licence * (len(tales) // 19 // len(licence))
+    for stage in ("download", "clean", "tokenize"):
+        printed(stage, {"one.txt": book}, clean={"rules": "none"})
+    said = printed("split", clean={"rules": "none"})
+    assert re.findall(r"^split: most of (\w+) is unlike train: ", said, re.M) == ["test"]

@@ -135,7 +135,7 @@ def test_mistakes_stop_the_first_stage_with_a_sentence_each_and_a_way_back(proje
     printed = project.run("dvc", "repro", ok=False)
     assert project.stages_run(printed) == ["download"]
     for sentence in (
-        "clean.rules: 'modern' is unknown; use 'auto', 'literary', 'notes', 'none' or 'file'",
+        "clean.rules: 'modern' is unknown; use 'auto', 'literary', 'notes', 'publishers', 'none' or 'file'",
         "sum to",
         "model.n_head: 3 does not divide n_embd 8; use 1, 2, 4 or 8",
         "train_gpt.learning_rate: 'fast' (str) is invalid;",

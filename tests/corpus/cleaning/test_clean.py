@@ -77,6 +77,7 @@ def test_works_stay_separate_and_the_report_sums_the_counts_of_all(tmp_path):
     assert report["symbols"] == len(set("Да.\nНочь 😀"))
     assert report["removed"] == [
         {"rule": "line_ends", "chars": 1 - 1 - 1, "lines": 0, "places": 1},
+        {"rule": "gutenberg", "chars": 0, "lines": 0, "places": 0},
         {"rule": "empty_lines", "chars": 2, "lines": 1, "places": 1},
         {"rule": "indentation", "chars": 2, "lines": 0, "places": 1},
         {"rule": "foreign", "chars": len("Nein.\nBonjour\n"), "lines": 2, "places": 2},

@@ -7,18 +7,16 @@ from hypothesis import strategies as st
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.cleaning import clean as cleaning
-from bukva.corpus.cleaning.line_rules import LineRules
 from bukva.corpus.cleaning.removals import Removed
-from bukva.corpus.cleaning.rule_sets import MOST_RULES, RULES, read_entries, rule_set
+from bukva.corpus.cleaning.rule_sets import MOST_RULES, RULES, assembled, read_entries, rule_set
 
 EXAMPLE = RULES.parents[4] / "rules" / "example.yaml"
-ACTIONS = "drop_lines, delete, replace or normalise"
+ACTIONS = "drop_lines, delete, replace, normalise, cut_to or cut_from"
 
 
 def rules_of(file, *optional):
     """The rules of a file."""
-    entries = [one for one in read_entries(file, file.name) if not one.optional or one.name in optional]
-    return LineRules("file", file.name, tuple(entry.rule() for entry in entries))
+    return assembled("file", file.name, read_entries(file, file.name), list(optional))
 
 
 def clean(text, rules):
@@ -59,6 +57,15 @@ MISTAKES = [
      rf"replace: '(x)' {INVALID}: invalid group reference 2 at position 1; correct it (docs/text.md has examples)."),
     ({"name": "a", "replace": "x", "by": r"\n"},
      r"by: '\\n' contains a line end, but rules see one line at a time; remove it."),
+    ({"name": "a", "cut_to": ["x"], "delete": "y"}, f"name: 'a' has 2 actions; use one of {ACTIONS}."),
+    ({"name": "a", "cut_to": "x"}, "cut_to: 'x' (str) is invalid; it should be a valid list."),
+    ({"name": "a", "cut_from": []}, "cut_from: [] (list) is invalid; it should have at least 1 item after validation, "
+     "not 0."),
+    ({"name": "a", "cut_to": ["x"], "cut_from": ["y", "z*"]},
+     "cut_from: 'z*' is found in every line; use an expression that matches a mark."),
+    ({"name": "a", "cut_from": ["y", "(z"]},
+     f"cut_from: '(z' {INVALID}: missing ), unterminated subpattern at position 0; correct it (docs/text.md has "
+     "examples)."),
 ]  # fmt: skip
 
 
@@ -93,13 +100,15 @@ def test_the_actions_of_a_file(tmp_path):
             {"name": "swap", "replace": r"(\w+)/(\w+)", "by": r"\2 \1"},
             {"name": "form", "normalise": "NFC"},
             {"name": "greek", "drop_lines": "[α-ω]"},
+            {"name": "licence", "cut_to": ["Ⓒ 1869", "Издано"], "cut_from": [r"^Напечатано\nв"]},
         ],
     )
-    text = "Раз[1] «два»[22].\r\n 17 \n\nτρία три\nτρία и\nа/б и\u0306\nи так"
+    text = "[3]\n Издано τρία\nРаз[1] «два»[22].\r\n 17 \n\nτρία три\nτρία и\nа/б и\u0306\nи так\nНапечатано\nв [4]"
     cleaned, removed = clean(text, rules)
     assert cleaned == 'Раз "два".\n\nб а й\nи так\n'
     assert removed == {
         "line_ends": Removed(1 - 1, 0, 1),
+        "licence": Removed(len("[3]\n Издано τρία\nНапечатано\nв [4]\n"), 4, 4),
         "pages": Removed(len(" 17 \n"), 1, 1),
         "notes": Removed(len("[1][22]"), 0, 2),
         "quotes": Removed(0, 0, 2),
@@ -144,6 +153,8 @@ def test_literary_removes_what_people_do_not_see():
     unseen = "\u00ad\u034f\u200b\u200e\ufeff\u202e\u2060\u200c\u200d\0\x07\x85"
     text = "".join(f"{char}сло{char}во{char} {char}\n" for char in unseen)
     assert clean(text, rule_set("literary"))[0] == "слово\n" * len(unseen)
+    spaces = "\u200bسلام\u200bनमस्ते\u200b你好\u200bслово \u200b\u200bword\u200b\n"
+    assert clean(spaces, rule_set("literary"))[0] == spaces.replace("\u200b", "")
     assert clean("и\u0306 е\u00ad\u0308\u200d \t\r", rule_set("literary"))[0] == "й ё\n"
 
 
@@ -152,6 +163,7 @@ def test_literary_keeps_what_people_see():
         "«Куда?» — спросил он…\n— 1812 год, — “да”, 'нет' (№ 5).\n"
         "    def f(x):\n\treturn x[0]  # one\n\n\n"
         "می\u200cخواهم\nक\u094d\u200dष\n👩\u200d🚀 ❤\ufe0f\u200d🔥\n"
+        "ខ្ញុំ\u200bចង់\u200bរៀន។\u200b PDF\u200bភាសា\nສະ\u200bບາຍ\nสวัสดี\u200bครับ\nမြန်မာ\u200bစာ\n"
         "你好，世界。\u3000「でも」\nEl niño comió.\nза\u0301мок\n"
     )
     assert clean(text, rule_set("literary"))[0] == text

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bukva.corpus.repeats import grams, leaks
 from bukva.corpus.repeats.grams import chain
-from bukva.corpus.repeats.leaks import passages, seen_in_train
+from bukva.corpus.repeats.leaks import passages, seed_kinds, seen_in_train
 
 # ---- texts with repeats, and slow and obvious searches for them
 
@@ -110,6 +110,33 @@ def test_passages_with_changed_characters_are_found(share, least):
             is_found[start_a:stop_a] = True
         found.append(is_found[start:stop].mean())
     assert np.mean(found) >= least
+
+
+@pytest.mark.parametrize("alphabet", ["acgt", "ACGTN", "0123456789", "abcdefghijklmnop"])
+def test_near_copies_in_a_small_alphabet_are_found_and_little_else(alphabet):
+    rng, letters = np.random.default_rng(1), np.array([*map(ord, alphabet)], np.uint32)
+    original, other = letters[rng.integers(0, len(letters), (2, 4001))]
+    copy = np.where(rng.random(4001) < 1 / 40, letters[rng.integers(0, len(letters), 4001)], original)
+    codes, works = joined(original, other, copy)
+    rows = passages_of(codes, works)
+    assert set(rows[:, 0].tolist()) == {0}
+    assert (rows[:, 2] - rows[:, 1]).sum() > 0.95 * 4001
+
+
+@pytest.mark.parametrize(("text", "kinds"), [
+    ("acgt" * 30, 3), ("0110100110010110" * 9, 2), ("Мороз и солнце; день чудесный! Ещё ты дремлешь" * 3, 8),
+    ("." * 99, 1), ("abc", 8), ("", 8),
+])  # fmt: skip
+def test_a_seed_needs_fewer_kinds_of_characters_in_a_text_of_few(text, kinds):
+    codes = np.array([*map(ord, text)], np.uint32)
+    assert seed_kinds(codes, np.array([[0, len(text)]])) == kinds
+    assert seed_kinds(codes, np.array([[0, 0], [0, len(text)], [len(text)] * 2])) == kinds
+
+
+def test_rows_of_dots_in_a_usual_text_are_no_seeds():
+    dots = np.full(97, ord("."), np.uint32)
+    codes, works = joined(np.concatenate([text_of(499, 29, 1), dots]), np.concatenate([dots, text_of(499, 29, 2)]))
+    assert not len(passages_of(codes, works))
 
 
 MIN = 31  # the least that cut_from takes

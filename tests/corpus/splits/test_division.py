@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from works import save_in_characters, split, splits, works_of
 
 from bukva.core.errors import BukvaError
-from bukva.corpus.splits.division import divide, spans
-from bukva.corpus.splits.report import report
+from bukva.corpus.splits.division import divide, rows_of, spans
+from bukva.corpus.splits.report import findings, missed_shares, report
 from bukva.text.collection import TEXT, Document, write_collection
 from bukva.text.splits import check_lengths, load_lengths, load_splits
 
@@ -85,6 +85,61 @@ def test_what_of_test_stands_in_train_is_reported_and_cut_out(corpus):
         assert before["test"]["in_train"][n] > 0
         assert after["test"]["in_train"][n] == 0
     assert json.loads(json.dumps(after)) == after
+
+
+def test_shares_that_miss_what_was_asked_by_more_than_a_tenth_are_named_with_the_reason(tmp_path):
+    table = works_of([1000, 100, 100])
+    missed = missed_shares(
+        table, rows_of(spans(table, split(0.8, 0.1, 0.1, "by_work"))), split(0.8, 0.1, 0.1, "by_work")
+    )
+    assert missed == (
+        "val has 8.33 % of the characters, not 10 %; test has 8.33 % of the characters, not 10 %: whole works do not "
+        "divide as asked (split.strategy by_work)"
+    )
+    exact = split(0.8, 0.1, 0.1, "tail")
+    assert missed_shares(table, rows_of(spans(table, exact)), exact) == ""
+    short = works_of([9])
+    assert missed_shares(short, rows_of(spans(short, exact)), exact) == (
+        "val has 11.1 % of the characters, not 10 %; test has 11.1 % of the characters, not 10 %: shares of short "
+        "works are rounded (split.strategy tail)"
+    )
+    almost = split(0.82, 0.091, 0.089, "by_work")  # 8.33 % is less than a tenth below
+    assert missed_shares(table, rows_of(spans(table, split(0.8, 0.1, 0.1, "by_work"))), almost) == ""
+
+
+def test_shares_that_cutting_made_smaller_are_named_with_how_much_was_cut(tmp_path):
+    works = {name: text_of(0) if name in "abcdef" else text_of(100 * ord(name)) for name in "abcdefghijkl"}
+    table = write_collection(tmp_path, ((Document("-", "-", name), [text]) for name, text in works.items()))
+    chosen = split(0.7, 0.15, 0.15, "by_work", "remove")
+    shares = divide(tmp_path, table, chosen)
+    whole = dict(zip(table["work"], table["chars"], strict=True))
+    left = shares.assign(chars=shares["stop"] - shares["start"]).groupby("work")["chars"].sum()
+    cut = int(sum(whole.values()) - left.sum())
+    n_cut = int((left.to_numpy() < table["chars"].to_numpy()).sum())
+    assert cut > 0.1 * sum(whole.values())
+    why = f"{cut:,} characters in {n_cut} work(s) that repeat passages of val and test were cut out of train"
+    assert missed_shares(table, shares, chosen).endswith(f": {why} (split.duplicates)")
+    uneven = split(0.4, 0.3, 0.3, "by_work", "remove")
+    assert missed_shares(table, shares, uneven).endswith(
+        f": {why} (split.duplicates), and whole works do not divide as asked (split.strategy by_work)"
+    )
+
+
+def test_a_split_that_train_knows_or_that_is_unlike_train_is_named_with_figures():
+    seen, unlike = {"8": 0.9, "16": 0.8, "32": 0.251, "64": 0.1}, {"8": 0.9, "16": 0.8, "32": 0.249, "64": 0.1}
+    report = {
+        "train": {"bigram_bits": 3.5},
+        "val": {"in_train": seen, "bigram_bits": 3.749},
+        "test": {"in_train": unlike, "bigram_bits": 3.751},
+    }
+    assert [*findings(report)] == [
+        "25.1 % of the windows of 32 characters of val are also in train, so a score on val shows memory as well as "
+        "prediction (split.duplicates, split.strategy)",
+        "most of test is unlike train: 3.75 bits per character under a bigram model of train, at most 3.50 for 15 of "
+        "16 parts of train; check whether texts end in a licence, notes or an index (clean.rules, split.strategy)",
+    ]
+    without_bits = {name: {key: part[key] for key in part if key != "bigram_bits"} for name, part in report.items()}
+    assert len([*findings(without_bits)]) == 1
 
 
 @settings(max_examples=11)

@@ -1,18 +1,20 @@
 """Clean the text of a corpus, and count every removed character.
 
 The rules (bukva.corpus.cleaning.rule_sets) are applied to one piece of a work at a time. Pieces end at a line end.
+Rules that cut a work at its marks see the whole work first.
 """
 
 import dataclasses
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bukva.core.errors import ParamsError
 from bukva.core.files import atomic_folder
 from bukva.core.progress import counting
 from bukva.corpus.cleaning.line_rules import LineRules
+from bukva.corpus.cleaning.marks import Outside, lines_outside
 from bukva.corpus.cleaning.removals import Cleaned, Record, Removed, RemovedByRule
 from bukva.corpus.cleaning.scripts import CharCounts
 from bukva.text.collection import Document, read_table, read_texts, write_collection
@@ -21,11 +23,19 @@ LINE_ENDS = "line_ends"  # the rule that is part of every rule set
 OPENINGS = 3  # number of openings of works that are kept as possible prompts
 OPENING_CHARS = 30
 ALPHABET = 300  # number of symbols in the report
+MOSTLY = 0.5  # a work that loses a larger share to marks is named
 
-Piece = tuple[Document, str, bool]  # the work, a piece of its text, and whether the work goes on after it
+
+class Piece(NamedTuple):
+    """A piece of a work, whether the work goes on after it, and the lines of the piece that its marks exclude."""
+
+    document: Document
+    text: str
+    goes_on: bool
+    outside: Outside
 
 
-def clean(text: str, rules: LineRules, goes_on: bool = False) -> Cleaned:
+def clean(text: str, rules: LineRules, goes_on: bool = False, outside: Outside | None = None) -> Cleaned:
     """Clean a work, or a piece of one.
 
     Line ends become line feeds under every rule set. A rule set without rules (`none`) changes nothing else; all others
@@ -36,15 +46,18 @@ def clean(text: str, rules: LineRules, goes_on: bool = False) -> Cleaned:
         rules: the rule set.
         goes_on: whether the work goes on after the piece. A line that is cut at the end of the piece is then cleaned as
             if it ended there.
+        outside: the lines that the marks of the work exclude; for a whole work, they are found here.
     """
-    unix = text.replace("\r\n", "\n").replace("\r", "\n")
+    unix = _unix(text)
+    if outside is None:
+        outside = _of_piece(lines_outside(rules.cuts, [unix]), 0, unix)
     is_cut = goes_on and not unix.endswith("\n")
     if rules.rules and unix and not unix.endswith("\n"):
         unix += "\n"
     line_ends = Removed(len(text) - len(unix), 0, text.count("\r"))
     if not unix or not rules.rules:
         return Cleaned(unix, unix.count("\n"), {LINE_ENDS: line_ends})
-    cleaned = rules.apply(unix)
+    cleaned = rules.apply(unix, outside)
     kept, lines = cleaned.text, cleaned.lines
     if is_cut:  # the added line feed was never in the text, so no rule has removed it
         kept, lines = kept[:-1], lines - 1
@@ -53,13 +66,18 @@ def clean(text: str, rules: LineRules, goes_on: bool = False) -> Cleaned:
 
 
 def removed_share(raw: Path, rules: LineRules) -> float:
-    """Return the share of the characters that the rules remove, once all line ends are line feeds."""
+    """Return the share of the characters that the rules remove from the text between its marks.
+
+    All line ends are line feeds by then.
+    """
     kept, removed = 0, 0
     with counting(f"clean: trying rules {rules.name}", int(read_table(raw)["chars"].sum())) as show:
-        for _, text, goes_on in _pieces(raw):
-            cleaned = clean(text, rules, goes_on)
+        for _, text, goes_on, outside in pieces(raw, rules):
+            cleaned = clean(text, rules, goes_on, outside)
             kept += len(cleaned.text)
-            removed += sum(cleaned.removed[rule].chars for rule in rules.rules if rule in cleaned.removed)
+            removed += sum(
+                cleaned.removed[rule.name].chars for rule in rules.line_rules if rule.name in cleaned.removed
+            )
             show(cleaned.chars_before)
     return removed / max(1, kept + removed)
 
@@ -69,32 +87,38 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
 
     Returns:
         The content of reports/cleaning.json: the rule set and the reason for it; the number of characters before and
-        after; what each rule removed, with examples; the letters of the cleaned text by script, its most frequent
-        symbols, and the openings of a few works.
+        after; what each rule removed, with examples; the share that marks removed from works that lost most of their
+        text to them; the letters of the cleaned text by script, its most frequent symbols, and the openings of a few
+        works.
 
     Raises:
         BukvaError: nothing is left of the whole corpus. The message names the rules that removed it.
     """
     record, counts = Record([LINE_ENDS, *rules.rules]), CharCounts()
     openings: list[str] = []
+    mostly_cut: dict[str, float] = {}
     before = read_table(raw)
 
     def kept(document: Document, pieces: Iterator[Piece]) -> Iterator[str]:
         record.begin(document.name)
-        opening = ""
-        for _, text, goes_on in pieces:
-            piece = clean(text, rules, goes_on)
+        opening, chars, cut = "", 0, 0
+        for _, text, goes_on, outside in pieces:
+            piece = clean(text, rules, goes_on, outside)
             record.add(piece)
             counts.add(piece.text)
             opening = opening or _opening(piece.text[: 100 * OPENING_CHARS])
+            chars += piece.chars_before
+            cut += sum(piece.removed[rule.name].chars for rule in rules.cuts if rule.name in piece.removed)
             show(piece.chars_before)
             yield piece.text
+        if cut > MOSTLY * chars:
+            mostly_cut[document.name] = round(cut / chars, 4)
         if opening and len(openings) < OPENINGS and opening not in openings:
             openings.append(opening)
 
     n_chars = int(before["chars"].sum())
     with atomic_folder(target) as folder, counting("clean", n_chars) as show:
-        works = itertools.groupby(_pieces(raw), lambda piece: piece[0])
+        works = itertools.groupby(pieces(raw, rules), lambda piece: piece.document)
         table = write_collection(folder, ((document, kept(document, own)) for document, own in works))
         chars = int(table["chars"].sum())
         if chars == 0:
@@ -108,20 +132,45 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
         "symbols": len(counts),
         "removed": record.removed(),
         "examples": record.examples(),
+        "mostly_cut": mostly_cut,
         "letters": counts.letters(),
         "alphabet": counts.most_frequent(ALPHABET),
         "openings": openings,
     }
 
 
-def _pieces(raw: Path) -> Iterator[Piece]:
-    """Yield the pieces of all works. An empty work has one empty piece."""
-    for document, texts in read_texts(raw, read_table(raw)):
-        text = next(texts, "")
-        for following in texts:
-            yield document, text, True
-            text = following
-        yield document, text, False
+def pieces(raw: Path, rules: LineRules) -> Iterator[Piece]:
+    """Yield the pieces of all works. An empty work has one empty piece.
+
+    If the rules look for marks, a work of more than one piece is read twice, because any piece can have the first mark.
+    """
+    table = read_table(raw)
+    for (document, texts), (_, again) in zip(read_texts(raw, table), read_texts(raw, table), strict=True):
+        text, following = next(texts, ""), next(texts, None)
+        whole = map(_unix, [text] if following is None else again)
+        outside, line = lines_outside(rules.cuts, whole) if rules.cuts else [], 0
+        while following is not None:
+            yield Piece(document, text, True, _of_piece(outside, line, text))
+            line += _unix(text).count("\n") if outside else 0
+            text, following = following, next(texts, None)
+        yield Piece(document, text, False, _of_piece(outside, line, text))
+
+
+def _unix(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _of_piece(outside: list[tuple[range, str]], first_line: int, text: str) -> Outside:
+    """Return the lines of one piece that lie outside the marks of its work; of two rules the first one has a line."""
+    if not outside or not text:
+        return {}
+    unix = _unix(text)
+    after = first_line + unix.count("\n") + (not unix.endswith("\n"))
+    return {
+        line - first_line: rule
+        for lines, rule in reversed(outside)
+        for line in range(max(lines.start, first_line), min(lines.stop, after))
+    }
 
 
 def _opening(text: str) -> str:

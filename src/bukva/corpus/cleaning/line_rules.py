@@ -1,6 +1,7 @@
 """Cleaning rules: a list of named rules, applied to each line until it stays the same.
 
-So cleaning a cleaned text changes nothing, whatever the rules are, and a work can be cut at any line end.
+So cleaning a cleaned text changes nothing, whatever the rules are, and a work can be cut at any line end. Rules that
+cut a work at its marks (bukva.corpus.cleaning.marks) come first: no other rule sees the lines that they remove.
 """
 
 import functools
@@ -12,6 +13,7 @@ from typing import Literal
 
 from bukva.config.messages import shorten
 from bukva.core.errors import ParamsError
+from bukva.corpus.cleaning.marks import Cut, Outside
 from bukva.corpus.cleaning.removals import EXAMPLES, Cleaned, Example, Removed, RemovedByRule, example
 
 SAME_LENGTH = 10  # passes that may keep the length of a line: rules in an unlucky order need several
@@ -80,21 +82,27 @@ class LineRules:
     """A rule set.
 
     source: the name of its file in error messages.
+    cuts: rules that cut a whole work at its marks, before all others.
     once: apply the rules to each line only once, as the lecture notes do.
     """
 
     name: str
     source: str
     line_rules: tuple[LineRule, ...]
+    cuts: tuple[Cut, ...] = ()
     once: bool = False
 
     @functools.cached_property
     def rules(self) -> tuple[str, ...]:
         """Names of the rules, in their order."""
-        return tuple(rule.name for rule in self.line_rules)
+        return tuple(rule.name for rule in (*self.cuts, *self.line_rules))
 
-    def apply(self, text: str) -> Cleaned:
+    def apply(self, text: str, outside: Outside) -> Cleaned:
         """Clean one or more complete lines, each of which ends with a line feed.
+
+        Args:
+            text: the lines.
+            outside: numbers of lines to remove first, and the rule that removes each.
 
         Raises:
             BukvaError: the rules change a line again and again, without end.
@@ -110,7 +118,12 @@ class LineRules:
                 examples[rule.name].append(example(number, line, *places[0]))
 
         lines = text.split("\n")[:-1]
-        kept = [self._settle(number, line, record) for number, line in enumerate(lines)]
+        for number, rule in outside.items():
+            removed[rule] += Removed(len(lines[number]) + 1, 1, 1)
+            if lines[number] and len(examples[rule]) < EXAMPLES:
+                examples[rule].append(example(number, lines[number], 0, len(lines[number])))
+        inside = (item for item in enumerate(lines) if item[0] not in outside) if outside else enumerate(lines)
+        kept = [self._settle(number, line, record) for number, line in inside]
         return Cleaned("".join(f"{line}\n" for line in kept if line is not None), len(lines), removed, examples)
 
     def _settle(self, number: int, line: str, record: Callable[[LineRule, int, str, str | None], None]) -> str | None:

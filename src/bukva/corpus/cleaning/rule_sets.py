@@ -3,27 +3,32 @@
 import functools
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from bukva.config.load import read_yaml
 from bukva.config.messages import mistake, one_or_another, sentence, shorten
 from bukva.config.schema import Clean, Section
 from bukva.core.errors import ParamsError
 from bukva.core.files import existing
-from bukva.core.progress import counted
-from bukva.corpus.cleaning.clean import LINE_ENDS, removed_share
+from bukva.core.progress import counting
+from bukva.corpus.cleaning.clean import LINE_ENDS, clean, pieces, removed_share
 from bukva.corpus.cleaning.line_rules import DropLines, LineRule, LineRules, Normalise, Substitute
+from bukva.corpus.cleaning.marks import Cut
 from bukva.corpus.cleaning.scripts import CharCounts, fitting_rules, percent
-from bukva.text.collection import read_table, read_texts
+from bukva.text.collection import read_table
 
 RULES = Path(__file__).parent / "rules"
 MOST_REMOVED = 0.15  # share of a text that `notes` may remove under `auto`; it removes 0.11 of RusLit
 MOST_RULES = 60  # the report shows an example of each
-ACTIONS = ["drop_lines", "delete", "replace", "normalise"]
+ACTIONS = ["drop_lines", "delete", "replace", "normalise", "cut_to", "cut_from"]
+CUTS = ["cut_to", "cut_from"]  # one action, of which one key is enough
+PUBLISHERS = "publishers"  # the rule set that literary and notes include
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+Marks = Annotated[list[str], Field(min_length=1)]
 LINE_END = re.compile(r"[\n\r]|\\[nr]")  # the character itself, or its escape sequence
 
 
@@ -38,6 +43,8 @@ class Entry(Section):
     replace: str | None = None
     by: str | None = None
     normalise: Literal["NFC", "NFKC"] | None = None
+    cut_to: Marks | None = None
+    cut_from: Marks | None = None
 
     @model_validator(mode="after")
     def _is_one_rule(self) -> "Entry":
@@ -45,21 +52,39 @@ class Entry(Section):
         if not NAME.fullmatch(self.name) or self.name == LINE_ENDS:
             what = f"is not a name for a rule; use up to 40 of a-z, 0-9 and _, a letter first, but not {LINE_ENDS}"
             raise mistake("name", self.name, what)
-        if len(given) != 1:
+        if len(given) != 1 and given != CUTS:
             raise mistake("name", self.name, f"has {len(given)} actions; use one of {one_or_another(ACTIONS)}")
         if (self.by is None) != (self.replace is None):
             raise mistake("by", self.by, "goes with replace, and replace with by; use both or neither")
         if self.by and LINE_END.search(self.by):
             raise mistake("by", self.by, "contains a line end, but rules see one line at a time; remove it")
-        try:
-            self.rule().act("")
-        except (re.error, IndexError, OverflowError, RecursionError) as error:
-            what = f"is not a regular expression of Python: {error}; correct it (docs/text.md has examples)"
-            raise mistake(given[0], getattr(self, given[0]), what) from None
+        for key, expression in self._expressions(given):
+            try:
+                if key not in CUTS:
+                    self.line_rule().act("")
+                elif re.search(expression, ""):
+                    raise mistake(key, expression, "is found in every line; use an expression that matches a mark")
+            except (re.error, IndexError, OverflowError, RecursionError) as error:
+                what = f"is not a regular expression of Python: {error}; correct it (docs/text.md has examples)"
+                raise mistake(key, expression, what) from None
         return self
 
-    def rule(self) -> LineRule:
+    def _expressions(self, keys: list[str]) -> Iterator[tuple[str, str]]:
+        for key in keys:
+            value = getattr(self, key)
+            yield from ((key, expression) for expression in (value if isinstance(value, list) else [value]))
+
+    def rule(self) -> LineRule | Cut:
         """Return the rule."""
+        if not (self.cut_to or self.cut_from):
+            return self.line_rule()
+        starts, ends = (
+            tuple(re.compile(mark, re.MULTILINE) for mark in marks or ()) for marks in (self.cut_to, self.cut_from)
+        )
+        return Cut(self.name, starts, ends)
+
+    def line_rule(self) -> LineRule:
+        """Return the rule, which does not cut."""
         if self.drop_lines is not None:
             return DropLines(self.name, re.compile(self.drop_lines))
         if self.normalise is not None:
@@ -130,19 +155,30 @@ def _load(params: Clean, name: str) -> LineRules:
     else:
         source, file = f"{name}.yaml", RULES / f"{name}.yaml"
     entries = [] if name == "none" else read_entries(file, source)
+    if name in ("literary", "notes"):
+        entries = [*read_entries(RULES / f"{PUBLISHERS}.yaml", f"{PUBLISHERS}.yaml"), *entries]
     optional = [entry.name for entry in entries if entry.optional]
     for wanted in params.optional:
         if wanted not in optional:
             which = f"use {one_or_another(optional)}" if optional else "it has none; use []"
             what = f"{shorten(wanted)} is not an optional rule of {source}"
             raise ParamsError(f"params.yaml, clean.optional: {what}; {which}.")
-    rules = tuple(entry.rule() for entry in entries if not entry.optional or entry.name in params.optional)
-    return LineRules(name, source, rules, once=name == "notes")
+    return assembled(name, source, entries, params.optional)
+
+
+def assembled(name: str, source: str, entries: list[Entry], optional: list[str]) -> LineRules:
+    """Return the rule set of these entries, with the optional rules of these names."""
+    rules = [entry.rule() for entry in entries if not entry.optional or entry.name in optional]
+    cuts = tuple(rule for rule in rules if isinstance(rule, Cut))
+    line_rules = tuple(rule for rule in rules if not isinstance(rule, Cut))
+    return LineRules(name, source, line_rules, cuts, once=name == "notes")
 
 
 def _counts(raw: Path) -> CharCounts:
-    counts, table = CharCounts(), read_table(raw)
-    pieces = (piece for _, text in read_texts(raw, table) for piece in text)
-    for piece in counted(pieces, "clean: counting letters", int(table["chars"].sum())):
-        counts.add(piece)
+    """Count the characters of the text between the marks of publishers, whose licences are in English."""
+    counts, rules = CharCounts(), rule_set(PUBLISHERS)
+    with counting("clean: counting letters", int(read_table(raw)["chars"].sum())) as show:
+        for _, text, goes_on, outside in pieces(raw, rules):
+            counts.add(clean(text, rules, goes_on, outside).text if outside else text)
+            show(len(text))
     return counts

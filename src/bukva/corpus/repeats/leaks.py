@@ -7,6 +7,7 @@ The spans of `codes` are looked up at any place, those of `text` are read from s
 text that the memory does not hold they are two mappings of one file (splits/division.py).
 """
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -18,6 +19,8 @@ from bukva.text.characters import Codes
 SEED = 16  # characters that a changed passage must still have in a row now and then
 STEP = 16  # so a run of SEED + STEP - 1 characters is always found, a shorter one sometimes
 KINDS = 8  # different characters of a seed at least: rows of dots stand in many works and are no text
+VARIETY = 2 / 3  # of the different characters of the median seed are enough, so that copies of DNA are found
+SAMPLE = 4096  # seeds that give the median
 MAX_GAP = 120  # characters between two runs of one passage
 MIN_EQUAL = 0.4  # of a passage's characters: a form of address that keeps returning is no passage
 LOOK_BACK = 64  # runs that may be the one before in a passage
@@ -37,7 +40,7 @@ def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_char
     filled = np.flatnonzero(spans_a[:, 1] > spans_a[:, 0])  # of spans with one start, the one that has text
     spans = spans_a[filled].astype(np.int64)
     found = [np.empty((0, 7), np.int64)]
-    for index in index_parts(codes, spans, SEED, STEP, KINDS):
+    for index in index_parts(codes, spans, SEED, STEP, seed_kinds(codes, spans)):
         for work, (start, stop) in enumerate(spans_b.tolist()):
             for runs in equal_runs(codes, index, spans, text, start, stop):  # (m, 3)
                 owners = filled[np.searchsorted(spans[:, 0], runs[:, 0], side="right") - 1]
@@ -47,6 +50,20 @@ def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_char
                 chains = chains[chains[:, 5] >= np.maximum(min_chars, MIN_EQUAL * longer)]
                 found.append(np.insert(chains, 3, work, axis=1))
     return np.concatenate(found)
+
+
+def seed_kinds(codes: Codes, spans: Spans) -> int:
+    """Return how many different characters a seed needs: KINDS, or fewer in a text of few characters."""
+    stops = spans[:, 1] - SEED + 1
+    lengths = np.maximum(stops - spans[:, 0], 0)  # numbers of seeds
+    ends = np.cumsum(lengths)
+    if not len(ends) or not ends[-1]:
+        return KINDS
+    places = np.linspace(0, ends[-1] - 1, min(SAMPLE, int(ends[-1]))).astype(np.int64)
+    firsts = places + (stops - ends)[np.searchsorted(ends, places, side="right")]
+    seeds = np.sort(codes[firsts[:, None] + np.arange(SEED)], axis=1)
+    kinds = 1 + (np.diff(seeds, axis=1) != 0).sum(axis=1)
+    return min(KINDS, math.ceil(VARIETY * float(np.median(kinds))))
 
 
 # ---- what of val and test stands in train

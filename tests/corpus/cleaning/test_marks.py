@@ -1,0 +1,184 @@
+"""What publishers put before and after a book is cut, in old and new wording; the book itself stays whole."""
+
+import itertools
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from works import texts_in
+
+from bukva.config.schema import Clean
+from bukva.corpus.cleaning import clean as cleaning
+from bukva.corpus.cleaning.marks import Cut, lines_outside
+from bukva.corpus.cleaning.removals import Removed
+from bukva.corpus.cleaning.rule_sets import chosen_rules, rule_set
+from bukva.corpus.sources.formats.markup import html_text
+from bukva.text.collection import Document, write_collection
+
+PUBLISHERS = rule_set("publishers")
+HEADER = "The Project Gutenberg EBook of A Story, by Nobody\n\nThis eBook is for the use of anyone anywhere.\n\n"
+LICENCE = "\nSection 1. General Terms of Use\n\n1.A. By reading any part of this work you agree. " * 40 + "\n"
+BOOK = "\nCHAPTER I\n\nSomebody walked through the town, and met nobody at all.\n\n"
+RUSSIAN = "\nГЛАВА ПЕРВАЯ\n\nКто-то прошёл через весь город и никого не встретил.\n\n" * 30
+
+
+def cut(text, name="publishers"):
+    """The text after cleaning, and what rule gutenberg removed."""
+    found = cleaning.clean(text, rule_set(name))
+    assert found.chars_before == len(text)
+    return found.text, found.removed["gutenberg"]
+
+
+STARTS = [
+    "*** START OF THE PROJECT GUTENBERG EBOOK A STORY ***",
+    "*** START OF THIS PROJECT GUTENBERG EBOOK A STORY ***",
+    "***START OF THE PROJECT GUTENBERG EBOOK A STORY***",
+    "** START OF THIS PROJECT GUTENBERG EBOOK A STORY **",
+    "*** START OF THE PROJECT GUTENBERG ETEXT A STORY ***",
+    "*** START OF THE COPYRIGHTED PROJECT GUTENBERG EBOOK A STORY ***",
+    "    *** START OF THIS PROJECT GUTENBERG EBOOK A STORY",
+    "*** START OF THE PROJECT GUTENBERG EBOOK A STORY OF SOMEBODY WHO WALKED\nTHROUGH THE TOWN AND MET\nNOBODY ***",
+    "*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*",
+    "*END THE SMALL PRINT! FOR PUBLIC DOMAIN EBOOKS*Ver.02/11/02*END*",
+    "*END* THE SMALL PRINT! FOR COPYRIGHT PROTECTED ETEXTS*Ver.07.02.92*END*",
+]
+ENDS = [
+    "*** END OF THE PROJECT GUTENBERG EBOOK A STORY ***",
+    "*** END OF THIS PROJECT GUTENBERG EBOOK A STORY ***",
+    "***END OF THE PROJECT GUTENBERG EBOOK A STORY***",
+    "  *** END OF THE PROJECT GUTENBERG EBOOK A STORY OF SOMEBODY WHO WALKED\nTHROUGH THE TOWN ***",
+    "End of the Project Gutenberg EBook of A Story, by Nobody\n\n*** END OF THIS PROJECT GUTENBERG EBOOK A STORY ***",
+    "End of The Project Gutenberg Etext of A Story",
+    "End of this Project Gutenberg eBook of A Story",
+    "End of Project Gutenberg's A Story, by Nobody",
+    "End of Project Gutenberg’s A Story, by Nobody",
+    "END OF PROJECT GUTENBERG ETEXT OF A STORY",
+]
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("end", ENDS)
+def test_a_book_between_marks_of_any_wording_stays_whole_and_nothing_else_does(start, end):
+    assert cut(f"{HEADER}{start}\n{BOOK}{end}\n{LICENCE}")[0] == BOOK
+
+
+@pytest.mark.parametrize("name", ["publishers", "literary", "notes"])
+def test_the_licence_is_counted_under_each_rule_set_and_no_other_rule_sees_it(name):
+    text = f"{HEADER}{STARTS[0]}\n{RUSSIAN}{ENDS[0]}\n{LICENCE}".replace("\n", "\r\n")
+    kept, removed = cut(text, name)
+    assert kept == cleaning.clean(RUSSIAN, rule_set(name)).text
+    outside = [HEADER, f"{STARTS[0]}\n", f"{ENDS[0]}\n", LICENCE]
+    lines = sum(part.count("\n") for part in outside)
+    assert removed == Removed(sum(map(len, outside)), lines, lines)
+
+
+def test_one_mark_is_enough_and_without_marks_nothing_is_cut():
+    assert cut(f"{HEADER}{STARTS[0]}\n{BOOK}")[0] == BOOK
+    assert cut(f"{BOOK}{ENDS[0]}\n{LICENCE}")[0] == BOOK
+    assert cut(BOOK.rstrip("\n")) == (BOOK.rstrip("\n") + "\n", Removed())
+
+
+def test_a_text_that_speaks_of_project_gutenberg_or_quotes_its_marks_in_a_line_stays_whole():
+    novel = (
+        "She had found it at Project Gutenberg, and that was the\n"
+        "End of the Project. Gutenberg himself would have laughed at the\n"
+        "end of the Project Gutenberg for which he worked.\n"
+        'start = "*** START OF THE PROJECT GUTENBERG EBOOK"\n'
+        "It said: *** END OF THE PROJECT GUTENBERG EBOOK ***.\n"
+        "*** START: FULL LICENSE ***\n*\n***\n"
+    )
+    assert cut(novel) == (novel, Removed())
+
+
+def test_of_several_books_in_one_file_each_stays_whole():
+    one = f"{HEADER}{STARTS[0]}\n{BOOK}{ENDS[4]}\n{LICENCE}"
+    assert cut(3 * one)[0] == 3 * BOOK
+    assert cut(f"{BOOK}{ENDS[0]}\n{LICENCE}{one}")[0] == 2 * BOOK
+    without_end = f"{HEADER}{STARTS[0]}\n{BOOK}"
+    assert cut(2 * without_end)[0] == BOOK + HEADER + BOOK  # no mark says where the first book ends
+
+
+def test_an_html_edition_is_cut_as_the_plain_text_is():
+    page = (
+        "<html><head><title>A Story</title></head><body><section id='pg-header'><h2>The Project Gutenberg eBook of "
+        "A Story</h2><p>This ebook is for the use of anyone\nanywhere.</p><div id='pg-start-separator'>\n"
+        "<span>*** START OF THE PROJECT GUTENBERG EBOOK\nA STORY ***</span></div></section><h1>A Story</h1>"
+        "<p>Somebody walked\nthrough the town.</p><section id='pg-footer'><div><span>*** END OF THE PROJECT GUTENBERG "
+        "EBOOK A STORY ***</span></div><p>Updated editions will replace this one.</p></section></body></html>"
+    )
+    old = (
+        "<html><body><pre>\nThe Project Gutenberg EBook\n\n*** START OF THIS PROJECT GUTENBERG EBOOK A STORY ***\n"
+        "</pre><h1>A Story</h1><p>Somebody walked\nthrough the town.</p><pre>\nEnd of the Project Gutenberg EBook "
+        "of A Story\n\n*** END OF THIS PROJECT GUTENBERG EBOOK A STORY ***\n</pre></body></html>"
+    )
+    for html in (page, old):
+        assert cut(html_text(html))[0].strip() == "A Story\nSomebody walked through the town."
+
+
+# ---- pieces of a work
+
+
+def slow_search(text, cuts):
+    """The lines outside marks of whole lines `(` and `)`, one line after the other."""
+    lines = text.split("\n")
+    marks = [line.strip() for line in lines if line.strip() in ("(", ")")]
+    inside, outside = marks[:1] != ["("], []
+    for number, line in enumerate(lines):
+        mark = line.strip()
+        if mark == ")":
+            inside = False
+        if mark == "(" or not inside:
+            outside.append(number)
+        if mark == "(":
+            inside = True
+    return outside
+
+
+BRACKETS = Cut("brackets", (re.compile(r"\( *$", re.M),), (re.compile(r"\) *$", re.M),))
+
+
+@settings(max_examples=200)
+@given(st.lists(st.sampled_from([*"()ж \n\n\n"]), max_size=60).map("".join), st.lists(st.integers(0, 60)))
+@example("ж\n(\nж\n)\nж\n(", [3, 5])
+@example(" )\n(\n", [1])
+def test_the_lines_outside_marks_are_those_of_a_slow_search_however_a_work_is_cut(text, at):
+    edges = sorted({0, len(text), *(stop for stop in at if stop < len(text) and text[stop - 1] == "\n")})
+    texts = [text[start:stop] for start, stop in itertools.pairwise(edges)]
+    found = [line for lines, name in lines_outside([BRACKETS], texts) for line in lines if name == "brackets"]
+    assert sorted(set(found)) == slow_search(text, BRACKETS)
+
+
+def test_a_work_of_many_pieces_is_cut_as_a_whole_is_and_its_lines_keep_their_numbers(tmp_path, monkeypatch):
+    title = f"{STARTS[7]}\n"
+    book = "Somebody walked on\u00ad and on.\n" * 300
+    text = f"{20 * HEADER}{title}{book}{ENDS[0]}\n{LICENCE}{HEADER}{title}{book}{ENDS[0]}\n{LICENCE}"
+    works = [(Document("-", "-", name), content) for name, content in (("a", text), ("b", book), ("c", ""))]
+    write_collection(tmp_path / "raw", works)
+    for n_bytes in (1 << 20, 997, 61):
+        monkeypatch.setattr("bukva.text.collection.PIECE_BYTES", n_bytes)
+        report = cleaning.clean_collection(tmp_path / "raw", tmp_path / "clean", rule_set("literary"), "")
+        kept = book.replace("\u00ad", "")
+        assert list(texts_in(tmp_path / "clean").values()) == [2 * kept, kept, ""]
+        removed = {rule["rule"]: rule["chars"] for rule in report["removed"]}
+        assert removed["gutenberg"] == len(text) - 2 * len(book)
+        assert report["chars_before"] - report["chars"] == sum(removed.values())
+        first, *_ = report["examples"]["invisible"]
+        assert (first["work"], first["line"]) == ("-/-/a", (20 * HEADER + title).count("\n") + 1)
+
+
+def test_works_that_lose_most_of_their_text_are_named_with_the_share(tmp_path):
+    late = f"{BOOK * 9}{STARTS[0]}\n{BOOK}"
+    works = [(Document("-", "-", "late"), late), (Document("-", "-", "usual"), f"{STARTS[0]}\n{BOOK}")]
+    write_collection(tmp_path / "raw", works)
+    report = cleaning.clean_collection(tmp_path / "raw", tmp_path / "clean", PUBLISHERS, "")
+    assert report["mostly_cut"] == {"-/-/late": round(1 - len(BOOK) / len(late), 4)}
+
+
+def test_auto_judges_a_russian_book_without_the_english_licence(tmp_path):
+    write_collection(
+        tmp_path / "raw", [(Document("-", "-", "a"), f"{HEADER}{STARTS[0]}\n{RUSSIAN}{ENDS[0]}\n{LICENCE}")]
+    )
+    assert len(LICENCE) > len(RUSSIAN)
+    rules, why = chosen_rules(Clean(rules="auto", file="-", optional=[]), tmp_path / "raw")
+    assert (rules.name, why) == ("notes", "because 100.0 % of the letters are Cyrillic (clean.rules auto)")
