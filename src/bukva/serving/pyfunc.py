@@ -40,13 +40,15 @@ class TextModel(PythonModel):
         Raises:
             MlflowException: a value is invalid; the server answers with status 400 and the sentence.
         """
+        from bukva.config.schema import PROMPT, TEXT
         from bukva.core.errors import BukvaError
         from bukva.serving.writer import RequestSettings, settings
 
         answers, where = [], ""
         try:
             how = settings(params or {}, RequestSettings)
-            for number, row in enumerate(model_input.to_dict("records"), 1):
+            rows = model_input.reindex(columns=[PROMPT, TEXT])  # MLflow drops other columns, perhaps all of them
+            for number, row in enumerate(rows.to_dict("records"), 1):
                 where = f"Row {number}, "
                 answers.append(self._writer.answer(row, how))
         except BukvaError as error:
