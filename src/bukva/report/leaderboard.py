@@ -1,6 +1,7 @@
 """The leaderboard for the terminal and the page, and as JSON."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -139,7 +140,7 @@ def _choice(choice: Winner, baseline: str) -> str:
     missing = MIN_SEEDS - len(choice.unused_seeds)
     return (
         f"{marked} To know what it is worth, run it with {missing} more seeds that no other setting of the sweep has: "
-        f"dvc exp apply {name} && bukva seeds {len(choice.best.members) + missing}"
+        f"dvc exp apply {shlex.quote(name)} && bukva seeds {len(choice.best.members) + missing}"
     )
 
 

@@ -22,9 +22,11 @@ from bukva.tracking.journal import Event
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Run
+    from sqlalchemy.engine import URL
 
 EXPERIMENT = "bukva"
 KEPT_IN = "mlruns"  # the folder of artifacts
+DRIVER = "sqlite+pysqlite"
 LOCK_SECONDS = 60
 MOST_RUNS = 50_000  # of one answer of MLflow
 LONGEST_MESSAGE = 300  # characters of an error; a proxy may answer with a whole page in one line
@@ -48,9 +50,34 @@ def tracking_uri() -> str:
 
     The path of a database is made absolute, because a relative one would mean another database in each folder.
     """
+    address = _database()
+    return str(address) if address is not None else os.environ["MLFLOW_TRACKING_URI"]
+
+
+def database_path() -> Path | None:
+    """Return the file of the store; None for a store that is no database of SQLite."""
+    address = _database()
+    return Path(address.database) if address is not None else None
+
+
+def store_name() -> str:
+    """Name the store in a message: the path of its database, or its address without secrets."""
+    return str(database_path() or redact_url(tracking_uri()))
+
+
+def _database() -> "URL | None":
+    """Return the address of a database of SQLite with an absolute path; None for another store.
+
+    It names the driver, because MLflow creates the folder of what follows sqlite:/// without decoding it: for a?b it
+    would create a%3Fb.
+    """
+    from sqlalchemy.engine import make_url
+
     uri = os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
-    kind, slashes, path = uri.partition("///")
-    return f"{kind}{slashes}{project_root() / path}" if kind == "sqlite:" else uri
+    if not uri.startswith(("sqlite:///", f"{DRIVER}:///")):
+        return None
+    given = make_url(uri)
+    return given.set(drivername=DRIVER, database=str(project_root() / (given.database or "")))
 
 
 def explain(error: BaseException) -> str:
@@ -76,7 +103,7 @@ def errors_in_one_line() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise BukvaError(f"{redact_url(tracking_uri())}: {explain(error)}") from None
+        raise BukvaError(f"{store_name()}: {explain(error)}") from None
 
 
 # ---- the store
@@ -157,8 +184,8 @@ def connect() -> Store:
 
     artifacts = (project_root() / KEPT_IN).as_uri()  # absolute, else MLflow takes the folder of the current process
     with lock():
-        if tracking_uri().startswith("sqlite:///"):
-            _prepare_database(Path(tracking_uri().removeprefix("sqlite:///").partition("?")[0]), artifacts)
+        if path := database_path():
+            _prepare_database(path, artifacts)
         client = MlflowClient(tracking_uri=tracking_uri())
         if client.get_experiment_by_name(EXPERIMENT) is None:
             with contextlib.suppress(MlflowException):  # another machine, which has a lock of its own, was first
@@ -173,11 +200,12 @@ def _prepare_database(path: Path, artifacts: str) -> None:
     for 100 s and more.
     """
     from mlflow import MlflowClient
+    from sqlalchemy.engine import URL
 
     if not (path.exists() and path.stat().st_size):
         unfinished = path.with_name(f"{path.name}.unfinished")
         unfinished.unlink(missing_ok=True)
-        MlflowClient(f"sqlite:///{unfinished}").search_experiments()
+        MlflowClient(str(URL.create(DRIVER, database=str(unfinished)))).search_experiments()
         unfinished.replace(path)
     with contextlib.closing(sqlite3.connect(path)) as database:
         query = "SELECT artifact_location FROM experiments WHERE name = ?"
