@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Metric, Run
     from sqlalchemy.engine import URL
 
-EXPERIMENT = "bukva"
+EXPERIMENT, EXPERIMENT_NAME = "bukva", "MLFLOW_EXPERIMENT_NAME"  # the default, and MLflow's variable for another one
 KEPT_IN = "mlruns"  # the folder of artifacts
 DRIVER = "sqlite+pysqlite"
 LOCK_SECONDS = 60
@@ -65,6 +65,11 @@ def store_name() -> str:
     return str(database_path() or redact_url(tracking_uri()))
 
 
+def experiment_name() -> str:
+    """Return the name of the experiment of MLflow: MLFLOW_EXPERIMENT_NAME, or bukva."""
+    return os.environ.get(EXPERIMENT_NAME) or EXPERIMENT
+
+
 def _database() -> "URL | None":
     """Return the address of a database of SQLite with an absolute path; None for another store.
 
@@ -102,6 +107,8 @@ def errors_in_one_line() -> Iterator[None]:
     """Raise any error as a BukvaError of one line, because a traceback shows addresses with their passwords."""
     try:
         yield
+    except BukvaError:
+        raise
     except Exception as error:
         raise BukvaError(f"{store_name()}: {explain(error)}") from None
 
@@ -111,7 +118,7 @@ def errors_in_one_line() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Store:
-    """The experiment `bukva` in an MLflow store."""
+    """The experiment of MLflow, usually `bukva`, in which all results are."""
 
     client: "MlflowClient"
     experiment_id: str
@@ -174,7 +181,7 @@ def connect() -> Store:
     A database is opened under the lock, because processes that create its tables at the same time disturb each other.
 
     Raises:
-        BukvaError: the database writes artifacts into another project.
+        BukvaError: the database writes artifacts into another project, or a user has deleted the experiment.
         Exception: an error of MLflow, or of a database that is locked or broken.
     """
     for name, value in ENVIRONMENT.items():
@@ -186,11 +193,18 @@ def connect() -> Store:
     with lock():
         if path := database_path():
             _prepare_database(path, artifacts)
-        client = MlflowClient(tracking_uri=tracking_uri())
-        if client.get_experiment_by_name(EXPERIMENT) is None:
+        client, name = MlflowClient(tracking_uri=tracking_uri()), experiment_name()
+        if client.get_experiment_by_name(name) is None:
             with contextlib.suppress(MlflowException):  # another machine, which has a lock of its own, was first
-                client.create_experiment(EXPERIMENT, None if tracking_uri().startswith("http") else artifacts)
-        return Store(client, client.get_experiment_by_name(EXPERIMENT).experiment_id)
+                client.create_experiment(name, None if tracking_uri().startswith("http") else artifacts)
+        found = client.get_experiment_by_name(name)
+        if found.lifecycle_stage == "deleted":
+            raise BukvaError(
+                f"{store_name()}: experiment {name} was deleted there, so it takes no results. To restore it: "
+                f"mlflow experiments restore --experiment-id {found.experiment_id}. To use another one from now on: "
+                f"export {EXPERIMENT_NAME}=NAME"
+            )
+        return Store(client, found.experiment_id)
 
 
 def _prepare_database(path: Path, artifacts: str) -> None:
@@ -209,7 +223,7 @@ def _prepare_database(path: Path, artifacts: str) -> None:
         unfinished.replace(path)
     with contextlib.closing(sqlite3.connect(path)) as database:
         query = "SELECT artifact_location FROM experiments WHERE name = ?"
-        [place] = database.execute(query, [EXPERIMENT]).fetchone() or [artifacts]
+        [place] = database.execute(query, [experiment_name()]).fetchone() or [artifacts]
     if path.is_relative_to(project_root()) and place != artifacts and place.endswith(f"/{KEPT_IN}"):
         raise BukvaError(
             f"{path}: its artifacts are in {place}, so this project was copied or moved; remove the database, and fill "

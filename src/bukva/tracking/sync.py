@@ -52,10 +52,17 @@ def sync() -> str:
     """
     journals = read_journals()
     with errors_in_one_line():
-        troubles = fill(connect(), journals)
+        store = connect()
+        troubles = fill(store, journals)
+        shown = _by_identity(store.runs())
     if troubles:
         raise BukvaError("\n".join(troubles))
-    return f"{store_name()} has all {len(journals)} stage executions."
+    runs = [(shown.get(journal.id), shown.get(journal.key)) for journal in journals]
+    deleted = sum(any(run and _is_deleted(run) for run in each) for each in runs)
+    sentence = f"{store_name()} has all {len(journals)} stage executions"
+    if deleted:
+        sentence += f" but {deleted} that were deleted there; to restore a run: mlflow runs restore --run-id ID"
+    return f"{sentence}."
 
 
 def live(journal: Journal) -> bool:
