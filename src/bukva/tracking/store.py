@@ -213,13 +213,14 @@ def _prepare_database(path: Path, artifacts: str) -> None:
     MLflow itself cannot open a file in which creating the tables was interrupted, and tries a locked or broken database
     for 100 s and more.
     """
-    from mlflow import MlflowClient
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
     from sqlalchemy.engine import URL
 
     if not (path.exists() and path.stat().st_size):
         unfinished = path.with_name(f"{path.name}.unfinished")
         unfinished.unlink(missing_ok=True)
-        MlflowClient(str(URL.create(DRIVER, database=str(unfinished)))).search_experiments()
+        # not by MlflowClient, which writes the path of the current folder into SQL, where a quote ends it
+        SqlAlchemyStore(str(URL.create(DRIVER, database=str(unfinished))), artifacts)
         unfinished.replace(path)
     with contextlib.closing(sqlite3.connect(path)) as database:
         query = "SELECT artifact_location FROM experiments WHERE name = ?"
