@@ -57,9 +57,9 @@ def served(folder):
     model.load_context(SimpleNamespace(artifacts={"model": str(folder)}))
 
     def answers(rows, **settings):
-        known = pd.DataFrame(rows)
-        known = known[[name for name in known if name in ("prompt", "text")]]  # MLflow drops all other columns
-        return model.predict(None, known, SETTINGS | settings)
+        given = pd.DataFrame(rows)
+        known = [name for name in given if name in ("prompt", "text")]  # MLflow drops all other columns
+        return model.predict(None, given[known] if known else pd.DataFrame(), SETTINGS | settings)
 
     return answers
 
@@ -128,7 +128,8 @@ def test_a_vocabulary_without_a_space_cannot_replace_by_one():
 @pytest.mark.parametrize(
     ("rows", "settings", "sentence"),
     [
-        ([{"promt": "аб"}], {}, "Row 1, neither prompt nor text is a string; one of them must be."),
+        ([{"promt": "аб"}], {}, "The request has neither prompt nor text; each row needs one of them."),
+        ([], {}, "The request has neither prompt nor text; each row needs one of them."),
         ([{"prompt": "аб"}, {"promt": "аб"}], {}, "Row 2, neither prompt nor text is a string; one of them must be."),
         ([{"prompt": "аб"}, {"prompt": ""}], {}, "Row 2, prompt: '' is too short; use a longer one."),
         ([{"prompt": "аб"}, {"text": "аx"}], {}, "use another text, or parameter unknown drop or replace."),

@@ -47,8 +47,9 @@ class TextModel(PythonModel):
         answers, where = [], ""
         try:
             how = settings(params or {}, RequestSettings)
-            rows = model_input.reindex(columns=[PROMPT, TEXT])  # MLflow drops other columns, perhaps all of them
-            for number, row in enumerate(rows.to_dict("records"), 1):
+            if model_input.empty:  # MLflow drops other columns, and rows that have nothing else
+                raise BukvaError(f"The request has neither {PROMPT} nor {TEXT}; each row needs one of them.")
+            for number, row in enumerate(model_input.to_dict("records"), 1):
                 where = f"Row {number}, "
                 answers.append(self._writer.answer(row, how))
         except BukvaError as error:
