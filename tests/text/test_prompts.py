@@ -81,14 +81,14 @@ def test_a_decomposed_prompt_is_composed_unless_the_text_is_decomposed(known, gi
         assert readable_prompt(tokenizer, given, "error") == read
         prompts, why = chosen_prompts(tokenizer, sample(given, given), {})
         assert prompts == [read, read]
-        assert ("2 of 2 had decomposed letters" in why) == (given != read)
+        assert ("In 2 of 2, decomposed letters are composed" in why) == (given != read)
 
 
 def test_a_newline_that_the_shell_left_as_two_characters_is_named_with_the_command_that_passes_one():
     advice = """in bash and zsh, -S $'sample.prompts=["\\n"]' passes a newline."""
     assert rejection(readable_prompt, TOKENIZER, r"\n", "error").endswith(f"; {advice}")
     prompts, why = chosen_prompts(CharTokenizer(["\\", "n"]), sample(r"\n"), {})
-    assert (prompts, why.endswith(f"1 of 1 has a backslash before n or t, which stays one; {advice}")) == (
+    assert (prompts, why.endswith(f"In 1 of 1, a backslash before n or t stays a backslash; {advice}")) == (
         [r"\n"],
         True,
     )

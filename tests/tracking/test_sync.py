@@ -347,8 +347,8 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
     assert sync() == []
     assert len(store.runs()) == 3
     assert sync_module.sync() == (
-        f"{database} has all 2 stage executions but 1 that were deleted there; to restore a run: mlflow runs restore "
-        "--run-id ID."
+        f"{database} has all 2 stage executions, except for those deleted there: 1. To restore a run: mlflow runs "
+        "restore --run-id ID"
     )
     store.client.delete_run(by_name(store)[WHOLE].info.run_id)
     running.end("FINISHED")
@@ -358,7 +358,7 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
         "clean": "FINISHED", WHOLE: "RUNNING", "train-gpt": "RUNNING"
     }  # fmt: skip
     assert store.client.get_run(foreign.info.run_id).info.status == "RUNNING"
-    assert "has all 3 stage executions but 3 that were deleted there; " in sync_module.sync()
+    assert "has all 3 stage executions, except for those deleted there: 3. " in sync_module.sync()
 
 
 def test_a_deleted_experiment_is_named_with_the_ways_to_restore_it_and_to_use_another(database, params, monkeypatch):

@@ -57,9 +57,9 @@ def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, 
 def _doubts(given: list[str], prompts: list[str]) -> Iterator[str]:
     """Yield sentences about prompts that are changed, or that may not be what the user meant."""
     if n := sum(before != after for before, after in zip(given, prompts, strict=True)):
-        yield f"{n} of {len(given)} had decomposed letters, which are composed as in the text (Unicode NFC)."
+        yield f"In {n} of {len(given)}, decomposed letters are composed as in the text (Unicode NFC)."
     if n := sum(bool(ESCAPE.search(prompt)) for prompt in prompts):
-        yield f"{n} of {len(given)} has a backslash before n or t, which stays one; {NEWLINE_ADVICE}."
+        yield f"In {n} of {len(given)}, a backslash before n or t stays a backslash; {NEWLINE_ADVICE}."
 
 
 def check_prompts(tokenizer: Tokenizer, sample: Sample) -> None:

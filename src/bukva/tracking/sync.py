@@ -59,10 +59,9 @@ def sync() -> str:
         raise BukvaError("\n".join(troubles))
     runs = [(shown.get(journal.id), shown.get(journal.key)) for journal in journals]
     deleted = sum(any(run and _is_deleted(run) for run in each) for each in runs)
-    sentence = f"{store_name()} has all {len(journals)} stage executions"
-    if deleted:
-        sentence += f" but {deleted} that were deleted there; to restore a run: mlflow runs restore --run-id ID"
-    return f"{sentence}."
+    restore = "To restore a run: mlflow runs restore --run-id ID"
+    left_out = f", except for those deleted there: {deleted}. {restore}" if deleted else "."
+    return f"{store_name()} has all {len(journals)} stage executions{left_out}"
 
 
 def live(journal: Journal) -> bool:
