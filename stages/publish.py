@@ -2,7 +2,8 @@
 
 from bukva.cli import stage as cli
 from bukva.config.load import read_params
-from bukva.tracking.experiment import print_uncommitted
+from bukva.project.revisions import RefusedError
+from bukva.tracking.experiment import name_of_repro, print_uncommitted
 from bukva.tracking.publish import publish
 
 
@@ -13,7 +14,10 @@ def main() -> None:
     """
     params = read_params()
     publish(params)
-    print_uncommitted(params)
+    try:
+        print_uncommitted(params)
+    except RefusedError as error:  # the results are complete, but nothing says from which commit they are
+        print(f"MLflow shows this experiment as {name_of_repro('')}. {error}")
 
 
 if __name__ == "__main__":

@@ -16,8 +16,7 @@ def main() -> None:
         folders = {model.label: model.folder for model in trained_models().values()}
         tokenizer = load_tokenizer(run.path("tokens"))
         prompts, why = chosen_prompts(tokenizer, params, read_json(run.path("cleaning")))
-        if params.prompts == "auto":
-            print(f"sample: {why}")
+        print(f"sample: {why}")
         given = answer(folders, prompts, params, prepare(run.params.compute), run.path("ngrams"))
         write_text(samples, page(given, prompts, params, tokenizer.unit, why))
         write_json(run.path("answers"), to_json(given, prompts, params))

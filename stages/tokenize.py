@@ -3,7 +3,7 @@
 from bukva.cli import stage
 from bukva.core.files import read_json
 from bukva.corpus.splits.encoding import tokenize
-from bukva.text.prompts import chosen_prompts, readable_prompt
+from bukva.text.prompts import check_prompts, chosen_prompts
 from bukva.text.tokenizers import VOCAB
 
 
@@ -14,9 +14,8 @@ def main() -> None:
         if params.split.duplicates != "keep":
             print("tokenize: looking for text that stands in two works", flush=True)
         found = tokenize(run.path("clean"), tokens, params.tokenize, params.split)
-        prompts, _ = chosen_prompts(found.tokenizer, params.sample, read_json(run.path("cleaning")))
-        for prompt in prompts:
-            readable_prompt(found.tokenizer, prompt, params.sample.unknown)  # stage sample comes last
+        chosen_prompts(found.tokenizer, params.sample, read_json(run.path("cleaning")))  # stage sample comes last
+        check_prompts(found.tokenizer, params.sample)
         run.log.metrics({"vocab_size": len(found.tokenizer), "ids": found.n_ids, "unknown_chars": found.n_unknown})
         run.log.artifact(tokens / VOCAB)
         if n := found.n_repeated:

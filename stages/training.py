@@ -15,6 +15,7 @@ from bukva.models.registry import count_parameters, kind_of
 from bukva.models.window_rule import MOST_SCORED
 from bukva.planning.memory import check_memory
 from bukva.project.stages import fingerprint, paths, trained_models
+from bukva.text.prompts import check_prompts
 from bukva.text.splits import check_lengths, load_splits
 from bukva.text.tokenizers import load_tokenizer
 from bukva.tracking.journal import journal
@@ -35,9 +36,11 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
         block_size_key: the parameter that a split may be too short for.
 
     Raises:
-        BukvaError: the splits are too short, the memory is too small, or the training diverged.
+        BukvaError: stage sample would reject a prompt, the splits are too short, the memory is too small, or the
+            training diverged.
         SystemExit: 130 or 143, when SIGINT or SIGTERM asked to stop; the training is saved.
     """
+    check_prompts(load_tokenizer(Path(paths()["tokens"])), params.sample)
     processes = int(getattr(recipe, "processes", 1))
     if processes > 1 and not is_launched():
         launch(processes)  # each of them runs this stage again, and rank 0 writes

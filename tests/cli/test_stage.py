@@ -42,6 +42,9 @@ def bukva(tmp_path, monkeypatch, capsys):
 
     monkeypatch.delenv("DVC_ROOT", raising=False)
     monkeypatch.chdir(tmp_path)
+    for needed in ("data/sample", "rules"):
+        (tmp_path / needed).mkdir(parents=True)
+    (tmp_path / "rules" / "example.yaml").touch()
     return give
 
 
@@ -126,6 +129,26 @@ def test_check_prints_nothing_for_valid_parameters_and_else_what_is_wrong_or_dif
         "params.yaml, tokenize.kind: 'word' is unknown; use 'char', 'byte' or 'bpe'.\n"
         "To go back: git checkout HEAD params.yaml && make repro\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("path: data/sample", "path: Книги", "download.path: 'Книги' does not exist, and DVC needs it even where no"),
+        (
+            "path: data/sample",
+            "path: ~/Книги",
+            "download.path: '~/Книги' does not exist, and DVC needs it even where no stage reads it; write the path of "
+            "your home in full, because DVC does not expand ~.",
+        ),
+        ("path: data/sample", f"path: {'x' * 300}", "download.path: 'xxx"),
+        ("file: rules/example.yaml", "file: rules/mine.yaml", "clean.file: 'rules/mine.yaml' does not exist, and DVC"),
+    ],
+)
+def test_check_names_a_path_that_dvc_would_not_find(bukva, tmp_path, old, new, sentence):
+    (tmp_path / "params.yaml").write_text(PARAMS.replace(old, new), encoding="utf-8")
+    status, _, said = bukva("check")
+    assert (status, said.startswith(f"params.yaml, {sentence}")) == (1, True), said
 
 
 def test_check_says_that_git_knows_no_name(bukva, tmp_path, monkeypatch):

@@ -1,10 +1,15 @@
 """What a process asks of the machine."""
 
 import ctypes
+import math
+import os
 import subprocess
 import sys
 
-from bukva.core.machine import keep_freed_memory
+import pytest
+
+from bukva.core import machine
+from bukva.core.machine import cpu_quota, keep_freed_memory, memory_bytes, n_cores
 
 PROGRAM = """
 import resource
@@ -32,3 +37,79 @@ def test_memory_that_was_freed_is_used_again_without_asking_the_kernel():
 def test_a_library_without_mallopt_is_left_alone(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     keep_freed_memory()
+
+
+# ---- the limits of containers
+
+PLENTY = 2**62  # bytes: what v1 shows without a limit
+
+
+@pytest.fixture
+def limited(tmp_path, monkeypatch):
+    """A function that makes a tree of control groups, and this process a member of one of them; 8 cores are there."""
+    monkeypatch.setattr(machine, "MEMBERSHIP", tmp_path / "membership")
+    monkeypatch.setattr(machine, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+    def make(membership, files):
+        (tmp_path / "membership").write_text(membership)
+        for name, content in files.items():
+            (tmp_path / "cgroup" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "cgroup" / name).write_text(f"{content}\n")
+
+    return make
+
+
+V1 = "9:name=systemd:/\n4:memory:/docker/0a1b\n2:cpu,cpuacct:/docker/0a1b\n0::/docker/0a1b\n"
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "quota"),
+    [
+        ("0::/\n", {"cpu.max": "100000 100000"}, 1),  # v2: a container, whose group is the root that it sees
+        ("0::/\n", {"cpu.max": "150000 100000"}, 1.5),
+        ("0::/\n", {"cpu.max": "max 100000"}, math.inf),
+        ("0::/\n", {}, math.inf),  # the root of a host has no such file
+        ("0::/a.slice/b.service\n", {"a.slice/cpu.max": "50000 25000", "a.slice/b.service/cpu.max": "max 100000"}, 2),
+        ("0::/a.slice/b.service\n", {"a.slice/cpu.max": "400000 100000", "a.slice/b.service/cpu.max": "3 1"}, 3),
+        ("0::/other/c\n", {"a.slice/cpu.max": "1 1"}, math.inf),
+        ("0::/../..\n", {"cpu.max": "2 1"}, 2),  # a group above the root that this process sees
+        (V1, {"cpu/docker/0a1b/cpu.cfs_quota_us": 200000, "cpu/docker/0a1b/cpu.cfs_period_us": 100000}, 2),
+        (V1, {"cpu/cpu.cfs_quota_us": 50000, "cpu/cpu.cfs_period_us": 100000}, 0.5),  # the path is that on the host
+        (V1, {"cpu/cpu.cfs_quota_us": -1, "cpu/cpu.cfs_period_us": 100000}, math.inf),
+        ("", {"cpu.max": "1 1"}, math.inf),
+    ],
+)  # fmt: skip
+def test_the_quota_is_the_lowest_of_the_groups_of_this_process(limited, membership, files, quota):
+    limited(membership, files)
+    assert cpu_quota() == quota
+
+
+@pytest.mark.parametrize(("quota", "cores"), [(20, 1), (100, 1), (140, 1), (160, 2), (300, 3), (900, 8)])
+def test_cores_are_the_quota_to_the_nearest_and_at_least_one(limited, monkeypatch, quota, cores):
+    limited("0::/\n", {"cpu.max": f"{quota} 100"})
+    assert n_cores() == cores
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert n_cores() == min(2, cores)
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "limit"),
+    [
+        ("0::/\n", {"memory.max": 2**20}, 2**20),
+        ("0::/a/b\n", {"a/b/memory.max": "max", "a/memory.max": 2**21}, 2**21),
+        (V1, {"memory/docker/0a1b/memory.limit_in_bytes": 2**22, "memory/memory.limit_in_bytes": PLENTY}, 2**22),
+        (V1, {"memory/memory.limit_in_bytes": PLENTY}, None),
+        ("0::/\n", {"memory.max": "max"}, None),
+    ],
+)
+def test_memory_is_that_of_the_machine_or_the_lowest_limit(limited, membership, files, limit):
+    limited(membership, files)
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert memory_bytes() == (limit or installed)
+
+
+def test_a_system_without_control_groups_has_no_limits(limited, tmp_path):
+    assert not (tmp_path / "membership").exists()
+    assert (cpu_quota(), n_cores()) == (math.inf, 8)

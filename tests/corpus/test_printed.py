@@ -8,6 +8,7 @@ import pytest
 from imports import ROOT
 
 from bukva.config.load import PARAMS, read_yaml
+from bukva.core.errors import ParamsError
 from bukva.core.files import write_text
 
 TALES = sorted((ROOT / "data/sample/prose/skazki").glob("*.txt"))
@@ -41,6 +42,16 @@ def test_download_names_the_parameter_that_leaves_out_a_file(printed):
     said = printed("download", {"a.txt": WORK, "b.txt": " \n", "c.jpg": "x"})
     assert "download: 1 file(s) left out (download.strict), without text: books/b.txt (contains no text).\n" in said
     assert "download: 1 file(s) of other types not read (download.extensions names" in said
+
+
+def test_a_prompt_outside_the_vocabulary_stops_each_training_before_it_begins(printed, monkeypatch):
+    monkeypatch.setattr("stages.training.launch", pytest.fail)
+    monkeypatch.setattr("stages.training.join", pytest.fail)
+    for stage in ("download", "clean", "tokenize"):
+        printed(stage, {"a.txt": WORK})
+    for stage in ("train_bigram", "train_gpt"):
+        with pytest.raises(ParamsError, match=r"sample\.prompts: 'Ωмега': not in the vocabulary of .*'Ω'"):
+            printed(stage, sample={"prompts": ["Ωмега"]}, train_gpt={"processes": 2})
 
 
 def test_clean_says_how_much_each_rule_removed(printed):

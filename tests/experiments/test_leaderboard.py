@@ -69,6 +69,17 @@ def test_only_seeds_that_no_other_setting_has_are_fresh_and_three_of_them_count(
     assert any("Only fresh seeds count" in line for line in sentences(board))
 
 
+def test_an_experiment_whose_samples_differ_only_is_listed_with_the_training_that_it_shares(known):
+    known("HEAD")
+    known("other seed of samples", {"sample.seed": 5})
+    known("the same")
+    board = leaderboard("HEAD", "gpt")
+    assert [row.setting.other_names for row in board.rows] == [["other seed of samples", "the same"]]
+    said = sentences(board)
+    assert "other seed of samples: the same training as HEAD, and the same scores; it has sample.seed=5." in said
+    assert not any(line.startswith(("No experiment", "the same:")) for line in said)
+
+
 def test_one_setting_is_not_chosen_of_anything_and_none_that_is_worse_wins(known):
     known("HEAD")
     known("b", {"model.n_head": 1}, effect=-0.1)

@@ -5,7 +5,8 @@ import subprocess
 import pytest
 
 from bukva.core.errors import BukvaError
-from bukva.project.revisions import Revision, experiments, head, resolve
+from bukva.project.baseline import way_back
+from bukva.project.revisions import RefusedError, Revision, experiments, head, known_head, resolve
 
 DVCS_OWN = "stash", "celery/stash", "celery/failed", "exec/EXEC_HEAD", "apply/ORIG_HEAD", "temp/abc"
 
@@ -72,6 +73,27 @@ def test_of_experiments_with_one_name_that_of_head_or_of_the_last_commit_before_
     commit(git, "four")
     with pytest.raises(BukvaError, match="wide: 2 experiments have this name; write the commit of one: "):
         resolve("wide")
+
+
+def test_a_clone_of_another_owner_gets_gits_own_advice_and_its_commit_is_not_taken_for_none(git, tmp_path, monkeypatch):
+    commit(git, "one")
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")  # git's own variable for its own tests
+    for ask in (head, experiments, lambda: resolve("main")):
+        with pytest.raises(RefusedError) as error:
+            ask()
+        assert str(error.value) == (
+            f"{tmp_path}: git does not read it, because another user owns it. If you trust it: "
+            f"git config --global --add safe.directory {tmp_path}"
+        )
+    assert (known_head(), way_back()) == ("", "")
+
+
+def test_a_folder_without_a_repository_gets_the_advice_to_make_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(BukvaError, match=r"git cannot read it \(fatal: not a git .*\); run `git init` and commit"):
+        experiments()
+    assert head() == ""
 
 
 def test_an_unknown_name_is_one_sentence(git):

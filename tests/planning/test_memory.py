@@ -45,5 +45,5 @@ def test_counting_takes_memory(monkeypatch):
         check_counting(n_train + 1)
     assert str(error.value) == (
         "params.yaml: counting the n-grams of 44,739,243 characters needs at least 1.0 GB of memory; this "
-        "machine has 1.0; use baselines.max_order 0, or a shorter text."
+        "machine or its container has 1.0; use baselines.max_order 0, or a shorter text."
     )

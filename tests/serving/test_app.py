@@ -102,6 +102,14 @@ def test_each_model_reports_the_characters_that_it_lacks(client, library, monkey
             assert (first["unknown"], len(pieces)) == (lacking, 3)
 
 
+def test_an_answer_has_the_text_with_the_composed_letters_that_the_model_reads(client, library, monkeypatch):
+    writer = library.writer("workspace/gpt")
+    monkeypatch.setattr(writer, "tokenizer", CharTokenizer(sorted("\n !<абвй")))
+    answer = client.post("/play/score", json={"model": "workspace/gpt", "text": "аи\u0306бé"}).json()
+    assert (answer["text"], answer["unknown"]) == ("айбé", ["é"])
+    assert "".join(piece for piece, _ in answer["scored"]) == "айб"
+
+
 def test_what_is_written_arrives_piece_by_piece_after_the_scored_text(client, library):
     scored, pieces = written(client, settings={"n_chars": 23, "seed": 5})
     assert "".join(text for text, _ in scored) == "аб"

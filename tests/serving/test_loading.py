@@ -10,18 +10,20 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 import torch
-from serving.test_writer import TEXT, TOKENIZERS, T
+from serving.test_writer import FP32, TEXT, TOKENIZERS, T
 
 import bukva
 from bukva.config.load import read_params
 from bukva.config.schema import MOST_CHARS
 from bukva.core.errors import BukvaError
 from bukva.generation.samples import answer
+from bukva.models.bigram import Bigram, BigramConfig
 from bukva.models.folder import CONFIG, save_model
 from bukva.models.gpt import GPT, GPTConfig
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.serving.writer import Writer
 from bukva.text.ids import bits
+from bukva.text.tokenizers.char import CharTokenizer
 
 with warnings.catch_warnings(action="ignore"):  # of mlflow, when it is imported
     from mlflow.exceptions import MlflowException
@@ -53,7 +55,13 @@ def served(folder):
     """A function of rows and settings that differ: the answer of the served model."""
     model = TextModel()
     model.load_context(SimpleNamespace(artifacts={"model": str(folder)}))
-    return lambda rows, **settings: model.predict(None, pd.DataFrame(rows), SETTINGS | settings)
+
+    def answers(rows, **settings):
+        given = pd.DataFrame(rows)
+        known = [name for name in given if name in ("prompt", "text")]  # MLflow drops all other columns
+        return model.predict(None, given[known] if known else pd.DataFrame(), SETTINGS | settings)
+
+    return answers
 
 
 def test_importing_bukva_imports_nothing_else(tmp_path):
@@ -101,12 +109,31 @@ def test_unknown_characters_can_be_dropped_or_replaced(gpt, served):
     assert served([{"prompt": "аxб"}], unknown="drop").equals(served([{"prompt": "аб"}]))
 
 
+def small_writer(chars):
+    torch.manual_seed(5)
+    return Writer(Bigram(BigramConfig(len(chars), 8)).eval(), CharTokenizer(chars), FP32)
+
+
+def test_decomposed_letters_of_a_prompt_and_of_a_text_are_composed():
+    writer = small_writer("\nйм")
+    assert writer.generate("ми\u0306", 9) == writer.generate("мй", 9)
+    assert writer.bits("ми\u0306") == writer.bits("мй")
+
+
+def test_a_vocabulary_without_a_space_cannot_replace_by_one():
+    with pytest.raises(BukvaError, match="unknown is replace, but the vocabulary lacks the space; use drop or"):
+        small_writer("аб").generate("аx", unknown="replace")
+
+
 @pytest.mark.parametrize(
     ("rows", "settings", "sentence"),
     [
-        ([{"promt": "аб"}], {}, "Row 1, neither prompt nor text is a string; one of them must be."),
+        ([{"promt": "аб"}], {}, "The request has neither prompt nor text; each row needs one of them."),
+        ([], {}, "The request has neither prompt nor text; each row needs one of them."),
+        ([{"prompt": "аб"}, {"promt": "аб"}], {}, "Row 2, neither prompt nor text is a string; one of them must be."),
         ([{"prompt": "аб"}, {"prompt": ""}], {}, "Row 2, prompt: '' is too short; use a longer one."),
         ([{"prompt": "аб"}, {"text": "аx"}], {}, "use another text, or parameter unknown drop or replace."),
+        ([{"prompt": "xyz"}], {"unknown": "drop"}, "parameter unknown is drop, and nothing of the text is left; use"),
         (
             [{"prompt": "а"}],
             {"temperature": -1.0},

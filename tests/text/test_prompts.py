@@ -1,8 +1,15 @@
 """Prompts and the sentence for attention: rejected with advice, or made encodable."""
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 import yaml
+from dvc.utils.hydra import apply_overrides
+from imports import ROOT
 
+from bukva.config.load import read_params
 from bukva.config.schema import Sample
 from bukva.core.errors import BukvaError
 from bukva.text.prompts import TABLE, chosen_prompts, readable_prompt
@@ -51,6 +58,49 @@ def test_a_prompt_of_which_nothing_is_left_or_without_a_space_to_replace_by_is_r
     message = rejection(readable_prompt, tokenizer, prompt, unknown)
     assert message.startswith(f"params.yaml, sample.prompts: {prompt!r}: not in the vocabulary of ")
     assert message.endswith("; use another prompt.")
+
+
+NFC, NFD = "й", "и\u0306"
+
+
+@pytest.mark.parametrize(
+    ("known", "given", "read"),
+    [
+        (NFC, NFD, NFC),
+        ("и\u0301" + NFC, NFD, NFC),  # a text with stresses knows other combining characters
+        (NFC + NFD, NFD, NFC),
+        (NFD, NFD, NFD),  # a decomposed text, which no rule composed
+        (NFD, NFC, None),
+    ],
+)
+def test_a_decomposed_prompt_is_composed_unless_the_text_is_decomposed(known, given, read):
+    tokenizer = CharTokenizer(sorted(set(known)))
+    if read is None:
+        assert "'й' (U+0439" in rejection(readable_prompt, tokenizer, given, "error")
+    else:
+        assert readable_prompt(tokenizer, given, "error") == read
+        prompts, why = chosen_prompts(tokenizer, sample(given, given), {})
+        assert prompts == [read, read]
+        assert ("In 2 of 2, decomposed letters are composed" in why) == (given != read)
+
+
+def test_a_newline_that_the_shell_left_as_two_characters_is_named_with_the_command_that_passes_one():
+    advice = """in bash and zsh, -S $'sample.prompts=["\\n"]' passes a newline."""
+    assert rejection(readable_prompt, TOKENIZER, r"\n", "error").endswith(f"; {advice}")
+    prompts, why = chosen_prompts(CharTokenizer(["\\", "n"]), sample(r"\n"), {})
+    assert (prompts, why.endswith(f"In 1 of 1, a backslash before n or t stays a backslash; {advice}")) == (
+        [r"\n"],
+        True,
+    )
+
+
+def test_the_command_that_the_advice_names_passes_a_newline(tmp_path):
+    option = subprocess.run(
+        ["bash", "-c", """printf %s $'sample.prompts=["\\n"]'"""], capture_output=True, text=True, check=True
+    ).stdout
+    changed = Path(shutil.copy(ROOT / "params.yaml", tmp_path))
+    apply_overrides(changed, [option])
+    assert read_params(changed).sample.prompts == ["\n"]
 
 
 def chosen(tokenizer, letters, openings=()):

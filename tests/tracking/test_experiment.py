@@ -4,9 +4,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from bukva.config.load import flatten
-from bukva.project.revisions import git
+from bukva.project.revisions import RefusedError, git
 from bukva.tracking.experiment import Experiment, print_uncommitted, this_experiment
+from stages import publish as publish_stage
 
 IDENTITY = ["-c", "user.name=a", "-c", "user.email=a@b"]
 
@@ -48,6 +51,22 @@ def test_what_an_experiment_leaves_in_params_yaml_is_named_with_the_way_back(pro
     assert line.startswith(f"params.yaml differs from {head[:7]}: download.url='https://")
     assert ", model.n_head=8; the next experiment starts from here. To go back: git checkout " in line
     assert "secret" not in line
+
+
+def test_a_project_of_another_owner_has_results_and_stage_publish_says_why_they_name_no_commit(
+    project, params, monkeypatch, capsys
+):
+    commit(project)
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert this_experiment(params).name == "repro-uncommitted"
+    with pytest.raises(RefusedError):
+        print_uncommitted(params)
+    monkeypatch.setattr(publish_stage, "publish", lambda _: None)
+    publish_stage.main()
+    assert capsys.readouterr().out == (
+        f"MLflow shows this experiment as repro-uncommitted. {project}: git does not read it, because another user "
+        f"owns it. If you trust it: git config --global --add safe.directory {str(project)!r}\n"
+    )
 
 
 def test_a_label_names_what_changed_without_sections_that_no_reader_needs(params):

@@ -3,14 +3,16 @@
 import shutil
 import sqlite3
 import time
+from pathlib import Path
 from urllib.parse import unquote_plus
 
 import pytest
+from sqlalchemy.engine import make_url
 from tracking.runs import sync
 
 from bukva.core.errors import BukvaError
 from bukva.tracking.journal import JournalWriter, journal
-from bukva.tracking.store import connect, explain, tracking_uri
+from bukva.tracking.store import connect, database_path, explain, store_name, tracking_uri
 from bukva.tracking.ui import Server, mlflow_server
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -31,6 +33,39 @@ def test_the_address_opens_all_experiments_in_charts_or_the_runs_of_one_experime
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["wide", "o'brien", 'say "a"', """it's "a" one"""])
+def test_the_link_to_an_experiment_finds_its_runs_whatever_quotes_its_name_has(database, params, monkeypatch, name):
+    for each in (name, "other"):
+        monkeypatch.setenv("DVC_EXP_NAME", each)
+        JournalWriter("clean", params).end("FINISHED")
+    assert sync() == []
+    page = unquote_plus(Server("http://127.0.0.1:5005").page(name))
+    found = connect().client.search_runs(["1"], page.partition("searchFilter=")[2].partition("&")[0])
+    assert [run.data.tags["bukva.experiment"] for run in found] == [name, name]
+
+
+STRANGE = ["a?b", "a%20b", "a%3Fb", "a#b", "a&b=c", "a'b", "a'b\"c", "a :b@c", "мой проект"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", STRANGE)
+def test_the_database_of_a_project_is_in_the_project_whatever_its_path(project, params, monkeypatch, folder):
+    root = project / folder / "bukva"
+    (root / ".dvc").mkdir(parents=True)
+    monkeypatch.setenv("DVC_ROOT", str(root))
+    monkeypatch.chdir(root)
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with journal("sample", params) as log:
+        log.text("samples.md", "written")
+    assert sync() == []
+    found = {path.relative_to(project).parts[0] for path in project.rglob("*")}
+    assert found == {".dvc", folder}  # nothing beside it, where another clone would share it
+    assert (root / "mlflow.db").is_file()
+    assert [path.read_text() for path in root.glob("mlruns/*/artifacts/samples.md")] == ["written"] * 2
+    assert store_name() == str(root / "mlflow.db")
+
+
+@pytest.mark.slow
 def test_a_store_that_does_not_answer_is_one_sentence_without_the_password(project, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:9")
@@ -45,15 +80,24 @@ def test_a_store_that_does_not_answer_is_one_sentence_without_the_password(proje
 @pytest.mark.parametrize(
     ("uri", "meant"),
     [
-        ("", "sqlite:///{project}/mlflow.db"),
-        ("sqlite:///db/mlflow.db", "sqlite:///{project}/db/mlflow.db"),
-        ("sqlite:////db/mlflow.db", "sqlite:////db/mlflow.db"),
-        ("postgresql://u:p@host/mlflow", "postgresql://u:p@host/mlflow"),
+        ("", "{project}/mlflow.db"),
+        ("sqlite:///db/mlflow.db", "{project}/db/mlflow.db"),
+        ("sqlite+pysqlite:///db/mlflow.db", "{project}/db/mlflow.db"),
+        ("sqlite:////db/mlflow.db", "/db/mlflow.db"),
+        ("sqlite:////a%3Fb/mlflow.db", "/a?b/mlflow.db"),
     ],
 )
-def test_only_the_relative_path_of_a_database_is_changed(project, monkeypatch, uri, meant):
+def test_the_path_of_a_database_is_made_absolute(project, monkeypatch, uri, meant):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    assert tracking_uri() == meant.format(project=project)
+    path = meant.format(project=project)
+    assert make_url(tracking_uri()).database == store_name() == path
+    assert database_path() == Path(path)
+
+
+def test_the_address_of_another_store_is_not_changed_and_named_without_its_password(project, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://u:p@host/mlflow")
+    assert (tracking_uri(), store_name()) == ("postgresql://u:p@host/mlflow", "postgresql://***@host/mlflow")
+    assert database_path() is None
 
 
 @pytest.mark.parametrize(

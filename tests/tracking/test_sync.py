@@ -9,8 +9,10 @@ from tracking.runs import by_name, files, points, sync
 from tracking.test_experiment import commit
 
 from bukva.config.schema import Params
+from bukva.core.errors import BukvaError
 from bukva.core.files import write_json, write_text
 from bukva.core.machine import processor
+from bukva.tracking import sync as sync_module
 from bukva.tracking.journal import JournalWriter, journal, journals_root, read_journals
 from bukva.tracking.store import connect
 from bukva.tracking.sync import fill
@@ -344,6 +346,10 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
     store.client.delete_run(by_name(store)["clean"].info.run_id)
     assert sync() == []
     assert len(store.runs()) == 3
+    assert sync_module.sync() == (
+        f"{database} has all 2 stage executions, except for those deleted there: 1. To restore a run: mlflow runs "
+        "restore --run-id ID"
+    )
     store.client.delete_run(by_name(store)[WHOLE].info.run_id)
     running.end("FINISHED")
     JournalWriter("sample", params).end("FINISHED")
@@ -352,6 +358,26 @@ def test_what_was_deleted_in_mlflow_stays_deleted_and_runs_of_other_people_do_no
         "clean": "FINISHED", WHOLE: "RUNNING", "train-gpt": "RUNNING"
     }  # fmt: skip
     assert store.client.get_run(foreign.info.run_id).info.status == "RUNNING"
+    assert "has all 3 stage executions, except for those deleted there: 3. " in sync_module.sync()
+
+
+def test_a_deleted_experiment_is_named_with_the_ways_to_restore_it_and_to_use_another(database, params, monkeypatch):
+    JournalWriter("clean", params).end("FINISHED")
+    store = connect()
+    store.client.delete_experiment(store.experiment_id)
+    with pytest.raises(BukvaError) as error:
+        sync_module.sync()
+    assert str(error.value) == (
+        f"{database}: experiment bukva was deleted there, so it takes no results. To restore it: mlflow experiments "
+        "restore --experiment-id 1. To use another one from now on: export MLFLOW_EXPERIMENT_NAME=NAME"
+    )
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "мой второй")
+    assert sync_module.sync() == f"{database} has all 1 stage executions."
+    another = connect()
+    assert (another.experiment_id, len(another.runs())) == ("2", 2)
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME")
+    store.client.restore_experiment("1")
+    assert sync_module.sync() == f"{database} has all 1 stage executions."
 
 
 def test_a_journal_that_cannot_be_shown_does_not_stop_the_others(database, params):

@@ -193,13 +193,14 @@ def push() -> None:
 
 @app.command()
 def check() -> None:
-    """Validate params.yaml and the folder of texts. `make repro` begins with it."""
+    """Validate params.yaml and the files that it names. `make repro` begins with it."""
     from bukva.corpus.sources.works import check_for_dvc
     from bukva.project.revisions import has_identity
     from bukva.tracking.experiment import print_uncommitted
 
     params = read_params()
-    check_for_dvc(params.download.path)
+    check_for_dvc("download.path", params.download.path)
+    check_for_dvc("clean.file", params.clean.file)
     print_uncommitted(params)
     if not has_identity():
         print("git does not know your name, which dvc exp run may need; set git config user.name and user.email.")

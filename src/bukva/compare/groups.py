@@ -5,7 +5,7 @@ packages, the user's text), and what of about.json changes scores. So the seed o
 of the GPT, and an edit of a comment in a model makes a new one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -30,12 +30,16 @@ TEXT_SECTIONS = "download", "clean", "split"  # of params.yaml: they decide whic
 
 @dataclass(frozen=True)
 class Member:
-    """One training; `names` are those of all revisions with this very training."""
+    """One training; `names` are those of all revisions with this very training.
+
+    differing: those of them that differ in a parameter of another stage, such as sample.seed, and how.
+    """
 
     result: Result
     seed: int
     numerics: str
     names: tuple[str, ...]
+    differing: Mapping[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +124,23 @@ def _setting(key: str, results: list[Result], model: str, row: str) -> Setting:
         numerics = digest(result.about["models"][model]["numerics"])
         same.setdefault((seed_of(result.lock, model), numerics), []).append(result)
     members = tuple(
-        Member(found[0], seed, numerics, tuple(dict.fromkeys(result.revision.name for result in found)))
+        Member(
+            found[0], seed, numerics, tuple(dict.fromkeys(result.revision.name for result in found)), _differing(found)
+        )
         for (seed, numerics), found in sorted(same.items(), key=lambda item: item[0])
     )
     family = digest([results[0].about["text"], row, results[0].params[f"train_{model}"]["optimizer"]])
     return Setting(members[0].names[0], model, row, key, family, members)
+
+
+def _differing(results: list[Result]) -> dict[str, str]:
+    """Return how the parameters of results with one training differ from those of the first, by name."""
+    first = results[0].flat_params
+    changed = {
+        result.revision.name: [f"{key}={value}" for key, value in result.flat_params.items() if first.get(key) != value]
+        for result in results
+    }
+    return {name: ", ".join(items) for name, items in changed.items() if items}
 
 
 def _key(result: Result, model: str) -> str:

@@ -1,11 +1,10 @@
 """The least memory that training and counting take, checked before they start."""
 
-import os
-
 import torch
 
 from bukva.backends.device import Machine
 from bukva.config.schema import Training
+from bukva.core import machine as this_machine
 from bukva.core.errors import ParamsError
 from bukva.models.base import Config
 from bukva.models.registry import count_parameters
@@ -44,8 +43,8 @@ def _check(needed: int, device: torch.device, what: str, advice: str) -> None:
     available = memory_bytes(device)
     if needed > available:
         raise ParamsError(
-            f"params.yaml: {what} needs at least {needed / 2**30:,.1f} GB of memory; this machine has "
-            f"{available / 2**30:,.1f}; use {advice}."
+            f"params.yaml: {what} needs at least {needed / 2**30:,.1f} GB of memory; this machine or its container "
+            f"has {available / 2**30:,.1f}; use {advice}."
         )
 
 
@@ -60,7 +59,7 @@ def least_bytes(config: Config, recipe: Training, *, on_gpu: bool = False) -> in
 
 
 def memory_bytes(device: torch.device) -> int:
-    """All the memory of a GPU, or of this machine."""
+    """Return all the memory of a GPU, or what this machine and its container have."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return this_machine.memory_bytes()

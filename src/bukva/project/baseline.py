@@ -14,7 +14,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 from bukva.project.cache import digests
 from bukva.project.lock import LOCK, StageRecords, all_sources, changes, outputs, parse_lock, read_lock
-from bukva.project.revisions import commit_of, experiment_ref, experiments, git, head, show
+from bukva.project.revisions import commit_of, experiment_ref, experiments, git, head, known_head, show
 
 NAME = "baseline"
 WAY_BACK = "To go back: "
@@ -46,8 +46,8 @@ def save_baseline() -> str:
 
 def way_back() -> str:
     """Return the command that undoes an experiment or an edit of params.yaml, outputs included; "" without git."""
-    commit = head()
-    if _saved(commit) and not commit_of(NAME):
+    commit = known_head()
+    if commit and _saved(commit) and not commit_of(NAME):
         return f"dvc exp apply {NAME}"
     if SCORED in parse_lock(show(commit, LOCK).decode(errors="replace")):
         return f"git checkout HEAD {PARAMS} {' '.join(RESULTS)} && dvc checkout"

@@ -19,16 +19,30 @@ WORKSPACE = "workspace"
 EXPERIMENT = re.compile(r"^refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(\S+) ([0-9a-f]+)$", re.MULTILINE)
 
 
+class RefusedError(BukvaError):
+    """Git does not read the project, because another user owns it."""
+
+
 def git(*arguments: str, **environment: str) -> bytes:
-    """What git prints in the project; a BukvaError where it is missing or refuses."""
+    """Return what git prints in the project.
+
+    Raises:
+        RefusedError: another user owns the project.
+        BukvaError: git is missing, or fails.
+    """
     command = ["git", "-C", str(project_root()), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, env={**os.environ, **environment})
+        done = subprocess.run(command, capture_output=True, env={**os.environ, "LC_ALL": "C", **environment})
     except OSError as error:
         raise BukvaError(f"git: cannot be started ({error.strerror}); install it.") from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
-        raise BukvaError(f"{project_root()}: git cannot read it ({said}); run `git init` and commit the project.")
+        said = done.stderr.decode(errors="replace").strip()
+        if trust := re.search(r"git config .*safe\.directory.*", said):
+            raise RefusedError(
+                f"{project_root()}: git does not read it, because another user owns it. If you trust it: {trust[0]}"
+            )
+        advice = "; run `git init` and commit the project" if "not a git repository" in said else ""
+        raise BukvaError(f"{project_root()}: git cannot read it ({said.partition(chr(10))[0]}){advice}.")
     return done.stdout
 
 
@@ -52,16 +66,34 @@ def show(commit: str, path: str) -> bytes:
 
 
 def commit_of(name: str) -> str:
-    """The commit that a git revision names; "" for a name that git does not know."""
+    """Return the commit that a git revision names; "" for a name that git does not know.
+
+    Raises:
+        RefusedError: another user owns the project.
+    """
     try:
         return git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}").decode().strip()
+    except RefusedError:
+        raise
     except BukvaError:
         return ""
 
 
 def head() -> str:
-    """The last commit of the checkout; "" before the first one."""
+    """Return the last commit of the checkout; "" before the first one.
+
+    Raises:
+        RefusedError: another user owns the project.
+    """
     return commit_of("HEAD")
+
+
+def known_head() -> str:
+    """Return the same, and "" also where git refuses, for what can be done without git."""
+    try:
+        return head()
+    except RefusedError:
+        return ""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The leaderboard for the terminal and the page, and as JSON."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from bukva.compare.groups import Setting
 from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
-from bukva.compare.statistics.wording import settings_line
+from bukva.compare.statistics.wording import settings_line, signed
 from bukva.report.comparison import COMMAND, cost_json, score_of, seconds_of
 from bukva.report.terminal import show
 
@@ -82,7 +83,7 @@ def _names(setting: Setting) -> str:
 def verdict_of(row: Row, board: Leaderboard) -> tuple[str, str]:
     """The difference from the baseline in bits, and the verdict in a word or a few."""
     if row.comparison:
-        return f"{row.comparison.verdict.difference:+.3f}", row.comparison.verdict.verdict
+        return signed(row.comparison.verdict.difference), row.comparison.verdict.verdict
     return "", "baseline" if row.setting is board.baseline else "not compared"
 
 
@@ -107,7 +108,13 @@ def sentences(board: Leaderboard) -> list[str]:
     """What qualifies the table, one sentence a line."""
     compared = sum(row.comparison is not None for row in board.rows)
     found = []
-    if len(board.rows) == 1 and not board.others:
+    members = [member for rows in board.texts for row in rows for member in row.setting.members]
+    same = [
+        f"{name}: the same training as {member.names[0]}, and the same scores; it has {changed}."
+        for member in members
+        for name, changed in member.differing.items()
+    ]
+    if len(board.rows) == 1 and not board.others and not same:
         found.append("No experiment besides the baseline has a result yet; run one: `dvc exp run -S model.n_head=8`")
     if compared > 1:
         found.append(f"Verdicts are corrected for {compared} comparisons with the baseline (Holm).")
@@ -122,7 +129,7 @@ def sentences(board: Leaderboard) -> list[str]:
         found.append(f"The noise floor is unknown; five seeds of one setting make it known: {COMMAND}")
     found += [f"{row.setting.name}: not compared. {row.refusal}" for row in board.rows if row.refusal]
     reasons = dict.fromkeys(reason for _, reason in board.without_result)
-    return found + [
+    return [*found, *same] + [
         f"No result ({reason}): {', '.join(name for name, why in board.without_result if why == reason)}."
         for reason in reasons
     ]
@@ -139,7 +146,7 @@ def _choice(choice: Winner, baseline: str) -> str:
     missing = MIN_SEEDS - len(choice.unused_seeds)
     return (
         f"{marked} To know what it is worth, run it with {missing} more seeds that no other setting of the sweep has: "
-        f"dvc exp apply {name} && bukva seeds {len(choice.best.members) + missing}"
+        f"dvc exp apply {shlex.quote(name)} && bukva seeds {len(choice.best.members) + missing}"
     )
 
 

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bukva.baselines.compressors import ADAPTIVE, COMPRESSORS
+from bukva.compare.statistics.wording import better_or_worse
 from bukva.evaluation.rows import Row, rows_of
 from bukva.project.stages import trained_models
 
@@ -68,8 +69,7 @@ def headline(scores: dict[str, Any]) -> str:
     rows = {row.key: row for row in rows_of(scores, trained_models())}
     own, counted = rows["gpt"].bits[SPLIT], rows[scores["best_counted"]]
     others = ((f"the best model that only counts ({counted.label})", counted), ("the bigram", rows["bigram"]))
-    gains = [(row.bits[SPLIT] - own, name) for name, row in others]
-    differences = [f"{abs(gain):.3f} bits {'better' if gain >= 0 else 'worse'} than {name}" for gain, name in gains]
+    differences = [f"{better_or_worse(own - row.bits[SPLIT])} {name}" for name, row in others]
     share = rows["gpt"].accuracy
     right = "" if share is None else f" Its likeliest guess is right for {percent(share)} of the characters of {SPLIT}."
     return (
@@ -82,7 +82,7 @@ def context(scores: dict[str, Any]) -> str:
     """What its longer context contributes to the score of the GPT, and how all was scored."""
     found, window = scores["context"][SPLIT], scores["window"]
     return (
-        f"Context beyond {found['short_context']} {window['unit']}s is worth {found['gain_bits_per_char']:.3f} bits "
+        f"Context beyond {found['short_context']} {window['unit']}s is worth {found['gain_bits_per_char']:z.3f} bits "
         f"per character to the GPT on {SPLIT}. Scored in windows of {window['length']} {window['unit']}s, stride "
         f"{window['stride']}, each work after its own text; {ADAPTIVE}."
     )

@@ -213,8 +213,8 @@ def _playground(choices: list[Choice], sample: Sample) -> str:
 
 
 def _scored(writer: Writer, text: str) -> dict[str, Any]:
-    """The pieces of a text with their bits, and what is left out."""
-    return {"scored": writer.score(text), "unknown": writer.unknown(text)}
+    """Return a text with composed letters, its pieces with their bits, and what is left out."""
+    return {"text": writer.composed(text), "scored": writer.score(text), "unknown": writer.unknown(text)}
 
 
 def _learner(library: Library, request: TextRequest) -> Learner | None:

@@ -40,12 +40,15 @@ class TextModel(PythonModel):
         Raises:
             MlflowException: a value is invalid; the server answers with status 400 and the sentence.
         """
+        from bukva.config.schema import PROMPT, TEXT
         from bukva.core.errors import BukvaError
         from bukva.serving.writer import RequestSettings, settings
 
         answers, where = [], ""
         try:
             how = settings(params or {}, RequestSettings)
+            if model_input.empty:  # MLflow drops other columns, and rows that have nothing else
+                raise BukvaError(f"The request has neither {PROMPT} nor {TEXT}; each row needs one of them.")
             for number, row in enumerate(model_input.to_dict("records"), 1):
                 where = f"Row {number}, "
                 answers.append(self._writer.answer(row, how))

@@ -22,12 +22,17 @@ from bukva.models.base import LanguageModel
 from bukva.models.folder import CONFIG, load_model
 from bukva.models.window_rule import nats_of, stride_of
 from bukva.text.ids import Ids, bits
-from bukva.text.prompts import opening, without_unknown
+from bukva.text.prompts import composed, opening, without_unknown
 from bukva.text.tokenizers.base import MOST_BYTES, Tokenizer
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"
 FIRST_PROMPT = 1  # a writer continues a prompt as stage sample continues its first one
 FEWEST = {PROMPT: 1, TEXT: 2}  # ids; the first of a text has no score
+ADVICE: dict[Unknown, str] = {  # for characters that the model cannot read, by the value of parameter unknown
+    "error": "use another text, or parameter unknown drop or replace",
+    "drop": "parameter unknown is drop, and nothing of the text is left; use another text",
+    "replace": "parameter unknown is replace, but the vocabulary lacks the space; use drop or another text",
+}
 
 
 class Scored(NamedTuple):
@@ -133,7 +138,7 @@ class Writer:
         try:
             n_ids = len(self.tokenizer.encode(readable))
         except BukvaError as error:
-            raise BukvaError(f"{name}: {error}; use another text, or parameter unknown drop or replace.") from None
+            raise BukvaError(f"{name}: {error}; {ADVICE[unknown]}.") from None
         if n_ids < FEWEST[name]:
             raise BukvaError(f"{name}: {text!r} is too short; use a longer one.")
         return readable
@@ -143,11 +148,15 @@ class Writer:
     def readable(self, text: str) -> str:
         """A text without characters outside the vocabulary; if nothing is left, a newline, or else the first id."""
         left_out = dict.fromkeys(map(ord, self.unknown(text)))
-        return text.translate(left_out) or opening(self.tokenizer)
+        return self.composed(text).translate(left_out) or opening(self.tokenizer)
+
+    def composed(self, text: str) -> str:
+        """A text with its letters composed as the vocabulary has them."""
+        return composed(self.tokenizer, text)
 
     def unknown(self, text: str) -> list[str]:
-        """The characters of a text that are outside the vocabulary, each once."""
-        return [char for char in dict.fromkeys(text) if not self.tokenizer.knows(char)]
+        """The characters of a composed text that are outside the vocabulary, each once."""
+        return [char for char in dict.fromkeys(self.composed(text)) if not self.tokenizer.knows(char)]
 
     def write(self, prompt: str, how: Sample) -> Iterator[Scored]:
         """The text that follows a prompt, as it is drawn; bits are those before temperature, top-k and top-p.

@@ -22,7 +22,7 @@ from bukva.models.window_rule import evenly_spaced, ids_per_batch, spread_window
 from bukva.studies.heads import averaging_kernel, describe_heads, entropy, record_attention, replaced_kernels
 from bukva.text.held_out import Passage
 from bukva.text.ids import Ids, bits
-from bukva.text.prompts import check_known
+from bukva.text.prompts import check_known, composed
 from bukva.text.tokenizers.base import Tokenizer, ids_per_char
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
@@ -49,7 +49,7 @@ def study(
     """
     gpt, val = states["trained"], splits["val"]
     T = gpt.block_size
-    sentence = params.attention_sentence or default_sentence(tokenizer, val, min(SENTENCE, T))
+    sentence = composed(tokenizer, params.attention_sentence) or default_sentence(tokenizer, val, min(SENTENCE, T))
     check_known(tokenizer, sentence, "evaluate.attention_sentence", "use another, or '' for a passage of the text")
     ids = tokenizer.encode(sentence)[:T]
     drawn = torch.from_numpy(ids.astype(np.int64))[None].to(machine.device)  # (1, T)

@@ -4,7 +4,9 @@ sample.prompts auto takes the newline and the prompts of prompts.yaml in the scr
 vocabulary has their characters; if it has none of them, the beginnings of works.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,12 @@ TABLE = Path(__file__).with_name("prompts.yaml")
 MAIN = 0.2  # of the letters: a script with a smaller share has no prompts
 KANA = ("Hiragana", "Katakana")
 KANA_SHARE = 0.1  # of the letters; with as much the text is Japanese, which Han is a part of
+ESCAPE = re.compile(r"\\[nt]")  # what -S makes of "\n": two characters, because only YAML reads escape sequences
+NEWLINE_ADVICE = """in bash and zsh, -S $'sample.prompts=["\\n"]' passes a newline"""
 
 
 def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, Any]) -> tuple[list[str], str]:
-    """The prompts of params.yaml, for auto those that fit the text; and a sentence that says why these.
+    """Return the prompts of params.yaml, for auto those that fit the text; and sentences that say why these.
 
     Args:
         tokenizer: knows the characters of the text, or of train.
@@ -33,7 +37,8 @@ def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, 
         BukvaError: no prompt can be made of known characters.
     """
     if sample.prompts != "auto":
-        return sample.prompts, "The prompts are those of params.yaml."
+        prompts = [composed(tokenizer, prompt) for prompt in sample.prompts]
+        return prompts, " ".join(["The prompts are those of params.yaml.", *_doubts(sample.prompts, prompts)])
     table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     newline = _known(tokenizer, ["\n"])
     scripts = _main_scripts(cleaning["letters"])
@@ -49,6 +54,23 @@ def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, 
     raise ParamsError("params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list.")
 
 
+def _doubts(given: list[str], prompts: list[str]) -> Iterator[str]:
+    """Yield sentences about prompts that are changed, or that may not be what the user meant."""
+    if n := sum(before != after for before, after in zip(given, prompts, strict=True)):
+        yield f"In {n} of {len(given)}, decomposed letters are composed as in the text (Unicode NFC)."
+    if n := sum(bool(ESCAPE.search(prompt)) for prompt in prompts):
+        yield f"In {n} of {len(given)}, a backslash before n or t stays a backslash; {NEWLINE_ADVICE}."
+
+
+def check_prompts(tokenizer: Tokenizer, sample: Sample) -> None:
+    """Raise a BukvaError if stage sample would reject a prompt of params.yaml.
+
+    A training calls this first, because stage sample comes last, and no stage of the training depends on the prompts.
+    """
+    for prompt in () if sample.prompts == "auto" else sample.prompts:
+        readable_prompt(tokenizer, prompt, sample.unknown)
+
+
 def opening(tokenizer: Tokenizer) -> str:
     """The newline, as in the lecture notes; where the vocabulary lacks it, the first of the vocabulary."""
     return "\n" if tokenizer.knows("\n") else tokenizer.decode([0])
@@ -62,15 +84,27 @@ def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
     """
     readable = without_unknown(tokenizer, prompt, unknown)
     advice = "use another prompt, or sample.unknown drop or replace" if unknown == "error" else "use another prompt"
+    if ESCAPE.search(prompt) and not tokenizer.knows("\\"):
+        advice = NEWLINE_ADVICE
     check_known(tokenizer, readable, "sample.prompts", advice)
     return readable
 
 
-def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
-    """A text in which characters outside the vocabulary are dropped, or replaced by a space.
+def composed(tokenizer: Tokenizer, text: str) -> str:
+    """Return a text with composed letters (Unicode NFC), unless the vocabulary knows more of it as it is.
 
-    It is unchanged if `unknown` is error, nothing would be left, or the vocabulary lacks the space.
+    macOS may write й as two characters. A corpus may have it so, too, if no cleaning rule composes it.
     """
+    forms = (unicodedata.normalize("NFC", text), text)
+    return min(forms, key=lambda form: sum(not tokenizer.knows(char) for char in set(form)))
+
+
+def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
+    """Return a text, composed, in which characters outside the vocabulary are dropped, or replaced by a space.
+
+    They stay if `unknown` is error, if nothing would be left, or if the vocabulary lacks the space.
+    """
+    text = composed(tokenizer, text)
     known = {char for char in (*text, " ") if tokenizer.knows(char)}
     if unknown == "replace" and " " in known:
         return "".join(char if char in known else " " for char in text)

@@ -12,7 +12,7 @@ from bukva.core.errors import redact_url
 from bukva.core.files import project_root, read_json
 from bukva.project.baseline import WAY_BACK, way_back
 from bukva.project.lock import digest, parse_yaml, read_lock
-from bukva.project.revisions import head, show
+from bukva.project.revisions import head, known_head, show
 from bukva.project.stages import paths
 
 NAME, BASELINE = "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"  # DVC sets both for `dvc exp run`, and neither for `dvc repro`
@@ -81,14 +81,18 @@ def name_of_repro(commit: str) -> str:
 
 def baseline() -> str:
     """Return the commit that the experiment started from, or ""."""
-    return os.environ.get(BASELINE) or head()
+    return os.environ.get(BASELINE) or known_head()
 
 
 def print_uncommitted(params: Params) -> None:
     """Print in one line how params.yaml of the checkout differs from the commit, and how to go back.
 
     Print nothing in the snapshot of a queued experiment, because no experiment starts from there.
+
+    Raises:
+        RefusedError: git does not read the project, because another user owns it.
     """
+    head()
     experiment = this_experiment(params)
     if experiment.changed and Path.cwd().resolve() == project_root():
         print(

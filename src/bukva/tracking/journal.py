@@ -56,7 +56,7 @@ DISTRIBUTIONS = (
 )  # fmt: skip
 LOCK_SECONDS = 10
 WAIT_SECONDS = 10  # for the last events to reach MLflow, before a stage ends and leaves the sender running
-REMEDY = f"Run `bukva sync` to send them (log: {LOG})."
+REMEDY = f"Run `bukva sync`: it sends them or says why it cannot (log: {LOG})."
 
 
 # ---- reading

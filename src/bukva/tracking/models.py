@@ -18,7 +18,7 @@ from bukva.core.files import read_json
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.tracking.journal import ARTIFACTS, CODE, Event, Journal
-from bukva.tracking.store import Store, connect, errors_in_one_line, tracking_uri
+from bukva.tracking.store import Store, connect, database_path, errors_in_one_line, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -193,8 +193,7 @@ def fetch(uri: str, into: Path) -> Path:
     """
     if not NAME.fullmatch(uri):
         raise BukvaError(f"{uri}: not the name of a registered model; use models:/NAME@ALIAS or models:/NAME/VERSION.")
-    path = tracking_uri().removeprefix("sqlite:///")
-    if path.startswith("/") and not Path(path).exists():  # rather than create one
+    if (path := database_path()) and not path.exists():  # rather than create one
         raise BukvaError(f"{path}: no MLflow is here; go to the folder of the project, or set MLFLOW_TRACKING_URI.")
     with errors_in_one_line():
         connect()  # which also sets what MLflow prints

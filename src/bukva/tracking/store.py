@@ -22,9 +22,11 @@ from bukva.tracking.journal import Event
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Run
+    from sqlalchemy.engine import URL
 
-EXPERIMENT = "bukva"
+EXPERIMENT, EXPERIMENT_NAME = "bukva", "MLFLOW_EXPERIMENT_NAME"  # the default, and MLflow's variable for another one
 KEPT_IN = "mlruns"  # the folder of artifacts
+DRIVER = "sqlite+pysqlite"
 LOCK_SECONDS = 60
 MOST_RUNS = 50_000  # of one answer of MLflow
 LONGEST_MESSAGE = 300  # characters of an error; a proxy may answer with a whole page in one line
@@ -48,9 +50,39 @@ def tracking_uri() -> str:
 
     The path of a database is made absolute, because a relative one would mean another database in each folder.
     """
+    address = _database()
+    return str(address) if address is not None else os.environ["MLFLOW_TRACKING_URI"]
+
+
+def database_path() -> Path | None:
+    """Return the file of the store; None for a store that is no database of SQLite."""
+    address = _database()
+    return Path(address.database) if address is not None else None
+
+
+def store_name() -> str:
+    """Name the store in a message: the path of its database, or its address without secrets."""
+    return str(database_path() or redact_url(tracking_uri()))
+
+
+def experiment_name() -> str:
+    """Return the name of the experiment of MLflow: MLFLOW_EXPERIMENT_NAME, or bukva."""
+    return os.environ.get(EXPERIMENT_NAME) or EXPERIMENT
+
+
+def _database() -> "URL | None":
+    """Return the address of a database of SQLite with an absolute path; None for another store.
+
+    It names the driver, because MLflow creates the folder of what follows sqlite:/// without decoding it: for a?b it
+    would create a%3Fb.
+    """
+    from sqlalchemy.engine import make_url
+
     uri = os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
-    kind, slashes, path = uri.partition("///")
-    return f"{kind}{slashes}{project_root() / path}" if kind == "sqlite:" else uri
+    if not uri.startswith(("sqlite:///", f"{DRIVER}:///")):
+        return None
+    given = make_url(uri)
+    return given.set(drivername=DRIVER, database=str(project_root() / (given.database or "")))
 
 
 def explain(error: BaseException) -> str:
@@ -75,8 +107,10 @@ def errors_in_one_line() -> Iterator[None]:
     """Raise any error as a BukvaError of one line, because a traceback shows addresses with their passwords."""
     try:
         yield
+    except BukvaError:
+        raise
     except Exception as error:
-        raise BukvaError(f"{redact_url(tracking_uri())}: {explain(error)}") from None
+        raise BukvaError(f"{store_name()}: {explain(error)}") from None
 
 
 # ---- the store
@@ -84,7 +118,7 @@ def errors_in_one_line() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Store:
-    """The experiment `bukva` in an MLflow store."""
+    """The experiment of MLflow, usually `bukva`, in which all results are."""
 
     client: "MlflowClient"
     experiment_id: str
@@ -147,7 +181,7 @@ def connect() -> Store:
     A database is opened under the lock, because processes that create its tables at the same time disturb each other.
 
     Raises:
-        BukvaError: the database writes artifacts into another project.
+        BukvaError: the database writes artifacts into another project, or a user has deleted the experiment.
         Exception: an error of MLflow, or of a database that is locked or broken.
     """
     for name, value in ENVIRONMENT.items():
@@ -157,13 +191,20 @@ def connect() -> Store:
 
     artifacts = (project_root() / KEPT_IN).as_uri()  # absolute, else MLflow takes the folder of the current process
     with lock():
-        if tracking_uri().startswith("sqlite:///"):
-            _prepare_database(Path(tracking_uri().removeprefix("sqlite:///").partition("?")[0]), artifacts)
-        client = MlflowClient(tracking_uri=tracking_uri())
-        if client.get_experiment_by_name(EXPERIMENT) is None:
+        if path := database_path():
+            _prepare_database(path, artifacts)
+        client, name = MlflowClient(tracking_uri=tracking_uri()), experiment_name()
+        if client.get_experiment_by_name(name) is None:
             with contextlib.suppress(MlflowException):  # another machine, which has a lock of its own, was first
-                client.create_experiment(EXPERIMENT, None if tracking_uri().startswith("http") else artifacts)
-        return Store(client, client.get_experiment_by_name(EXPERIMENT).experiment_id)
+                client.create_experiment(name, None if tracking_uri().startswith("http") else artifacts)
+        found = client.get_experiment_by_name(name)
+        if found.lifecycle_stage == "deleted":
+            raise BukvaError(
+                f"{store_name()}: experiment {name} was deleted there, so it takes no results. To restore it: "
+                f"mlflow experiments restore --experiment-id {found.experiment_id}. To use another one from now on: "
+                f"export {EXPERIMENT_NAME}=NAME"
+            )
+        return Store(client, found.experiment_id)
 
 
 def _prepare_database(path: Path, artifacts: str) -> None:
@@ -172,16 +213,18 @@ def _prepare_database(path: Path, artifacts: str) -> None:
     MLflow itself cannot open a file in which creating the tables was interrupted, and tries a locked or broken database
     for 100 s and more.
     """
-    from mlflow import MlflowClient
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+    from sqlalchemy.engine import URL
 
     if not (path.exists() and path.stat().st_size):
         unfinished = path.with_name(f"{path.name}.unfinished")
         unfinished.unlink(missing_ok=True)
-        MlflowClient(f"sqlite:///{unfinished}").search_experiments()
+        # not by MlflowClient, which writes the path of the current folder into SQL, where a quote ends it
+        SqlAlchemyStore(str(URL.create(DRIVER, database=str(unfinished))), artifacts)
         unfinished.replace(path)
     with contextlib.closing(sqlite3.connect(path)) as database:
         query = "SELECT artifact_location FROM experiments WHERE name = ?"
-        [place] = database.execute(query, [EXPERIMENT]).fetchone() or [artifacts]
+        [place] = database.execute(query, [experiment_name()]).fetchone() or [artifacts]
     if path.is_relative_to(project_root()) and place != artifacts and place.endswith(f"/{KEPT_IN}"):
         raise BukvaError(
             f"{path}: its artifacts are in {place}, so this project was copied or moved; remove the database, and fill "

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bukva.config.load import flatten
-from bukva.core.errors import BukvaError, redact_url
+from bukva.core.errors import BukvaError
 from bukva.core.files import read_json, sha256
 from bukva.project.lock import digest
 from bukva.project.stages import trained_models
 from bukva.text.ids import bits
 from bukva.tracking.journal import ARTIFACTS, TAGS, Event, Journal, open_journal, read_journals
 from bukva.tracking.models import log_model, move_aliases, score_model
-from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_line, explain, lock, tracking_uri
+from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_line, explain, lock, store_name
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Metric, Run
@@ -52,10 +52,16 @@ def sync() -> str:
     """
     journals = read_journals()
     with errors_in_one_line():
-        troubles = fill(connect(), journals)
+        store = connect()
+        troubles = fill(store, journals)
+        shown = _by_identity(store.runs())
     if troubles:
         raise BukvaError("\n".join(troubles))
-    return f"{redact_url(tracking_uri())} has all {len(journals)} stage executions."
+    runs = [(shown.get(journal.id), shown.get(journal.key)) for journal in journals]
+    deleted = sum(any(run and _is_deleted(run) for run in each) for each in runs)
+    restore = "To restore a run: mlflow runs restore --run-id ID"
+    left_out = f", except for those deleted there: {deleted}. {restore}" if deleted else "."
+    return f"{store_name()} has all {len(journals)} stage executions{left_out}"
 
 
 def live(journal: Journal) -> bool:
@@ -82,7 +88,7 @@ def live(journal: Journal) -> bool:
 
 
 def _print_trouble(journal: Journal, trouble: str) -> None:
-    now, where = time.strftime("%Y-%m-%d %H:%M:%S"), redact_url(tracking_uri())
+    now, where = time.strftime("%Y-%m-%d %H:%M:%S"), store_name()
     with contextlib.suppress(OSError):  # the log may be on the disk that is full
         print(
             f"{now} {where} is missing results of {journal.id}: {trouble.rstrip('.')}. It is tried again while the "

@@ -43,10 +43,21 @@ class Server:
 
         Raises a BukvaError with the reason if MLflow does not answer.
         """
-        runs = {"searchFilter": f"tags.`bukva.experiment` = '{experiment}'"} if experiment else EXPERIMENTS
+        runs = {"searchFilter": _runs_of(experiment)} if experiment else EXPERIMENTS
         query = urlencode({"workflowType": "machine_learning", **runs})  # else MLflow shows its GenAI page
         with errors_in_one_line():
             return f"{self.address}/#/experiments/{connect().experiment_id}/runs?{query}"
+
+
+def _runs_of(experiment: str) -> str:
+    """Return MLflow's filter for the runs of an experiment. It has no escapes: a name may have one kind of quotes only.
+
+    Where a name has both kinds, the sign for any character stands for one of them.
+    """
+    if "'" not in experiment:
+        return f"tags.`bukva.experiment` = '{experiment}'"
+    like = "LIKE" if '"' in experiment else "="
+    return f'tags.`bukva.experiment` {like} "{experiment.replace(chr(34), "_")}"'
 
 
 @contextmanager

@@ -1,9 +1,13 @@
 """The sentences, word for word, from results whose numbers are given."""
 
+from dataclasses import replace
+
+import pytest
+
 from bukva.compare.statistics.estimate import Estimate
 from bukva.compare.statistics.settings import SettingsVerdict
 from bukva.compare.statistics.text import TextVerdict
-from bukva.compare.statistics.wording import settings_line
+from bukva.compare.statistics.wording import better_or_worse, detectable_line, settings_line, signed
 
 CLEAR = Estimate(-0.062, 0.0054, 33.0)
 BETTER = TextVerdict("better", CLEAR, "works", 38, 33.9)
@@ -33,3 +37,33 @@ def test_the_headline_is_about_settings_and_begins_with_the_word_to_act_on():
         "Cannot tell from 1 and 5 seeds: settings B against A. To add seeds: bukva seeds 3",
         "Identical: settings B against A.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("difference", "sign", "words"),
+    [
+        (-0.0004, "+0.000", "as good as"),
+        (-0.0, "+0.000", "as good as"),
+        (0.0004, "+0.000", "as good as"),
+        (0.0006, "+0.001", "0.001 bits worse than"),
+        (-0.062, "-0.062", "0.062 bits better than"),
+    ],
+)
+def test_what_is_rounded_to_zero_has_no_minus_and_is_neither_better_nor_worse(difference, sign, words):
+    assert (signed(difference), better_or_worse(difference)) == (sign, words)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "by"),
+    [
+        (Estimate(-0.062, 0.0054, 33.0), "0.062 bits (0.051 to 0.073"),
+        (Estimate(-0.00213, 0.00054, 33.0), "0.0021 bits (0.0010 to 0.0032"),
+        (Estimate(-0.0000213, 0.0000054, 33.0), "0.000021 bits (0.000010 to 0.000032"),
+        (Estimate(-0.0000213, 0.0, 33.0), "0.00002 bits (0.00002 to 0.00002"),
+    ],
+)
+def test_a_difference_has_as_many_digits_as_its_error_asks_for(estimate, by):
+    line = settings_line(on_settings("better", estimate), "A", "B", "bukva seeds 3")
+    assert line.startswith(f"Better by {by}; 3 paired seeds): ")
+    sd = replace(on_settings("better", estimate), text=replace(BETTER, estimate=estimate))
+    assert " 0.000 bits" not in detectable_line(sd) or not estimate.se

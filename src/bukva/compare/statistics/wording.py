@@ -4,11 +4,14 @@ The first line is the headline: it is about the settings, and begins with the wo
 models that were trained, on the text that was scored.
 """
 
+import math
+
 from bukva.compare.statistics.estimate import Estimate, resolved_by
 from bukva.compare.statistics.settings import MATTERS, SettingsVerdict
 from bukva.compare.statistics.text import Authors, TextVerdict
 
 NEXT_SEEDS = (3, 5, 10, 20)  # seeds a side that are proposed
+DIGITS, MOST_DIGITS = 3, 9  # of bits, after the point
 
 
 def text_line(verdict: SettingsVerdict, a: str, b: str, split: str) -> str:
@@ -46,15 +49,17 @@ def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str
 def detectable_line(verdict: SettingsVerdict) -> str:
     """The smallest detectable difference, and what more seeds would resolve."""
     text = verdict.text.estimate
-    line = f"Smallest detectable difference: {text.smallest_detectable:.3f} bits between models on this text"
+    digits = _digits(text)
+    line = f"Smallest detectable difference: {text.smallest_detectable:.{digits}f} bits between models on this text"
     if verdict.estimate is None or verdict.seed_sd is None:
         return f"{line}; between settings it is unknown until the noise floor is."
-    line += f", {verdict.estimate.smallest_detectable:.3f} bits between settings."
+    digits = _digits(verdict.estimate)
+    line += f", {verdict.estimate.smallest_detectable:.{digits}f} bits between settings."
     k = next((k for k in NEXT_SEEDS if k > min(len(verdict.seeds_a), len(verdict.seeds_b))), None)
     if k is None:
         return line
     resolved = resolved_by(k, verdict.seed_sd, paired=verdict.method == "paired", text=(text.se**2, text.df))
-    return f"{line} {k} seeds a side would resolve {resolved:.3f} bits."
+    return f"{line} {k} seeds a side would resolve {resolved:.{digits}f} bits."
 
 
 def authors_line(authors: Authors, a: str, b: str, author: str) -> str:
@@ -93,8 +98,21 @@ def _signed(estimate: Estimate) -> str:
     """A difference whose interval includes 0: -0.002 bits (-0.030 to +0.025, without the closing bracket."""
     digits = _digits(estimate)
     low, high = estimate.interval
-    return f"{estimate.difference:+.{digits}f} bits ({low:+.{digits}f} to {high:+.{digits}f}"
+    return f"{signed(estimate.difference, digits)} bits ({signed(low, digits)} to {signed(high, digits)}"
+
+
+def signed(bits: float, digits: int = DIGITS) -> str:
+    """Return a difference with its sign; one that is rounded to 0 has a plus."""
+    return f"{bits:+z.{digits}f}"
+
+
+def better_or_worse(difference: float) -> str:
+    """Return "0.062 bits better than" for -0.062, and "as good as" for what is rounded to 0."""
+    size = f"{abs(difference):.{DIGITS}f}"
+    return "as good as" if not float(size) else f"{size} bits {'better' if difference < 0 else 'worse'} than"
 
 
 def _digits(estimate: Estimate) -> int:
-    return 3 if estimate.se >= 0.001 else 4
+    """Return how many digits show the standard error, or the difference if it has none."""
+    shown = estimate.se or abs(estimate.difference) or 1.0
+    return min(MOST_DIGITS, max(DIGITS, math.ceil(-math.log10(shown))))

@@ -39,13 +39,14 @@ def page(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> str:
         ("letters", scripts or "none"),
         ("cleaning rules", f"{cleaning['rule_set']}, {plain(cleaning['why'])}"),
     ]
+    labels = {author: works["author"], "category": works["category"], "decade": works["year"].map(decade)}
+    given = {word: column for word, column in labels.items() if (column != MISSING).any()}
     blocks = [
         "# Corpus",
         table(("", ""), facts),
         "All numbers but those of removed text are of the cleaned text.",
-        *_by_label(works["chars"], works["author"], author),
-        *_by_label(works["chars"], works["category"], "category"),
-        *_by_label(works["chars"], works["year"].map(decade), "decade"),
+        *(block for word, column in given.items() for block in _by_label(works["chars"], column, word)),
+        *_not_given([word for word in labels if word not in given]),
         *_removed(cleaning),
         *_symbols(cleaning),
     ]
@@ -65,6 +66,12 @@ def _by_label(chars: "pd.Series[int]", labels: "pd.Series[str]", word: str) -> I
     yield f"## Characters by {word}"
     cells = ((name, f"{n:,}", f"{total:,}", _share(total, int(chars.sum()))) for name, n, total in rows)
     yield table((word, "#works", "#characters", "#share"), cells)
+
+
+def _not_given(words: list[str]) -> Iterator[str]:
+    if words:
+        why = "folders (category/author/work.txt) and the years of an info.csv would give them"
+        yield f"Not given for any work: {', '.join(words)}; {why}."
 
 
 def _removed(cleaning: dict[str, Any]) -> Iterator[str]:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
-from bukva.core.errors import BukvaError
+from bukva.config.messages import shorten
+from bukva.core.errors import BukvaError, ParamsError
 from bukva.corpus.sources.formats import READERS, conversion
 from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Reader, Text, TextFile, printable, read_plain
 from bukva.corpus.sources.formats.encodings import MARK
@@ -336,12 +337,18 @@ def _check_name(path: str, place: str) -> None:
         raise BadTextError(place, "this file name is not UTF-8", "rename the file") from None
 
 
-def check_for_dvc(path: str) -> None:
-    """Raise where DVC, which reads everything in download.path before stage download does, would fail or wait for ever.
+def check_for_dvc(key: str, path: str) -> None:
+    """Raise where DVC, which reads everything in a path of params.yaml before a stage runs, would fail or wait.
 
     Raises:
+        ParamsError: nothing is at this path.
         BadTextError: a name is not UTF-8; or a file is a pipe, a socket, a device, or a link that leads nowhere.
     """
+    if not os.path.exists(path):  # noqa: PTH110 (Path.exists raises if the name is too long)
+        home = "; write the path of your home in full, because DVC does not expand ~" if path.startswith("~") else ""
+        raise ParamsError(
+            f"params.yaml, {key}: {shorten(path)} does not exist, and DVC needs it even where no stage reads it{home}."
+        )
     below = (Path(folder, name) for folder, folders, files in os.walk(path) for name in sorted(folders + files))
     for entry in (Path(path), *below):
         _check_name(str(entry), str(entry))

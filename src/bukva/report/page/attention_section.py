@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bukva.compare.statistics.wording import DIGITS
 from bukva.core.files import read_json
 from bukva.report.charts import BITS, COLOURS, GPT, ROW, Spec, finished, level, tips, visible
 
@@ -105,6 +106,7 @@ def worth(numbers: dict[str, Any]) -> Spec:
     each = pd.DataFrame({"label": names, "value": np.ravel(lost["heads_uniform"]), "colour": GPT})
     whole = pd.DataFrame([{"label": "all heads", "value": lost["all_uniform"], "colour": COLOURS["counted"]}])
     table = pd.concat([whole, each.sort_values("value", ascending=False)[:MOST_BARS]])
+    table["value"] = table["value"].round(DIGITS) + 0.0  # Vega would write -0.000
     base = alt.Chart(table).encode(
         x=alt.X("value:Q", title=f"{BITS} lost on val; with all heads the score is {lost['bits_per_char']:.3f}"),
         y=alt.Y("label:N", sort=table["label"].tolist(), title=None, axis=alt.Axis(labelLimit=0)),

@@ -9,6 +9,7 @@ from bukva.compare.comparison import compare
 from bukva.compare.groups import stage_seconds
 from bukva.compare.results import default_baseline, read_results
 from bukva.compare.statistics.text import N_SEGMENTS, Units, over_text
+from bukva.compare.statistics.wording import better_or_worse, signed
 from bukva.config.load import flatten
 from bukva.core.errors import BukvaError
 from bukva.project.commands import settings
@@ -49,9 +50,9 @@ def cards(experiment: Experiment) -> list[Card]:
         accuracy_card(experiment.scores.about, experiment.params.tokenize.kind),
         Card(
             "Against counting",
-            f"{gain:+.3f}",
+            signed(gain),
             f"bits from the best n-gram model ({counted.label})",
-            "better" if gain < 0 else "worse",
+            next(word for word in ("better", "worse", "as good as") if word in better_or_worse(gain)),
         ),
         Card(
             "Training",

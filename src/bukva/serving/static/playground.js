@@ -47,7 +47,7 @@ function coloured([piece, bits, isUnknown]) {
   return span;
 }
 
-// The pieces of a text as somebody typed it; what the model cannot read has no bits.
+// The pieces of a text as it was typed, with composed letters; what the model cannot read has no bits.
 function aligned(typed, { scored, unknown }) {
   const leftOut = (text) => [text, null, [...text].every((char) => unknown.includes(char))];
   const pieces = [];
@@ -131,18 +131,18 @@ class Column {
     }
   }
 
-  // A text as somebody typed it, or what the model reads in place of none, and what it wrote.
-  show(typed, answer, ...written) {
-    this.pre.replaceChildren(...aligned(typed || answer.scored[0][0], answer).map(coloured), ...written);
+  // The text of an answer, or what the model reads in place of none, and what it wrote.
+  show(answer, ...written) {
+    this.pre.replaceChildren(...aligned(answer.text || answer.scored[0][0], answer).map(coloured), ...written);
   }
 
   score() {
     return this.run(async (signal) => {
       const body = request(this.select.value);
       const answer = await (await this.ask("/play/score", body, signal)).json();
-      this.show(body.text, answer);
+      this.show(answer);
       if (this === columns[0]) {
-        behind.replaceChildren(...aligned(body.text, answer).map(coloured));
+        behind.replaceChildren(...aligned(answer.text, answer).map(coloured));
         behind.scrollTop = text.scrollTop; // the box may have been scrolled before
       }
       const named = answer.likeliest.map(([piece, p]) => `${JSON.stringify(piece)} ${(100 * p).toFixed(0)} %`);
@@ -164,7 +164,7 @@ class Column {
       const received = lines(await this.ask("/play/write", body, signal));
       const answer = (await received.next()).value;
       const written = Object.assign(document.createElement("span"), { className: "written" });
-      this.show(body.text, answer, written);
+      this.show(answer, written);
       const pieces = [];
       let firstAt = null;
       for await (const piece of received) {
