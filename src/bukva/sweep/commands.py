@@ -1,7 +1,5 @@
 """Commands of `bukva sweep`: many experiments at once, on this machine or on several."""
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -76,6 +74,8 @@ def search(
 
     Given again, it goes on; interrupted trainings continue.
     """
+    from bukva.compare.comparison import compare
+    from bukva.report.comparison import show_and_keep
     from bukva.sweep import engine
     from bukva.sweep.search import read_space, rule, searcher
 
@@ -105,16 +105,15 @@ def search(
     if rivals:
         if address:
             pull(final.name)
-        only = [word for seed in fresh for word in ("--seed", str(seed))]
-        compare = [sys.executable, "-m", "bukva", "compare", *only, "--", rivals[0].name, rivals[-1].name]
-        raise typer.Exit(subprocess.run(compare).returncode)
+        show_and_keep(compare([rivals[0].name, rivals[-1].name], "gpt", "val", fresh))
 
 
 @app.command()
 def status(sweep: Annotated[str | None, SWEEP] = None) -> None:
     """Show the trials of a sweep, as its driver saw them last."""
-    table = sweeps_root() / f"{read_sweep(sweep).name}.txt"
-    print(table.read_text(encoding="utf-8") if table.exists() else f"{table.stem}: no trial has started yet")
+    from bukva.sweep.table import shown_rows
+
+    print(shown_rows(read_sweep(sweep).name))
 
 
 @app.command()
