@@ -1,6 +1,7 @@
 """A comparison for the terminal, as Markdown and as JSON."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import mean, stdev
@@ -14,9 +15,25 @@ from bukva.corpus.cleaning.page import table as as_markdown
 from bukva.evaluation.rows import LABELS
 from bukva.project.stages import trained_models
 from bukva.report.terminal import show
+from bukva.tracking.journal import note, start_sync
 
 MAX_CODE = 3  # files that are named
 COMMAND = "bukva seeds 5"
+
+
+def show_and_keep(comparisons: Sequence[Comparison], as_json: bool = False) -> None:
+    """Print comparisons, and keep the verdict of each in MLflow's run of B if that is an experiment that ran here."""
+    print_comparisons(comparisons, as_json)
+    if sum(map(_keep_verdict, comparisons)):
+        start_sync()
+
+
+def _keep_verdict(comparison: Comparison) -> bool:
+    """Keep a verdict as a tag and an artifact of MLflow's run of B; return whether that is an experiment of here."""
+    a = re.sub(r"[^\w.-]", "-", comparison.a.name)  # MLflow allows few characters in names
+    what = f"{a}.{comparison.a.row}.{comparison.split}"
+    page = {f"comparisons/{what.replace('.', '-')}.md": markdown(comparison).encode()}
+    return note(comparison.b.name, {f"bukva.against.{what}": comparison.verdict.verdict}, page)
 
 
 def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:
