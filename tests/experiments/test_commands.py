@@ -87,8 +87,11 @@ def test_a_project_that_dvc_cannot_read_is_one_sentence(bukva, project):
 
 
 @pytest.mark.slow
-def test_the_leaderboard_lists_all_hides_test_and_keeps_the_noise_floor(bukva):
+def test_the_leaderboard_lists_all_hides_test_and_leaves_the_checkout_alone(bukva, project):
+    before = project.run("git", "status", "--porcelain")
     done = bukva("experiments")
+    assert "To share them, commit them: cp .bukva/noise_floor.json reports/noise_floor.json" in done.stderr
+    assert project.run("git", "status", "--porcelain") == before
     assert done.exit_code == 0, done.output
     assert "HEAD (2 seeds)" in done.stdout
     assert "two-heads" in done.stdout

@@ -77,7 +77,8 @@ def experiments(
     seen, *_ = [records.looks_at_test(digest, more=int(test)) for digest in digests]
     print_leaderboard(board, seen, with_test=test, as_json=json)
     if records.merge(row.setting for rows in board.texts for row in rows):
-        print(f"The noise floor has new seeds; commit {records.FILE}.", file=sys.stderr)
+        share = f"cp {records.FILE} {records.SHARED}"
+        print(f"The noise floor has new seeds ({records.FILE}). To share them, commit them: {share}", file=sys.stderr)
 
 
 def seeds(
