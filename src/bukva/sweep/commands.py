@@ -72,15 +72,16 @@ def search(
 ) -> None:
     """Search for settings with a lower val, then train the winner on fresh seeds and compare it with params.yaml.
 
-    Given again, it goes on; interrupted trainings continue.
+    Options with one value hold for all trials, and for params.yaml in the comparison. Given again, it goes on;
+    interrupted trainings continue.
     """
     from bukva.compare.comparison import compare
     from bukva.report.comparison import show_and_keep
     from bukva.sweep import engine
     from bukva.sweep.search import read_space, rule, searcher
 
-    training = read_params().train_gpt
-    space = read_space(setting or [], training, prune)
+    read_params()  # a mistake there is none of the options
+    space, fixed, training = read_space(setting or [], prune)
     sweep = _sweep(name, [*(setting or []), str(trials), str(prune)], address, storage)
     location = _location(sweep)
     print(f"{sweep.name}: {trials} trials from commit {sweep.commit[:7]}")
@@ -94,7 +95,7 @@ def search(
         print(f"Best of {len(last)}: {best['name']}, val {best['val']:.3f}: {' '.join(best['settings'])}")
         final = Sweep(f"{sweep.name}-seeds", sweep.commit, sweep.address, sweep.storage)
         fresh = [training.seed + number for number in range(1, seeds + 1)]
-        sides = {"params": [], "winner": best["settings"]}
+        sides = {"params": fixed, "winner": best["settings"]}
         rivals = [
             Trial(f"{final.name}-{side}-{seed}", (*settings, f"{SEED}={seed}"))
             for side, settings in sides.items()
