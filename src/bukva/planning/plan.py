@@ -282,7 +282,7 @@ def warnings(plan: Plan) -> Iterator[str]:
         yield f"Warning: even the smallest size sees fewer than {CHARS_PER_PARAMETER} characters per parameter."
     if plan.epochs > EPOCHS:
         yield (
-            f"Warning: the text is read {plan.epochs:.1f} times, and more than {EPOCHS} improve little and may overfit. "
-            f"So train_gpt.patience {plan.patience} ends the training when val does not improve; a larger text, "
+            f"Warning: the text is read {plan.epochs:.1f} times; more than {EPOCHS} improve little and may overfit. So "
+            f"train_gpt.patience {plan.patience} ends the training when val does not improve; a larger text, "
             "model.dropout or more train_gpt.weight_decay make more of the time."
         )
