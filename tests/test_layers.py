@@ -83,8 +83,8 @@ def test_the_architecture_of_models_imports_nothing_else_of_ours():
 
 
 def test_tracking_and_durability_are_known_at_the_top_only():
-    # costs and progress of experiments are in their journals; bukva.load takes registered models from MLflow
-    homes = ["stages", "bukva.sweep", "bukva.compare.groups", "bukva.serving", "bukva.cli"]
+    # costs and progress of experiments are in their journals, and verdicts go there; bukva.load takes registered models
+    homes = ["stages", "bukva.sweep", "bukva.compare.groups", "bukva.report.comparison", "bukva.serving", "bukva.cli"]
     for name in modules():
         for known in ("bukva.tracking", "bukva.durability"):
             found = [other for other in imported(name) if belongs(other, [known])]

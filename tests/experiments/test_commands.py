@@ -8,7 +8,6 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
-from bukva.cli import comparing
 from bukva.cli.app import app
 from bukva.compare.statistics.estimate import Verdict
 from bukva.core.errors import BukvaError
@@ -46,8 +45,7 @@ def test_with_exit_code_the_status_is_the_verdict_and_a_mistake_or_a_bug_is_none
         return CliRunner().invoke(app, ["compare", *arguments, "--exit-code"]).exit_code
 
     assert [status("a"), status("a", "b", "c"), status("a", "b", "--jsno")] == [1, 1, 2]
-    monkeypatch.setattr("bukva.report.comparison.print_comparisons", lambda *_, **__: None)
-    monkeypatch.setattr(comparing, "_keep_verdict", lambda _: False)
+    monkeypatch.setattr("bukva.report.comparison.show_and_keep", lambda *_, **__: None)
     monkeypatch.setattr("bukva.compare.comparison.compare", lambda *_: 1 / 0)
     assert status("a", "b") == 1
     expected = {"better": 0, "probably better": 0, "worse": 3, "probably worse": 3}
@@ -89,8 +87,11 @@ def test_a_project_that_dvc_cannot_read_is_one_sentence(bukva, project):
 
 
 @pytest.mark.slow
-def test_the_leaderboard_lists_all_hides_test_and_keeps_the_noise_floor(bukva):
+def test_the_leaderboard_lists_all_hides_test_and_leaves_the_checkout_alone(bukva, project):
+    before = project.run("git", "status", "--porcelain")
     done = bukva("experiments")
+    assert "To share them, commit them: cp .bukva/noise_floor.json reports/noise_floor.json" in done.stderr
+    assert project.run("git", "status", "--porcelain") == before
     assert done.exit_code == 0, done.output
     assert "HEAD (2 seeds)" in done.stdout
     assert "two-heads" in done.stdout

@@ -1,12 +1,15 @@
 """Comparisons of experiments: what is folded, what is refused, what is said."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from experiments.scored import seeds_of
 
 from bukva.compare.comparison import compare
 from bukva.core.errors import BukvaError
-from bukva.report.comparison import COMMAND, sentences
+from bukva.project.revisions import Revision
+from bukva.report.comparison import more_seeds, sentences
 
 
 def test_two_seeds_of_one_setting_have_no_verdict_and_a_training_and_itself_are_identical(known):
@@ -71,9 +74,33 @@ def test_adaptive_scores_are_compared_with_adaptive_ones_only(known, tmp_path):
     assert str(caught.value).startswith(
         "static0: has no adaptive scores, and they are compared with adaptive ones only"
     )
-    assert "-S evaluate.adaptive=true" in str(caught.value)
+    assert str(caught.value).count("evaluate.adaptive=true") == 1
+    (tmp_path / "params.yaml").write_text("evaluate: {adaptive: true}\n")
+    with pytest.raises(BukvaError) as caught:
+        compare(["a0", "static0"], "gpt", "test", adaptive=True)
+    assert str(caught.value).endswith("run `dvc exp run --temp -n static0-again`.")
     with pytest.raises(BukvaError, match="bigram does not learn on; only the GPT does"):
         compare(["a0", "b0"], "bigram", "test", adaptive=True)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "model", "commands"),
+    [
+        ("x", "y", "gpt", ["dvc exp apply x && bukva seeds 5", "dvc exp apply y && bukva seeds 5"]),
+        ("x", "workspace", "gpt", ["bukva seeds 5", "dvc exp apply x && bukva seeds 5"]),
+        ("HEAD", "main", "bigram", ["git checkout HEAD params.yaml && bukva seeds 5 --model bigram",
+                                    "git checkout main && bukva seeds 5 --model bigram"]),
+        ("x", "many", "gpt", ["dvc exp apply x && bukva seeds 5"]),
+    ],
+)  # fmt: skip
+def test_the_command_for_more_seeds_brings_each_side_that_needs_some_into_the_checkout(a, b, model, commands):
+    def side(name):
+        result = SimpleNamespace(revision=Revision(name, "", "b" * 40 if name in ("x", "y") else ""))
+        seeds = range(5 if name == "many" else 1)
+        members = [SimpleNamespace(result=result)]
+        return SimpleNamespace(name=name, model=model, seeds=seeds, members=members, result=result)
+
+    assert more_seeds(SimpleNamespace(a=side(a), b=side(b))) == " && ".join([*commands, "dvc queue start"])
 
 
 OWN_TEXT = {"text": {"val": "8" * 64, "test": "9" * 64}, "alphabet": "xyz"}
@@ -144,7 +171,8 @@ def test_one_seed_each_borrows_the_noise_floor_of_other_groups_and_cannot_tell_w
     known("a")
     known("b", {"model.n_head": 8}, effect=0.2)
     (found,) = compare(["a", "b"], "gpt", "test")
-    assert sentences(found)[0] == f"Cannot tell from one seed each: settings b against a. To add seeds: {COMMAND}"
+    both = "dvc exp apply a && bukva seeds 5 && dvc exp apply b && bukva seeds 5 && dvc queue start"
+    assert sentences(found)[0] == f"Cannot tell from one seed each: settings b against a. To add seeds: {both}"
     seeds_of(known, "floor", range(5), {"model.n_head": 2})
     (found,) = compare(["a", "b"], "gpt", "test")
     assert (found.verdict.method, found.verdict.verdict) == ("noise floor", "probably worse")

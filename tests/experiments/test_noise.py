@@ -8,6 +8,7 @@ from experiments.made import result
 from bukva.compare import records
 from bukva.compare.groups import groups
 from bukva.compare.records import looks_at_test
+from bukva.core.errors import BukvaError
 
 VAL, TEST = [2.51, 2.53, 2.52, 2.58], [2.61, 2.60, 2.66, 2.62]
 
@@ -64,6 +65,32 @@ def test_a_group_grows_from_two_seeds_and_never_shrinks(project, seeds):
     assert not records.merge([seeds(4, "again")])
     assert not records.merge([])
     assert content(project) == before
+
+
+def test_the_noise_floor_that_git_tracks_is_read_and_only_a_copy_of_it_is_written(project, seeds):
+    shared, own = project / records.SHARED, project / records.FILE
+    two, three = seeds(2), seeds(3, "more")
+    assert records.merge([two])
+    shared.parent.mkdir()
+    own.rename(shared)  # as a team shares it
+    before = shared.read_bytes()
+    assert records.floor(two.family, "val").df == 1
+    assert not records.merge([two])
+    assert not own.exists()
+    assert records.merge([three])
+    assert records.floor(two.family, "val").df == 2
+    assert shared.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("file", "remedy"), [(records.SHARED, f"restore it: `git checkout {records.SHARED}`"), (records.FILE, "delete it")]
+)
+def test_a_damaged_file_is_one_sentence(project, file, remedy):
+    (project / file).parent.mkdir()
+    (project / file).write_text("{")
+    with pytest.raises(BukvaError) as error:
+        records.floor("family", "val")
+    assert str(error.value) == f"{file}: not a file of noise floors; {remedy}."
 
 
 def test_each_text_has_its_own_count(project):

@@ -8,7 +8,7 @@ from plans import RAW, plan
 from bukva.config.load import parse_params
 from bukva.config.schema import MOST_STEPS
 from bukva.core.errors import BukvaError
-from bukva.planning.plan import parse_budget
+from bukva.planning.plan import parse_budget, warnings
 
 
 def test_a_budget_is_a_number_with_its_unit_or_an_error_with_examples():
@@ -62,3 +62,16 @@ def test_updates_and_scorings_never_exceed_the_time(seconds, update, scoring):
         parse_params(RAW | {section: RAW[section] | keys for section, keys in one.values().items()}, "params.yaml")
     more = (one.n_steps + 1) * update + (one.n_scorings + 1) * scoring
     assert one.n_steps == MOST_STEPS or more > seconds * (1 - 1e-9)
+
+
+def test_a_plan_that_reads_the_text_often_ends_when_val_does_not_improve_and_says_so():
+    """1812 updates of 70 characters read 10,000 of them 12.7 times."""
+    often, seldom = plan(train_chars=10_000), plan(train_chars=40_000)
+    assert often.values()["train_gpt"]["patience"] == 3
+    assert any("read 12.7 times" in line and "train_gpt.patience 3 ends" in line for line in warnings(often))
+    assert "patience" not in seldom.values()["train_gpt"]
+    assert not any("patience" in line for line in warnings(seldom))
+
+
+def test_a_plan_names_its_batch():
+    assert "1.00k parameters, 7 windows a batch | " in str(plan())

@@ -128,6 +128,30 @@ def test_the_way_back_is_the_baseline_of_this_commit_else_its_own_results_else_t
     assert way_back() == "git checkout HEAD params.yaml dvc.lock reports && dvc checkout"
 
 
+@pytest.mark.parametrize(
+    ("in_cache", "remote", "command"),
+    [
+        (True, False, "git checkout HEAD params.yaml dvc.lock reports && dvc checkout"),
+        (False, True, "git checkout HEAD params.yaml dvc.lock reports && dvc pull"),
+        (False, False, "git checkout HEAD params.yaml && make repro"),
+    ],
+)
+def test_the_way_back_to_committed_results_works_where_the_cache_lacks_them(
+    git, monkeypatch, in_cache, remote, command
+):
+    """As in a second clone, which has pulled somebody's experiment."""
+    run_stages()
+    git("add", ".")
+    git("commit", "-qm", "results")
+    asked = []
+    monkeypatch.setattr(
+        baseline, "cached_files", lambda digest: asked.append(digest) or ({".": Path()} if in_cache else {})
+    )
+    monkeypatch.setattr(baseline, "has_remote", lambda: remote)
+    assert way_back() == command
+    assert asked == [sha256(Path("data/scores"))]
+
+
 def test_there_is_no_way_back_outside_of_git(tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))

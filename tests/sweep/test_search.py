@@ -4,6 +4,7 @@ import pytest
 
 from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
+from bukva.project.commands import overrides
 from bukva.sweep.search import read_space, rule, searcher
 
 pytest.importorskip("ray")
@@ -12,13 +13,12 @@ RATES = "train_gpt.learning_rate=tag(log,interval(0.0001,0.01))"
 
 
 def space_of(*settings):
-    return read_space(settings, read_params().train_gpt, True)
+    return read_space(settings, True)[0]
 
 
 def test_a_trial_has_valid_settings_and_a_search_that_is_restored_goes_on_with_the_next_one(project, tmp_path):
-    space = space_of(
-        "model.n_embd=range(72,105,32)", "model.n_head=4,8", "train_gpt.seed=7", RATES
-    )  # 8 does not divide
+    # 8 heads give 9 or 13 channels each, which is odd
+    space = overrides(["model.n_embd=range(72,105,32)", "model.n_head=4,8", "train_gpt.seed=7", RATES])
     search = searcher("find", space, 20)
     trials = [search.suggest(str(number))["trial"] for number in range(7)]
     assert [trial["name"][:8] for trial in trials] == [f"find-0{number}-" for number in range(1, 8)]
@@ -34,9 +34,11 @@ def test_a_trial_has_valid_settings_and_a_search_that_is_restored_goes_on_with_t
 
 
 def test_a_space_without_a_valid_combination_is_one_sentence(project):
-    search = searcher("find", space_of("model.n_embd=72,104", "model.n_head=8,16"), 20)
+    settings = "model.n_embd=72,104", "model.n_head=8,16"
+    with pytest.raises(BukvaError, match=r"-S model.n_embd=72 -S model.n_head=8: .* to be even"):
+        space_of(*settings)
     with pytest.raises(BukvaError, match="100 combinations in a row were invalid"):
-        search.suggest("0")
+        searcher("find", overrides(settings), 20).suggest("0")
 
 
 def test_only_a_trial_that_finished_has_a_value_for_optuna(project):
@@ -53,8 +55,31 @@ def test_a_trial_is_compared_at_a_ninth_and_a_third_of_its_updates_and_not_at_th
     training = read_params().train_gpt.model_copy(update={"n_steps": 900, "eval_every": 100})
     [bracket] = rule(training)._brackets
     assert [milestone for milestone, _ in bracket._rungs] == [303, 101]
+
+
+SHORT = "train_gpt.n_steps=900"
+
+
+@pytest.mark.parametrize(
+    "settings", [(RATES, SHORT, "train_gpt.eval_every=30,400"), ("train_gpt.eval_every=400", SHORT, RATES)]
+)
+def test_val_that_is_scored_too_rarely_for_pruning_is_one_sentence(project, settings):
     with pytest.raises(BukvaError, match=r"eval_every: 400 of 900 updates is too rare .*; use 101 or less"):
-        read_space([RATES], training.model_copy(update={"eval_every": 400}), True)
+        space_of(*settings)
+    assert len(read_space(settings, False)[0]) == 3
+
+
+def test_options_are_checked_together_in_any_order(project):
+    """n_steps of 30 needs another eval_every and warmup; 3 heads do not divide the 128 channels of params.yaml."""
+    fixed = ["train_gpt.n_steps=30", "train_gpt.eval_every=5", "train_gpt.warmup_steps=3"]
+    chosen = ["model.n_head=3,6", "model.n_embd=range(96,193,96)"]
+    for settings in (fixed + chosen, (fixed + chosen)[::-1]):
+        space, same, training = read_space(settings, True)
+        assert len(space) == 5
+        assert sorted(same) == sorted(fixed)
+        assert (training.n_steps, training.eval_every) == (30, 5)
+    with pytest.raises(BukvaError, match=r"-S model.n_head=3 -S model.n_embd=100: .*n_head"):
+        space_of("model.n_head=3,4", "model.n_embd=100,200")
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,12 @@
 """Commands about several experiments: which is better, more seeds of one, whether one can be made again."""
 
-import re
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bukva.config.load import read_params
 from bukva.core.errors import BukvaError
-
-if TYPE_CHECKING:
-    from bukva.compare.comparison import Comparison
 
 Model = Annotated[str, typer.Option(help="The model to compare: gpt or bigram.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -48,34 +44,19 @@ def compare(
     from bukva.compare import records
     from bukva.compare.comparison import compare as compared
     from bukva.compare.results import default_baseline
-    from bukva.report import comparison as show
-    from bukva.tracking.journal import start_sync
+    from bukva.report.comparison import show_and_keep
 
     if len(names) == 1:
         names = [default_baseline(), *names]
     if exit_code and len(names) > 2:
         raise BukvaError(f"compare --exit-code: {len(names)} names; use two, because it has one status.")
     comparisons = compared(names, model, "test" if test else "val", seed or [], adaptive=adaptive)
-    show.print_comparisons(comparisons, as_json=json)
-    if sum(map(_keep_verdict, comparisons)):
-        start_sync()
+    show_and_keep(comparisons, as_json=json)
     if test:
         n = records.looks_at_test(comparisons[0].a.result.about["text"]["test"], more=1)
         print(f"Looks at scores on this test text so far: {n}", file=sys.stderr)
     if exit_code:
         raise typer.Exit(STATUS.get(comparisons[0].verdict.verdict, CANNOT_TELL))
-
-
-def _keep_verdict(comparison: "Comparison") -> bool:
-    """Keep a verdict as a tag and an artifact of MLflow's run of B; whether B is an experiment that ran here."""
-    from bukva.report import comparison as show
-    from bukva.tracking.journal import note
-
-    a, split = re.sub(r"[^\w.-]", "-", comparison.a.name), comparison.split  # MLflow allows few characters in names
-    if comparison.a.row != comparison.a.model:
-        split = f"{split}-{comparison.a.row}"
-    page = {f"comparisons/{a}-{split}.md": show.markdown(comparison).encode()}
-    return note(comparison.b.name, {f"bukva.against.{a}.{split}": comparison.verdict.verdict}, page)
 
 
 def experiments(
@@ -96,7 +77,8 @@ def experiments(
     seen, *_ = [records.looks_at_test(digest, more=int(test)) for digest in digests]
     print_leaderboard(board, seen, with_test=test, as_json=json)
     if records.merge(row.setting for rows in board.texts for row in rows):
-        print(f"The noise floor has new seeds; commit {records.FILE}.", file=sys.stderr)
+        share = f"cp {records.FILE} {records.SHARED}"
+        print(f"The noise floor has new seeds ({records.FILE}). To share them, commit them: {share}", file=sys.stderr)
 
 
 def seeds(

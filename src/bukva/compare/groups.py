@@ -174,9 +174,10 @@ def check_has(result: Result, model: str, row: str, split: str) -> None:
     if split not in texts:
         raise BukvaError(f"{name}: has no scores on {split}, only on {' and '.join(texts)}.")
     if row != model and f"{row}/{split}.npy" not in result.scores:
+        wanted = {**result.params, "evaluate": {**result.params["evaluate"], "adaptive": True}}
         raise BukvaError(
-            f"{name}: has no adaptive scores, and they are compared with adaptive ones only; run "
-            f"`{rerun(name, result.params)} -S evaluate.adaptive=true`."
+            f"{name}: has no adaptive scores, and they are compared with adaptive ones only; "
+            f"run `{rerun(name, wanted)}`."
         )
 
 

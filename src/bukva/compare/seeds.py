@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from bukva.compare.groups import seed_name, seed_of
-from bukva.compare.results import read_results
+from bukva.compare.results import Result, read_results
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.config.load import flatten, parse_params, read_yaml
 from bukva.core.errors import BukvaError
@@ -82,11 +82,16 @@ def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
     results = [result for result in read_results(revisions) if not result.problem and stage in result.lock]
     now = digests({path for result in results for path in all_sources(stage, result.lock)})
     found = {}
-    for result in results:
+    for result in sorted(results, key=lambda result: -_differing(result, params)):  # the likest comes last, and stays
         seed, revision = seed_of(result.lock, model), result.revision
         if not any(changes(stage, result.lock, {**params, seed_name(model): seed}, now)):
             found[seed] = f"experiment {revision.name}" if revision.baseline else revision.name
     return found
+
+
+def _differing(result: Result, params: Mapping[str, Any]) -> int:
+    """Return how many parameters of a result are not those of the checkout: some have no part in the training."""
+    return sum(result.flat_params.get(key) != value for key, value in params.items())
 
 
 def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: list[str]) -> dict[int, str]:

@@ -27,7 +27,20 @@ def read_params(path: Path = PARAMS) -> Params:
 
 
 def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
-    """A YAML file of sections as DVC reads it, not validated.
+    """Return the sections of a YAML file as DVC reads it, not validated.
+
+    Raises:
+        ParamsError: it is missing, unreadable, not YAML, or has no sections.
+    """
+    raw = read_any_yaml(path)
+    if isinstance(raw, dict):
+        return raw
+    fault = "is empty" if raw is None else f"contains {type(raw).__name__}, not sections with keys"
+    raise ParamsError(f"{path}: {fault}.")
+
+
+def read_any_yaml(path: Path) -> Any:
+    """Return the content of a YAML file as DVC reads it, None if it is empty.
 
     Raises:
         ParamsError: it is missing, unreadable, or not YAML.
@@ -35,17 +48,13 @@ def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
     from ruamel.yaml import YAML
 
     try:
-        raw = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+        return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
     except OSError as error:
         fault = f"cannot be read ({error.strerror}); run the command in the project's folder"
     except UnicodeDecodeError as error:
         fault = f"byte {error.start} is not UTF-8"
     except Exception as error:  # the parser also raises the errors of int(), float(), datetime() and the stack
         fault = f"not YAML: {yaml_fault(error)}"
-    else:
-        if isinstance(raw, dict):
-            return raw
-        fault = "is empty" if raw is None else f"contains {type(raw).__name__}, not sections with keys"
     raise ParamsError(f"{path}: {fault}.")
 
 

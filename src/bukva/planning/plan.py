@@ -38,7 +38,8 @@ LONGEST = 30 * 24 * 3600  # seconds
 
 HEAD_SIZE = 32  # channels
 CHARS_PER_PARAMETER = 20  # the least for which a size is proposed
-EPOCHS = 4  # the most without a warning
+EPOCHS = 4  # the most without a warning, and without patience
+PATIENCE = 3  # scorings of val without an improvement, after which a training that reads the text often stops
 RESERVE = 0.05  # share of the budget kept for what is not measured: files, the tracker, a machine that slows down
 SCORINGS = 10  # beside the one before the first update
 SCORING_SHARE = 0.2  # of the time, at most; a large val split is scored less often
@@ -101,6 +102,7 @@ class Plan:
     chars_per_update: int
     seconds_per_update: float
     seconds_per_scoring: float  # of val
+    patience: int = PATIENCE  # of a training that reads the text more than EPOCHS times
 
     @property
     def n_scorings(self) -> int:
@@ -130,8 +132,10 @@ class Plan:
 
     def values(self) -> Values:
         """The values for params.yaml."""
+        patience = {"patience": self.patience} if self.epochs > EPOCHS else {}
         return self.size.values(
             self.batch_size,
+            **patience,
             n_steps=self.n_steps,
             warmup_steps=min(self.n_steps, max(LEAST_WARMUP, round(WARMUP_SHARE * self.n_steps))),
             eval_every=max(1, math.ceil(self.n_steps / self.n_scorings)),
@@ -139,7 +143,8 @@ class Plan:
 
     def __str__(self) -> str:
         return (
-            f"{self.size.n_layer} layers, {self.size.n_embd} channels, {quantity(self.n_parameters)} parameters | "
+            f"{self.size.n_layer} layers, {self.size.n_embd} channels, {quantity(self.n_parameters)} parameters, "
+            f"{self.batch_size} windows a batch | "
             f"{quantity(self.chars_per_update / self.seconds_per_update)} chars/s | {self.n_steps} steps, "
             f"{quantity(self.chars)} chars, {self.chars / self.n_parameters:.1f} a parameter, {self.epochs:.1f} epochs"
         )
@@ -222,6 +227,7 @@ class Planner:
             chars_per_update=task.chars_seen(1),
             seconds_per_update=stopwatch.seconds_per_update,
             seconds_per_scoring=stopwatch.seconds_per_scoring * scored / min(SCORED_IDS, scored),
+            patience=self.params.train_gpt.patience or PATIENCE,
         )
 
     def task(self, size: Size, batch_size: int) -> tuple[GPTConfig, Task]:
@@ -276,6 +282,7 @@ def warnings(plan: Plan) -> Iterator[str]:
         yield f"Warning: even the smallest size sees fewer than {CHARS_PER_PARAMETER} characters per parameter."
     if plan.epochs > EPOCHS:
         yield (
-            f"Warning: reading the text more than {EPOCHS} times improves little and overfits; use a larger text, "
-            "model.dropout, more train_gpt.weight_decay, train_gpt.patience or a smaller budget."
+            f"Warning: the text is read {plan.epochs:.1f} times; more than {EPOCHS} improve little and may overfit. So "
+            f"train_gpt.patience {plan.patience} ends the training when val does not improve; a larger text, "
+            "model.dropout or more train_gpt.weight_decay make more of the time."
         )

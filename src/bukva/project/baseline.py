@@ -12,7 +12,7 @@ from pathlib import Path
 from bukva.config.load import PARAMS, flatten, read_yaml
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
-from bukva.project.cache import digests
+from bukva.project.cache import cached_files, digests, has_remote
 from bukva.project.lock import LOCK, StageRecords, all_sources, changes, outputs, parse_lock, read_lock
 from bukva.project.revisions import commit_of, experiment_ref, experiments, git, head, known_head, show
 
@@ -49,9 +49,22 @@ def way_back() -> str:
     commit = known_head()
     if commit and _saved(commit) and not commit_of(NAME):
         return f"dvc exp apply {NAME}"
-    if SCORED in parse_lock(show(commit, LOCK).decode(errors="replace")):
-        return f"git checkout HEAD {PARAMS} {' '.join(RESULTS)} && dvc checkout"
+    if SCORED in (lock := parse_lock(show(commit, LOCK).decode(errors="replace"))) and (
+        restore := _restore(commit, lock)
+    ):
+        return f"git checkout HEAD {PARAMS} {' '.join(RESULTS)} && {restore}"
     return f"git checkout HEAD {PARAMS} && make repro" if commit else ""
+
+
+def _restore(commit: str, lock: StageRecords) -> str:
+    """Return DVC's command that restores the outputs of a commit; "" where neither the cache nor a remote has them."""
+    kept_by_dvc = [digest for path, digest in outputs(lock).items() if not show(commit, path)]
+    try:
+        if all(map(cached_files, kept_by_dvc)):
+            return "dvc checkout"
+        return "dvc pull" if has_remote() else ""
+    except BukvaError:  # DVC cannot read the project
+        return "dvc checkout"
 
 
 def lock_of_baseline(commit: str) -> StageRecords:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bukva.config.load import PARAMS, flatten, parse_params, read_params, read_yaml
 from bukva.config.messages import one_or_another
+from bukva.config.schema import Params
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root
 
@@ -106,29 +107,26 @@ def values_of(override: "Override") -> list[str]:
     return [f"{key}={each}" for each in override.sweep_string_iterator()]
 
 
-def check(combinations: Sequence[Sequence[str]]) -> None:
-    """Check that each combination of options -S makes a valid params.yaml, as the stages would find out one by one.
+def applied(settings: Sequence[str]) -> Params:
+    """Return the parameters that options -S, together, make of params.yaml, checked as a stage would.
 
     Raises:
-        BukvaError: one does not.
+        BukvaError: they are not valid.
     """
     from dvc.exceptions import DvcException
     from dvc.utils.hydra import apply_overrides
 
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
         changed = Path(folder) / PARAMS.name
-        for settings in combinations:
-            shutil.copyfile(PARAMS, changed)
-            try:
-                apply_overrides(changed, list(settings))
-                parse_params(read_yaml(changed), PARAMS.name)
-            except DvcException as error:
-                said = f"{_first_line(error.__cause__ or error)}; use a key of {PARAMS}"
-            except BukvaError as error:
-                said = _first_line(error)
-            else:
-                continue
-            raise BukvaError(f"-S {' -S '.join(settings)}: {said}.")
+        shutil.copyfile(PARAMS, changed)
+        try:
+            apply_overrides(changed, list(settings))
+            return parse_params(read_yaml(changed), PARAMS.name)
+        except DvcException as error:
+            said = f"{_first_line(error.__cause__ or error)}; use a key of {PARAMS}"
+        except BukvaError as error:
+            said = _first_line(error)
+    raise BukvaError(f"-S {' -S '.join(settings)}: {said}.")
 
 
 def _first_line(error: BaseException) -> str:

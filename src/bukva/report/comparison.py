@@ -1,6 +1,7 @@
 """A comparison for the terminal, as Markdown and as JSON."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import mean, stdev
@@ -9,14 +10,32 @@ from typing import Any
 from bukva.compare.comparison import Comparison
 from bukva.compare.groups import Setting
 from bukva.compare.statistics.wording import authors_line, detectable_line, settings_line, text_line
+from bukva.config.load import PARAMS
 from bukva.corpus.cleaning.page import plain
 from bukva.corpus.cleaning.page import table as as_markdown
 from bukva.evaluation.rows import LABELS
 from bukva.project.stages import trained_models
 from bukva.report.terminal import show
+from bukva.tracking.journal import note, start_sync
 
 MAX_CODE = 3  # files that are named
-COMMAND = "bukva seeds 5"
+SEEDS = 5  # of a setting, which make the noise floor known
+COMMAND = f"bukva seeds {SEEDS}"
+
+
+def show_and_keep(comparisons: Sequence[Comparison], as_json: bool = False) -> None:
+    """Print comparisons, and keep the verdict of each in MLflow's run of B if that is an experiment that ran here."""
+    print_comparisons(comparisons, as_json)
+    if sum(map(_keep_verdict, comparisons)):
+        start_sync()
+
+
+def _keep_verdict(comparison: Comparison) -> bool:
+    """Keep a verdict as a tag and an artifact of MLflow's run of B; return whether that is an experiment of here."""
+    a = re.sub(r"[^\w.-]", "-", comparison.a.name)  # MLflow allows few characters in names
+    what = f"{a}.{comparison.a.row}.{comparison.split}"
+    page = {f"comparisons/{what.replace('.', '-')}.md": markdown(comparison).encode()}
+    return note(comparison.b.name, {f"bukva.against.{what}": comparison.verdict.verdict}, page)
 
 
 def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:
@@ -50,7 +69,8 @@ def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
 def sentences(comparison: Comparison) -> list[str]:
     """The verdict lines and what qualifies them, one sentence a line."""
     a, b, verdict = comparison.a, comparison.b, comparison.verdict
-    found = [settings_line(verdict, a.name, b.name, COMMAND), text_line(verdict, a.name, b.name, comparison.split)]
+    headline = settings_line(verdict, a.name, b.name, more_seeds(comparison))
+    found = [headline, text_line(verdict, a.name, b.name, comparison.split)]
     if verdict.verdict != "identical":
         if comparison.same_settings:
             found[0] = (
@@ -66,6 +86,28 @@ def sentences(comparison: Comparison) -> list[str]:
         more = f" and {len(comparison.code) - MAX_CODE} more" if len(comparison.code) > MAX_CODE else ""
         found.append(f"The code differs, too: {', '.join(comparison.code[:MAX_CODE])}{more}.")
     return found
+
+
+def more_seeds(comparison: Comparison) -> str:
+    """Return the commands that train more seeds of each side that has fewer than SEEDS.
+
+    `bukva seeds` is about the checkout, so each side is brought there first; the present checkout is the first one.
+    """
+    few = [setting for setting in (comparison.a, comparison.b) if len(setting.seeds) < SEEDS]
+    model = "" if comparison.a.model == "gpt" else f" --model {comparison.a.model}"
+    steps = [f"{checkout}{COMMAND}{model}" for checkout in sorted(map(_checkout, few), key=bool)]
+    return " && ".join([*steps, "dvc queue start"])
+
+
+def _checkout(setting: Setting) -> str:
+    """Return the beginning of a command line that brings a setting into the checkout; "" if it is there."""
+    known = {member.result.revision.name: member.result.revision for member in setting.members}
+    revision = known.get(setting.name, setting.result.revision)
+    if revision.is_workspace:
+        return ""
+    if revision.baseline:
+        return f"dvc exp apply {revision.name} && "
+    return f"git checkout {revision.name}{f' {PARAMS}' if revision.name == 'HEAD' else ''} && "
 
 
 def markdown(comparison: Comparison) -> str:

@@ -10,7 +10,7 @@ from bukva.compare.groups import Setting
 from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.compare.statistics.wording import settings_line, signed
-from bukva.report.comparison import COMMAND, cost_json, score_of, seconds_of
+from bukva.report.comparison import COMMAND, cost_json, more_seeds, score_of, seconds_of
 from bukva.report.terminal import show
 
 MAX_CHANGED = 4  # parameters that a row names
@@ -140,8 +140,8 @@ def _choice(choice: Winner, baseline: str) -> str:
     luck = f"expected luck {choice.luck:.3f} bits" if choice.luck is not None else "its luck is unknown"
     marked = f"{name}: chosen of {choice.n_settings} by {SPLIT}; {luck}."
     if choice.on_unused_seeds:
-        seeds = ", ".join(map(str, choice.unused_seeds))
-        line = settings_line(choice.on_unused_seeds.verdict, baseline, f"{name} on fresh seeds {seeds}", COMMAND)
+        fresh = f"{name} on fresh seeds {', '.join(map(str, choice.unused_seeds))}"
+        line = settings_line(choice.on_unused_seeds.verdict, baseline, fresh, more_seeds(choice.on_unused_seeds))
         return f"{marked} Only fresh seeds count, here on {SPLIT}: {line}"
     missing = MIN_SEEDS - len(choice.unused_seeds)
     return (

@@ -9,6 +9,8 @@ an experiment is finished if and only if the origin has it. Whoever repeats a fi
     trials.py     what is to run: a sweep and its trials
     search.py     what a search may choose, and Optuna, which chooses
     engine.py     Ray: on this machine, or a cluster; one sweep on it
+    table.py      the table of trials, which `bukva sweep status` shows later
+    live.py       the same while they run
     trial.py      one trial: run DVC, report, push
     slot.py       the clone that a trial runs in
     transfer.py   what goes from one machine to another in a checkpoint of Tune

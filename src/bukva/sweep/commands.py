@@ -1,7 +1,5 @@
 """Commands of `bukva sweep`: many experiments at once, on this machine or on several."""
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -74,13 +72,16 @@ def search(
 ) -> None:
     """Search for settings with a lower val, then train the winner on fresh seeds and compare it with params.yaml.
 
-    Given again, it goes on; interrupted trainings continue.
+    Options with one value hold for all trials, and for params.yaml in the comparison. Given again, it goes on;
+    interrupted trainings continue.
     """
+    from bukva.compare.comparison import compare
+    from bukva.report.comparison import show_and_keep
     from bukva.sweep import engine
     from bukva.sweep.search import read_space, rule, searcher
 
-    training = read_params().train_gpt
-    space = read_space(setting or [], training, prune)
+    read_params()  # a mistake there is none of the options
+    space, fixed, training = read_space(setting or [], prune)
     sweep = _sweep(name, [*(setting or []), str(trials), str(prune)], address, storage)
     location = _location(sweep)
     print(f"{sweep.name}: {trials} trials from commit {sweep.commit[:7]}")
@@ -94,7 +95,7 @@ def search(
         print(f"Best of {len(last)}: {best['name']}, val {best['val']:.3f}: {' '.join(best['settings'])}")
         final = Sweep(f"{sweep.name}-seeds", sweep.commit, sweep.address, sweep.storage)
         fresh = [training.seed + number for number in range(1, seeds + 1)]
-        sides = {"params": [], "winner": best["settings"]}
+        sides = {"params": fixed, "winner": best["settings"]}
         rivals = [
             Trial(f"{final.name}-{side}-{seed}", (*settings, f"{SEED}={seed}"))
             for side, settings in sides.items()
@@ -105,16 +106,15 @@ def search(
     if rivals:
         if address:
             pull(final.name)
-        only = [word for seed in fresh for word in ("--seed", str(seed))]
-        compare = [sys.executable, "-m", "bukva", "compare", *only, "--", rivals[0].name, rivals[-1].name]
-        raise typer.Exit(subprocess.run(compare).returncode)
+        show_and_keep(compare([rivals[0].name, rivals[-1].name], "gpt", "val", fresh))
 
 
 @app.command()
 def status(sweep: Annotated[str | None, SWEEP] = None) -> None:
     """Show the trials of a sweep, as its driver saw them last."""
-    table = sweeps_root() / f"{read_sweep(sweep).name}.txt"
-    print(table.read_text(encoding="utf-8") if table.exists() else f"{table.stem}: no trial has started yet")
+    from bukva.sweep.table import shown_rows
+
+    print(shown_rows(read_sweep(sweep).name))
 
 
 @app.command()

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,14 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from filelock import Timeout
+
 from bukva.core.errors import BukvaError
 from bukva.core.machine import n_cores
 from bukva.sweep.slot import TrialLocation
+from bukva.sweep.table import driver_lock
 from bukva.sweep.trials import Sweep
 
 MOST_LOSSES = 2  # of one trial, after which it has failed
 KEPT = 2  # checkpoints of a trial
 ANSWER_SECONDS = 30.0  # of a busy head; Ray itself would wait longer
+LOCK_SECONDS = 5.0  # `bukva sweep status` holds the lock of a driver for a moment
 STORE_BYTES = 100 << 20  # of Ray's memory for objects, of which trials make none
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",  # always: without it everybody who reaches a port can run programs
@@ -33,6 +38,12 @@ LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # Ray's own way to open n
 PASSED = ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "BUKVA_CHECKPOINT_SECONDS")
 
 
+class InterruptedSweepError(BukvaError):
+    """Ctrl-C ended a sweep, which can go on."""
+
+    exit_status = 130
+
+
 def run(
     sweep: Sweep, location: TrialLocation, resources: dict[str, float], space: dict[str, Any], **choice: Any
 ) -> list[Any]:
@@ -44,10 +55,13 @@ def run(
         resources: of each trial, as ray_for yields them.
         space: {"trial": the names and settings of all trials}; empty for a search.
         choice: the rest of Tune's configuration: who proposes trials, and who stops them.
+
+    Raises:
+        BukvaError: another process runs this sweep, or Ctrl-C ended it.
     """
     from ray import tune
 
-    from bukva.sweep.table import LiveTable
+    from bukva.sweep.live import LiveTable
     from bukva.sweep.trial import run_trial
 
     def trial(config: dict[str, Any]) -> None:
@@ -73,7 +87,31 @@ def run(
                 verbose=1,
             ),
         )
-    return [(result.metrics or {}) | (result.config or {})["trial"] for result in tuner.fit()]
+    results = _fit(sweep.name, tuner)
+    return [(result.metrics or {}) | (result.config or {})["trial"] for result in results]
+
+
+def _fit(name: str, tuner: Any) -> Any:
+    """Return the results of all trials. Tune would also return after Ctrl-C, with trials that have not even begun.
+
+    Raises:
+        BukvaError: another process runs this sweep, or Ctrl-C ended it.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with driver_lock(name).acquire(timeout=LOCK_SECONDS):
+            results = tuner.fit()
+        is_interrupted = signal.getsignal(signal.SIGINT) == before  # Tune gives it back at the first Ctrl-C
+    except Timeout:
+        raise BukvaError(f"{name}: another process runs this sweep; look at: bukva sweep status {name}.") from None
+    finally:
+        signal.signal(signal.SIGINT, before)  # else Tune's stays, which would ignore the next Ctrl-C
+    if is_interrupted:
+        n = sum("finished" in (result.metrics or {}) for result in results)
+        raise InterruptedSweepError(
+            f"{name}: interrupted after {n} finished trials; give the same command again to continue."
+        )
+    return results
 
 
 @contextlib.contextmanager

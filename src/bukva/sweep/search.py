@@ -12,13 +12,14 @@ a trial only if it is among the better third of those that came so far. Both rea
 """
 
 import functools
+import itertools
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from bukva.config.schema import Training
 from bukva.core.errors import BukvaError
-from bukva.project.commands import check, overrides, values_of
+from bukva.project.commands import applied, overrides, values_of
 from bukva.sweep.trials import digest
 
 if TYPE_CHECKING:
@@ -33,17 +34,19 @@ RUNGS = 2  # at which trials are compared while they run
 MOST_INVALID = 100  # combinations in a row
 
 
-def read_space(settings: Sequence[str], training: Training, prune: bool) -> "list[Override]":
+def read_space(settings: Sequence[str], prune: bool) -> "tuple[list[Override], list[str], Training]":
     """Parse and check what may be chosen.
 
     Args:
         settings: options -S.
-        training: the section of the model.
         prune: whether trials that fall behind are stopped.
 
+    Returns:
+        All options; those of one value, which all trials have; and the section of the model that these give.
+
     Raises:
-        BukvaError: nothing may be chosen, the number of updates may, one value or end of an interval is invalid, or val
-            is scored too rarely to compare trials.
+        BukvaError: nothing may be chosen, the number of updates may, the options of one value are invalid together, no
+            combination with one value or end of an interval is valid, or val is scored too rarely to compare trials.
     """
     space = overrides(settings)
     chosen = {each.key_or_group for each in space if each.is_sweep_override()}
@@ -53,13 +56,33 @@ def read_space(settings: Sequence[str], training: Training, prune: bool) -> "lis
         )
     if FIXED in chosen:
         raise BukvaError(f"-S {FIXED}: must stay the same in a search, because the learning rate decays over it.")
-    if prune and training.eval_every > training.n_steps // KEEP_ONE_IN:
-        raise BukvaError(
-            f"train_gpt.eval_every: {training.eval_every} of {training.n_steps} updates is too rare to compare trials "
-            f"while they run; use {_first_rung(training)} or less, or --no-prune."
-        )
-    check([[setting] for each in space for setting in _extremes(each)])
-    return space
+    fixed = [setting for each in space if not each.is_sweep_override() for setting in values_of(each)]
+    training = applied(fixed).train_gpt
+    values = [_extremes(each) for each in space]
+    for place, some in enumerate(values):
+        for value in some:
+            tried = _valid([*values[:place], [value], *values[place + 1 :]])
+            if prune and tried.eval_every > tried.n_steps // KEEP_ONE_IN:
+                raise BukvaError(
+                    f"train_gpt.eval_every: {tried.eval_every} of {tried.n_steps} updates is too rare to compare "
+                    f"trials while they run; use {_first_rung(tried)} or less, or --no-prune."
+                )
+    return space, fixed, training
+
+
+def _valid(values: Sequence[Sequence[str]]) -> Training:
+    """Return the section of the model of the first valid combination: which width is valid depends on the heads.
+
+    Raises:
+        BukvaError: none of the first MOST_INVALID is valid; says why the first one is not.
+    """
+    mistakes = []
+    for combination in itertools.islice(itertools.product(*values), MOST_INVALID):
+        try:
+            return applied(combination).train_gpt
+        except BukvaError as error:
+            mistakes.append(error)
+    raise mistakes[0]
 
 
 def _extremes(override: "Override") -> list[str]:
@@ -106,7 +129,7 @@ def searcher(name: str, space: "Sequence[Override]", trials: int) -> "Searcher":
             for _ in range(MOST_INVALID):
                 settings = super().suggest(trial_id)["settings"]
                 try:
-                    check([settings])
+                    applied(settings)
                 except BukvaError:  # such as a width that the number of heads does not divide
                     self._ot_study.tell(self._ot_trials.pop(trial_id), state=optuna.trial.TrialState.FAIL)
                     continue

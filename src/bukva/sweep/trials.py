@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, write_json
-from bukva.project.commands import check, overrides, values_of
+from bukva.project.commands import applied, overrides, values_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
 DIGITS = 6  # of a digest, in the names of sweeps and trials
@@ -88,7 +88,8 @@ def grid(sweep: str, settings: Sequence[str]) -> list[Trial]:
         BukvaError: a setting is invalid.
     """
     found = list(itertools.product(*map(values_of, overrides(settings))))
-    check(found)
+    for each in found:
+        applied(each)  # raises where a stage would
     digits = len(str(len(found)))
     return [Trial(f"{sweep}-{number:0{digits}d}-{digest(*each)}", each) for number, each in enumerate(found, start=1)]
 

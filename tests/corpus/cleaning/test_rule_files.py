@@ -83,9 +83,15 @@ def test_a_name_twice_is_rejected(tmp_path):
 
 def test_a_file_is_one_list_of_1_to_60_rules(tmp_path):
     many = [{"name": f"a{i}", "delete": f"x{i}"} for i in range(MOST_RULES + 1)]
-    advice = "use one key, rules, with a list of 1 to 60 rules (rules/example.yaml is an example)"
-    for content, keys in (("rules: []", "['rules']"), ("rules: x\nmore: 1", "['rules', 'more']"), (many, "['rules']")):
-        assert sentences(tmp_path, content) == [f"own.yaml: has keys {keys}; {advice}."]
+    advice = "begin it with `rules:`, its only key, and 1 to 60 rules below, as in rules/example.yaml"
+    for content, what in (
+        ("rules: []", "has keys ['rules']"),
+        ("rules: x\nmore: 1", "has keys ['rules', 'more']"),
+        (many, "has keys ['rules']"),
+        ("- name: a\n  delete: x", "has no keys"),
+        ("", "has no keys"),
+    ):
+        assert sentences(tmp_path, content) == [f"own.yaml: {what}; {advice}."]
     with pytest.raises(BukvaError, match='duplicate key "delete"'):
         own(tmp_path, "rules:\n- name: a\n  delete: x\n  delete: y\n")
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from bukva.config.load import read_yaml
+from bukva.config.load import read_any_yaml
 from bukva.config.messages import mistake, one_or_another, sentence, shorten
 from bukva.config.schema import Clean, Section
 from bukva.core.errors import ParamsError
@@ -98,11 +98,12 @@ def read_entries(path: Path, source: str) -> list[Entry]:
     Raises:
         BukvaError: the file is not readable, or its rules have mistakes. The message has one sentence for each mistake.
     """
-    raw = read_yaml(path)
-    rules = raw.get("rules")
-    if set(raw) != {"rules"} or not isinstance(rules, list) or not 0 < len(rules) <= MOST_RULES:
-        what = f"use one key, rules, with a list of 1 to {MOST_RULES} rules (rules/example.yaml is an example)"
-        raise ParamsError(f"{source}: has keys {shorten(list(raw))}; {what}.")
+    raw = read_any_yaml(path)
+    rules = raw.get("rules") if isinstance(raw, dict) and len(raw) == 1 else None
+    if not isinstance(rules, list) or not 0 < len(rules) <= MOST_RULES:
+        what = f"has keys {shorten(list(raw))}" if isinstance(raw, dict) else "has no keys"
+        use = f"begin it with `rules:`, its only key, and 1 to {MOST_RULES} rules below, as in rules/example.yaml"
+        raise ParamsError(f"{source}: {what}; {use}.")
     mistakes: list[str] = []
     entries: list[Entry] = []
     for number, rule in enumerate(rules, start=1):

@@ -1,0 +1,166 @@
+"""The commands of docs/ in order, as printed, in a small project with a short baseline.
+
+A page runs in a copy of the project. Its experiments have the names that the pages use.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+from imports import ROOT
+
+from bukva.core.processes import free_port
+from bukva.project.revisions import experiment_ref
+from chaos.project import Project
+from chaos.running import Running
+
+pytestmark = pytest.mark.nightly
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+BLOCK = re.compile(r"^```sh\n(.*?)^```$|((?:^    .*\n)+)", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"(?:[A-Z_]+=\S* )*(?:bukva|dvc|make|git|python|mlflow) ")  # other indented lines are no commands
+NOT_HERE = {
+    "dvc exp run -S download.corpus=huggingface": "needs the network, and names to fill in",
+    "dvc exp run -S download.corpus=ruslit": "needs the network, and trains for hours",
+    "dvc exp run -S download.corpus=tinyshakespeare": "needs the network",
+    "dvc exp run -S download.corpus=url": "needs the network, and an address to fill in",
+    "PYTHONPATH=src python -m tests.": "takes an hour; tests/compare runs it with fewer repetitions",
+    "createdb": "needs PostgreSQL",
+    "mlflow server": "needs PostgreSQL; tests/tracking runs servers",
+    "export MLFLOW_TRACKING_URI=http": "needs that server",
+    "curl -u admin": "needs a server with accounts",
+    "git clone ssh://": "needs other machines; make chaos has a cluster of three on this one",
+    "make cluster && . .venv": "makes the environment that runs this test",
+    "export AWS_": "needs a storage of S3's kind",
+    "dvc remote add -d team ssh://": "needs another machine",
+    'git commit -am "Add a remote"': "needs that remote",
+    "make repro && bukva push": "needs that remote",
+    "export RAY_AUTH_MODE": "needs a cluster",
+    "ray ": "needs a cluster",
+    "bukva sweep run --address": "needs a cluster",
+    "bukva sweep pull": "needs a cluster",
+    "export PET_": "needs a second machine; tests/dvc trains with two processes",
+    "PET_NODE_RANK": "needs a second machine",
+    "ip ": "needs root",
+    "for end in a b": "needs root",
+}
+SERVERS = "bukva ui", "mlflow models serve", "tail -f"  # they run until Ctrl-C
+STATUSES = {"--exit-code": (0, 3, 4)}
+SECONDS = 1200
+SHORT = {
+    "model": {"n_embd": 32, "n_head": 4},
+    "train_gpt": {"n_steps": 40, "eval_every": 4},
+    "evaluate": {"adaptive": True},  # `compare --adaptive` needs it
+    "sample": {"unknown": "drop"},
+}
+EXPERIMENTS = {"swim-loft": ["NAME", "A"], "mild-fowl": ["B"]}  # and other names of each
+
+
+def blocks(page):
+    """The blocks of a page that have commands, each a list of them."""
+    for fenced, indented in BLOCK.findall(page.read_text(encoding="utf-8").replace("\\\n", " ")):
+        lines = [re.sub(r"\s+#.*", "", line).strip() for line in (fenced or indented).splitlines()]
+        if found := [line for line in lines if line and (fenced or INDENTED.match(line))]:
+            yield found
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A project with its baseline, experiments, and what the pages tell the user to have."""
+    project = Project(tmp_path_factory.mktemp("docs") / "bukva")
+    project.folder.mkdir()
+    project.create()
+    for name in ("books", "code"):
+        shutil.copytree(project.folder / "data" / "sample", project.folder / "path/to" / name)
+    shutil.copytree(project.folder / "path/to/books", project.folder / "path/to/your/books")
+    (project.folder / "path/to/code/more.py").write_text("ROMEO: sea\n" * 200)
+    project.set(SHORT)
+    project.commit("short")
+    project.run("dvc", "repro")
+    project.bukva("baseline")
+    head = project.run("git", "rev-parse", "HEAD").strip()
+    for seed, (name, others) in enumerate(EXPERIMENTS.items()):
+        project.run("dvc", "exp", "run", "--name", name, "-S", f"train_gpt.seed={seed}")
+        for other in others:
+            project.run("git", "update-ref", experiment_ref(head, other), experiment_ref(head, name))
+    project.run("dvc", "exp", "apply", "baseline")
+    return project
+
+
+def test_every_command_that_is_not_run_is_in_a_page_and_most_are_run():
+    every = [command for page in PAGES for block in blocks(page) for command in block]
+    assert not [start for start in NOT_HERE if not any(command.startswith(start) for command in every)]
+    assert sum(not command.startswith(tuple(NOT_HERE)) for command in every) > 30
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(page))], ids=lambda page: page.stem)
+def test_the_commands_of_a_page_work_as_printed(page, made, tmp_path):
+    project = made.copy_to(tmp_path / "bukva")
+    project.bukva("sync")
+    project.run("git", "init", "-q", "--bare", str(tmp_path / "origin"))
+    project.run("git", "remote", "add", "origin", str(tmp_path / "origin"))
+    project.run("git", "push", "-q", "origin", "HEAD:main")
+    substitutes = {
+        "ssh://user@host/path": str(tmp_path / "remote"),
+        "sqlite:////path/to/project": f"sqlite:///{project.folder}",
+        "5001": str(free_port(5001)),
+        "curl localhost": "curl --silent --show-error --fail --retry 99 --retry-all-errors --retry-delay 1 localhost",
+        "--trials 20": "--trials 3",
+        "logs/NAME.log": "logs/*.log",
+        "$(bukva recipe ngrams)": "$(bukva recipe ngrams) -S train_gpt.n_steps=40 -S train_gpt.eval_every=4",
+        "make counting": "bukva counting",  # make would make an environment
+    }
+    for block in blocks(page):
+        if any("dvc exp pull" in command for command in block):
+            project = second_clone(project, tmp_path)
+        run_block([command for command in block if not command.startswith(tuple(NOT_HERE))], project, substitutes)
+    project.wait_for_background()  # DVC's queue
+
+
+def second_clone(project, tmp_path):
+    """Another clone of the project's origin, which knows the remote."""
+    project.wait_for_background()
+    subprocess.run(["git", "clone", "-q", "-b", "main", tmp_path / "origin", tmp_path / "second"], check=True)
+    clone = Project(tmp_path / "second")
+    clone.run("dvc", "remote", "add", "--local", "-d", "team", str(tmp_path / "remote"))
+    return clone
+
+
+def run_block(commands, project, substitutes):
+    """Run commands in order; what one exports is for the next ones, and servers run until the end of the block."""
+    exports = []
+    with contextlib.ExitStack() as servers:
+        for command in commands:
+            for ours, theirs in substitutes.items():
+                command = command.replace(ours, theirs)
+            print(f"{project.folder.name}$ {command}", flush=True)
+            if command.startswith("export "):
+                exports.append(command)
+                continue
+            line = ["bash", "-c", "; ".join([*exports, command])]
+            env = project.env | {"PYTHONPATH": "src"}
+            if command.startswith(SERVERS):
+                servers.enter_context(serving(Running(project, tuple(line), env)))
+                continue
+            done = subprocess.run(
+                line, cwd=project.folder, env=env, text=True, timeout=SECONDS,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+            print(done.stdout, flush=True)
+            expected = next((found for option, found in STATUSES.items() if option in command), (0,))
+            assert done.returncode in expected, f"{command} exited with {done.returncode}:\n{done.stdout}"
+            assert "Traceback" not in done.stdout, command
+
+
+@contextlib.contextmanager
+def serving(server):
+    """A server that has printed something, until the block ends; then it is ended as by Ctrl-C."""
+    assert server.reaches(lambda: server.printed), "it ended at once"
+    yield
+    assert server.process.poll() is None, server.printed
+    os.killpg(server.process.pid, signal.SIGINT)
+    server.wait()

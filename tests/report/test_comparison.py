@@ -1,0 +1,18 @@
+"""What MLflow keeps of comparisons."""
+
+import itertools
+from types import SimpleNamespace
+
+from bukva.report import comparison as report
+
+
+def test_the_verdicts_of_each_model_row_and_split_have_names_of_their_own(monkeypatch):
+    kept = []
+    monkeypatch.setattr(report, "markdown", lambda _: "")
+    monkeypatch.setattr(report, "note", lambda name, tags, files: kept.append((name, *tags, *files)) or True)
+    for row, split in itertools.product(("gpt", "bigram", "adaptive"), ("val", "test")):
+        a = SimpleNamespace(name="heads/8", row=row)
+        verdict = SimpleNamespace(verdict="better")
+        assert report._keep_verdict(SimpleNamespace(a=a, b=SimpleNamespace(name="b"), split=split, verdict=verdict))
+    assert kept[0] == ("b", "bukva.against.heads-8.gpt.val", "comparisons/heads-8-gpt-val.md")
+    assert len(set(kept)) == 6
