@@ -118,6 +118,12 @@ def test_a_name_that_no_file_system_takes_is_rejected(pack, tmp_path, rejected) 
         ("cp437", ["Überraschung.txt", "été à la mer.txt"]),
         ("cp850", ["São João.txt", "smørrebrød.txt"]),
         ("cp1251", ["Чехов/Степь.txt", "Нос.txt"]),
+        ("cp1252", ["são/João.txt"]),
+        ("cp852", ["Čapek/Válka s mloky.txt", "Němcová/Babička.txt"]),
+        ("cp932", ["夏目漱石/こころ.txt", "坊っちゃん.txt", "表.txt"]),  # 表 has the byte of a backslash
+        ("gb18030", ["鲁迅/狂人日记.txt", "老舍/骆驼祥子.txt"]),
+        ("big5hkscs", ["魯迅/狂人日記.txt", "老舍/駱駝祥子.txt"]),
+        ("cp949", ["김동인/감자.txt", "이상/날개.txt"]),
     ],
 )
 def test_names_of_a_zip_that_are_not_utf8_are_guessed_and_returned(encoding, names, tmp_path) -> None:

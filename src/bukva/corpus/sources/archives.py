@@ -4,12 +4,10 @@ import contextlib
 import gzip
 import io
 import os
-import re
 import stat
 import struct
 import sys
 import tarfile
-import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -27,8 +25,12 @@ ZIP, EMPTY_ZIP, GZIP, TAR = b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"ustar"
 ZIP_ENTRY = b"PK\x01\x02"  # begins each entry of the list at the end of a zip
 TAR_OFFSET = 257
 
-# Encodings of old archivers, which do not say so: DOS in Russia, America and Western Europe; Windows in Russia.
-NAME_ENCODINGS = ("cp866", "cp437", "cp850", "cp1251")
+# Encodings of archivers that do not say so: those of DOS, of Windows, and of East Asia, where both have the same.
+NAME_ENCODINGS = (
+    "cp866", "cp437", "cp850", "cp852", "cp737", "cp857",
+    "cp1251", "cp1252", "cp1250", "cp1253", "cp1254",
+    "cp932", "gb18030", "big5hkscs", "cp949",
+)  # fmt: skip
 IS_UTF8 = 0x800  # a flag of an entry: its name is UTF-8
 
 ADVICE = "unpack it yourself and use corpus local."
@@ -140,22 +142,19 @@ def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _encoding_of_names(reader: _BoundedReader) -> str:
-    """Return the one of NAME_ENCODINGS in which the names of a zip look most like words; the first of equal ones."""
+    """Return the one of NAME_ENCODINGS that the names of a zip have most probably, and which fits all of them."""
+    import chardet
+
     reader.header_bytes_left = MAX_HEADER_BYTES
     # zipfile's own cp437 gives each byte a character, so the bytes can be restored
     names = [info.orig_filename for info in zipfile.ZipFile(reader).infolist() if not info.flag_bits & IS_UTF8]
-    raw = "\n".join(names).encode("cp437")
-    return max(NAME_ENCODINGS, key=lambda encoding: _likeness(raw.decode(encoding, errors="replace")))
-
-
-def _likeness(text: str) -> int:
-    """Return how many characters beyond ASCII are in words of one script, Latin or Cyrillic."""
-    likeness = 0
-    for word in re.findall(r"\w+", text):
-        scripts = {unicodedata.name(char, "?").split()[0] for char in word if char.isalpha()}
-        if scripts in ({"CYRILLIC"}, {"LATIN"}):
-            likeness += sum(not char.isascii() for char in word)
-    return likeness
+    raw = "\n".join(name for name in names if not name.isascii()).encode("cp437")
+    matches = chardet.detect_all(raw, include_encodings=NAME_ENCODINGS, compat_names=False, ignore_threshold=True)
+    for match in matches:
+        with contextlib.suppress(UnicodeDecodeError):
+            raw.decode(encoding := match["encoding"] or "cp437")
+            return encoding
+    return "cp437"
 
 
 def _is_guessed(info: zipfile.ZipInfo) -> bool:
