@@ -13,7 +13,7 @@ ENCODINGS = (
     "cp1253", "iso8859-7", "cp1254", "cp1255", "iso8859-8", "cp1256", "iso8859-6", "cp1258", "cp874",
     "cp437", "cp850", "cp860", "cp861", "cp863", "cp865", "cp852", "cp775", "cp866", "cp855", "cp1125",
     "cp737", "cp869", "cp857", "cp862", "cp864", "cp720",
-    "shift-jis", "euc-kr", "big5",
+    "iso2022-jp", "iso2022-kr", "hz", "shift-jis", "euc-kr", "big5",
 )  # fmt: skip
 
 # text/tokenizers

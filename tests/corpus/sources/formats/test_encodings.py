@@ -45,8 +45,25 @@ def test_a_byte_order_mark_decides_and_is_removed_and_a_character_across_two_pie
     assert read(f"{mark}{text}".encode(encoding)) == text
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
-def test_all_utf8_is_read_as_utf8(text) -> None:
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [("iso2022-jp", "彼は海を見た。\nABC"), ("iso2022-kr", "그는 바다를 보았다."), ("hz", "他看着大海。~ OK")],
+)
+def test_a_text_in_an_encoding_of_ascii_bytes_is_read_right(encoding, text) -> None:
+    assert text.encode(encoding).isascii()
+    assert found(text.encode(encoding)) == encoding
+    assert found(b"<meta charset=utf-8>" * (PIECE_BYTES // 10) + text.encode(encoding)) == encoding
+    assert read(text.encode(encoding)) == text
+
+
+@pytest.mark.parametrize("text", ["\x1b[31mred\x1b[0m", "\\bar~{x}~\\cite{y}", "cost\x1b$5", "~{", "ж \x1b$B"])
+def test_escapes_of_a_terminal_and_braces_of_tex_are_utf8(text) -> None:
+    assert read(text.encode(), "utf-8") == text
+    assert found(text.encode()) == "utf-8"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\x1b~")))
+def test_all_utf8_without_switches_is_read_as_utf8(text) -> None:
     assert read(text.encode(), "utf-8") == text.removeprefix("\ufeff")
     assert found(b"x" + text.encode()) == "utf-8"
 

@@ -17,12 +17,15 @@ DETECTED = (
     "cp437", "cp850", "cp860", "cp861", "cp863", "cp865", "cp852", "cp775", "cp866", "cp855", "cp1125",
     "cp737", "cp869", "cp857", "cp862", "cp864", "cp720",
 )  # fmt: skip
+# The encodings whose bytes are all ASCII, by the bytes with which they switch between characters: so valid UTF-8 has
+# to be searched for them.
+ESCAPED = {b"\x1b$": ("iso2022-jp", "iso2022-kr"), b"~}": ("hz",)}
 # the subsets of an encoding in DETECTED; a page that declares one is read by the superset, as the HTML standard demands
 SUPERSETS = {
     "iso8859-1": "cp1252", "iso8859-9": "cp1254", "tis-620": "cp874", "euc_kr": "cp949",
     "shift_jis_2004": "cp932", "euc_jis_2004": "euc-jp",
 }  # fmt: skip
-ENCODINGS = ("auto", *UNICODE, *DETECTED, "shift-jis", "euc-kr", "big5")
+ENCODINGS = ("auto", *UNICODE, *DETECTED, *sum(ESCAPED.values(), ()), "shift-jis", "euc-kr", "big5")
 
 SAMPLE_BYTES = 1 << 15  # chardet scores the first 16 kB
 HEAD_BYTES = 1024  # where HTML declares its encoding, if it does
@@ -81,8 +84,8 @@ def decoded(file: IO[bytes], encoding: str) -> Iterator[str]:
 def detected(open_file: Callable[[], IO[bytes]]) -> str:
     """Return the encoding of a file, one of ENCODINGS.
 
-    In this order: a byte order mark decides; UTF-8 if all bytes are, and nothing if most of them are; the guesses of
-    chardet. All but the first are verified on the whole file, which is opened and read several times.
+    In this order: a byte order mark decides; one of ESCAPED; UTF-8 if all bytes are, and nothing if most are; the
+    guesses of chardet. All but the first are verified on the whole file, which is opened and read several times.
 
     Raises:
         BadEncodingError: none fits.
@@ -94,7 +97,7 @@ def detected(open_file: Callable[[], IO[bytes]]) -> str:
             return encoding
     bad = _misfit(open_file, "utf-8")
     if bad is None:
-        return "utf-8"
+        return next((name for name in _escaped(open_file) if not _misfit(open_file, name)), "utf-8")
     sample = _sample(open_file)
     if bad.at is None or NUL.encode() in sample:
         raise BadEncodingError(HAS_NUL)
@@ -104,6 +107,15 @@ def detected(open_file: Callable[[], IO[bytes]]) -> str:
         if not _misfit(open_file, encoding):
             return encoding
     raise BadEncodingError(f"{bad}, and no other encoding fits the whole file")
+
+
+def _escaped(open_file: Callable[[], IO[bytes]]) -> Iterator[str]:
+    """Yield those of ESCAPED whose switch is in a file."""
+    with open_file() as file:
+        for piece in iter(lambda: file.read(PIECE_BYTES), b""):
+            for switch, encodings in ESCAPED.items():
+                if switch in piece:
+                    yield from encodings
 
 
 def _sample(open_file: Callable[[], IO[bytes]]) -> bytes:
