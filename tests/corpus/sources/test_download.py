@@ -165,6 +165,18 @@ def test_names_that_were_guessed_in_an_archive_are_told(server, target, tmp_path
     assert notes == ["download: 1 name(s) in a zip are not UTF-8; their encoding is guessed: Книга.txt (cp866)."]
 
 
+def test_the_first_file_of_each_encoding_and_each_type_is_named_however_many_there_are(source, target) -> None:
+    text = "Был тихий вечер, и солнце уже садилось за лесом.\n" * 9
+    write(source, {f"{number}.txt": f"{number} {text}".encode("cp1251") for number in range(6)})
+    write(source, {"8.txt": f"8 {text}".encode("cp866"), **{f"{number}.jpg": "" for number in range(6)}, "z.log": ""})
+    listed = ", ".join(f"books/{number}.txt (cp1251)" for number in range(3)) + ", books/8.txt (cp866)"
+    types = "books/0.jpg, books/1.jpg, books/2.jpg, books/z.log"
+    assert noted(source, target) == [
+        f"7 file(s) read in an encoding that was detected (download.encoding): {listed} and 3 more.",
+        f"7 file(s) of other types not read (download.extensions names types of plain text): {types} and 3 more.",
+    ]
+
+
 def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) -> None:
     said = "<dc:title>Нос</dc:title><dc:creator>Гоголь</dc:creator><dc:date opf:event='creation'>1835</dc:date>"
     names = "1.epub", "Нос.epub", "Чехов/2.epub", "prose/Чехов/3.epub"

@@ -24,7 +24,8 @@ from bukva.text.collection import MISSING, Document
 INFO = "info.csv"  # the years of the works in its folder: advice that may be wrong, so no error in it stops a stage
 SPECIAL = "is a pipe, a socket or a device"
 EMPTY = "contains no text", "fill the file or remove it", "files_without_text"
-NAMED = 3  # names in a line; the others are counted
+NAMED = 3  # names in a line, and the first of each encoding or type; the others are counted
+MAX_NAMED = 20
 
 # What is found beside texts, as metrics count it and the terminal tells it.
 KINDS = {
@@ -56,11 +57,14 @@ class Findings:
         self.strict = strict
         self.counts = Counter(dict.fromkeys(KINDS, 0))
         self.names: dict[str, list[str]] = {kind: [] for kind in KINDS}
+        self._groups = set[tuple[str, str]]()
 
-    def add(self, kind: str, name: str) -> None:
-        """Count one."""
+    def add(self, kind: str, name: str, group: str = "") -> None:
+        """Count one. The first of a group, such as the files in one encoding, is always named."""
         self.counts[kind] += 1
-        if len(self.names[kind]) < NAMED:
+        is_new = bool(group) and (kind, group) not in self._groups
+        self._groups.add((kind, group))
+        if len(self.names[kind]) < (MAX_NAMED if is_new else NAMED):
             self.names[kind].append(name)
 
     def leave_out(self, error: BukvaError) -> None:
@@ -80,7 +84,8 @@ class Findings:
         """What a user should know, a sentence for each kind; none for a corpus where all is well."""
         for kind, what in KINDS.items():
             if n := self.counts[kind]:
-                more = f" and {n - NAMED} more" if n > NAMED else ""
+                n_more = n - len(self.names[kind])
+                more = f" and {n_more} more" if n_more else ""
                 yield f"{n} {what}: {', '.join(self.names[kind])}{more}."
 
 
@@ -97,7 +102,8 @@ class Reading:
         """A file that is to be read in this way, or in an encoding of its own."""
 
         def note(kind: str, detail: str) -> None:
-            self.findings.add(kind, f"{printable(place)} ({detail})")
+            group = detail if kind == "files_in_detected_encoding" else ""
+            self.findings.add(kind, f"{printable(place)} ({detail})", group)
 
         return TextFile(path, place, encoding or self.encoding, self.column, note)
 
@@ -230,7 +236,8 @@ def works_in_folder(
         if not reader:
             command = conversion(where)
             kind = "files_to_convert" if command else "files_of_other_types"
-            reading.findings.add(kind, printable(f"{where} ({command})" if command else where))
+            name = printable(f"{where} ({command})" if command else where)
+            reading.findings.add(kind, name, file.suffix.lower())
             continue
         present.add((file.parent, nfc(stem(file))))
         try:
