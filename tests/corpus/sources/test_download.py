@@ -165,6 +165,12 @@ def test_names_that_were_guessed_in_an_archive_are_told(server, target, tmp_path
     assert notes == ["download: 1 name(s) in a zip are not UTF-8; their encoding is guessed: Книга.txt (cp866)."]
 
 
+def test_markdown_has_two_extensions(source, target) -> None:
+    write(source, {"a.md": "*раз*", "b.MARKDOWN": "*два*"})
+    get(target, path=source)
+    assert sorted(texts_in(target).values()) == ["два\n", "раз\n"]
+
+
 def test_the_first_file_of_each_encoding_and_each_type_is_named_however_many_there_are(source, target) -> None:
     text = "Был тихий вечер, и солнце уже садилось за лесом.\n" * 9
     write(source, {f"{number}.txt": f"{number} {text}".encode("cp1251") for number in range(6)})
@@ -338,7 +344,9 @@ def test_a_mixed_folder_is_read_type_by_type(source, target) -> None:
 def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> None:
     write(source, {"good.txt": "да", "empty.txt": " \n", "empty.html": "<p></p>", "bad.epub": b"PK"})
     write(source, {"bad.parquet": b"PAR1", "c.jpg": b"\xff", "locked/a.TXT": "нет", "garbage.txt": GARBAGE})
-    write(source, {".b.txt": "нет", ".git/c.txt": "нет", "Makefile": "", "info.csv": "", "e.jpg": ""})
+    write(
+        source, {".b.txt": "нет", ".git/c.txt": "нет", "~$a.docx": "нет", "Makefile": "", "info.csv": "", "e.jpg": ""}
+    )
     (source / "link.txt").symlink_to("nowhere")
     (source / "cycle").symlink_to(source)
     jsonl(source / "rows.jsonl", [{"text": "раз"}, "{", {"text": ""}, {"text": "два"}])

@@ -291,7 +291,7 @@ def nfc(name: str) -> str:
 
 
 def _files(root: Path, findings: Findings) -> Iterator[Path]:
-    """All files below a folder except hidden ones, each folder once.
+    """All files below a folder except hidden ones and those by which Word locks a document (~$name), each folder once.
 
     Links are followed: nobody would notice a missing book.
     """
@@ -307,7 +307,7 @@ def _files(root: Path, findings: Findings) -> Iterator[Path]:
             continue
         seen.add(here)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for file in sorted(Path(folder, name) for name in files if not name.startswith(".")):
+        for file in sorted(Path(folder, name) for name in files if not name.startswith((".", "~$"))):
             if is_special(file):
                 findings.leave_out(BadTextError(str(file), SPECIAL, "remove it"))
             else:

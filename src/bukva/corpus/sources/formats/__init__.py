@@ -16,6 +16,7 @@ from bukva.corpus.sources.formats.tei import read_tei
 READERS: dict[str, Reader] = {
     ".txt": read_plain,
     ".md": read_markdown,
+    ".markdown": read_markdown,
     ".html": read_html,
     ".htm": read_html,
     ".xhtml": read_html,
