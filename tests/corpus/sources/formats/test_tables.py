@@ -44,6 +44,14 @@ def test_a_row_gives_its_text_and_names(tmp_path) -> None:
     assert rows(parquet(tmp_path / "a.parquet", {key: [value] for key, value in row.items()}), "content") == expected
 
 
+def test_the_names_of_columns_may_be_in_capital_letters_and_the_text_is_no_name(tmp_path) -> None:
+    row = {"Title": "Ёж", " Author": "Гоголь", "YEAR": 1836}
+    expected = [Text(["Ёж"], 1, "", "Гоголь", "", "1836")]
+    assert rows(jsonl(tmp_path / "a.jsonl", [row]), "Title") == expected
+    assert rows(file(tmp_path / "a.csv", "Title; Author;YEAR\nЁж;Гоголь;1836\n"), "Title") == expected
+    assert rows(parquet(tmp_path / "a.parquet", {key: [value] for key, value in row.items()}), "Title") == expected
+
+
 BAD_LINES = {
     "{": "is not JSON (Expecting property name enclosed in double quotes)",
     '{"text": ' + "9" * 5003 + "}": "is not JSON (too large or too deep)",

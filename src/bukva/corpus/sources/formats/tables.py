@@ -1,7 +1,7 @@
 """Tables: .csv, .tsv, .json, .jsonl, where each line is an object, and .parquet. Each row is a text.
 
-The columns title (or work), author, category and year are used where a row has them; others are ignored. All types but
-.json are read row by row.
+The columns title (or work), author, category and year are used where a row has them, also as Title or TITLE; others are
+ignored. All types but .json are read row by row.
 """
 
 import csv
@@ -191,7 +191,7 @@ def _rows(table: "pq.ParquetFile", file: TextFile) -> Iterator[Text]:
         why = f"column {file.column!r} is {kind}"
         known = ", ".join(schema.names)[:200] or "none"
         raise BadTextError(file.place, why, f"set download.text_column to a column of text (columns: {known})")
-    columns = [file.column, *(name for name in NAMES if name in schema.names and name != file.column)]
+    columns = [file.column, *(name for name in schema.names if name.strip().lower() in NAMES and name != file.column)]
     number = 0
     for batch in table.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
         for place in range(batch.num_rows):
@@ -209,7 +209,8 @@ def _text_of(row: Any, number: int, file: TextFile) -> Text:
     text = row.get(file.column) if isinstance(row, Mapping) else None
     if not isinstance(text, str) or not text.strip():
         return _bad_row(file, number, f"has no text in column {file.column!r}")
-    names = {key: name_of(row.get(key)) for key in NAMES}
+    cells = {str(name).strip().lower(): cell for name, cell in row.items() if name != file.column}
+    names = {key: name_of(cells.get(key)) for key in NAMES}
     try:
         "".join([text, *names.values()]).encode()
     except UnicodeEncodeError:  # JSON can write half of a character: "\ud83d"
