@@ -109,6 +109,22 @@ def test_years_are_text_and_rows_without_a_work_are_told(source, target) -> None
     ]
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+@pytest.mark.parametrize("encoding", ["cp1251", "utf-16"])
+def test_years_are_read_from_an_info_csv_that_excel_saved(delimiter, encoding, source, target) -> None:
+    info = "name,year\r\nПовесть о любви,1863\r\nВечер в деревне,1864\r\n".replace(",", delimiter)
+    write(source, {"Повесть о любви.txt": "x", "Вечер в деревне.txt": "x", "info.csv": info.encode(encoding)})
+    words = "file(s) read in an encoding that was detected (download.encoding)"
+    assert noted(source, target) == [f"1 {words}: books/info.csv ({encoding})."]
+    assert [document.year for document in texts_in(target)] == ["1864", "1863"]
+
+
+def test_an_info_csv_that_cannot_be_read_is_told(source, target) -> None:
+    write(source, {"a.txt": "x", "info.csv": "name,year\0"})
+    (note,) = noted(source, target)
+    assert note.startswith("1 row(s) of info.csv cannot be read: books/info.csv: contains NUL, as binary files")
+
+
 def test_a_text_at_an_address_is_one_work_with_a_valid_name(target) -> None:
     with serving(lambda request: send(request, b"x\r\n", {})) as address:
         for path, work in (

@@ -225,7 +225,8 @@ def works_in_folder(
             read.
     """
     files = [file for folder in folders for file in _files(root / folder, reading.findings)]
-    years = {file.parent: _years(file, reading.findings) for file in files if file.name == INFO}
+    infos = [reading.file(file, f"{place}/{file.relative_to(root)}", "auto") for file in files if file.name == INFO]
+    years = {info.path.parent: _years(info, reading.findings) for info in infos}
     works, present = [], set[tuple[Path, str]]()
     for file in files:
         reader = reading.reader(file)
@@ -265,16 +266,21 @@ def types_read() -> str:
     return f"{', '.join(most)} or {last}"
 
 
-def _years(file: Path, findings: Findings) -> dict[str, str | None]:
+def _years(info: TextFile, findings: Findings) -> dict[str, str | None]:
     """The years in an info.csv by the name of the work, in NFC.
 
-    Each row is parsed alone, so an unclosed quote spoils no other row.
+    Each row is parsed alone, so an unclosed quote spoils no other row. Excel divides cells by semicolons in many
+    countries.
     """
     try:
-        lines = file.read_text("utf-8-sig", errors="replace").splitlines()
-        header, *rows = [[cell.strip() for cell in next(csv.reader([line]))] for line in lines if line.strip()] or [[]]
-    except (OSError, csv.Error):
-        header, rows = [], [[]]
+        lines = [line for line in "".join(info.pieces()).splitlines() if line.strip()]
+        delimiter = max(",;\t", key=lines[0].count) if lines else ","
+        header, *rows = [
+            [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter))] for line in lines
+        ] or [[]]
+    except (BadTextError, csv.Error) as error:
+        findings.add("info_rows_unreadable", str(error))
+        return {}
     years = {}
     for row in rows:
         entry = dict(zip(header, row, strict=False))
