@@ -138,6 +138,7 @@ def test_entities_that_a_book_declares_fetch_nothing_and_do_not_explode(book, tm
             "Нос\nI\nA.\n(уходит)\nДа (плачет) нет.\nраз\nдва\n",
         ),
         ("<p>a<note>нет<p>нет</p></note>b<pb n='1'/>c<lb/>d</p>", "abc d\n"),
+        ("<p>如是<lb n='1'/>我聞\n<lb/>一時</p>", "如是我聞一時\n"),
         ("<p>a <note>нет<lb break='no'/></note>e<lb break='no'/>\nf g-\n<pb break='no'/>h</p>", "a ef g-h\n"),
         ("<p><choice><orig>vnd</orig><reg>und</reg></choice> <orig>vnd</orig></p>", "und vnd\n"),
         ("<p><choice><corr>a</corr><sic>b</sic></choice><choice><expan>c</expan><abbr>d</abbr></choice></p>", "ac\n"),
@@ -147,7 +148,7 @@ def test_entities_that_a_book_declares_fetch_nothing_and_do_not_explode(book, tm
         ("<table><row><cell>a</cell><cell>b</cell></row></table><list><item>c</item></list>", "a b\nc\n"),
         ("<p>" + "<seg>" * 200 + "x" + "</seg>" * 200 + "</p>", "x\n"),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_the_text_of_an_edition(text, expected, book) -> None:
     assert read(book(tei(text), "a.xml"))[0] == expected

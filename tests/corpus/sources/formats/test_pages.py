@@ -39,8 +39,12 @@ def markdown_text(tmp_path, markdown: str) -> str:
         ("да<p hidden>нет</p><i style='color: red; DISPLAY :none'>нет<b>нет</b></i><dialog>нет</dialog>", "да\n"),
         ("<dialog open>да</dialog><datalist><option>нет</datalist><video>нет</video>да", "да\nда\n"),
         ("<body style='visibility: hidden'>да<br hidden>да", "дада\n"),
+        ("<p>山を見る、\n  海を\r\n見る。\n ABC\nの 山", "山を見る、海を見る。 ABC の 山\n"),
+        ("<p>그는\n바다를", "그는 바다를\n"),
+        ("<p>山<b>を\n</b>見<table><tr><td>海\n<td>\n見</table>\n<pre>山</pre>", "山を見\n海 見\n山\n"),
+        ("<p>" + "山\n" * 5003, "山" * 5003 + "\n"),  # libxml2 divides a long text
     ],
-    ids=range(17),
+    ids=range(21),
 )
 def test_the_text_of_a_page(html, text) -> None:
     assert html_text(html) == text
@@ -66,6 +70,9 @@ def test_a_paragraph_of_markdown_keeps_its_lines_if_most_of_them_are_short(tmp_p
     prose, verse = PROSE.replace("\n", " "), VERSE.replace("*", "")
     assert markdown_text(tmp_path, f"{PROSE}\n\n{VERSE}") == f"{prose}\n{verse}\n"
     assert markdown_text(tmp_path, f"> {VERSE}\n{long}\nда") == f"{verse}\n{long}\nда\n"
+    chinese = "这是一个很长的段落，它在源文件中折行了，但是在页面上不应该有空格，"
+    assert markdown_text(tmp_path, f"{chinese}\n{chinese}\n{chinese}") == f"{chinese * 3}\n"
+    assert markdown_text(tmp_path, "床前明月光，\n疑是地上霜。") == "床前明月光，\n疑是地上霜。\n"
     assert markdown_text(tmp_path, f"- {long}\n  {long}\n  коротко\n  да") == f"{long} {long} коротко да\n"
 
 

@@ -1,7 +1,7 @@
 """The text between the tags of a document, collected from the events of a parser of lxml.
 
-A block ends its line; elsewhere white space is one space, as in a browser. No tree of the document is in memory, and
-no call is nested, however deep its elements are.
+A block ends its line; elsewhere white space is one space, as in a browser, or none where a line of Chinese or Japanese
+ends. No tree of the document is in memory, and no call is nested, however deep its elements are.
 """
 
 import re
@@ -9,7 +9,15 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-WHITE_SPACE = re.compile(r"[ \t\n\r\f]+")
+SPACES = " \t\n\r\f"
+WHITE_SPACE = re.compile(f"[{SPACES}]+")
+SOFT_END = "\r"  # a gap: a space, but nothing between two characters of WIDE
+# Characters as wide as two letters, without Korean. Between two of them a line end of the source is no space (CSS Text,
+# section 4.1.3), because Chinese and Japanese are written without spaces.
+WIDE = re.compile(
+    r"[\u2e80-\u312f\u3190-\u31ff\u3220-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\U00020000-\U0003ffff]"
+)
+END_IN_WIDE = re.compile(rf"(?<={WIDE.pattern})[ \t]*[\n\r][ \t\n\r]*(?={WIDE.pattern})")
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -19,6 +27,7 @@ class Lines:
     Attributes:
         blocks: elements that begin and end a line.
         spaces: elements before and after which there is at least a space.
+        soft_ends: elements that stand for the end of a line of the source.
         preformatted: elements that keep their white space.
         inserts: the characters that an empty element stands for.
         hidden: elements that are left out with all that they contain, and the name under which they are counted. An
@@ -28,6 +37,7 @@ class Lines:
 
     blocks: Collection[str] = ()
     spaces: Collection[str] = ()
+    soft_ends: Collection[str] = ()
     preformatted: Collection[str] = ()
     inserts: Mapping[str, str] = NONE
     hidden: Mapping[str, str] = NONE
@@ -37,7 +47,8 @@ class Lines:
         self._written: list[str] = []  # since the last call of take
         self._ends_line = True  # whether the text so far, also what was taken, is empty or ends with a line feed
         self._has_text = False
-        self._gap = ""  # white space before the next text
+        self._gap = ""  # white space before the next text, or SOFT_END
+        self._last = ""  # the last character
         self._n_hidden = 0  # open elements from the outermost hidden one
         self._n_preformatted = 0
         self.parents: list[str] = []  # the open elements that are kept
@@ -53,7 +64,7 @@ class Lines:
 
     def forget_space(self) -> None:
         """Let the next text follow without a space; a line that has ended stays so."""
-        self._gap = self._gap.strip(" ")
+        self._gap = self._gap.strip(f" {SOFT_END}")
 
     def hides(self, tag: str, attributes: Mapping[str, str]) -> str | None:  # noqa: ARG002 - for subclasses
         """Return the name under which this element is left out; None if it is kept."""
@@ -95,12 +106,15 @@ class Lines:
         if self._n_preformatted:
             self._write(text.removeprefix("\n") if self._gap == "\n" else text)
             return
-        text = WHITE_SPACE.sub(" ", text)
-        if text.startswith(" "):
-            self._gap = self._gap or " "
-        if words := text.strip(" "):
+        self._add_gap(text[: len(text) - len(text.lstrip(SPACES))])
+        if words := WHITE_SPACE.sub(" ", END_IN_WIDE.sub("", text)).strip(" "):
             self._write(words)
-            self._gap = " " if text.endswith(" ") else ""
+            self._add_gap(text[len(text.rstrip(SPACES)) :])
+
+    def _add_gap(self, space: str) -> None:
+        """Let white space come before the next text, unless there is some already."""
+        if space and not self._gap:
+            self._gap = SOFT_END if "\n" in space or "\r" in space else " "
 
     def close(self) -> str:
         """End the last line; return the text since the last call of take."""
@@ -111,13 +125,18 @@ class Lines:
     def _separate(self, tag: str) -> None:
         if self.is_block(tag):
             self._gap = "\n"
-        elif tag in self.spaces:
-            self._gap = self._gap or " "
+        elif tag in self.soft_ends:
+            self._gap = self._gap or SOFT_END
+        elif tag in self.spaces and self._gap != "\n":
+            self._gap = " "
 
     def _write(self, text: str) -> None:
+        if self._gap == SOFT_END:
+            self._gap = "" if WIDE.match(self._last) and WIDE.match(text) else " "
         if self._has_text and not (self._gap == "\n" and self._ends_line):
             text = self._gap + text
         if text:
             self._written.append(text)
+            self._last = text[-1]
             self._has_text, self._ends_line = True, text.endswith("\n")
         self._gap = ""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from bukva.corpus.sources.formats.base import Text, TextFile
-from bukva.corpus.sources.formats.lines import Lines
+from bukva.corpus.sources.formats.lines import WIDE, Lines
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -72,7 +72,7 @@ def _is_verse(children: "list[Token]") -> bool:
             lengths.append(0)
             is_joined = is_joined or child.type == "softbreak"
         else:
-            lengths[-1] += len(child.content)
+            lengths[-1] += len(child.content) + len(WIDE.findall(child.content))
     n_short = sum(length <= SHORT_LINE_CHARS for length in lengths[:-1])
     return is_joined and 2 * n_short > len(lengths) - 1
 

@@ -29,7 +29,8 @@ class TeiLines(Lines):
         *["lg", "list", "opener", "p", "performance", "postscript", "prologue", "row", "salute", "set", "signed", "sp"],
         *["speaker", "stage", "table", "text", "titlePage", "titlePart", "trailer", "u"],
     ])  # fmt: skip
-    spaces = frozenset(["cell", "label", "lb"])
+    spaces = frozenset(["cell", "label"])
+    soft_ends = frozenset(["lb"])
     hidden: Mapping[str, str] = {
         **dict.fromkeys(["teiHeader", "standOff", "facsimile", "sourceDoc", "figDesc", "fw"], ""),
         "note": "notes",
