@@ -16,6 +16,7 @@ from works import texts_in
 from bukva.core.errors import BukvaError, ParamsError
 from bukva.corpus.sources import download as sources
 from bukva.corpus.sources.download import registry
+from bukva.corpus.sources.formats import conversion
 from bukva.text.collection import Document
 
 
@@ -294,6 +295,14 @@ def test_types_with_a_known_command_are_told_with_it_and_not_as_plain_text(sourc
         "books/b.epub), books/мой дневник.pdf (pdftotext -enc UTF-8 'books/мой дневник.pdf' 'books/мой дневник.txt').",
         "1 file(s) of other types not read (download.extensions names types of plain text): books/c.jpg.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("a.tar.gz", "tar -xf"), ("a.TAR.xz", "tar -xf"), ("a.txt.gz", "gunzip --keep"), ("a.xml.bz2", "bunzip2 --keep")],
+)
+def test_an_archive_is_unpacked_at_once_and_a_compressed_file_becomes_itself(name, command) -> None:
+    assert conversion(name) == f"{command} {name}"
 
 
 def test_a_file_of_a_type_with_a_known_command_is_refused_with_it(source, fails, server) -> None:

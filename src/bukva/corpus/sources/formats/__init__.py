@@ -38,7 +38,7 @@ READERS: dict[str, Reader] = {
 
 # Commands that convert types which are not read.
 TO_DOCX = "soffice --headless --convert-to docx {file}"
-TO_CSV = "soffice --headless --convert-to csv {file}"
+TO_CSV = "soffice --headless --convert-to 'csv:Text - txt - csv (StarCalc):44,34,76' {file}"  # comma, quote, UTF-8
 TO_EPUB = "ebook-convert {file} {epub}"
 TO_TEXT = "pandoc --to plain --wrap none -o {txt} {file}"
 CONVERSIONS = {
@@ -49,9 +49,12 @@ CONVERSIONS = {
     **dict.fromkeys([".mobi", ".azw", ".azw3", ".lit"], TO_EPUB),
     **dict.fromkeys([".tex", ".rst", ".org"], TO_TEXT),
     **dict.fromkeys([".ass", ".ssa"], "ffmpeg -i {file} {srt}"),
-    **dict.fromkeys([".tar", ".tgz"], "tar -xf {file}"),
+    **dict.fromkeys([".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst"], "tar -xf {file}"),
     ".zip": "unzip {file}",
     ".gz": "gunzip --keep {file}",
+    ".bz2": "bunzip2 --keep {file}",
+    ".xz": "unxz --keep {file}",
+    ".zst": "unzstd {file}",
     ".7z": "7z x {file}",
     ".rar": "unar {file}",
 }
@@ -60,7 +63,8 @@ CONVERSIONS = {
 def conversion(file: str) -> str:
     """Return the command that converts a file into a type that is read; empty if none is known."""
     path = PurePosixPath(file)
-    command = CONVERSIONS.get(path.suffix.lower(), "")
+    ends = "".join(path.suffixes[-2:]).lower(), path.suffix.lower()
+    command = next((CONVERSIONS[end] for end in ends if end in CONVERSIONS), "")
     results = {end: shlex.quote(str(path.with_suffix(f".{end}"))) for end in ("txt", "epub", "srt")}
     return command.format(file=shlex.quote(file), **results)
 
