@@ -1,6 +1,7 @@
 """Any archive unpacks to files and folders only, inside the target folder only, and within the bounds."""
 
 import contextlib
+import gzip
 import io
 import os
 import random
@@ -141,6 +142,11 @@ def test_a_zip_whose_names_are_guessed_is_read_three_times_within_the_bound_of_e
 def test_names_of_a_zip_that_are_utf8_without_saying_so_are_no_guess(tmp_path) -> None:
     assert unpack(zip_named(tmp_path / "a.zip", "utf-8", "Книга.txt"), tmp_path / "out") == []
     assert contents(tmp_path / "out") == {"Книга.txt": b""}
+
+
+def test_a_compressed_text_is_no_archive_and_the_advice_fits(tmp_path, rejected) -> None:
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress("Привет\n".encode() * 99))
+    rejected(tmp_path / "a.txt.gz", r"^a\.txt\.gz: .*\.tar\.gz file, or unpack it yourself and use corpus local\.$")
 
 
 def test_names_of_a_tar_that_are_not_utf8_are_an_error_that_says_so(tmp_path, rejected) -> None:

@@ -117,8 +117,8 @@ def unpack(archive: Path, folder: Path) -> list[str]:
         if isinstance(error, OSError) and error.errno in DISK:  # this machine's, not the archive's
             raise
         why = (isinstance(error, OSError) and error.strerror) or error
-        advice = "use a complete .zip, .tar or .tar.gz file"
-        raise BukvaError(f"{archive.name}: damaged, or not an archive ({why}); {advice}.") from None
+        advice = f"use a complete .zip, .tar or .tar.gz file, or {ADVICE}"
+        raise BukvaError(f"{archive.name}: damaged, or not an archive ({why}); {advice}") from None
 
 
 @contextlib.contextmanager
