@@ -90,6 +90,11 @@ def test_no_key_and_no_section_has_a_default():
         assert sorted(mistakes(others | {section: {}})) == [f"{section}.{key}: {what}" for key in sorted(keys)]
 
 
+def test_a_name_that_no_encoding_has_is_rejected_with_the_known_ones():
+    for name in ("utf-9", "rot13", "\0"):
+        assert rejected({"download.encoding": name}).startswith(f"download.encoding: {name!r} is unknown; use 'auto', ")
+
+
 def test_each_of_several_mistakes_is_reported():
     assert mistakes(with_values({"model.n_layer": 0, "clean.rules": "notse"})) == [
         "clean.rules: 'notse' is unknown; use 'auto', 'literary', 'notes', 'publishers', 'none' or 'file'.",
@@ -122,6 +127,9 @@ def test_each_of_several_mistakes_is_reported():
         ("baselines.ngram_orders", [5, 5], "[5, 5] names an item twice; use each of them once."),
         ("clean.optional", "a", "'a' (str) is invalid; it should be a valid list."),
         ("sample.prompts", "Мой дядя", "'Мой дядя' (str) is invalid; it should be auto or a list."),
+        ("download.encoding", "windows-1251", "'windows-1251' is called cp1251 here; use cp1251."),
+        ("download.encoding", "latin-1", "'latin-1' is called cp1252 here; use cp1252."),
+        ("download.encoding", "UTF8", "'UTF8' is called utf-8 here; use utf-8."),
         ("tokenize.kind", "word", "'word' is unknown; use 'char', 'byte' or 'bpe'."),
         ("train_bigram.optimizer", "muon", "'muon' is unknown; use 'adamw'."),
     ],

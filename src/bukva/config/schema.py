@@ -4,12 +4,22 @@ Numbers live in params.yaml, and no key has a default. A section accepts values 
 so no stage depends on this module; the values themselves are dependencies (`params` in dvc.yaml).
 """
 
+import codecs
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, Discriminator, Field, GetPydanticSchema, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    GetPydanticSchema,
+    Tag,
+    model_validator,
+)
 from pydantic_core.core_schema import literal_schema
 
 from bukva.config import names
@@ -29,6 +39,24 @@ def _each_once(items: list[Any]) -> list[Any]:
     if len(set(items)) < len(items):
         raise mistake("", items, "names an item twice; use each of them once")
     return items
+
+
+# encodings of which one of names.ENCODINGS has all characters, by the same bytes
+SUBSETS = {"iso8859-1": "cp1252", "ascii": "utf-8", "gb2312": "gb18030", "gbk": "gb18030"}
+
+
+def _as_written_here(encoding: object) -> object:
+    """Reject another name of an encoding of names.ENCODINGS, such as windows-1251, with the one that is used here."""
+    if not isinstance(encoding, str) or encoding in names.ENCODINGS:
+        return encoding
+    try:
+        meant = codecs.lookup(encoding).name
+    except (LookupError, ValueError):
+        return encoding
+    for name in names.ENCODINGS[1:]:  # without auto
+        if codecs.lookup(name).name == SUBSETS.get(meant, meant):
+            raise mistake("", encoding, f"is called {name} here; use {name}")
+    return encoding
 
 
 MOST_STEPS = 10**8  # months of training for all but toys; a greater number is a mistake
@@ -87,7 +115,7 @@ class Download(Section):
     dataset: Annotated[str, Field(max_length=200)]
     revision: Annotated[str, Field(max_length=200)]
     files: Annotated[str, Field(min_length=1, max_length=1000)]
-    encoding: Annotated[str, one_of(*names.ENCODINGS)]
+    encoding: Annotated[str, one_of(*names.ENCODINGS), BeforeValidator(_as_written_here)]
     text_column: Annotated[str, Field(min_length=1)]
     strict: bool
     extensions: Annotated[list[Annotated[str, Field(max_length=100, pattern=r"^\.[^\s./\\]+$")]], EACH_ONCE]
