@@ -182,6 +182,14 @@ def test_names_that_were_guessed_in_an_archive_are_told(server, target, tmp_path
     assert notes == ["download: 1 name(s) in a zip are not UTF-8; their encoding is guessed: Книга.txt (cp866)."]
 
 
+def test_a_txt_that_begins_like_another_type_is_read_and_told(source, target) -> None:
+    write(source, {"a.txt": "{\\rtf1 x", "b.TXT": "\n<!DOCTYPE HTML><p>x", "c.txt": "<br> {\\rtf", "d.py": "<html>"})
+    words = "file(s) .txt begin like another type, whose markup is read as text; rename or convert them"
+    listed = "books/a.txt ({\\rtf), books/b.TXT (<!DOCTYPE HTML)"
+    assert noted(source, target, extensions=[".py"]) == [f"2 {words}: {listed}."]
+    assert len(texts_in(target)) == 4
+
+
 def test_markdown_has_two_extensions(source, target) -> None:
     write(source, {"a.md": "*раз*", "b.MARKDOWN": "*два*"})
     get(target, path=source)

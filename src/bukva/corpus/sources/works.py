@@ -38,6 +38,7 @@ KINDS = {
     "zip_names_guessed": "name(s) in a zip are not UTF-8; their encoding is guessed",
     "files_with_parts_left_out": "file(s) read without some of their parts",
     "markdown_with_short_lines": "Markdown file(s) in which paragraphs of short lines are read as verse",
+    "texts_with_markup": "file(s) .txt begin like another type, whose markup is read as text; rename or convert them",
     "texts_with_marks_inside": "text(s) with byte order marks (U+FEFF) inside, which are removed",
     "info_rows_without_file": "row(s) of info.csv name no work",
     "info_rows_unreadable": "row(s) of info.csv cannot be read",

@@ -17,6 +17,7 @@ from bukva.corpus.sources.formats.encodings import BadEncodingError, decoded, de
 MAX_WHOLE_BYTES = 16 << 20
 NO_TEXTS = "files_not_texts"  # the kind of error of a file that is not meant to have texts, as its content shows
 MAX_NAME_CHARS = 100  # of what becomes a part of a work's name
+MARKUP = re.compile(r"\s*(\{\\rtf|<!doctype html|<html|<\?xml|<FictionBook|%PDF)", re.IGNORECASE)
 YEARS = re.compile(r"(?<!\d)(\d{4})(?:\s*[-–—]\s*(\d{4}))?(?!\d)")
 
 
@@ -136,4 +137,14 @@ Reader = Callable[[TextFile], Iterator[Text]]
 
 def read_plain(file: TextFile) -> Iterator[Text]:
     """Plain text of any size: a file is one text, as it is, and never in memory as a whole."""
-    yield Text(file.pieces())
+    yield Text(_noting_markup(file) if file.path.suffix.lower() == ".txt" else file.pieces())
+
+
+def _noting_markup(file: TextFile) -> Iterator[str]:
+    """The characters of a .txt; report one that begins like a file of another type, such as a document renamed."""
+    is_first = True
+    for piece in file.pieces():
+        if is_first and (found := MARKUP.match(piece)):
+            file.note("texts_with_markup", found[1])
+        is_first = False
+        yield piece
