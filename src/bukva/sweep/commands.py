@@ -106,7 +106,11 @@ def search(
     if rivals:
         if address:
             pull(final.name)
-        show_and_keep(compare([rivals[0].name, rivals[-1].name], "gpt", "val", fresh))
+        a, b = (
+            rivals[0].name,
+            rivals[len(fresh)].name,
+        )  # of one seed: a winner with the settings of params.yaml is identical
+        show_and_keep(compare([a, b], "gpt", "val", fresh))
 
 
 @app.command()
