@@ -195,13 +195,15 @@ def push() -> None:
 def check() -> None:
     """Validate params.yaml and the files that it names. `make repro` begins with it."""
     from bukva.corpus.sources.works import check_for_dvc
-    from bukva.project.revisions import has_identity
+    from bukva.project.revisions import has_identity, why_no_snapshots
     from bukva.tracking.experiment import print_uncommitted
 
     params = read_params()
     check_for_dvc("download.path", params.download.path)
     check_for_dvc("clean.file", params.clean.file)
     print_uncommitted(params)
+    if why := why_no_snapshots():
+        print(why)
     if not has_identity():
         print("git does not know your name, which dvc exp run may need; set git config user.name and user.email.")
 
