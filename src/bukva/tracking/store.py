@@ -54,6 +54,21 @@ def tracking_uri() -> str:
     return str(address) if address is not None else os.environ["MLFLOW_TRACKING_URI"]
 
 
+def check_address() -> None:
+    """Check that MLFLOW_TRACKING_URI may name a store, because MLflow's own error for `localhost:5000` is a KeyError.
+
+    Raises:
+        BukvaError: it names a folder, or has no scheme.
+    """
+    uri = tracking_uri()
+    is_folder = uri.startswith("file:") or "://" not in uri
+    if is_folder and not uri.startswith("databricks") and not os.environ.get("MLFLOW_ALLOW_FILE_STORE"):
+        raise BukvaError(
+            f"MLFLOW_TRACKING_URI: {redact_url(uri)!r} is neither a server nor a database, and MLflow no longer writes "
+            "into folders; use http://HOST:PORT or sqlite:////PATH/mlflow.db."
+        )
+
+
 def database_path() -> Path | None:
     """Return the file of the store; None for a store that is no database of SQLite."""
     address = _database()
@@ -181,11 +196,13 @@ def connect() -> Store:
     A database is opened under the lock, because processes that create its tables at the same time disturb each other.
 
     Raises:
-        BukvaError: the database writes artifacts into another project, or a user has deleted the experiment.
+        BukvaError: the address names no store, the database writes artifacts into another project, or a user has
+            deleted the experiment.
         Exception: an error of MLflow, or of a database that is locked or broken.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    check_address()
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
