@@ -50,7 +50,8 @@ def sync() -> str:
     Raises:
         BukvaError: some results are missing there, and why; without passwords.
     """
-    journals = read_journals()
+    if not (journals := read_journals()):
+        return "No stage has run in this checkout yet, so there is nothing to send; run `make repro`."
     with errors_in_one_line():
         store = connect()
         troubles = fill(store, journals)
