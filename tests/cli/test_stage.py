@@ -162,6 +162,20 @@ def test_check_says_that_git_knows_no_name(bukva, tmp_path, monkeypatch):
     assert (status, said.partition(",")[0]) == (0, "git does not know your name")
 
 
+def test_a_folder_without_parameters_is_a_sentence_with_the_command_that_helps(bukva, tmp_path, monkeypatch):
+    assert bukva("check") == (1, "", f"{tmp_path}: has no params.yaml; go to the folder of a clone of bukva.\n")
+    below = tmp_path / "docs and data"
+    below.mkdir()
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / "dvc.yaml").touch()
+    here, there = f"cd {tmp_path}", "git checkout HEAD params.yaml"
+    assert bukva("check") == (1, "", f"{tmp_path}: has no params.yaml; use `{there}`.\n")
+    monkeypatch.chdir(below)
+    assert bukva("check") == (1, "", f"{below}: has no params.yaml; use `{here} && {there}`.\n")
+    (tmp_path / "params.yaml").touch()
+    assert bukva("check") == (1, "", f"{below}: has no params.yaml; use `{here}`.\n")
+
+
 @pytest.mark.parametrize(
     ("folder", "odd"),
     [("a b'c\"&%20[1];@", ""), ("мой", "й м о"), ("a?b", "?"), ("a#ü", "# ü")],

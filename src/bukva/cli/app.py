@@ -1,5 +1,6 @@
 """The command `bukva`, which pyproject.toml installs. A command reads, calls and prints, and imports what it needs."""
 
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ from bukva.cli import comparing
 from bukva.cli import stage as cli
 from bukva.config.load import PARAMS, read_params
 from bukva.core.errors import BukvaError
-from bukva.core.files import read_json, sha256
+from bukva.core.files import project_root, read_json, sha256
 from bukva.core.machine import prepare_torch
 from bukva.project.stages import paths, trained_models
 from bukva.sweep import commands as sweep
@@ -38,8 +39,18 @@ def main() -> None:
 def _run() -> None:
     prepare_torch()
     if sys.argv[1:] and "--help" not in sys.argv and not PARAMS.exists():
-        raise BukvaError(f"{Path.cwd()}: has no {PARAMS}; go to the folder of a clone of bukva.")
+        raise BukvaError(f"{Path.cwd()}: has no {PARAMS}; {_remedy()}")
     app(prog_name="bukva")
+
+
+def _remedy() -> str:
+    """Return how to get a folder with params.yaml: restore the file, or go to the project above, or to a clone."""
+    root = project_root()
+    if not (root / "dvc.yaml").is_file():
+        return "go to the folder of a clone of bukva."
+    restore = "" if (root / PARAMS).exists() else f"git checkout HEAD {PARAMS}"
+    go = "" if root == Path.cwd().resolve() else f"cd {shlex.quote(str(root))}"
+    return f"use `{' && '.join(filter(None, (go, restore)))}`."
 
 
 @app.command()
