@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 from filelock import FileLock
 
@@ -247,6 +247,16 @@ def _prepare_database(path: Path, artifacts: str) -> None:
             f"{path}: its artifacts are in {place}, so this project was copied or moved; remove the database, and fill "
             "a new one: bukva sync"
         )
+
+
+def lost_models() -> int:
+    """Return the number of models whose files were removed from this machine; 0 where the store is no SQLite file."""
+    if not (path := database_path()):
+        return 0
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        query = "SELECT artifact_location FROM logged_models WHERE lifecycle_stage = 'active' AND status = 2"  # READY
+        places = [urlsplit(place) for (place,) in database.execute(query)]
+    return sum(place.scheme == "file" and not Path(unquote(place.path)).exists() for place in places)
 
 
 def lock() -> FileLock:
