@@ -162,6 +162,40 @@ def test_check_says_that_git_knows_no_name(bukva, tmp_path, monkeypatch):
     assert (status, said.partition(",")[0]) == (0, "git does not know your name")
 
 
+def test_a_folder_without_parameters_is_a_sentence_with_the_command_that_helps(bukva, tmp_path, monkeypatch):
+    assert bukva("check") == (1, "", f"{tmp_path}: has no params.yaml; go to the folder of a clone of bukva.\n")
+    below = tmp_path / "docs and data"
+    below.mkdir()
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / "dvc.yaml").touch()
+    here, there = f"cd {tmp_path}", "git checkout HEAD params.yaml"
+    assert bukva("check") == (1, "", f"{tmp_path}: has no params.yaml; use `{there}`.\n")
+    monkeypatch.chdir(below)
+    assert bukva("check") == (1, "", f"{below}: has no params.yaml; use `{here} && {there}`.\n")
+    (tmp_path / "params.yaml").touch()
+    assert bukva("check") == (1, "", f"{below}: has no params.yaml; use `{here}`.\n")
+
+
+@pytest.mark.parametrize(
+    ("folder", "odd"),
+    [("a b'c\"&%20[1];@", ""), ("мой", "й м о"), ("a?b", "?"), ("a#ü", "# ü")],
+)
+def test_check_says_that_dvc_cannot_run_snapshots_in_a_path(bukva, tmp_path, monkeypatch, folder, odd):
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "a")
+    monkeypatch.setenv("GIT_AUTHOR_EMAIL", "a@b")
+    root = tmp_path / folder
+    for needed in ("data/sample", "rules"):
+        (root / needed).mkdir(parents=True)
+    (root / "rules" / "example.yaml").touch()
+    (root / "params.yaml").write_text(PARAMS, encoding="utf-8")
+    monkeypatch.chdir(root)
+    said = (
+        f"{root}: DVC's queue and `dvc exp run --temp` fail in a path with {odd}; rename or move the folder, or run "
+        "without --queue and --temp.\n"
+    )
+    assert bukva("check") == (0, said if odd else "", "")
+
+
 def test_a_look_at_the_scores_on_test_is_counted(bukva, tmp_path):
     (tmp_path / "params.yaml").touch()
     about = tmp_path / "data" / "scores" / "about.json"

@@ -4,6 +4,7 @@ import re
 
 from imports import ROOT, modules
 from pages import DEV, PAGES, each_page, parameters, text
+from sqlalchemy.engine import make_url
 
 from bukva.project.stages import paths
 
@@ -69,3 +70,8 @@ def test_every_package_is_in_the_table_of_the_architecture():
     named = {name for row in re.findall(r"^\| ([a-z, ]+) \|", table, re.MULTILINE) for name in row.split(", ")}
     packages = {folder.name for folder in (ROOT / "src" / "bukva").iterdir() if (folder / "__init__.py").exists()}
     assert named == packages
+
+
+@each_page(re.compile(r"postgresql(?:\+\w+)?://[^\s`]+|postgresql(?:\+\w+)?:///\w+").findall)
+def test_the_driver_of_an_address_of_a_database_is_installed(page, item):
+    make_url(item).get_dialect().import_dbapi()

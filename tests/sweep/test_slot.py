@@ -1,5 +1,7 @@
 """A slot has the commit, the project's cache, and nothing of the trial before."""
 
+import shutil
+
 import pytest
 from dvc.config import Config
 
@@ -68,3 +70,10 @@ def test_a_machine_with_other_packages_is_refused(committed):
     assert str(error.value).endswith(
         f"pytest is {pytest.__version__} here, and 0.1 at this commit; install its numerics.lock."
     )
+
+
+def test_a_slot_uses_the_cache_of_a_project_whose_path_has_any_letters(committed, tmp_path):
+    root = tmp_path / "мой ü?#%20 'проект'"
+    shutil.copytree(committed, root)
+    with slot_for(place(root), "a") as folder:
+        assert Config(str(folder / ".dvc"), validate=False)["cache"]["dir"] == str(root / ".dvc" / "cache")

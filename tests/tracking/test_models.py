@@ -1,6 +1,7 @@
 """Trained models in MLflow: complete without the repository, registered with their score, there once."""
 
 import json
+import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -19,6 +20,7 @@ from bukva.tracking.journal import journal, read_journals, requirements
 from bukva.tracking.models import _text, move_aliases
 from bukva.tracking.store import connect
 from bukva.tracking.sync import fill
+from bukva.tracking.sync import sync as sync_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -92,6 +94,17 @@ def test_a_model_belongs_to_its_training_and_has_its_scores_on_their_datasets(da
         assert (run.data.metrics["gpt.val"], run.data.metrics["gpt.accuracy"]) == (2.5, 0.25)
     curve = store.client.get_metric_history(training.info.run_id, "val_bits_per_char")
     assert [point.step for point in curve] == [100]
+
+
+def test_models_whose_files_were_removed_are_counted_with_the_way_to_make_them_again(database, alone, params):
+    train(alone, params, 2.5)
+    complete = f"{database} has all 2 stage executions."
+    assert sync_all() == complete
+    shutil.rmtree(alone / "mlruns")
+    assert sync_all() == (
+        f"{complete}\nModels whose files were removed: 1. To make them again, remove the database, with what you "
+        "changed in MLflow, and run `bukva sync`."
+    )
 
 
 def test_best_is_the_lowest_on_val_of_one_text_and_models_are_loaded_by_alias_and_version(database, alone, params):

@@ -101,6 +101,22 @@ def test_the_address_of_another_store_is_not_changed_and_named_without_its_passw
 
 
 @pytest.mark.parametrize(
+    "uri", ["localhost:5000", "me:secret@host:5000", "mlruns", "/tmp/mlruns", "file:///tmp/mlruns"]
+)
+def test_an_address_that_is_no_store_is_one_sentence_before_anything_starts(project, monkeypatch, uri):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    shown = "***@host:5000" if "secret" in uri else uri
+    for start in (connect, mlflow_server().__enter__):
+        with pytest.raises(BukvaError) as error:
+            start()
+        assert str(error.value) == (
+            f"MLFLOW_TRACKING_URI: '{shown}' is neither a server nor a database, and MLflow no longer writes into "
+            "folders; use http://HOST:PORT or sqlite:////PATH/mlflow.db."
+        )
+    assert not (project / ".bukva" / "mlflow.lock").exists()
+
+
+@pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("no route to https://me:se/cr@et@host:5000/api", "no route to https://***@host:5000/api"),

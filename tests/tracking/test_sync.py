@@ -394,3 +394,10 @@ def test_a_journal_that_cannot_be_shown_does_not_stop_the_others(database, param
     sentences = sync()
     assert [name in each for name, each in zip(("old", "/clean-", "/evaluate-"), sentences, strict=True)] == [True] * 3
     assert by_name(connect())["split"].info.status == "FINISHED"
+
+
+def test_a_checkout_in_which_nothing_has_run_has_nothing_to_send_and_makes_no_database(project):
+    assert sync_module.sync() == (
+        "No stage has run in this checkout yet, so there is nothing to send; run `make repro`."
+    )
+    assert not (project / "mlflow.db").exists()

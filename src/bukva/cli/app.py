@@ -1,5 +1,6 @@
 """The command `bukva`, which pyproject.toml installs. A command reads, calls and prints, and imports what it needs."""
 
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ from bukva.cli import comparing
 from bukva.cli import stage as cli
 from bukva.config.load import PARAMS, read_params
 from bukva.core.errors import BukvaError
-from bukva.core.files import read_json, sha256
+from bukva.core.files import project_root, read_json, sha256
 from bukva.core.machine import prepare_torch
 from bukva.project.stages import paths, trained_models
 from bukva.sweep import commands as sweep
@@ -38,8 +39,18 @@ def main() -> None:
 def _run() -> None:
     prepare_torch()
     if sys.argv[1:] and "--help" not in sys.argv and not PARAMS.exists():
-        raise BukvaError(f"{Path.cwd()}: has no {PARAMS}; go to the folder of a clone of bukva.")
+        raise BukvaError(f"{Path.cwd()}: has no {PARAMS}; {_remedy()}")
     app(prog_name="bukva")
+
+
+def _remedy() -> str:
+    """Return how to get a folder with params.yaml: restore the file, or go to the project above, or to a clone."""
+    root = project_root()
+    if not (root / "dvc.yaml").is_file():
+        return "go to the folder of a clone of bukva."
+    restore = "" if (root / PARAMS).exists() else f"git checkout HEAD {PARAMS}"
+    go = "" if root == Path.cwd().resolve() else f"cd {shlex.quote(str(root))}"
+    return f"use `{' && '.join(filter(None, (go, restore)))}`."
 
 
 @app.command()
@@ -195,13 +206,15 @@ def push() -> None:
 def check() -> None:
     """Validate params.yaml and the files that it names. `make repro` begins with it."""
     from bukva.corpus.sources.works import check_for_dvc
-    from bukva.project.revisions import has_identity
+    from bukva.project.revisions import has_identity, why_no_snapshots
     from bukva.tracking.experiment import print_uncommitted
 
     params = read_params()
     check_for_dvc("download.path", params.download.path)
     check_for_dvc("clean.file", params.clean.file)
     print_uncommitted(params)
+    if why := why_no_snapshots():
+        print(why)
     if not has_identity():
         print("git does not know your name, which dvc exp run may need; set git config user.name and user.email.")
 

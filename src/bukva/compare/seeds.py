@@ -15,7 +15,7 @@ from bukva.core.files import project_root
 from bukva.project.cache import digests
 from bukva.project.commands import settings
 from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes, parse_yaml, read_lock, upstream
-from bukva.project.revisions import WORKSPACE, Revision, experiments, git, head, show, unfinished
+from bukva.project.revisions import WORKSPACE, Revision, experiments, git, head, show, unfinished, why_no_snapshots
 from bukva.project.stages import trained_models
 
 LEAST = 2  # seeds of a group
@@ -44,6 +44,8 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     parse_params(raw, PARAMS)  # or all seeds would fail
     lock, params = read_lock(root), flatten(raw)
     files = _files(model, lock)
+    if why := why_no_snapshots():
+        raise BukvaError(why)
     options = settings(parse_yaml(show(head(), PARAMS).decode()), raw)
     changed = " ".join(option for option in options if seed_name(model) not in option)
     yield f"Settings: those of the last commit{f' with {changed}' if changed else ''}"

@@ -168,6 +168,20 @@ def fetch(revisions: Sequence[Revision], path: str) -> None:
         repo.fetch(targets=[path], revs=commits or None, workspace=len(commits) < len(revisions))
 
 
+def why_no_snapshots() -> str:
+    """Return why DVC cannot run `--queue` and `--temp` in this project, in one sentence; "" if it can.
+
+    DVC writes the path of the cache in ASCII, and pushes to an address in which ? and # end the path.
+    """
+    root = str(project_root())
+    if odd := sorted({sign for sign in root if sign in "?#" or not sign.isascii()}):
+        return (
+            f"{root}: DVC's queue and `dvc exp run --temp` fail in a path with {' '.join(odd)}; rename or move the "
+            "folder, or run without --queue and --temp."
+        )
+    return ""
+
+
 @dataclass(frozen=True, order=True)
 class Unfinished:
     """An experiment that has no result.
@@ -211,9 +225,10 @@ def _running(process: Any) -> str:
 
 
 def _failed(process: Any) -> str:
-    """The stage that failed and the last line that it printed, by the log of a process."""
+    """Return "failed", with the stage and the last line in the log of a process, or why no stage could run."""
     log = Path((process and process.stdout) or "")
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     said, _, error = text.partition("ERROR: failed to reproduce '")
     last, stage = said.rstrip().rpartition("\n")[2].rstrip("."), error.partition("'")[0]
-    return f"failed: stage {stage}: {last}" if stage else "failed"
+    why = f"stage {stage}: {last}" if stage else why_no_snapshots().rstrip(".")
+    return f"failed: {why}" if why else "failed"

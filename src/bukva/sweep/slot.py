@@ -138,4 +138,5 @@ def _share_cache(folder: Path, location: TrialLocation, slots: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             shutil.copyfile(location.project / ".dvc" / "config.local", folder / ".dvc" / "config.local")
     with Config(str(folder / ".dvc"), validate=False).edit("local") as settings:
-        settings.setdefault("cache", {})["dir"] = cache
+        # relative, because DVC writes ASCII only, and the path of the project may have other letters
+        settings.setdefault("cache", {})["dir"] = os.path.relpath(cache)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 from filelock import FileLock
 
@@ -52,6 +52,21 @@ def tracking_uri() -> str:
     """
     address = _database()
     return str(address) if address is not None else os.environ["MLFLOW_TRACKING_URI"]
+
+
+def check_address() -> None:
+    """Check that MLFLOW_TRACKING_URI may name a store, because MLflow's own error for `localhost:5000` is a KeyError.
+
+    Raises:
+        BukvaError: it names a folder, or has no scheme.
+    """
+    uri = tracking_uri()
+    is_folder = uri.startswith("file:") or "://" not in uri
+    if is_folder and not uri.startswith("databricks") and not os.environ.get("MLFLOW_ALLOW_FILE_STORE"):
+        raise BukvaError(
+            f"MLFLOW_TRACKING_URI: {redact_url(uri)!r} is neither a server nor a database, and MLflow no longer writes "
+            "into folders; use http://HOST:PORT or sqlite:////PATH/mlflow.db."
+        )
 
 
 def database_path() -> Path | None:
@@ -181,11 +196,13 @@ def connect() -> Store:
     A database is opened under the lock, because processes that create its tables at the same time disturb each other.
 
     Raises:
-        BukvaError: the database writes artifacts into another project, or a user has deleted the experiment.
+        BukvaError: the address names no store, the database writes artifacts into another project, or a user has
+            deleted the experiment.
         Exception: an error of MLflow, or of a database that is locked or broken.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    check_address()
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
@@ -230,6 +247,16 @@ def _prepare_database(path: Path, artifacts: str) -> None:
             f"{path}: its artifacts are in {place}, so this project was copied or moved; remove the database, and fill "
             "a new one: bukva sync"
         )
+
+
+def lost_models() -> int:
+    """Return the number of models whose files were removed from this machine; 0 where the store is no SQLite file."""
+    if not (path := database_path()):
+        return 0
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        query = "SELECT artifact_location FROM logged_models WHERE lifecycle_stage = 'active' AND status = 2"  # READY
+        places = [urlsplit(place) for (place,) in database.execute(query)]
+    return sum(place.scheme == "file" and not Path(unquote(place.path)).exists() for place in places)
 
 
 def lock() -> FileLock:

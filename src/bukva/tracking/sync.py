@@ -23,7 +23,17 @@ from bukva.project.stages import trained_models
 from bukva.text.ids import bits
 from bukva.tracking.journal import ARTIFACTS, TAGS, Event, Journal, open_journal, read_journals
 from bukva.tracking.models import log_model, move_aliases, score_model
-from bukva.tracking.store import JOURNAL, KEY, Store, connect, errors_in_one_line, explain, lock, store_name
+from bukva.tracking.store import (
+    JOURNAL,
+    KEY,
+    Store,
+    connect,
+    errors_in_one_line,
+    explain,
+    lock,
+    lost_models,
+    store_name,
+)
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Metric, Run
@@ -50,17 +60,24 @@ def sync() -> str:
     Raises:
         BukvaError: some results are missing there, and why; without passwords.
     """
-    journals = read_journals()
+    if not (journals := read_journals()):
+        return "No stage has run in this checkout yet, so there is nothing to send; run `make repro`."
     with errors_in_one_line():
         store = connect()
         troubles = fill(store, journals)
         shown = _by_identity(store.runs())
+        lost = lost_models()
     if troubles:
         raise BukvaError("\n".join(troubles))
     runs = [(shown.get(journal.id), shown.get(journal.key)) for journal in journals]
     deleted = sum(any(run and _is_deleted(run) for run in each) for each in runs)
     restore = "To restore a run: mlflow runs restore --run-id ID"
     left_out = f", except for those deleted there: {deleted}. {restore}" if deleted else "."
+    if lost:
+        left_out += (
+            f"\nModels whose files were removed: {lost}. To make them again, remove the database, with what you "
+            "changed in MLflow, and run `bukva sync`."
+        )
     return f"{store_name()} has all {len(journals)} stage executions{left_out}"
 
 

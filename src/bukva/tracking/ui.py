@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 from bukva.core.errors import BukvaError
 from bukva.core.processes import HOST, LOG, answers, free_port, start_detached
 from bukva.tracking.journal import start_sync
-from bukva.tracking.store import connect, errors_in_one_line, tracking_uri
+from bukva.tracking.store import check_address, connect, errors_in_one_line, tracking_uri
 
 PORT = 5000
 STOP_SECONDS = 10
@@ -63,6 +63,7 @@ def _runs_of(experiment: str) -> str:
 @contextmanager
 def mlflow_server(port: int = PORT) -> Iterator[Server]:
     """Yield the server that MLFLOW_TRACKING_URI names, or a new one on this or the next free port, ended afterwards."""
+    check_address()
     start_sync()  # the last stages before DVC skipped publish, and trainings that were killed
     parts = urlsplit(tracking_uri())
     if parts.scheme in ("http", "https"):
