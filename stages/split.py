@@ -14,11 +14,11 @@ def main() -> None:
     with stage.opened("split") as run:
         params, tokens, clean = run.params, run.path("tokens"), run.path("clean")
         table, shares = read_table(clean), read_shares(tokens)
-        if missed := missed_shares(table, shares, params.split):
-            print(f"split: {missed}", flush=True)
         n_ids = dict(shares.groupby("split", sort=False)["ids"].sum())
         check_lengths(n_ids, params.model.block_size, "model.block_size")
         check_lengths(n_ids, params.train_bigram.block_size, "train_bigram.block_size")
+        if missed := missed_shares(table, shares, params.split):
+            print(f"split: {missed}", flush=True)
         print("split: looking for text of val and test in train", flush=True)
         found = report(clean, table, shares)
         n_chars = {name: part["chars"] for name, part in found.items()}
