@@ -11,7 +11,7 @@ from works import save_in_characters, split, splits, works_of
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.splits.division import divide, rows_of, spans
-from bukva.corpus.splits.report import findings, missed_shares, report
+from bukva.corpus.splits.report import findings, missed_shares, report, short_ends
 from bukva.text.collection import TEXT, Document, write_collection
 from bukva.text.splits import check_lengths, load_lengths, load_splits
 
@@ -105,6 +105,23 @@ def test_shares_that_miss_what_was_asked_by_more_than_a_tenth_are_named_with_the
     )
     almost = split(0.82, 0.091, 0.089, "by_work")  # 8.33 % is less than a tenth below
     assert missed_shares(table, rows_of(spans(table, split(0.8, 0.1, 0.1, "by_work"))), almost) == ""
+
+
+def test_ends_of_short_works_that_make_most_of_val_are_named_with_their_number():
+    def said(sizes, strategy="tail"):
+        chosen = split(0.8, 0.1, 0.1, strategy)
+        return short_ends(rows_of(spans(works_of(sizes), chosen)), chosen)
+
+    tweets = [300] * 20  # val has 30 characters of each
+    assert (
+        said(tweets)
+        == said([*tweets, 5_900])
+        == (
+            "val takes fewer than 32 characters from the end of each of 20 work(s), so most of its characters lack what "
+            "precedes them; for short works use split.strategy contiguous or by_work"
+        )
+    )
+    assert said([*tweets, 6_100]) == said([320] * 20) == said(tweets, "by_work") == said(tweets, "contiguous") == ""
 
 
 def test_shares_that_cutting_made_smaller_are_named_with_how_much_was_cut(tmp_path):
