@@ -121,7 +121,7 @@ def test_each_of_several_mistakes_is_reported():
             (
                 "download.extensions.0",
                 [wrong],
-                f"{wrong!r} (str) is invalid; it should be the end of a file name, with one dot at its start, such as .py.",
+                f"{wrong!r} (str) is invalid; it should be the end of a file name from its last dot on, such as .py.",
             )
             for wrong in ("py", ".tar.gz", "Makefile", ".py\n")
         ),

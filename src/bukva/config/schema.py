@@ -53,7 +53,7 @@ Rate = Annotated[float, Field(gt=0, le=1e6)]  # float32 has to hold its multiple
 Unknown = Literal["error", "drop", "replace"]
 Order = Literal["epoch", "random"]
 EACH_ONCE = AfterValidator(_each_once)
-EXTENSION = spelled(r"\.[^\s./\\]+", "the end of a file name, with one dot at its start, such as .py")
+EXTENSION = spelled(r"\.[^\s./\\]+", "the end of a file name from its last dot on, such as .py")
 EITHER = Discriminator(
     lambda value: AUTO if value == "auto" else LIST if isinstance(value, list) else None,
     custom_error_type="neither",

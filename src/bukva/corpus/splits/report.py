@@ -77,15 +77,15 @@ def _missed(chars: dict[str, int], split: Split) -> list[str]:
 
 
 def short_ends(shares: "pd.DataFrame", split: Split) -> str:
-    """Return a sentence about a val of ends that are too short to read, as of many short works; "" if it is none."""
+    """Return a sentence about a val that is mostly the last few characters of many short works; "" if it is not."""
     val = shares[shares["split"] == "val"]
     sizes = (val["stop"] - val["start"]).to_numpy()
     short = sizes[sizes < int(LINE)]
     if split.strategy != "tail" or 2 * short.sum() <= sizes.sum():
         return ""
     return (
-        f"val takes fewer than {LINE} characters from the end of each of {len(short):,} work(s), so most of its "
-        "characters lack what precedes them; for short works use split.strategy contiguous or by_work"
+        f"most of val is fewer than {LINE} characters of the end of each of {len(short):,} work(s), so a score on val "
+        "says little about the rest of a work; split.strategy contiguous or by_work hold out whole works"
     )
 
 
