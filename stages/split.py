@@ -4,7 +4,7 @@ import numpy as np
 
 from bukva.cli import stage
 from bukva.core.files import write_json
-from bukva.corpus.splits.report import findings, missed_shares, report
+from bukva.corpus.splits.report import findings, missed_shares, report, short_ends
 from bukva.text.collection import read_table
 from bukva.text.splits import check_lengths, read_shares, save_splits
 
@@ -14,11 +14,13 @@ def main() -> None:
     with stage.opened("split") as run:
         params, tokens, clean = run.params, run.path("tokens"), run.path("clean")
         table, shares = read_table(clean), read_shares(tokens)
-        if missed := missed_shares(table, shares, params.split):
-            print(f"split: {missed}", flush=True)
         n_ids = dict(shares.groupby("split", sort=False)["ids"].sum())
         check_lengths(n_ids, params.model.block_size, "model.block_size")
         check_lengths(n_ids, params.train_bigram.block_size, "train_bigram.block_size")
+        if missed := missed_shares(table, shares, params.split):
+            print(f"split: {missed}", flush=True)
+        if short := short_ends(shares, params.split):
+            print(f"split: {short}", flush=True)
         print("split: looking for text of val and test in train", flush=True)
         found = report(clean, table, shares)
         n_chars = {name: part["chars"] for name, part in found.items()}

@@ -121,8 +121,15 @@ def test_each_of_several_mistakes_is_reported():
         ("download.path", "", "'' (str) is invalid; it should have at least 1 character."),
         ("download.dataset", "a" * 201, f"'{'a' * 97}...{'a' * 98}' (str) is invalid; it should have at most 200 "
          "characters."),
-        ("download.sha256", "A", "'A' (str) is invalid; it should match pattern '^([0-9a-f]{64})?$'."),
-        ("download.extensions.0", ["py"], r"'py' (str) is invalid; it should match pattern '^\.[^\s./\\]+$'."),
+        ("download.sha256", "A", "'A' (str) is invalid; it should be the 64 hexadecimal digits that sha256sum prints."),
+        *(
+            (
+                "download.extensions.0",
+                [wrong],
+                f"{wrong!r} (str) is invalid; it should be the end of a file name from its last dot on, such as .py.",
+            )
+            for wrong in ("py", ".tar.gz", "Makefile", ".py\n")
+        ),
         ("model.ngram_orders", [], "[] (list) is invalid; it should have at least 1 item after validation, not 0."),
         ("baselines.ngram_orders", [5, 5], "[5, 5] names an item twice; use each of them once."),
         ("clean.optional", "a", "'a' (str) is invalid; it should be a valid list."),

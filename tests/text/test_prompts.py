@@ -121,6 +121,13 @@ def test_each_script_with_a_fifth_of_the_letters_has_prompts(letters, expected):
 
 def test_a_text_without_known_prompts_in_its_script_gets_beginnings_of_works_or_is_rejected():
     assert chosen(TOKENIZER, {"Cherokee": 9}, ["аб а", "xбy", "xyz"]) == ["\n", "аб а", "б"]
+    for letters, why in {
+        "Cherokee": "no prompt for Cherokee fits its characters",
+        "": "the text has no letters",
+    }.items():
+        cleaning = {"letters": {letters: 9} if letters else {}, "openings": ["аб а"]}
+        _, said = chosen_prompts(TOKENIZER, sample(), cleaning)
+        assert said == f"The prompts are beginnings of works, because sample.prompts is auto and {why}."
     assert rejection(chosen, CharTokenizer(["1", "2"]), {}, ["345"]) == (
         "params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list."
     )

@@ -20,6 +20,7 @@ from pydantic import (
     Tag,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import literal_schema
 
 from bukva.config import names
@@ -33,6 +34,17 @@ RULE_SETS = sorted(file.stem for file in RULES.glob("*.yaml"))
 def one_of(*values: str) -> GetPydanticSchema:
     """Return a Literal whose values are known only when this module is imported."""
     return GetPydanticSchema(lambda *_: literal_schema(list(values)))
+
+
+def spelled(pattern: str, what: str) -> AfterValidator:
+    """Return a check that a text has a pattern, whose error says in words what it should be."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise PydanticCustomError("spelling", "should be {what}", {"what": what})
+        return text
+
+    return AfterValidator(check)
 
 
 def _each_once(items: list[Any]) -> list[Any]:
@@ -69,6 +81,7 @@ Rate = Annotated[float, Field(gt=0, le=1e6)]  # float32 has to hold its multiple
 Unknown = Literal["error", "drop", "replace"]
 Order = Literal["epoch", "random"]
 EACH_ONCE = AfterValidator(_each_once)
+EXTENSION = spelled(r"\.[^\s./\\]+", "the end of a file name from its last dot on, such as .py")
 EITHER = Discriminator(
     lambda value: AUTO if value == "auto" else LIST if isinstance(value, list) else None,
     custom_error_type="neither",
@@ -111,14 +124,14 @@ class Download(Section):
     corpus: Literal["sample", "ruslit", "tinyshakespeare", "local", "url", "huggingface"]
     path: Annotated[str, Field(min_length=1)]
     url: Annotated[str, Field(max_length=2048)]  # the limit of sitemaps.org
-    sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+    sha256: Annotated[str, spelled(r"([0-9a-f]{64})?", "the 64 hexadecimal digits that sha256sum prints")]
     dataset: Annotated[str, Field(max_length=200)]
     revision: Annotated[str, Field(max_length=200)]
     files: Annotated[str, Field(min_length=1, max_length=1000)]
     encoding: Annotated[str, one_of(*names.ENCODINGS), BeforeValidator(_as_written_here)]
     text_column: Annotated[str, Field(min_length=1)]
     strict: bool
-    extensions: Annotated[list[Annotated[str, Field(max_length=100, pattern=r"^\.[^\s./\\]+$")]], EACH_ONCE]
+    extensions: Annotated[list[Annotated[str, Field(max_length=100), EXTENSION]], EACH_ONCE]
 
     @model_validator(mode="after")
     def _check(self) -> "Download":

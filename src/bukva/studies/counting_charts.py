@@ -26,9 +26,11 @@ def counting_report(numbers: dict[str, Any], folder: Path) -> None:
     letter = "letter" if numbers["unit"] == "character" else numbers["unit"]
     charts = {
         "passage": passage(numbers),
-        "share_by_position": shares(numbers, positions, names, f"{letter} of the word (after: what follows the word)"),
         "share_over_training": shares(numbers, [*training["points"], training["trained"]], steps, "updates"),
     }
+    if positions:  # digits, for example, have no words
+        title = f"{letter} of the word (after: what follows the word)"
+        charts["share_by_position"] = shares(numbers, positions, names, title)
     with atomic_folder(folder) as unfinished:
         write_json(unfinished / "counting.json", numbers)
         save(charts, unfinished)
@@ -45,6 +47,8 @@ def table(numbers: dict[str, Any]) -> Iterator[str]:
     yield f"bits per character over the same {numbers['scores']['chars']:,} characters of val:"
     for name, label in names.items():
         yield f"  {label:28} {numbers['scores'][name]:.3f}"
+    if not numbers["by_position"]:
+        yield "The text has no words, so the chart by position in the word is left out."
 
 
 def passage(numbers: dict[str, Any]) -> Spec:

@@ -47,10 +47,8 @@ def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, 
         return newline + texts, f"The prompts are those for {which}, because sample.prompts is auto."
     openings = ["".join(_known(tokenizer, opening)) for opening in cleaning["openings"]]
     if texts := newline + [opening for opening in openings if opening]:
-        return texts, (
-            "The prompts are beginnings of works, because sample.prompts is auto and the text lacks characters of the "
-            f"prompts for {' and '.join(scripts) or 'letters'}, or bukva has none."
-        )
+        which = f"no prompt for {' or '.join(scripts)} fits its characters" if scripts else "the text has no letters"
+        return texts, f"The prompts are beginnings of works, because sample.prompts is auto and {which}."
     raise ParamsError("params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list.")
 
 

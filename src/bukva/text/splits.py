@@ -28,15 +28,15 @@ def names_in(shares: "pd.DataFrame") -> list[str]:
     return [name for name in SPLITS if name in found]
 
 
-def check_lengths(n_chars: dict[str, int], block_size: int, key: str) -> None:
-    """Raise a BukvaError when a split is too short for one window of parameter `key`."""
-    for name, n in n_chars.items():
-        if n < block_size + 1:
-            fits = f"{n - 1:,} or less, " if n > 2 else ""  # block_size is at least 2
-            raise ParamsError(
-                f"params.yaml, {key}: a window of {block_size} characters and the next one is longer than {name}, "
-                f"which has {n:,}; use {fits}a larger split.{name} or more text."
-            )
+def check_lengths(n_ids: dict[str, int], block_size: int, key: str) -> None:
+    """Raise a BukvaError when a split has too few ids for one window of parameter `key`; it names the shortest."""
+    name, n = min(n_ids.items(), key=lambda item: item[1])
+    if n < block_size + 1:
+        fits = f"{n - 1:,} or less, " if n > 2 else ""  # block_size is at least 2
+        raise ParamsError(
+            f"params.yaml, {key}: a window of {block_size} ids (tokenize.kind) and the next one is longer than "
+            f"{name}, which has {n:,}; use {fits}a larger split.{name} or more text."
+        )
 
 
 def read_shares(tokens: Path) -> "pd.DataFrame":

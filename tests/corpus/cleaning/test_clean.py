@@ -147,3 +147,9 @@ def test_a_collection_is_cleaned_the_same_however_it_is_cut(raw, monkeypatch):
     in_pieces = cleaned("in pieces")
     monkeypatch.setattr("bukva.text.collection.PIECE_BYTES", PIECE_BYTES)
     assert cleaned("whole") == in_pieces
+
+
+def test_a_line_end_is_not_a_text_that_is_left(tmp_path):
+    write_collection(tmp_path / "raw", [(Document("-", "-", "a"), "31415\n92653\n")])
+    with pytest.raises(BukvaError, match=r"'notes' removes the whole text \(delete 10 characters"):
+        clean_collection(tmp_path / "raw", tmp_path / "clean")

@@ -88,3 +88,19 @@ def test_an_unknown_optional_rule_is_rejected(raw):
     none = "'latin' is not an optional rule of notes.yaml; it has none; use []."
     for rules, sentence in (("literary", known), ("auto", none)):
         assert rejection(raw("Раз."), rules, optional=["latin"]) == f"params.yaml, clean.optional: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("\x1b[1;31mERROR\x1b[0m disk\x1b[K full\n", "ERROR disk full\n"),
+        ("\x1b]0;title\x07$ ls\n", "$ ls\n"),
+        ("a[31m] \x1b\n", "a[31m]\n"),  # no code without the escape character
+        ("one\x0btwo\u2028three\x85four\n", "one two three four\n"),
+        ("page\n\x0cnext page\n", "page\nnext page\n"),
+        ("end \u2029of\u2029 it\x0c\n", "end of it\n"),
+    ],
+)
+def test_literary_removes_terminal_codes_whole_and_keeps_words_apart_at_breaks(raw, text, cleaned):
+    rules, _ = chosen(raw("x"), "literary")
+    assert clean(text, rules).text == cleaned

@@ -79,7 +79,10 @@ def test_a_place_without_texts_is_rejected_with_what_it_has_instead(source, fail
         r"2 file\(s\) of other types not read \(download\.extensions names types .*\): .*/a\.py, .*/b\.py\.",
         path=source,
     )
-    fails(rf"{place}a\.py' is not a \.txt, \.md, .* file, nor in download\.extensions;", path=source / "a.py")
+    unread = r"is not a \.txt, \.md, .* file; if it is plain text,"
+    fails(rf"{place}a\.py' {unread} add \.py to download\.extensions\.$", path=source / "a.py")
+    write(source, {"Makefile": "x"})
+    fails(rf"{place}Makefile' {unread} rename it to \.txt\.$", path=source / "Makefile")
 
 
 def test_what_is_no_file_is_left_out_before_it_is_opened(source, target, fails) -> None:

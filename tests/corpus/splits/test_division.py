@@ -11,7 +11,7 @@ from works import save_in_characters, split, splits, works_of
 
 from bukva.core.errors import BukvaError
 from bukva.corpus.splits.division import divide, rows_of, spans
-from bukva.corpus.splits.report import findings, missed_shares, report
+from bukva.corpus.splits.report import findings, missed_shares, report, short_ends
 from bukva.text.collection import TEXT, Document, write_collection
 from bukva.text.splits import check_lengths, load_lengths, load_splits
 
@@ -107,6 +107,20 @@ def test_shares_that_miss_what_was_asked_by_more_than_a_tenth_are_named_with_the
     assert missed_shares(table, rows_of(spans(table, split(0.8, 0.1, 0.1, "by_work"))), almost) == ""
 
 
+def test_ends_of_short_works_that_make_most_of_val_are_named_with_their_number():
+    def said(sizes, strategy="tail"):
+        chosen = split(0.8, 0.1, 0.1, strategy)
+        return short_ends(rows_of(spans(works_of(sizes), chosen)), chosen)
+
+    tweets = [300] * 20  # val has 30 characters of each
+    words = (
+        "most of val is fewer than 32 characters of the end of each of 20 work(s), so a score on val says little about "
+        "the rest of a work; split.strategy contiguous or by_work hold out whole works"
+    )
+    assert said(tweets) == said([*tweets, 5_900]) == words
+    assert said([*tweets, 6_100]) == said([320] * 20) == said(tweets, "by_work") == said(tweets, "contiguous") == ""
+
+
 def test_shares_that_cutting_made_smaller_are_named_with_how_much_was_cut(tmp_path):
     works = {name: text_of(0) if name in "abcdef" else text_of(100 * ord(name)) for name in "abcdefghijkl"}
     table = write_collection(tmp_path, ((Document("-", "-", name), [text]) for name, text in works.items()))
@@ -168,8 +182,13 @@ def test_a_split_shorter_than_a_window_is_rejected_and_a_window_has_2_characters
     with pytest.raises(BukvaError) as error:
         check_lengths({"train": 1_000_000, "val": n}, 8, "model.block_size")
     assert str(error.value) == (
-        f"params.yaml, model.block_size: a window of 8 characters and the next one is longer than val, which has {n}; "
-        f"use {advice}a larger split.val or more text."
+        f"params.yaml, model.block_size: a window of 8 ids (tokenize.kind) and the next one is longer than "
+        f"val, which has {n}; use {advice}a larger split.val or more text."
     )
     if advice:
         check_lengths({"train": n, "val": n}, int(advice[0]), "model.block_size")  # the suggestion is valid
+
+
+def test_the_advice_about_a_window_fits_all_splits():
+    with pytest.raises(BukvaError, match=r"longer than val, which has 3; use 2 or less"):
+        check_lengths({"train": 6, "val": 3, "test": 4}, 8, "model.block_size")

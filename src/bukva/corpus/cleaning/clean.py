@@ -92,7 +92,7 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
         works.
 
     Raises:
-        BukvaError: nothing is left of the whole corpus. The message names the rules that removed it.
+        BukvaError: nothing but white space is left of the whole corpus. The message names the rules that removed it.
     """
     record, counts = Record([LINE_ENDS, *rules.rules]), CharCounts()
     openings: list[str] = []
@@ -121,7 +121,7 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
         works = itertools.groupby(pieces(raw, rules), lambda piece: piece.document)
         table = write_collection(folder, ((document, kept(document, own)) for document, own in works))
         chars = int(table["chars"].sum())
-        if chars == 0:
+        if all(char.isspace() for char, _ in counts.items()):  # a line that loses its characters keeps its end
             raise ParamsError(_nothing_left(rules.name, record.totals))
     return {
         "rule_set": rules.name,

@@ -139,7 +139,10 @@ def _local(path: str, reading: Reading) -> list[Work]:
     elif not reading.reader(place) and (command := conversion(path)):
         raise BukvaError(f"params.yaml, download.path: {shorten(path)} is not read before it is converted: {command}")
     elif not reading.reader(place):
-        why = f"is not a {types_read()} file, nor in download.extensions"
+        plain = f"add {place.suffix} to download.extensions" if place.suffix else "rename it to .txt"
+        raise BukvaError(
+            f"params.yaml, download.path: {shorten(path)} is not a {types_read()} file; if it is plain text, {plain}."
+        )
     else:
         return work_in_file(place, path, reading)
     raise BukvaError(f"params.yaml, download.path: {shorten(path)} {why}; use a folder of texts, or one text.")

@@ -76,6 +76,19 @@ def _missed(chars: dict[str, int], split: Split) -> list[str]:
     ]
 
 
+def short_ends(shares: "pd.DataFrame", split: Split) -> str:
+    """Return a sentence about a val that is mostly the last few characters of many short works; "" if it is not."""
+    val = shares[shares["split"] == "val"]
+    sizes = (val["stop"] - val["start"]).to_numpy()
+    short = sizes[sizes < int(LINE)]
+    if split.strategy != "tail" or 2 * short.sum() <= sizes.sum():
+        return ""
+    return (
+        f"most of val is fewer than {LINE} characters of the end of each of {len(short):,} work(s), so a score on val "
+        "says little about the rest of a work; split.strategy contiguous or by_work hold out whole works"
+    )
+
+
 def findings(report: dict[str, Any]) -> Iterator[str]:
     """Yield a sentence for each split that train knows too well, or that is of another kind than train.
 

@@ -58,6 +58,7 @@ BAD_LINES = {
     "[]": "has no text in column 'text'",
     '{"text": " \\n"}': "has no text in column 'text'",
     '{"text": 7}': "has no text in column 'text'",
+    '{"id": 7, "content": "x"}': "has no text in column 'text'; its columns are: id, content",
     '{"text": "\\ud83d"}': "contains half a character (a lone surrogate)",
     '{"text": "x\\u0000"}': "contains NUL (U+0000)",
 }

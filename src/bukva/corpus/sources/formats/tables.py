@@ -160,9 +160,18 @@ def _quoting(sample: list[str], delimiter: str) -> int:
 
 
 def _no_column(file: TextFile, columns: Iterable[str]) -> BadTextError:
-    known = " ".join(", ".join(columns).split())[:200] or "none"
-    why = f"has no column {file.column!r}; its columns are: {known}"
+    why = f"has no column {file.column!r}; its columns are: {_names(columns)}"
     return BadTextError(file.place, why, "set download.text_column to a column of text", NO_TEXTS)
+
+
+def _no_text(file: TextFile, row: Any) -> str:
+    """Return why a row has no text; a line of .jsonl may lack the column, and then those that it has are named."""
+    missing = isinstance(row, Mapping) and file.column not in row
+    return f"has no text in column {file.column!r}" + (f"; its columns are: {_names(row)}" if missing else "")
+
+
+def _names(columns: Iterable[str]) -> str:
+    return " ".join(", ".join(columns).split())[:200] or "none"
 
 
 def read_parquet(file: TextFile) -> Iterator[Text]:
@@ -208,7 +217,7 @@ def _text_of(row: Any, number: int, file: TextFile) -> Text:
     """The text of a row, or a bad row if there is none."""
     text = row.get(file.column) if isinstance(row, Mapping) else None
     if not isinstance(text, str) or not text.strip():
-        return _bad_row(file, number, f"has no text in column {file.column!r}")
+        return _bad_row(file, number, _no_text(file, row))
     cells = {str(name).strip().lower(): cell for name, cell in row.items() if name != file.column}
     names = {key: name_of(cells.get(key)) for key in NAMES}
     try:
