@@ -21,7 +21,7 @@ from chaos.running import Running
 pytestmark = pytest.mark.nightly
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-BLOCK = re.compile(r"^```sh\n(.*?)^```$|((?:^    .*\n)+)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```sh\n((?:(?!```).*\n)*)```$|((?:^    .*\n)+)", re.MULTILINE)
 INDENTED = re.compile(r"(?:[A-Z_]+=\S* )*(?:bukva|dvc|make|git|python|mlflow) ")  # other indented lines are no commands
 NOT_HERE = {
     "dvc exp run -S download.corpus=huggingface": "needs the network, and names to fill in",
