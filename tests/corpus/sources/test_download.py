@@ -294,7 +294,8 @@ def test_books_of_all_types_in_a_folder(source, target) -> None:
 
 def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(source, target) -> None:
     write(source, {"a.txt": "x", "pom.xml": "<project/>"})
-    words = "1 file(s) not read: tables without the column download.text_column, or XML other than TEI: "
+    words = "1 file(s) not read (download.extensions reads them as plain text): tables without the column "
+    words += "download.text_column, or XML other than TEI: "
     words += "books/pom.xml (its root is <project>, not <TEI> or <TEI.2> or <teiCorpus>)."
     assert noted(source, target, strict=True) == [words]
 
@@ -331,7 +332,8 @@ def test_tables_without_texts_are_told_with_their_columns_and_info_csv_is_no_tab
     write(source, {"poems.csv": "text,author\nраз,Блок\n", "config.json": '{"a": 1}', "empty.csv": "text\n"})
     assert noted(source, target) == [
         "1 file(s) left out (download.strict), without text: books/empty.csv (contains no text).",
-        "2 file(s) not read: tables without the column download.text_column, or XML other than TEI: books/config.json "
+        "2 file(s) not read (download.extensions reads them as plain text): tables without the column "
+        "download.text_column, or XML other than TEI: books/config.json "
         "(has no column 'text'; its columns are: a), books/metadata.csv (has no column 'text'; its columns are: id, "
         "author).",
     ]

@@ -42,7 +42,8 @@ KINDS = {
     "texts_with_marks_inside": "text(s) with byte order marks (U+FEFF) inside, which are removed",
     "info_rows_without_file": "row(s) of info.csv name no work",
     "info_rows_unreadable": "row(s) of info.csv cannot be read",
-    NO_TEXTS: "file(s) not read: tables without the column download.text_column, or XML other than TEI",
+    NO_TEXTS: "file(s) not read (download.extensions reads them as plain text): tables without the column "
+    "download.text_column, or XML other than TEI",
     "files_to_convert": "file(s) not read, and the command that converts each",
     "files_of_other_types": "file(s) of other types not read (download.extensions names types of plain text)",
 }
