@@ -4,7 +4,7 @@ import pytest
 
 from bukva.compare.seeds import DECIDE_BEFORE, queue_seeds
 from bukva.core.errors import BukvaError
-from bukva.project.revisions import Unfinished, resolve, unfinished
+from bukva.project.revisions import Unfinished, _failed, resolve, unfinished, why_no_snapshots
 
 pytestmark = pytest.mark.slow
 
@@ -71,6 +71,18 @@ def test_a_configuration_that_nobody_ran_begins_with_the_seed_of_its_file(projec
     project.set({"train_gpt": {"seed": 8}})  # the next seeds count from here
     lines = ["seed 7: queued gpt-s7", "seed 8: queued as gpt-s8", START]
     assert list(queue_seeds(2, "gpt")) == [changed, *lines, other_side("baseline", 2)]
+
+
+def test_where_dvc_cannot_run_snapshots_no_seed_is_queued_and_a_failure_says_why(project, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("bukva.project.revisions.project_root", lambda: "/Книги")
+        why = why_no_snapshots()
+        assert why.startswith("/Книги: DVC's queue and `dvc exp run --temp` fail in a path with К г и н; rename")
+        assert _failed(None) == f"failed: {why.removesuffix('.')}"
+    monkeypatch.setattr("bukva.compare.seeds.why_no_snapshots", lambda: why)
+    with pytest.raises(BukvaError) as error:
+        next(queue_seeds(3, "gpt"))
+    assert str(error.value) == why
 
 
 def test_settings_that_cannot_run_are_not_queued(project):
