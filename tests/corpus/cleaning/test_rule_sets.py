@@ -97,6 +97,7 @@ def test_an_unknown_optional_rule_is_rejected(raw):
         ("\x1b]0;title\x07$ ls\n", "$ ls\n"),
         ("a[31m] \x1b\n", "a[31m]\n"),  # no code without the escape character
         ("one\x0btwo\u2028three\x85four\n", "one two three four\n"),
+        ("one\x0b\x0b\u2028two\n", "one two\n"),
         ("page\n\x0cnext page\n", "page\nnext page\n"),
         ("end \u2029of\u2029 it\x0c\n", "end of it\n"),
     ],
