@@ -70,7 +70,7 @@ def test_a_block_longer_than_a_split_is_reported_by_the_first_stage_that_runs(pr
     project.set({"model": {"block_size": 1000}, "split": {"train": 0.8, "val": 0.1, "test": 0.1}})
     printed = project.run("dvc", "repro", ok=False)
     assert project.stages_run(printed)[-1] == "split"
-    assert "model.block_size: a window of 1000 characters" in printed
+    assert "model.block_size: a window of 1000 ids" in printed
 
 
 def test_a_text_that_the_rules_remove_is_reported_before_anything_is_lost(project):

@@ -153,7 +153,7 @@ def test_a_stage_that_fails_is_failed_in_mlflow_and_says_why(project):
     project.set({"model": {"block_size": 1000}})
     printed = project.run("dvc", "repro", ok=False)
     assert project.stages_run(printed) == ["train-gpt"]
-    assert "model.block_size: a window of 1000 characters" in printed
+    assert "model.block_size: a window of 1000 ids" in printed
     failed = [run for run in project.mlflow() if run["status"] == "FAILED"]
     assert {run["tags"].get("bukva.stage") for run in failed} == {None, "train-gpt"}
     project.reset()
