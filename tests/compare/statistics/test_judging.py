@@ -1,0 +1,53 @@
+"""One try: kept when it is clearly better, discarded when there is no hope, else more seeds."""
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from bukva.compare.statistics.estimate import Estimate, Floor
+from bukva.compare.statistics.judging import LOOKS, look, scatter
+
+KNOWN = Floor(0.010, 31)
+BASELINE = [2.5 + each / 1000 for each in (-7, 7, -3, 3, -1, 1, 0, 0)]
+
+
+def seen(difference, n_seeds, level=0.01, own=0.003, text_se=0.004):
+    tried = [2.5 + difference + (own if seed % 2 else -own) * (n_seeds > 1) for seed in range(n_seeds)]
+    return look(Estimate(difference, text_se, 29), BASELINE, tried, KNOWN, level)
+
+
+def test_p_is_that_of_the_variances_of_text_and_seeds_times_the_looks() -> None:
+    found = seen(-0.011, 4)
+    se = (0.004**2 + 0.010**2 / 8 + 0.010**2 / 4) ** 0.5
+    assert found.estimate.se == pytest.approx(se)
+    assert found.p == pytest.approx(len(LOOKS) * t.cdf(-0.011 / se, found.estimate.df))
+
+
+@pytest.mark.parametrize(
+    ("difference", "n_seeds", "decision"),
+    [
+        (0.001, 1, "discard"),  # not better with one seed
+        (-0.001, 1, "more seeds"),
+        (-0.100, 1, "keep"),  # clear with one seed
+        (-0.002, 4, "discard"),
+        (-0.020, 4, "more seeds"),
+        (-0.030, 8, "keep"),
+        (-0.009, 8, "cannot tell"),  # may be better by more than 0.01 bits
+        (0.010, 8, "discard"),  # cannot
+    ],
+)
+def test_the_decision_follows_the_difference_and_the_seeds(difference, n_seeds, decision) -> None:
+    assert seen(difference, n_seeds).decision == decision
+
+
+def test_a_try_whose_seeds_scatter_more_is_tested_with_its_own_scatter() -> None:
+    assert seen(-0.03, 4, own=0.04).estimate.se > 2 * seen(-0.03, 4).estimate.se
+    assert seen(-0.03, 4, own=0.04).decision != "keep"
+
+
+def test_the_scatter_is_pooled_over_settings_with_their_own_means_and_single_seeds_say_nothing() -> None:
+    groups = [[2.5, 2.52], [2.1, 2.11, 2.12], [7.0]]
+    squares = sum(float(((np.array(group) - np.mean(group)) ** 2).sum()) for group in groups)
+    found = scatter(groups, Floor(0.02, 4))
+    assert found.df == 1 + 2 + 4
+    assert found.sd == pytest.approx(((squares + 4 * 0.02**2) / 7) ** 0.5)

@@ -1,0 +1,22 @@
+"""The table of docs/research.md, simulated again: bukva judge holds the share of false keeps."""
+
+import pytest
+from nights import summary
+
+pytestmark = pytest.mark.nightly
+
+N = 1000
+
+
+@pytest.mark.parametrize(
+    "kind", ["all equal", "10 % gain 0.02", "10 % gain 0.05", "all equal, tries scatter by half more"]
+)
+def test_of_all_keeps_a_tenth_is_false_at_most(kind) -> None:
+    found = summary("judge", kind, N)
+    assert found.false_keeps < 0.1 + 3 * found.error
+    assert summary("greedy, one seed", kind, N).false_keeps > 0.5
+
+
+def test_gains_of_five_seed_deviations_are_found_and_a_quarter_of_those_of_two() -> None:
+    assert summary("judge", "10 % gain 0.05", N).found > 0.95
+    assert summary("judge", "10 % gain 0.02", N).found > 0.2
