@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from experiments.scored import scored
 from filelock import FileLock
+from typer.testing import CliRunner
 
+from bukva.cli.app import app
 from bukva.compare import comparison, leaderboard
 from chaos.project import Project
 
@@ -80,6 +82,13 @@ def project(template, tmp_path, monkeypatch) -> Fake:
     for name in ("DVC_SITE_CACHE_DIR", "GIT_CONFIG_GLOBAL"):
         monkeypatch.setenv(name, copy.env[name])
     return copy
+
+
+@pytest.fixture
+def bukva(project, monkeypatch):
+    """A function that runs a command of bukva in a copy of the fake project."""
+    monkeypatch.setenv("COLUMNS", "200")
+    return lambda *command: CliRunner().invoke(app, command)
 
 
 @pytest.fixture

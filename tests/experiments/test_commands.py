@@ -15,13 +15,6 @@ from bukva.core.errors import BukvaError
 FAILED = "stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
 
 
-@pytest.fixture
-def bukva(project, monkeypatch):
-    """A function that runs a command of bukva in a copy of the fake project."""
-    monkeypatch.setenv("COLUMNS", "200")
-    return lambda *command: CliRunner().invoke(app, command)
-
-
 @pytest.mark.slow
 def test_compare_prints_both_lines_counts_looks_at_test_and_leaves_the_checkout_alone(bukva, project):
     before = project.run("git", "status", "--porcelain")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bukva.cli import comparing
+from bukva.cli import comparing, judging
 from bukva.cli import stage as cli
 from bukva.config.load import PARAMS, read_params
 from bukva.core.errors import BukvaError
@@ -27,7 +27,7 @@ app = typer.Typer(
     epilog="Run the pipeline itself with DVC: dvc repro, dvc exp run -S model.n_head=8.",
     **cli.STYLE,
 )
-for command in (comparing.compare, comparing.experiments, comparing.seeds, comparing.verify):
+for command in (comparing.compare, comparing.experiments, comparing.seeds, comparing.verify, judging.judge):
     app.command()(command)
 
 

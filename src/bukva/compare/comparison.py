@@ -127,7 +127,7 @@ def compare_two(a: Setting, b: Setting, split: str, floor: Floor) -> Comparison:
         split=split,
         verdict=verdict,
         changed=changed_params(a.result, b.result, a.model),
-        code=_changed_code(a.result, b.result, a.model),
+        code=changed_code(a.result, b.result, a.model),
         authors=_authors(a, b, split),
         remarks=[*_remarks(a, b, verdict, same_numerics=same_numerics), *_reach(a.result, split)],
     )
@@ -140,7 +140,8 @@ def changed_params(a: Result, b: Result, model: str) -> dict[str, tuple[Any, Any
     return {key: (ours.get(key), theirs.get(key)) for key in keys if ours.get(key) != theirs.get(key)}
 
 
-def _changed_code(a: Result, b: Result, model: str) -> list[str]:
+def changed_code(a: Result, b: Result, model: str) -> list[str]:
+    """Return the files and folders of code with which both were made, in different versions."""
     stage = trained_models()[model].stage
     ours, theirs = (all_sources(stage, result.lock) | sources(STAGE, result.lock) for result in (a, b))
     return sorted(path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path))

@@ -102,6 +102,23 @@ def composition(rows: pd.DataFrame, by: str) -> Spec:
     return finished(bars.properties(height=ROW * len(labels)), f"Characters of each split by {by}.")
 
 
+def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
+    """A dot and an interval for each try, by its verdict, and the score of the baseline at the time as a line.
+
+    Args:
+        rows: columns number, bits, low, high, verdict, colour, and what is shown under the pointer.
+        baseline: columns number, bits.
+        description: for screen readers.
+    """
+    x = alt.X("number:Q", title="try", axis=alt.Axis(tickMinStep=1, format="d"))
+    y = alt.Y("bits:Q", scale=alt.Scale(zero=False, nice=True), title=f"{BITS} on val")
+    line = alt.Chart(baseline).mark_line(interpolate="step-after", color=COLOURS["counted"]).encode(x=x, y=y)
+    base = alt.Chart(rows).encode(x=x, color=colours(rows, "verdict"))
+    intervals = base.mark_rule(opacity=0.5, strokeWidth=2).encode(y=alt.Y("low:Q", title=""), y2="high:Q")
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(y=y, tooltip=tips(rows))
+    return finished((line + intervals + points).properties(height=300), description)
+
+
 def by_place(rows: pd.DataFrame) -> Spec:
     """Bits by how much of a work was scored before; columns model, colour, before, bits, chars."""
     chart = (

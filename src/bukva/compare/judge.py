@@ -1,0 +1,278 @@
+"""bukva judge: keep or discard one try of many, with as many seeds as that needs and no more."""
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import median
+
+from bukva.compare import ledger as book
+from bukva.compare import records
+from bukva.compare.comparison import Comparison, changed_code, changed_params, compare
+from bukva.compare.groups import Setting, check_has, groups, why_incomparable
+from bukva.compare.ledger import Ledger, Trained, Try
+from bukva.compare.results import Result, read_results, results_of
+from bukva.compare.statistics.estimate import Estimate
+from bukva.compare.statistics.judging import LOOKS, Look, look
+from bukva.compare.statistics.settings import expected_luck
+from bukva.compare.statistics.text import Units, compare_text
+from bukva.config.load import read_yaml
+from bukva.core.errors import BukvaError
+from bukva.core.files import project_root
+from bukva.core.processes import die_with_parent
+from bukva.project.cache import digests
+from bukva.project.commands import settings
+from bukva.project.lock import PARAMS, all_sources, changes
+from bukva.project.revisions import experiments
+
+SPLIT = "val"
+# what a try may change; everything else decides which text is scored and how
+EDITABLE = (
+    "src/bukva/models", "src/bukva/training", "src/bukva/backends",
+    "stages/training.py", "stages/train_bigram.py", "stages/train_gpt.py",
+)  # fmt: skip
+FREE_SECTIONS = "compute", "model", "train_bigram", "train_gpt", "sample"
+LEVEL = 0.1
+LOG = Path(".bukva/judge.log")
+
+Say = Callable[[str], None]
+
+
+def begin(name: str, model: str, level: float, say: Say) -> Ledger:
+    """Begin a ledger with this baseline, which gets as many seeds as a try can have.
+
+    Raises:
+        BukvaError: the level is no share, the baseline has no result, or a training fails.
+    """
+    if not 0 < level < 1:
+        raise BukvaError(f"judge --level {level}: is not a share between 0 and 1; use for example 0.1.")
+    setting = _setting(name, model)
+    say(f"A new ledger, {book.FILE}: of all tries that it keeps, at most {level:.0%} are false on average.")
+    return book.start(level, model, _trained(_with_seeds(setting, name, LOOKS[-1], say), name))
+
+
+def judge(name: str, ledger: Ledger, say: Say) -> Try:
+    """Judge a try against the baseline of the ledger, and write what was decided into it.
+
+    A try that was judged before keeps its verdict. If it is kept, it becomes the baseline and gets all its seeds.
+
+    Raises:
+        BukvaError: the try has no result, differs from the baseline in nothing, or in what decides the score; another
+            one is open; the ledger is closed; or a training fails.
+    """
+    model = ledger.model
+    tried = _setting(name, model)
+    judged = ledger.find(tried.key)
+    if judged and judged.verdict:
+        say(f"Try {judged.number} ({judged.trained.name}) had these settings and this code.")
+        complete_baseline(ledger, say)
+        return judged
+    _check_ready(ledger, tried, name)
+    baseline = _setting(ledger.baseline.name, model)
+    _check_same_score(baseline, tried, name)
+    opened = judged or _open(ledger, baseline, tried, name)
+    closed = _look_until_decided(ledger, opened, baseline, name, say)
+    ledger = book.add("verdict", **asdict(closed))
+    complete_baseline(ledger, say)
+    return closed
+
+
+def give_up(name: str, ledger: Ledger) -> Try:
+    """Discard the open try without a verdict of the statistics, for example because its training fails.
+
+    Raises:
+        BukvaError: the try is not open.
+    """
+    if not ledger.open or ledger.open.trained.name != name:
+        raise BukvaError(f"judge --give-up: {name} is not an open try; `bukva judge` lists the tries.")
+    closed = replace(ledger.open, verdict="discard")
+    book.add("verdict", **asdict(closed))
+    return closed
+
+
+def _check_ready(ledger: Ledger, tried: Setting, name: str) -> None:
+    if tried.key == ledger.baseline.key:
+        raise BukvaError(f"{name}: differs from the baseline {ledger.baseline.name} in its seed only.")
+    if ledger.final:
+        raise BukvaError(
+            f"{book.FILE}: is closed, because its last report has shown scores on test. To begin another night: "
+            f"git mv {book.FILE} reports/judge-1.jsonl && rm {book.COPY}"
+        )
+    if ledger.open and ledger.open.trained.key != tried.key:
+        raise _undecided(ledger.open)
+
+
+def _undecided(other: Try) -> BukvaError:
+    name = other.trained.name
+    return BukvaError(
+        f"Try {other.number} ({name}) has no verdict yet. Finish it: `bukva judge {name}`. If it cannot be trained: "
+        f"`bukva judge {name} --give-up`."
+    )
+
+
+def _check_same_score(a: Setting, b: Setting, name: str) -> None:
+    """Raise where a try changes the text that is scored, or how it is scored."""
+    for split in a.result.about["text"]:
+        if why := why_incomparable(a.result, b.result, split):
+            raise BukvaError(why)
+    code = [path for path in changed_code(a.result, b.result, a.model) if not path.startswith(EDITABLE)]
+    params = [key for key in changed_params(a.result, b.result, a.model) if key.partition(".")[0] not in FREE_SECTIONS]
+    if code or params:
+        raise BukvaError(
+            f"{name}: changes {', '.join([*code, *params])}, which decides how scores are made. A try may change "
+            f"{', '.join(EDITABLE)} and the sections {', '.join(FREE_SECTIONS)} of {PARAMS}."
+        )
+
+
+def _open(ledger: Ledger, a: Setting, b: Setting, name: str) -> Try:
+    changed = {key: list(values) for key, values in changed_params(a.result, b.result, a.model).items()}
+    code = changed_code(a.result, b.result, a.model)
+    opened = Try(len(ledger.tries) + 1, Trained(name, b.key), ledger.baseline.name, changed, code)
+    book.add("try", **asdict(opened))
+    return opened
+
+
+def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, name: str, say: Say) -> Try:
+    """Train seed after seed until a look decides."""
+    level, p = ledger.next_level, 1.0
+    say(f"Try {opened.number}, {name}: {opened.what}; against {opened.against}, level {level:.2g}")
+    for n_seeds in LOOKS:
+        tried = _with_seeds(_setting(name, ledger.model), name, n_seeds, say)
+        text = _over_text(baseline, tried)
+        known = ledger.scatter(records.floor(baseline.family, SPLIT))
+        seen = look(text, baseline.scores(SPLIT), tried.scores(SPLIT), known, level)
+        p = min(p, seen.p)
+        say(f"  {_in_words(seen)}")
+        if seen.decision != "more seeds":
+            break
+    return replace(
+        opened,
+        trained=_trained(tried, name),
+        verdict=seen.decision,
+        difference=round(seen.estimate.difference, book.DIGITS),
+        se=round(seen.estimate.se, book.DIGITS),
+        df=round(seen.estimate.df, 1),
+        text_se=round(text.se, book.DIGITS),
+        p=float(f"{p:.3g}"),
+        level=float(f"{level:.3g}"),
+    )
+
+
+def _over_text(a: Setting, b: Setting) -> Estimate:
+    """Return the difference of the means over seeds, with its error over the text."""
+    units = Units.of(a.result.characters.chars[SPLIT])
+    means = [setting.side(units, SPLIT).sums.mean(axis=0) for setting in (a, b)]
+    return compare_text(means[0], means[1], units).estimate
+
+
+def _in_words(seen: Look) -> str:
+    low, high = seen.estimate.interval
+    seeds = f"{seen.n_seeds} seed{'s' if seen.n_seeds > 1 else ''}"
+    return f"{seeds}: {seen.estimate.difference:+.3f} bits ({low:+.3f} to {high:+.3f}), p {seen.p:.2g}: {seen.decision}"
+
+
+def complete_baseline(ledger: Ledger, say: Say) -> None:
+    """Train the seeds that a baseline lacks, so that all tries after it are compared with as many."""
+    if len(ledger.baseline.seeds) < LOOKS[-1]:
+        name = ledger.baseline.name
+        setting = _with_seeds(_setting(name, ledger.model), name, LOOKS[-1], say)
+        book.add("baseline", baseline=asdict(_trained(setting, name)))
+
+
+# ---- the end of a night
+
+
+def wear(ledger: Ledger) -> float:
+    """Return how much better than on other text the winner looks at most, because val decided so often, in bits.
+
+    That is the luck of the best of as many equal settings, whose scores on val differ by what the text adds.
+    """
+    errors = [each.text_se for each in ledger.decided]  # of the difference of two settings
+    return expected_luck(len(errors), median(errors) / 2**0.5) if errors else 0.0
+
+
+def finish(ledger: Ledger) -> Comparison:
+    """Compare the winner with the first baseline on test, and close the ledger.
+
+    Raises:
+        BukvaError: nothing was kept, a try is open, or there are no scores on test.
+    """
+    if ledger.open:
+        raise BukvaError(
+            f"Try {ledger.open.number} has no verdict yet; finish it: `bukva judge {ledger.open.trained.name}`."
+        )
+    if ledger.baseline.key == ledger.first.key:
+        raise BukvaError("No try was kept, so there is no winner to compare with the first baseline on test.")
+    [comparison] = compare([ledger.first.name, ledger.baseline.name], ledger.model, "test")
+    if not ledger.final:
+        book.add("final", verdict=comparison.verdict.to_json())
+    return comparison
+
+
+# ---- settings and their seeds
+
+
+def _setting(name: str, model: str) -> Setting:
+    """Return the setting of an experiment with all trainings of it that are here."""
+    [result] = results_of([name])
+    check_has(result, model, model, SPLIT)
+    found = groups([result, *read_results(experiments())], model)[0]
+    return replace(found, name=name)
+
+
+def _trained(setting: Setting, name: str) -> Trained:
+    bits = [round(score, book.DIGITS) for score in setting.scores(SPLIT)]
+    return Trained(name, setting.key, setting.seeds, bits)
+
+
+def _with_seeds(setting: Setting, name: str, n: int, say: Say) -> Setting:
+    """Return the setting with its first n seeds, counted up from the lowest; train those that are missing.
+
+    Raises:
+        BukvaError: the checkout has other code or data than the setting, or a training fails.
+    """
+    first = min(setting.seeds)
+    wanted = range(first, first + n)
+    missing = [seed for seed in wanted if seed not in setting.seeds]
+    if missing:
+        _check_checkout(setting.result, name, missing[0])
+    for seed in missing:
+        _train(setting, name, seed, say)
+    if missing:
+        setting = _setting(name, setting.model)
+    of_seed = {member.seed: member for member in setting.members}
+    return replace(setting, members=tuple(of_seed[seed] for seed in wanted))
+
+
+def _check_checkout(result: Result, name: str, seed: int) -> None:
+    stage = "evaluate"
+    now = digests(all_sources(stage, result.lock))
+    if changed := next(changes(stage, result.lock, result.flat_params, now), ""):
+        raise BukvaError(
+            f"{name}: seed {seed} is needed and cannot be trained here, because {changed}; return to its code: "
+            f"`dvc exp apply {name}`."
+        )
+
+
+def _train(setting: Setting, name: str, seed: int, say: Say) -> None:
+    """Run an experiment with another seed, beside the checkout.
+
+    Raises:
+        BukvaError: it fails; names the log.
+    """
+    named, log = f"{name}-s{seed}", project_root() / LOG
+    params, section = setting.result.params, f"train_{setting.model}"
+    wanted = {**params, section: {**params[section], "seed": seed}}
+    options = [word for option in settings(read_yaml(project_root() / PARAMS), wanted) for word in shlex.split(option)]
+    say(f"  training seed {seed} as {named} (output: {LOG})")
+    command = ["dvc", "exp", "run", "--temp", "--force", "--name", named, *options]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a", encoding="utf-8") as output:
+        done = subprocess.run(
+            [sys.executable, "-m", *command], cwd=project_root(), stdin=subprocess.DEVNULL, stdout=output,
+            stderr=subprocess.STDOUT, preexec_fn=die_with_parent,
+        )  # fmt: skip
+    if done.returncode:
+        raise BukvaError(f"{named}: the training failed, and {LOG} says why; to see it again: `{shlex.join(command)}`.")

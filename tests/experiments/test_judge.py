@@ -1,0 +1,308 @@
+"""bukva judge: what is kept, what is trained for it, what is refused, and what a killed loop finds again."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bukva.cli.app import app
+from bukva.compare import judge as court
+from bukva.compare import ledger as book
+from bukva.core.errors import BukvaError
+from bukva.report import judge as report
+from bukva.report.page.build import judged_tries
+
+BETTER = {"model.n_head": 8}
+WORSE = {"model.n_head": 2}
+EFFECTS = {"base": 0.0, "better": -0.2, "worse": 0.1, "same": 0.0, "small": -0.009}
+
+
+@pytest.fixture
+def night(known, tmp_path, monkeypatch):
+    """Results of one seed each, and a training that makes those of other seeds; `trained` has their names."""
+    trained = []
+    monkeypatch.setattr(court, "experiments", lambda: list(known.made))
+    monkeypatch.setattr(court, "results_of", lambda names: [known.made[name] for name in names])
+    monkeypatch.setattr(court, "read_results", lambda _: list(known.made.values()))
+    monkeypatch.setattr(court, "_check_checkout", lambda *_: None)
+
+    def make(name, seed, changes=(), **more):
+        luck = np.random.default_rng(seed).normal(0, 0.004)
+        named = name if seed == 1 else f"{name}-s{seed}"
+        known(named, {**dict(changes), "train_gpt.seed": seed}, effect=EFFECTS[name], seed_effect=luck, **more)
+
+    def train(setting, name, seed, say):
+        trained.append(f"{name}-s{seed}")
+        make(name, seed, {"model.n_head": setting.result.params["model"]["n_head"]})
+
+    monkeypatch.setattr(court, "_train", train)
+    make("base", 1)
+    make("better", 1, BETTER)
+    make("worse", 1, WORSE)
+    make.trained, make.known, make.folder = trained, known, tmp_path
+    return make
+
+
+def begin(level=0.1):
+    return court.begin("base", "gpt", level, lambda _: None)
+
+
+def judge(name):
+    return court.judge(name, book.read_ledger(), lambda _: None)
+
+
+def test_a_clear_gain_is_kept_after_one_seed_and_becomes_the_baseline_with_all_its_seeds(night) -> None:
+    begin()
+    assert night.trained == [f"base-s{seed}" for seed in range(2, 9)]
+    judged = judge("better")
+    assert (judged.verdict, judged.trained.seeds) == ("keep", [1])
+    assert judged.changed == {"model.n_head": [4, 8]}
+    assert judged.difference == pytest.approx(-0.2, abs=0.02)
+    assert night.trained[7:] == [f"better-s{seed}" for seed in range(2, 9)]
+    ledger = book.read_ledger()
+    assert (ledger.baseline.name, len(ledger.baseline.bits), ledger.first.name) == ("better", 8, "base")
+    assert ledger.n_trainings == 16
+
+
+def test_a_try_that_is_worse_is_discarded_after_one_seed_and_the_baseline_stays(night) -> None:
+    begin()
+    assert judge("worse").verdict == "discard"
+    assert len(night.trained) == 7
+    assert book.read_ledger().baseline.name == "base"
+
+
+def test_a_verdict_stays_however_often_a_try_is_judged_and_whatever_its_seed(night) -> None:
+    begin()
+    first = judge("worse")
+    night("worse", 7, WORSE)  # the same settings with another seed, under another name
+    assert judge("worse-s7") == judge("worse") == first
+    assert len(book.read_ledger().tries) == 1
+
+
+def test_the_ledger_grows_by_lines_and_survives_a_reset_of_the_checkout(night) -> None:
+    begin()
+    before = (night.folder / book.FILE).read_text(encoding="utf-8")
+    judge("worse")
+    after = (night.folder / book.FILE).read_text(encoding="utf-8")
+    assert after.startswith(before)
+    assert [json.loads(line)["event"] for line in after.splitlines()] == ["start", "try", "verdict"]
+    (night.folder / book.FILE).write_text(before, encoding="utf-8")  # as git checkout does
+    assert judge("better").number == 2
+    assert (night.folder / book.FILE).read_text(encoding="utf-8").startswith(after)
+
+
+def test_a_night_that_was_killed_between_two_seeds_goes_on_where_it_was(night, monkeypatch) -> None:
+    begin()
+    night("small", 1, {"model.n_head": 1})
+    train = court._train
+
+    def killed(setting, name, seed, say):
+        if seed == 3:
+            raise KeyboardInterrupt
+        train(setting, name, seed, say)
+
+    monkeypatch.setattr(court, "_train", killed)
+    with pytest.raises(KeyboardInterrupt):
+        judge("small")
+    assert book.read_ledger().open.trained.name == "small"
+    with pytest.raises(BukvaError, match=r"^Try 1 \(small\) has no verdict yet\. Finish it: `bukva judge small`\."):
+        judge("worse")
+    monkeypatch.setattr(court, "_train", train)
+    assert judge("small").trained.seeds[:4] == [1, 2, 3, 4]
+    assert night.trained.count("small-s2") == 1
+    assert len(book.read_ledger().tries) == 1
+
+
+def test_a_try_that_cannot_be_trained_is_given_up_and_costs_nothing(night, monkeypatch, capsys) -> None:
+    ledger = begin()
+    night("small", 1, {"model.n_head": 1})
+    monkeypatch.setattr(court, "_train", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        judge("small")
+    with pytest.raises(
+        BukvaError, match=r"^judge --give-up: worse is not an open try; `bukva judge` lists the tries\.$"
+    ):
+        court.give_up("worse", book.read_ledger())
+    report.print_try(court.give_up("small", book.read_ledger()), ledger, as_json=False)
+    assert capsys.readouterr().out == "Discard small: it was given up.\n"
+    assert book.read_ledger().next_level == ledger.next_level
+    assert judge("worse").number == 2
+    assert len(report.chart_rows(book.read_ledger())[0]) == 1
+
+
+def test_a_night_that_was_killed_before_the_new_baseline_had_its_seeds_trains_them(night, monkeypatch) -> None:
+    begin()
+    with monkeypatch.context() as killed:
+        killed.setattr(court, "complete_baseline", lambda *_: None)
+        judge("better")
+    assert len(book.read_ledger().baseline.seeds) == 1
+    assert judge("better").verdict == "keep"
+    assert len(book.read_ledger().baseline.seeds) == 8
+
+
+@pytest.mark.parametrize("file", ["evaluate.py", "split.py"])
+def test_a_try_that_changes_how_scores_are_made_is_refused_and_costs_nothing(night, file) -> None:
+    begin()
+    night("same", 1, BETTER, digests={file: "edited"})
+    with pytest.raises(BukvaError, match=rf"^same: changes {re.escape(file)}, which decides how scores are made\."):
+        judge("same")
+    assert book.read_ledger().tries == ()
+
+
+def test_a_try_on_another_text_is_refused(night) -> None:
+    begin()
+    night("same", 1, about={"text": {"val": "3" * 64, "test": "2" * 64}})
+    with pytest.raises(BukvaError, match="same and base were scored on different val texts"):
+        judge("same")
+
+
+def test_a_try_that_changes_the_seed_only_is_refused(night) -> None:
+    begin()
+    with pytest.raises(BukvaError, match=r"^base-s2: differs from the baseline base in its seed only\.$"):
+        judge("base-s2")
+
+
+def test_the_last_report_is_about_the_winner_on_test_and_closes_the_ledger(night) -> None:
+    ledger = begin()
+    with pytest.raises(BukvaError, match="No try was kept"):
+        court.finish(ledger)
+    judge("better")
+    comparison = court.finish(book.read_ledger())
+    assert (comparison.split, comparison.a.name, comparison.b.name) == ("test", "base", "better")
+    assert len(comparison.verdict.seeds_b) == 8
+    with pytest.raises(BukvaError, match="is closed, because its last report has shown scores on test"):
+        judge("worse")
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [("{", "line 2: not a line of the ledger"), ('{"event": "verdict"}', "line 2: not a line"), ("7", "line 2: not")],
+)
+def test_a_line_that_is_none_of_the_ledger_is_named(night, line, what) -> None:
+    begin()
+    for file in (book.FILE, book.COPY):
+        with (night.folder / file).open("a", encoding="utf-8") as opened:
+            opened.write(f"{line}\n")
+    with pytest.raises(BukvaError, match=what):
+        book.read_ledger()
+
+
+def test_two_nights_are_not_mixed(night) -> None:
+    begin()
+    (night.folder / book.FILE).write_text('{"event": "start", "level": 0.2}\n', encoding="utf-8")
+    with pytest.raises(BukvaError, match="have different lines, so two nights are mixed"):
+        book.read_ledger()
+
+
+def test_a_level_that_is_no_share_is_refused(night) -> None:
+    with pytest.raises(BukvaError, match=r"^judge --level 10: is not a share between 0 and 1; use for example 0\.1\.$"):
+        begin(10)
+
+
+def test_val_may_flatter_the_winner_more_the_more_often_it_decided(night) -> None:
+    ledger = begin()
+    assert court.wear(ledger) == 0
+    judge("worse")
+    night("small", 1, {"model.n_head": 1})
+    judge("small")
+    assert 0 < court.wear(book.read_ledger()) < 0.01
+
+
+def test_the_verdict_is_a_sentence_with_the_difference_and_its_interval(night, capsys) -> None:
+    begin()
+    for name in ("worse", "better"):
+        report.print_try(judge(name), book.read_ledger(), as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    number = r"[+-]0\.\d{3}"
+    assert re.fullmatch(rf"Discard worse: no gain worth more seeds \({number} bits, {number} to {number}\)\.", lines[0])
+    assert lines[1] == "Tries so far: 1, kept 0; the next one is tested at level 0.0055."
+    assert re.fullmatch(rf"Keep better: better by 0\.\d{{3}} bits, {number} to {number}\. It is .* now\.", lines[2])
+    report.print_try(judge("better"), book.read_ledger(), as_json=True)
+    assert json.loads(capsys.readouterr().out)["verdict"] == "keep"
+
+
+def test_the_table_of_a_night_has_its_tries_and_says_what_they_cost(night, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "150")
+    begin()
+    judge("worse")
+    judge("better")
+    report.print_ledger(book.read_ledger(), as_json=False)
+    shown = capsys.readouterr().out.replace("│", " ")
+    assert re.search(r"1\s+worse\s+model\.n_head=2\s+1\s+\+0\.\d{3}.*discard", shown)
+    assert re.search(r"2\s+better\s+model\.n_head=8\s+1\s+-0\.\d{3}.*keep", shown)
+    assert "Tries: 2, kept 1; trainings 17 (reports/judge.jsonl). The baseline is better with" in shown
+    report.print_ledger(book.read_ledger(), as_json=True)
+    assert [each["verdict"] for each in json.loads(capsys.readouterr().out)["tries"]] == ["discard", "keep"]
+
+
+def test_the_chart_has_each_try_beside_the_baseline_of_its_time(night) -> None:
+    begin()
+    first = np.mean(book.read_ledger().first.bits)
+    judge("better")
+    judge("worse")
+    rows, steps = report.chart_rows(book.read_ledger())
+    assert rows["verdict"].tolist() == ["keep", "discard"]
+    assert rows["bits"][0] == pytest.approx(first - 0.2, abs=0.02)
+    assert (rows["low"] < rows["bits"]).all()
+    assert steps["bits"].tolist() == pytest.approx([first, first - 0.2, first - 0.2], abs=0.02)
+    assert report.chart(book.read_ledger())["layer"]
+
+
+def test_the_page_of_experiments_has_the_tries_as_soon_as_one_is_decided(night) -> None:
+    assert judged_tries() is None
+    begin()
+    assert judged_tries() is None
+    judge("better")
+    assert judged_tries()["sentence"].startswith("Tries: 1, kept 1; trainings 16 (reports/judge.jsonl).")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["a", "b", "c"], "judge: 3 names; give the baseline and a try, or a try."),
+        (["better"], "There is no ledger yet; begin one: `bukva judge BASELINE better`."),
+        ([], "There is no ledger yet; begin one: `bukva judge BASELINE TRY`."),
+        (["--final"], "There is no ledger yet; begin one: `bukva judge BASELINE TRY`."),
+        (["better", "--give-up"], "There is no ledger yet; begin one: `bukva judge BASELINE TRY`."),
+    ],
+)
+def test_a_command_without_a_ledger_says_how_to_begin_one(night, arguments, what) -> None:
+    done = CliRunner().invoke(app, ["judge", *arguments])
+    assert (done.exit_code, str(done.exception)) == (1, what)
+    assert not (night.folder / book.FILE).exists()
+
+
+def test_the_first_name_of_two_is_the_baseline_of_the_ledger(night) -> None:
+    begin()
+    assert CliRunner().invoke(app, ["judge", "base", "worse"]).exit_code == 3
+    assert CliRunner().invoke(app, ["judge", "better"]).exit_code == 0
+    done = CliRunner().invoke(app, ["judge", "base", "worse"])
+    assert str(done.exception) == "judge base: the baseline of the ledger is better; give the try alone."
+
+
+@pytest.mark.slow
+def test_the_command_trains_missing_seeds_by_dvc_and_exits_with_the_verdict(project, bukva, monkeypatch) -> None:
+    monkeypatch.setattr(court, "LOOKS", (1, 2, 4))
+    done = bukva("judge", "HEAD", "two-heads")
+    assert done.exit_code in (0, 3, 4), done.output
+    names = project.run("dvc", "exp", "list", "--name-only").split()
+    assert {f"HEAD-s{seed}" for seed in (1339, 1340)} <= set(names)
+    assert "HEAD-s1338" not in names  # experiment s1338 is this training
+    shown = bukva("judge", "--json")
+    (judged,) = json.loads(shown.stdout)["tries"]
+    assert {0: "keep", 3: "discard", 4: "cannot tell"}[done.exit_code] == judged["verdict"]
+    assert bukva("judge", "two-heads").exit_code == done.exit_code
+    assert "two-heads" in bukva("judge").stdout
+    assert project.run("git", "status", "--porcelain").split() == ["??", "reports/judge.jsonl"]
+
+
+@pytest.mark.slow
+def test_a_training_needs_the_code_of_its_try(project, bukva) -> None:
+    project.run("dvc", "exp", "run", "--temp", "-n", "seven", "-S", "model.n_layer=7")
+    (project.folder / "code" / "one.py").write_text("edited", encoding="utf-8")
+    done = bukva("judge", "HEAD", "seven")
+    assert re.match(
+        r"HEAD: seed 1339 is needed and cannot be trained here, because code has changed", str(done.exception)
+    )
