@@ -10,12 +10,13 @@ from urllib.parse import quote
 import pandas as pd
 
 from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, leaderboard
+from bukva.compare.ledger import read_ledger
 from bukva.compare.results import default_baseline
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, sha256, write_text
 from bukva.project.revisions import WORKSPACE
 from bukva.project.stages import trained_models
-from bukva.report import charts
+from bukva.report import charts, judge
 from bukva.report import leaderboard as shown
 from bukva.report.comparison import score_of
 from bukva.report.page import attention_section, results, text
@@ -111,7 +112,16 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
         cards=_cards(board, ranked[0]),
         texts=[_text(board, rows, served=served) for rows in board.texts],
         sentences=shown.sentences(board),
+        tries=judged_tries(),
     )
+
+
+def judged_tries() -> dict[str, Any] | None:
+    """Return the chart of the tries that `bukva judge` decided, and a sentence about them; None without any."""
+    ledger = read_ledger()
+    if not ledger or not ledger.decided:
+        return None
+    return {"chart": judge.chart(ledger), "sentence": judge.sentence(ledger)}
 
 
 def _cards(board: Leaderboard, best: Row) -> list[Card]:
