@@ -48,6 +48,7 @@ def test_nothing_that_a_text_contains_becomes_an_element_or_ends_one():
     shown = {"name": strange, "best": strange, "rows": [row], "scores": specs[strange], "losses": specs}
     page = render(
         "experiments.html.j2", title=strange, subtitle=strange, served=True, links=[("/", strange)], here="/",
+        tries={"sentence": strange, "chart": specs[strange]},
         split="val", cards=[Card(strange, strange, strange, strange)], texts=[shown], sentences=[f"`{strange}`"],
     )  # fmt: skip
     assert strange not in page
@@ -55,8 +56,8 @@ def test_nothing_that_a_text_contains_becomes_an_element_or_ends_one():
     assert not parsed.xpath("//b")
     assert parsed.xpath("//h1")[0].text == parsed.xpath("//option")[0].text == strange
     assert [link.text for link in parsed.xpath("//*[@aria-current='page']")] == [strange]
-    scores, losses = parsed.xpath("//script[@type='application/json']")
-    assert [json.loads(each.text) for each in (scores, losses)] == [[{"title": strange}]] * 2
+    charts = parsed.xpath("//script[@type='application/json']")
+    assert [json.loads(each.text) for each in charts] == [[{"title": strange}]] * 3  # scores, losses, tries
 
 
 def test_a_result_from_before_split_json_lost_what_was_cut_has_the_same_rows():
