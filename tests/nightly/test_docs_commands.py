@@ -49,7 +49,7 @@ NOT_HERE = {
     "for end in a b": "needs root",
 }
 SERVERS = "bukva ui", "mlflow models serve", "tail -f"  # they run until Ctrl-C
-STATUSES = {"--exit-code": (0, 3, 4)}
+STATUSES = {"--exit-code": (0, 3, 4), "bukva judge": (0, 3, 4)}
 SECONDS = 1200
 SHORT = {
     "model": {"n_embd": 32, "n_head": 4},
