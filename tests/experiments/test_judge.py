@@ -138,7 +138,7 @@ def test_a_night_that_was_killed_before_the_new_baseline_had_its_seeds_trains_th
         killed.setattr(court, "complete_baseline", lambda *_: None)
         judge("better")
     assert len(book.read_ledger().baseline.seeds) == 1
-    assert judge("better").verdict == "keep"
+    assert CliRunner().invoke(app, ["judge", "better"]).exit_code == 0
     assert len(book.read_ledger().baseline.seeds) == 8
 
 
@@ -265,6 +265,7 @@ def test_the_page_of_experiments_has_the_tries_as_soon_as_one_is_decided(night) 
         (["better"], "There is no ledger yet; begin one: `bukva judge BASELINE better`."),
         ([], "There is no ledger yet; begin one: `bukva judge BASELINE TRY`."),
         (["--final"], "There is no ledger yet; begin one: `bukva judge BASELINE TRY`."),
+        (["--give-up"], "judge --give-up: name the try; `bukva judge` lists the tries."),
         (["better", "--give-up"], "There is no ledger yet; begin one: `bukva judge BASELINE TRY`."),
     ],
 )

@@ -45,6 +45,8 @@ def judge(
     if final:
         _final(ledger, as_json=json)
         return
+    if give_up and not names:
+        raise BukvaError("judge --give-up: name the try; `bukva judge` lists the tries.")
     if not names:
         show.print_ledger(_known(ledger), as_json=json)
         return
@@ -58,14 +60,13 @@ def judge(
         ledger = court.begin(names[0], model, level, say)
     elif len(names) == 2 and names[0] != ledger.baseline.name:
         raise BukvaError(f"judge {names[0]}: the baseline of the ledger is {ledger.baseline.name}; give the try alone.")
-    elif len(names) == 1 and names[0] == ledger.first.name:
+    if names[-1] == ledger.first.name:
         court.complete_baseline(ledger, say)
-    tries = [name for name in names if name not in (ledger.first.name, ledger.baseline.name)]
-    if tries:
-        judged = court.judge(tries[0], ledger, say)
-        _keep_in_mlflow(judged)
-        show.print_try(judged, read_ledger() or ledger, as_json=json)
-        raise typer.Exit(STATUS[judged.verdict])
+        return
+    judged = court.judge(names[-1], ledger, say)
+    _keep_in_mlflow(judged)
+    show.print_try(judged, read_ledger() or ledger, as_json=json)
+    raise typer.Exit(STATUS[judged.verdict])
 
 
 def _known(ledger: "Ledger | None") -> "Ledger":

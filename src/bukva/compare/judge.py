@@ -34,7 +34,6 @@ EDITABLE = (
     "stages/training.py", "stages/train_bigram.py", "stages/train_gpt.py",
 )  # fmt: skip
 FREE_SECTIONS = "compute", "model", "train_bigram", "train_gpt", "sample"
-LEVEL = 0.1
 LOG = Path(".bukva/judge.log")
 
 Say = Callable[[str], None]
