@@ -81,12 +81,12 @@ class _BoundedReader(io.BufferedReader):
 
 
 def is_zip(path: Path) -> bool:
-    """Return whether a file is a .zip by its first bytes, whatever its name is."""
+    """Return whether a file begins like a .zip. Its name is ignored."""
     return _head(path).startswith((ZIP, EMPTY_ZIP))
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file is a .zip, .tar or .gz by its first bytes, whatever its name is."""
+    """Return whether a file begins like a .zip, .tar or .gz. Its name is ignored."""
     head = _head(path)
     return is_zip(path) or head.startswith(GZIP) or head[TAR_OFFSET:] == TAR
 
@@ -133,7 +133,7 @@ def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
 
     Raises:
         BukvaError: an entry is refused, or there are too many entries or bytes (see unpack).
-        DAMAGED: the file is damaged; the caller turns the exception into an error that names the file.
+        One of DAMAGED: the file is damaged. The caller turns this exception into an error that names the file.
     """
     with archive.open("rb", buffering=0) as file:
         reader = _BoundedReader(file)

@@ -98,7 +98,7 @@ def registry() -> dict[str, Source]:
 
 
 def _read_options(params: Download) -> ReadOptions:
-    """Return the options of `params`. The corpora that come with bukva are always read strictly and as UTF-8."""
+    """Return how the files are read. `sample` and the corpora of sources.yaml are always read strictly and as UTF-8."""
     if params.corpus not in ("local", "url", "huggingface"):
         return ReadOptions(Findings(strict=True))
     return ReadOptions(Findings(params.strict), params.encoding, params.text_column, tuple(params.extensions))

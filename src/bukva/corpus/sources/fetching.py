@@ -64,11 +64,11 @@ def obtain(url: str, name: str, folder: Path, on_bytes: OnBytes, note: OnNote, d
     return folder / name
 
 
-def _check_digest(where: str, file: Path, expected: str) -> None:
+def _check_digest(name: str, file: Path, expected: str) -> None:
     """Raise an error if the SHA-256 of a file is not the expected one. An empty digest accepts every file."""
     if expected and (actual := sha256(file)) != expected:
         advice = "The file is damaged or a different one. Check the file and the expected digest."
-        raise BukvaError(f"{where}: its SHA-256 is {actual}, not {expected}. {advice}")
+        raise BukvaError(f"{name}: its SHA-256 is {actual}, not {expected}. {advice}")
 
 
 def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: OnBytes) -> None:
@@ -77,7 +77,7 @@ def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: O
     A broken transfer is resumed with a range request if a strong ETag proves that the file is still the same one.
     Otherwise the download starts again from the first byte.
     """
-    where, etag, furthest, retries = redact_url(url), "", 0, 0
+    redacted_url, etag, furthest, retries = redact_url(url), "", 0, 0
     total: int | None = None
     while True:
         range_headers: dict[str, str] = {}
@@ -93,19 +93,21 @@ def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: O
                 etag, announced = headers.get("ETag", ""), headers.get("Content-Length", "")
                 etag = "" if etag.startswith("W/") else etag  # a weak ETag does not guarantee equal bytes
                 total = int(announced[:18]) if announced.isdecimal() else None  # int rejects thousands of digits
-            broken = _copy(response, file, where, total, on_bytes)
+            broken = _copy(response, file, redacted_url, total, on_bytes)
         if not broken:
             return
         if file.tell() >= furthest + PROGRESS_BYTES:
             retries, furthest = 0, file.tell()
         if retries == RETRIES:
             why = f"the transfer was cut off after {file.tell()} bytes of {total or 'an unknown total'} ({broken})."
-            raise BukvaError(f"{where}: {why} Run the same command again.")
+            raise BukvaError(f"{redacted_url}: {why} Run the same command again.")
         time.sleep(BACKOFF_SECONDS * 2**retries if retries else 0)
         retries += 1
 
 
-def _copy(response: "requests.Response", file: IO[bytes], where: str, total: int | None, on_bytes: OnBytes) -> str:
+def _copy(
+    response: "requests.Response", file: IO[bytes], redacted_url: str, total: int | None, on_bytes: OnBytes
+) -> str:
     """Append the body of a response to `file`. Return why the file is still incomplete, or "" if it is complete."""
     from urllib3.exceptions import HTTPError
 
@@ -121,7 +123,9 @@ def _copy(response: "requests.Response", file: IO[bytes], where: str, total: int
     except HTTPError as error:
         return type(error).__name__
     if is_too_large:
-        raise BukvaError(f"{where}: the file has more than {MAX_BYTES} bytes, the limit for a corpus. Check the URL.")
+        raise BukvaError(
+            f"{redacted_url}: the file has more than {MAX_BYTES} bytes, the limit for a corpus. Check the URL."
+        )
     return "" if total in (None, file.tell()) else "the server closed the connection"
 
 
@@ -147,7 +151,7 @@ def _request(session: "requests.Session", url: str, range_headers: dict[str, str
     """Request a file, or the part of it that `range_headers` name. Return the response before its body is read.
 
     Raises:
-        BukvaError: the server does not respond, or its status means that it does not have the file.
+        BukvaError: the server does not respond, or responds with an unexpected status.
     """
     import requests
     from urllib3.exceptions import HTTPError

@@ -66,15 +66,12 @@ def fetch_dataset(
             done += file.size or 0
             on_bytes(done, total)
     except (httpx2.HTTPError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        # from KeyError on, the exceptions of a response that does not come from a hub
+        # KeyError, TypeError, ValueError and AttributeError are raised if the response does not come from a hub
         if isinstance(error, OSError) and error.errno:  # an error of the disk
             raise
         status = getattr(getattr(error, "response", None), "status_code", None)
-        why = (
-            f"the hub responded with status {status}"
-            if status
-            else f"no connection, or no hub ({type(error).__name__})"
-        )
+        no_hub = f"no connection, or no hub ({type(error).__name__})"
+        why = f"the hub responded with status {status}" if status else no_hub
         advice = (
             "Check the network and download.dataset. A private or gated dataset needs HF_TOKEN. For a gated one, "
             "first accept its conditions on this page"

@@ -1,6 +1,6 @@
 """List the works in a folder or a file, and read their texts, authors, titles and years.
 
-Plain text is not changed, and keeps its line ends. Only byte order marks are removed, because they mark the encoding
+Plain text is read unchanged, with its line ends. Only byte order marks are removed, because they mark the encoding
 and are not content. Everything that is left out or guessed is counted, for the metrics and for messages to the user.
 """
 
@@ -24,8 +24,10 @@ from bukva.text.collection import MISSING, Document
 INFO = "info.csv"  # the years of the works in its folder; they are optional, so an error in the file stops no stage
 SPECIAL = "is a pipe, a socket or a device"
 EMPTY = "contains no text", "Add text or remove the file", "files_without_text"
-NAMED = 3  # names in a message; the other files or rows are only counted
-MAX_NAMED = 20  # names in a message that also names the first file of each encoding or type
+# A message names the first 3 files or rows of a kind. It also names the first file of each further encoding or type, up
+# to 20 names in all. The other files and rows are only counted.
+NAMED = 3
+MAX_NAMED = 20
 
 # The kinds of findings: the name of the metric that counts them, and the message to the user after that count.
 KINDS = {
@@ -51,9 +53,10 @@ KINDS = {
 
 
 class Findings:
-    """Counts of everything that was left out or guessed while a corpus was read, by kind, with the first names of each.
+    """Counts everything that is left out or guessed while a corpus is read, by kind (the keys of KINDS).
 
-    The keys of KINDS are the kinds. If `strict` is true, the first file or row without readable text is an error.
+    The first names of each kind are kept for the messages to the user. If `strict` is true, the first file or row
+    without readable text is an error.
     """
 
     def __init__(self, strict: bool) -> None:
@@ -155,12 +158,12 @@ class Work:
         return Document(
             text.category or self.document.category,
             text.author or self.document.author,
-            f"{work}#{text.row:09} {text.title}".rstrip(),  # nine digits sort works in the order of rows
+            f"{work}#{text.row:09} {text.title}".rstrip(),  # zeros, so that names sort in the order of rows
             text.year or self.document.year,
         )
 
     def _document_of_file(self, text: Text) -> Document:
-        """Return the document of a file that is one text.
+        """Return the document of a file with a single text.
 
         The path and info.csv take precedence over the author, category and year in the file. The title in the file is
         appended to the name of the work, unless the name contains it.
@@ -369,7 +372,10 @@ def _document(path: str, display_name: str, year: str | None = None, levels: boo
 
 
 def is_special(path: Path) -> bool:
-    """Return whether a path is a pipe, a socket or a device, from which reading may wait forever."""
+    """Return whether a path is a pipe, a socket or a device. Reading from one may wait forever.
+
+    A path that does not exist is not special.
+    """
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):

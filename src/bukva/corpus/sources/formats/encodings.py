@@ -29,7 +29,7 @@ SUPERSETS = {
 ENCODINGS = ("auto", *UNICODE, *DETECTED, *sum(ESCAPED.values(), ()), "shift-jis", "euc-kr", "big5")
 
 SAMPLE_BYTES = 1 << 15  # chardet uses the first 16 kB
-HEAD_BYTES = 1024  # an encoding that HTML declares is declared within these bytes
+HEAD_BYTES = 1024  # HTML must declare its encoding within these bytes
 
 BOMS = {
     codecs.BOM_UTF8: "utf-8",
@@ -88,12 +88,13 @@ def detect_encoding(open_file: Callable[[], IO[bytes]]) -> str:
 
     The rules, in this order:
 
-    1. A byte order mark decides, without further checks.
+    1. A byte order mark decides.
     2. If all bytes are valid UTF-8, the encoding is UTF-8, or one of ESCAPED if its escape sequences are in the file.
     3. If most of the text is valid UTF-8, the file is damaged UTF-8, which is an error.
     4. Otherwise the first guess of chardet that fits is used.
 
-    The file is opened and read several times, because every other encoding is verified on the whole file.
+    The file is opened and read several times, because an encoding without a byte order mark is verified on the whole
+    file.
 
     Raises:
         BadEncodingError: no encoding fits the whole file, or the file is damaged UTF-8 or contains NUL.

@@ -86,7 +86,7 @@ def _package(book: ZipFile) -> "tuple[str, _Element]":
 def _spine(book: ZipFile) -> Iterator[str]:
     """Yield the paths of the chapters in reading order, without the table of contents.
 
-    If the manifest does not contain a chapter of the spine, its reference is yielded in place of its path.
+    If a chapter of the spine is missing from the manifest, yield its reference (`idref` and an id) instead of a path.
     """
     package_name, package = _package(book)
     items = {item.get("id"): item for item in package.iterfind("{*}manifest/{*}item")}

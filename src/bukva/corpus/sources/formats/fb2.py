@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 NOTES = re.compile("note|comment|примеч|коммент", re.IGNORECASE)  # in the name of a body that contains notes
-NOTE = re.compile(
-    r"#(?:n|note|fn|ftn|_ftn|footnote|c|comment)[_-]?\d+"
-)  # links to notes, as various programs name them
+# links to notes, as various programs name them
+NOTE = re.compile(r"#(?:n|note|fn|ftn|_ftn|footnote|c|comment)[_-]?\d+")
 HREF = "{http://www.w3.org/1999/xlink}href"
 NAMES = ("first-name", "middle-name", "last-name")
 

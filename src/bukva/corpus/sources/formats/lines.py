@@ -1,7 +1,8 @@
 """Collect the text of a document in HTML or XML, line by line, from the events of an lxml parser.
 
-A block element is a line. Elsewhere, white space is collapsed to one space, as in a browser, or to nothing between two
-lines of Chinese or Japanese. The document is never in memory as a tree, and deeply nested elements need no recursion.
+A block element begins and ends a line. Elsewhere, white space is collapsed to one space, as in a browser, or to nothing
+between two lines of Chinese or Japanese. The document is never in memory as a tree, and deeply nested elements need no
+recursion.
 """
 
 import re
@@ -34,7 +35,7 @@ class LineCollector:
         inserts: characters to insert for an empty element.
         hidden: elements that are left out with their content, and the name under which each is counted. Elements with
             an empty name, such as scripts or pictures, are not counted.
-        left_out: number of elements left out, by their name in `hidden`.
+        left_out: number of elements left out, by that name.
         parents: the open elements that are not left out.
     """
 
@@ -70,7 +71,7 @@ class LineCollector:
         self._gap = self._gap.strip(f" {SOFT_END}")
 
     def hides(self, tag: str, attributes: Mapping[str, str]) -> str | None:  # noqa: ARG002 - for subclasses
-        """Return the name under which an element is left out and counted, or None if it is kept."""
+        """Return the name under which an element is left out, or None if it is kept. An empty name is not counted."""
         return self.hidden.get(tag)
 
     def take(self) -> str:

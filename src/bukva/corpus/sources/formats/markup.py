@@ -1,9 +1,9 @@
 """Read HTML and Markdown: the text that a reader of the page sees, without the markup.
 
-A block element is a line, and a space separates the cells of a table. White space is collapsed as in a browser, except
-in `pre`. Links keep their text but not their address, and code is kept because it is part of the text. Scripts, styles,
-pictures and the head of a page are dropped. Hidden elements and ruby readings are left out and counted. Markdown is
-converted to HTML first, so the same rules apply to both.
+A block element begins and ends a line, and a space separates the cells of a table. White space is collapsed as in a
+browser, except in `pre`. Links keep their text but not their address, and code is kept because it is part of the text.
+Scripts, styles, pictures and the head of a page are dropped. Hidden elements and ruby readings are left out and
+counted. Markdown is converted to HTML first, so the same rules apply to both.
 """
 
 import re
@@ -66,7 +66,10 @@ def read_markdown(file: TextFile) -> Iterator[Text]:
 
 
 def _is_verse(children: "list[Token]") -> bool:
-    """Return whether most lines of a paragraph are short. The last line does not count, because it is always short."""
+    """Return whether most lines of a paragraph are short.
+
+    The last line does not count, because it is short in prose as well.
+    """
     lengths, is_joined = [0], False
     for child in children:
         if child.type in ("softbreak", "hardbreak"):

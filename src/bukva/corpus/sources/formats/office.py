@@ -85,9 +85,8 @@ def _document(
         if about in book.namelist():
             properties = parse_small_xml(read_part(book, about))
             title = inner_text(properties.find(".//{*}title"))
-            author = inner_text(properties.find(".//{*}initial-creator")) or inner_text(
-                properties.find(".//{*}creator")
-            )
+            creator = properties.find(".//{*}creator")
+            author = inner_text(properties.find(".//{*}initial-creator")) or inner_text(creator)
     _, characters = open_xml(file, _body(file, kind, body), "body", [root])
     return Text(xml_text(file, characters, collector), title=metadata_value(title), author=metadata_value(author))
 

@@ -42,9 +42,8 @@ def _cues(text: str) -> Iterator[Cue]:
     is_vtt, lines = text.startswith("WEBVTT"), text.splitlines()
     starts = [(number, times) for number, line in enumerate(lines) if (times := TIMES.match(line))]
     ends = [*(number for number, _ in starts[1:]), len(lines)]
-    for (number, times), end in zip(
-        starts, ends, strict=False
-    ):  # not strict, because a file without times has one end and no start
+    # not strict, because a file without times has one end but no start
+    for (number, times), end in zip(starts, ends, strict=False):
         shown = lines[number + 1 : end]
         if is_vtt:  # an empty line ends the subtitle; notes, styles or the name of the next subtitle may follow
             shown = shown[: shown.index("")] if "" in shown else shown

@@ -17,7 +17,7 @@ from bukva.corpus.sources.formats.encodings import NUL
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-METADATA = ("title", "work", "author", "category", "year")  # columns
+METADATA_COLUMNS = ("title", "work", "author", "category", "year")
 MAX_LINE_CHARS = 1 << 24  # lines and cells are parsed as a whole; the longest novels have 4 million characters
 MAX_SAMPLE_CHARS = 1 << 20  # length of the sample from which the delimiter and quotes of a .csv are guessed
 DELIMITERS = ",;\t|"
@@ -92,8 +92,8 @@ def read_json(file: TextFile) -> Iterator[Text]:
 def read_csv(file: TextFile) -> Iterator[Text]:
     """Yield the text of each row of a table whose first row is the header.
 
-    The delimiter is the one of DELIMITERS that gives the header a text column. Rows are counted from the one after the
-    header. Quoted cells may contain line ends.
+    The delimiter is the one of DELIMITERS that gives the header a text column. The first row after the header has
+    number 1. Quoted cells may contain line ends.
 
     Raises:
         BadTextError: the file cannot be read, or has no text column.
@@ -175,7 +175,7 @@ def _no_column(file: TextFile, columns: Iterable[str]) -> BadTextError:
 
 
 def _no_text(file: TextFile, row: Any) -> str:
-    """Return why a row has no text. If the row lacks the text column, as in .jsonl, its columns are listed."""
+    """Return why a row has no text. List its columns if the text column is missing, which is possible in .jsonl."""
     missing = isinstance(row, Mapping) and file.column not in row
     return f"has no text in column {file.column!r}" + (f"; its columns are: {_listed(row)}" if missing else "")
 
@@ -187,7 +187,7 @@ def _listed(columns: Iterable[str]) -> str:
 def read_parquet(file: TextFile) -> Iterator[Text]:
     """Yield the text of each row.
 
-    The memory holds a batch of rows and a page of the file. The program that wrote the file chose the size of a page.
+    A batch of rows and one page of the file are in memory. The program that wrote the file chose the size of its pages.
 
     Raises:
         BadTextError: the file is damaged, is not Parquet, or has no text column.
@@ -213,7 +213,7 @@ def _rows(table: "pq.ParquetFile", file: TextFile) -> Iterator[Text]:
         known = ", ".join(schema.names)[:200] or "none"
         raise BadTextError(file.display_name, why, f"Set download.text_column to a column of text (columns: {known})")
     others = (name for name in schema.names if name != file.column)
-    columns = [file.column, *(name for name in others if name.strip().lower() in METADATA)]
+    columns = [file.column, *(name for name in others if name.strip().lower() in METADATA_COLUMNS)]
     number = 0
     for batch in table.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
         for index in range(batch.num_rows):
@@ -227,12 +227,12 @@ def _rows(table: "pq.ParquetFile", file: TextFile) -> Iterator[Text]:
 
 
 def _text_of(row: Any, number: int, file: TextFile) -> Text:
-    """Return the text of a row, or a text that raises a BadTextError if the row has none."""
+    """Return the text of a row. If the row has none, reading the returned text raises a BadTextError."""
     text = row.get(file.column) if isinstance(row, Mapping) else None
     if not isinstance(text, str) or not text.strip():
         return _bad_row(file, number, _no_text(file, row))
     cells = {str(name).strip().lower(): cell for name, cell in row.items() if name != file.column}
-    metadata = {key: metadata_value(cells.get(key)) for key in METADATA}
+    metadata = {key: metadata_value(cells.get(key)) for key in METADATA_COLUMNS}
     try:
         "".join([text, *metadata.values()]).encode()
     except UnicodeEncodeError:  # JSON can contain half of a character: "\ud83d"
@@ -245,7 +245,7 @@ def _text_of(row: Any, number: int, file: TextFile) -> Text:
 
 
 def _bad_row(file: TextFile, number: int, why: str) -> Text:
-    """Return a text whose pieces raise a BadTextError, so that only this row is left out and reading continues."""
+    """Return a text that raises a BadTextError when it is read, so that only this row is left out."""
 
     def pieces() -> Iterator[str]:
         yield from ()

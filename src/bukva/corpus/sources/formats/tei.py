@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 ROOTS = ("TEI", "TEI.2", "teiCorpus")
-WITHIN = frozenset(
-    ["p", "l", "ab", "s", "seg", "speaker", "head"]
-)  # a stage direction inside one of these is part of the line
+# a stage direction inside one of these elements is part of the line
+WITHIN = frozenset(["p", "l", "ab", "s", "seg", "speaker", "head"])
 NOT_IN_NAMES = ("idno", "note", "date")  # elements that are removed from titles and author names
 
 
@@ -43,9 +42,8 @@ class TeiCollector(LineCollector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._joins: list[
-            str
-        ] = []  # for each open element, the side on which no space separates it: left, right, both or none
+        # for each open element, the sides on which no space separates it from the text: left, right, both, or ""
+        self._joins: list[str] = []
         self._is_joined = False  # whether the next text follows without a space
         # whether the last event was the end of a word, so that a word right after it needs a space
         self._is_after_word = False

@@ -32,7 +32,7 @@ def opened_book(file: TextFile, kind: str) -> Iterator[ZipFile]:
 
 
 def read_part(book: ZipFile, name: str) -> bytes:
-    """Return a part of a book that is parsed as a whole.
+    """Read a part of a book into memory.
 
     Raises:
         ValueError: the part is larger than MAX_WHOLE_BYTES.
