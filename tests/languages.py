@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
-from bukva.corpus.sources.formats.encodings import BadEncodingError, decoded, detected
+from bukva.corpus.sources.formats.encodings import BadEncodingError, decode, detect_encoding
 
 ENCODINGS = {
     "ru": "cp1251 koi8-r cp866 iso8859-5 mac-cyrillic",
@@ -174,10 +174,10 @@ def _tone_last(char: str) -> str:
 def is_read(raw: bytes, encoding: str) -> tuple[bool, str]:
     """Return whether the detected encoding gives the text that was encoded, and its name."""
     try:
-        name = detected(lambda: io.BytesIO(raw))
+        name = detect_encoding(lambda: io.BytesIO(raw))
     except BadEncodingError as error:
         return False, str(error)
-    return "".join(decoded(io.BytesIO(raw), name)) == raw.decode(encoding), name
+    return "".join(decode(io.BytesIO(raw), name)) == raw.decode(encoding), name
 
 
 def translations(folder: Path, language: str, encoding: str, chars: int) -> bytes:

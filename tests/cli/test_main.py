@@ -45,18 +45,18 @@ def test_check_names_what_dvc_cannot_read_in_the_folder_of_texts(project):
     text = (project / PARAMS).read_text(encoding="utf-8")
     for path in ("nowhere", "a" * 5000, "~nobody-of-this-name/a", "books"):
         (project / PARAMS).write_text(text.replace("  path: data/sample", f"  path: {path}"), encoding="utf-8")
-        assert path == "books" or "does not exist, and DVC needs it even where no stage reads it" in mistake("check")
+        assert path == "books" or "does not exist. DVC needs it even if no stage reads it" in mistake("check")
     (project / "rules").mkdir(exist_ok=True)
     (project / "rules" / "example.yaml").touch()
     assert CliRunner().invoke(app, ["check"]).exit_code == 0
     os.mkfifo(books / "b.txt")
-    assert mistake("check") == "books/c/b.txt: is a pipe, a socket or a device; remove it."
+    assert mistake("check") == "books/c/b.txt: is a pipe, a socket or a device. Remove it."
     (books / "b.txt").unlink()
     (books / ".b").symlink_to("nowhere")
-    assert mistake("check") == "books/c/.b: is a link that leads nowhere; remove it."
+    assert mistake("check") == "books/c/.b: is a broken link. Remove it."
     (books / ".b").unlink()
     Path(os.fsdecode(os.fsencode(books) + b"/\xe0.txt")).touch()
-    assert mistake("check") == r"books/c/\udce0.txt: this file name is not UTF-8; rename the file."
+    assert mistake("check") == r"books/c/\udce0.txt: the file name is not UTF-8. Rename the file."
 
 
 def test_a_plan_is_proposed(project):

@@ -134,15 +134,15 @@ def test_check_prints_nothing_for_valid_parameters_and_else_what_is_wrong_or_dif
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("path: data/sample", "path: Книги", "download.path: 'Книги' does not exist, and DVC needs it even where no"),
+        ("path: data/sample", "path: Книги", "download.path: 'Книги' does not exist. DVC needs it even if no"),
         (
             "path: data/sample",
             "path: ~/Книги",
-            "download.path: '~/Книги' does not exist, and DVC needs it even where no stage reads it; write the path of "
-            "your home in full, because DVC does not expand ~.",
+            "download.path: '~/Книги' does not exist. DVC needs it even if no stage reads it. Write your "
+            "home directory in full, because DVC does not expand ~.",
         ),
         ("path: data/sample", f"path: {'x' * 300}", "download.path: 'xxx"),
-        ("file: rules/example.yaml", "file: rules/mine.yaml", "clean.file: 'rules/mine.yaml' does not exist, and DVC"),
+        ("file: rules/example.yaml", "file: rules/mine.yaml", "clean.file: 'rules/mine.yaml' does not exist. DVC"),
     ],
 )
 def test_check_names_a_path_that_dvc_would_not_find(bukva, tmp_path, old, new, sentence):

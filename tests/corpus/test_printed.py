@@ -40,8 +40,8 @@ def printed(tmp_path, monkeypatch, capsys):
 
 def test_download_names_the_parameter_that_leaves_out_a_file(printed):
     said = printed("download", {"a.txt": WORK, "b.txt": " \n", "c.jpg": "x"})
-    assert "download: 1 file(s) left out (download.strict), without text: books/b.txt (contains no text).\n" in said
-    assert "download: 1 file(s) of other types not read (download.extensions names" in said
+    assert "download: 1 file(s) without text were left out (download.strict): books/b.txt (contains no text).\n" in said
+    assert "download: 1 file(s) of other types were not read (download.extensions can" in said
 
 
 def test_a_prompt_outside_the_vocabulary_stops_each_training_before_it_begins(printed, monkeypatch):

@@ -70,7 +70,7 @@ def test_unusual_texts_are_unchanged_but_for_line_ends_and_byte_order_marks(text
 
 @pytest.mark.parametrize("content", EMPTY, ids=ascii)
 def test_a_work_without_text_is_rejected(content, tmp_path) -> None:
-    with pytest.raises(BukvaError, match=r"books/b\.txt: contains no text; fill the file or remove it"):
+    with pytest.raises(BukvaError, match=r"books/b\.txt: contains no text\. Add text or remove the file"):
         run_stages(tmp_path, "none", "Раз.".encode(), content)
     assert not (tmp_path / "raw").exists()
 

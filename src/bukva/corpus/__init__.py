@@ -1,1 +1,1 @@
-"""From a corpus, wherever it is, to a collection of cleaned works and its splits; without torch."""
+"""Download a corpus, clean its works, find repeated passages and split the text, all without importing torch."""

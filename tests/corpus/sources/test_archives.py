@@ -104,7 +104,7 @@ def test_an_archive_of_any_name_unpacks_to_its_files(pack, tmp_path) -> None:
 def test_names_that_lead_outside_are_rejected(name, pack, tmp_path, rejected) -> None:
     rejected(
         pack(tmp_path, {"good.txt": b"x", name: b"evil"}),
-        f"entry '{name}': its name leads outside the folder; unpack it yourself",
+        f"entry '{name}': its name leads outside the folder. Unpack it yourself",
     )
 
 
@@ -146,13 +146,15 @@ def test_names_of_a_zip_that_are_utf8_without_saying_so_are_no_guess(tmp_path) -
 
 def test_a_compressed_text_is_no_archive_and_the_advice_fits(tmp_path, rejected) -> None:
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress("Привет\n".encode() * 99))
-    rejected(tmp_path / "a.txt.gz", r"^a\.txt\.gz: .*\.tar\.gz file, or unpack it yourself and use corpus local\.$")
+    rejected(
+        tmp_path / "a.txt.gz", r"^a\.txt\.gz: .*\.tar\.gz file, or unpack it yourself and use download\.corpus=local\.$"
+    )
 
 
 def test_names_of_a_tar_that_are_not_utf8_are_an_error_that_says_so(tmp_path, rejected) -> None:
     with tarfile.open(tmp_path / "a.tar", "w", encoding="cp866", format=tarfile.GNU_FORMAT) as tar:
         tar.addfile(tarfile.TarInfo("Книга.txt"))
-    rejected(tmp_path / "a.tar", r"^a\.tar: a name in it is not UTF-8: b'.*'; unpack it yourself")
+    rejected(tmp_path / "a.tar", r"^a\.tar: a file name in the archive is not UTF-8: b'.*'\. Unpack it yourself")
 
 
 def test_links_and_devices_are_rejected_before_a_file_is_written_through_them(tmp_path, rejected) -> None:
@@ -179,16 +181,16 @@ def test_more_bytes_or_entries_than_the_bound_are_rejected_before_one_is_written
     monkeypatch.setattr(archives, "MAX_ENTRIES", 3)
     unpack(pack(tmp_path, {"a": bytes(6000), "b": bytes(4000), "c": b""}), tmp_path / "all")
     bomb = pack(tmp_path, {"a": bytes(6000), "bomb": bytes(4001)})
-    rejected(bomb, "has more than 3 entries or 10000 bytes; unpack it yourself")
+    rejected(bomb, "has more than 3 entries or 10000 bytes. Unpack it yourself")
     assert contents(tmp_path / "in") == {}
-    rejected(pack(tmp_path, dict.fromkeys("abcd", b"")), "has more than 3 entries or|its headers are too large")
+    rejected(pack(tmp_path, dict.fromkeys("abcd", b"")), "has more than 3 entries or|the headers are too large")
     assert contents(tmp_path / "in") == {}
 
 
 def test_headers_have_a_bound_of_their_own_because_they_are_read_whole(tmp_path, rejected, monkeypatch) -> None:
     monkeypatch.setattr(archives, "MAX_HEADER_BYTES", 10_000)
     unpack(zip_with(tmp_path / "few.zip", *((str(i), b"") for i in range(29))), tmp_path / "few")
-    rejected(zip_with(tmp_path / "many.zip", *((str(i), b"") for i in range(293))), "its headers are too large")
+    rejected(zip_with(tmp_path / "many.zip", *((str(i), b"") for i in range(293))), "the headers are too large")
 
 
 def test_no_more_bytes_are_unpacked_than_the_headers_announce(tmp_path, rejected) -> None:

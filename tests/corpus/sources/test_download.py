@@ -63,23 +63,23 @@ def test_text_is_unchanged_except_for_byte_order_marks_and_those_inside_are_told
     write(source, {"a.txt": "\ufeffодин\r\nдва\rтри\n\n \u2028", "b.txt": "\ufeff\ufeffx", "c.txt": "x\ufeff\ny\ufeff"})
     write(source, {"d.jsonl": '{"text": "one"}\n{"text": "\ufefftwo"}'})
     places = "books/b.txt, books/c.txt, books/d.jsonl, row 2"
-    words = f"3 text(s) with byte order marks (U+FEFF) inside, which are removed: {places}."
+    words = f"3 text(s) contained byte order marks (U+FEFF), which were removed: {places}."
     assert noted(source, target) == [words]
     assert list(texts_in(target).values()) == ["один\r\nдва\rтри\n\n \u2028", "x", "x\ny", "one", "two"]
 
 
 def test_a_place_without_texts_is_rejected_with_what_it_has_instead(source, fails) -> None:
     place = rf"^params\.yaml, download\.path: '{source}/"
-    fails(rf"{place}none' does not exist; use a folder of texts, or one text", path=source / "none")
+    fails(rf"{place}none' does not exist\. Use a folder of texts or a single text", path=source / "none")
     fails(r"download\.path: 'https://\*\*\*@host/x' does not exist", path="https://gogol:overcoat@host/x?key=n0se")
     write(source, {"a/info.csv": "name,year", ".b.txt": "x"})
     fails(rf"^{source}: contains no \.txt, \.md, .* or \.parquet file\.$", path=source)
     write(source, {"a.py": "x", "b.py": "x"})
     fails(
-        r"2 file\(s\) of other types not read \(download\.extensions names types .*\): .*/a\.py, .*/b\.py\.",
+        r"2 file\(s\) of other types were not read \(download\.extensions can .*\): .*/a\.py, .*/b\.py\.",
         path=source,
     )
-    unread = r"is not a \.txt, \.md, .* file; if it is plain text,"
+    unread = r"is not a \.txt, \.md, .* file\. If it is plain text,"
     fails(rf"{place}a\.py' {unread} add \.py to download\.extensions\.$", path=source / "a.py")
     write(source, {"Makefile": "x"})
     fails(rf"{place}Makefile' {unread} rename it to \.txt\.$", path=source / "Makefile")
@@ -91,10 +91,12 @@ def test_what_is_no_file_is_left_out_before_it_is_opened(source, target, fails) 
     for name in ("info.csv", "pipe.txt", "pipe"):
         os.mkfifo(source / name)
     (source / "zero.txt").symlink_to("/dev/zero")
-    fails(r"books/info\.csv: is a pipe, a socket or a device; remove it", path=source, strict=True)
-    fails(r"pipe\.txt' is a pipe, a socket or a device; use a folder of texts", path=source / "pipe.txt")
+    fails(r"books/info\.csv: is a pipe, a socket or a device\. Remove it", path=source, strict=True)
+    fails(r"pipe\.txt' is a pipe, a socket or a device\. Use a folder of texts", path=source / "pipe.txt")
     names = ", ".join(f"books/{name} (is a pipe, a socket or a device)" for name in ("info.csv", "pipe", "pipe.txt"))
-    assert noted(source, target) == [f"4 file(s) left out (download.strict), cannot be read: {names} and 1 more."]
+    assert noted(source, target) == [
+        f"4 file(s) could not be read and were left out (download.strict): {names} and 1 more."
+    ]
 
 
 def test_years_are_text_and_rows_without_a_work_are_told(source, target) -> None:
@@ -108,8 +110,8 @@ def test_years_are_text_and_rows_without_a_work_are_told(source, target) -> None
     assert years == dict.fromkeys(("empty", "none", "b")) | expected
     assert summary["works_without_year"] == 3
     assert notes == [  # b is another author's, and D has no works at all
-        "download: 3 row(s) of info.csv name no work: b, b, no such file.",
-        "download: 2 row(s) of info.csv cannot be read: open,4, short.",
+        "download: 3 row(s) of info.csv name a work that does not exist: b, b, no such file.",
+        "download: 2 row(s) of info.csv could not be read: open,4, short.",
     ]
 
 
@@ -118,7 +120,7 @@ def test_years_are_text_and_rows_without_a_work_are_told(source, target) -> None
 def test_years_are_read_from_an_info_csv_that_excel_saved(delimiter, encoding, source, target) -> None:
     info = "name,year\r\nПовесть о любви,1863\r\nВечер в деревне,1864\r\n".replace(",", delimiter)
     write(source, {"Повесть о любви.txt": "x", "Вечер в деревне.txt": "x", "info.csv": info.encode(encoding)})
-    words = "file(s) read in an encoding that was detected (download.encoding)"
+    words = "file(s) were read in a detected encoding (download.encoding)"
     assert noted(source, target) == [f"1 {words}: books/info.csv ({encoding})."]
     assert [document.year for document in texts_in(target)] == ["1864", "1863"]
 
@@ -126,7 +128,7 @@ def test_years_are_read_from_an_info_csv_that_excel_saved(delimiter, encoding, s
 def test_an_info_csv_that_cannot_be_read_is_told(source, target) -> None:
     write(source, {"a.txt": "x", "info.csv": "name,year\0"})
     (note,) = noted(source, target)
-    assert note.startswith("1 row(s) of info.csv cannot be read: books/info.csv: contains NUL, as binary files")
+    assert note.startswith("1 row(s) of info.csv could not be read: books/info.csv: contains NUL, like a binary")
 
 
 def test_a_text_at_an_address_is_one_work_with_a_valid_name(target) -> None:
@@ -182,12 +184,14 @@ def test_names_that_were_guessed_in_an_archive_are_told(server, target, tmp_path
     notes: list[str] = []
     get(target, "url", note=notes.append, url=server.has("/a.zip", body), sha256=digest_of(body).hexdigest())
     assert texts_in(target) == {Document("-", "-", "Книга"): "раз"}
-    assert notes == ["download: 1 name(s) in a zip are not UTF-8; their encoding is guessed: Книга.txt (cp866)."]
+    assert notes == [
+        "download: 1 file name(s) in a zip are not UTF-8, so their encoding was guessed: Книга.txt (cp866)."
+    ]
 
 
 def test_a_txt_that_begins_like_another_type_is_read_and_told(source, target) -> None:
     write(source, {"a.txt": "{\\rtf1 x", "b.TXT": "\n<!DOCTYPE HTML><p>x", "c.txt": "<br> {\\rtf", "d.py": "<html>"})
-    words = "file(s) .txt begin like another type, whose markup is read as text; rename or convert them"
+    words = ".txt file(s) begin like a file of another type and were read with their markup; rename or convert them"
     listed = "books/a.txt ({\\rtf), books/b.TXT (<!DOCTYPE HTML)"
     assert noted(source, target, extensions=[".py"]) == [f"2 {words}: {listed}."]
     assert len(texts_in(target)) == 4
@@ -206,8 +210,9 @@ def test_the_first_file_of_each_encoding_and_each_type_is_named_however_many_the
     listed = ", ".join(f"books/{number}.txt (cp1251)" for number in range(3)) + ", books/8.txt (cp866)"
     types = "books/0.jpg, books/1.jpg, books/2.jpg, books/z.log"
     assert noted(source, target) == [
-        f"7 file(s) read in an encoding that was detected (download.encoding): {listed} and 3 more.",
-        f"7 file(s) of other types not read (download.extensions names types of plain text): {types} and 3 more.",
+        f"7 file(s) were read in a detected encoding (download.encoding): {listed} and 3 more.",
+        "7 file(s) of other types were not read (download.extensions can read them as plain text): "
+        f"{types} and 3 more.",
     ]
 
 
@@ -218,7 +223,7 @@ def test_what_a_book_says_is_used_where_folders_and_info_do_not(source, target) 
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         epub(source / name, {"a": "x"}, metadata=said)
     write(source, {"prose/Чехов/info.csv": "name,year\n3,1900"})
-    words = "name their author, title or year, which folders and info.csv do not"
+    words = "contain an author, title or year that folders and info.csv do not give"
     listed = "books/1.epub (Гоголь, Нос, 1835), books/Нос.epub (Гоголь, 1835), books/prose/Чехов/3.epub (Нос)"
     assert noted(source, target) == [f"4 file(s) {words}: {listed} and 1 more."]
     assert list(texts_in(target)) == [
@@ -267,7 +272,7 @@ def test_only_the_pinned_folders_of_an_archive_are_read(pinned, target) -> None:
 
 
 def test_an_archive_or_a_text_with_other_content_is_rejected(pinned, fails, tmp_path, monkeypatch) -> None:
-    words = r"^r\.tar\.gz, folder poems: its SHA-256 is [0-9a-f]{64}, not [0-9a-f]{64}; use the archive"
+    words = r"^r\.tar\.gz, folder poems: its SHA-256 is [0-9a-f]{64}, not [0-9a-f]{64}\. Use the archive"
     for change in ({"poems/Blok/1.txt": "раз\n"}, {"poems/new.txt": "x"}, {"poems/.hidden": ""}):
         pinned(change)
         fails(words, corpus="ruslit")
@@ -294,7 +299,7 @@ def test_books_of_all_types_in_a_folder(source, target) -> None:
 
 def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(source, target) -> None:
     write(source, {"a.txt": "x", "pom.xml": "<project/>"})
-    words = "1 file(s) not read (download.extensions reads them as plain text): tables without the column "
+    words = "1 file(s) were not read (download.extensions can read them as plain text): tables without the column "
     words += "download.text_column, or XML other than TEI: "
     words += "books/pom.xml (its root is <project>, not <TEI> or <TEI.2> or <teiCorpus>)."
     assert noted(source, target, strict=True) == [words]
@@ -303,9 +308,10 @@ def test_files_that_are_no_texts_by_their_content_are_told_and_never_an_error(so
 def test_types_with_a_known_command_are_told_with_it_and_not_as_plain_text(source, target) -> None:
     write(source, {"a.txt": "x", "мой дневник.pdf": b"%PDF-1.4", "b.MOBI": b"", "c.jpg": b""})
     assert noted(source, target, strict=True) == [
-        "2 file(s) not read, and the command that converts each: books/b.MOBI (ebook-convert books/b.MOBI "
-        "books/b.epub), books/мой дневник.pdf (pdftotext -enc UTF-8 'books/мой дневник.pdf' 'books/мой дневник.txt').",
-        "1 file(s) of other types not read (download.extensions names types of plain text): books/c.jpg.",
+        "2 file(s) were not read; convert each with the command after its name: books/b.MOBI "
+        "(ebook-convert books/b.MOBI books/b.epub), books/мой дневник.pdf "
+        "(pdftotext -enc UTF-8 'books/мой дневник.pdf' 'books/мой дневник.txt').",
+        "1 file(s) of other types were not read (download.extensions can read them as plain text): books/c.jpg.",
     ]
 
 
@@ -320,8 +326,11 @@ def test_an_archive_is_unpacked_at_once_and_a_compressed_file_becomes_itself(nam
 def test_a_file_of_a_type_with_a_known_command_is_refused_with_it(source, fails, server) -> None:
     write(source, {"мой дневник.pdf": b"%PDF-1.4"})
     pdf = source / "мой дневник.pdf"
-    fails(rf"download\.path: '{pdf}' is not read before it is converted: pdftotext -enc UTF-8 ", path=pdf)
-    for address, words in (("/1.doc", r"^1\.doc: .*\(soffice .* 1\.doc\); fetch it"), ("/pdf/1", r"^1: .*\(pdftotext")):
+    fails(rf"download\.path: '{pdf}' is of a type that is not read\. Convert it with `pdftotext -enc UTF-8 ", path=pdf)
+    for address, words in (
+        ("/1.doc", r"^1\.doc: .* convert it with `soffice .* 1\.doc`, and"),
+        ("/pdf/1", r"^1: .* `pdftotext"),
+    ):
         body = b"%PDF-1.4 \0" if "pdf" in address else b"\xd0\xcf\x11\xe0"
         url = server.has(address, body)
         fails(words, corpus="url", url=url, sha256=digest_of(body).hexdigest())
@@ -331,8 +340,8 @@ def test_tables_without_texts_are_told_with_their_columns_and_info_csv_is_no_tab
     write(source, {"a.txt": "x", "metadata.csv": "id;author\n1;Блок\n", "info.csv": "name,text,year\na,нет,1900\n"})
     write(source, {"poems.csv": "text,author\nраз,Блок\n", "config.json": '{"a": 1}', "empty.csv": "text\n"})
     assert noted(source, target) == [
-        "1 file(s) left out (download.strict), without text: books/empty.csv (contains no text).",
-        "2 file(s) not read (download.extensions reads them as plain text): tables without the column "
+        "1 file(s) without text were left out (download.strict): books/empty.csv (contains no text).",
+        "2 file(s) were not read (download.extensions can read them as plain text): tables without the column "
         "download.text_column, or XML other than TEI: books/config.json "
         "(has no column 'text'; its columns are: a), books/metadata.csv (has no column 'text'; its columns are: id, "
         "author).",
@@ -362,9 +371,7 @@ def test_a_mixed_folder_is_read_type_by_type(source, target) -> None:
     jsonl(source / "posts.jsonl", [{"text": "один"}, {"text": "два", "author": "А", "category": "c", "year": 1900}])
     parquet(source / "en" / "t.parquet", {"text": ["x", "y"], "title": ["Икс", None]})
     notes = noted(source, target, strict=True, extensions=[".c"])
-    assert notes == [
-        "1 file(s) read in an encoding that was detected (download.encoding): books/detected.txt (koi8-r)."
-    ]
+    assert notes == ["1 file(s) were read in a detected encoding (download.encoding): books/detected.txt (koi8-r)."]
     assert texts_in(target) == {
         Document("-", "-", "book.epub"): "глава\n",
         Document("-", "-", "detected"): EVENING,
@@ -394,15 +401,16 @@ def test_bad_files_and_rows_are_left_out_counted_and_named(source, target) -> No
     kinds = "files_without_text", "files_unreadable", "bad_rows", "files_of_other_types"
     assert [summary[kind] for kind in kinds] == [2, 4, 2, 3]
     assert [note.replace(str(source), "books") for note in notes] == [
-        "download: 2 file(s) left out (download.strict), without text: books/empty.html (contains no text), "
+        "download: 2 file(s) without text were left out (download.strict): books/empty.html (contains no text), "
         "books/empty.txt (contains no text).",
-        "download: 4 file(s) left out (download.strict), cannot be read: books/bad.epub (damaged, or not an epub (File "
-        "is not a zip file)), books/bad.parquet (damaged, or not Parquet (Parquet file size is 4 bytes, smaller than "
-        "the minimum file footer (8 bytes))), books/garbage.txt (contains NUL, as binary files and UTF-16 without a "
-        "byte order mark (utf-16-le or utf-16-be) do) and 1 more.",
-        "download: 2 row(s) of tables left out (download.strict): books/rows.jsonl, row 2 (is not JSON (Expecting "
-        "property name enclosed in double quotes)), books/rows.jsonl, row 3 (has no text in column 'text').",
-        "download: 3 file(s) of other types not read (download.extensions names types of plain text): "
+        "download: 4 file(s) could not be read and were left out (download.strict): books/bad.epub (damaged, or not an "
+        "epub (File is not a zip file)), books/bad.parquet (damaged, or not Parquet (Parquet file size is 4 bytes, "
+        "smaller than the minimum file footer (8 bytes))), books/garbage.txt (contains NUL, like a binary file or "
+        "UTF-16 without a byte order mark (utf-16-le or utf-16-be)) and 1 more.",
+        "download: 2 row(s) of tables could not be read and were left out (download.strict): books/rows.jsonl, row 2 "
+        "(is not JSON (Expecting property name enclosed in double quotes)), books/rows.jsonl, row 3 "
+        "(has no text in column 'text').",
+        "download: 3 file(s) of other types were not read (download.extensions can read them as plain text): "
         "books/Makefile, books/c.jpg, books/e.jpg.",
     ]
 
@@ -411,15 +419,16 @@ def test_a_book_that_exceeds_a_bound_of_archives_is_left_out_like_a_damaged_one(
     zipped(source / "a.docx", {"../x": ""} | docx("<w:p/>"))
     zipped(source / "b.epub", {"../x": ""})
     write(source, {"c.txt": "да"})
-    why = "entry '../x': its name leads outside the folder; unpack it yourself and use corpus local."
-    words = f"2 file(s) left out (download.strict), cannot be read: a.docx, {why}, b.epub, {why}."
+    why = "entry '../x': its name leads outside the folder. Unpack it yourself and use download.corpus=local."
+    words = f"2 file(s) could not be read and were left out (download.strict): a.docx, {why}, b.epub, {why}."
     assert noted(source, target) == [words]
     assert list(texts_in(target).values()) == ["да"]
 
 
 def test_nothing_of_a_file_that_fails_late_is_kept(source, target) -> None:
     write(source, {"a.txt": b"x" * 3_000_017 + b"\xff", "b.txt": "да"})
-    words = "1 file(s) left out (download.strict), cannot be read: books/a.txt (byte 3000017 (0xff) is not UTF-8)."
+    words = "1 file(s) could not be read and were left out (download.strict): "
+    words += "books/a.txt (byte 3000017 (0xff) is not UTF-8)."
     assert noted(source, target, encoding="utf-8") == [words]
     assert (target / "text.txt").read_text() == "да"
 
@@ -428,5 +437,5 @@ def test_a_given_encoding_holds_for_all_files_and_corpus_sample_is_strict_utf8(s
     write(source, {name: '{"text": "Ёж"}'.encode("cp1251") for name in ("a.txt", "b.md", "c.jsonl")})
     get(target, path=source, encoding="cp1251", strict=True)
     assert [text.strip() for text in texts_in(target).values()] == ['{"text": "Ёж"}'] * 2 + ["Ёж"]
-    with pytest.raises(BukvaError, match=r"a\.txt: byte 10 \(0xa8\) is not UTF-8; set download\.encoding, convert"):
+    with pytest.raises(BukvaError, match=r"a\.txt: byte 10 \(0xa8\) is not UTF-8\. Set download\.encoding, convert"):
         get(target, "sample", path=source, strict=False, encoding="cp1251")

@@ -117,7 +117,7 @@ def test_a_cut_transfer_continues_where_it_broke(server, target) -> None:
 
 
 def test_a_transfer_without_progress_is_abandoned(server, target) -> None:
-    words = rf"cut off after 1500 bytes of {len(BODY)} \(.*\); give the same command again"
+    words = rf"cut off after 1500 bytes of {len(BODY)} \(.*\)\. Run the same command again"
     for file in (BreakingFile([1500] + [0] * 99), BreakingFile([1500] * 99, version={})):
         server.replies["/file"] = file
         with pytest.raises(BukvaError, match=words):

@@ -1,1 +1,1 @@
-"""Where works come from: folders, archives, addresses and datasets, each verified, and the types of files."""
+"""Read works of many file types from folders, archives, URLs and Hugging Face datasets."""

@@ -1,4 +1,7 @@
-"""Unpack archives from untrusted sources: plain files and folders only, inside of the target, within fixed bounds."""
+"""Unpack archives from untrusted sources.
+
+Only plain files and folders inside the target folder are accepted, up to fixed limits of size and number.
+"""
 
 import contextlib
 import gzip
@@ -16,26 +19,28 @@ from typing import cast
 
 from bukva.core.errors import DISK, BukvaError
 
-# far more than any corpus that one machine learns from, far less than fills a disk
+# Far more than a corpus for one machine needs, and far less than the size of a disk.
 MAX_BYTES = 4 << 30
 MAX_ENTRIES = 100_000
-MAX_HEADER_BYTES = 256 << 20  # of all entries together, which are held in memory
+MAX_HEADER_BYTES = 256 << 20  # of all entries together: the readers keep all headers in memory
 
 ZIP, EMPTY_ZIP, GZIP, TAR = b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"ustar"
-ZIP_ENTRY = b"PK\x01\x02"  # begins each entry of the list at the end of a zip
+ZIP_ENTRY = b"PK\x01\x02"  # starts each entry of the directory at the end of a zip
 TAR_OFFSET = 257
 
-# Encodings of archivers that do not say so: those of DOS, of Windows, and of East Asia, where both have the same.
+# Encodings that archivers use for names without declaring them: code pages of DOS, of Windows, and of East Asia (where
+# DOS and Windows share one code page).
 NAME_ENCODINGS = (
     "cp866", "cp437", "cp850", "cp852", "cp737", "cp857",
     "cp1251", "cp1252", "cp1250", "cp1253", "cp1254",
     "cp932", "gb18030", "big5hkscs", "cp949",
 )  # fmt: skip
-IS_UTF8 = 0x800  # a flag of an entry: its name is UTF-8
+IS_UTF8 = 0x800  # flag of a zip entry whose name is UTF-8
 
-ADVICE = "unpack it yourself and use corpus local."
+ADVICE = "Unpack it yourself and use download.corpus=local."
 
-# what the readers raise for damaged bytes; RuntimeError also for headers within headers, and unknown compression
+# The exceptions that zipfile, tarfile and gzip raise for damaged files. They raise RuntimeError also for nested headers
+# and for an unknown compression.
 DAMAGED = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -51,10 +56,10 @@ DAMAGED = (
 
 
 class _BoundedReader(io.BufferedReader):
-    """Bounds the memory and time of reading headers, whatever they announce.
+    """File reader that limits the memory and time that headers can cost.
 
-    zipfile makes an object of every entry, and tarfile reads a header of any length, before they return the first
-    entry; and a gzip is unpacked up to the position where the next header is announced.
+    Before the first entry is returned, zipfile creates an object for every entry and tarfile reads headers of any
+    length. A header can also announce a distant position for the next header, and a gzip is unpacked up to there.
     """
 
     def __init__(self, file: io.FileIO | gzip.GzipFile) -> None:
@@ -62,42 +67,43 @@ class _BoundedReader(io.BufferedReader):
         self.header_bytes_left = MAX_HEADER_BYTES
 
     def read(self, size: int | None = -1, /) -> bytes:
-        # without a size zipfile reads only the last 64 kB
+        # zipfile omits the size only when it reads the last 64 kB
         raw = super().read(size if size is None or size < 0 else min(size, self.header_bytes_left + 1))
         self.header_bytes_left -= len(raw)
         if self.header_bytes_left < 0 or raw.count(ZIP_ENTRY) > MAX_ENTRIES:
-            raise ValueError("its headers are too large")
+            raise ValueError("the headers are too large")
         return raw
 
     def seek(self, target: int, whence: int = os.SEEK_SET, /) -> int:
         if whence == os.SEEK_SET and not 0 <= target <= MAX_BYTES + MAX_HEADER_BYTES:
-            raise EOFError("an entry is outside of the archive")
+            raise EOFError("an entry lies outside the archive")
         return super().seek(target, whence)
 
 
 def is_zip(path: Path) -> bool:
-    """Whether a file starts like a .zip file; its name does not matter."""
+    """Return whether a file begins like a .zip. Its name is ignored."""
     return _head(path).startswith((ZIP, EMPTY_ZIP))
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file starts like a .zip, .tar or .gz file; its name does not matter."""
+    """Return whether a file begins like a .zip, .tar or .gz. Its name is ignored."""
     head = _head(path)
     return is_zip(path) or head.startswith(GZIP) or head[TAR_OFFSET:] == TAR
 
 
 def unpack(archive: Path, folder: Path) -> list[str]:
-    """Unpack a .zip, .tar, .tar.gz or .tgz into a new folder, which the caller deletes if this raises.
+    """Unpack a .zip, .tar, .tar.gz or .tgz into a new folder. If this raises, the caller deletes the folder.
 
-    All headers are read and checked before the first file is written. Only a digest can show that nothing is missing:
-    a tar may be cut between entries, and the last checksum of a gzip is not read.
+    All headers are read and checked before the first file is written. A truncated archive may go unnoticed, because a
+    tar can be cut between two entries and the checksum at the end of a gzip is not read. Only a digest proves that an
+    archive is complete.
 
     Returns:
-        The names whose encoding was guessed, each with the encoding.
+        The file names whose encoding was guessed, each followed by the encoding.
 
     Raises:
-        BukvaError: an entry is no plain file or folder or leads outside; there are too many entries or bytes; or the
-            archive is damaged.
+        BukvaError: an entry is not a plain file or folder, or leads outside the folder; there are too many entries or
+            bytes; or the archive is damaged.
     """
     folder.mkdir(parents=True)
     try:
@@ -111,22 +117,23 @@ def unpack(archive: Path, folder: Path) -> list[str]:
             tar.extractall(folder, filter="data")
             return []
     except UnicodeDecodeError as error:
-        what = f"a name in it is not UTF-8: {error.object[:40]!r}"
-        raise BukvaError(f"{archive.name}: {what}; {ADVICE}") from None
+        what = f"a file name in the archive is not UTF-8: {error.object[:40]!r}"
+        raise BukvaError(f"{archive.name}: {what}. {ADVICE}") from None
     except (*DAMAGED, OSError) as error:
-        if isinstance(error, OSError) and error.errno in DISK:  # this machine's, not the archive's
+        if isinstance(error, OSError) and error.errno in DISK:  # an error of this machine's disk, not of the archive
             raise
         why = (isinstance(error, OSError) and error.strerror) or error
-        advice = f"use a complete .zip, .tar or .tar.gz file, or {ADVICE}"
-        raise BukvaError(f"{archive.name}: damaged, or not an archive ({why}); {advice}") from None
+        advice = "Use a complete .zip, .tar or .tar.gz file, or unpack it yourself and use download.corpus=local."
+        raise BukvaError(f"{archive.name}: damaged, or not an archive ({why}). {advice}") from None
 
 
 @contextlib.contextmanager
 def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
-    """A .zip whose entries are checked, to be read without unpacking.
+    """Open a .zip and check its entries, to read it without unpacking.
 
     Raises:
-        BukvaError: as for unpack, except that damage raises one of DAMAGED, for the caller to name the file.
+        BukvaError: an entry is refused, or there are too many entries or bytes (see unpack).
+        One of DAMAGED: the file is damaged. The caller turns this exception into an error that names the file.
     """
     with archive.open("rb", buffering=0) as file:
         reader = _BoundedReader(file)
@@ -142,11 +149,11 @@ def opened_zip(archive: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _encoding_of_names(reader: _BoundedReader) -> str:
-    """Return the one of NAME_ENCODINGS that the names of a zip have most probably, and which fits all of them."""
+    """Return the most probable of NAME_ENCODINGS that can decode all file names of a zip."""
     import chardet
 
     reader.header_bytes_left = MAX_HEADER_BYTES
-    # zipfile's own cp437 gives each byte a character, so the bytes can be restored
+    # zipfile decodes such names as cp437, which maps every byte to a character, so the bytes can be restored
     names = [info.orig_filename for info in zipfile.ZipFile(reader).infolist() if not info.flag_bits & IS_UTF8]
     raw = "\n".join(name for name in names if not name.isascii()).encode("cp437")
     matches = chardet.detect_all(raw, include_encodings=NAME_ENCODINGS, compat_names=False, ignore_threshold=True)
@@ -167,7 +174,8 @@ def _opened_tar(archive: Path) -> Iterator[tarfile.TarFile]:
         is_gzip = _head(archive).startswith(GZIP)
         reader = _BoundedReader(gzip.GzipFile(fileobj=file) if is_gzip else file)
         tar = tarfile.TarFile(fileobj=reader, encoding="utf-8", errors="strict")
-        # filter="data" allows links inside of the archive; the parts of a sparse file may exceed its size
+        # Links are refused here because filter="data" allows links inside the archive. Sparse files are refused because
+        # they may unpack to more bytes than their header announces.
         _check(
             archive.name, ((info.name, info.size, (info.isreg() and not info.sparse) or info.isdir()) for info in tar)
         )
@@ -176,29 +184,34 @@ def _opened_tar(archive: Path) -> Iterator[tarfile.TarFile]:
 
 
 def _is_plain(info: zipfile.ZipInfo) -> bool:
-    """Whether an entry is a file or a folder, not encrypted, and unpacks in pieces, as only these two methods do."""
-    kind = stat.S_IFMT(info.external_attr >> 16)  # 0 if the archiver did not know Unix
+    """Return whether an entry is an unencrypted file or folder whose compression can be unpacked in pieces."""
+    kind = stat.S_IFMT(info.external_attr >> 16)  # 0 if the archiver stored no Unix mode
     method = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
     return kind in (0, stat.S_IFREG, stat.S_IFDIR) and method and not info.flag_bits & 1
 
 
 def _check(archive: str, entries: Iterable[tuple[str, int, bool]]) -> None:
-    """Raise at the first entry (its name, its bytes, whether it is plain) that is refused or exceeds a bound.
+    """Raise an error for the first entry that is not allowed or exceeds a limit.
 
-    The readers return no more bytes than the header of an entry announces, whatever the archive contains.
+    The sizes in the headers can be relied on: zipfile and tarfile never return more bytes than a header announces.
+
+    Args:
+        archive: the file name, for errors.
+        entries: for each entry its name, its size in bytes, and whether it is plain (a file or folder that can be
+            unpacked safely).
     """
     bytes_left = MAX_BYTES
     for count, (name, n_bytes, is_plain) in enumerate(entries, start=1):
         bytes_left -= max(n_bytes, 0)
         if count > MAX_ENTRIES or bytes_left < 0:
-            raise BukvaError(f"{archive}: has more than {MAX_ENTRIES} entries or {MAX_BYTES} bytes; {ADVICE}")
+            raise BukvaError(f"{archive}: has more than {MAX_ENTRIES} entries or {MAX_BYTES} bytes. {ADVICE}")
         path, what = PurePosixPath(name), ""
         if path.is_absolute() or ".." in path.parts:
             what = "its name leads outside the folder"
         elif not is_plain:
-            what = "is a link or a device, encrypted, or compressed by another method than deflate"
+            what = "is a link or a device, encrypted, or compressed by a method other than deflate"
         if what:
-            raise BukvaError(f"{archive}, entry {name!r}: {what}; {ADVICE}")
+            raise BukvaError(f"{archive}, entry {name!r}: {what}. {ADVICE}")
 
 
 def _head(path: Path) -> bytes:

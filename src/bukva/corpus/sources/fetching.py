@@ -1,7 +1,7 @@
-"""Download one file over HTTP: complete and with the expected digest, or not at all.
+"""Download one file over HTTP and verify its digest.
 
-Errors show an address without user, password and query, which may be secrets. The messages of requests quote the
-whole address, so none of them is passed on.
+Error messages show a URL without its user, password and query, because these may be secrets. The messages of the
+library requests quote the whole URL and are therefore never shown.
 """
 
 import os
@@ -17,25 +17,25 @@ from bukva.corpus.sources.archives import MAX_BYTES
 if TYPE_CHECKING:
     import requests
 
-RETRIES = 4  # in a row, for an answer; and again for a transfer that makes no progress
-BACKOFF_SECONDS = 0.5  # doubled with every retry but the first, which comes at once
+RETRIES = 4  # for one request; also the number of times in a row that a transfer may break without progress
+BACKOFF_SECONDS = 0.5  # doubled with every retry; the first retry does not wait
 RETRY_AFTER_SECONDS = 30  # the longest wait that a server may request
-TIMEOUT_SECONDS = (10.0, 60.0)  # to connect, and from one piece of the answer to the next
-PROGRESS_BYTES = 1000  # fewer on a connection do not count as progress
+TIMEOUT_SECONDS = (10.0, 60.0)  # for the connection, and between two pieces of the response
+PROGRESS_BYTES = 1000  # a connection that adds fewer bytes than this makes no progress
 
 OnBytes = Callable[[int, int | None], None]
-"""Called with the number of bytes received, and with the size of the file or None if it is unknown."""
+"""Progress callback: receives the number of bytes so far, and the size of the file or None if it is unknown."""
 
 OnNote = Callable[[str], None]
-"""Called with a sentence for the user that is not an error."""
+"""Callback for messages to the user that are not errors."""
 
 
 def fetch(url: str, target: Path, on_bytes: OnBytes, digest: str = "") -> None:
-    """Download the file of an address; `target` appears complete and correct, or not at all.
+    """Download the file at `url` to `target`. If this raises, `target` is unchanged.
 
     Raises:
-        BukvaError: no connection, a status other than 200, repeatedly too few bytes, or too many; or the file has
-            another SHA-256 than `digest`.
+        BukvaError: the connection fails, the status is not 200, the transfer keeps breaking, the file is larger than
+            MAX_BYTES, or its SHA-256 is not `digest`.
     """
     with atomic_file(target) as unfinished:
         with unfinished.open("wb") as file, _session() as session:
@@ -44,12 +44,14 @@ def fetch(url: str, target: Path, on_bytes: OnBytes, digest: str = "") -> None:
 
 
 def obtain(url: str, name: str, folder: Path, on_bytes: OnBytes, note: OnNote, digest: str = "") -> Path:
-    """The path of the file `name`: in the mirror if that is a folder, else downloaded into `folder`.
+    """Return the path of the file `name`, from the mirror or downloaded into `folder`.
 
-    BUKVA_MIRROR names a folder. If it does not have the file, `note` is called and the file is downloaded from `url`.
+    The environment variable BUKVA_MIRROR names the folder of the mirror. If the mirror does not contain the file,
+    `note` is called and the file is downloaded from `url`.
 
     Raises:
-        BukvaError: as for fetch; also a mirror's file must have the digest, so that a wrong one is noticed.
+        BukvaError: the download fails (see fetch), or the SHA-256 of the file is not `digest`. A file in the mirror is
+            checked as well.
     """
     if mirror := os.environ.get("BUKVA_MIRROR", ""):
         file = resolve(mirror) / name
@@ -62,56 +64,58 @@ def obtain(url: str, name: str, folder: Path, on_bytes: OnBytes, note: OnNote, d
     return folder / name
 
 
-def _check_digest(where: str, file: Path, expected: str) -> None:
-    """Raise when a file does not have the expected digest; an empty one accepts every file."""
+def _check_digest(name: str, file: Path, expected: str) -> None:
+    """Raise an error if the SHA-256 of a file is not the expected one. An empty digest accepts every file."""
     if expected and (actual := sha256(file)) != expected:
-        why = "it is damaged or a different file; check the file and the expected digest."
-        raise BukvaError(f"{where}: its SHA-256 is {actual}, not {expected}; {why}")
+        advice = "The file is damaged or a different one. Check the file and the expected digest."
+        raise BukvaError(f"{name}: its SHA-256 is {actual}, not {expected}. {advice}")
 
 
 def _receive(session: "requests.Session", url: str, file: IO[bytes], on_bytes: OnBytes) -> None:
-    """Write the whole file.
+    """Download `url` into `file`, and retry when the transfer breaks.
 
-    A transfer that breaks goes on where it broke, but only with bytes of the very same file (a strong ETag); without,
-    it starts again.
+    A broken transfer is resumed with a range request if a strong ETag proves that the file is still the same one.
+    Otherwise the download starts again from the first byte.
     """
-    where, etag, furthest, retries = redact_url(url), "", 0, 0
+    redacted_url, etag, furthest, retries = redact_url(url), "", 0, 0
     total: int | None = None
     while True:
-        rest: dict[str, str] = {}
+        range_headers: dict[str, str] = {}
         expected = None
         if file.tell() and total and etag:
-            rest = {"Range": f"bytes={file.tell()}-", "If-Range": etag}
+            range_headers = {"Range": f"bytes={file.tell()}-", "If-Range": etag}
             expected = 206, f"bytes {file.tell()}-{total - 1}/{total}", etag
-        with _request(session, url, rest) as response:
+        with _request(session, url, range_headers) as response:
             headers = response.headers
             if (response.status_code, headers.get("Content-Range"), headers.get("ETag")) != expected:
                 file.seek(0)
                 file.truncate()
                 etag, announced = headers.get("ETag", ""), headers.get("Content-Length", "")
-                etag = "" if etag.startswith("W/") else etag  # a weak one lets bytes differ
+                etag = "" if etag.startswith("W/") else etag  # a weak ETag does not guarantee equal bytes
                 total = int(announced[:18]) if announced.isdecimal() else None  # int rejects thousands of digits
-            broken = _copy(response, file, where, total, on_bytes)
+            broken = _copy(response, file, redacted_url, total, on_bytes)
         if not broken:
             return
         if file.tell() >= furthest + PROGRESS_BYTES:
             retries, furthest = 0, file.tell()
         if retries == RETRIES:
-            why = f"cut off after {file.tell()} bytes of {total or 'more'} ({broken}); give the same command again."
-            raise BukvaError(f"{where}: {why}")
+            why = f"the transfer was cut off after {file.tell()} bytes of {total or 'an unknown total'} ({broken})."
+            raise BukvaError(f"{redacted_url}: {why} Run the same command again.")
         time.sleep(BACKOFF_SECONDS * 2**retries if retries else 0)
         retries += 1
 
 
-def _copy(response: "requests.Response", file: IO[bytes], where: str, total: int | None, on_bytes: OnBytes) -> str:
-    """Write what arrives; returns why the file is not complete, or nothing."""
+def _copy(
+    response: "requests.Response", file: IO[bytes], redacted_url: str, total: int | None, on_bytes: OnBytes
+) -> str:
+    """Append the body of a response to `file`. Return why the file is still incomplete, or "" if it is complete."""
     from urllib3.exceptions import HTTPError
 
     if response.status_code != (206 if file.tell() else 200):
-        return "the server sent another range than the requested one"
+        return "the server did not send the requested range"
     is_too_large = (total or 0) > MAX_BYTES
     try:
-        # not stream(), which waits for complete pieces
+        # read1 returns the bytes that have arrived; stream() would wait for complete pieces
         while not is_too_large and (piece := response.raw.read1(PIECE_BYTES, decode_content=False)):
             file.write(piece)
             on_bytes(file.tell(), total)
@@ -119,12 +123,14 @@ def _copy(response: "requests.Response", file: IO[bytes], where: str, total: int
     except HTTPError as error:
         return type(error).__name__
     if is_too_large:
-        raise BukvaError(f"{where}: has more than {MAX_BYTES} bytes, the limit for a corpus; check the address.")
+        raise BukvaError(
+            f"{redacted_url}: the file has more than {MAX_BYTES} bytes, the limit for a corpus. Check the URL."
+        )
     return "" if total in (None, file.tell()) else "the server closed the connection"
 
 
 def _session() -> "requests.Session":
-    """A session that retries the errors that may be temporary."""
+    """Return a session that retries requests after errors that may be temporary."""
     import requests
     from urllib3 import Retry
 
@@ -133,7 +139,7 @@ def _session() -> "requests.Session":
         backoff_factor=BACKOFF_SECONDS,
         retry_after_max=RETRY_AFTER_SECONDS,
         status_forcelist=(429, 500, 502, 503, 504),
-        raise_on_status=False,  # the last answer counts, whatever it is
+        raise_on_status=False,  # _request reports the status of the last response
     )
     session = requests.Session()
     for scheme in ("http://", "https://"):
@@ -141,19 +147,23 @@ def _session() -> "requests.Session":
     return session
 
 
-def _request(session: "requests.Session", url: str, rest: dict[str, str]) -> "requests.Response":
-    """The answer of a server that has the file, with an unread body; `rest` are headers that request a part of it."""
+def _request(session: "requests.Session", url: str, range_headers: dict[str, str]) -> "requests.Response":
+    """Request a file, or the part of it that `range_headers` name. Return the response before its body is read.
+
+    Raises:
+        BukvaError: the server does not respond, or responds with an unexpected status.
+    """
     import requests
     from urllib3.exceptions import HTTPError
 
-    uncompressed = {"Accept-Encoding": "identity"}  # the digest is that of the file, not of a compressed transfer
+    uncompressed = {"Accept-Encoding": "identity"}  # the digest is computed from the uncompressed file
     try:
-        response = session.get(url, headers=uncompressed | rest, stream=True, timeout=TIMEOUT_SECONDS)
+        response = session.get(url, headers=uncompressed | range_headers, stream=True, timeout=TIMEOUT_SECONDS)
     except (requests.RequestException, HTTPError) as error:
-        why = f"no answer ({type(error).__name__}); check the network and the address."
+        why = f"no response ({type(error).__name__}). Check the network and the URL."
         raise BukvaError(f"{redact_url(url)}: {why}") from None
-    if response.status_code not in ((200, 206, 416) if rest else (200,)):
+    if response.status_code not in ((200, 206, 416) if range_headers else (200,)):
         response.close()
-        why = f"the server answers with status {response.status_code}; check the address."
+        why = f"the server responded with status {response.status_code}. Check the URL."
         raise BukvaError(f"{redact_url(url)}: {why}")
     return response

@@ -1,7 +1,7 @@
-"""The works in a folder or a file: where each text is, and what its path, its table and info.csv say about it.
+"""List the works in a folder or a file, and read their texts, authors, titles and years.
 
-Plain text is taken as it is, line ends included; only byte order marks are removed, because they mark the encoding and
-are not content. What is left out or guessed is counted for the metrics, and told in a line each on the terminal.
+Plain text is read unchanged, with its line ends. Only byte order marks are removed, because they mark the encoding
+and are not content. Everything that is left out or guessed is counted, for the metrics and for messages to the user.
 """
 
 import csv
@@ -18,41 +18,45 @@ from bukva.config.messages import shorten
 from bukva.core.errors import BukvaError, ParamsError
 from bukva.corpus.sources.formats import READERS, conversion
 from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Reader, Text, TextFile, printable, read_plain
-from bukva.corpus.sources.formats.encodings import MARK
+from bukva.corpus.sources.formats.encodings import BOM
 from bukva.text.collection import MISSING, Document
 
-INFO = "info.csv"  # the years of the works in its folder: advice that may be wrong, so no error in it stops a stage
+INFO = "info.csv"  # the years of the works in its folder; they are optional, so an error in the file stops no stage
 SPECIAL = "is a pipe, a socket or a device"
-EMPTY = "contains no text", "fill the file or remove it", "files_without_text"
-NAMED = 3  # names in a line, and the first of each encoding or type; the others are counted
+EMPTY = "contains no text", "Add text or remove the file", "files_without_text"
+# A message names the first 3 files or rows of a kind. It also names the first file of each further encoding or type, up
+# to 20 names in all. The other files and rows are only counted.
+NAMED = 3
 MAX_NAMED = 20
 
-# What is found beside texts, as metrics count it and the terminal tells it.
+# The kinds of findings: the name of the metric that counts them, and the message to the user after that count.
 KINDS = {
-    "files_without_text": "file(s) left out (download.strict), without text",
-    "files_unreadable": "file(s) left out (download.strict), cannot be read",
-    "bad_rows": "row(s) of tables left out (download.strict)",
-    "files_in_detected_encoding": "file(s) read in an encoding that was detected (download.encoding)",
-    "files_with_names_inside": "file(s) name their author, title or year, which folders and info.csv do not",
-    "epubs_without_all_chapters": "epub(s) name chapters that they do not contain; the others are read",
-    "zip_names_guessed": "name(s) in a zip are not UTF-8; their encoding is guessed",
-    "files_with_parts_left_out": "file(s) read without some of their parts",
-    "markdown_with_short_lines": "Markdown file(s) in which paragraphs of short lines are read as verse",
-    "texts_with_markup": "file(s) .txt begin like another type, whose markup is read as text; rename or convert them",
-    "texts_with_marks_inside": "text(s) with byte order marks (U+FEFF) inside, which are removed",
-    "info_rows_without_file": "row(s) of info.csv name no work",
-    "info_rows_unreadable": "row(s) of info.csv cannot be read",
-    NO_TEXTS: "file(s) not read (download.extensions reads them as plain text): tables without the column "
+    "files_without_text": "file(s) without text were left out (download.strict)",
+    "files_unreadable": "file(s) could not be read and were left out (download.strict)",
+    "bad_rows": "row(s) of tables could not be read and were left out (download.strict)",
+    "files_in_detected_encoding": "file(s) were read in a detected encoding (download.encoding)",
+    "files_with_names_inside": "file(s) contain an author, title or year that folders and info.csv do not give",
+    "epubs_without_all_chapters": "epub(s) do not contain all chapters that they list; the other chapters were read",
+    "zip_names_guessed": "file name(s) in a zip are not UTF-8, so their encoding was guessed",
+    "files_with_parts_left_out": "file(s) were read without some of their parts",
+    "markdown_with_short_lines": "Markdown file(s) have paragraphs of short lines, which were read as verse",
+    "texts_with_markup": ".txt file(s) begin like a file of another type and were read with their markup; rename or "
+    "convert them",
+    "texts_with_marks_inside": "text(s) contained byte order marks (U+FEFF), which were removed",
+    "info_rows_without_file": "row(s) of info.csv name a work that does not exist",
+    "info_rows_unreadable": "row(s) of info.csv could not be read",
+    NO_TEXTS: "file(s) were not read (download.extensions can read them as plain text): tables without the column "
     "download.text_column, or XML other than TEI",
-    "files_to_convert": "file(s) not read, and the command that converts each",
-    "files_of_other_types": "file(s) of other types not read (download.extensions names types of plain text)",
+    "files_to_convert": "file(s) were not read; convert each with the command after its name",
+    "files_of_other_types": "file(s) of other types were not read (download.extensions can read them as plain text)",
 }
 
 
 class Findings:
-    """What was found in a corpus beside its texts: how many of each of KINDS, and the names of the first.
+    """Counts everything that is left out or guessed while a corpus is read, by kind (the keys of KINDS).
 
-    `strict` raises the first file or row without readable text instead of counting it.
+    The first names of each kind are kept for the messages to the user. If `strict` is true, the first file or row
+    without readable text is an error.
     """
 
     def __init__(self, strict: bool) -> None:
@@ -62,7 +66,7 @@ class Findings:
         self._groups = set[tuple[str, str]]()
 
     def add(self, kind: str, name: str, group: str = "") -> None:
-        """Count one. The first of a group, such as the files in one encoding, is always named."""
+        """Count a file or row. The message names the first one of each group, such as the files in one encoding."""
         self.counts[kind] += 1
         is_new = bool(group) and (kind, group) not in self._groups
         self._groups.add((kind, group))
@@ -73,17 +77,17 @@ class Findings:
         """Count a file or row that has no readable text.
 
         Raises:
-            BukvaError: the error itself, if `strict`, unless the file is one of another type by its content.
+            BukvaError: `error` itself in strict mode, unless it says that the file is not meant to contain texts.
         """
         if self.strict and not (isinstance(error, BadTextError) and error.kind == NO_TEXTS):
             raise error
         if isinstance(error, BadTextError):
             self.add(error.kind, error.name)
-        else:  # a bound of archives
+        else:  # a zipped book exceeds a limit of archives
             self.add("files_unreadable", str(error))
 
     def sentences(self) -> Iterator[str]:
-        """What a user should know, a sentence for each kind; none for a corpus where all is well."""
+        """Yield one message to the user for each kind that was counted."""
         for kind, what in KINDS.items():
             if n := self.counts[kind]:
                 n_more = n - len(self.names[kind])
@@ -92,27 +96,35 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How files are read: their encoding (or auto), the text column of tables, and what else is plain text."""
+class ReadOptions:
+    """Options for reading the files of a corpus.
+
+    Attributes:
+        findings: counts what is left out or guessed.
+        encoding: encoding of all files, or `auto` to detect the encoding of each.
+        column: text column of tables.
+        extensions: further extensions to read as plain text.
+    """
 
     findings: Findings
     encoding: str = "utf-8"
     column: str = "text"
     extensions: Collection[str] = ()
 
-    def file(self, path: Path, place: str, encoding: str = "") -> TextFile:
-        """A file that is to be read in this way, or in an encoding of its own."""
+    def text_file(self, path: Path, display_name: str, encoding: str = "") -> TextFile:
+        """Return a file to read with these options. If `encoding` is given, it replaces the one of the options."""
 
         def note(kind: str, detail: str) -> None:
             group = detail if kind == "files_in_detected_encoding" else ""
-            self.findings.add(kind, f"{printable(place)} ({detail})", group)
+            self.findings.add(kind, f"{printable(display_name)} ({detail})", group)
 
-        return TextFile(path, place, encoding or self.encoding, self.column, note)
+        return TextFile(path, display_name, encoding or self.encoding, self.column, note)
 
     def reader(self, path: Path) -> Reader | None:
-        """The reader of a file by its extension; None if its type is not read.
+        """Return the reader of a file by its extension, or None if the type is not read.
 
-        What `extensions` names is plain text, also one of READERS: the source of a web page is text, too.
+        The types in `extensions` are read as plain text, even if READERS has a reader for them. So the source of a web
+        page can be read as text.
         """
         extension = path.suffix.lower()
         if extension in map(str.lower, self.extensions):
@@ -122,7 +134,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Work:
-    """A file that is not read yet. If it is a table, it has many texts, and `document` is what they have in common."""
+    """A file that has not been read yet. It has one text, or many if it is a table.
+
+    Attributes:
+        document: category, author, name and year that the path and info.csv give.
+        file: the file and how to read it.
+        read: the reader for its type.
+        path: path of the file below the folder of the corpus.
+    """
 
     document: Document
     file: TextFile
@@ -130,22 +149,24 @@ class Work:
     path: str
 
     def document_of(self, text: Text) -> Document:
-        """The document of a text in the file."""
+        """Return category, author, name and year of one text in the file."""
         if not text.row:
             return self._document_of_file(text)
-        # what the row says hides folders of the path, which may be needed to tell two works apart
+        # An author or category of the row replaces folders of the path. The name keeps the path, because two works
+        # could have the same name without it.
         work = self.path if text.author or text.category else self.document.work
         return Document(
             text.category or self.document.category,
             text.author or self.document.author,
-            f"{work}#{text.row:09} {text.title}".rstrip(),  # nine digits, so that works are sorted as the rows are
+            f"{work}#{text.row:09} {text.title}".rstrip(),  # zeros, so that names sort in the order of rows
             text.year or self.document.year,
         )
 
     def _document_of_file(self, text: Text) -> Document:
-        """The document of a file that is one text: its path and info.csv come first, then the names in the file.
+        """Return the document of a file with a single text.
 
-        The title goes behind the path, unless the path has it.
+        The path and info.csv take precedence over the author, category and year in the file. The title in the file is
+        appended to the name of the work, unless the name contains it.
         """
         own = self.document
         title = "" if nfc(text.title).casefold() in nfc(own.work).casefold() else text.title
@@ -157,122 +178,132 @@ class Work:
         )
 
     def pieces(self, text: Text, findings: Findings) -> Iterator[str]:
-        """The text without byte order marks.
+        """Yield the pieces of a text without byte order marks.
 
         Raises:
             BadTextError: the text cannot be read, or is empty.
         """
-        place = f"{self.file.place}, row {text.row}" if text.row else self.file.place
+        display_name = f"{self.file.display_name}, row {text.row}" if text.row else self.file.display_name
         is_empty, has_marks = True, False
         for piece in text.pieces:
-            kept = piece.replace(MARK, "")
+            kept = piece.replace(BOM, "")
             has_marks = has_marks or kept != piece
             is_empty = is_empty and not kept.strip()
             yield kept
         if has_marks:
-            findings.add("texts_with_marks_inside", printable(place))
+            findings.add("texts_with_marks_inside", printable(display_name))
         if is_empty:
-            raise BadTextError(place, *EMPTY)
+            raise BadTextError(display_name, *EMPTY)
 
 
 def texts_of(works: Iterable[Work], findings: Findings) -> Iterator[tuple[Document, Iterator[str]]]:
-    """The texts of all works, for write_collection; a file that ends early is a finding."""
+    """Yield the texts of all works, for write_collection. A file that cannot be read is a finding."""
     for work in works:
         try:
             text = None
             for text in work.read(work.file):
                 document = work.document_of(text)
                 yield document, work.pieces(text, findings)
-                if not text.row and (said := _differences(work.document, document)):
-                    findings.add("files_with_names_inside", f"{printable(work.file.place)} ({said})")
+                if not text.row and (added := _added_values(work.document, document)):
+                    findings.add("files_with_names_inside", f"{printable(work.file.display_name)} ({added})")
             if text is None:  # a table without rows
-                raise BadTextError(work.file.place, *EMPTY)
+                raise BadTextError(work.file.display_name, *EMPTY)
         except BukvaError as error:
             findings.leave_out(error)
 
 
-def _differences(before: Document, after: Document) -> str:
-    """Return the names that a file has added to the document of its path."""
+def _added_values(before: Document, after: Document) -> str:
+    """Return the author, title and year that only the file itself gives, as a list for a message."""
     pairs = zip(vars(before).values(), vars(after).values(), strict=True)
     return ", ".join(str(now).removeprefix(f"{was} ") for was, now in pairs if now != was)
 
 
-def work_in_file(file: Path, place: str, reading: Reading, read: Reader | None = None) -> list[Work]:
-    """One file as a corpus, of one work unless it is a table; plain text unless its extension or `read` says more."""
-    document = _document(file.name, place)
-    read = read or reading.reader(file) or read_plain
-    return [Work(document, reading.file(file, place), read, document.work)]
+def work_in_file(file: Path, display_name: str, options: ReadOptions, read: Reader | None = None) -> list[Work]:
+    """Return a single file as a corpus. It is one work, or many if it is a table.
+
+    Args:
+        file: the file.
+        display_name: its path as messages show it.
+        options: how it is read.
+        read: its reader; by default chosen by the extension, or plain text if the extension is unknown.
+    """
+    document = _document(file.name, display_name)
+    read = read or options.reader(file) or read_plain
+    return [Work(document, options.text_file(file, display_name), read, document.work)]
 
 
 def works_in_folder(
     root: Path,
-    place: str,
-    reading: Reading,
+    display_name: str,
+    options: ReadOptions,
     folders: Iterable[str] = ("",),
     encodings: Mapping[str, str] = MappingProxyType({}),
     levels: bool = True,
 ) -> list[Work]:
-    """The works in some folders of `root`.
+    """List the works in a folder.
 
     Args:
-        root: the folder whose levels are category/author/work.txt, or fewer.
-        place: the name of `root` in errors.
-        reading: how its files are read; files of other types are added to the findings.
+        root: folder with the levels category/author/work.txt, or fewer.
+        display_name: path of `root` as messages show it.
+        options: how the files are read; files of other types are counted as findings.
         folders: the folders below `root` to read; all by default.
-        encodings: those of single works, by the path of the work below `root`.
-        levels: whether folders are categories and authors; else they are a part of the name of a work.
+        encodings: encodings of single works, by the path of the work below `root`.
+        levels: whether the folders are categories and authors; otherwise they are part of the name of a work.
 
     Raises:
-        BukvaError: the folders contain no file of a type that is read. If the findings are strict: a folder cannot be
-            read.
+        BukvaError: the folders contain no file of a type that is read; or in strict mode, a folder cannot be read.
     """
-    files = [file for folder in folders for file in _files(root / folder, reading.findings)]
-    infos = [reading.file(file, f"{place}/{file.relative_to(root)}", "auto") for file in files if file.name == INFO]
-    years = {info.path.parent: _years(info, reading.findings) for info in infos}
+    files = [file for folder in folders for file in _files(root / folder, options.findings)]
+    infos = [
+        options.text_file(file, f"{display_name}/{file.relative_to(root)}", "auto")
+        for file in files
+        if file.name == INFO
+    ]
+    years = {info.path.parent: _years(info, options.findings) for info in infos}
     works, present = [], set[tuple[Path, str]]()
     for file in files:
-        reader = reading.reader(file)
+        reader = options.reader(file)
         path = nfc(file.relative_to(root).as_posix())
-        where = f"{place}/{path}"
+        file_name = f"{display_name}/{path}"
         if file.name == INFO:
             continue
         if not reader:
-            command = conversion(where)
+            command = conversion(file_name)
             kind = "files_to_convert" if command else "files_of_other_types"
-            name = printable(f"{where} ({command})" if command else where)
-            reading.findings.add(kind, name, file.suffix.lower())
+            name = printable(f"{file_name} ({command})" if command else file_name)
+            options.findings.add(kind, name, file.suffix.lower())
             continue
         present.add((file.parent, nfc(stem(file))))
         try:
-            document = _document(path, where, years.get(file.parent, {}).get(nfc(stem(file))), levels)
+            document = _document(path, file_name, years.get(file.parent, {}).get(nfc(stem(file))), levels)
         except BadTextError as error:
-            reading.findings.leave_out(error)
+            options.findings.leave_out(error)
             continue
-        works.append(Work(document, reading.file(file, where, encodings.get(path, "")), reader, path))
+        works.append(Work(document, options.text_file(file, file_name, encodings.get(path, "")), reader, path))
     for name in sorted(name for folder, known in years.items() for name in known if (folder, name) not in present):
-        reading.findings.add("info_rows_without_file", name)
+        options.findings.add("info_rows_without_file", name)
     if not works:
-        raise BukvaError(" ".join([f"{place}: contains no {types_read()} file.", *reading.findings.sentences()]))
+        raise BukvaError(" ".join([f"{display_name}: contains no {types_read()} file.", *options.findings.sentences()]))
     return works
 
 
 def stem(path: Path) -> str:
-    """Return the name of a file without its extension, which may have two parts (.fb2.zip)."""
+    """Return the name of a file without its extension. An extension may have two parts (.fb2.zip)."""
     end = "".join(path.suffixes[-2:])
     return path.name[: -len(end)] if end.lower() in READERS else path.stem
 
 
 def types_read() -> str:
-    """The extensions that are read, for errors."""
+    """Return the extensions of all types that are read, as a list for a message."""
     *most, last = READERS
     return f"{', '.join(most)} or {last}"
 
 
 def _years(info: TextFile, findings: Findings) -> dict[str, str | None]:
-    """The years in an info.csv by the name of the work, in NFC.
+    """Return the years in an info.csv by the name of the work, in NFC.
 
-    Each row is parsed alone, so an unclosed quote spoils no other row. Excel divides cells by semicolons in many
-    countries.
+    Each row is parsed separately, so that an unclosed quote does not affect other rows. The delimiter is guessed,
+    because Excel uses semicolons in many countries.
     """
     try:
         lines = [line for line in "".join(info.pieces()).splitlines() if line.strip()]
@@ -294,19 +325,19 @@ def _years(info: TextFile, findings: Findings) -> dict[str, str | None]:
 
 
 def nfc(name: str) -> str:
-    """A name in Unicode's form NFC; macOS may write й in a file name as two characters."""
+    """Return a name in the Unicode form NFC. In file names, macOS may write й as two characters."""
     return unicodedata.normalize("NFC", name)
 
 
 def _files(root: Path, findings: Findings) -> Iterator[Path]:
-    """All files below a folder except hidden ones and those by which Word locks a document (~$name), each folder once.
+    """Yield all files below a folder, except hidden files and the lock files of Word (~$name).
 
-    Links are followed: nobody would notice a missing book.
+    Links are followed, because a skipped book could go unnoticed. Each folder is visited once.
     """
 
     def leave_out(error: OSError) -> None:
         why = f"cannot be read ({error.strerror})"
-        findings.leave_out(BadTextError(str(error.filename), why, "check the folder"))
+        findings.leave_out(BadTextError(str(error.filename), why, "Check the folder"))
 
     seen = set[str]()
     for folder, folders, files in os.walk(root, onerror=leave_out, followlinks=True):
@@ -317,17 +348,21 @@ def _files(root: Path, findings: Findings) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for file in sorted(Path(folder, name) for name in files if not name.startswith((".", "~$"))):
             if is_special(file):
-                findings.leave_out(BadTextError(str(file), SPECIAL, "remove it"))
+                findings.leave_out(BadTextError(str(file), SPECIAL, "Remove it"))
             else:
                 yield file
 
 
-def _document(path: str, place: str, year: str | None = None, levels: bool = True) -> Document:
-    """The document at category/author/work, author/work or work; deeper folders belong to the work's name.
+def _document(path: str, display_name: str, year: str | None = None, levels: bool = True) -> Document:
+    """Return the document at a path of the form category/author/work, author/work or work.
 
-    Only .txt is left out of the name, so that notes.md and notes.html are two works.
+    Deeper folders become part of the name of the work. The name keeps every extension but .txt, so that notes.md and
+    notes.html are two works.
+
+    Raises:
+        BadTextError: the path is not UTF-8.
     """
-    _check_name(path, place)
+    _check_name(path, display_name)
     parts = PurePosixPath(path).parts
     name = parts[-1][: -len(".txt")] if parts[-1].lower().endswith(".txt") else parts[-1]
     if not levels:
@@ -337,7 +372,10 @@ def _document(path: str, place: str, year: str | None = None, levels: bool = Tru
 
 
 def is_special(path: Path) -> bool:
-    """Whether reading may wait for ever; what does not exist is nothing of this kind."""
+    """Return whether a path is a pipe, a socket or a device. Reading from one may wait forever.
+
+    A path that does not exist is not special.
+    """
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -345,29 +383,29 @@ def is_special(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def _check_name(path: str, place: str) -> None:
+def _check_name(path: str, display_name: str) -> None:
     try:
         path.encode()
     except UnicodeEncodeError:
-        raise BadTextError(place, "this file name is not UTF-8", "rename the file") from None
+        raise BadTextError(display_name, "the file name is not UTF-8", "Rename the file") from None
 
 
 def check_for_dvc(key: str, path: str) -> None:
-    """Raise where DVC, which reads everything in a path of params.yaml before a stage runs, would fail or wait.
+    """Check that DVC can read a path of params.yaml. DVC reads all files below the path before a stage runs.
 
     Raises:
-        ParamsError: nothing is at this path.
-        BadTextError: a name is not UTF-8; or a file is a pipe, a socket, a device, or a link that leads nowhere.
+        ParamsError: the path does not exist.
+        BadTextError: a file name is not UTF-8; or a file is a pipe, a socket, a device or a broken link.
     """
     if not os.path.exists(path):  # noqa: PTH110 (Path.exists raises if the name is too long)
-        home = "; write the path of your home in full, because DVC does not expand ~" if path.startswith("~") else ""
+        home = " Write your home directory in full, because DVC does not expand ~." if path.startswith("~") else ""
         raise ParamsError(
-            f"params.yaml, {key}: {shorten(path)} does not exist, and DVC needs it even where no stage reads it{home}."
+            f"params.yaml, {key}: {shorten(path)} does not exist. DVC needs it even if no stage reads it.{home}"
         )
     below = (Path(folder, name) for folder, folders, files in os.walk(path) for name in sorted(folders + files))
     for entry in (Path(path), *below):
         _check_name(str(entry), str(entry))
         if is_special(entry):
-            raise BadTextError(str(entry), SPECIAL, "remove it")
+            raise BadTextError(str(entry), SPECIAL, "Remove it")
         if entry != Path(path) and not entry.exists():
-            raise BadTextError(str(entry), "is a link that leads nowhere", "remove it")
+            raise BadTextError(str(entry), "is a broken link", "Remove it")

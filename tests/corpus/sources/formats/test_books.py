@@ -70,7 +70,7 @@ def test_notes_of_a_book_are_left_out_with_their_marks_and_counted(book) -> None
     after += '<body name="Примечания"><p>Нет.</p></body><body name="Приложение"><p>Да.</p></body>'
     text, _, notes = read(book(fb2(f"<p>Да{marks}.</p>", after=after)))
     assert text == "Да, да, да.\nДа.\n"
-    assert notes == [("files_with_parts_left_out", "references to notes: 2, bodies of notes: 2")]
+    assert notes == [("files_with_parts_left_out", "note references: 2, note sections: 2")]
 
 
 @pytest.mark.parametrize("declared", ["windows-1251", "koi8-r", "utf-16", "utf-8"])
@@ -86,7 +86,7 @@ def test_a_given_encoding_comes_before_the_declared_one(book) -> None:
     content = fb2("<p>Ёж</p>", encoding="koi8-r").replace(b"koi8-r", b"windows-1251")
     assert read(book(content))[0] != "Ёж\n"
     assert read(book(content), "koi8-r")[0] == "Ёж\n"
-    assert "is not UTF-8; set download.encoding" in error(book(content), "utf-8")
+    assert "is not UTF-8. Set download.encoding" in error(book(content), "utf-8")
 
 
 def test_a_zip_with_one_book_is_that_book(tmp_path) -> None:
@@ -94,12 +94,12 @@ def test_a_zip_with_one_book_is_that_book(tmp_path) -> None:
     text, names, _ = read(zipped(tmp_path / "a.fb2.zip", {"b.FB2": content, "readme.txt": ""}))
     assert (text, names[0]) == ("Ёж\n", "Война и мир")
     for parts in ({}, {"a.fb2": content, "b.fb2": content}):
-        words = f"damaged, or not an .fb2.zip (it has {len(parts)} files .fb2, not one); get the file again."
+        words = f"damaged, or not an .fb2.zip (it contains {len(parts)} .fb2 files, not one). Get the file again."
         assert error(zipped(tmp_path / "b.fb2.zip", parts)) == f"books/b.fb2.zip: {words}"
 
 
 def test_a_book_that_is_not_well_formed_or_no_book_is_an_error_that_says_so(book) -> None:
-    advice = "repair it: xmllint --recover --encode utf-8 FILE > REPAIRED."
+    advice = "Repair it with `xmllint --recover --encode utf-8 FILE > REPAIRED`."
     for content, why in (
         (b"text", "Start tag expected, '<' not found"),
         (b"", "Document is empty"),
@@ -111,7 +111,7 @@ def test_a_book_that_is_not_well_formed_or_no_book_is_an_error_that_says_so(book
         sentence = error(book(content))
         assert sentence.startswith(f"books/a.fb2: is not well-formed XML ({why}"), sentence
         assert sentence.endswith(advice)
-    words = "its root is <html>, not <FictionBook>; convert it to .txt, or name its type in download.extensions."
+    words = "its root is <html>, not <FictionBook>. Convert it to .txt, or add its extension to download.extensions."
     assert error(book(b"<html><body/></html>")) == f"books/a.fb2: {words}"
 
 
@@ -156,7 +156,7 @@ def test_the_text_of_an_edition(text, expected, book) -> None:
 
 def test_parts_that_are_left_out_of_an_edition_are_counted(book) -> None:
     text = "<p>a<note>n<note>n</note></note><note>n</note><choice><sic>x</sic><corr>y</corr></choice><del>d</del></p>"
-    listed = "notes: 2, readings that the editor replaces: 1, deletions: 1"
+    listed = "notes: 2, replaced readings: 1, deletions: 1"
     assert read(book(tei(text), "a.xml"))[2] == [("files_with_parts_left_out", listed)]
 
 
@@ -195,7 +195,7 @@ def test_elements_within_elements_without_end_are_an_error(book) -> None:
 
 
 def test_other_xml_is_no_edition(book) -> None:
-    words = "its root is <rss>, not <TEI> or <TEI.2> or <teiCorpus>; convert it to .txt, or name its type in"
+    words = "its root is <rss>, not <TEI> or <TEI.2> or <teiCorpus>. Convert it to .txt, or add its extension"
     assert error(book(b"<rss><text>x</text></rss>", "a.xml")).startswith(f"books/a.xml: {words}")
 
 
@@ -250,9 +250,9 @@ def test_an_odt_gives_its_paragraphs_as_they_are_after_all_changes(tmp_path) -> 
 @pytest.mark.parametrize(
     ("name", "parts", "why"),
     [
-        ("a.docx", {"x": ""}, r"damaged, or not a .docx (it has no part word/document\d*\.xml); get the file again."),
-        ("a.odt", {"x": ""}, r"damaged, or not an .odt (it has no part content\.xml); get the file again."),
-        ("a.docx", {"word/document.xml": "<a/>"}, "its root is <a>, not <document>; convert it to .txt"),
+        ("a.docx", {"x": ""}, r"damaged, or not a .docx (it has no part word/document\d*\.xml). Get the file again."),
+        ("a.odt", {"x": ""}, r"damaged, or not an .odt (it has no part content\.xml). Get the file again."),
+        ("a.docx", {"word/document.xml": "<a/>"}, "its root is <a>, not <document>. Convert it to .txt"),
         ("a.docx", {"word/document.xml": "<document><body>"}, "is not well-formed XML (Premature end of data"),
         ("a.docx", {"word/document.xml": b"<document>\0"}, "contains NUL"),
     ],
@@ -265,4 +265,4 @@ def test_a_damaged_document_is_an_error_that_says_why(name, parts, why, tmp_path
 @pytest.mark.parametrize("name", ["a.docx", "a.odt", "a.fb2.zip"])
 def test_what_is_no_zip_is_no_document(name, tmp_path) -> None:
     (tmp_path / name).write_bytes(b"\xd0\xcf\x11\xe0")
-    assert "(File is not a zip file); get the file again." in error(tmp_path / name)
+    assert "(File is not a zip file). Get the file again." in error(tmp_path / name)

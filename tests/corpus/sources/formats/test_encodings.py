@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from languages import PAIRS, STORY, encoded, is_read
 
-from bukva.corpus.sources.formats.encodings import PIECE_BYTES, BadEncodingError, decoded, detected
+from bukva.corpus.sources.formats.encodings import PIECE_BYTES, BadEncodingError, decode, detect_encoding
 
 RUSSIAN = "Был тихий вечер, и солнце уже садилось за лесом. Старик сидел у окна и смотрел на дорогу.\n" * 7
 
 
 def read(raw: bytes, encoding: str = "") -> str:
     """The text of these bytes in an encoding, or in the one that is detected."""
-    return "".join(decoded(io.BytesIO(raw), encoding or found(raw)))
+    return "".join(decode(io.BytesIO(raw), encoding or found(raw)))
 
 
 def found(raw: bytes) -> str:
-    return detected(lambda: io.BytesIO(raw))
+    return detect_encoding(lambda: io.BytesIO(raw))
 
 
 @pytest.mark.parametrize(("language", "encoding"), PAIRS)
@@ -90,9 +90,9 @@ def test_utf8_with_a_damaged_character_is_no_other_encoding(bad) -> None:
 def test_utf16_without_a_byte_order_mark_is_not_taken_for_utf8_and_is_read_if_it_is_named(order) -> None:
     raw = "Nevermore.\n".encode(f"utf-16-{order}")
     for first in ("", "É", "Ёж "):
-        with pytest.raises(BadEncodingError, match=r"^contains NUL, as .*UTF-16 .*utf-16-le or utf-16-be"):
+        with pytest.raises(BadEncodingError, match=r"^contains NUL, like .*UTF-16 .*utf-16-le or utf-16-be"):
             found(first.encode(f"utf-16-{order}") + raw)
-    with pytest.raises(BadEncodingError, match=r"has no byte order mark, with which UTF-16 begins$"):
+    with pytest.raises(BadEncodingError, match=r"has no byte order mark, with which UTF-16 must begin$"):
         read(raw, "utf-16")
     assert read(raw, f"utf-16-{order}") == "Nevermore.\n"
 

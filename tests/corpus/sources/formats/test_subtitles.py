@@ -107,7 +107,7 @@ def test_webvtt_gives_the_same_without_notes_styles_and_names(tmp_path) -> None:
 def test_lines_that_roll_up_are_said_once_and_counted_and_later_ones_again(tmp_path) -> None:
     text, notes = read(tmp_path / "a.vtt", ROLLING)
     assert text == "hello world\nthis is next\nthis is next\n"
-    assert notes == [("files_with_parts_left_out", "lines shown again: 3")]
+    assert notes == [("files_with_parts_left_out", "repeated lines: 3")]
 
 
 def test_a_file_without_times_has_no_text(tmp_path) -> None:

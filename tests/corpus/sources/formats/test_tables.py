@@ -69,14 +69,14 @@ def test_a_bad_line_is_an_error_of_its_own_and_an_empty_one_is_none(tmp_path) ->
     with path.open("a", encoding="utf-8") as file:
         file.write('\r\n{"text": "два"}')
     bad = [
-        f"books/a.jsonl, row {n}: {why}; correct the row or remove it." for n, why in enumerate(BAD_LINES.values(), 3)
+        f"books/a.jsonl, row {n}: {why}. Correct the row or remove it." for n, why in enumerate(BAD_LINES.values(), 3)
     ]
     assert [text.pieces for text in rows(path)] == [["раз"], *([each] for each in bad), ["два"]]
 
 
 def test_bad_rows_of_a_table_are_errors_of_their_own(tmp_path) -> None:
-    bad = ["books/a.parquet, row 2: is not UTF-8; correct the row or remove it."]
-    bad += [f"books/a.parquet, row {n}: has no text in column 'text'; correct the row or remove it." for n in (3, 4)]
+    bad = ["books/a.parquet, row 2: is not UTF-8. Correct the row or remove it."]
+    bad += [f"books/a.parquet, row {n}: has no text in column 'text'. Correct the row or remove it." for n in (3, 4)]
     texts = pa.array([b"a", b"\xff", b"", None, b"b"], pa.binary()).view(pa.string())
     found = rows(parquet(tmp_path / "a.parquet", {"text": texts}))
     assert [text.pieces for text in found] == [["a"], *([each] for each in bad), ["b"]]
@@ -84,10 +84,10 @@ def test_bad_rows_of_a_table_are_errors_of_their_own(tmp_path) -> None:
 
 def test_a_table_without_the_column_is_an_error_that_names_its_columns(tmp_path) -> None:
     table = parquet(tmp_path / "a.parquet", {"id": [1], "content": ["x"]})
-    words = r"column 'text' is missing; set download\.text_column to a column of text \(columns: id, content\)"
+    words = r"column 'text' is missing\. Set download\.text_column to a column of text \(columns: id, content\)"
     with pytest.raises(BadTextError, match=rf"^books/a\.parquet: {words}"):
         rows(table)
-    with pytest.raises(BadTextError, match=r"column 'id' is int64; set download\.text_column to"):
+    with pytest.raises(BadTextError, match=r"column 'id' is int64\. Set download\.text_column to"):
         rows(table, "id")
 
 
@@ -96,7 +96,7 @@ def test_a_damaged_table_is_an_error(tmp_path) -> None:
     path = tmp_path / "b.parquet"
     for raw in (b"", whole[: len(whole) // 2], whole[:-5], b"PAR1" + b"\xff" * 100 + b"PAR1"):
         path.write_bytes(raw)
-        with pytest.raises(BadTextError, match=r"^books/b\.parquet: damaged, or not Parquet \(.+\); write the file"):
+        with pytest.raises(BadTextError, match=r"^books/b\.parquet: damaged, or not Parquet \(.+\)\. Write the file"):
             rows(path)
 
 
@@ -134,18 +134,18 @@ def test_quotes_in_a_tsv_are_a_part_of_its_texts_where_rows_would_be_wrong_other
 def test_bad_rows_of_a_csv_are_errors_of_their_own(tmp_path) -> None:
     path = file(tmp_path / "a.csv", 'id,text\n1,раз\n2,a,b\n3,"x"y\n4\n5,\n6,два\n7,"open\n8,lost\n')
     why = {
-        2: "has 3 cells, and the first row 2",
-        3: "has a mistake in its quotes (',' expected after '\"')",
-        4: "has 1 cells, and the first row 2",
+        2: "has 3 cells, but the header has 2",
+        3: "has invalid quotes (',' expected after '\"')",
+        4: "has 1 cells, but the header has 2",
         5: "has no text in column 'text'",
-        7: "has a mistake in its quotes (unexpected end of data)",
+        7: "has invalid quotes (unexpected end of data)",
     }
-    bad = {number: f"books/a.csv, row {number}: {what}; correct the row or remove it." for number, what in why.items()}
+    bad = {number: f"books/a.csv, row {number}: {what}. Correct the row or remove it." for number, what in why.items()}
     assert texts(path) == ["раз", *(bad[n] for n in (2, 3, 4, 5)), "два", bad[7]]
 
 
 def test_a_csv_without_the_column_names_its_columns_in_one_line(tmp_path) -> None:
-    words = "has no column 'text'; its columns are: id, Text, a b; set download.text_column to a column of text."
+    words = "has no column 'text'; its columns are: id, Text, a b. Set download.text_column to a column of text."
     with pytest.raises(BadTextError) as error:
         rows(file(tmp_path / "a.csv", 'id;Text;"a\nb"\n1;x;y\n'))
     assert (str(error.value), error.value.kind) == (f"books/a.csv: {words}", "files_not_texts")
@@ -165,7 +165,7 @@ def test_a_table_longer_than_the_sample_is_read_row_by_row(tmp_path, monkeypatch
 def test_a_cell_that_is_too_long_is_an_error(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(tables, "MAX_LINE_CHARS", 100)
     path = file(tmp_path / "a.csv", 'id,text\n1,"' + "x\n" * 60 + '"\n2,y\n')
-    assert "row 1: has a mistake in its quotes (field larger than field limit (100))" in texts(path)[0]
+    assert "row 1: has invalid quotes (field larger than field limit (100))" in texts(path)[0]
 
 
 # ---- .json
@@ -175,7 +175,7 @@ def test_a_list_of_texts_or_of_objects_is_a_table(tmp_path) -> None:
     poems = [{"text": "раз", "author": "Блок", "title": "А"}, {"text": ""}, {"text": "два", "lines": [1]}, 7]
     found = rows(file(tmp_path / "a.json", json.dumps(poems, indent=2)))
     assert (found[0], found[2]) == (Text(["раз"], 1, "А", "Блок"), Text(["два"], 3))
-    assert [text.pieces[0].partition(";")[0] for text in (found[1], found[3])] == [
+    assert [text.pieces[0].removesuffix(". Correct the row or remove it.") for text in (found[1], found[3])] == [
         f"books/a.json, row {number}: has no text in column 'text'" for number in (2, 4)
     ]
     assert texts(file(tmp_path / "a.json", '\ufeff["раз", "два"]')) == ["раз", "два"]
@@ -186,7 +186,7 @@ def test_an_object_is_one_text_with_its_names(tmp_path) -> None:
     poem = {"text": "раз", "author": "Блок", "title": "А", "year": 1908, "category": "poems"}
     expected = [Text(["раз"], 0, "А", "Блок", "poems", "1908")]
     assert rows(file(tmp_path / "a.json", json.dumps(poem))) == expected
-    assert "books/a.json: has no text in column 'text'; " in texts(file(tmp_path / "a.json", '{"text": 1}'))[0]
+    assert "books/a.json: has no text in column 'text'. " in texts(file(tmp_path / "a.json", '{"text": 1}'))[0]
 
 
 @pytest.mark.parametrize(
@@ -194,13 +194,13 @@ def test_an_object_is_one_text_with_its_names(tmp_path) -> None:
     [
         (
             '{"name": "x", "version": 1}',
-            "has no column 'text'; its columns are: name, version; set download.text_column",
+            "has no column 'text'; its columns are: name, version. Set download.text_column",
         ),
-        ("[[1], 2]", "has no column 'text'; its columns are: none; set"),
-        ("7", "has no column 'text'; its columns are: none; set"),
-        ('{\n"text"}', "is not JSON (Expecting ':' delimiter, line 2); correct it"),
-        ("", "is not JSON (Expecting value, line 1); correct it"),
-        ("[" * 100_000, "is not JSON (too large or too deep); correct it"),
+        ("[[1], 2]", "has no column 'text'; its columns are: none. Set"),
+        ("7", "has no column 'text'; its columns are: none. Set"),
+        ('{\n"text"}', "is not JSON (Expecting ':' delimiter, line 2). Correct it"),
+        ("", "is not JSON (Expecting value, line 1). Correct it"),
+        ("[" * 100_000, "is not JSON (too large or too deep). Correct it"),
     ],
     ids=range(6),
 )
@@ -212,6 +212,8 @@ def test_json_without_texts_is_an_error_that_says_why(content, why, tmp_path) ->
 
 def test_a_large_json_is_an_error_with_the_command_that_divides_it(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("bukva.corpus.sources.formats.base.MAX_WHOLE_BYTES", 10)
-    words = r"has 12 bytes, and a file of this type may have 10; write one object .*: jq -c '\.\[\]' FILE\.json > "
+    words = (
+        r"has 12 bytes, but the limit for this type is 10\. Convert it to \.jsonl with `jq -c '\.\[\]' FILE\.json > "
+    )
     with pytest.raises(BadTextError, match=words):
         rows(file(tmp_path / "a.json", '["123456789"'))

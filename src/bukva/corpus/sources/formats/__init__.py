@@ -1,4 +1,4 @@
-"""The types of files that are read, by their extension in small letters: one reader each."""
+"""The file types that can be read, and the reader for each."""
 
 import shlex
 from pathlib import Path, PurePosixPath
@@ -13,6 +13,7 @@ from bukva.corpus.sources.formats.subtitles import read_subtitles
 from bukva.corpus.sources.formats.tables import read_csv, read_json, read_jsonl, read_parquet
 from bukva.corpus.sources.formats.tei import read_tei
 
+# The reader for each extension, in lower case.
 READERS: dict[str, Reader] = {
     ".txt": read_plain,
     ".md": read_markdown,
@@ -36,7 +37,7 @@ READERS: dict[str, Reader] = {
     ".parquet": read_parquet,
 }
 
-# Commands that convert types which are not read.
+# Commands that convert files of other types.
 TO_DOCX = "soffice --headless --convert-to docx {file}"
 TO_CSV = "soffice --headless --convert-to 'csv:Text - txt - csv (StarCalc):44,34,76' {file}"  # comma, quote, UTF-8
 TO_EPUB = "ebook-convert {file} {epub}"
@@ -61,7 +62,7 @@ CONVERSIONS = {
 
 
 def conversion(file: str) -> str:
-    """Return the command that converts a file into a type that is read; empty if none is known."""
+    """Return the command that converts a file to a type that can be read, or "" if none is known."""
     path = PurePosixPath(file)
     ends = "".join(path.suffixes[-2:]).lower(), path.suffix.lower()
     command = next((CONVERSIONS[end] for end in ends if end in CONVERSIONS), "")
@@ -69,7 +70,7 @@ def conversion(file: str) -> str:
     return command.format(file=shlex.quote(file), **results)
 
 
-# A zip with such a part is one book, whatever its name: it is not unpacked as an archive of texts.
+# A zip with one of these parts is a single book or document, whatever its name is. It is not unpacked as an archive.
 PARTS: dict[str, Reader] = {
     "META-INF/container.xml": read_epub,
     "word/document.xml": read_docx,
@@ -79,7 +80,7 @@ PARTS: dict[str, Reader] = {
 
 
 def reader_of_zip(path: Path) -> Reader | None:
-    """Return the reader of a zip that is one book; None for any other file, also a damaged one."""
+    """Return the reader of a zip that is a single book or document. Return None for any other file, also if damaged."""
     if not is_zip(path):
         return None
     try:

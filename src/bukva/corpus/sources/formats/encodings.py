@@ -1,4 +1,4 @@
-"""The encoding of a text: given, or detected and then verified on every byte of the file."""
+"""Decode files, and detect their encodings. A detected encoding is verified on every byte of the file."""
 
 import codecs
 from collections.abc import Callable, Iterator
@@ -6,8 +6,8 @@ from typing import IO
 
 from bukva.core.files import PIECE_BYTES
 
-# The values of download.encoding, as Python names them: Unicode, then the encodings that are detected. Those are the
-# encodings of the HTML standard, and the code pages of DOS.
+# The values of download.encoding are these names of Python codecs. DETECTED contains the encodings of the HTML standard
+# and the code pages of DOS.
 UNICODE = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32")
 DETECTED = (
     "cp1251", "koi8-r", "koi8-u", "iso8859-5", "mac-cyrillic",
@@ -17,63 +17,65 @@ DETECTED = (
     "cp437", "cp850", "cp860", "cp861", "cp863", "cp865", "cp852", "cp775", "cp866", "cp855", "cp1125",
     "cp737", "cp869", "cp857", "cp862", "cp864", "cp720",
 )  # fmt: skip
-# The encodings whose bytes are all ASCII, by the bytes with which they switch between characters: so valid UTF-8 has
-# to be searched for them.
+# The encodings whose bytes are all ASCII, by the escape sequence with which they switch character sets. Such a file is
+# also valid UTF-8, so valid UTF-8 is searched for these sequences.
 ESCAPED = {b"\x1b$": ("iso2022-jp", "iso2022-kr"), b"~}": ("hz",)}
-# the subsets of an encoding in DETECTED; a page that declares one is read by the superset, as the HTML standard demands
+# Encodings that are subsets of one in DETECTED. As the HTML standard demands, a page that declares the subset is read
+# with the superset.
 SUPERSETS = {
     "iso8859-1": "cp1252", "iso8859-9": "cp1254", "tis-620": "cp874", "euc_kr": "cp949",
     "shift_jis_2004": "cp932", "euc_jis_2004": "euc-jp",
 }  # fmt: skip
 ENCODINGS = ("auto", *UNICODE, *DETECTED, *sum(ESCAPED.values(), ()), "shift-jis", "euc-kr", "big5")
 
-SAMPLE_BYTES = 1 << 15  # chardet scores the first 16 kB
-HEAD_BYTES = 1024  # where HTML declares its encoding, if it does
+SAMPLE_BYTES = 1 << 15  # chardet uses the first 16 kB
+HEAD_BYTES = 1024  # HTML must declare its encoding within these bytes
 
-MARKS = {
+BOMS = {
     codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, which begins with the same two bytes
+    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark is the first two bytes of this one
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-MARK, NUL = "\ufeff", "\0"
-HAS_NUL = "contains NUL, as binary files and UTF-16 without a byte order mark (utf-16-le or utf-16-be) do"
+BOM, NUL = "\ufeff", "\0"
+HAS_NUL = "contains NUL, like a binary file or UTF-16 without a byte order mark (utf-16-le or utf-16-be)"
 
 
 class BadEncodingError(Exception):
-    """A file has another encoding, or none that is known; the message says so without naming the file.
+    """Error for bytes that cannot be decoded. The message does not name the file.
 
-    `at` is the first byte that does not fit, or None where NUL is the fault.
+    `offset` is the position of the first invalid byte, or None if the error is a NUL.
     """
 
-    def __init__(self, why: str, at: int | None = None) -> None:
+    def __init__(self, why: str, offset: int | None = None) -> None:
         super().__init__(why)
-        self.at = at
+        self.offset = offset
 
 
-def decoded(file: IO[bytes], encoding: str) -> Iterator[str]:
-    """The text of a file in pieces, without the byte order mark at its start.
+def decode(file: IO[bytes], encoding: str) -> Iterator[str]:
+    """Yield the text of a file in pieces, without the byte order mark at its start.
 
     Raises:
-        BadEncodingError: a byte does not fit; or there is a NUL: no text has one, but UTF-16 that is read as UTF-8 has.
+        BadEncodingError: a byte is invalid, or the text contains NUL. No real text does, but UTF-16 that is decoded as
+            UTF-8 does.
     """
     decoder = codecs.getincrementaldecoder(encoding)()
-    read, mark = 0, MARK
+    n_read, mark = 0, BOM
     while True:
         raw = file.read(PIECE_BYTES)
-        kept = len(decoder.getstate()[0])  # the first bytes of a character that ended the piece before
+        n_kept = len(decoder.getstate()[0])  # bytes of a character that the previous piece did not complete
         try:
             piece = decoder.decode(raw, final=not raw)
         except UnicodeDecodeError as error:
-            at = read - kept + error.start
-            why = f"byte {at} (0x{error.object[error.start]:02x}) is not {encoding.upper()}"
-            raise BadEncodingError(why, at) from None
-        except UnicodeError:  # what Python says of UTF-16 and UTF-32 without a mark
-            raise BadEncodingError(f"has no byte order mark, with which {encoding.upper()} begins", 0) from None
+            offset = n_read - n_kept + error.start
+            why = f"byte {offset} (0x{error.object[error.start]:02x}) is not {encoding.upper()}"
+            raise BadEncodingError(why, offset) from None
+        except UnicodeError:  # raised for UTF-16 and UTF-32 without a byte order mark
+            raise BadEncodingError(f"has no byte order mark, with which {encoding.upper()} must begin", 0) from None
         if NUL in piece:
             raise BadEncodingError(HAS_NUL)
-        read += len(raw)
+        n_read += len(raw)
         if text := piece.removeprefix(mark):
             yield text
         mark = "" if piece else mark
@@ -81,45 +83,55 @@ def decoded(file: IO[bytes], encoding: str) -> Iterator[str]:
             return
 
 
-def detected(open_file: Callable[[], IO[bytes]]) -> str:
+def detect_encoding(open_file: Callable[[], IO[bytes]]) -> str:
     """Return the encoding of a file, one of ENCODINGS.
 
-    In this order: a byte order mark decides; one of ESCAPED; UTF-8 if all bytes are, and nothing if most are; the
-    guesses of chardet. All but the first are verified on the whole file, which is opened and read several times.
+    The rules, in this order:
+
+    1. A byte order mark decides.
+    2. If all bytes are valid UTF-8, the encoding is UTF-8, or one of ESCAPED if its escape sequences are in the file.
+    3. If most of the text is valid UTF-8, the file is damaged UTF-8, which is an error.
+    4. Otherwise the first guess of chardet that fits is used.
+
+    The file is opened and read several times, because an encoding without a byte order mark is verified on the whole
+    file.
 
     Raises:
-        BadEncodingError: none fits.
+        BadEncodingError: no encoding fits the whole file, or the file is damaged UTF-8 or contains NUL.
     """
     with open_file() as file:
         head = file.read(HEAD_BYTES)
-    for mark, encoding in MARKS.items():
+    for mark, encoding in BOMS.items():
         if head.startswith(mark):
             return encoding
-    bad = _misfit(open_file, "utf-8")
-    if bad is None:
-        return next((name for name in _escaped(open_file) if not _misfit(open_file, name)), "utf-8")
+    utf8_error = _decoding_error(open_file, "utf-8")
+    if utf8_error is None:
+        return next((name for name in _escaped(open_file) if not _decoding_error(open_file, name)), "utf-8")
     sample = _sample(open_file)
-    if bad.at is None or NUL.encode() in sample:
+    if utf8_error.offset is None or NUL.encode() in sample:
         raise BadEncodingError(HAS_NUL)
     if _is_mostly_utf8(sample):
-        raise BadEncodingError(f"{bad}, but the text around it is")
+        raise BadEncodingError(f"{utf8_error}, but the text around it is")
     for encoding in _guesses(sample):
-        if not _misfit(open_file, encoding):
+        if not _decoding_error(open_file, encoding):
             return encoding
-    raise BadEncodingError(f"{bad}, and no other encoding fits the whole file")
+    raise BadEncodingError(f"{utf8_error}, and no other encoding fits the whole file")
 
 
 def _escaped(open_file: Callable[[], IO[bytes]]) -> Iterator[str]:
-    """Yield those of ESCAPED whose switch is in a file."""
+    """Yield the encodings of ESCAPED whose escape sequences are in a file."""
     with open_file() as file:
         for piece in iter(lambda: file.read(PIECE_BYTES), b""):
-            for switch, encodings in ESCAPED.items():
-                if switch in piece:
+            for escape, encodings in ESCAPED.items():
+                if escape in piece:
                     yield from encodings
 
 
 def _sample(open_file: Callable[[], IO[bytes]]) -> bytes:
-    """Return the head of a file, where a page declares its encoding, and its first lines that are not ASCII."""
+    """Return the bytes to guess the encoding from: the start of a file, and its first lines that are not ASCII.
+
+    The start is included because pages of HTML declare their encoding there.
+    """
     sample = b""
     with open_file() as file:
         while len(sample) < SAMPLE_BYTES and (line := file.readline(SAMPLE_BYTES)):
@@ -129,10 +141,10 @@ def _sample(open_file: Callable[[], IO[bytes]]) -> bytes:
 
 
 def _guesses(sample: bytes) -> Iterator[str]:
-    """Yield the encodings that a sample may have, the most probable one first."""
+    """Yield the encodings that a sample may have, with the most probable one first."""
     import chardet
 
-    # the line feed keeps a text that begins with BM or MZ from being taken for a picture or a program
+    # without the line feed, chardet takes a text that begins with BM or MZ for an image or a program
     matches = chardet.detect_all(
         b"\n" + sample, include_encodings=(*DETECTED, *SUPERSETS), compat_names=False, ignore_threshold=True
     )
@@ -141,10 +153,11 @@ def _guesses(sample: bytes) -> Iterator[str]:
             yield SUPERSETS.get(name, name)
 
 
-def _misfit(open_file: Callable[[], IO[bytes]], encoding: str) -> BadEncodingError | None:
+def _decoding_error(open_file: Callable[[], IO[bytes]], encoding: str) -> BadEncodingError | None:
+    """Return the error that decoding the whole file raises, or None."""
     try:
         with open_file() as file:
-            for _ in decoded(file, encoding):
+            for _ in decode(file, encoding):
                 pass
     except BadEncodingError as error:
         return error
@@ -152,9 +165,10 @@ def _misfit(open_file: Callable[[], IO[bytes]], encoding: str) -> BadEncodingErr
 
 
 def _is_mostly_utf8(sample: bytes) -> bool:
-    """Whether more than two characters beyond ASCII are whole in UTF-8 for each byte that is not: so a few are damaged.
+    """Return whether a sample is UTF-8 with a few damaged characters.
 
-    Texts in the other encodings have less than one; whole by chance are most in Greek in GB 18030, 0.7.
+    The criterion is more than two valid non-ASCII characters for each invalid byte. A text in another encoding contains
+    less than one by chance. The maximum, 0.7, was measured for Greek in GB 18030.
     """
     text = sample.decode(errors="replace")
     damaged = text.count("\ufffd")

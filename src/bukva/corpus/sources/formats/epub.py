@@ -1,6 +1,6 @@
-"""EPUB: a zip of XHTML chapters, in the order of the book's spine.
+"""Read EPUB: a zip of XHTML chapters, whose order is the spine of the book.
 
-Its XML is read without entities of its own and without the network.
+Entities that its XML declares are not expanded, and nothing is fetched from the network.
 """
 
 import io
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 from zipfile import ZipFile
 
-from bukva.corpus.sources.formats.base import BadTextError, Text, TextFile, name_of, year_of
-from bukva.corpus.sources.formats.encodings import BadEncodingError, decoded, detected
+from bukva.corpus.sources.formats.base import BadTextError, Text, TextFile, metadata_value, year_of
+from bukva.corpus.sources.formats.encodings import BadEncodingError, decode, detect_encoding
 from bukva.corpus.sources.formats.markup import html_text
-from bukva.corpus.sources.formats.xml import small_xml
-from bukva.corpus.sources.formats.zipped import opened_book, part
+from bukva.corpus.sources.formats.xml import parse_small_xml
+from bukva.corpus.sources.formats.zipped import opened_book, read_part
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -24,30 +24,32 @@ if TYPE_CHECKING:
 CONTAINER = "META-INF/container.xml"
 ENCRYPTION = "META-INF/encryption.xml"
 CHAPTER_TYPES = {"application/xhtml+xml", "text/html"}
-WRITTEN = ("creation", "original-publication")  # events of EPUB 2; a date without an event says when the file was made
+# The events of a date in EPUB 2 that give the year of the work. A date without an event says when the file was made.
+WRITTEN = ("creation", "original-publication")
 EVENT, ROLE = ("{http://www.idpf.org/2007/opf}" + name for name in ("event", "role"))
 
 
 def read_epub(file: TextFile) -> Iterator[Text]:
-    """The text of a book, a chapter at a time, and its title and authors."""
+    """Yield the text of a book, chapter by chapter, with its title, authors and year."""
     with opened_book(file, "an epub") as book:
         package = _package(book)[1]
-    authors = [each for each in package.iterfind("{*}metadata/{*}creator") if each.get(ROLE, "aut") == "aut"]
+    creators = package.iterfind("{*}metadata/{*}creator")
+    authors = [creator for creator in creators if creator.get(ROLE, "aut") == "aut"]
     dates = [date.text for date in package.iterfind("{*}metadata/{*}date") if date.get(EVENT) in WRITTEN]
     yield Text(
         _chapters(file),
-        title=name_of(package.findtext("{*}metadata/{*}title")),
-        author=name_of(", ".join(author.text or "" for author in authors)),
+        title=metadata_value(package.findtext("{*}metadata/{*}title")),
+        author=metadata_value(", ".join(author.text or "" for author in authors)),
         year=year_of(*dates),
     )
 
 
 def _chapters(file: TextFile) -> Iterator[str]:
-    """The chapters that have text. Chapters that the book names but does not contain are reported.
+    """Yield the text of each chapter. Report the chapters that the book lists but does not contain.
 
     Raises:
-        BadTextError: the file is damaged, no epub, or encrypted.
-        BukvaError: it exceeds a bound of archives.
+        BadTextError: the file is damaged, encrypted, or not an epub.
+        BukvaError: the file exceeds a limit of archives.
     """
     left_out = Counter[str]()
     missing: list[str] = []
@@ -57,12 +59,14 @@ def _chapters(file: TextFile) -> Iterator[str]:
             if name not in present:
                 missing.append(name)
                 continue
-            raw = part(book, name)
+            raw = read_part(book, name)
             try:
-                html = "".join(decoded(io.BytesIO(raw), detected(partial(io.BytesIO, raw))))
+                html = "".join(decode(io.BytesIO(raw), detect_encoding(partial(io.BytesIO, raw))))
             except BadEncodingError as error:
-                if ENCRYPTION in present and name in unquote(part(book, ENCRYPTION).decode(errors="replace")):
-                    raise BadTextError(file.place, f"{name} is encrypted", "get it without copy protection") from None
+                if ENCRYPTION in present and name in unquote(read_part(book, ENCRYPTION).decode(errors="replace")):
+                    raise BadTextError(
+                        file.display_name, f"{name} is encrypted", "Get a file without copy protection"
+                    ) from None
                 raise ValueError(f"{name}: {error}") from None
             yield html_text(html, left_out)
     file.note_left_out(left_out)
@@ -71,18 +75,18 @@ def _chapters(file: TextFile) -> Iterator[str]:
 
 
 def _package(book: ZipFile) -> "tuple[str, _Element]":
-    """The name and the content of the part that describes the book."""
-    rootfile = small_xml(part(book, CONTAINER)).find(".//{*}rootfile")
+    """Return the path and the root element of the package document, which describes the book."""
+    rootfile = parse_small_xml(read_part(book, CONTAINER)).find(".//{*}rootfile")
     if rootfile is None:
         raise ValueError("no rootfile in container.xml")
     name = rootfile.get("full-path", "")
-    return name, small_xml(part(book, name))
+    return name, parse_small_xml(read_part(book, name))
 
 
 def _spine(book: ZipFile) -> Iterator[str]:
-    """The names of the chapters in the order of reading, without the table of contents.
+    """Yield the paths of the chapters in reading order, without the table of contents.
 
-    A chapter that the list of parts does not have is named by its reference.
+    If a chapter of the spine is missing from the manifest, yield its reference (`idref` and an id) instead of a path.
     """
     package_name, package = _package(book)
     items = {item.get("id"): item for item in package.iterfind("{*}manifest/{*}item")}

@@ -1,7 +1,8 @@
-"""The text between the tags of a document, collected from the events of a parser of lxml.
+"""Collect the text of a document in HTML or XML, line by line, from the events of an lxml parser.
 
-A block ends its line; elsewhere white space is one space, as in a browser, or none where a line of Chinese or Japanese
-ends. No tree of the document is in memory, and no call is nested, however deep its elements are.
+A block element begins and ends a line. Elsewhere, white space is collapsed to one space, as in a browser, or to nothing
+between two lines of Chinese or Japanese. The document is never in memory as a tree, and deeply nested elements need no
+recursion.
 """
 
 import re
@@ -11,9 +12,9 @@ from types import MappingProxyType
 
 SPACES = " \t\n\r\f"
 WHITE_SPACE = re.compile(f"[{SPACES}]+")
-SOFT_END = "\r"  # a gap: a space, but nothing between two characters of WIDE
-# Characters as wide as two letters, without Korean. Between two of them a line end of the source is no space (CSS Text,
-# section 4.1.3), because Chinese and Japanese are written without spaces.
+SOFT_END = "\r"  # a gap that becomes a space, or nothing between two characters of WIDE
+# Characters as wide as two letters, except Korean. A line end between two of them does not become a space, because
+# Chinese and Japanese are written without spaces (CSS Text, section 4.1.3).
 WIDE = re.compile(
     r"[\u2e80-\u312f\u3190-\u31ff\u3220-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\U00020000-\U0003ffff]"
 )
@@ -21,18 +22,21 @@ END_IN_WIDE = re.compile(rf"(?<={WIDE.pattern})[ \t]*[\n\r][ \t\n\r]*(?={WIDE.pa
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
-class Lines:
-    """Collects the text of a document. A format is a subclass that names its elements, without their namespaces.
+class LineCollector:
+    """Parser target for lxml that collects the text of a document.
+
+    Each format is a subclass, which names the elements of the format, without their namespaces.
 
     Attributes:
         blocks: elements that begin and end a line.
-        spaces: elements before and after which there is at least a space.
-        soft_ends: elements that stand for the end of a line of the source.
+        spaces: elements that are separated from the text around them by at least a space.
+        soft_ends: elements that mark a line end of the source, such as a printed line.
         preformatted: elements that keep their white space.
-        inserts: the characters that an empty element stands for.
-        hidden: elements that are left out with all that they contain, and the name under which they are counted. An
-            element with an empty name is not counted, such as a script or a picture.
-        left_out: the number of elements left out, by that name.
+        inserts: characters to insert for an empty element.
+        hidden: elements that are left out with their content, and the name under which each is counted. Elements with
+            an empty name, such as scripts or pictures, are not counted.
+        left_out: number of elements left out, by that name.
+        parents: the open elements that are not left out.
     """
 
     blocks: Collection[str] = ()
@@ -44,18 +48,18 @@ class Lines:
 
     def __init__(self) -> None:
         self.left_out = Counter[str]()
-        self._written: list[str] = []  # since the last call of take
-        self._ends_line = True  # whether the text so far, also what was taken, is empty or ends with a line feed
+        self._written: list[str] = []  # the text since the last call of take
+        self._ends_line = True  # whether the whole text so far, taken or not, is empty or ends with a line feed
         self._has_text = False
-        self._gap = ""  # white space before the next text, or SOFT_END
-        self._last = ""  # the last character
-        self._n_hidden = 0  # open elements from the outermost hidden one
+        self._gap = ""  # white space to write before the next text, or SOFT_END
+        self._last = ""  # the last character written
+        self._n_hidden = 0  # number of open elements from the outermost hidden one on
         self._n_preformatted = 0
-        self.parents: list[str] = []  # the open elements that are kept
+        self.parents: list[str] = []
 
     @property
     def is_hidden(self) -> bool:
-        """Whether the parser is inside of an element that is left out."""
+        """Whether the parser is inside an element that is left out."""
         return self._n_hidden > 0
 
     def is_block(self, tag: str) -> bool:
@@ -63,20 +67,20 @@ class Lines:
         return tag in self.blocks
 
     def forget_space(self) -> None:
-        """Let the next text follow without a space; a line that has ended stays so."""
+        """Drop a pending space before the next text. A pending line end is kept."""
         self._gap = self._gap.strip(f" {SOFT_END}")
 
     def hides(self, tag: str, attributes: Mapping[str, str]) -> str | None:  # noqa: ARG002 - for subclasses
-        """Return the name under which this element is left out; None if it is kept."""
+        """Return the name under which an element is left out, or None if it is kept. An empty name is not counted."""
         return self.hidden.get(tag)
 
     def take(self) -> str:
-        """Return the text since the last call."""
+        """Return the text that was collected since the last call."""
         text = "".join(self._written)
         self._written.clear()
         return text
 
-    # ---- what a parser calls
+    # ---- methods that the parser calls
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         tag = tag.rpartition("}")[2]
@@ -112,12 +116,12 @@ class Lines:
             self._add_gap(text[len(text.rstrip(SPACES)) :])
 
     def _add_gap(self, space: str) -> None:
-        """Let white space come before the next text, unless there is some already."""
+        """Remember white space for the next text, unless a gap is pending already."""
         if space and not self._gap:
             self._gap = SOFT_END if "\n" in space or "\r" in space else " "
 
     def close(self) -> str:
-        """End the last line; return the text since the last call of take."""
+        """End the last line and return the text since the last call of take."""
         self._gap = "\n"
         self._write("")
         return self.take()

@@ -1,9 +1,9 @@
-"""HTML and Markdown: the text that a reader of the page sees, without the markup.
+"""Read HTML and Markdown: the text that a reader of the page sees, without the markup.
 
-A block ends its line and a cell of a table ends with a space; elsewhere white space is one space, as in a browser, and
-`pre` keeps its own. Links keep their text and lose their address; code is kept, because it belongs to the text;
-scripts, styles, the head of a page and pictures are dropped. Hidden elements and the readings of ruby are left out and
-counted. Markdown is turned into HTML first, so both follow the same rules.
+A block element begins and ends a line, and a space separates the cells of a table. White space is collapsed as in a
+browser, except in `pre`. Links keep their text but not their address, and code is kept because it is part of the text.
+Scripts, styles, pictures and the head of a page are dropped. Hidden elements and ruby readings are left out and
+counted. Markdown is converted to HTML first, so the same rules apply to both.
 """
 
 import re
@@ -12,42 +12,43 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from bukva.corpus.sources.formats.base import Text, TextFile
-from bukva.corpus.sources.formats.lines import WIDE, Lines
+from bukva.corpus.sources.formats.lines import WIDE, LineCollector
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-# `display: block` in the HTML standard, section 15.3, and `br`
+# The elements with `display: block` in the HTML standard, section 15.3, and `br`.
 BLOCKS = frozenset([
     *["address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd", "details", "dialog", "dir"],
     *["div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6"],
     *["header", "hgroup", "hr", "html", "legend", "li", "listing", "main", "menu", "nav", "ol", "optgroup", "option"],
     *["p", "plaintext", "pre", "search", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul", "xmp"],
 ])  # fmt: skip
-# `display: none` there, section 15.3.1, and elements whose content browsers replace by something else
+# The elements with `display: none` in the HTML standard, section 15.3.1, and those whose content browsers replace.
 NEVER_SHOWN = frozenset([
     *["head", "title", "script", "style", "template", "datalist", "noembed", "noframes", "noscript"],
     *["iframe", "object", "svg", "audio", "video", "canvas"],
 ])  # fmt: skip
 HIDING_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
-MAX_LEVELS = 100  # of quotes and lists in Markdown, each a call within a call; deeper text is dropped
-SHORT_LINE_CHARS = 60  # prose is wrapped at 65 characters or more; most lines of verse are shorter than that
+MAX_LEVELS = 100  # of nested quotes and lists in Markdown, which the parser reads recursively; deeper text is dropped
+SHORT_LINE_CHARS = 60  # prose is usually wrapped at 65 characters or more, and most lines of verse are shorter
 
-# XHTML may close these in their own tag; HTML cannot, and would take the rest of the page for a script
-CLOSED_AT_ONCE = re.compile(r"<(script|style|title|template|noscript|iframe|textarea)\b([^<>]*)/>", re.IGNORECASE)
-OPEN_READING = re.compile(r"(?=<rb\b)", re.IGNORECASE)  # HTML ends a reading of ruby here; libxml2 does not
+# XHTML may write these elements as empty tags (<script/>). An HTML parser ignores the slash and would treat the rest of
+# the page as their content.
+SELF_CLOSED = re.compile(r"<(script|style|title|template|noscript|iframe|textarea)\b([^<>]*)/>", re.IGNORECASE)
+OPEN_READING = re.compile(r"(?=<rb\b)", re.IGNORECASE)  # in HTML, this tag ends a ruby reading, but not in libxml2
 
 
 def read_html(file: TextFile) -> Iterator[Text]:
-    """The text of a page."""
+    """Yield the text of a page."""
     yield _page(file.whole(), file)
 
 
 def read_markdown(file: TextFile) -> Iterator[Text]:
-    """The text of a Markdown file: CommonMark with tables, and without front matter.
+    """Yield the text of a Markdown file (CommonMark with tables), without its front matter.
 
-    The lines of a paragraph are joined, as CommonMark says, unless most of them are short: then it is taken for verse.
+    CommonMark joins the lines of a paragraph. A paragraph of mostly short lines is probably verse and keeps its lines.
     """
     from markdown_it import MarkdownIt
     from mdit_py_plugins.front_matter import front_matter_plugin
@@ -56,16 +57,19 @@ def read_markdown(file: TextFile) -> Iterator[Text]:
     parser = parser.enable(["table", "strikethrough"]).use(front_matter_plugin)
     environment: dict[str, object] = {}
     tokens = parser.parse(file.whole(), environment)
-    paragraphs = [token.children for token in tokens if token.children and _is_verse(token.children)]
-    for child in (child for children in paragraphs for child in children if child.type == "softbreak"):
+    verses = [token.children for token in tokens if token.children and _is_verse(token.children)]
+    for child in (child for children in verses for child in children if child.type == "softbreak"):
         child.type = "hardbreak"
-    if paragraphs:
-        file.note("markdown_with_short_lines", f"{len(paragraphs)} paragraphs")
+    if verses:
+        file.note("markdown_with_short_lines", f"{len(verses)} paragraphs")
     yield _page(str(parser.renderer.render(tokens, parser.options, environment)), file)
 
 
 def _is_verse(children: "list[Token]") -> bool:
-    """Return whether most lines of a paragraph are short. The last one does not count: it is short in prose as well."""
+    """Return whether most lines of a paragraph are short.
+
+    The last line does not count, because it is short in prose as well.
+    """
     lengths, is_joined = [0], False
     for child in children:
         if child.type in ("softbreak", "hardbreak"):
@@ -85,30 +89,30 @@ def _page(html: str, file: TextFile) -> Text:
 
 
 def html_text(html: str, left_out: Counter[str] | None = None) -> str:
-    """The text of a page of HTML or XHTML; a line feed ends it, unless it is empty.
+    """Return the text of a page of HTML or XHTML. It ends with a line feed, unless it is empty.
 
-    libxml2 repairs what browsers repair, and never fetches anything.
+    The parser libxml2 repairs invalid pages as browsers do, and never fetches anything.
 
     Args:
         html: the page.
-        left_out: where the elements that have text but are left out are counted.
+        left_out: if given, counts the elements with text that are left out.
     """
     from lxml import etree
 
     if html.lstrip().startswith("<?xml"):
-        html = CLOSED_AT_ONCE.sub(r"<\1\2></\1>", html)
-    lines = HtmlLines()
-    parser = etree.HTMLParser(target=lines, encoding="utf-8", huge_tree=True)
-    # as UTF-8, so that the page's own declaration, which was obeyed when its bytes were decoded, is not obeyed again
+        html = SELF_CLOSED.sub(r"<\1\2></\1>", html)
+    collector = HtmlCollector()
+    parser = etree.HTMLParser(target=collector, encoding="utf-8", huge_tree=True)
+    # The page is decoded already. The given encoding keeps libxml2 from following the declaration in the page again.
     parser.feed(OPEN_READING.sub("</rt></rp>", html).encode())
     text = str(parser.close())
     if left_out is not None:
-        left_out += lines.left_out
+        left_out += collector.left_out
     return text
 
 
-class HtmlLines(Lines):
-    """The visible text of a page of HTML."""
+class HtmlCollector(LineCollector):
+    """Collects the visible text of a page of HTML."""
 
     blocks = BLOCKS
     spaces = frozenset(["td", "th"])
@@ -124,6 +128,6 @@ class HtmlLines(Lines):
             or (tag == "dialog" and "open" not in attributes)
             or HIDING_STYLE.search(attributes.get("style", ""))
         ):
-            # a script may show a page that hides itself as a whole
+            # a page that is hidden as a whole is kept, because a script may make it visible
             return None if tag in ("html", "body") else "hidden elements"
         return super().hides(tag, attributes)

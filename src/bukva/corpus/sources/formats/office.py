@@ -1,29 +1,29 @@
-"""Documents of word processors: .docx (Word) and .odt (OpenDocument, LibreOffice). A paragraph is a line.
+"""Read documents of word processors: .docx (Word) and .odt (OpenDocument, LibreOffice). Each paragraph becomes a line.
 
-Insertions that are tracked are text, and deletions are none. Notes, comments, headers and footers are left out.
+Tracked insertions are read, and tracked deletions are left out. So are notes, comments, headers and footers.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from bukva.corpus.sources.formats.base import Text, TextFile, name_of
-from bukva.corpus.sources.formats.lines import Lines
-from bukva.corpus.sources.formats.xml import open_xml, small_xml, words_in, xml_text
-from bukva.corpus.sources.formats.zipped import opened_book, part
+from bukva.corpus.sources.formats.base import Text, TextFile, metadata_value
+from bukva.corpus.sources.formats.lines import LineCollector
+from bukva.corpus.sources.formats.xml import inner_text, open_xml, parse_small_xml, xml_text
+from bukva.corpus.sources.formats.zipped import opened_book, read_part
 
 DOCX_BODY, ODT_BODY = re.compile(r"word/document\d*\.xml"), re.compile(r"content\.xml")
-MAX_SPACES = 1000  # that one element of .odt stands for
+MAX_SPACES = 1000  # limit for an element of .odt that represents many spaces
 
 
-class DocxLines(Lines):
-    """The text of a .docx, which is in elements `t` only."""
+class DocxCollector(LineCollector):
+    """Collects the text of a .docx, which is only in elements `t`."""
 
     blocks = frozenset(["p", "br", "cr"])
     preformatted = frozenset(["t"])
     inserts: Mapping[str, str] = {"tab": "\t", "noBreakHyphen": "-"}
     hidden: Mapping[str, str] = {
-        **dict.fromkeys(["pPr", "rPr", "sectPr", "Fallback"], ""),  # a text box is written twice
+        **dict.fromkeys(["pPr", "rPr", "sectPr", "Fallback"], ""),  # Fallback repeats a text box
         **dict.fromkeys(["footnoteReference", "endnoteReference"], "notes"),
         **dict.fromkeys(["del", "moveFrom"], "deletions"),
         "commentReference": "comments",
@@ -35,8 +35,8 @@ class DocxLines(Lines):
             super().data(text)
 
 
-class OdtLines(Lines):
-    """The text of the content.xml of an .odt."""
+class OdtCollector(LineCollector):
+    """Collects the text of content.xml in an .odt."""
 
     blocks = frozenset(["p", "h", "line-break"])
     inserts: Mapping[str, str] = {"tab": "\t"}
@@ -58,29 +58,41 @@ class OdtLines(Lines):
 
 
 def read_docx(file: TextFile) -> Iterator[Text]:
-    """The text of a document, with its title and author."""
-    yield _document(file, "a .docx", "docProps/core.xml", DOCX_BODY, "document", DocxLines())
+    """Yield the text of a document, with its title and author."""
+    yield _document(file, "a .docx", "docProps/core.xml", DOCX_BODY, "document", DocxCollector())
 
 
 def read_odt(file: TextFile) -> Iterator[Text]:
-    """The text of a document, with its title and author."""
-    yield _document(file, "an .odt", "meta.xml", ODT_BODY, "document-content", OdtLines())
+    """Yield the text of a document, with its title and author."""
+    yield _document(file, "an .odt", "meta.xml", ODT_BODY, "document-content", OdtCollector())
 
 
-def _document(file: TextFile, kind: str, about: str, body: re.Pattern[str], root: str, lines: Lines) -> Text:
-    """The text of the part `body`, with the title and author in the part `about`, if there is one."""
+def _document(
+    file: TextFile, kind: str, about: str, body: re.Pattern[str], root: str, collector: LineCollector
+) -> Text:
+    """Return the text of the part `body`, with the title and author in the part `about`, if it exists.
+
+    Args:
+        file: the document.
+        kind: its type with an article, for errors.
+        about: name of the part with the title and author.
+        body: pattern for the name of the part with the text.
+        root: name of the root element of that part.
+        collector: collects the text.
+    """
     title, author = "", ""
     with opened_book(file, kind) as book:
         if about in book.namelist():
-            properties = small_xml(part(book, about))
-            title = words_in(properties.find(".//{*}title"))
-            author = words_in(properties.find(".//{*}initial-creator")) or words_in(properties.find(".//{*}creator"))
+            properties = parse_small_xml(read_part(book, about))
+            title = inner_text(properties.find(".//{*}title"))
+            creator = properties.find(".//{*}creator")
+            author = inner_text(properties.find(".//{*}initial-creator")) or inner_text(creator)
     _, characters = open_xml(file, _body(file, kind, body), "body", [root])
-    return Text(xml_text(file, characters, lines), title=name_of(title), author=name_of(author))
+    return Text(xml_text(file, characters, collector), title=metadata_value(title), author=metadata_value(author))
 
 
 def _body(file: TextFile, kind: str, body: re.Pattern[str]) -> Iterator[str]:
-    """The characters of a part; its encoding is declared, whatever download.encoding is."""
+    """Yield the text of the part whose name matches `body`. download.encoding is ignored and the encoding detected."""
     with opened_book(file, kind) as book:
         names = [name for name in book.namelist() if body.fullmatch(name)]
         if not names:

@@ -1,8 +1,8 @@
-"""Subtitles, .srt (SubRip) and .vtt (WebVTT): the spoken lines, without times, numbers, styles and names of speakers.
+"""Read subtitles, .srt (SubRip) and .vtt (WebVTT): the spoken lines without times, numbers, styles and speaker names.
 
-The lines of a subtitle are joined, because they end where the screen does; a dash begins the line of another
-speaker. Where the next subtitle follows at once and begins with lines that were just shown, as captions that roll do,
-these lines are left out and counted.
+The lines of one subtitle are joined, because they are only broken to fit the screen. A line that begins with a dash
+belongs to another speaker and stays separate. Captions that roll up show a line again in the next subtitle. Such
+repeated lines are left out and counted.
 """
 
 import html
@@ -16,37 +16,38 @@ TIMES = re.compile(rf"\s*{TIME}\s*-->\s*{TIME}")
 READING = re.compile(r"<rt>.*?</rt>")
 TAG = re.compile(r"</?(?:b|i|u|s|font|c|v|lang|ruby|rt)\b[^<>]*>|<\d[\d:.]*>|\{\\[^{}]*\}", re.IGNORECASE)
 DASHES = ("-", "–", "—", "‐", "―")
-SECONDS_AT_ONCE = 0.05
+MAX_GAP_SECONDS = 0.05  # a subtitle after a longer gap does not continue the previous one
 
-Cue = tuple[float, float, list[str]]  # its first and last second, and its lines
+Cue = tuple[float, float, list[str]]  # start and end in seconds, and the lines
 
 
 def read_subtitles(file: TextFile) -> Iterator[Text]:
-    """The text of a file of subtitles, a line for each of them and for each speaker."""
-    lines, last, n_repeated = list[str](), (0.0, 0.0, list[str]()), 0
+    """Yield the text of a subtitle file, with a line for each subtitle and each speaker."""
+    lines, previous, n_left_out = list[str](), (0.0, 0.0, list[str]()), 0
     for cue in _cues(file.whole()):
-        repeated = _n_repeated(last, cue)
-        n_repeated += repeated
-        for number, line in enumerate(cue[2][repeated:]):
+        n_repeated = _n_repeated(previous, cue)
+        n_left_out += n_repeated
+        for number, line in enumerate(cue[2][n_repeated:]):
             if number and not line.startswith(DASHES):
                 lines[-1] += f" {line}"
             else:
                 lines.append(line)
-        last = cue
-    file.note_left_out({"lines shown again": n_repeated})
+        previous = cue
+    file.note_left_out({"repeated lines": n_left_out})
     yield Text(["".join(f"{line}\n" for line in lines)])
 
 
 def _cues(text: str) -> Iterator[Cue]:
-    """The subtitles of a file that have text."""
+    """Yield the subtitles that have text."""
     is_vtt, lines = text.startswith("WEBVTT"), text.splitlines()
     starts = [(number, times) for number, line in enumerate(lines) if (times := TIMES.match(line))]
     ends = [*(number for number, _ in starts[1:]), len(lines)]
-    for (number, times), end in zip(starts, ends, strict=False):  # a file without times has an end all the same
+    # not strict, because a file without times has one end but no start
+    for (number, times), end in zip(starts, ends, strict=False):
         shown = lines[number + 1 : end]
-        if is_vtt:  # an empty line ends it, and notes, styles and the name of the next one follow
+        if is_vtt:  # an empty line ends the subtitle; notes, styles or the name of the next subtitle may follow
             shown = shown[: shown.index("")] if "" in shown else shown
-        elif end < len(lines) and shown and shown[-1].strip().isdecimal():  # the number of the next one
+        elif end < len(lines) and shown and shown[-1].strip().isdecimal():  # the number of the next subtitle
             del shown[-1]
         shown = [" ".join(html.unescape(TAG.sub("", READING.sub("", line))).split()) for line in shown]
         if shown := [line for line in shown if line]:
@@ -60,9 +61,12 @@ def _seconds(time: str) -> float:
     return seconds
 
 
-def _n_repeated(last: Cue, cue: Cue) -> int:
-    """How many lines at the start of a subtitle are the last ones of that before, which it follows at once."""
-    if cue[0] > last[1] + SECONDS_AT_ONCE:
+def _n_repeated(previous: Cue, cue: Cue) -> int:
+    """Return how many lines at the start of a subtitle repeat the last lines of the previous one.
+
+    It is 0 if there is a gap between the two subtitles.
+    """
+    if cue[0] > previous[1] + MAX_GAP_SECONDS:
         return 0
-    sizes = range(min(len(last[2]), len(cue[2])), 0, -1)
-    return next((size for size in sizes if last[2][-size:] == cue[2][:size]), 0)
+    sizes = range(min(len(previous[2]), len(cue[2])), 0, -1)
+    return next((size for size in sizes if previous[2][-size:] == cue[2][:size]), 0)

@@ -1,7 +1,7 @@
-"""Tables: .csv, .tsv, .json, .jsonl, where each line is an object, and .parquet. Each row is a text.
+"""Read tables: .csv, .tsv, .json, .jsonl (one JSON object per line) and .parquet. Each row is a text.
 
-The columns title (or work), author, category and year are used where a row has them, also as Title or TITLE; others are
-ignored. All types but .json are read row by row.
+The columns title (or work), author, category and year are used if they exist, with names in upper or lower case. Other
+columns are ignored. All types except .json are read row by row.
 """
 
 import csv
@@ -11,28 +11,28 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Text, TextFile, name_of
+from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, Text, TextFile, metadata_value
 from bukva.corpus.sources.formats.encodings import NUL
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-NAMES = ("title", "work", "author", "category", "year")
-MAX_LINE_CHARS = 1 << 24  # a line, or a cell, is parsed as a whole; the longest novels have 4 million characters
-MAX_SAMPLE_CHARS = 1 << 20  # from which the dialect of a .csv is guessed
+METADATA_COLUMNS = ("title", "work", "author", "category", "year")
+MAX_LINE_CHARS = 1 << 24  # lines and cells are parsed as a whole; the longest novels have 4 million characters
+MAX_SAMPLE_CHARS = 1 << 20  # length of the sample from which the delimiter and quotes of a .csv are guessed
 DELIMITERS = ",;\t|"
-NO_DELIMITER = "\x1f"  # for a table of one column, whose text may have any of them
+NO_DELIMITER = "\x1f"  # for a table with one column, whose text may contain any of DELIMITERS
 BATCH_ROWS = 64  # a row may be a book
 BUFFER_BYTES = 1 << 20
 
 
 def read_jsonl(file: TextFile) -> Iterator[Text]:
-    """The text of each line; a row has the number of its line. Empty lines are skipped.
+    """Yield the text of each line. The number of a row is its line number. Empty lines are skipped.
 
     Raises:
         BadTextError: the file cannot be read, or has a line of more than MAX_LINE_CHARS.
     """
-    yield from _texts_of_lines(_lines(file.pieces(), file, "write one JSON object on each line"), file)
+    yield from _texts_of_lines(_lines(file.pieces(), file, "Write one JSON object per line"), file)
 
 
 def _texts_of_lines(lines: Iterable[str], file: TextFile) -> Iterator[Text]:
@@ -49,23 +49,26 @@ def _texts_of_lines(lines: Iterable[str], file: TextFile) -> Iterator[Text]:
 
 
 def _lines(pieces: Iterable[str], file: TextFile, advice: str) -> Iterator[str]:
+    """Yield the lines of a text without their line ends. If a line is too long, raise an error with `advice`."""
     rest = ""
     for piece in pieces:
         *lines, rest = (rest + piece).split("\n")
         yield from lines
         if len(rest) > MAX_LINE_CHARS:
             why = f"has a line of more than {MAX_LINE_CHARS} characters"
-            raise BadTextError(file.place, why, advice)
+            raise BadTextError(file.display_name, why, advice)
     yield rest
 
 
 def read_json(file: TextFile) -> Iterator[Text]:
-    """The texts of a list of strings or of objects, or the one text of an object; also of an object on each line.
+    """Yield the texts of a list of strings or objects, or the text of a single object.
+
+    A file with one object per line is read as well, like .jsonl.
 
     Raises:
         BadTextError: the file cannot be read, is too large, is not JSON, or has no texts.
     """
-    content = file.whole("write one object on each line of a .jsonl file: jq -c '.[]' FILE.json > FILE.jsonl")
+    content = file.whole("Convert it to .jsonl with `jq -c '.[]' FILE.json > FILE.jsonl`")
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -75,7 +78,7 @@ def read_json(file: TextFile) -> Iterator[Text]:
         why = (
             f"{error.msg}, line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "too large or too deep"
         )
-        raise BadTextError(file.place, f"is not JSON ({why})", "correct it or remove it") from None
+        raise BadTextError(file.display_name, f"is not JSON ({why})", "Correct it or remove it") from None
     rows = [
         {file.column: row} if isinstance(row, str) else row for row in (value if isinstance(value, list) else [value])
     ]
@@ -87,23 +90,23 @@ def read_json(file: TextFile) -> Iterator[Text]:
 
 
 def read_csv(file: TextFile) -> Iterator[Text]:
-    """The text of each row of a table whose first row names its columns.
+    """Yield the text of each row of a table whose first row is the header.
 
-    The delimiter is the one of DELIMITERS with which the first row has the text column. A row is counted without the
-    first one, and may have line ends in quotes.
+    The delimiter is the one of DELIMITERS that gives the header a text column. The first row after the header has
+    number 1. Quoted cells may contain line ends.
 
     Raises:
-        BadTextError: the file cannot be read, or has no such column.
+        BadTextError: the file cannot be read, or has no text column.
     """
     decoder = io.IncrementalNewlineDecoder(None, translate=True)
-    lines = _lines(map(decoder.decode, file.pieces()), file, "check its quotes and line ends")
+    lines = _lines(map(decoder.decode, file.pieces()), file, "Check its quotes and line ends")
     n_chars, sample = 0, list[str]()
     for line in lines:
         sample.append(f"{line}\n")
         n_chars += len(line)
         if n_chars > MAX_SAMPLE_CHARS:
             break
-    if sample and sample[0].startswith("sep="):  # for Excel
+    if sample and sample[0].startswith("sep="):  # a line that declares the delimiter for Excel
         del sample[0]
     delimiter = _delimiter(sample, file.column)
     records = _records(itertools.chain(sample, (f"{line}\n" for line in lines)), delimiter, _quoting(sample, delimiter))
@@ -112,15 +115,18 @@ def read_csv(file: TextFile) -> Iterator[Text]:
         raise _no_column(file, header)
     for number, record in enumerate(records, start=1):
         if isinstance(record, csv.Error):
-            yield _bad_row(file, number, f"has a mistake in its quotes ({record})")
+            yield _bad_row(file, number, f"has invalid quotes ({record})")
         elif len(record) != len(header):
-            yield _bad_row(file, number, f"has {len(record)} cells, and the first row {len(header)}")
+            yield _bad_row(file, number, f"has {len(record)} cells, but the header has {len(header)}")
         else:
             yield _text_of(dict(zip(header, record, strict=True)), number, file)
 
 
 def _records(lines: Iterable[str], delimiter: str, quoting: Any = csv.QUOTE_MINIMAL) -> Iterator[list[str] | csv.Error]:
-    """The rows that are not empty; the error of a row with wrong quotes. An open quote takes all rows that follow."""
+    """Yield each row that is not empty, or the error of a row with invalid quotes.
+
+    If a quote is never closed, its row extends to the end of the file.
+    """
     csv.field_size_limit(MAX_LINE_CHARS)
     reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     while True:
@@ -139,7 +145,7 @@ def _header(records: Iterator[list[str] | csv.Error]) -> list[str]:
 
 
 def _delimiter(sample: list[str], column: str) -> str:
-    """The delimiter with which the first row has the text column; else the one that gives most columns."""
+    """Return the delimiter that gives the header a text column, or else the one that gives it the most columns."""
     headers = {char: _header(_records(sample, char)) for char in DELIMITERS}
     if all(header == [column] for header in headers.values()):
         return NO_DELIMITER
@@ -147,38 +153,44 @@ def _delimiter(sample: list[str], column: str) -> str:
 
 
 def _quoting(sample: list[str], delimiter: str) -> int:
-    """Whether a cell of a .tsv may be in quotes: not if quotes are a part of its texts, so rows would be wrong."""
+    """Return how csv.reader should treat quotes.
 
-    def n_wrong(quoting: int) -> int:
+    In some .tsv files, quotes are part of the texts and do not enclose cells. Quotes are read in that way if it leaves
+    fewer invalid rows in the sample.
+    """
+
+    def n_invalid(quoting: int) -> int:
         records = _records(sample, delimiter, quoting)
         n_columns = len(_header(records))
         return sum(isinstance(record, csv.Error) or len(record) != n_columns for record in records)
 
-    if delimiter != "\t" or n_wrong(csv.QUOTE_MINIMAL) <= n_wrong(csv.QUOTE_NONE):
+    if delimiter != "\t" or n_invalid(csv.QUOTE_MINIMAL) <= n_invalid(csv.QUOTE_NONE):
         return csv.QUOTE_MINIMAL
     return csv.QUOTE_NONE
 
 
 def _no_column(file: TextFile, columns: Iterable[str]) -> BadTextError:
-    why = f"has no column {file.column!r}; its columns are: {_names(columns)}"
-    return BadTextError(file.place, why, "set download.text_column to a column of text", NO_TEXTS)
+    why = f"has no column {file.column!r}; its columns are: {_listed(columns)}"
+    return BadTextError(file.display_name, why, "Set download.text_column to a column of text", NO_TEXTS)
 
 
 def _no_text(file: TextFile, row: Any) -> str:
-    """Return why a row has no text; a line of .jsonl may lack the column, and then those that it has are named."""
+    """Return why a row has no text. List its columns if the text column is missing, which is possible in .jsonl."""
     missing = isinstance(row, Mapping) and file.column not in row
-    return f"has no text in column {file.column!r}" + (f"; its columns are: {_names(row)}" if missing else "")
+    return f"has no text in column {file.column!r}" + (f"; its columns are: {_listed(row)}" if missing else "")
 
 
-def _names(columns: Iterable[str]) -> str:
+def _listed(columns: Iterable[str]) -> str:
     return " ".join(", ".join(columns).split())[:200] or "none"
 
 
 def read_parquet(file: TextFile) -> Iterator[Text]:
-    """The text of each row. A batch of rows is in memory, and a page of the file, which its writer chose.
+    """Yield the text of each row.
+
+    A batch of rows and one page of the file are in memory. The program that wrote the file chose the size of its pages.
 
     Raises:
-        BadTextError: the file is damaged or no Parquet, or has no such column of text.
+        BadTextError: the file is damaged, is not Parquet, or has no text column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -186,11 +198,11 @@ def read_parquet(file: TextFile) -> Iterator[Text]:
     try:
         with file.path.open("rb") as raw, pq.ParquetFile(raw, buffer_size=BUFFER_BYTES, pre_buffer=False) as table:
             yield from _rows(table, file)
-    except (pa.ArrowException, OSError) as error:  # the library's own errors are of both kinds
+    except (pa.ArrowException, OSError) as error:  # pyarrow raises both for a damaged file
         if isinstance(error, OSError) and error.errno:
             raise file.unreadable(error) from None
         why = f"damaged, or not Parquet ({' '.join(str(error).split())[:100]})"
-        raise BadTextError(file.place, why, "write the file again") from None
+        raise BadTextError(file.display_name, why, "Write the file again") from None
 
 
 def _rows(table: "pq.ParquetFile", file: TextFile) -> Iterator[Text]:
@@ -199,14 +211,15 @@ def _rows(table: "pq.ParquetFile", file: TextFile) -> Iterator[Text]:
     if "string" not in kind:
         why = f"column {file.column!r} is {kind}"
         known = ", ".join(schema.names)[:200] or "none"
-        raise BadTextError(file.place, why, f"set download.text_column to a column of text (columns: {known})")
-    columns = [file.column, *(name for name in schema.names if name.strip().lower() in NAMES and name != file.column)]
+        raise BadTextError(file.display_name, why, f"Set download.text_column to a column of text (columns: {known})")
+    others = (name for name in schema.names if name != file.column)
+    columns = [file.column, *(name for name in others if name.strip().lower() in METADATA_COLUMNS)]
     number = 0
     for batch in table.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
-        for place in range(batch.num_rows):
+        for index in range(batch.num_rows):
             number += 1
             try:
-                row = {name: batch.column(name)[place].as_py() for name in columns}
+                row = {name: batch.column(name)[index].as_py() for name in columns}
             except UnicodeDecodeError:
                 yield _bad_row(file, number, "is not UTF-8")
             else:
@@ -214,29 +227,29 @@ def _rows(table: "pq.ParquetFile", file: TextFile) -> Iterator[Text]:
 
 
 def _text_of(row: Any, number: int, file: TextFile) -> Text:
-    """The text of a row, or a bad row if there is none."""
+    """Return the text of a row. If the row has none, reading the returned text raises a BadTextError."""
     text = row.get(file.column) if isinstance(row, Mapping) else None
     if not isinstance(text, str) or not text.strip():
         return _bad_row(file, number, _no_text(file, row))
     cells = {str(name).strip().lower(): cell for name, cell in row.items() if name != file.column}
-    names = {key: name_of(cells.get(key)) for key in NAMES}
+    metadata = {key: metadata_value(cells.get(key)) for key in METADATA_COLUMNS}
     try:
-        "".join([text, *names.values()]).encode()
-    except UnicodeEncodeError:  # JSON can write half of a character: "\ud83d"
+        "".join([text, *metadata.values()]).encode()
+    except UnicodeEncodeError:  # JSON can contain half of a character: "\ud83d"
         return _bad_row(file, number, "contains half a character (a lone surrogate)")
     if NUL in text:
         return _bad_row(file, number, "contains NUL (U+0000)")
-    work = names.pop("work")
-    title = names.pop("title") or work
-    return Text([text], number, title, **names)
+    work = metadata.pop("work")
+    title = metadata.pop("title") or work
+    return Text([text], number, title, **metadata)
 
 
 def _bad_row(file: TextFile, number: int, why: str) -> Text:
-    """A text whose pieces raise a BadTextError: only this row is left out, the next ones are read."""
+    """Return a text that raises a BadTextError when it is read, so that only this row is left out."""
 
     def pieces() -> Iterator[str]:
         yield from ()
-        place = f"{file.place}, row {number}" if number else file.place
-        raise BadTextError(place, why, "correct the row or remove it", "bad_rows")
+        display_name = f"{file.display_name}, row {number}" if number else file.display_name
+        raise BadTextError(display_name, why, "Correct the row or remove it", "bad_rows")
 
     return Text(pieces(), number)

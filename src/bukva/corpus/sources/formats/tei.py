@@ -1,26 +1,28 @@
-"""TEI, the format of scholarly editions and corpora of drama: a paragraph, a verse, a speaker or a head is a line.
+"""Read TEI, the format of scholarly editions and of drama corpora.
 
-Where an editor gives two readings (choice), the edited one is read: reg, corr and expan. Notes, variants and deleted
-passages are left out. The end of a printed line or page does not end a line.
+Each paragraph, verse, speaker and heading becomes a line. The end of a printed line or page does not end a line. Where
+the editor gives two readings (choice), the edited one is read: reg, corr or expan. Notes, variants and deleted passages
+are left out.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from bukva.corpus.sources.formats.base import Text, TextFile, name_of, year_of
-from bukva.corpus.sources.formats.lines import Lines
-from bukva.corpus.sources.formats.xml import local, open_xml, words_in, xml_text
+from bukva.corpus.sources.formats.base import Text, TextFile, metadata_value, year_of
+from bukva.corpus.sources.formats.lines import LineCollector
+from bukva.corpus.sources.formats.xml import inner_text, local_name, open_xml, xml_text
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
 ROOTS = ("TEI", "TEI.2", "teiCorpus")
-WITHIN = frozenset(["p", "l", "ab", "s", "seg", "speaker", "head"])  # stage directions here are part of the line
-NO_NAMES = ("idno", "note", "date")
+# a stage direction inside one of these elements is part of the line
+WITHIN = frozenset(["p", "l", "ab", "s", "seg", "speaker", "head"])
+NOT_IN_NAMES = ("idno", "note", "date")  # elements that are removed from titles and author names
 
 
-class TeiLines(Lines):
-    """The text of an edition."""
+class TeiCollector(LineCollector):
+    """Collects the text of an edition."""
 
     blocks = frozenset([
         *["ab", "argument", "back", "body", "byline", "castGroup", "castItem", "castList", "closer", "dateline", "div"],
@@ -40,13 +42,15 @@ class TeiLines(Lines):
 
     def __init__(self) -> None:
         super().__init__()
-        self._joins: list[str] = []  # how each open element joins its neighbours
+        # for each open element, the sides on which no space separates it from the text: left, right, both, or ""
+        self._joins: list[str] = []
         self._is_joined = False  # whether the next text follows without a space
+        # whether the last event was the end of a word, so that a word right after it needs a space
         self._is_after_word = False
 
     def hides(self, tag: str, attributes: Mapping[str, str]) -> str | None:
         if tag in ("orig", "sic", "abbr") and self.parents[-1:] == ["choice"]:
-            return "readings that the editor replaces"
+            return "replaced readings"
         return super().hides(tag, attributes)
 
     def is_block(self, tag: str) -> bool:
@@ -56,7 +60,7 @@ class TeiLines(Lines):
         if not self.is_hidden:
             join = "both" if attributes.get("break") == "no" else attributes.get("join", "")
             self._is_joined = self._is_joined or join in ("left", "both")
-            if local(tag) == "w" and self._is_after_word:  # tokens with nothing between them
+            if local_name(tag) == "w" and self._is_after_word:
                 self.data(" ")
             self._is_after_word = False
         super().start(tag, attributes)
@@ -66,7 +70,7 @@ class TeiLines(Lines):
     def end(self, tag: str) -> None:
         if not self.is_hidden:
             self._is_joined = self._is_joined or self._joins.pop() in ("right", "both")
-            self._is_after_word = local(tag) == "w"
+            self._is_after_word = local_name(tag) == "w"
         super().end(tag)
 
     def data(self, text: str) -> None:
@@ -83,30 +87,30 @@ class TeiLines(Lines):
 
 
 def read_tei(file: TextFile) -> Iterator[Text]:
-    """The text of an edition, with its title, authors and the year of its first source.
+    """Yield the text of an edition, with its title, authors and the year of its earliest source.
 
     Raises:
-        BadTextError: the file is not well-formed XML, or other XML than TEI.
+        BadTextError: the file is not well-formed XML, or not TEI.
     """
     root, characters = open_xml(file, file.pieces(), "text", ROOTS)
     about = root.find(".//{*}titleStmt")
     authors = [] if about is None else [_author(author) for author in about.iterfind("{*}author")]
     yield Text(
-        xml_text(file, characters, TeiLines()),
-        title=name_of("" if about is None else words_in(about.find("{*}title"), NO_NAMES)),
-        author=name_of(", ".join(filter(None, authors))),
+        xml_text(file, characters, TeiCollector()),
+        title=metadata_value("" if about is None else inner_text(about.find("{*}title"), NOT_IN_NAMES)),
+        author=metadata_value(", ".join(filter(None, authors))),
         year=_year(root),
     )
 
 
 def _author(author: "_Element") -> str:
     name = author.find("{*}persName")
-    return words_in(author if name is None else name, NO_NAMES)
+    return inner_text(author if name is None else name, NOT_IN_NAMES)
 
 
 def _year(root: "_Element") -> str:
-    """Return the earliest year of the sources: later ones are those of prints and of the edition itself."""
-    places = ".//{*}sourceDesc//{*}date", ".//{*}profileDesc/{*}creation//{*}date", "{*}standOff//{*}event"
-    dates = [date for place in places for date in root.iterfind(place)]
+    """Return the earliest year among the sources. Later years belong to reprints and to the edition itself."""
+    paths = ".//{*}sourceDesc//{*}date", ".//{*}profileDesc/{*}creation//{*}date", "{*}standOff//{*}event"
+    dates = [date for path in paths for date in root.iterfind(path)]
     keys = "when", "notBefore", "from", "notAfter", "to"
     return min(filter(None, (year_of(*map(date.get, keys), date.text) for date in dates)), default="")

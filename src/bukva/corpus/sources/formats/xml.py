@@ -1,7 +1,8 @@
-"""XML: the head of a document, and its text, in one pass over its characters.
+"""Read the header and the text of an XML document in one pass.
 
-The characters come from TextFile.pieces, which finds the encoding: a declaration counts where the bytes agree with it,
-and download.encoding comes before it. Nothing is fetched, and libxml2 bounds the entities that a document declares.
+The documents are already decoded by TextFile.pieces, which takes the encoding from download.encoding or detects it. The
+encoding that a document declares is used only if its bytes are valid in it. Nothing is fetched from the network, and
+libxml2 limits the expansion of entities that a document declares.
 """
 
 import html.entities
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from bukva.corpus.sources.formats.base import NO_TEXTS, BadTextError, TextFile
-from bukva.corpus.sources.formats.lines import Lines
+from bukva.corpus.sources.formats.lines import LineCollector
 
 if TYPE_CHECKING:
     from lxml.etree import XMLSyntaxError, _Element
@@ -20,34 +21,34 @@ if TYPE_CHECKING:
 MAX_HEAD_CHARS = 1 << 20
 OPTIONS = {"encoding": "utf-8", "resolve_entities": False, "no_network": True}
 ENTITY = re.compile(r"&(\w+);")
-MAX_ENTITY_CHARS = 33  # of a name in HTML, with & and ;
-OWN = {"amp", "lt", "gt", "quot", "apos"}  # the entities of XML itself
+MAX_ENTITY_CHARS = 33  # the longest entity of HTML, including & and ;
+XML_ENTITIES = {"amp", "lt", "gt", "quot", "apos"}  # predefined in XML
 
 
 def open_xml(
     file: TextFile, pieces: Iterable[str], body: str, roots: Collection[str]
 ) -> "tuple[_Element, Iterator[str]]":
-    """Read a document up to its text.
+    """Read the header of a document, up to the element with the text.
 
     Args:
         file: the file, for errors.
-        pieces: the characters of the document.
-        body: the element that has the text.
-        roots: the names that the root may have.
+        pieces: the document, piece by piece.
+        body: name of the element with the text.
+        roots: allowed names of the root element.
 
     Returns:
-        The root, with what comes before the body; and the characters of the whole document.
+        The root element with everything before the body, and the pieces of the whole document.
 
     Raises:
-        BadTextError: the document is not well-formed, or has another root.
+        BadTextError: the document is not well-formed, or has another root element.
     """
     from lxml import etree
 
-    characters, read = _without_names(pieces), list[str]()
+    characters, read = _with_entities_replaced(pieces), list[str]()
     parser = etree.XMLPullParser(events=("start",), **OPTIONS)
     root: _Element | None = None
 
-    def starts() -> "Iterator[_Element]":
+    def started_elements() -> "Iterator[_Element]":
         for piece in characters:
             read.append(piece)
             parser.feed(piece.encode())
@@ -58,41 +59,43 @@ def open_xml(
         yield from (element for _, element in parser.read_events())
 
     try:
-        for element in starts():
+        for element in started_elements():
             root = element if root is None else root
-            if (name := local(root.tag)) not in roots:
-                raise BadTextError(file.place, *_other_root(name, roots), NO_TEXTS)
-            if local(element.tag) == body:
+            if (name := local_name(root.tag)) not in roots:
+                raise BadTextError(file.display_name, *_other_root(name, roots), NO_TEXTS)
+            if local_name(element.tag) == body:
                 break
     except etree.XMLSyntaxError as error:
         raise _not_xml(file, error) from None
     return root, itertools.chain(read, characters)
 
 
-def xml_text(file: TextFile, characters: Iterable[str], lines: Lines) -> Iterator[str]:
-    """Yield the text of a document; report what is left out.
+def xml_text(file: TextFile, characters: Iterable[str], collector: LineCollector) -> Iterator[str]:
+    """Yield the text of a document, and report which elements were left out.
 
     Raises:
         BadTextError: the document is not well-formed.
     """
     from lxml import etree
 
-    parser = etree.XMLParser(target=lines, **OPTIONS)
+    parser = etree.XMLParser(target=collector, **OPTIONS)
     try:
         for piece in characters:
             parser.feed(piece.encode())
-            yield lines.take()
+            yield collector.take()
         yield parser.close()
     except etree.XMLSyntaxError as error:
         raise _not_xml(file, error) from None
-    file.note_left_out(lines.left_out)
+    file.note_left_out(collector.left_out)
 
 
-def small_xml(raw: bytes) -> "_Element":
-    """Return the root of a part of a book that says something about it; mistakes in it are overlooked.
+def parse_small_xml(raw: bytes) -> "_Element":
+    """Parse a small document, such as the metadata of a book, and return its root element.
+
+    The document need not be well-formed: the parser recovers from errors.
 
     Raises:
-        ValueError: it is not XML at all.
+        ValueError: the bytes are not XML at all.
     """
     from lxml import etree
 
@@ -105,13 +108,13 @@ def small_xml(raw: bytes) -> "_Element":
     return root
 
 
-def local(tag: str) -> str:
+def local_name(tag: str) -> str:
     """Return the name of an element without its namespace."""
     return tag.rpartition("}")[2]
 
 
-def words_in(element: "_Element | None", without: Collection[str] = ()) -> str:
-    """Return the text of an element, its parts divided by spaces. The elements `without` are removed from it."""
+def inner_text(element: "_Element | None", without: Collection[str] = ()) -> str:
+    """Return the text inside an element, with spaces between its parts, and remove the elements `without` from it."""
     from lxml import etree
 
     if element is None:
@@ -120,8 +123,11 @@ def words_in(element: "_Element | None", without: Collection[str] = ()) -> str:
     return " ".join(" ".join(element.itertext()).split())
 
 
-def _without_names(pieces: Iterable[str]) -> Iterator[str]:
-    """Replace the characters that HTML names, as &mdash;: books have them, and without its DTD XML does not."""
+def _with_entities_replaced(pieces: Iterable[str]) -> Iterator[str]:
+    """Replace the entities of HTML, such as &mdash;, by their characters.
+
+    Books often contain such entities, but XML does not define them without the DTD of HTML.
+    """
     rest = ""
     for piece in pieces:
         text = rest + piece
@@ -132,16 +138,16 @@ def _without_names(pieces: Iterable[str]) -> Iterator[str]:
     yield rest
 
 
-def _character(found: re.Match[str]) -> str:
-    characters = None if found[1] in OWN else html.entities.html5.get(f"{found[1]};")
-    return escape(characters) if characters else found[0]
+def _character(entity: re.Match[str]) -> str:
+    characters = None if entity[1] in XML_ENTITIES else html.entities.html5.get(f"{entity[1]};")
+    return escape(characters) if characters else entity[0]
 
 
 def _other_root(name: str, roots: Collection[str]) -> tuple[str, str]:
     which = " or ".join(f"<{root}>" for root in roots)
-    return f"its root is <{name}>, not {which}", "convert it to .txt, or name its type in download.extensions"
+    return f"its root is <{name}>, not {which}", "Convert it to .txt, or add its extension to download.extensions"
 
 
 def _not_xml(file: TextFile, error: "XMLSyntaxError") -> BadTextError:
     why = f"is not well-formed XML ({' '.join(str(error.msg).split())[:100]})"
-    return BadTextError(file.place, why, "repair it: xmllint --recover --encode utf-8 FILE > REPAIRED")
+    return BadTextError(file.display_name, why, "Repair it with `xmllint --recover --encode utf-8 FILE > REPAIRED`")

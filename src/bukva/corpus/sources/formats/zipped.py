@@ -1,4 +1,4 @@
-"""Books that are zips of their parts. Nothing is unpacked to the disk, and the bounds of archives hold."""
+"""Open books that are zip files. Nothing is unpacked to disk, and the limits of archives.py apply."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ def opened_book(file: TextFile, kind: str) -> Iterator[ZipFile]:
 
     Args:
         file: the zip.
-        kind: what it should be, for errors: `an epub`.
+        kind: its expected type with an article, for errors: `an epub`.
 
     Raises:
-        BadTextError: the book, or what is read of it, is damaged.
-        BukvaError: it exceeds a bound of archives.
+        BadTextError: the zip is damaged, or the code that reads the book finds a damaged part.
+        BukvaError: the zip exceeds a limit of archives.
     """
     try:
         with opened_zip(file.path) as book:
@@ -28,11 +28,15 @@ def opened_book(file: TextFile, kind: str) -> Iterator[ZipFile]:
         raise file.unreadable(error) from None
     except (*DAMAGED, BadEncodingError) as error:
         why = f"damaged, or not {kind} ({' '.join(str(error).split())[:100]})"
-        raise BadTextError(file.place, why, "get the file again") from None
+        raise BadTextError(file.display_name, why, "Get the file again") from None
 
 
-def part(book: ZipFile, name: str) -> bytes:
-    """Return a part of a book, which is parsed as a whole."""
+def read_part(book: ZipFile, name: str) -> bytes:
+    """Read a part of a book into memory.
+
+    Raises:
+        ValueError: the part is larger than MAX_WHOLE_BYTES.
+    """
     with book.open(name) as content:
         raw = content.read(MAX_WHOLE_BYTES + 1)
     if len(raw) > MAX_WHOLE_BYTES:
