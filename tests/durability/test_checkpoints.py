@@ -88,7 +88,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_is_restored(che
     assert last(checkpoints) == 8
     aside = damaged.with_suffix(".broken")
     assert aside.exists()
-    words = f"{aside}: set aside, not a checkpoint of this training (its bytes are not those"
+    words = f"{aside}: unusable checkpoint, renamed and skipped (the content does not match"
     assert capsys.readouterr().err.startswith(words)
 
 
@@ -186,7 +186,7 @@ def test_a_full_disk_ends_no_training_and_the_checkpoints_before_stay(checkpoint
     with monkeypatch.context() as disk:
         disk.setattr(os, "fsync", full)
         assert written(checkpoints, 3, 4) == [False, False]
-    assert capsys.readouterr().err.count("no checkpoint at step") == 1  # reported once
+    assert capsys.readouterr().err.count("could not save the checkpoint at step") == 1  # reported once
     assert (steps(checkpoints), checkpoints.step) == ([1, 2], 2)
     assert written(checkpoints, 5) == [True]
 
@@ -211,6 +211,8 @@ def test_the_interval_is_read_from_the_environment_or_an_error(another, monkeypa
         assert another().seconds == seconds
     for text in ("soon", "-1", "nan", "inf"):
         monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", text)
-        words = rf"BUKVA_CHECKPOINT_SECONDS: '{text}' is not a number of seconds; use 30, or 0 for every update."
+        words = (
+            rf"BUKVA_CHECKPOINT_SECONDS: '{text}' is not a number of seconds. Use 30, or 0 to save after every update."
+        )
         with pytest.raises(BukvaError, match=words):
             another()

@@ -60,7 +60,7 @@ def lines(config, card=H100, budget=0.0, **changes):
 
 def test_the_lines_have_operations_memory_time_and_where_they_come_from():
     shown = lines(BABY, batch_size=64, n_steps=1000, budget=60.0)
-    assert shown[0] == "One NVIDIA H100 80GB HBM3, model and training of params.yaml:"
+    assert shown[0] == "Prediction for one NVIDIA H100 80GB HBM3 with the model and training settings of params.yaml:"
     assert shown[1] == "10.8M parameters, 1.11 TFLOP per update"
     # Muon: 3 copies in float32 of 10.76 million; 16 x 6 x 384 activations of 2 bytes and 65 logits of 8, per id
     assert shown[2] == "memory: at least 1.25 of 80 GB (weights and optimizer 0.12, activations 1.13)"
@@ -77,11 +77,13 @@ def test_n_grams_take_memory_and_what_does_not_fit_is_a_warning():
     assert memory.endswith(f", n-gram distributions {batch * 5 * 2 * 4 * 7 * 2 / 2**30:.2f})")
     needed = least_bytes(BABY, ALL.train_gpt.model_copy(update={"batch_size": 2048}), on_gpu=True)
     assert 24 < needed / 2**30 < 80
-    assert lines(BABY, CARDS["l4"], batch_size=2048)[-2].startswith("Warning: this training does not fit; use more ")
+    assert lines(BABY, CARDS["l4"], batch_size=2048)[-2].startswith(
+        "Warning: the memory of this card is too small. Use more "
+    )
     assert not any(line.startswith("Warning") for line in lines(BABY, H100, batch_size=2048))
 
 
 def test_a_card_is_found_by_its_short_name():
     assert card_named("H100") is H100
-    with pytest.raises(BukvaError, match=r"^--gpu k80: unknown card; use h100, h200, a100, l4 or rtx4090\.$"):
+    with pytest.raises(BukvaError, match=r"^--gpu k80: unknown card\. Use h100, h200, a100, l4 or rtx4090\.$"):
         card_named("k80")

@@ -40,7 +40,7 @@ def test_sizes_are_measured_up_to_the_first_that_sees_too_little_or_does_not_fit
     assert [one.size for one in climbed(fits=1)[0]] == LADDER[:1]
     with pytest.raises(torch.OutOfMemoryError):
         climbed(fits=0)
-    with pytest.raises(BukvaError, match=r"leave no time for an update; use a longer BUDGET\.$"):
+    with pytest.raises(BukvaError, match=r"leave no time for an update\. Use a longer BUDGET\.$"):
         propose([plan(seconds=5)])
 
 

@@ -44,6 +44,6 @@ def test_counting_takes_memory(monkeypatch):
     with pytest.raises(BukvaError) as error:
         check_counting(n_train + 1)
     assert str(error.value) == (
-        "params.yaml: counting the n-grams of 44,739,243 characters needs at least 1.0 GB of memory; this "
-        "machine or its container has 1.0; use baselines.max_order 0, or a shorter text."
+        "params.yaml: counting the n-grams of 44,739,243 characters needs at least 1.0 GB of memory, but only "
+        "1.0 GB is available. Set baselines.max_order to 0, or use a shorter text."
     )

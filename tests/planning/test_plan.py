@@ -33,7 +33,7 @@ def test_a_budget_is_a_number_with_its_unit_or_an_error_with_examples():
         with pytest.raises(BukvaError) as error:
             parse_budget(text)
         assert str(error.value) == (
-            f"BUDGET {text!r}: not a time between 0 and 30 days with its unit (h, min, s); use for example 90s, 10min, "
+            f"BUDGET {text!r} is not a time between 0 and 30 days. Use the units h, min and s, for example 90s, 10min, "
             "1h30min or 2h."
         )
 
@@ -68,10 +68,10 @@ def test_a_plan_that_reads_the_text_often_ends_when_val_does_not_improve_and_say
     """1812 updates of 70 characters read 10,000 of them 12.7 times."""
     often, seldom = plan(train_chars=10_000), plan(train_chars=40_000)
     assert often.values()["train_gpt"]["patience"] == 3
-    assert any("read 12.7 times" in line and "train_gpt.patience 3 ends" in line for line in warnings(often))
+    assert any("has 12.7 epochs" in line and "train_gpt.patience=3 stops" in line for line in warnings(often))
     assert "patience" not in seldom.values()["train_gpt"]
     assert not any("patience" in line for line in warnings(seldom))
 
 
 def test_a_plan_names_its_batch():
-    assert "1.00k parameters, 7 windows a batch | " in str(plan())
+    assert "1.00k parameters, 7 windows per batch | " in str(plan())
