@@ -1,4 +1,4 @@
-"""An interrupted training ends in the same bytes as an uninterrupted one, and reports where it resumed."""
+"""An interrupted training run ends in the same bytes as an uninterrupted one, and reports where it resumed."""
 
 import contextlib
 import math
@@ -22,25 +22,25 @@ STAGE = "train-gpt"
 
 
 def task(shape=SHAPE, **changes):
-    """A training that dropout, warm-up and a partial last interval make hard to resume."""
+    """Return a task that is hard to resume, because of dropout, warm-up and a last interval of unequal length."""
     changes = {"n_steps": 17, "optimizer": "muon", "learning_rate": 0.004} | changes
     return Task.of(shape, splits(), TOKENIZER, recipe(**changes), MACHINE)
 
 
 @pytest.fixture
 def checkpoints(tmp_path, monkeypatch):
-    """Checkpoints after every update."""
+    """Return Checkpoints that save after every update."""
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", "0")
     return Checkpoints(STAGE, {"train_gpt.seed": 1})
 
 
 class KilledError(Exception):
-    """Ends a training as a kill does."""
+    """Ends training without a chance to save, like SIGKILL."""
 
 
 def trained(state, checkpoints, task, killed_after=None):
-    """Train, and be killed in the update after `killed_after`, before its checkpoint."""
+    """Train. If `killed_after` is given, stop in the next update, before its checkpoint."""
 
     def kill(*_):
         raise KilledError
@@ -52,7 +52,7 @@ def trained(state, checkpoints, task, killed_after=None):
 
 
 def resumed(checkpoints, task):
-    """The state as another process of the same command restores it, whatever has drawn random numbers."""
+    """Return the state that a new process restores. The random number generator is in another state, on purpose."""
     state = start(task)
     torch.manual_seed(99)
     restore(state, checkpoints, ALONE)
@@ -110,7 +110,7 @@ def test_every_process_restores_what_rank_0_has_read(checkpoints, capsys):
 
 
 def test_a_training_that_ended_early_ends_at_once_when_it_is_resumed(checkpoints):
-    """Patience ended it: val does not improve, because the weights do not change at a learning rate of 0."""
+    """Patience ends the run. At a learning rate of 0 the weights do not change, so val does not improve."""
     numbers = task(patience=1, learning_rate=0.0)
     ended = trained(start(numbers), checkpoints, numbers)
     assert ended.step == 4

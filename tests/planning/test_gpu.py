@@ -1,4 +1,4 @@
-"""Predictions for a GPU that is not here: operations, memory and time."""
+"""Predictions of operations, memory and time for a GPU that this machine does not have."""
 
 import dataclasses
 
@@ -44,7 +44,10 @@ def test_torch_counts_the_same_operations_in_products_with_weights(changes):
 
 
 def test_a_prediction_for_the_card_that_was_measured_agrees_with_what_was_measured():
-    """10.7 million parameters took 6.64 ms, the default model 0.96 ms, and n-grams 54.7 ms in a batch of 64 x 256."""
+    """An update took 6.64 ms with 10.7 million parameters, and 0.96 ms with the default model.
+
+    With n-grams, it took 54.7 ms for a batch of 64 x 256 ids.
+    """
     assert 1000 * seconds_per_update(BABY, 64, H100, 0.17) == pytest.approx(6.64, rel=0.02)
     assert {seconds_per_update(DEFAULT, 16, H100, share) for share in (0.17, 0.4)} == {0.96e-3}
     with_ngrams = dataclasses.replace(BABY, ngrams="input")
@@ -62,7 +65,8 @@ def test_the_lines_have_operations_memory_time_and_where_they_come_from():
     shown = lines(BABY, batch_size=64, n_steps=1000, budget=60.0)
     assert shown[0] == "Prediction for one NVIDIA H100 80GB HBM3 with the model and training settings of params.yaml:"
     assert shown[1] == "10.8M parameters, 1.11 TFLOP per update"
-    # Muon: 3 copies in float32 of 10.76 million; 16 x 6 x 384 activations of 2 bytes and 65 logits of 8, per id
+    # Muon keeps 3 float32 copies of 10.76 million weights. Each id takes 16 x 6 x 384 activations of 2 bytes and 65
+    # logits of 8 bytes.
     assert shown[2] == "memory: at least 1.25 of 80 GB (weights and optimizer 0.12, activations 1.13)"
     assert shown[3] == "an update of 16,384 ids: 2.79 to 6.57 ms, at 40 % and 17 % of 989 TFLOPS"
     assert shown[4] == "1,000 updates, 16.4 epochs: 3 s to 7 s, without compilation and scoring"
@@ -71,7 +75,7 @@ def test_the_lines_have_operations_memory_time_and_where_they_come_from():
 
 
 def test_n_grams_take_memory_and_what_does_not_fit_is_a_warning():
-    """Two experts of 7 symbols, four numbers of 2 bytes each."""
+    """Each of the two experts has 7 symbols, with four numbers of 2 bytes for each symbol."""
     batch = 2**22
     memory = lines(WITH_MEMORY, batch_size=batch)[2]
     assert memory.endswith(f", n-gram distributions {batch * 5 * 2 * 4 * 7 * 2 / 2**30:.2f})")

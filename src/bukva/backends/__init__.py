@@ -45,7 +45,7 @@ def generation_copy(model: LanguageModel, machine: Machine) -> LanguageModel:
 
 
 def attach(model: LanguageModel, machine: Machine) -> None:
-    """Replace the blocks of a GPT with those of the machine's backend. Other models are not changed.
+    """Replace the blocks of a GPT with the blocks of the machine's backend. Other models are not changed.
 
     The weights, their names and the computed values stay the same. A second call replaces the result of the first.
     """

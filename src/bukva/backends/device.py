@@ -12,7 +12,7 @@ from bukva.core.errors import BukvaError
 from bukva.core.machine import keep_freed_memory, n_cores
 from bukva.models.base import LanguageModel
 
-MOST_ON_CPU = 25_000_000  # larger models generate on the GPU; parameters, an estimate that was not measured
+MOST_ON_CPU = 25_000_000  # parameters of the largest model that generates on the CPU; estimated, not measured
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ the stage:
 
     <project root>/.bukva/checkpoints/<stage>-<fingerprint>/
         <step>-<digest of the file>.safetensors     the last two checkpoints
-        fingerprint.json                            the values to compare with when training reports a change
+        fingerprint.json                            the fingerprinted values, to report which of them have changed
         done.json                                   present when the run has finished
         lock                                        held by the process that writes checkpoints
 

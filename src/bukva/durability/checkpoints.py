@@ -20,7 +20,7 @@ from bukva.project.stages import Fingerprint, differences
 
 KEPT = 2  # number of checkpoints to keep for each run
 DONE = "done.json"  # path and digest of the curve of a finished run, next to its last checkpoint
-MAX_BYTES = 4 << 30  # total size of all checkpoints; those of the runs that were interrupted first are removed first
+MAX_BYTES = 4 << 30  # total size of all checkpoints; checkpoints of the oldest runs are removed first
 DIGITS = 16  # digits of the digest in a file name
 
 # errors of reading a damaged or foreign file

@@ -41,8 +41,8 @@ CARDS = {
 # Measured on one H100 80GB on 2026-11-26 at commit 1796985, with a prototype that compiled the losses and captured an
 # update as one graph.
 SMALLEST_UPDATE = 0.96e-3  # seconds per update of the default model; a smaller model has as many kernel launches
-MEASURED_SHARE = 0.17  # fraction of the peak: 166 of 989 TFLOPS, with 10.7 million parameters
-HIGHEST_SHARE = 0.4  # not measured; well-tuned training of large models reaches this fraction
+MEASURED_FRACTION = 0.17  # fraction of the peak: 166 of 989 TFLOPS, with 10.7 million parameters
+HIGHEST_FRACTION = 0.4  # not measured; well-tuned training of large models reaches this fraction
 SECONDS_PER_LOOKUP = 54.7e-3 / 2**14  # per id, in updates with n-grams; 16 CPU cores did the lookups
 NOT_MEASURED = "Predicted from measurements of one H100 on 2026-11-26. Nothing was measured on this machine."
 
@@ -71,14 +71,14 @@ def flops_per_id(config: GPTConfig) -> int:
     return 6 * (count_parameters(config) - looked_up) + 6 * config.n_layer * C * T
 
 
-def seconds_per_update(config: GPTConfig, batch_size: int, card: Card, share: float) -> float:
-    """Return the seconds per update if matrix products reach the fraction `share` of the card's peak.
+def seconds_per_update(config: GPTConfig, batch_size: int, card: Card, fraction: float) -> float:
+    """Return the seconds per update if matrix products reach this `fraction` of the card's peak.
 
     The result is never less than the measured time of a small model's update, or than the time to look up the n-grams.
     """
     n_ids = batch_size * config.block_size
     lookup = n_ids * SECONDS_PER_LOOKUP if config.counts else 0.0
-    return max(SMALLEST_UPDATE, lookup, n_ids * flops_per_id(config) / (share * card.tflops * 1e12))
+    return max(SMALLEST_UPDATE, lookup, n_ids * flops_per_id(config) / (fraction * card.tflops * 1e12))
 
 
 def predicted(config: GPTConfig, recipe: TrainGPT, card: Card, train_ids: int, budget: float = 0.0) -> Iterator[str]:
@@ -96,7 +96,7 @@ def predicted(config: GPTConfig, recipe: TrainGPT, card: Card, train_ids: int, b
     weights = FLOAT_BYTES * n_parameters * weight_copies(recipe.optimizer)
     experts = config.activations_per_char - dataclasses.replace(config, ngrams="none").activations_per_char
     needed, ngrams = least_bytes(config, recipe, on_gpu=True), HALF_BYTES * experts * n_ids // recipe.micro_batches
-    fast, slow = (seconds_per_update(config, recipe.batch_size, card, s) for s in (HIGHEST_SHARE, MEASURED_SHARE))
+    fast, slow = (seconds_per_update(config, recipe.batch_size, card, s) for s in (HIGHEST_FRACTION, MEASURED_FRACTION))
     yield f"Prediction for one {card.name} with the model and training settings of params.yaml:"
     yield f"{quantity(n_parameters)} parameters, {n_ids * flops_per_id(config) / 1e12:.3g} TFLOP per update"
     parts = {"weights and optimizer": weights, "activations": needed - weights - ngrams}
@@ -104,8 +104,8 @@ def predicted(config: GPTConfig, recipe: TrainGPT, card: Card, train_ids: int, b
     shown = ", ".join(f"{part} {size / 2**30:.2f}" for part, size in parts.items())
     yield f"memory: at least {needed / 2**30:.2f} of {card.memory} GB ({shown})"
     yield (
-        f"an update of {n_ids:,} ids: {1000 * fast:.3g} to {1000 * slow:.3g} ms, at {100 * HIGHEST_SHARE:.0f} % and "
-        f"{100 * MEASURED_SHARE:.0f} % of {card.tflops:g} TFLOPS"
+        f"an update of {n_ids:,} ids: {1000 * fast:.3g} to {1000 * slow:.3g} ms, at {100 * HIGHEST_FRACTION:.0f} % and "
+        f"{100 * MEASURED_FRACTION:.0f} % of {card.tflops:g} TFLOPS"
     )
     yield (
         f"{recipe.n_steps:,} updates, {recipe.n_steps * n_ids / train_ids:.1f} epochs: "

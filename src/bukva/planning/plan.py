@@ -42,9 +42,9 @@ EPOCHS = 4  # more epochs give a warning and set patience
 PATIENCE = 3  # with more than EPOCHS epochs, training stops after this many scorings of val without an improvement
 RESERVE = 0.05  # fraction of the budget for unmeasured time: files, the tracker, a machine that slows down
 SCORINGS = 10  # largest number of scorings of val, in addition to the scoring before the first update
-SCORING_SHARE = 0.2  # largest fraction of the time for scoring; a large val split is scored less often
-WARMUP_SHARE, LEAST_WARMUP = 0.02, 10  # fraction of n_steps; number of updates
-OWN_BATCH_CHANNELS = 128  # up to this n_embd, batch_size is the user's; above it, batch_size doubles when n_embd does
+SCORING_FRACTION = 0.2  # largest fraction of the time for scoring; a large val split is scored less often
+WARMUP_FRACTION, LEAST_WARMUP = 0.02, 10  # fraction of n_steps; number of updates
+OWN_BATCH_CHANNELS = 128  # up to this n_embd, batch_size is unchanged; above it, batch_size doubles with n_embd
 
 UNTIMED = 2  # number of updates before the clock starts, because the first ones are slower
 UNTIMED_ON_GPU = 20  # the same on a GPU, which first compiles kernels and captures a graph
@@ -107,7 +107,7 @@ class Plan:
     @property
     def n_scorings(self) -> int:
         """Largest number of scorings, in addition to the scoring before the first update."""
-        return max(1, min(SCORINGS, int(self.seconds * SCORING_SHARE / self.seconds_per_scoring) - 1))
+        return max(1, min(SCORINGS, int(self.seconds * SCORING_FRACTION / self.seconds_per_scoring) - 1))
 
     @property
     def n_steps(self) -> int:
@@ -137,7 +137,7 @@ class Plan:
             self.batch_size,
             **patience,
             n_steps=self.n_steps,
-            warmup_steps=min(self.n_steps, max(LEAST_WARMUP, round(WARMUP_SHARE * self.n_steps))),
+            warmup_steps=min(self.n_steps, max(LEAST_WARMUP, round(WARMUP_FRACTION * self.n_steps))),
             eval_every=max(1, math.ceil(self.n_steps / self.n_scorings)),
         )
 

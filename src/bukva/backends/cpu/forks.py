@@ -2,7 +2,7 @@
 
 Threads that share each operation wait for each other at its end, hundreds of times in an update. For a small model they
 wait longer than they compute. Worker processes that each compute a part of the batch wait only twice in an update:
-before they sum the gradients, and after each worker has updated its part of the weights in shared memory. Dividing the
+to sum the gradients, and after each worker has updated its part of the weights in shared memory. Dividing the
 optimizer's work in this way is a "zero redundancy optimizer" (Rajbhandari et al. 2020, "ZeRO").
 
 Workers are forked when training starts, so they have the text and its n-grams without a copy. They end when training

@@ -48,9 +48,10 @@ class Norm(NamedTuple):
 
 
 class DropoutMask(NamedTuple):
-    """Dropout (Srivastava et al. 2014): zero with probability threshold / 65536, else multiply by factor.
+    """A dropout mask (Srivastava et al. 2014).
 
-    Each random number is a function of the seed and the element's index, so the backward pass recomputes the mask.
+    An element becomes zero with probability threshold / 65536, and is multiplied by `factor` otherwise. Each random
+    number is a function of the seed and the element's index, so the backward pass recomputes the mask.
     """
 
     seed: np.uint64
