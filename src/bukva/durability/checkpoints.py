@@ -116,7 +116,7 @@ class Checkpoints:
             return content
         return b""
 
-    def why_none(self) -> str:
+    def fresh_start_message(self) -> str:
         """Return a message why training starts at step 0 after an interruption, or "" if there was no interruption."""
         if list(self.folder.glob("*.broken")):
             return "Starting at step 0: all checkpoints of the interrupted training are damaged."

@@ -103,6 +103,6 @@ def restore(state: TrainState, checkpoints: Checkpoints, group: Group) -> None:
     content = group.broadcast(checkpoints.last() if group.leads else b"")
     if content:
         state.load_state_dict(unpack(content))
-    message = f"Resumed at step {state.step}." if content else checkpoints.why_none()
+    message = f"Resumed at step {state.step}." if content else checkpoints.fresh_start_message()
     if message and group.leads:
         print(message, file=sys.stderr, flush=True)
