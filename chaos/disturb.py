@@ -35,7 +35,7 @@ MAX_BYTES = {
 BETWEEN_MODEL_AND_CHECKPOINT = 30_000
 REMEDY = "bukva sync`"  # printed by a stage or in the log of its sender, when MLflow is missing results
 FOLLOWERS_LOG = ".bukva/mlflow.log"
-DIVERGED = r"diverged at step \d+, learning rate \S+: .*; the last good checkpoint, of step \d+, "
+DIVERGED = r"diverged at step \d+, learning rate \S+: .*; the last good checkpoint \(step \d+\) "
 
 
 # ---- the disk
@@ -53,7 +53,7 @@ def fill_disk(setup: Setup, tries: int) -> list[str]:
 def _fill_disk(project: Project, stage: str, n_bytes: int) -> str:
     running = project.start("dvc", "repro", stage, CHAOS=f"{stage}:full:{n_bytes}")
     status, printed = running.wait(), running.printed
-    one_sentence = printed.count("File too large; existing files are intact") == 1 and "Traceback" not in printed
+    one_sentence = printed.count("File too large. Existing files are intact") == 1 and "Traceback" not in printed
     torn = [path for path in project.leftovers() if not path.startswith(".bukva/checkpoints")]
     failed = status and "exited with 1" in printed
     return "" if failed and one_sentence and not torn else f"{stage}: left {torn}, printed {printed}"
@@ -67,7 +67,7 @@ def fill_disk_for_checkpoints(setup: Setup, tries: int) -> list[str]:
 def _fill_disk_for_checkpoints(project: Project) -> str:
     trap = f"train-gpt:full:{BETWEEN_MODEL_AND_CHECKPOINT}"
     printed = project.run("dvc", "repro", "train-gpt", CHAOS=trap)
-    reported = printed.count("no checkpoint at step") == 1 and _is_reported(project, printed)
+    reported = printed.count("could not save the checkpoint at step") == 1 and _is_reported(project, printed)
     project.sync()
     return mlflow_fault(project, SHORT) or ("" if reported else f"it did not report it: {printed}")
 

@@ -24,7 +24,7 @@ def _kill_dvc_exp_run(project: Project, more: int) -> str:
     ended = running.wait() and training_ends(project)
     project.run("git", "checkout", "-qf", "main")
     printed = project.run(*command)
-    fault = "" if ended and "resumed at step" in printed else f"it did not resume: {printed}"
+    fault = "" if ended and "Resumed at step" in printed else f"it did not resume: {printed}"
     return fault or mlflow_fault(project, steps)
 
 
@@ -41,7 +41,7 @@ def _kill_experiment(project: Project, kind: tuple[str, ...], more: int) -> str:
     before = _n_finished(project)
     _run_experiment(project, command, killed=True)
     printed = _run_experiment(project, command, killed=False)
-    fault = "" if "resumed at step" in printed else f"it did not resume: {printed}"
+    fault = "" if "Resumed at step" in printed else f"it did not resume: {printed}"
     new = _n_finished(project) - before
     fault = fault or ("" if new == 1 else f"MLflow has {new} finished runs of it")
     return fault or mlflow_fault(project, steps)

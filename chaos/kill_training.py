@@ -20,7 +20,7 @@ from chaos.setup import (
     train_uninterrupted,
 )
 
-SAVED = "the checkpoint is saved; give the same command to resume"
+SAVED = "The checkpoint is saved. Run the same command to resume."
 
 
 class Interrupted:
@@ -48,7 +48,7 @@ class Interrupted:
     def resume(self) -> str:
         """Give the same command again; returns what was lost."""
         printed = self.project.run(*self.COMMAND)
-        if "resumed at step" not in printed:
+        if "Resumed at step" not in printed:
             return f"it did not resume: {printed}"
         return mlflow_fault(self.project, LONG) or difference(self.project, self.reference)
 
@@ -85,7 +85,7 @@ def kill_dvc(setup: Setup, tries: int) -> list[str]:
     for _ in range(tries):
         running = training.interrupt(lambda running: running.process.kill())
         ended = training_ends(training.project)
-        reported = "the DVC that started this stage is gone" in running.printed and SAVED in running.printed
+        reported = "The DVC process that started this stage has ended" in running.printed and SAVED in running.printed
         fault = "" if ended and reported else f"it did not end, or did not report it: {running.printed}"
         verdicts.append(training.resume() or fault)
     return verdicts
@@ -99,7 +99,7 @@ def kill_dvc_before_it_records(setup: Setup, tries: int) -> list[str]:
         status, _ = run_with_trap(project, "train-gpt:dvc:1", "dvc", "repro", "train-gpt")
         printed = project.run("dvc", "repro", "train-gpt")
         fault = "" if status == -signal.SIGKILL else "dvc was not killed"
-        fault = fault or ("" if f"resumed at step {SHORT[-1]}" in printed else "the training was lost")
+        fault = fault or ("" if f"Resumed at step {SHORT[-1]}" in printed else "the training was lost")
         verdicts.append(fault or mlflow_fault(project, SHORT) or difference_from_uninterrupted(project))
     return verdicts
 

@@ -81,7 +81,7 @@ def _prune(setup: Setup, number: int) -> str:
         return "a trial that was stopped has a result"
     project.run(*SWEEP, "run", "--name", "again", "-S", stopped[0][1])
     [log] = (project.folder / ".bukva" / "sweeps" / "logs").glob("again-*")
-    return "" if "resumed at step" in log.read_text(encoding="utf-8") else log.read_text(encoding="utf-8")
+    return "" if "Resumed at step" in log.read_text(encoding="utf-8") else log.read_text(encoding="utf-8")
 
 
 def _names(project: Project) -> set[str]:
@@ -207,4 +207,4 @@ def _goes_on_elsewhere(team: Team, cluster: Cluster, driver: Running) -> str:
     if not all(node.has_trial for node in cluster.nodes):
         return "no other machine went on"
     logs = [log.read_text(encoding="utf-8") for log in team.folder.glob("nodes/*/*/slot-0/.bukva/sweeps/logs/*.log")]
-    return team.difference() if any("resumed at step" in log for log in logs) else f"it did not resume: {logs}"
+    return team.difference() if any("Resumed at step" in log for log in logs) else f"it did not resume: {logs}"

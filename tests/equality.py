@@ -1,10 +1,10 @@
-"""Whether two states of a training are the same."""
+"""Compare two training states."""
 
 import torch
 
 
 def same(one, other):
-    """Assert that two trees are equal, tensors bit by bit; a tuple equals a list, because saving makes it one."""
+    """Assert that two nested states are equal, with tensors bit by bit. A tuple equals a list: saving converts it."""
     if not isinstance(one, list | tuple):
         assert type(one) is type(other)
     if isinstance(one, dict):

@@ -1,4 +1,4 @@
-"""Plans, and the project that they are made for, for the tests of planning."""
+"""Plans and a tiny project, for the tests of planning."""
 
 import numpy as np
 from imports import ROOT
@@ -26,12 +26,12 @@ def plan(
     seconds_per_scoring=3.0,
     size=TOY[0],
 ):
-    """The plan of such a speed within a time."""
+    """Return a plan for a budget of `seconds`."""
     return Plan(seconds, train_chars, size, n_parameters, 7, chars_per_update, seconds_per_update, seconds_per_scoring)
 
 
 def write_project(root):
-    """A tiny text that is split, and parameters of one thread."""
+    """Write a project with a tiny split text, and with parameters that use one thread."""
     text = TEXT.replace("  threads: 0", "  threads: 1").replace("  block_size: 64", f"  block_size: {BLOCK_SIZE}")
     (root / PARAMS).write_text(text, encoding="utf-8")
     for name in ("split", "tokens"):

@@ -30,7 +30,7 @@ def job(shape, machine, **changes):
 
 
 def computed(shape, machine):
-    """Logits, both losses and the gradients of a batch, with large weights, so that faults show."""
+    """Return logits, both losses and the gradients for a batch. Large weights make faults visible."""
     task = job(shape, machine)
     model = start(task).model.train()
     generator = torch.Generator().manual_seed(1)
@@ -52,19 +52,19 @@ def test_logits_losses_and_gradients_are_those_of_the_plain_model(shape):
 @SHAPES
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_fifty_updates_end_where_fifty_plain_updates_end(shape, n_threads, monkeypatch):
-    """With one thread and with three forked workers."""
-    monkeypatch.setattr(forks, "SHARE_IDS", 1)
-    before, found = torch.get_num_threads(), []
+    """One thread trains in this process, and three threads become three forked workers."""
+    monkeypatch.setattr(forks, "MIN_IDS_PER_WORKER", 1)
+    before, states = torch.get_num_threads(), []
     torch.set_num_threads(n_threads)
     for machine in (AUTO, PLAIN):
         task = job(shape, machine, n_steps=50, eval_every=25, optimizer="muon")
         state = start(task)
         run_training(task, state)
-        found.append(state)
+        states.append(state)
     torch.set_num_threads(before)
-    for name, weight in found[0].weights().items():
-        torch.testing.assert_close(weight, found[1].weights()[name], rtol=1e-3, atol=1e-4)
-    for ours, plain in zip(found[0].curve, found[1].curve, strict=True):
+    for name, weight in states[0].weights().items():
+        torch.testing.assert_close(weight, states[1].weights()[name], rtol=1e-3, atol=1e-4)
+    for ours, plain in zip(states[0].curve, states[1].curve, strict=True):
         assert ours.val_nats_per_char == pytest.approx(plain.val_nats_per_char, rel=1e-5)
 
 

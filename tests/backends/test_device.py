@@ -1,4 +1,4 @@
-"""Device, precision and threads."""
+"""`prepare` chooses device, precision and threads, and small models generate on the CPU."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ from bukva.training.run import start
 
 @pytest.fixture(autouse=True)
 def _threads():
-    """The number of threads is that of the process: put it back."""
+    """Restore the number of threads, which is a setting of the whole process."""
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
@@ -58,19 +58,19 @@ def test_products_and_the_linear_layers_of_the_blocks_are_in_the_precision_of_th
 
 
 def test_on_a_gpu_algorithms_are_deterministic_and_new_memory_is_left_as_it_is(monkeypatch):
-    found = {}
+    calls = {}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "set_device", lambda device: found.update(device=device))
-    monkeypatch.setattr(torch, "use_deterministic_algorithms", lambda *mode: found.update(deterministic=mode))
-    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", lambda mode: found.update(cudnn=mode))
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: calls.update(device=device))
+    monkeypatch.setattr(torch, "use_deterministic_algorithms", lambda *mode: calls.update(deterministic=mode))
+    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", lambda mode: calls.update(cudnn=mode))
     monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
     assert prepare(compute(device="auto", precision="fp32")) == Machine(torch.device("cuda:0"), torch.float32)
-    assert found == {"device": torch.device("cuda:0"), "deterministic": (True,), "cudnn": False}
-    found.clear()
-    prepare(compute(device="auto", precision="fp32"), is_deterministic=False)  # as a library
-    assert found == {"device": torch.device("cuda:0")}
+    assert calls == {"device": torch.device("cuda:0"), "deterministic": (True,), "cudnn": False}
+    calls.clear()
+    prepare(compute(device="auto", precision="fp32"), is_deterministic=False)
+    assert calls == {"device": torch.device("cuda:0")}
     assert not torch.utils.deterministic.fill_uninitialized_memory
 
 
@@ -79,9 +79,9 @@ def test_numerics_name_what_decides_the_order_of_a_sum(monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: known)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     torch.set_num_threads(3)
-    found = Machine(torch.device("cpu"), torch.bfloat16).numerics()
-    assert found.pop("torch") + found.pop("numpy") == torch.__version__.partition("+")[0] + np.__version__
-    assert found == {"processor": "Maker AVX512 avx512_bf16 amx_bf16", "precision": "bfloat16", "threads": "3"}
+    numerics = Machine(torch.device("cpu"), torch.bfloat16).numerics()
+    assert numerics.pop("torch") + numerics.pop("numpy") == torch.__version__.partition("+")[0] + np.__version__
+    assert numerics == {"processor": "Maker AVX512 avx512_bf16 amx_bf16", "precision": "bfloat16", "threads": "3"}
 
 
 def test_on_a_gpu_small_models_generate_on_the_cpu(monkeypatch):

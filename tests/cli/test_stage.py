@@ -65,19 +65,19 @@ def commit(folder, file):
         (
             OSError(28, "No space left on device", "raw"),
             1,
-            "raw: No space left on device; existing files are intact: free some space and give the same command "
+            "raw: No space left on device. Existing files are intact. Free some space and run the same command "
             "again.\n",
         ),
         (
             OSError(30, "Read-only file system"),
             1,
-            "a file: Read-only file system; check the permissions of this path.\n",
+            "a file: Read-only file system. Check the permissions of this path.\n",
         ),
-        (MemoryError(), 1, "This machine has too little memory; use a smaller model, batch_size or block_size.\n"),
+        (MemoryError(), 1, "Out of memory. Use a smaller model, batch_size or block_size.\n"),
         (
             RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"),
             1,
-            "This machine has too little memory; use a smaller model, batch_size or block_size.\n",
+            "Out of memory. Use a smaller model, batch_size or block_size.\n",
         ),
     ],
 )

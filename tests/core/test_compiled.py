@@ -1,4 +1,4 @@
-"""Machine code is found by the content of a module, wherever the module lies."""
+"""Cached machine code is found by the content of a module, whatever its path."""
 
 import os
 import subprocess

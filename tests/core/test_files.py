@@ -1,4 +1,4 @@
-"""Files and folders are complete or absent, and the project is found."""
+"""Files and folders are written completely or not at all, and the project root is found."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ def contents(folder):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with former content, alone in its folder."""
+    """Return a folder that already has content and is the only entry of its parent folder."""
     path = tmp_path / "out" / "model"
     path.mkdir(parents=True)
     (path / "config.json").write_text("old")
@@ -36,7 +36,7 @@ def folder(tmp_path):
 
 @pytest.fixture(params=["file", "folder"])
 def target(request):
-    """A file or a folder with former content, alone in its folder."""
+    """Return a file, or a folder, that already has content and is the only entry of its parent folder."""
     folder = request.getfixturevalue("folder")
     return folder if request.param == "folder" else (folder / "config.json")
 
@@ -46,7 +46,7 @@ def atomic(target):
 
 
 def fill(unfinished, content):
-    """Write one file, into a folder or under its own name."""
+    """Write `content` to the unfinished file, or to a file in the unfinished folder."""
     (unfinished / "config.json" if unfinished.is_dir() else unfinished).write_text(content)
 
 
@@ -112,7 +112,7 @@ def test_every_file_is_flushed_before_the_rename(target, monkeypatch):
             unfinished.write_text("new")
     written = {path.stat().st_ino for path in (target, *target.rglob("*"))}
     assert {(inode, before) for inode in written} <= set(flushed)
-    assert (target.parent.stat().st_ino, target.stat().st_ino) in flushed  # the rename itself
+    assert (target.parent.stat().st_ino, target.stat().st_ino) in flushed  # the folder is flushed after the rename
 
 
 def test_a_disk_that_does_not_flush_keeps_the_former_content(target, monkeypatch):
@@ -153,7 +153,7 @@ def test_text_keeps_its_line_ends_and_json_its_numbers(tmp_path):
     assert read_json(tmp_path / "a.json") == value
 
 
-# ---- the folder of the project
+# ---- the project root
 
 
 def test_dvc_root_names_the_project_and_without_it_the_nearest_folder_above_with_dvc_is_it(tmp_path, monkeypatch):
@@ -167,7 +167,7 @@ def test_dvc_root_names_the_project_and_without_it_the_nearest_folder_above_with
     for here in (".", "src", "src/deep"):
         monkeypatch.chdir(project / here)
         assert project_root() == project.resolve()
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # DVC runs a stage in a copy
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))  # as if DVC ran a stage in a temporary copy
     assert project_root() == tmp_path.resolve()
 
 

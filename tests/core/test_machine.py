@@ -1,4 +1,4 @@
-"""What a process asks of the machine."""
+"""Freed memory is reused, and the limits of containers on cores and memory are respected."""
 
 import ctypes
 import math
@@ -41,12 +41,12 @@ def test_a_library_without_mallopt_is_left_alone(monkeypatch):
 
 # ---- the limits of containers
 
-PLENTY = 2**62  # bytes: what v1 shows without a limit
+PLENTY = 2**62  # bytes; cgroup v1 shows a number like this if there is no limit
 
 
 @pytest.fixture
 def limited(tmp_path, monkeypatch):
-    """A function that makes a tree of control groups, and this process a member of one of them; 8 cores are there."""
+    """Return a function that simulates a tree of control groups with this process in it, on a machine with 8 cores."""
     monkeypatch.setattr(machine, "MEMBERSHIP", tmp_path / "membership")
     monkeypatch.setattr(machine, "CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
@@ -67,7 +67,7 @@ V1 = "9:name=systemd:/\n4:memory:/docker/0a1b\n2:cpu,cpuacct:/docker/0a1b\n0::/d
 @pytest.mark.parametrize(
     ("membership", "files", "quota"),
     [
-        ("0::/\n", {"cpu.max": "100000 100000"}, 1),  # v2: a container, whose group is the root that it sees
+        ("0::/\n", {"cpu.max": "100000 100000"}, 1),  # v2: a container sees its own group as the root
         ("0::/\n", {"cpu.max": "150000 100000"}, 1.5),
         ("0::/\n", {"cpu.max": "max 100000"}, math.inf),
         ("0::/\n", {}, math.inf),  # the root of a host has no such file
@@ -76,7 +76,7 @@ V1 = "9:name=systemd:/\n4:memory:/docker/0a1b\n2:cpu,cpuacct:/docker/0a1b\n0::/d
         ("0::/other/c\n", {"a.slice/cpu.max": "1 1"}, math.inf),
         ("0::/../..\n", {"cpu.max": "2 1"}, 2),  # a group above the root that this process sees
         (V1, {"cpu/docker/0a1b/cpu.cfs_quota_us": 200000, "cpu/docker/0a1b/cpu.cfs_period_us": 100000}, 2),
-        (V1, {"cpu/cpu.cfs_quota_us": 50000, "cpu/cpu.cfs_period_us": 100000}, 0.5),  # the path is that on the host
+        (V1, {"cpu/cpu.cfs_quota_us": 50000, "cpu/cpu.cfs_period_us": 100000}, 0.5),  # the path is from the host
         (V1, {"cpu/cpu.cfs_quota_us": -1, "cpu/cpu.cfs_period_us": 100000}, math.inf),
         ("", {"cpu.max": "1 1"}, math.inf),
     ],

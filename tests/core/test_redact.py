@@ -1,4 +1,4 @@
-"""Passwords and tokens reach neither an error, nor a journal, nor MLflow."""
+"""Passwords and tokens in addresses do not reach error messages, journals or MLflow."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ from bukva.tracking.experiment import this_experiment
 RAW = read_yaml(ROOT / PARAMS)
 MARK = "СЕКРЕТ"
 
-# A secret is the mark, repeated after each character at which an address may be split.
+# A generated secret repeats the mark after each character at which an address may be split.
 pasted = st.lists(st.sampled_from([*"@:/?#&=%;,+!*[]()|\\~", "//", "://", "щ", "%40", "\U0001f511"]), max_size=6).map(
     lambda between: MARK + "".join(f"{char}{MARK}" for char in between)
 )
@@ -52,8 +52,8 @@ def test_an_address_and_a_text_with_one_lose_their_secrets(address):
         ("https://host/a.txt?key=1#x", "https://host/a.txt"),
         ("https://me:word@host:81/a.txt", "https://***@host:81/a.txt"),
         ("https://[::1]:80/a", "https://[::1]:80/a"),
-        ("https://me:wo#rd@host/a.txt", "https://***"),  # a password, or a fragment
-        ("https://me:word", "https://***"),  # a password, or a port
+        ("https://me:wo#rd@host/a.txt", "https://***"),  # the part after # may be a password or a fragment
+        ("https://me:word", "https://***"),  # the part after the colon may be a password or a port
         ("sqlite:////home/me/mlflow.db", "sqlite:////home/me/mlflow.db"),
         ("example.org/a.txt", "example.org/a.txt"),
     ],
@@ -101,7 +101,7 @@ def test_a_broken_file_does_not_show_an_address(tmp_path):
         assert MARK not in str(error.value)
 
 
-# ---- where an address with a token goes
+# ---- journals, MLflow and servers
 
 
 def test_a_token_is_accepted_and_reaches_neither_journal_nor_mlflow():
@@ -115,11 +115,11 @@ def test_a_token_is_accepted_and_reaches_neither_journal_nor_mlflow():
 
 
 def test_a_password_in_netrc_reaches_the_server_and_no_message(tmp_path, monkeypatch):
-    asked = []
+    credentials = []
 
     class Server(BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.headers.get("Authorization", ""))
+            credentials.append(self.headers.get("Authorization", ""))
             self.send_response(403)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -137,5 +137,5 @@ def test_a_password_in_netrc_reaches_the_server_and_no_message(tmp_path, monkeyp
         with pytest.raises(BukvaError, match="status 403") as error:
             fetch(url, tmp_path / "a.txt", lambda *_: None)
         server.shutdown()
-    assert asked == ["Basic " + base64.b64encode(b"me:word").decode()]
+    assert credentials == ["Basic " + base64.b64encode(b"me:word").decode()]
     assert not re.search(f"{MARK}|word", str(error.value))

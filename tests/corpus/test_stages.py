@@ -114,7 +114,7 @@ def test_a_full_disk_is_reported_keeps_the_former_output_and_allows_a_second_run
                 stage()
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        words = f"{tmp_path / output}: File too large; existing files are intact: free some space"
+        words = f"{tmp_path / output}: File too large. Existing files are intact. Free some space"
         assert sentence_for(error.value).startswith(words)
         assert contents(tmp_path) == former
         stage()

@@ -1,4 +1,4 @@
-"""Checkpoints: the last two are kept whole, and a damaged or foreign one is never restored."""
+"""The last two checkpoints are kept, and a damaged or foreign checkpoint is never loaded."""
 
 import errno
 import hashlib
@@ -25,7 +25,7 @@ FINGERPRINT = {"train_gpt.seed": 1, "model.n_head": 4, "src/bukva/models/window_
 
 @pytest.fixture
 def another(tmp_path, monkeypatch):
-    """Makes the checkpoints of a stage with a changed fingerprint, as a process of its own does."""
+    """Return a function that makes Checkpoints as another process would, with changes to the fingerprint."""
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     return lambda stage=STAGE, **changes: Checkpoints(stage, FINGERPRINT | changes)
 
@@ -52,14 +52,14 @@ def steps(checkpoints):
 
 
 def last(checkpoints):
-    """The step of the last good checkpoint."""
+    """Return the step of the latest good checkpoint."""
     content = checkpoints.last()
     return unpack(content)["step"] if content else None
 
 
 def test_the_last_two_are_kept_and_the_last_one_is_restored(checkpoints, another):
     checkpoints.folder.mkdir(parents=True)
-    half = checkpoints.folder / ".000000002-aa.safetensors.part"  # of a killed process
+    half = checkpoints.folder / ".000000002-aa.safetensors.part"  # left by a killed process
     half.write_bytes(b"half")
     assert checkpoints.last() == b""
     assert written(checkpoints, 3, 5, 8, 13) == [True] * 4
@@ -68,7 +68,7 @@ def test_the_last_two_are_kept_and_the_last_one_is_restored(checkpoints, another
     assert checkpoints.step == 13
     later = another()
     assert last(later) == 13
-    assert written(later, 21) == [False]  # the first one still trains, and saves for both
+    assert written(later, 21) == [False]  # the first one still trains and saves for both
     assert later.step == 13
     assert later.folder == checkpoints.folder
     others = another("train-bigram"), another(**{"model.n_head": 8}), another(**{"numerics.lock": "cc"})
@@ -86,14 +86,14 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_is_restored(che
     damaged = files(checkpoints)[-1]
     damaged.write_bytes(damage(damaged.read_bytes()))
     assert last(checkpoints) == 8
-    aside = damaged.with_suffix(".broken")
-    assert aside.exists()
-    words = f"{aside}: set aside, not a checkpoint of this training (its bytes are not those"
+    renamed = damaged.with_suffix(".broken")
+    assert renamed.exists()
+    words = f"{renamed}: unusable checkpoint, renamed and skipped (the content does not match"
     assert capsys.readouterr().err.startswith(words)
 
 
 class Dangerous:
-    """Unpickling it makes a file."""
+    """Object that creates a file when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -115,7 +115,7 @@ def test_a_stranger_with_the_right_digest_is_set_aside_and_never_unpickled(check
 
 
 def record(curve):
-    """Write the dvc.lock of a stage that has ended."""
+    """Write dvc.lock as DVC does after the stage has finished."""
     outs = [{"path": "data/models/gpt", "md5": "0.dir"}, {"path": str(curve), "md5": md5_of(curve)}]
     YAML(typ="safe").dump({"stages": {STAGE: {"cmd": "python", "outs": outs}}}, Path("dvc.lock"))
 
@@ -135,9 +135,9 @@ def test_a_finished_training_keeps_its_checkpoint_until_dvc_has_its_outputs_or_a
     finished, interrupted, other = (another(**{"train_gpt.seed": seed}) for seed in range(3))
     for training in (finished, interrupted):
         written(training, 1)
-    another(**{"train_gpt.seed": 0}).clear_finished()  # interrupted, and dvc.lock is of the training before it
+    another(**{"train_gpt.seed": 0}).clear_finished()  # dvc.lock is from an earlier run, and this run was interrupted
     finished.finish(curve)
-    for text in ("stages: {}", "stages: {train-gpt: ["):  # as it is before DVC writes it, and while it does
+    for text in ("stages: {}", "stages: {train-gpt: ["):  # dvc.lock before DVC writes it, and while DVC writes it
         Path("dvc.lock").write_text(text)
         finished.clear_finished()
     assert steps(finished) == [1]
@@ -186,7 +186,7 @@ def test_a_full_disk_ends_no_training_and_the_checkpoints_before_stay(checkpoint
     with monkeypatch.context() as disk:
         disk.setattr(os, "fsync", full)
         assert written(checkpoints, 3, 4) == [False, False]
-    assert capsys.readouterr().err.count("no checkpoint at step") == 1  # reported once
+    assert capsys.readouterr().err.count("could not save the checkpoint at step") == 1  # reported once
     assert (steps(checkpoints), checkpoints.step) == ([1, 2], 2)
     assert written(checkpoints, 5) == [True]
 
@@ -202,7 +202,7 @@ def test_the_size_of_all_checkpoints_is_bounded_and_the_oldest_are_removed(anoth
     assert capsys.readouterr().err.count(": removed, because all checkpoints together exceed") == 2
     monkeypatch.setattr(module, "MAX_BYTES", 1)
     assert written(trainings[3], 3) == [True]
-    assert steps(trainings[3]) == [2, 3]  # its own stay, whatever their size
+    assert steps(trainings[3]) == [2, 3]  # a run's own checkpoints are kept, whatever their size
 
 
 def test_the_interval_is_read_from_the_environment_or_an_error(another, monkeypatch):
@@ -211,6 +211,8 @@ def test_the_interval_is_read_from_the_environment_or_an_error(another, monkeypa
         assert another().seconds == seconds
     for text in ("soon", "-1", "nan", "inf"):
         monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", text)
-        words = rf"BUKVA_CHECKPOINT_SECONDS: '{text}' is not a number of seconds; use 30, or 0 for every update."
+        words = (
+            rf"BUKVA_CHECKPOINT_SECONDS: '{text}' is not a number of seconds. Use 30, or 0 to save after every update."
+        )
         with pytest.raises(BukvaError, match=words):
             another()

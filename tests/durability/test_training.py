@@ -1,4 +1,4 @@
-"""An interrupted training ends in the same bytes as an uninterrupted one, and reports where it resumed."""
+"""An interrupted training run ends in the same bytes as an uninterrupted one, and reports where it resumed."""
 
 import contextlib
 import math
@@ -22,25 +22,25 @@ STAGE = "train-gpt"
 
 
 def task(shape=SHAPE, **changes):
-    """A training that dropout, warm-up and a partial last interval make hard to resume."""
+    """Return a task that is hard to resume, because of dropout, warm-up and a last interval of unequal length."""
     changes = {"n_steps": 17, "optimizer": "muon", "learning_rate": 0.004} | changes
     return Task.of(shape, splits(), TOKENIZER, recipe(**changes), MACHINE)
 
 
 @pytest.fixture
 def checkpoints(tmp_path, monkeypatch):
-    """Checkpoints after every update."""
+    """Return Checkpoints that save after every update."""
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("BUKVA_CHECKPOINT_SECONDS", "0")
     return Checkpoints(STAGE, {"train_gpt.seed": 1})
 
 
 class KilledError(Exception):
-    """Ends a training as a kill does."""
+    """Ends training without a chance to save, like SIGKILL."""
 
 
 def trained(state, checkpoints, task, killed_after=None):
-    """Train, and be killed in the update after `killed_after`, before its checkpoint."""
+    """Train. If `killed_after` is given, stop in the next update, before its checkpoint."""
 
     def kill(*_):
         raise KilledError
@@ -52,7 +52,7 @@ def trained(state, checkpoints, task, killed_after=None):
 
 
 def resumed(checkpoints, task):
-    """The state as another process of the same command restores it, whatever has drawn random numbers."""
+    """Return the state that a new process restores. The random number generator is in another state, on purpose."""
     state = start(task)
     torch.manual_seed(99)
     restore(state, checkpoints, ALONE)
@@ -84,7 +84,7 @@ def test_a_killed_training_ends_as_an_uninterrupted_one(checkpoints, shape, opti
     assert unpack(checkpoints.last())["model"].keys() == whole.model.state_dict().keys()
     second = resumed(checkpoints, numbers)
     assert second.step == killed_after
-    assert capsys.readouterr().err == f"resumed at step {killed_after}\n"
+    assert capsys.readouterr().err == f"Resumed at step {killed_after}.\n"
     trained(second, checkpoints, numbers)
     same(second.state_dict(), whole.state_dict())
     same(second.best_weights, whole.best_weights)
@@ -106,11 +106,11 @@ def test_every_process_restores_what_rank_0_has_read(checkpoints, capsys):
     assert messages[1] == b""  # rank 1 does not read
     same(leader.state_dict(), other.state_dict())
     assert leader.step == 9 == first.step - 1
-    assert capsys.readouterr().err == "resumed at step 9\n"  # once
+    assert capsys.readouterr().err == "Resumed at step 9.\n"  # once
 
 
 def test_a_training_that_ended_early_ends_at_once_when_it_is_resumed(checkpoints):
-    """Patience ended it: val does not improve, because the weights do not change at a learning rate of 0."""
+    """Patience ends the run. At a learning rate of 0 the weights do not change, so val does not improve."""
     numbers = task(patience=1, learning_rate=0.0)
     ended = trained(start(numbers), checkpoints, numbers)
     assert ended.step == 4
@@ -148,7 +148,7 @@ def test_a_signal_lets_the_update_end_and_saves_it_and_a_second_one_ends_the_pro
     assert second.value.code == ready.value.code == status
     assert signal.getsignal(number) == before
     assert last.calls[-1] == ("on_update", 5)
-    printed = "interrupted after step 5: the checkpoint is saved; give the same command to resume\n"
+    printed = "Interrupted after step 5. The checkpoint is saved. Run the same command to resume.\n"
     assert capsys.readouterr().err == printed
     again = resumed(checkpoints, task())
     assert (again.step, again.stop_requested) == (5, False)
@@ -170,7 +170,7 @@ def test_a_state_that_is_not_finite_is_not_saved_and_stops_the_training(checkpoi
     words = rf"^the training diverged at step 5, learning rate 0\.\d+: {what} is NaN or infinite$"
     with pytest.raises(DivergedError, match=words):
         run(numbers, callbacks=[Call(5, lambda state, _: damaged(state).fill_(value)), durability])
-    assert durability.last_good(2) == "the last good checkpoint, of step 4, has the best weights, of step 2"
+    assert durability.last_good(2) == "the last good checkpoint (step 4) has the best weights (step 2)"
     again = resumed(checkpoints, numbers)
     assert again.step == 4
     again.check_finite(0.0)

@@ -207,7 +207,7 @@ def test_a_training_killed_in_the_queue_goes_on_to_the_bytes_of_an_uninterrupted
     assert kill(project, "train-gpt")
     assert not wait_until_empty(lambda: not has_experiment(project, "long"), 300)
     wait_until(lambda: not re.search(r"Running|Queued", project.run("dvc", "queue", "status")))
-    assert "resumed at step" in project.run("dvc", "queue", "logs", "long")
+    assert "Resumed at step" in project.run("dvc", "queue", "logs", "long")
     project.run("dvc", "exp", "apply", "long")
     resumed = project.outputs()
     project.run("dvc", "repro", "-f", "-s", "train-gpt")

@@ -1,4 +1,4 @@
-"""Predictions for a GPU that is not here: operations, memory and time."""
+"""Predictions of operations, memory and time for a GPU that this machine does not have."""
 
 import dataclasses
 
@@ -44,7 +44,10 @@ def test_torch_counts_the_same_operations_in_products_with_weights(changes):
 
 
 def test_a_prediction_for_the_card_that_was_measured_agrees_with_what_was_measured():
-    """10.7 million parameters took 6.64 ms, the default model 0.96 ms, and n-grams 54.7 ms in a batch of 64 x 256."""
+    """An update took 6.64 ms with 10.7 million parameters, and 0.96 ms with the default model.
+
+    With n-grams, it took 54.7 ms for a batch of 64 x 256 ids.
+    """
     assert 1000 * seconds_per_update(BABY, 64, H100, 0.17) == pytest.approx(6.64, rel=0.02)
     assert {seconds_per_update(DEFAULT, 16, H100, share) for share in (0.17, 0.4)} == {0.96e-3}
     with_ngrams = dataclasses.replace(BABY, ngrams="input")
@@ -60,9 +63,10 @@ def lines(config, card=H100, budget=0.0, **changes):
 
 def test_the_lines_have_operations_memory_time_and_where_they_come_from():
     shown = lines(BABY, batch_size=64, n_steps=1000, budget=60.0)
-    assert shown[0] == "One NVIDIA H100 80GB HBM3, model and training of params.yaml:"
+    assert shown[0] == "Prediction for one NVIDIA H100 80GB HBM3 with the model and training settings of params.yaml:"
     assert shown[1] == "10.8M parameters, 1.11 TFLOP per update"
-    # Muon: 3 copies in float32 of 10.76 million; 16 x 6 x 384 activations of 2 bytes and 65 logits of 8, per id
+    # Muon keeps 3 float32 copies of 10.76 million weights. Each id takes 16 x 6 x 384 activations of 2 bytes and 65
+    # logits of 8 bytes.
     assert shown[2] == "memory: at least 1.25 of 80 GB (weights and optimizer 0.12, activations 1.13)"
     assert shown[3] == "an update of 16,384 ids: 2.79 to 6.57 ms, at 40 % and 17 % of 989 TFLOPS"
     assert shown[4] == "1,000 updates, 16.4 epochs: 3 s to 7 s, without compilation and scoring"
@@ -71,17 +75,19 @@ def test_the_lines_have_operations_memory_time_and_where_they_come_from():
 
 
 def test_n_grams_take_memory_and_what_does_not_fit_is_a_warning():
-    """Two experts of 7 symbols, four numbers of 2 bytes each."""
+    """Each of the two experts has 7 symbols, with four numbers of 2 bytes for each symbol."""
     batch = 2**22
     memory = lines(WITH_MEMORY, batch_size=batch)[2]
     assert memory.endswith(f", n-gram distributions {batch * 5 * 2 * 4 * 7 * 2 / 2**30:.2f})")
     needed = least_bytes(BABY, ALL.train_gpt.model_copy(update={"batch_size": 2048}), on_gpu=True)
     assert 24 < needed / 2**30 < 80
-    assert lines(BABY, CARDS["l4"], batch_size=2048)[-2].startswith("Warning: this training does not fit; use more ")
+    assert lines(BABY, CARDS["l4"], batch_size=2048)[-2].startswith(
+        "Warning: the memory of this card is too small. Use more "
+    )
     assert not any(line.startswith("Warning") for line in lines(BABY, H100, batch_size=2048))
 
 
 def test_a_card_is_found_by_its_short_name():
     assert card_named("H100") is H100
-    with pytest.raises(BukvaError, match=r"^--gpu k80: unknown card; use h100, h200, a100, l4 or rtx4090\.$"):
+    with pytest.raises(BukvaError, match=r"^--gpu k80: unknown card\. Use h100, h200, a100, l4 or rtx4090\.$"):
         card_named("k80")

@@ -1,4 +1,4 @@
-"""Which sizes are measured, and which one is proposed."""
+"""The choice of the sizes to measure and of the size to propose."""
 
 import pytest
 import torch
@@ -9,15 +9,17 @@ from bukva.planning.plan import LADDER, climb, propose
 
 
 def test_the_largest_size_that_sees_twenty_characters_per_parameter_is_chosen():
-    small, middle, large = (plan(n_parameters=n) for n in (1000, 6342, 6343))  # 1812 updates of 70 are 20 times 6342
+    small, middle, large = (
+        plan(n_parameters=n) for n in (1000, 6342, 6343)
+    )  # 1812 updates of 70 characters give 6342 parameters 20 characters each
     assert propose([small, middle, large]) is middle
     assert propose([small, middle]) is middle
     low, high = plan(n_parameters=10_000), plan(n_parameters=30_000)
-    assert propose([low, high]) is low  # none sees enough
+    assert propose([low, high]) is low  # neither has enough text
 
 
 def climbed(fits=8):
-    """The plans of a machine of this memory, and the sizes that were measured."""
+    """Return the plans, and the measured sizes, if only the first `fits` sizes fit into memory."""
     measured = []
 
     def measure(size):
@@ -40,7 +42,7 @@ def test_sizes_are_measured_up_to_the_first_that_sees_too_little_or_does_not_fit
     assert [one.size for one in climbed(fits=1)[0]] == LADDER[:1]
     with pytest.raises(torch.OutOfMemoryError):
         climbed(fits=0)
-    with pytest.raises(BukvaError, match=r"leave no time for an update; use a longer BUDGET\.$"):
+    with pytest.raises(BukvaError, match=r"leave no time for an update\. Use a longer BUDGET\.$"):
         propose([plan(seconds=5)])
 
 

@@ -1,4 +1,4 @@
-"""Measuring runs the training loop for a moment, under a stopwatch."""
+"""Measuring a size runs the training loop for a short time with a stopwatch."""
 
 import time
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from bukva.training.state import Progress
 
 
 def test_the_stopwatch_times_the_scoring_and_updates_after_the_first_ones_until_a_second_is_over():
-    """Scoring takes 5 s, and the first updates 90 s; then an update takes 0.3 s."""
+    """Scoring takes 5 s and the first two updates take 90 s. Every later update takes 0.3 s."""
     readings = iter([100.0, 105.0, 105.0, 150.0, 150.0, 195.0, 195.0, 195.3, 195.6, 195.9, 196.2])
     stopwatch, state = Stopwatch(lambda: next(readings)), SimpleNamespace(stop_requested=False)
     for step in range(7):
@@ -37,7 +37,7 @@ def test_a_gpu_has_more_updates_that_are_not_timed():
 
 
 def test_a_size_is_measured_with_its_batch_and_a_sample_of_val_whose_time_is_that_of_the_whole(tmp_path, monkeypatch):
-    """50 of the 100 characters take 3 s; an update takes 2 s."""
+    """Scoring 50 of the 100 characters takes 3 s, and an update takes 2 s."""
     write_project(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plans, "SCORED_IDS", 50)

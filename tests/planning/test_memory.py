@@ -1,4 +1,4 @@
-"""The least memory of a training, term by term, and the errors above that of the machine."""
+"""The lower bound of the memory for training, term by term, and the errors if the machine has less."""
 
 import pytest
 from tiny import CPU, SHAPE, WITH_MEMORY, V, recipe
@@ -20,11 +20,13 @@ def test_a_training_holds_weights_by_copies_and_a_batch_by_activations_logits_an
     assert least_bytes(SHAPE, recipe(optimizer="adamw")) == 4 * N * (4 + 2) + batch + CHARS * 16
     assert least_bytes(SHAPE, recipe(optimizer="muon")) == 4 * N * (3 + 2) + batch + CHARS * 16
     assert least_bytes(SHAPE, recipe(optimizer="adamw"), on_gpu=True) == 4 * N * 4 + batch
-    for changes in ({"micro_batches": 3}, {"processes": 3}):  # divide what is computed at once
+    for changes in ({"micro_batches": 3}, {"processes": 3}):  # both divide the batch
         whole, divided = (least_bytes(SHAPE, recipe(**each)) for each in ({}, changes))
         assert whole - divided == batch - batch // 3
     assert BigramConfig(V, 5).activations_per_char == 0
-    assert WITH_MEMORY.activations_per_char == SHAPE.activations_per_char + 4 * V * 2  # numbers of both experts
+    assert (
+        WITH_MEMORY.activations_per_char == SHAPE.activations_per_char + 4 * V * 2
+    )  # two experts, four numbers per symbol
 
 
 def test_a_training_must_fit_and_processes_of_one_machine_share_its_memory(monkeypatch):
@@ -38,12 +40,12 @@ def test_a_training_must_fit_and_processes_of_one_machine_share_its_memory(monke
 
 
 def test_counting_takes_memory(monkeypatch):
-    n_train = 2**30 // 24  # whose counts take a gigabyte
+    n_train = 2**30 // 24  # counting so many ids takes one gigabyte
     monkeypatch.setattr(memory, "memory_bytes", lambda _: 24 * n_train)
     check_counting(n_train)
     with pytest.raises(BukvaError) as error:
         check_counting(n_train + 1)
     assert str(error.value) == (
-        "params.yaml: counting the n-grams of 44,739,243 characters needs at least 1.0 GB of memory; this "
-        "machine or its container has 1.0; use baselines.max_order 0, or a shorter text."
+        "params.yaml: counting the n-grams of 44,739,243 characters needs at least 1.0 GB of memory, but only "
+        "1.0 GB is available. Set baselines.max_order to 0, or use a shorter text."
     )

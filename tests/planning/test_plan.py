@@ -1,4 +1,4 @@
-"""The arithmetic of a plan: what fits into a budget, what is said about it, and the command that trains so."""
+"""The arithmetic of a plan: the updates that fit into a budget, the warnings, and the values for params.yaml."""
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +12,8 @@ from bukva.planning.plan import parse_budget, warnings
 
 
 def test_a_budget_is_a_number_with_its_unit_or_an_error_with_examples():
-    found = {text: parse_budget(text) for text in ("90s", "10min", "1h30min", "1h5s", "1.5h", "720h")}
-    assert found == {"90s": 90, "10min": 600, "1h30min": 5400, "1h5s": 3605, "1.5h": 5400, "720h": 2_592_000}
+    seconds = {text: parse_budget(text) for text in ("90s", "10min", "1h30min", "1h5s", "1.5h", "720h")}
+    assert seconds == {"90s": 90, "10min": 600, "1h30min": 5400, "1h5s": 3605, "1.5h": 5400, "720h": 2_592_000}
     wrong = (
         "",
         "10",
@@ -33,22 +33,22 @@ def test_a_budget_is_a_number_with_its_unit_or_an_error_with_examples():
         with pytest.raises(BukvaError) as error:
             parse_budget(text)
         assert str(error.value) == (
-            f"BUDGET {text!r}: not a time between 0 and 30 days with its unit (h, min, s); use for example 90s, 10min, "
+            f"BUDGET {text!r} is not a time between 0 and 30 days. Use the units h, min and s, for example 90s, 10min, "
             "1h30min or 2h."
         )
 
 
 def test_updates_fill_the_time_beside_scorings():
-    """939 s less 11 scorings of 3 s leave 906 s: 1812 updates of half a second."""
+    """11 scorings of 3 s leave 906 of 939 s, enough for 1812 updates of half a second."""
     one = plan()
     assert one.n_scorings == 10
     recipe = {"batch_size": 7, "n_steps": 1812, "warmup_steps": 36, "eval_every": 182}
     assert one.values() == {"model": {"n_layer": 1, "n_head": 1, "n_embd": 32}, "train_gpt": recipe}
     assert one.chars == 1812 * 70
     assert one.epochs == 1812 * 70 / 500_000
-    # a fifth of 939 s holds four scorings of 40 s; one of them is before the first update
+    # a fifth of 939 s is enough for four scorings of 40 s; one of them is before the first update
     assert plan(seconds_per_scoring=40.0).n_scorings == 3
-    assert plan(seconds_per_scoring=300.0).n_scorings == 1  # the last one is always made
+    assert plan(seconds_per_scoring=300.0).n_scorings == 1  # the last scoring is always made
 
 
 @settings(max_examples=30)
@@ -65,13 +65,13 @@ def test_updates_and_scorings_never_exceed_the_time(seconds, update, scoring):
 
 
 def test_a_plan_that_reads_the_text_often_ends_when_val_does_not_improve_and_says_so():
-    """1812 updates of 70 characters read 10,000 of them 12.7 times."""
+    """1812 updates of 70 characters are 12.7 epochs of a text of 10,000 characters."""
     often, seldom = plan(train_chars=10_000), plan(train_chars=40_000)
     assert often.values()["train_gpt"]["patience"] == 3
-    assert any("read 12.7 times" in line and "train_gpt.patience 3 ends" in line for line in warnings(often))
+    assert any("has 12.7 epochs" in line and "train_gpt.patience=3 stops" in line for line in warnings(often))
     assert "patience" not in seldom.values()["train_gpt"]
     assert not any("patience" in line for line in warnings(seldom))
 
 
 def test_a_plan_names_its_batch():
-    assert "1.00k parameters, 7 windows a batch | " in str(plan())
+    assert "1.00k parameters, 7 windows per batch | " in str(plan())

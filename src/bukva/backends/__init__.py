@@ -1,11 +1,12 @@
-"""Backends compute the models of bukva.models faster on a kind of hardware.
+"""Backends that compute the models of bukva.models faster on one kind of hardware.
 
-bukva.models is plain torch and runs without a backend. A backend replaces parts of it by code that computes the same
-faster; tests compare every backend with the plain model. compute.backend in params.yaml turns backends off. `attach`
-gives a model the blocks of a backend, and the training loop takes its worker processes and its update.
+bukva.models is plain torch and runs without a backend. A backend replaces parts of a model with faster code that
+computes the same result; tests compare every backend with the plain model. `attach` replaces the blocks of a model.
+The training loop asks the backend for worker processes and for the update function. `compute.backend: plain` in
+params.yaml turns backends off.
 
     cpu     fused sublayers, a decoder for single positions, one process for each core
-    cuda    a whole update as one CUDA graph, compiled losses, small models that write on the CPU
+    cuda    a whole update as one CUDA graph, compiled losses, text generation by small models on the CPU
 """
 
 import copy
@@ -16,12 +17,12 @@ from bukva.backends.device import Machine, generation_machine
 from bukva.models.base import LanguageModel
 from bukva.models.gpt import GPT, Stack
 
-# device type -> module with a BACKEND
+# device type -> module that defines BACKEND
 BACKENDS = {"cpu": "bukva.backends.cpu.backend", "cuda": "bukva.backends.cuda.backend"}
 
 
 def backend_of(machine: Machine) -> Backend:
-    """Return the backend for a machine's device, or the plain one if params.yaml asks for it or none fits."""
+    """Return the backend for the machine's device, or the plain one if params.yaml selects it or no other fits."""
     name = BACKENDS.get(machine.device.type)
     if machine.is_plain or name is None:
         return Backend()
@@ -31,19 +32,22 @@ def backend_of(machine: Machine) -> Backend:
 
 
 def generation_copy(model: LanguageModel, machine: Machine) -> LanguageModel:
-    """Return the model itself, or its copy on the CPU if it is small and on a GPU (see generation_machine)."""
-    used = generation_machine(model, machine)
-    if used == machine:
+    """Return the model to generate text with: a copy on the CPU for a small model on a GPU, else the model itself.
+
+    `generation_machine` makes the choice.
+    """
+    target = generation_machine(model, machine)
+    if target == machine:
         return model
-    copied = copy.deepcopy(model).to(used.device)
-    attach(copied, used)
+    copied = copy.deepcopy(model).to(target.device)
+    attach(copied, target)
     return copied
 
 
 def attach(model: LanguageModel, machine: Machine) -> None:
-    """Let the machine's backend compute the blocks of a GPT; other models stay as they are.
+    """Replace the blocks of a GPT with the blocks of the machine's backend. Other models are not changed.
 
-    Weights, their names and what is computed stay the same. A second call replaces what the first one attached.
+    The weights, their names and the computed values stay the same. A second call replaces the result of the first.
     """
     if isinstance(model, GPT):
         model.blocks = backend_of(machine).stack(Stack(model.blocks)).train(model.training)

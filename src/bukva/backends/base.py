@@ -11,26 +11,26 @@ from bukva.backends.group import ALONE, Group
 from bukva.models.base import Examples, LanguageModel
 from bukva.models.gpt import Stack
 
-Update = Callable[[Iterable[Examples]], Tensor]  # micro-batches -> (2,), the loss and the norm of the gradient
+Update = Callable[[Iterable[Examples]], Tensor]  # micro-batches -> (2,): loss and gradient norm
 
 
 class Optimizer(Protocol):
     """The part of an optimizer's interface that backends use."""
 
     def tensors(self) -> list[Tensor]:
-        """Return the optimizer's states."""
+        """Return all tensors of the optimizer's state."""
 
     def make_capturable(self, device: torch.device) -> None:
         """Keep the learning rate in a tensor on the device."""
 
 
 class Job(NamedTuple):
-    """A training, as backends see it.
+    """The facts about a training run that backends need.
 
-    model: the model that is trained.
-    optimizer: its optimizer.
-    batch_shape: B windows of T ids.
-    n_updates: number of updates of the whole training, those before an interruption included.
+    model: the model to train.
+    optimizer: the optimizer of the model.
+    batch_shape: (B, T), for a batch of B windows of T ids.
+    n_updates: number of updates in the whole run, including updates before an interruption.
     """
 
     model: LanguageModel
@@ -40,17 +40,20 @@ class Job(NamedTuple):
 
 
 class Backend:
-    """The plain backend: models as they are, one process that uses all cores or the GPU, updates kernel by kernel."""
+    """The plain backend: unchanged models and updates, in one process that uses all cores or the GPU."""
 
     def stack(self, blocks: Stack) -> Stack:
-        """Return the module that computes the blocks."""
+        """Return a module that computes the same as `blocks`."""
         return blocks
 
     @contextlib.contextmanager
-    def workers(self, job: Job, work: Callable[[Group], None]) -> Iterator[Group]:  # noqa: ARG002 (there are none)
-        """Yield the group of processes that train; the plain backend trains in this process alone."""
+    def workers(self, job: Job, work: Callable[[Group], None]) -> Iterator[Group]:  # noqa: ARG002
+        """Start worker processes that run `work`, and yield the group of this process and the workers.
+
+        The plain backend starts no worker.
+        """
         yield ALONE
 
     def prepare_update(self, job: Job, update: Update, group: Group) -> Update:  # noqa: ARG002
-        """Return a function that makes the same updates as `update`."""
+        """Return a function that makes the same updates as `update`. The plain backend returns `update` itself."""
         return update

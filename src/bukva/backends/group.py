@@ -1,7 +1,7 @@
-"""The protocol of processes that train one model together.
+"""The interface by which processes train one model together.
 
-Three groups follow it: one process alone (here), the forked workers of a CPU (bukva.backends.cpu.forks), and the
-processes of torch.distributed (bukva.training.distributed).
+It has three implementations: a single process (`Group` itself), the forked workers of a CPU
+(bukva.backends.cpu.forks), and the processes of torch.distributed (bukva.training.distributed).
 """
 
 from dataclasses import dataclass
@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Group:
-    """One process and its place among those that train a model. This class is a group of one.
+    """A process group that trains one model, as one of its processes sees it. This base class is a group of one.
 
-    rank: number of this process; rank 0 logs and writes for all.
+    rank: rank of this process; only rank 0 logs and writes files.
     size: number of processes.
-    local_rank, local_size: the same among the processes on this machine; the ranks of a machine are consecutive.
+    local_rank: rank of this process among the processes on this machine; ranks on one machine are consecutive.
+    local_size: number of processes on this machine.
     """
 
     rank: int = 0
@@ -25,7 +26,7 @@ class Group:
 
     @property
     def leads(self) -> bool:
-        """Whether this is rank 0."""
+        """Whether this process is rank 0."""
         return self.rank == 0
 
     @property
@@ -36,14 +37,14 @@ class Group:
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
         """Sum the gradients over all processes, for the parameters that this process updates.
 
-        The gradients of parameters that other processes update are dropped.
+        Parameters that another process updates lose their gradient here.
 
         Args:
             parameters: all parameters of the model.
-            nats: scalar, the loss of this process's share of the batch.
+            nats: scalar, the loss on this process's part of the batch.
 
         Returns:
-            The sum of nats over all processes, and the norm of the whole gradient; scalars.
+            Two scalars: the sum of `nats` over all processes, and the norm of the whole gradient.
 
         Raises:
             BukvaError: another process has ended or does not respond.
@@ -51,10 +52,10 @@ class Group:
         return nats, norm_of(parameters)
 
     def barrier(self) -> None:
-        """Wait until all processes have updated weights that they share."""
+        """Wait until all processes have updated their part of the shared weights."""
 
     def sum(self, value: float) -> float:
-        """Return the sum of one number of each process, the same in all processes.
+        """Return the sum of `value` over all processes. Every process gets the same result.
 
         Raises:
             BukvaError: another process has ended or does not respond.
@@ -62,7 +63,7 @@ class Group:
         return value
 
     def broadcast(self, content: bytes) -> bytes:
-        """Return the bytes that rank 0 holds."""
+        """Return the `content` that rank 0 passes. The argument is ignored in other processes."""
         return content
 
 
@@ -70,5 +71,5 @@ ALONE = Group()
 
 
 def norm_of(parameters: list[Tensor]) -> Tensor:
-    """Norm of the gradients of all parameters that have one, a scalar."""
+    """Return the norm of the gradients of all parameters that have a gradient, as a scalar."""
     return nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])

@@ -1,1 +1,1 @@
-"""What everything else uses: files, errors, progress, processes, the machine."""
+"""Utilities for all other packages: files, errors, progress bars, processes, properties of the machine."""

@@ -1,8 +1,11 @@
-"""Functions compiled by numba: explicit loops at the speed of C.
+"""Compile functions with numba, so that explicit loops run at the speed of C.
 
-Compiling takes seconds, so machine code is kept: in ~/.cache/bukva, or in NUMBA_CACHE_DIR. It is found by the content
-of the module: numba's own key, the path of the file and its time stamp, is another one for each snapshot in which DVC
-runs an experiment. So a compiled function calls compiled functions of its own module only.
+Compiling takes seconds, so the machine code is cached in ~/.cache/bukva, or in NUMBA_CACHE_DIR. The cache key is the
+content of the module. numba's own key, path and timestamp of the file, would change with each snapshot in which DVC
+runs an experiment.
+
+The content of other modules is not part of the key. So a compiled function may only call compiled functions of its own
+module.
 """
 
 import hashlib
@@ -19,8 +22,8 @@ R = TypeVar("R")
 SETTINGS: Any = numba.config
 
 
-class ByContent(UserProvidedCacheLocator):
-    """Where numba keeps the machine code of a module: a folder with the digest of its source."""
+class ContentCacheLocator(UserProvidedCacheLocator):
+    """Locate the cached machine code of a module: a folder named after the digest of the module's source."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         super().__init__(function, file)  # type: ignore[no-untyped-call]
@@ -28,25 +31,26 @@ class ByContent(UserProvidedCacheLocator):
         self._cache_path = str(Path(SETTINGS.CACHE_DIR) / f"{Path(file).stem}-{self._digest[:16]}")
 
     def get_source_stamp(self) -> str:
-        """What must be equal for machine code to be used again."""
+        """Return the digest of the source. numba uses cached code only if its stamp is equal."""
         return self._digest
 
 
 def compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
-    """Compile a function when it is first called."""
-    SETTINGS.CACHE_LOCATOR_CLASSES = f"{__name__}.{ByContent.__name__}"
+    """Return a function that compiles `function` at the first call; `options` go to numba.njit."""
+    SETTINGS.CACHE_LOCATOR_CLASSES = f"{__name__}.{ContentCacheLocator.__name__}"
     try:
         if "NUMBA_CACHE_DIR" not in os.environ:
             SETTINGS.CACHE_DIR = str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bukva")
         return cast("Callable[P, R]", numba.njit(cache=True, nogil=True, **options)(function))
-    except RuntimeError:  # the folder is read-only, or the user has none
+    except RuntimeError:  # the cache folder is read-only, or the user has no home folder
         return cast("Callable[P, R]", numba.njit(nogil=True, **options)(function))
 
 
 def compiled_sums(function: Callable[P, R]) -> Callable[P, R]:
-    """The same for sums of floats: they are added in any order, several at a time.
+    """Compile like `compiled`, and allow sums of floats in any order, so that vector instructions can compute them.
 
-    A loop that adds to a sum must not write an array too: compiled code then looks at addresses, and adds one at a time
-    where it cannot tell that arrays do not overlap. The bytes of a training depended on where its memory lay.
+    A loop that adds to a sum must not also write to an array. Otherwise the compiled code compares the addresses of the
+    arrays and uses vector instructions only if they do not overlap. The order of the additions, and so the bytes of a
+    trained model, would depend on memory addresses.
     """
     return compiled(function, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")

@@ -1,6 +1,7 @@
-"""Errors as a user sees them: one sentence that says where, what, and which values are valid or what to do.
+"""Errors with messages for users, and redaction of secrets in addresses.
 
-No secret of an address reaches a message, a log or a tracker.
+A message says where the problem is, what happened, and what to do or which values are valid. Passwords and tokens in
+addresses must not reach a message, a log or a tracker.
 """
 
 import errno
@@ -8,49 +9,49 @@ import re
 
 
 class BukvaError(Exception):
-    """A mistake in the input, phrased as one sentence.
+    """An expected error, such as a mistake in the input, with a message for the user.
 
-    A stage prints the sentence and exits with 1, without a traceback (bukva.cli.stage). Every other exception is a
-    bug and keeps its traceback, except where the machine runs out of disk or memory.
+    A stage prints the message without a traceback and exits with `exit_status` (bukva.cli.stage). Any other exception
+    is a bug and keeps its traceback, unless it reports a lack of disk space or memory.
     """
 
     exit_status = 1
 
 
 class ParamsError(BukvaError):
-    """A mistake in params.yaml, or in a text or file that it names.
+    """A mistake in params.yaml, or in a text or file that params.yaml names.
 
-    The command that undoes the edit is printed below the sentence, because DVC may have removed outputs by then.
+    A stage prints the command that undoes the edit below the message, because DVC may have removed outputs already.
     """
 
 
 class LostError(BukvaError):
-    """Another machine has ended or does not answer: nothing is wrong here, and another try may succeed."""
+    """Another machine has stopped or does not respond. Nothing is wrong on this machine, and a retry may succeed."""
 
     exit_status = 75  # EX_TEMPFAIL of sysexits.h
 
 
-# What to do when a write fails; strerror says why.
+# advice for the user when a write fails, printed after the reason (strerror)
 DISK = {
     **dict.fromkeys(
         (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
-        "existing files are intact: free some space and give the same command again",
+        "Existing files are intact. Free some space and run the same command again",
     ),
-    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "check the permissions of this path"),
-    errno.EIO: "the disk reports I/O errors: check it or use another",
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "Check the permissions of this path"),
+    errno.EIO: "The disk reports I/O errors. Check the disk or use another one",
 }
 
 
 def sentence_for(error: BaseException) -> str:
-    """The sentence for an error that is not a bug; empty for a bug."""
+    """Return a one-line message for an expected error, or "" for a bug."""
     if isinstance(error, BukvaError):
         return str(error)
     if isinstance(error, OSError) and error.errno in DISK:
-        return f"{error.filename or 'a file'}: {error.strerror}; {DISK[error.errno]}."
-    # torch's own error is known by its words, because light stages do not import torch
-    words = str(error) if isinstance(error, RuntimeError) else ""
-    if isinstance(error, MemoryError) or "out of memory" in words or "can't allocate memory" in words:
-        return "This machine has too little memory; use a smaller model, batch_size or block_size."
+        return f"{error.filename or 'a file'}: {error.strerror}. {DISK[error.errno]}."
+    # torch's error is recognized by its text, because some stages do not import torch
+    text = str(error) if isinstance(error, RuntimeError) else ""
+    if isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text:
+        return "Out of memory. Use a smaller model, batch_size or block_size."
     return ""
 
 
@@ -60,22 +61,22 @@ HIDDEN = "***"
 
 
 def redact_url(address: str) -> str:
-    """An address without password, query and fragment; a user becomes ***.
+    """Remove password, query and fragment from an address, and replace the user with ***.
 
-    A password that was pasted unescaped may contain @ : / ? and #. Where it is ambiguous, because it may also be a
-    query or a port, everything except the scheme is hidden.
+    An unescaped password may contain @ : / ? and #. If a part of the address may be a password, a query or a port,
+    everything except the scheme is hidden.
     """
-    found = SCHEME.match(address)
-    scheme = found[0] if found else ""
-    place, *query = re.split("[?#]", address[len(scheme) :], maxsplit=1)
-    _, at, place = place.rpartition("@")
-    # after the colon of the host stands a port, or a password without its host
-    is_clear = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(:[0-9]*)?", place.partition("/")[0])
+    match = SCHEME.match(address)
+    scheme = match[0] if match else ""
+    location, *query = re.split("[?#]", address[len(scheme) :], maxsplit=1)
+    _, at, location = location.rpartition("@")
+    # digits after the colon are a port; anything else may be a password
+    is_clear = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(:[0-9]*)?", location.partition("/")[0])
     if "@" in "".join(query) or (scheme and not is_clear):
         return f"{scheme}{HIDDEN}"
-    return f"{scheme}{HIDDEN}@{place}" if at else scheme + place
+    return f"{scheme}{HIDDEN}@{location}" if at else scheme + location
 
 
 def redact_text(text: object) -> str:
-    """A text with every address in it redacted."""
-    return ADDRESS.sub(lambda found: redact_url(found[0]), str(text))
+    """Redact every address in a text."""
+    return ADDRESS.sub(lambda match: redact_url(match[0]), str(text))

@@ -1,8 +1,8 @@
-"""Files that are either complete or absent, and the folder of the project.
+"""Write files atomically, and find the folder of the project.
 
-Every output is written under a temporary name beside its final one, flushed to the disk and renamed: neither a killed
-process nor a full disk leaves half a file under a final name. Temporary names are fixed (`.NAME.part`), so the next
-run overwrites what a killed one left.
+Every output is written under a temporary name in the same folder, flushed to the disk and renamed. So a killed process
+or a full disk never leaves half a file under a final name. The temporary name is always `.NAME.part`, so the next run
+overwrites the leftovers of a killed one.
 """
 
 import contextlib
@@ -15,15 +15,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-PIECE_BYTES = 1 << 20  # of a file or a response in memory, where it is read in pieces
+PIECE_BYTES = 1 << 20  # size of the pieces in which large files and responses are read
 
 
 def project_root() -> Path:
-    """The folder of the original repository.
+    """Return the root folder of the original repository.
 
-    DVC sets DVC_ROOT, also when it runs a stage in a temporary copy (dvc exp run --temp, the queue). A worker of a
-    cluster sets BUKVA_ROOT, because its clone is temporary and DVC does not know that. Without either, the project is
-    the nearest folder above that contains .dvc.
+    DVC sets DVC_ROOT to this folder even when it runs a stage in a temporary copy (`dvc exp run --temp`, the queue). A
+    worker of a cluster sets BUKVA_ROOT, because DVC does not know that the worker's clone is temporary. Without either
+    variable, the root is the nearest folder that contains .dvc, starting from the current folder and going up. Without
+    such a folder, it is the current folder.
     """
     if root := os.environ.get("BUKVA_ROOT") or os.environ.get("DVC_ROOT"):
         return Path(root).resolve()
@@ -32,26 +33,28 @@ def project_root() -> Path:
 
 
 def resolve(path: str | Path) -> Path:
-    """A path that a user wrote: absolute, or relative to the snapshot that DVC runs in, else to the project.
+    """Resolve a path that a user wrote.
 
-    The snapshot (the current folder) comes first because DVC recorded the digest of that copy.
+    An absolute path is returned unchanged. A relative path refers to the current folder if it exists there, otherwise
+    to the project root. The current folder comes first, because it may be a snapshot that DVC made for an experiment,
+    and DVC recorded the digest of the file in the snapshot.
     """
     path = Path(path).expanduser()
     return path if path.is_absolute() or path.exists() else project_root() / path
 
 
 def existing(path: str) -> Path | None:
-    """The same, or None if nothing is there."""
+    """Resolve a path that a user wrote; return None if it does not exist."""
     try:
-        found = resolve(path)
-        return found if found.exists() else None
-    except (OSError, RuntimeError):  # the name is too long, or the home of an unknown user
+        resolved = resolve(path)
+        return resolved if resolved.exists() else None
+    except (OSError, RuntimeError):  # the name is too long, or ~user is unknown
         return None
 
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; when the block ends without an error, it becomes `path` in one step."""
+    """Yield a temporary path in the folder of `path`, and rename it to `path` if the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.part")
     try:
@@ -66,12 +69,12 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield a new temporary folder beside `path`; when the block ends without an error, it replaces `path`."""
+    """Yield a new temporary folder next to `path`, and replace `path` with it if the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, old = path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.old")
 
     def tidy() -> None:
-        if old.exists() and not path.exists():  # killed or interrupted between the two renames
+        if old.exists() and not path.exists():  # the process was killed or interrupted between the two renames
             old.rename(path)
         for leftover in (unfinished, old):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -81,7 +84,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         with _final_name_in_errors(path, unfinished):
             unfinished.mkdir()
             yield unfinished
-            with ThreadPoolExecutor() as pool:  # 400 files take 0.1 s instead of 1.2 s
+            with ThreadPoolExecutor() as pool:  # flushing 400 files takes 0.1 s instead of 1.2 s
                 list(pool.map(_fsync, unfinished.rglob("*")))
             _fsync(unfinished)
             if path.exists():
@@ -93,30 +96,29 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text atomically; line ends stay as they are in `text`."""
+    """Write UTF-8 text atomically. Line endings are written unchanged."""
     with atomic_file(path) as unfinished:
         unfinished.write_bytes(text.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON, readable and easy to diff: indented by two spaces, keys in the given order, Cyrillic unescaped."""
+    """Write JSON atomically: indented by two spaces, keys in the given order, Cyrillic letters unescaped."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 digest of a file, in hexadecimal digits."""
+    """Return the SHA-256 digest of a file as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
 def _final_name_in_errors(path: Path, unfinished: Path) -> Iterator[None]:
-    """Let an OSError of this block name the final path instead of the temporary one."""
+    """Replace the temporary path with the final one in any OSError that the block raises."""
     try:
         yield
     except OSError as error:

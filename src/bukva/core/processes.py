@@ -1,7 +1,7 @@
-"""Processes: the DVC that runs a stage, those that outlive a stage, servers for one person.
+"""Watch the DVC process that runs a stage, start processes that outlive a stage, and find ports for local servers.
 
-A DVC that is killed leaves its stage running, and the next `dvc repro` starts a second process that writes the same
-files. So a stage ends when its DVC does, as after SIGTERM: a training saves first.
+If DVC is killed, its stage keeps running, and the next `dvc repro` starts a second process that writes the same files.
+So a stage stops when its DVC process ends, as if it had received SIGTERM: training saves a checkpoint first.
 """
 
 import contextlib
@@ -21,24 +21,25 @@ import psutil
 from bukva.core.files import project_root
 
 POLL_SECONDS = 1.0
-PR_SET_PDEATHSIG = 1  # of Linux' prctl
+PR_SET_PDEATHSIG = 1  # constant of Linux's prctl
 LIBC = ctypes.CDLL(None)  # loaded here, because nothing may be loaded between fork and exec
-SOURCE = Path(__file__).resolve().parents[2]  # the folder of bukva
-LOG = Path(".bukva/mlflow.log")  # what the processes that outlive a stage print, in the original repository
-HOST = "127.0.0.1"  # where servers for one person on this machine listen: no other machine reaches them
+SOURCE = Path(__file__).resolve().parents[2]  # the folder that contains package bukva
+LOG = Path(".bukva/mlflow.log")  # output of the processes that outlive a stage, in the original repository
+HOST = "127.0.0.1"  # local servers listen here and cannot be reached from other machines
 
 
 def end_with_dvc() -> None:
-    """Send SIGTERM to this process as soon as the DVC that runs it as a stage is gone."""
+    """Send SIGTERM to this process when the DVC process that runs it as a stage has ended."""
     if "DVC_STAGE" in os.environ:
         threading.Thread(target=_watch, daemon=True).start()
 
 
 def _watch() -> None:
-    """Wait for the end of DVC, which may have a shell or a launcher between itself and this process.
+    """Wait until DVC has ended, then send SIGTERM to this process.
 
-    Of several processes that train together each watches its launcher only, which passes on its signal: a second one
-    ends them without saving.
+    There may be a shell or a launcher between DVC and this process. If several processes train together, each one
+    watches only the launcher, because the launcher forwards its own SIGTERM. If a process also watched DVC, it would
+    receive a second SIGTERM, which ends it without saving.
     """
     parents = psutil.Process().parents()
     is_launched = "TORCHELASTIC_RUN_ID" in os.environ
@@ -46,30 +47,39 @@ def _watch() -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         while watched.is_running() and watched.status() != psutil.STATUS_ZOMBIE:
             time.sleep(POLL_SECONDS)
-    print("the DVC that started this stage is gone", file=sys.stderr, flush=True)
+    print("The DVC process that started this stage has ended; stopping the stage.", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _is_dvc(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.Error):  # a process that it may not look at, or that has ended
-        return any(Path(word).stem == "dvc" for word in process.cmdline())  # dvc.__main__, too
+    with contextlib.suppress(psutil.Error):  # access is denied, or the process has ended
+        return any(Path(word).stem == "dvc" for word in process.cmdline())  # also matches dvc.__main__
     return False
 
 
 def die_with_parent() -> None:
-    """Let Linux send SIGTERM to this process when the thread that started it ends; for Popen's preexec_fn."""
+    """Make Linux send SIGTERM to this process when the thread that started it ends. Use as preexec_fn of Popen."""
     if sys.platform == "linux":
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def python_path() -> str:
-    """PYTHONPATH for a process that runs the same bukva as this one, in any folder; then that of the original
-    repository, because DVC deletes the snapshot of a queued experiment."""
+    """Return a PYTHONPATH for child processes in any folder.
+
+    It lists the folder of this process's bukva first. The original repository's folder follows, because DVC deletes the
+    snapshot of a queued experiment.
+    """
     return os.pathsep.join(filter(None, [str(SOURCE), str(project_root() / "src"), os.environ.get("PYTHONPATH")]))
 
 
 def start_detached(module: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-    """Run a module in a session of its own, which Ctrl-C does not reach, and in the original repository."""
+    """Run a module in the original repository, in a new session that Ctrl-C does not reach.
+
+    Args:
+        module: name of the module, for python -m.
+        arguments: command-line arguments.
+        environment: variables to set in addition to the environment of this process.
+    """
     log_file = project_root() / LOG
     log_file.parent.mkdir(parents=True, exist_ok=True)
     with log_file.open("ab") as log:
@@ -85,7 +95,7 @@ def start_detached(module: str, *arguments: str, **environment: str) -> subproce
 
 
 def has_failed(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether the process ends with an error within that time; one that takes longer is left running."""
+    """Wait up to `seconds`, and return whether the process has ended with an error. A longer one is left running."""
     try:
         return process.wait(seconds) != 0
     except subprocess.TimeoutExpired:
@@ -94,13 +104,13 @@ def has_failed(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def leave_running(process: subprocess.Popen[bytes]) -> None:
-    """Let Python not warn that a process is still running when this object is collected."""
+    """Prevent Python's warning that the process is still running when `process` is garbage-collected."""
     process.returncode = 0
 
 
 @contextlib.contextmanager
 def sigterm_raises() -> Iterator[None]:
-    """Let SIGTERM raise SystemExit within this block, so that it can save what it has."""
+    """Make SIGTERM raise SystemExit in the block, so that the block can save its state."""
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield
@@ -109,7 +119,7 @@ def sigterm_raises() -> Iterator[None]:
 
 
 def listen(port: int) -> socket.socket:
-    """A socket that listens on this port, or on the next one on which no process listens."""
+    """Return a socket that listens on `port`, or on the next free port."""
     while True:
         try:
             return socket.create_server((HOST, port))
@@ -118,12 +128,12 @@ def listen(port: int) -> socket.socket:
 
 
 def free_port(port: int) -> int:
-    """This port, or the next one on which no process listens."""
-    with listen(port) as found:
-        return int(found.getsockname()[1])
+    """Return `port` if no process listens on it, otherwise the next free port."""
+    with listen(port) as server:
+        return int(server.getsockname()[1])
 
 
 def answers(port: int) -> bool:
-    """Whether a process listens on this port."""
+    """Return whether a process listens on this port."""
     with socket.socket() as probe:
         return probe.connect_ex((HOST, port)) == 0

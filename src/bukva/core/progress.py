@@ -1,4 +1,4 @@
-"""Progress of a long task: a bar on a terminal. A log file, such as that of DVC's queue, gets none."""
+"""Progress bars for long tasks. They appear on a terminal only, not in log files such as those of DVC's queue."""
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-QUIET_SECONDS = 2.0  # before the bar of work that is mostly short
-quantity = tqdm.format_sizeof  # of a count, readable: 950, 12.3k, 4.56M, 1.20G
-T = TypeVar("T", bound=Sized)  # a text, or its code points
+QUIET_SECONDS = 2.0  # a bar appears after this time, so short tasks show none
+quantity = tqdm.format_sizeof  # formats a count: 950, 12.3k, 4.56M, 1.20G
+T = TypeVar("T", bound=Sized)  # a text or an array of its code points
 OnProgress = Callable[[int], None]  # called with the number of characters that were read since the last call
 
 
@@ -17,7 +17,7 @@ def no_progress(n_chars: int) -> None:
 
 
 def duration(seconds: float) -> str:
-    """A time in seconds, readable: 8 s, 2 min 05 s, 3 h 20 min."""
+    """Format a time in seconds for people: 8 s, 2 min 05 s, 3 h 20 min."""
     whole = round(seconds)
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
@@ -25,7 +25,14 @@ def duration(seconds: float) -> str:
 
 
 def bar(what: str, total: int | None, unit: str, scale: bool = True) -> "tqdm[None]":
-    """The bar of a task of so many units, which are shown in thousands and millions if `scale`."""
+    """Return a progress bar.
+
+    Args:
+        what: title of the task.
+        total: number of units of the whole task, if known.
+        unit: name of the units.
+        scale: shorten counts to thousands, millions and so on.
+    """
     return tqdm(
         None, what, total, unit=f" {unit}", unit_scale=scale, delay=QUIET_SECONDS, disable=None, dynamic_ncols=True
     )
@@ -33,7 +40,7 @@ def bar(what: str, total: int | None, unit: str, scale: bool = True) -> "tqdm[No
 
 @contextmanager
 def transfer(what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Yield a function of the bytes done and the total, None if it is unknown."""
+    """Show a bar for a transfer. Yield a function to call with the bytes so far and the total, None if unknown."""
     with bar(what, None, "B") as shown:
 
         def report(n_bytes: int, total: int | None) -> None:
@@ -45,13 +52,13 @@ def transfer(what: str) -> Iterator[Callable[[int, int | None], None]]:
 
 @contextmanager
 def counting(what: str, total: int, unit: str = "character") -> Iterator[OnProgress]:
-    """Yield a function that adds to the characters done, or to other units; it may be called from any thread."""
+    """Show a bar for a task. Yield a function to call, from any thread, with the number of units just finished."""
     with bar(what, total, f"{unit}s") as shown:
         yield shown.update
 
 
 def counted(texts: Iterable[T], what: str, total: int) -> Iterator[T]:
-    """The same texts, with the progress of who takes them."""
+    """Yield the texts unchanged, and show a bar that advances by the length of each text when it has been used."""
     with counting(what, total) as add:
         for text in texts:
             yield text

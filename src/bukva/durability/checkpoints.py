@@ -1,4 +1,4 @@
-"""The checkpoints of one training on disk (layout: bukva.durability)."""
+"""Write, find and remove the checkpoints of a training run (bukva.durability describes the files)."""
 
 import contextlib
 import hashlib
@@ -18,19 +18,20 @@ from bukva.durability.packing import pack, unpack
 from bukva.project.lock import digest, outputs, read_lock
 from bukva.project.stages import Fingerprint, differences
 
-KEPT = 2
-DONE = "done.json"  # the curve of a finished training, beside its last checkpoint
-MAX_BYTES = 4 << 30  # of all trainings together; those that were interrupted longest ago are removed first
-DIGITS = 16  # of a digest, in the name of a file or a folder
+KEPT = 2  # number of checkpoints to keep for each run
+DONE = "done.json"  # path and digest of the curve of a finished run, next to its last checkpoint
+MAX_BYTES = 4 << 30  # total size of all checkpoints; checkpoints of the oldest runs are removed first
+DIGITS = 16  # digits of the digest in a file name
 
+# errors of reading a damaged or foreign file
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError)
 
 
 class Checkpoints:
-    """The checkpoints of the training of a stage with this fingerprint, in a folder whose name no other training has.
+    """The checkpoints of one training run, identified by its stage and fingerprint.
 
-    Two processes may train the same thing (two queued experiments that differ in later stages): the first one writes,
-    and the other takes over when the first is gone.
+    Two processes may have the same run, for example two queued experiments that differ only in later stages. Only the
+    first process writes checkpoints. The other one takes over when the first has ended.
 
     Raises:
         BukvaError: BUKVA_CHECKPOINT_SECONDS is not a number of seconds.
@@ -40,14 +41,15 @@ class Checkpoints:
         self.stage, self.fingerprint = stage, fingerprint
         self.folder = checkpoints_root() / f"{stage}-{digest(fingerprint)}"
         self.seconds = seconds_between()
-        self.step: int | None = None  # of the last one that was written or read
+        self.step: int | None = None  # step of the checkpoint that was last written or read
         self._lock = FileLock(self.folder / "lock", blocking=False)
-        self._reported = ""
+        self._reported = ""  # the problem that was reported last
 
     def clear_finished(self) -> None:
-        """Remove those of finished trainings of this stage, because a new one starts.
+        """Remove the checkpoints of finished runs of this stage. Call this when a new run starts.
 
-        Not its own if dvc.lock lacks their outputs: then DVC was killed before it recorded them, and has deleted them.
+        The checkpoints of this run are kept if dvc.lock does not have its outputs. In that case DVC was killed before
+        it recorded the outputs, and has now deleted them.
         """
         for done in checkpoints_root().glob(f"{self.stage}-*/{DONE}"):
             finished = read_json(done)
@@ -55,97 +57,106 @@ class Checkpoints:
                 shutil.rmtree(done.parent, ignore_errors=True)
 
     def finish(self, curve: Path) -> None:
-        """The outputs are written: keep the last checkpoint until the next training of this stage starts."""
-        if "DVC_STAGE" not in os.environ:  # no DVC runs this stage, and none will record its outputs
+        """Mark the run as finished, after its outputs are written.
+
+        Under DVC, the last checkpoint is kept until the next run of this stage starts. Without DVC, all checkpoints of
+        the run are removed.
+
+        Args:
+            curve: one of the outputs; `clear_finished` looks for its digest in dvc.lock.
+        """
+        if "DVC_STAGE" not in os.environ:  # no DVC process will record the outputs
             shutil.rmtree(self.folder, ignore_errors=True)
             return
-        md5 = hashlib.md5(curve.read_bytes(), usedforsecurity=False).hexdigest()  # DVC's choice
-        with contextlib.suppress(OSError):  # a full disk
+        md5 = hashlib.md5(curve.read_bytes(), usedforsecurity=False).hexdigest()  # dvc.lock has MD5 digests
+        with contextlib.suppress(OSError):  # for example, the disk is full
             write_json(self.folder / DONE, {"path": curve.as_posix(), "md5": md5})
 
     def write(self, step: int, state: Any) -> bool:
-        """Write the state after `step` updates and remove older checkpoints; returns whether that succeeded.
+        """Write the state after `step` updates, and remove older checkpoints. Return whether that succeeded.
 
-        A checkpoint that cannot be written is reported once, and training continues.
+        If a checkpoint cannot be written, the problem is reported once, and training continues.
         """
         try:
-            if not self._is_ours():
+            if not self._acquire_lock():
                 return False
             content = pack(state)
             with atomic_file(self.folder / f"{step:09d}-{_digest(content)}.safetensors") as unfinished:
                 unfinished.write_bytes(content)
         except OSError as error:
             why = str(error.strerror)
-            self._report(why, f"no checkpoint at step {step} ({why}); training continues, and the next one is tried")
+            self._report(
+                why, f"could not save the checkpoint at step {step} ({why}). Training continues and will retry."
+            )
             return False
         self.step, self._reported = step, ""
         for old in self._files()[:-KEPT]:
             old.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # another process may remove some at the same time
-            _make_room(self.folder)
+        with contextlib.suppress(OSError):  # another process may remove the same files
+            _remove_oldest(self.folder)
         return True
 
     def last(self) -> bytes:
-        """The content of the last good checkpoint; empty if there is none.
+        """Return the content of the latest good checkpoint, or b"" if there is none.
 
-        A damaged one is renamed and reported in a sentence; then the one before it is tried.
+        A damaged checkpoint is renamed and reported, and the one before it is tried.
         """
         for file in reversed(self._files()):
             try:
                 content = file.read_bytes()
                 if _digest(content) != file.stem.partition("-")[2]:
-                    raise ValueError("its bytes are not those that were written")
+                    raise ValueError("the content does not match the digest in its name")
                 unpack(content)
             except UNREADABLE as error:
-                aside = file.with_suffix(".broken")
-                file.replace(aside)
-                print(f"{aside}: set aside, not a checkpoint of this training ({error})", file=sys.stderr)
+                renamed = file.with_suffix(".broken")
+                file.replace(renamed)
+                print(f"{renamed}: unusable checkpoint, renamed and skipped ({error})", file=sys.stderr)
                 continue
             self.step = int(file.name.partition("-")[0])
             return content
         return b""
 
-    def why_none(self) -> str:
-        """Why an interrupted training starts from the start; empty if nothing was interrupted."""
+    def fresh_start_message(self) -> str:
+        """Return a message why training starts at step 0 after an interruption, or "" if there was no interruption."""
         if list(self.folder.glob("*.broken")):
-            return "from the start: none of its checkpoints is whole"
+            return "Starting at step 0: all checkpoints of the interrupted training are damaged."
         others = set(checkpoints_root().glob(f"{self.stage}-*/fingerprint.json")) - {self.folder / "fingerprint.json"}
         if others:
             with contextlib.suppress(*UNREADABLE):
                 changed = differences(read_json(max(others, key=os.path.getmtime)), self.fingerprint)
-                return f"from the start: since the interrupted training, {changed}"
+                return f"Starting at step 0: since the interrupted training, {changed}"
         return ""
 
-    def _is_ours(self) -> bool:
+    def _acquire_lock(self) -> bool:
         if not self._lock.is_locked:
             self.folder.mkdir(parents=True, exist_ok=True)
             try:
                 self._lock.acquire()
             except Timeout:
-                self._report("another", "another process trains the same, and saves the checkpoints for both")
+                self._report("another", "another process runs the same training and saves the checkpoints for both.")
                 return False
-            for leftover in self.folder.glob(".*.part"):  # of a process that was killed while it wrote
+            for leftover in self.folder.glob(".*.part"):  # left by a process that was killed while it wrote
                 leftover.unlink(missing_ok=True)
             write_json(self.folder / "fingerprint.json", self.fingerprint)
         return True
 
-    def _report(self, trouble: str, sentence: str) -> None:
-        """Print a sentence, unless it is the same trouble as before."""
-        if trouble != self._reported:
-            print(f"{self.stage}: {sentence}", file=sys.stderr, flush=True)
-        self._reported = trouble
+    def _report(self, problem: str, message: str) -> None:
+        """Print a message, unless the last report was about the same problem."""
+        if problem != self._reported:
+            print(f"{self.stage}: {message}", file=sys.stderr, flush=True)
+        self._reported = problem
 
     def _files(self) -> list[Path]:
-        return sorted(self.folder.glob("*.safetensors"))  # in the order of their steps
+        return sorted(self.folder.glob("*.safetensors"))  # names start with the step, so this is the order of steps
 
 
 def checkpoints_root() -> Path:
-    """Where all checkpoints are: in the original repository, also for an experiment that runs in a snapshot."""
+    """Return the folder of all checkpoints. It is in the original repository, even for an experiment in a snapshot."""
     return project_root() / ".bukva" / "checkpoints"
 
 
 def seconds_between() -> float:
-    """How often to save: every 30 seconds, unless BUKVA_CHECKPOINT_SECONDS is set.
+    """Return the number of seconds between checkpoints: BUKVA_CHECKPOINT_SECONDS, or 30 if it is not set.
 
     Raises:
         BukvaError: BUKVA_CHECKPOINT_SECONDS is not a number of seconds.
@@ -155,7 +166,7 @@ def seconds_between() -> float:
         return TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)]).validate_python(text)
     except ValidationError:
         raise BukvaError(
-            f"BUKVA_CHECKPOINT_SECONDS: {text!r} is not a number of seconds; use 30, or 0 for every update."
+            f"BUKVA_CHECKPOINT_SECONDS: {text!r} is not a number of seconds. Use 30, or 0 to save after every update."
         ) from None
 
 
@@ -163,11 +174,11 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:DIGITS]
 
 
-def _make_room(ours: Path) -> None:
-    """Remove other trainings' checkpoints, oldest first, while all together exceed MAX_BYTES."""
+def _remove_oldest(own_folder: Path) -> None:
+    """Remove the checkpoint folders of other runs, oldest first, until all checkpoints fit into MAX_BYTES."""
     folders = checkpoints_root().glob("*/")
     sizes = {folder: sum(file.stat().st_size for file in folder.iterdir()) for folder in folders}
-    for folder in sorted(sizes.keys() - {ours}, key=os.path.getmtime):
+    for folder in sorted(sizes.keys() - {own_folder}, key=os.path.getmtime):
         if sum(sizes.values()) > MAX_BYTES:
             print(f"{folder}: removed, because all checkpoints together exceed {MAX_BYTES >> 30} GiB", file=sys.stderr)
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Nested states as the bytes of a safetensors file; nothing is ever unpickled."""
+"""Convert nested state to the bytes of a safetensors file and back. No pickle is used, so loading cannot run code."""
 
 import json
 from typing import Any
@@ -10,21 +10,21 @@ VERSION = 2
 
 
 def pack(tree: Any) -> bytes:
-    """Nested dictionaries and lists of tensors, numbers, text and None, as the bytes of a safetensors file."""
+    """Convert nested dictionaries and lists of tensors, numbers, strings and None to a safetensors file's bytes."""
     tensors: dict[str, Tensor] = {}
     structure = json.dumps({"version": VERSION, "tree": _structure(tree, tensors)})
     return save(tensors, {"structure": structure})
 
 
 def unpack(content: bytes) -> Any:
-    """What `pack` packed; tuples have become lists.
+    """Return the nested state from which `pack` made these bytes. A tuple comes back as a list.
 
     Raises:
-        ValueError: it is of another version.
-        SafetensorError: it is not a safetensors file.
+        ValueError: another version of `pack` made the bytes.
+        SafetensorError: the bytes are not a safetensors file.
     """
     size = int.from_bytes(content[:8], "little")
-    tensors = load(content)  # checks the header
+    tensors = load(content)  # also checks the header
     structure = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["structure"])
     if structure["version"] != VERSION:
         raise ValueError(f"version {structure['version']}, not {VERSION}")
@@ -32,7 +32,10 @@ def unpack(content: bytes) -> Any:
 
 
 def _structure(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """JSON in which a tensor is its name; dictionaries are lists of pairs, because JSON's keys are text only."""
+    """Return a JSON value for a nested state, and add the state's tensors to `tensors`.
+
+    A tensor becomes its name. A dictionary becomes a list of pairs, because keys in JSON are strings.
+    """
     if isinstance(value, Tensor):
         name = str(len(tensors))
         tensors[name] = value.detach().cpu().contiguous().clone()

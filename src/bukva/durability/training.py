@@ -1,4 +1,4 @@
-"""Restore and save: a training that may end at any moment resumes from its last checkpoint."""
+"""Save checkpoints during training, stop on signals, and resume from the latest checkpoint."""
 
 import contextlib
 import math
@@ -16,18 +16,24 @@ from bukva.training.state import Progress, TrainState
 
 
 class StopSignal:
-    """The signal, SIGINT or SIGTERM, that requested a stop, or 0. A second one ends the process at once."""
+    """Record of the signal, SIGINT or SIGTERM, that requested a stop. A second signal exits immediately.
+
+    signal: number of the signal, or 0 if none was received.
+    """
 
     def __init__(self) -> None:
         self.signal = 0
 
     @contextlib.contextmanager
     def caught(self, *, is_active: bool = True) -> Iterator["StopSignal"]:
-        """Note SIGINT and SIGTERM while the block runs, instead of raising them; do nothing unless is_active."""
+        """Record SIGINT and SIGTERM while the block runs, instead of ending the process. Do nothing if not `is_active`.
+
+        A second signal raises SystemExit.
+        """
         if not is_active:
             yield self
             return
-        before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, self._record) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield self
         finally:
@@ -35,40 +41,40 @@ class StopSignal:
                 signal.signal(number, handler)
 
     def exit_if_requested(self) -> None:
-        """End the process, after a signal, with the status that shells and DVC expect: 130 or 143."""
+        """If a signal was received, exit with the status that shells and DVC expect: 130 or 143."""
         if self.signal:
             sys.exit(128 + self.signal)
 
-    def _note(self, number: int, _: FrameType | None) -> None:
+    def _record(self, number: int, _: FrameType | None) -> None:
         if self.signal:
             sys.exit(128 + number)
         self.signal = number
 
 
 class Durability(Callback):
-    """The callback that makes a training durable.
+    """Callback that saves checkpoints, and stops training after a signal.
 
     Args:
-        checkpoints: where states are saved.
-        stop: whether a signal requested a stop; then the current update is finished and saved.
+        checkpoints: destination of the checkpoints.
+        stop: record of the signal that requests a stop; the current update is finished and saved before training stops.
     """
 
     def __init__(self, checkpoints: Checkpoints, stop: StopSignal) -> None:
         self.checkpoints, self.stop = checkpoints, stop
-        # a new training is saved at once; what was restored is on disk already
+        # a new run is saved before its first update; a restored state is already on disk
         self._saved_at = -math.inf if checkpoints.step is None else time.monotonic()
 
     def last_good(self, best_step: int) -> str:
-        """What is left of a training that diverged, as a clause."""
+        """Describe the checkpoint that is left after training has diverged, as a clause of an error message."""
         if self.checkpoints.step is None:
             return "there is no checkpoint"
-        return f"the last good checkpoint, of step {self.checkpoints.step}, has the best weights, of step {best_step}"
+        return f"the last good checkpoint (step {self.checkpoints.step}) has the best weights (step {best_step})"
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Save when it is time, or when a signal has requested a stop, which this passes on to the loop.
+        """Save a checkpoint if it is due, or if a signal requests a stop. In that case, also stop the training loop.
 
         Raises:
-            DivergedError: the state holds NaN or infinity, which must not replace a good checkpoint.
+            DivergedError: the state contains NaN or infinity and must not replace a good checkpoint.
         """
         stopping = bool(self.stop.signal)
         if stopping or time.monotonic() - self._saved_at >= self.checkpoints.seconds:
@@ -78,22 +84,25 @@ class Durability(Callback):
         if stopping:
             state.stop_requested = True
             saved = self.checkpoints.step == state.step
-            what = "the checkpoint is saved; give the same command to resume" if saved else "no checkpoint was saved"
-            print(f"interrupted after step {state.step}: {what}", file=sys.stderr, flush=True)
+            what = "The checkpoint is saved. Run the same command to resume." if saved else "No checkpoint was saved."
+            print(f"Interrupted after step {state.step}. {what}", file=sys.stderr, flush=True)
 
     def on_end(self, state: TrainState) -> None:
-        """Save the end, which is kept until DVC has the outputs."""
+        """Save the final state. `Checkpoints.finish` keeps it until DVC has recorded the outputs."""
         if self.checkpoints.step != state.step:
             self.checkpoints.write(state.step, state.state_dict())
 
 
 def restore(state: TrainState, checkpoints: Checkpoints, group: Group) -> None:
-    """Load the latest checkpoint, if there is one, into a new state, in every process of the group."""
+    """Load the latest checkpoint, if there is one, into the new `state` of every process in the group.
+
+    Rank 0 reads the checkpoint, sends it to the others, and reports where training starts.
+    """
     if group.leads:
         checkpoints.clear_finished()
     content = group.broadcast(checkpoints.last() if group.leads else b"")
     if content:
         state.load_state_dict(unpack(content))
-    what = f"resumed at step {state.step}" if content else checkpoints.why_none()
-    if what and group.leads:
-        print(what, file=sys.stderr, flush=True)
+    message = f"Resumed at step {state.step}." if content else checkpoints.fresh_start_message()
+    if message and group.leads:
+        print(message, file=sys.stderr, flush=True)

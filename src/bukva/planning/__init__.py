@@ -1,1 +1,4 @@
-"""`bukva plan`: converts a time budget into training steps for this machine; stages know steps only."""
+"""Command `bukva plan`: propose a model size and a number of training steps for a time budget on this machine.
+
+params.yaml has no time budget; it sets the number of steps.
+"""

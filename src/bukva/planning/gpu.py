@@ -1,4 +1,4 @@
-"""Predict the memory and the time of a training on a GPU that is not at hand."""
+"""Predict the memory and the time of training on a GPU that this machine does not have."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -16,15 +16,20 @@ from bukva.training.optimizers import weight_copies
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU: its name in torch, its memory in GiB, and its dense bf16 peak in TFLOPS, summed in float32."""
+    """A GPU model.
+
+    name: name in torch.
+    memory: GiB.
+    tflops: peak TFLOPS of dense bf16 matrix products with float32 accumulation.
+    """
 
     name: str
     memory: int
     tflops: float
 
 
-# Sources: NVIDIA's data sheets (H100 SXM, H200 and L4: half of the figure "with sparsity") and, for the RTX 4090, its
-# "Ada GPU architecture" paper. torch reports up to 2 GiB less memory, which the card reserves.
+# Sources: NVIDIA's data sheets (for H100 SXM, H200 and L4, half of the figure "with sparsity"), and for the RTX 4090,
+# NVIDIA's "Ada GPU architecture" paper. torch reports up to 2 GiB less memory, because the card reserves some.
 CARDS = {
     "h100": Card("NVIDIA H100 80GB HBM3", 80, 989),
     "h200": Card("NVIDIA H200", 141, 989),
@@ -33,61 +38,74 @@ CARDS = {
     "rtx4090": Card("NVIDIA GeForce RTX 4090", 24, 165.2),
 }
 
-# One H100 80GB, 2026-11-26, commit 1796985; a prototype that compiled the losses and captured an update as one graph.
-SMALLEST_UPDATE = 0.96e-3  # seconds, the default model; a smaller one waits for as many kernel launches
-MEASURED_SHARE = 0.17  # of the peak: 166 of 989 TFLOPS, 10.7 million parameters
-HIGHEST_SHARE = 0.4  # not measured: what well-tuned training of large models reaches
-SECONDS_PER_LOOKUP = 54.7e-3 / 2**14  # of an id; updates with n-grams, which 16 CPU cores looked up
-NOT_MEASURED = "Predicted from figures of one H100 on 2026-11-26, not measured here."
+# Measured on one H100 80GB on 2026-11-26 at commit 1796985, with a prototype that compiled the losses and captured an
+# update as one graph.
+SMALLEST_UPDATE = 0.96e-3  # seconds per update of the default model; a smaller model has as many kernel launches
+MEASURED_FRACTION = 0.17  # fraction of the peak: 166 of 989 TFLOPS, with 10.7 million parameters
+HIGHEST_FRACTION = 0.4  # not measured; well-tuned training of large models reaches this fraction
+SECONDS_PER_LOOKUP = 54.7e-3 / 2**14  # per id, in updates with n-grams; 16 CPU cores did the lookups
+NOT_MEASURED = "Predicted from measurements of one H100 on 2026-11-26. Nothing was measured on this machine."
 
 
 def card_named(name: str) -> Card:
-    """Return a card of CARDS.
+    """Return the card of CARDS with this name, in upper or lower case.
 
     Raises:
         BukvaError: no card has this name.
     """
     if name.lower() not in CARDS:
-        raise BukvaError(f"--gpu {name}: unknown card; use {one_or_another(list(CARDS))}.")
+        raise BukvaError(f"--gpu {name}: unknown card. Use {one_or_another(list(CARDS))}.")
     return CARDS[name.lower()]
 
 
 def flops_per_id(config: GPTConfig) -> int:
-    """Return the floating-point operations that training spends on one id: forward, and twice as many backward.
+    """Return the floating-point operations per id in training. The backward pass has twice as many as the forward pass.
 
-    They are 6 N + 6 L C T for N parameters in products, L layers of C channels and T positions. Source: Chowdhery et
-    al. 2022, "PaLM", appendix B, which nanoGPT's estimate_mfu follows. Both have 12 L C T, because they also count the
-    half of attention that a causal mask hides and kernels skip.
+    The result is 6 N + 6 L C T for N parameters in matrix products, L layers of C channels and T positions. Source:
+    Chowdhery et al. 2022, "PaLM", appendix B; nanoGPT's estimate_mfu has the same formula. Both have 12 L C T instead
+    of 6 L C T, because they also count the half of attention that a causal mask hides. Kernels skip this half.
     """
     V, C, T = config.vocab_size, config.n_embd, config.block_size
+    # embedding tables are only read
     looked_up = (0 if config.tie_weights else V * C) + (T * C if config.positions == "learned" else 0)
     return 6 * (count_parameters(config) - looked_up) + 6 * config.n_layer * C * T
 
 
-def seconds_per_update(config: GPTConfig, batch_size: int, card: Card, share: float) -> float:
-    """Return the time of an update at this share of the card's peak, or of what limits small models and n-grams."""
+def seconds_per_update(config: GPTConfig, batch_size: int, card: Card, fraction: float) -> float:
+    """Return the seconds per update if matrix products reach this `fraction` of the card's peak.
+
+    The result is never less than the measured time of a small model's update, or than the time to look up the n-grams.
+    """
     n_ids = batch_size * config.block_size
     lookup = n_ids * SECONDS_PER_LOOKUP if config.counts else 0.0
-    return max(SMALLEST_UPDATE, lookup, n_ids * flops_per_id(config) / (share * card.tflops * 1e12))
+    return max(SMALLEST_UPDATE, lookup, n_ids * flops_per_id(config) / (fraction * card.tflops * 1e12))
 
 
 def predicted(config: GPTConfig, recipe: TrainGPT, card: Card, train_ids: int, budget: float = 0.0) -> Iterator[str]:
-    """Yield the lines of a prediction for one process on one card, and what fits into a budget in seconds if given."""
+    """Predict memory and time for one process on one card, and yield the lines to print.
+
+    Args:
+        config: the GPT to train.
+        recipe: settings of the training run.
+        card: the GPU.
+        train_ids: number of ids in the training split.
+        budget: seconds; if given, the number of updates that fit is also predicted.
+    """
     recipe = recipe.model_copy(update={"processes": 1})
     n_parameters, n_ids = count_parameters(config), recipe.batch_size * config.block_size
     weights = FLOAT_BYTES * n_parameters * weight_copies(recipe.optimizer)
     experts = config.activations_per_char - dataclasses.replace(config, ngrams="none").activations_per_char
     needed, ngrams = least_bytes(config, recipe, on_gpu=True), HALF_BYTES * experts * n_ids // recipe.micro_batches
-    fast, slow = (seconds_per_update(config, recipe.batch_size, card, s) for s in (HIGHEST_SHARE, MEASURED_SHARE))
-    yield f"One {card.name}, model and training of params.yaml:"
+    fast, slow = (seconds_per_update(config, recipe.batch_size, card, s) for s in (HIGHEST_FRACTION, MEASURED_FRACTION))
+    yield f"Prediction for one {card.name} with the model and training settings of params.yaml:"
     yield f"{quantity(n_parameters)} parameters, {n_ids * flops_per_id(config) / 1e12:.3g} TFLOP per update"
     parts = {"weights and optimizer": weights, "activations": needed - weights - ngrams}
     parts |= {"n-gram distributions": ngrams} if ngrams else {}
-    shown = ", ".join(f"{what} {size / 2**30:.2f}" for what, size in parts.items())
+    shown = ", ".join(f"{part} {size / 2**30:.2f}" for part, size in parts.items())
     yield f"memory: at least {needed / 2**30:.2f} of {card.memory} GB ({shown})"
     yield (
-        f"an update of {n_ids:,} ids: {1000 * fast:.3g} to {1000 * slow:.3g} ms, at {100 * HIGHEST_SHARE:.0f} % and "
-        f"{100 * MEASURED_SHARE:.0f} % of {card.tflops:g} TFLOPS"
+        f"an update of {n_ids:,} ids: {1000 * fast:.3g} to {1000 * slow:.3g} ms, at {100 * HIGHEST_FRACTION:.0f} % and "
+        f"{100 * MEASURED_FRACTION:.0f} % of {card.tflops:g} TFLOPS"
     )
     yield (
         f"{recipe.n_steps:,} updates, {recipe.n_steps * n_ids / train_ids:.1f} epochs: "
@@ -96,5 +114,8 @@ def predicted(config: GPTConfig, recipe: TrainGPT, card: Card, train_ids: int, b
     if budget:
         yield f"updates that fit into {duration(budget)}: {int(budget / slow):,} to {int(budget / fast):,}"
     if needed > card.memory * 2**30:
-        yield "Warning: this training does not fit; use more train_gpt.micro_batches, or a smaller model or batch."
+        yield (
+            "Warning: the memory of this card is too small. Use more train_gpt.micro_batches, or a smaller model or "
+            "batch."
+        )
     yield NOT_MEASURED

@@ -1,4 +1,4 @@
-"""The least memory that training and counting take, checked before they start."""
+"""Lower bounds of the memory for training and for counting n-grams, checked before either starts."""
 
 import torch
 
@@ -10,18 +10,22 @@ from bukva.models.base import Config
 from bukva.models.registry import count_parameters
 from bukva.training.optimizers import weight_copies
 
-# Lower bounds; measured, a training takes 1.1 to 3.6 times as much.
-SAVED_COPIES = 2  # of the weights, in the memory of the machine: the best and the initial ones
+# Measured training runs take 1.1 to 3.6 times as much as these lower bounds.
+SAVED_COPIES = 2  # copies of the weights in main memory: the best and the initial weights
 FLOAT_BYTES, HALF_BYTES = 4, 2
-LOGIT_BYTES = 8  # of each character and class: a float32 and its gradient
-COUNT_BYTES = 24  # of each id of train: its code twice while it is counted, and a share of the trie (RusLit: 113)
-WINDOW_BYTES = 16  # of each character of a batch: its position in the text and its id
+LOGIT_BYTES = 8  # per character and class: a float32 logit and its gradient
+COUNT_BYTES = 24  # per id of the training split: two copies of its code, and its part of the trie (on RusLit: 113)
+WINDOW_BYTES = 16  # per character of a batch: its position in the text and its id
 
 
 def check_memory(config: Config, recipe: Training, machine: Machine, local_size: int = 1) -> None:
-    """Raise a BukvaError, before anything is allocated, for a training that does not fit this machine.
+    """Check, before anything is allocated, that training fits into memory.
 
-    The memory of its GPU counts, or that of the machine for all `local_size` processes of the training together.
+    On a GPU, one process must fit into the GPU's memory. On a CPU, all `local_size` processes together must fit into
+    the memory of the machine.
+
+    Raises:
+        BukvaError: the memory is too small.
     """
     on_gpu = machine.device.type == "cuda"
     _check(
@@ -29,37 +33,41 @@ def check_memory(config: Config, recipe: Training, machine: Machine, local_size:
         machine.device,
         f"training {count_parameters(config):,} parameters with batches of {recipe.batch_size:,} windows of "
         f"{config.block_size:,} characters",
-        "a smaller model, batch_size or block_size, or more micro_batches",
+        "Use a smaller model, batch_size or block_size, or more micro_batches",
     )
 
 
 def check_counting(n_ids: int) -> None:
-    """Raise a BukvaError if the n-grams of so many ids of train do not fit this machine."""
+    """Check that the memory suffices to count the n-grams of a training split of `n_ids` ids.
+
+    Raises:
+        BukvaError: the memory is too small.
+    """
     what = f"counting the n-grams of {n_ids:,} characters"
-    _check(COUNT_BYTES * n_ids, torch.device("cpu"), what, "baselines.max_order 0, or a shorter text")
+    _check(COUNT_BYTES * n_ids, torch.device("cpu"), what, "Set baselines.max_order to 0, or use a shorter text")
 
 
 def _check(needed: int, device: torch.device, what: str, advice: str) -> None:
     available = memory_bytes(device)
     if needed > available:
         raise ParamsError(
-            f"params.yaml: {what} needs at least {needed / 2**30:,.1f} GB of memory; this machine or its container "
-            f"has {available / 2**30:,.1f}; use {advice}."
+            f"params.yaml: {what} needs at least {needed / 2**30:,.1f} GB of memory, but only "
+            f"{available / 2**30:,.1f} GB is available. {advice}."
         )
 
 
 def least_bytes(config: Config, recipe: Training, *, on_gpu: bool = False) -> int:
-    """The least memory of the weights, of all tensors of their shapes, and of one micro-batch."""
+    """Return a lower bound in bytes: weights, gradients, optimizer, saved copies, and one micro-batch."""
     copies = weight_copies(recipe.optimizer) + (0 if on_gpu else SAVED_COPIES)
     chars = config.block_size * recipe.batch_size
-    chars_at_once = chars // (recipe.micro_batches * getattr(recipe, "processes", 1))
+    micro_batch_chars = chars // (recipe.micro_batches * getattr(recipe, "processes", 1))
     per_char = HALF_BYTES * config.activations_per_char + LOGIT_BYTES * config.vocab_size
     weights = FLOAT_BYTES * count_parameters(config) * copies
-    return weights + chars_at_once * per_char + (0 if on_gpu else chars * WINDOW_BYTES)
+    return weights + micro_batch_chars * per_char + (0 if on_gpu else chars * WINDOW_BYTES)
 
 
 def memory_bytes(device: torch.device) -> int:
-    """Return all the memory of a GPU, or what this machine and its container have."""
+    """Return the total memory of a GPU in bytes, or the memory of this machine within its container's limit."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     return this_machine.memory_bytes()

@@ -1,4 +1,4 @@
-"""A plan: a budget in seconds and measured speeds of sizes of the GPT become a size, a batch and a number of steps.
+"""Plan a training run: choose GPT size, batch size and number of steps for a time budget, from measured speeds.
 
 Sources: Hoffmann et al. 2022, "Training compute-optimal large language models" (about 20 tokens per parameter);
 Muennighoff et al. 2023, "Scaling data-constrained language models" (up to four epochs are nearly as good as new text).
@@ -34,37 +34,37 @@ Values = dict[str, dict[str, Any]]  # section -> key -> value
 
 UNITS = {"h": 3600, "min": 60, "s": 1}  # seconds
 BUDGET = re.compile("".join(rf"(?:([0-9]+(?:\.[0-9]+)?){unit})?" for unit in UNITS))
-LONGEST = 30 * 24 * 3600  # seconds
+LONGEST = 30 * 24 * 3600  # longest budget, in seconds
 
 HEAD_SIZE = 32  # channels
-CHARS_PER_PARAMETER = 20  # the least for which a size is proposed
-EPOCHS = 4  # the most without a warning, and without patience
-PATIENCE = 3  # scorings of val without an improvement, after which a training that reads the text often stops
-RESERVE = 0.05  # share of the budget kept for what is not measured: files, the tracker, a machine that slows down
-SCORINGS = 10  # beside the one before the first update
-SCORING_SHARE = 0.2  # of the time, at most; a large val split is scored less often
-WARMUP_SHARE, LEAST_WARMUP = 0.02, 10  # of n_steps; updates
-OWN_BATCH_CHANNELS = 128  # up to here batch_size stays as it is; it doubles whenever n_embd does
+CHARS_PER_PARAMETER = 20  # a size is proposed only if it trains on at least this many characters per parameter
+EPOCHS = 4  # more epochs give a warning and set patience
+PATIENCE = 3  # with more than EPOCHS epochs, training stops after this many scorings of val without an improvement
+RESERVE = 0.05  # fraction of the budget for unmeasured time: files, the tracker, a machine that slows down
+SCORINGS = 10  # largest number of scorings of val, in addition to the scoring before the first update
+SCORING_FRACTION = 0.2  # largest fraction of the time for scoring; a large val split is scored less often
+WARMUP_FRACTION, LEAST_WARMUP = 0.02, 10  # fraction of n_steps; number of updates
+OWN_BATCH_CHANNELS = 128  # up to this n_embd, batch_size is unchanged; above it, batch_size doubles with n_embd
 
-UNTIMED = 2  # updates before the clock starts: the first ones are slower
-UNTIMED_ON_GPU = 20  # kernels are compiled and a graph is captured within these
-LEAST_UPDATES, LEAST_SECONDS = 3, 1.0  # of a measurement
-MEASURED_STEPS = 10_000  # never reached; on a GPU the losses are compiled if that pays for so many updates
-SCORED_IDS = 2**14  # of val, to measure scoring
+UNTIMED = 2  # number of updates before the clock starts, because the first ones are slower
+UNTIMED_ON_GPU = 20  # the same on a GPU, which first compiles kernels and captures a graph
+LEAST_UPDATES, LEAST_SECONDS = 3, 1.0  # smallest number of updates and shortest time of a measurement
+MEASURED_STEPS = 10_000  # never reached; on a GPU it decides whether compiling the losses would save time
+SCORED_IDS = 2**14  # number of ids of val on which scoring is timed
 
 
 def parse_budget(text: str) -> float:
-    """The seconds of a budget such as 90s, 10min, 1h30min or 2h.
+    """Convert a budget such as 90s, 10min, 1h30min or 2h to seconds.
 
     Raises:
-        BukvaError: it is not a time, or not between 0 and 30 days.
+        BukvaError: the text is not a time, or the time is not between 0 and 30 days.
     """
-    found = BUDGET.fullmatch(text)
-    numbers = found.groups() if found else ()
+    match = BUDGET.fullmatch(text)
+    numbers = match.groups() if match else ()
     seconds = sum(float(number or 0) * unit for number, unit in zip(numbers, UNITS.values(), strict=False))
     if not 0 < seconds <= LONGEST:
         raise BukvaError(
-            f"BUDGET {text!r}: not a time between 0 and 30 days with its unit (h, min, s); use for example 90s, 10min, "
+            f"BUDGET {text!r} is not a time between 0 and 30 days. Use the units h, min and s, for example 90s, 10min, "
             "1h30min or 2h."
         )
     return seconds
@@ -72,17 +72,17 @@ def parse_budget(text: str) -> float:
 
 @dataclass(frozen=True)
 class Size:
-    """A size of the GPT; it has as many heads as make HEAD_SIZE channels each."""
+    """A size of the GPT. Each attention head has HEAD_SIZE channels."""
 
     n_layer: int
     n_embd: int
 
-    def batch_size(self, of_small: int) -> int:
-        """Windows of its batch, given those of the small sizes."""
-        return of_small << max(0, (self.n_embd // OWN_BATCH_CHANNELS).bit_length() - 1)
+    def batch_size(self, small_batch: int) -> int:
+        """Return the batch size for this GPT size, if the small sizes have batches of `small_batch` windows."""
+        return small_batch << max(0, (self.n_embd // OWN_BATCH_CHANNELS).bit_length() - 1)
 
     def values(self, batch_size: int, **recipe: Any) -> Values:
-        """The values of params.yaml for this size, with a batch of so many windows."""
+        """Return the values for params.yaml: this size, this batch size, and `recipe` in section `train_gpt`."""
         shape = {"n_layer": self.n_layer, "n_head": self.n_embd // HEAD_SIZE, "n_embd": self.n_embd}
         return {"model": shape, "train_gpt": {"batch_size": batch_size} | recipe}
 
@@ -92,69 +92,75 @@ LADDER = [Size(2, 64), Size(3, 96), Size(4, 128), Size(4, 192), Size(6, 256), Si
 
 @dataclass(frozen=True)
 class Plan:
-    """The training of one size within a budget, by what was measured."""
+    """A training run of one size that fits into a budget, computed from measurements."""
 
-    seconds: float  # for scorings and updates
+    seconds: float  # budget for scorings and updates
     train_chars: int
     size: Size
     n_parameters: int
     batch_size: int  # windows
     chars_per_update: int
     seconds_per_update: float
-    seconds_per_scoring: float  # of val
-    patience: int = PATIENCE  # of a training that reads the text more than EPOCHS times
+    seconds_per_scoring: float  # time to score val once
+    patience: int = PATIENCE  # used with more than EPOCHS epochs
 
     @property
     def n_scorings(self) -> int:
-        """At most, beside the one before the first update."""
-        return max(1, min(SCORINGS, int(self.seconds * SCORING_SHARE / self.seconds_per_scoring) - 1))
+        """Largest number of scorings, in addition to the scoring before the first update."""
+        return max(1, min(SCORINGS, int(self.seconds * SCORING_FRACTION / self.seconds_per_scoring) - 1))
 
     @property
     def n_steps(self) -> int:
-        """As many updates as fit into the time beside the scorings; none, or MOST_STEPS, may be."""
+        """Number of updates that fit into the time left by the scorings, from 0 to MOST_STEPS."""
         left = self.seconds - (self.n_scorings + 1) * self.seconds_per_scoring
         return min(MOST_STEPS, max(0, int(left / self.seconds_per_update)))
 
     @property
     def chars(self) -> int:
-        """Characters learned from, those of later epochs again."""
+        """Number of characters in all updates. A character counts again in each epoch."""
         return self.n_steps * self.chars_per_update
 
     @property
     def is_enough(self) -> bool:
-        """Whether the size sees at least CHARS_PER_PARAMETER characters per parameter."""
+        """Whether the run has at least CHARS_PER_PARAMETER characters per parameter."""
         return self.chars >= CHARS_PER_PARAMETER * self.n_parameters
 
     @property
     def epochs(self) -> float:
-        """How often train is read."""
+        """Number of passes over the training text."""
         return self.chars / self.train_chars
 
     def values(self) -> Values:
-        """The values for params.yaml."""
+        """Return the values for params.yaml."""
         patience = {"patience": self.patience} if self.epochs > EPOCHS else {}
         return self.size.values(
             self.batch_size,
             **patience,
             n_steps=self.n_steps,
-            warmup_steps=min(self.n_steps, max(LEAST_WARMUP, round(WARMUP_SHARE * self.n_steps))),
+            warmup_steps=min(self.n_steps, max(LEAST_WARMUP, round(WARMUP_FRACTION * self.n_steps))),
             eval_every=max(1, math.ceil(self.n_steps / self.n_scorings)),
         )
 
     def __str__(self) -> str:
         return (
             f"{self.size.n_layer} layers, {self.size.n_embd} channels, {quantity(self.n_parameters)} parameters, "
-            f"{self.batch_size} windows a batch | "
+            f"{self.batch_size} windows per batch | "
             f"{quantity(self.chars_per_update / self.seconds_per_update)} chars/s | {self.n_steps} steps, "
-            f"{quantity(self.chars)} chars, {self.chars / self.n_parameters:.1f} a parameter, {self.epochs:.1f} epochs"
+            f"{quantity(self.chars)} chars, {self.chars / self.n_parameters:.1f} per parameter, "
+            f"{self.epochs:.1f} epochs"
         )
 
 
-# ---- measuring: the training loop runs for a moment, with a stopwatch as its callback
+# ---- measuring: run the training loop for about a second, with a stopwatch as a callback
 
 
 class Stopwatch(Callback):
-    """A callback that times the scoring before the first update, then updates, and then stops the training."""
+    """Callback that times the scoring before the first update, then the updates, and then stops training.
+
+    Args:
+        clock: function that returns the current time in seconds.
+        untimed: number of updates before the timed ones.
+    """
 
     def __init__(self, clock: Callable[[], float], untimed: int = UNTIMED) -> None:
         self.clock, self.untimed = clock, untimed
@@ -162,7 +168,7 @@ class Stopwatch(Callback):
         self._started_at = clock()
 
     def on_update(self, state: TrainState, progress: Progress) -> None:
-        """Read the clock."""
+        """Read the clock, and request a stop when enough updates are timed."""
         seconds, n_updates = self.clock() - self._started_at, progress.step - self.untimed
         if progress.step == 0:
             self.seconds_per_scoring = seconds
@@ -177,24 +183,29 @@ def load_text(params: Params) -> tuple[dict[str, Ids], Tokenizer]:
     """Load the splits of the project and their tokenizer.
 
     Raises:
-        BukvaError: the text is not split yet, or is too short for a window.
+        BukvaError: the text is not split yet, or a split is too short for a window.
     """
     named = paths()
     splits = load_splits(Path(named["split"]))
     if not {"train", "val"} <= splits.keys():
-        raise BukvaError(f"{named['split']}: the text is not split yet; run `dvc repro split`.")
+        raise BukvaError(f"{named['split']}: the text is not split yet. Run `dvc repro split`.")
     check_lengths({split: len(ids) for split, ids in splits.items()}, params.model.block_size, "model.block_size")
     return splits, load_tokenizer(Path(named["tokens"]))
 
 
 class Planner:
-    """Plans the sizes for a budget in seconds, on the splits of the project and this machine.
+    """Makes plans for GPT sizes and a budget, with the project's splits on this machine.
 
-    started_at: when the start-up of the stage began, by time.perf_counter; it ends here, with a scoring and an update
-    of a small model.
+    The time from `started_at` to the end of the constructor is subtracted from the budget, because train-gpt has the
+    same start-up. So the constructor also runs a scoring and an update of a small model.
+
+    Args:
+        params: params.yaml.
+        seconds: the budget.
+        started_at: time.perf_counter() at the start of the process.
 
     Raises:
-        BukvaError: the text is not split yet, or is too short for a window.
+        BukvaError: the text is not split yet, or a split is too short for a window.
     """
 
     def __init__(self, params: Params, seconds: float, started_at: float) -> None:
@@ -206,13 +217,13 @@ class Planner:
         self.seconds = seconds * (1 - RESERVE) - (self.now() - started_at)
 
     def plan(self, size: Size) -> Plan:
-        """Train for a moment.
+        """Train a GPT of this size for about a second, and return the plan for it.
 
         Raises:
             torch.OutOfMemoryError: the size does not fit into the GPU's memory.
         """
         batch_size = size.batch_size(self.params.train_gpt.batch_size)
-        scored = min(MOST_SCORED, len(self.splits["val"]) - 1)
+        n_scored = min(MOST_SCORED, len(self.splits["val"]) - 1)
         config, task = self.task(size, batch_size)
         state = start(task)
         on_gpu = self.machine.device.type == "cuda"
@@ -226,21 +237,24 @@ class Planner:
             batch_size=batch_size,
             chars_per_update=task.chars_seen(1),
             seconds_per_update=stopwatch.seconds_per_update,
-            seconds_per_scoring=stopwatch.seconds_per_scoring * scored / min(SCORED_IDS, scored),
+            seconds_per_scoring=stopwatch.seconds_per_scoring * n_scored / min(SCORED_IDS, n_scored),
             patience=self.params.train_gpt.patience or PATIENCE,
         )
 
     def task(self, size: Size, batch_size: int) -> tuple[GPTConfig, Task]:
-        """The shape, and its training without an end, with a sample of val that is scored once."""
+        """Return the configuration of this size, and a training task to measure it.
+
+        The task has more steps than a measurement takes. It scores a sample of val once, before the first update.
+        """
         values = size.values(batch_size, n_steps=MEASURED_STEPS, eval_every=MEASURED_STEPS)
         model = self.params.model.model_copy(update=values["model"])
         recipe = self.params.train_gpt.model_copy(update=values["train_gpt"])
         config = GPTConfig(vocab_size=len(self.tokenizer), **model.model_dump())
-        splits = self.splits | {"val": self.splits["val"][: SCORED_IDS + 1]}  # one more: the first is not scored
+        splits = self.splits | {"val": self.splits["val"][: SCORED_IDS + 1]}  # the first id is not scored
         return config, Task.of(config, splits, self.tokenizer, recipe, self.machine)
 
     def now(self) -> float:
-        """The time when the GPU, where there is one, has done all that it was given."""
+        """Return time.perf_counter() after the GPU, if there is one, has finished all queued work."""
         if self.machine.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
@@ -250,7 +264,16 @@ class Planner:
 
 
 def climb(measure: Callable[[Size], Plan]) -> Iterator[Plan]:
-    """The plans of the sizes, up to the first that sees too little text or does not fit into memory."""
+    """Yield plans for larger and larger sizes.
+
+    The last plan is the first one with too little text for its size, or the last one that fits into the GPU's memory.
+
+    Args:
+        measure: function that measures a size and returns its plan.
+
+    Raises:
+        torch.OutOfMemoryError: the smallest size does not fit into the GPU's memory.
+    """
     for size in LADDER:
         try:
             plan = measure(size)
@@ -264,7 +287,7 @@ def climb(measure: Callable[[Size], Plan]) -> Iterator[Plan]:
 
 
 def propose(plans: list[Plan]) -> Plan:
-    """The largest size that sees enough text; the smallest if none does.
+    """Return the plan of the largest size with enough text, or of the smallest size if none has enough.
 
     Raises:
         BukvaError: there is no time for an update.
@@ -272,17 +295,20 @@ def propose(plans: list[Plan]) -> Plan:
     enough = [plan for plan in plans if plan.is_enough]
     chosen = max(enough or plans[:1], key=lambda plan: plan.n_parameters)
     if not chosen.n_steps:
-        raise BukvaError("bukva plan: start-up and scoring leave no time for an update; use a longer BUDGET.")
+        raise BukvaError("bukva plan: start-up and scoring leave no time for an update. Use a longer BUDGET.")
     return chosen
 
 
 def warnings(plan: Plan) -> Iterator[str]:
-    """The weaknesses of a plan, each in a sentence."""
+    """Yield a warning for each weakness of a plan."""
     if not plan.is_enough:
-        yield f"Warning: even the smallest size sees fewer than {CHARS_PER_PARAMETER} characters per parameter."
+        yield (
+            f"Warning: even the smallest size trains on fewer than {CHARS_PER_PARAMETER} characters per parameter. Use "
+            "a longer BUDGET to train on more."
+        )
     if plan.epochs > EPOCHS:
         yield (
-            f"Warning: the text is read {plan.epochs:.1f} times; more than {EPOCHS} improve little and may overfit. So "
-            f"train_gpt.patience {plan.patience} ends the training when val does not improve; a larger text, "
-            "model.dropout or more train_gpt.weight_decay make more of the time."
+            f"Warning: the plan has {plan.epochs:.1f} epochs. More than {EPOCHS} improve little and may overfit, so "
+            f"train_gpt.patience={plan.patience} stops training when val no longer improves. To make better use of the "
+            "time, use a larger text, model.dropout or more train_gpt.weight_decay."
         )

@@ -1,4 +1,4 @@
-"""SplitMix64 in Python's integers, as in the paper's listing, and the dropout that it decides."""
+"""Reference implementation of SplitMix64 with Python's integers, as in the paper's listing, and of dropout with it."""
 
 import math
 
@@ -8,7 +8,7 @@ WORD = 2**64 - 1
 
 
 def split_mix_64(seed, i):
-    """Number i after a seed."""
+    """Return random number `i` of the sequence that starts at `seed`."""
     z = (seed + i * 0x9E3779B97F4A7C15) & WORD
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
@@ -16,9 +16,9 @@ def split_mix_64(seed, i):
 
 
 def dropout_factors(shape, p):
-    """What dropout multiplies the elements of a tensor by; draws its seed from torch's generator.
+    """Return the factors by which dropout multiplies a tensor of this shape, with a seed from torch's generator.
 
-    An element is dropped if its 16 bits are below the threshold; four elements share a number.
+    Four elements share one 64-bit number. An element is dropped if its 16 bits are below the threshold.
     """
     seed = torch.empty((), dtype=torch.int64).random_().item()
     bits = [split_mix_64(seed, i // 4) >> 16 * (i % 4) & 0xFFFF for i in range(math.prod(shape))]

@@ -1,4 +1,4 @@
-"""One position, computed by loops, against the layers of many."""
+"""The compiled decoder of single positions agrees with the layers of torch."""
 
 import dataclasses
 import itertools
@@ -16,7 +16,7 @@ CONFIG = GPTConfig(V, n_layer=2, n_head=3, n_embd=C, block_size=T, dropout=0.3)
 
 
 def gpt(**changes):
-    """A GPT in evaluation mode whose parameters are all random, gains and biases too."""
+    """Return a GPT in evaluation mode with random parameters, including gains and biases."""
     torch.manual_seed(1)
     model = GPT(dataclasses.replace(CONFIG, **changes)).eval()
     model.blocks = CPUStack(model.blocks)
@@ -31,7 +31,7 @@ def ids():
 
 @torch.inference_mode()
 def one_by_one(model, ids, n_first=1):
-    """Logits of (1, T) ids, the first together and the others one by one."""
+    """Return the logits of (1, T) ids: the first `n_first` are computed together, the others one by one."""
     caches, stops = model.new_cache(), [0, *range(n_first, ids.shape[1] + 1)]
     each = [model(ids[:, start:stop], caches) for start, stop in itertools.pairwise(stops)]
     return torch.cat(each, dim=1)
@@ -39,7 +39,7 @@ def one_by_one(model, ids, n_first=1):
 
 @pytest.fixture
 def seen(monkeypatch):
-    """The positions that the compiled blocks compute."""
+    """Record the positions that the compiled blocks compute."""
     seen, compute = [], decoder.compute
     monkeypatch.setattr(decoder, "compute", lambda *args: seen.append(args[3]) or compute(*args))
     return seen
@@ -88,7 +88,7 @@ def test_a_matrix_in_bf16_is_read_exactly():
         for layer in layers.layers:
             layer.to(torch.bfloat16)
     rounded = gpt(bias=True)
-    rounded.load_state_dict(model.state_dict())  # the same numbers in float32
+    rounded.load_state_dict(model.state_dict())  # in float32, but rounded to bf16
     torch.testing.assert_close(one_by_one(model, ids()), one_by_one(rounded, ids()), rtol=1e-5, atol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""The processes in which a training uses the cores of a CPU compute what one process does."""
+"""Training in forked workers gives the same results as training in one process."""
 
 import copy
 import dataclasses
@@ -28,8 +28,8 @@ COUNTED = dataclasses.replace(WITH_MEMORY, dropout=0.0, ngram_dropout=0.4)
 
 @pytest.fixture
 def cores(monkeypatch):
-    """Let a training of windows of five ids use three cores."""
-    monkeypatch.setattr(forks, "SHARE_IDS", 1)
+    """Use three workers even for the tiny batches of these tests."""
+    monkeypatch.setattr(forks, "MIN_IDS_PER_WORKER", 1)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     yield
@@ -50,7 +50,7 @@ def alone(*given, **changes):
 
 
 def losses(progress):
-    """At steps 5 and 10: train and val, and the norm of the gradient."""
+    """Return train loss, val loss and gradient norm at steps 5 and 10."""
     scored = [one for one in progress if one.step in (5, 10)]
     return [[one.train_nats_per_char, one.val_nats_per_char, one.gradient_norm] for one in scored]
 
@@ -59,8 +59,8 @@ def losses(progress):
 @pytest.mark.parametrize(("shape", "n"), [(PLAIN, 2), (COUNTED, 1)], ids=["plain", "counted"])
 def test_three_processes_end_with_the_weights_the_losses_and_the_optimizer_of_one(cores, shape, n, optimizer):
     (one, before), (three, after) = (train(shape, optimizer=optimizer, micro_batches=n) for train in (alone, trained))
-    for expected, found in zip(losses(before), losses(after), strict=True):
-        assert found == pytest.approx(expected, rel=1e-4)
+    for expected, actual in zip(losses(before), losses(after), strict=True):
+        assert actual == pytest.approx(expected, rel=1e-4)
     assert three.best_step == one.best_step
     for name, weight in one.weights().items():
         torch.testing.assert_close(three.weights()[name], weight, rtol=1e-3, atol=1e-4)
@@ -85,7 +85,7 @@ def test_they_give_the_same_bytes_again_also_after_a_restart_in_the_middle(cores
 def test_each_draws_its_own_dropout_and_computes_its_share(cores):
     assert losses(trained(SHAPE)[1]) != losses(alone(SHAPE)[1])
     assert len(children(lambda: trained(SHAPE, callbacks=[Call(3, lambda *_: seen.append(now()))]))) == 0
-    assert [len(found) for found in seen] == [2]
+    assert [len(workers) for workers in seen] == [2]
 
 
 seen = []
@@ -101,10 +101,10 @@ def children(function):
 
 
 def test_a_bigram_is_trained_in_one_process(cores):
-    found = []
+    workers = []
     bigram = Task.of(BigramConfig(7, 5), splits(), TOKENIZER, recipe(batch_size=12), CPU)
-    run(bigram, callbacks=[Call(3, lambda *_: found.append(now()))])
-    assert found == [[]]
+    run(bigram, callbacks=[Call(3, lambda *_: workers.append(now()))])
+    assert workers == [[]]
 
 
 @pytest.mark.parametrize("stop", [DivergedError(3, 0.1, "as a test wants"), KeyboardInterrupt()])
@@ -122,7 +122,7 @@ def test_a_process_that_is_killed_ends_the_training_with_a_sentence(cores):
     def kill(*_):
         now()[1].send_signal(signal.SIGKILL)
 
-    with pytest.raises(BukvaError, match="one of the 3 processes of a training was ended; give the same command again"):
+    with pytest.raises(BukvaError, match="One of the 3 training processes has died"):
         trained(SHAPE, callbacks=[Call(3, kill)])
     assert now() == []
 
@@ -131,7 +131,7 @@ def test_what_fails_in_another_process_is_shown_and_ends_the_training(cores, cap
     def fail(_):
         raise ZeroDivisionError("of a test")
 
-    with pytest.raises(BukvaError, match="was ended"), forked(2, fail, [torch.zeros(3)], []) as group:
+    with pytest.raises(BukvaError, match="has died"), forked(2, fail, [torch.zeros(3)], []) as group:
         group.barrier()
     assert "ZeroDivisionError: of a test" in capfd.readouterr().err
 
@@ -168,7 +168,7 @@ def test_sums_have_the_same_bits_in_all_processes_and_any_type(cores):
             each.grad = torch.tensor(gradient) * (group.rank + 1)
         numbers = [group.sum(0.1 * (group.rank + 1)) for _ in range(5)]
         nats, norm = group.sum_gradients(three, torch.tensor(float(group.rank)))
-        # the gradients that each keeps, added up over the processes
+        # sums over the processes of the gradients that each process keeps
         kept = [group.sum(0.0 if each.grad is None else float(each.grad.sum())) for each in three]
         same = torch.tensor(hash((tuple(numbers), float(nats), float(norm), tuple(kept))) % 1000, dtype=torch.float64)
         assert group.sum(float(same)) == 3 * float(same)
@@ -194,5 +194,5 @@ def test_a_batch_is_divided_where_equal_shares_are_large_enough(threads, batch, 
 
 
 def test_the_work_of_the_optimizer_is_divided_evenly():
-    assert forks._divided([3, 8, 8, 1, 5, 5], 2) == [0, 0, 1, 1, 0, 1]  # 16 and 14
-    assert forks._divided([1, 2], 3) == [1, 0]  # and nothing for the third
+    assert forks._owners([3, 8, 8, 1, 5, 5], 2) == [0, 0, 1, 1, 0, 1]  # 16 and 14
+    assert forks._owners([1, 2], 3) == [1, 0]  # the third worker owns nothing

@@ -1,4 +1,4 @@
-"""The sublayers as a CPU computes them equal the plain layers, forward and backward."""
+"""The fused sublayers of a CPU agree with the plain layers, in the forward and the backward pass."""
 
 import ast
 import inspect
@@ -13,7 +13,7 @@ from bukva.models.attention import attend_fused, attention_scores, attention_wei
 from bukva.models.gpt import Block, GPTConfig
 from tests.backends.cpu.split_mix import dropout_factors, split_mix_64
 
-B, T, NH, HS = 3, 37, 2, 10  # a row of weights is longer and shorter than COLUMNS
+B, T, NH, HS = 3, 37, 2, 10  # rows of attention weights are shorter and longer than COLUMNS
 C = NH * HS
 DEFAULT = {"positions": "rotary", "qk_norm": True, "activation": "relu2"}
 LECTURE = {"positions": "learned", "activation": "gelu"}
@@ -21,7 +21,7 @@ OPTIONS = [DEFAULT, LECTURE, {**DEFAULT, "norm": "rmsnorm", "bias": True}, {**LE
 
 
 def block(p=0.0, **options):
-    """A block with large weights, so that faults show."""
+    """Return a block with large weights, which make faults visible."""
     made = Block(GPTConfig(7, 1, NH, C, T, p, **options), causal=True).train()
     generator = torch.Generator().manual_seed(1)
     for parameter in made.parameters():
@@ -38,7 +38,7 @@ def cos_sin(made, options):
 
 
 def plain(made, x, angles, of_weights=1.0, of_attention=1.0, of_mlp=1.0):
-    """The block by the functions of the lecture notes; dropout multiplies by these."""
+    """Compute the block with the functions of the lecture notes. Dropout is given as factors, one argument each."""
     layer = made.attention
     q, k, v = layer.split_heads(layer.qkv(made.ln_1(x))).split(NH, dim=1)
     weights = attention_weights(
@@ -53,15 +53,15 @@ def fused(made, x, angles):
 
 
 def with_gradients(function, made, x, *rest):
-    """The output, and the gradients of x and of all parameters."""
+    """Return the output, and the gradients of `x` and of all parameters."""
     x = x.clone().requires_grad_()
     y = function(made, x, *rest)
     return [y, *torch.autograd.grad(y, [x, *made.parameters()], drawn(*y.shape, seed=9))]
 
 
-def close(found, expected, share):
-    for one, other in zip(found, expected, strict=True):
-        assert (one - other).norm() <= share * other.norm()
+def close(actual, expected, tolerance):
+    for one, other in zip(actual, expected, strict=True):
+        assert (one - other).norm() <= tolerance * other.norm()
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -77,23 +77,23 @@ def test_in_bf16_it_is_as_near_to_float32_as_autocast_is(options):
     angles = cos_sin(made, options)
     expected = with_gradients(plain, made, x, angles)
     with torch.autocast("cpu", torch.bfloat16):
-        found, auto = with_gradients(fused, made, x, angles), with_gradients(plain, made, x, angles)
-    for one, theirs, exact in zip(found, auto, expected, strict=True):
+        ours, autocast = with_gradients(fused, made, x, angles), with_gradients(plain, made, x, angles)
+    for one, other, exact in zip(ours, autocast, expected, strict=True):
         assert one.dtype == torch.float32
-        assert (one - exact).norm() <= 1.5 * (theirs - exact).norm() + 1e-3 * exact.norm()
+        assert (one - exact).norm() <= 1.5 * (other - exact).norm() + 1e-3 * exact.norm()
 
 
 def test_dropout_multiplies_the_weights_and_both_outputs_and_the_gradient_sees_the_same_elements():
     p, x, angles = 0.3, drawn(B, T, C), rotary_cos_sin(0, T, HS)
     made = block(p, **DEFAULT)
     torch.manual_seed(5)
-    found = with_gradients(fused, made, x, angles)
+    actual = with_gradients(fused, made, x, angles)
     torch.manual_seed(5)
     factors = [dropout_factors(shape, p) for shape in ((B, NH, T, T), (B, T, C), (B, T, C))]
-    close(found, with_gradients(plain, made, x, angles, *factors), 2e-6)
+    close(actual, with_gradients(plain, made, x, angles, *factors), 2e-6)
     with torch.autocast("cpu", torch.bfloat16):
         torch.manual_seed(5)
-        close(with_gradients(fused, made, x, angles), found, 0.05)
+        close(with_gradients(fused, made, x, angles), actual, 0.05)
     assert torch.equal(fused(made.eval(), x, angles), fused(block(**DEFAULT), x, angles))
 
 
@@ -107,9 +107,9 @@ def test_scores_that_are_far_apart_or_far_below_zero_keep_their_weights():
     for shift in (-3e4, 0.0, 3e4):
         scores = 40 * drawn(2, T, T) + shift
         expected = scores.masked_fill(~causal_mask(T, T), float("-inf")).softmax(-1)
-        found = scores.clone()
-        sublayers._softmax(found.numpy(), found.numpy(), *sublayers.Dropping.draw(0.0))
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-30)
+        weights = scores.clone()
+        sublayers._softmax(weights.numpy(), weights.numpy(), *sublayers.DropoutMask.draw(0.0))
+        torch.testing.assert_close(weights, expected, rtol=1e-5, atol=1e-30)
 
 
 def test_a_nan_stays_a_nan():
@@ -144,14 +144,14 @@ def test_the_stack_returns_the_wanted_positions():
 
 @pytest.mark.parametrize("module", [sublayers, decoder], ids=lambda module: module.__name__)
 def test_no_loop_both_adds_to_a_sum_and_writes_an_array(module):
-    # else the order in which compiled code adds depends on where the arrays lie (bukva.core.compiled)
+    # otherwise the order of additions in compiled code depends on the addresses of the arrays (bukva.core.compiled)
     loops = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.For)]
-    found = []
+    mixed_loops = []
     for loop in loops:
         inside = [node for statement in loop.body for node in ast.walk(statement)]
         if not any(isinstance(node, ast.For) for node in inside):
             sums = [n for n in inside if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)]
             written = [n for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
-            found += [loop.lineno] if sums and written else []
+            mixed_loops += [loop.lineno] if sums and written else []
     assert len(loops) > 7
-    assert found == []
+    assert mixed_loops == []

@@ -1,4 +1,4 @@
-"""Trainings on a real GPU, in a process of its own; skipped where there is none."""
+"""Trains on a real GPU, in a separate process. Skipped without a GPU."""
 
 import os
 import subprocess

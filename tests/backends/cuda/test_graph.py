@@ -1,8 +1,8 @@
-"""A recorded update is the plain one, whatever changes between updates.
+"""A recorded update gives the same result as the plain update, whatever changes between updates.
 
-There is no GPU here, so a tracer takes the place of CUDA: torch's make_fx records the operations of one update, with
-every number of Python written into the record as CUDA writes it into a graph, and replays them on a CPU. Reading a
-value from the device while recording is an error, as on a GPU.
+The tests need no GPU: a tracer replaces CUDA. torch's make_fx records the operations of one update and replays them on
+a CPU. Like a CUDA graph, the recording contains every Python number as a constant, and reading a value from the device
+while recording is an error.
 """
 
 import copy
@@ -27,7 +27,7 @@ COUNTED = dataclasses.replace(WITH_MEMORY, dropout=0.0, ngram_dropout=0.25)
 
 
 class Tracer:
-    """Records by make_fx."""
+    """Recorder that uses make_fx."""
 
     def __init__(self):
         self.n_replays = 0
@@ -51,7 +51,7 @@ class Tracer:
 
 
 class Refusing(Tracer):
-    """A device that cannot record."""
+    """Recorder whose recording fails."""
 
     def record(self, update):
         super().record(update)
@@ -59,7 +59,7 @@ class Refusing(Tracer):
 
 
 class Recorded(Backend):
-    """The backend of GPUs with another recorder."""
+    """The backend for GPUs, with a recorder for tests."""
 
     def __init__(self, recorder):
         self.recorder = recorder
@@ -70,7 +70,7 @@ class Recorded(Backend):
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """Let trainings use a recorder; returns it."""
+    """Return a function that makes training use a recorder, and returns this recorder."""
 
     def use(recorder):
         monkeypatch.setattr(module, "backend_of", lambda _: Recorded(recorder))
@@ -101,15 +101,15 @@ def test_fifty_recorded_updates_are_fifty_plain_ones(recorded, shape, n, optimiz
     numbers = {"n_steps": 50, "warmup_steps": 7, "grad_clip": 0.5, "weight_decay": 0.3, "micro_batches": n}
     plain, expected = run(plain_task(shape, optimizer=optimizer, **numbers))
     tracer = recorded(Tracer())
-    state, found = run(plain_task(shape, optimizer=optimizer, **numbers))
+    state, recorded_progress = run(plain_task(shape, optimizer=optimizer, **numbers))
     assert tracer.n_replays == 50
     same(state.weights(), plain.weights(), rtol=1e-4, atol=1e-5)
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(recorded_progress, expected, strict=True):
         assert losses(one) == pytest.approx(losses(other), rel=1e-4)
 
 
 def test_a_resumed_training_ends_in_the_bytes_of_an_undisturbed_one(recorded):
-    """Dropout is drawn anew in each replay, from the seed of its step."""
+    """Each replay draws dropout from the seed of its step."""
     recorded(Tracer())
     whole = run(plain_task(SHAPE, optimizer="muon"))[0]
     saved = []
@@ -123,7 +123,7 @@ def test_a_resumed_training_ends_in_the_bytes_of_an_undisturbed_one(recorded):
 
 
 def test_dropout_differs_between_updates(recorded):
-    """At a learning rate of 0 and with the same batch, only dropout can change the loss."""
+    """The learning rate is 0 and the batch is always the same, so only dropout can change the loss."""
     recorded(Tracer())
     numbers = task(SHAPE, PLAIN, batch_size=12, learning_rate=0.0, n_steps=2, eval_every=1, warmup_steps=0)
     batch = numbers.windows.batch(1)
@@ -139,7 +139,7 @@ def test_what_cannot_be_recorded_is_trained_plainly_with_one_sentence_why(record
     state = run(plain_task(SHAPE, optimizer=optimizer))[0]
     same(state.weights(), plain.weights(), rtol=1e-4, atol=1e-6)
     assert capsys.readouterr().err.splitlines() == [
-        "GPU: updates are launched kernel by kernel, because they cannot be recorded: operation not permitted when "
+        "GPU: training without a CUDA graph, because recording the update failed: operation not permitted when "
         "stream is capturing"
     ]
 
@@ -152,7 +152,7 @@ def test_several_processes_are_not_recorded_and_rank_0_says_so(capsys):
 
 
 class Failing(Tracer):
-    """A device whose second warm-up update fails after the first has changed the weights."""
+    """Recorder whose warm-up changes the weights by one update and then fails."""
 
     def __init__(self, error):
         super().__init__()
@@ -165,14 +165,14 @@ class Failing(Tracer):
 
 @pytest.mark.parametrize(
     ("error", "why"),
-    [(torch.OutOfMemoryError("tried to allocate 7 GiB"), "the memory is too small for a CUDA graph."),
-     (RuntimeError("no kernel image"), "they cannot be recorded: no kernel image")],
+    [(torch.OutOfMemoryError("tried to allocate 7 GiB"), "the GPU does not have enough memory for it."),
+     (RuntimeError("no kernel image"), "recording the update failed: no kernel image")],
 )  # fmt: skip
 def test_a_warm_up_that_fails_leaves_the_state_as_it_was(recorded, error, why, capsys):
     plain = run(plain_task(SHAPE))[0]
     recorded(Failing(error))
     same(run(plain_task(SHAPE))[0].weights(), plain.weights(), rtol=1e-4, atol=1e-6)
-    assert capsys.readouterr().err == f"GPU: updates are launched kernel by kernel, because {why}\n"
+    assert capsys.readouterr().err == f"GPU: training without a CUDA graph, because {why}\n"
 
 
 def test_a_batch_of_another_shape_is_an_error(recorded):
@@ -193,7 +193,7 @@ def job(n_updates, shape=NO_DROPOUT, batch=(64, 256)):
 
 
 def test_the_seconds_that_compiled_losses_save_are_those_that_were_measured():
-    """On an H100: 1.38 - 0.96 ms for the default GPT, 15.7 - 6.64 ms for 10.7 million parameters."""
+    """On an H100 they saved 1.38 - 0.96 ms for the default GPT, and 15.7 - 6.64 ms for 10.7 million parameters."""
     for n_parameters, batch, saved in ((804_352, (16, 64), 0.42e-3), (10_700_000, (64, 256), 9.06e-3)):
         model = torch.nn.Linear(n_parameters, 1, bias=False, device="meta")
         assert backend.seconds_saved(Job(model, None, batch, 1000)) == pytest.approx(1000 * saved, rel=0.05)
@@ -216,7 +216,7 @@ def test_a_long_training_compiles_its_losses_and_falls_back_where_that_fails(rec
     monkeypatch.setattr(backend, "COMPILE_SECONDS", 0.0)
     tracer = recorded(Tracer())
     graph = "GPU: each update is one CUDA graph, with"
-    failed = ["GPU: losses cannot be compiled: Failed to find C compiler", f"{graph}out compiled losses."]
+    failed = ["GPU: compiling the losses failed: Failed to find C compiler", f"{graph}out compiled losses."]
     for lines in ([f"{graph} compiled losses."], failed):
         state = run(plain_task(NO_DROPOUT))[0]
         assert capsys.readouterr().err.splitlines() == lines
@@ -228,5 +228,5 @@ def test_a_short_training_says_that_compiling_is_not_worth_it(recorded, capsys):
     recorded(Tracer())
     run(plain_task(NO_DROPOUT))
     assert capsys.readouterr().err == (
-        "GPU: each update is one CUDA graph, without compiled losses (they would save 0 s and take 20 s).\n"
+        "GPU: each update is one CUDA graph, without compiled losses (they would save 0 s, compiling takes 20 s).\n"
     )

@@ -1,4 +1,4 @@
-"""The backend of CPUs: which of its parts computes what."""
+"""The backend for CPUs: choose the fastest implementation for each call of the blocks."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -15,7 +15,10 @@ from bukva.models.gpt import Stack
 
 
 class CPUStack(Stack):
-    """The blocks of a GPT: fused sublayers where gradients are computed, the decoder for single positions."""
+    """The blocks of a GPT, computed by fused sublayers in training and by the decoder in generation.
+
+    All other calls run the plain blocks.
+    """
 
     def forward(
         self,
@@ -25,7 +28,7 @@ class CPUStack(Stack):
         cache: KVCache | None = None,
         wanted: Tensor | None = None,
     ) -> Tensor:
-        """Compute what `Stack.forward` computes."""
+        """Return the same result as `Stack.forward`."""
         if cache is None and self._is_fused(x) and torch.is_grad_enabled():
             for block in self:
                 x = sublayers.add_mlp(block, sublayers.add_attention(block, x, cos_sin))
@@ -35,18 +38,22 @@ class CPUStack(Stack):
         return super().forward(x, cos_sin=cos_sin, cache=cache, wanted=wanted)
 
     def new_cache(self, size: int) -> KVCache:
-        """Return an empty cache that the decoder reads."""
+        """Return an empty cache for `size` positions that the decoder can read."""
         return decoder.DecoderCache(self, size)
 
     def _is_fused(self, x: Tensor) -> bool:
-        """Whether compiled functions can compute (B, T, C): float32 on a CPU, and no study has replaced a kernel."""
+        """Return whether the compiled functions support the (B, T, C) input and these blocks.
+
+        They need float32 on a CPU, causal blocks, and the attention kernel that bukva.models sets. A study may have
+        replaced that kernel.
+        """
         layers = [block.attention for block in self]
         is_float = x.device.type == "cpu" and x.dtype == torch.float32
         return is_float and all(layer.causal and layer.attend is attend_fused for layer in layers)
 
 
 class CPU(Backend):
-    """The backend of CPUs."""
+    """The backend for CPUs."""
 
     def stack(self, blocks: Stack) -> Stack:
         """Return the blocks with fused sublayers and the decoder."""
@@ -54,7 +61,7 @@ class CPU(Backend):
 
     @contextlib.contextmanager
     def workers(self, job: Job, work: Callable[[Group], None]) -> Iterator[Group]:
-        """Fork a worker for each core, where a batch is large enough to be divided among them."""
+        """Fork a worker for each core if the batch is large enough to divide, and yield their group."""
         n = forks.n_forks(*job.batch_shape) if job.model.hidden_layers() else 1  # a table update is too cheap to split
         if n == 1:
             yield ALONE

@@ -1,8 +1,10 @@
-"""A decoder for one new position on a CPU, in loops compiled by numba: generation calls it for each character.
+"""Compute one new position on a CPU with loops that numba compiles. Generation runs them for each character.
 
-torch's kernels are made for many positions. For a single position they read a bf16 matrix at a fraction of the memory's
-speed, and most of the time goes into launching small operations. Here all blocks are one call. Everything between the
-matrices is float32. Letters as in bukva.models.attention, and L blocks.
+torch's kernels are made for many positions. For a single position they read a bf16 matrix at a fraction of the memory
+bandwidth, and most of the time goes into launching small operations. Here one call computes all blocks. All values
+between the matrix products are float32.
+
+L is the number of blocks; all other letters are those of bukva.models.attention.
 """
 
 from collections.abc import Sequence
@@ -20,7 +22,7 @@ from bukva.core.compiled import compiled_sums
 from bukva.models.attention import EPSILON, KVCache
 from bukva.models.gpt import ACTIVATIONS, Block
 
-Matrix = npt.NDArray[Any]  # float32, or bf16 as the upper halves of its bits, uint16
+Matrix = npt.NDArray[Any]  # float32; or bf16 as uint16, the upper half of the bits of a float32
 Floats = npt.NDArray[np.float32]
 
 GELU, RELU, RELU2 = range(3)
@@ -28,19 +30,23 @@ CODES = {ACTIVATIONS["gelu"]: GELU, ACTIVATIONS["relu"]: RELU, ACTIVATIONS["relu
 
 
 class Layer(NamedTuple):
-    """A linear layer or a norm, of all blocks at once, (L, ...), or of one. A bias that the model lacks is empty."""
+    """Weight and bias of a linear layer or a norm.
+
+    The arrays of all blocks are stacked, (L, ...); `_layer_at` selects one block. Without a bias in the model,
+    `bias` is empty.
+    """
 
     weight: Matrix
     bias: Floats
 
 
 class Weights(NamedTuple):
-    """All blocks as the loops read them.
+    """The weights and settings of all blocks, in the layout that the loops read.
 
-    mlp_proj: its matrix is transposed, (4 C, C).
-    is_centred: the norms subtract the mean, as LayerNorm does.
-    epsilon: of the norms.
-    qk_epsilon: of the norm of queries and keys; negative if they are not normalised.
+    mlp_proj: second layer of the MLP, with its matrices transposed to (4 C, C).
+    is_centred: whether the norms subtract the mean, as LayerNorm does.
+    epsilon: epsilon of the norms.
+    qk_epsilon: epsilon of the norm of queries and keys; negative without QK norm.
     activation: GELU, RELU or RELU2.
     """
 
@@ -57,15 +63,15 @@ class Weights(NamedTuple):
 
     @classmethod
     def of(cls, blocks: Sequence[Block]) -> "Weights":
-        """Copy the weights of the blocks."""
+        """Copy the weights of the blocks into stacked arrays."""
         first = blocks[0]
         return cls(
-            ln_1=_layer([block.ln_1 for block in blocks]),
-            qkv=_layer([block.attention.qkv for block in blocks]),
-            proj=_layer([block.attention.proj for block in blocks]),
-            ln_2=_layer([block.ln_2 for block in blocks]),
-            fc=_layer([block.mlp.fc for block in blocks]),
-            mlp_proj=_layer([block.mlp.proj for block in blocks], is_transposed=True),
+            ln_1=_stacked([block.ln_1 for block in blocks]),
+            qkv=_stacked([block.attention.qkv for block in blocks]),
+            proj=_stacked([block.attention.proj for block in blocks]),
+            ln_2=_stacked([block.ln_2 for block in blocks]),
+            fc=_stacked([block.mlp.fc for block in blocks]),
+            mlp_proj=_stacked([block.mlp.proj for block in blocks], is_transposed=True),
             is_centred=isinstance(first.ln_1, nn.LayerNorm),
             epsilon=first.ln_1.eps or EPSILON,
             qk_epsilon=EPSILON if first.attention.qk_norm else -1.0,
@@ -73,7 +79,7 @@ class Weights(NamedTuple):
         )
 
 
-def _layer(parts: Sequence[Any], *, is_transposed: bool = False) -> Layer:
+def _stacked(parts: Sequence[Any], *, is_transposed: bool = False) -> Layer:
     weight = torch.stack([part.weight.detach() for part in parts])
     biases = [part.bias.detach() for part in parts if getattr(part, "bias", None) is not None]
     bias = torch.stack(biases).float() if biases else torch.empty(len(parts), 0)
@@ -84,32 +90,39 @@ def _layer(parts: Sequence[Any], *, is_transposed: bool = False) -> Layer:
 
 
 class DecoderCache(KVCache):
-    """The keys and values of all layers in one buffer, and the weights of the blocks as the loops read them."""
+    """A KV cache with one buffer for all layers, along with the weights in the layout that the loops read."""
 
     def __init__(self, blocks: Sequence[Block], size: int) -> None:
         super().__init__(len(blocks), size)
         self.blocks = blocks
-        self.stacked: tuple[Tensor, Tensor] | None = None  # (L, 1, nh, size, hs) each, once the loops run
+        self.stacked: tuple[Tensor, Tensor] | None = None  # keys and values, (L, 1, nh, size, hs) each
         self.weights: Weights | None = None
 
     def extend(self, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Reserve a position for (1, nh, 1, hs) keys in all layers; return their buffers, (L, 1, nh, size, hs) each."""
+        """Extend every layer's cache by one position, for (1, nh, 1, hs) keys.
+
+        Returns:
+            The stacked buffers of the keys and of the values, (L, 1, nh, size, hs) each.
+        """
         buffers = [layer.extend(k) for layer in self.layers]
         if self.stacked is None:
             self.stacked = torch.stack([keys for keys, _ in buffers]), torch.stack([values for _, values in buffers])
             for layer, keys, values in zip(self.layers, *self.stacked, strict=True):
-                layer.buffers = keys, values  # views of the stack
+                layer.buffers = keys, values  # views of the stacked buffers
         return self.stacked
 
 
 def supports(blocks: Sequence[Block], x: Tensor) -> bool:
-    """Whether the loops compute (B, T, C): one position without gradient, of blocks whose activation they have."""
+    """Return whether the loops can compute the (B, T, C) input.
+
+    They compute a single position of a single text without gradients, and they implement the activations of CODES.
+    """
     is_inference = not (torch.is_grad_enabled() or blocks[0].training)
     return is_inference and x.numel() == x.shape[-1] and blocks[0].mlp.activate in CODES
 
 
 def add_blocks(x: Tensor, cos_sin: Tensor | None, cache: DecoderCache) -> Tensor:
-    """Compute the blocks of the cache for one position, (1, 1, C) -> (1, 1, C), and cache its keys and values."""
+    """Compute the cache's blocks for one position, (1, 1, C) -> (1, 1, C), and add its keys and values to the cache."""
     keys, values = cache.extend(x.view(1, cache.blocks[0].attention.n_head, 1, -1))  # (L, 1, nh, size, hs) each
     cache.weights = cache.weights or Weights.of(cache.blocks)
     rotation = np.empty((2, 0), np.float32) if cos_sin is None else cos_sin[:, 0].contiguous().numpy()
@@ -120,53 +133,57 @@ def add_blocks(x: Tensor, cos_sin: Tensor | None, cache: DecoderCache) -> Tensor
 
 @compiled_sums
 def compute(x: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats, weights: Weights) -> None:
-    """Add what the blocks say of position `last` to its (C,) channels of the residual stream.
+    """Add the output of every block at position `last` to the residual stream `x`, in place.
 
     Args:
-        x: (C,), is changed.
-        keys: (L, nh, size, hs) of the positions before; those of this position are added.
-        values: the same.
-        last: the position.
+        x: (C,), channels of the residual stream at this position.
+        keys: (L, nh, size, hs), keys of the earlier positions; the keys of this position are added.
+        values: (L, nh, size, hs), values of the earlier positions; the values of this position are added.
+        last: index of this position.
         cos_sin: (2, hs), or (2, 0) if queries and keys are not rotated.
-        weights: of the blocks.
+        weights: weights of all blocks.
     """
     for block in range(len(keys)):
-        h = _normalised(x, _of(weights.ln_1, block), weights)
-        qkv = _linear(h, _of(weights.qkv, block))
+        h = _normalised(x, _layer_at(weights.ln_1, block), weights)
+        qkv = _linear(h, _layer_at(weights.qkv, block))
         y = _attend(qkv, keys[block], values[block], last, cos_sin, weights.qk_epsilon)
-        _add(x, _linear(y, _of(weights.proj, block)))
-        h = _linear(_normalised(x, _of(weights.ln_2, block), weights), _of(weights.fc, block))  # (4 C,)
+        _add(x, _linear(y, _layer_at(weights.proj, block)))
+        h = _linear(_normalised(x, _layer_at(weights.ln_2, block), weights), _layer_at(weights.fc, block))  # (4 C,)
         _activate(h, weights.activation)
-        _add_rows(x, h, _of(weights.mlp_proj, block))
+        _add_rows(x, h, _layer_at(weights.mlp_proj, block))
 
 
 @compiled_sums
-def _of(layer: Layer, block: int) -> Layer:
+def _layer_at(layer: Layer, block: int) -> Layer:
     return Layer(layer.weight[block], layer.bias[block])
 
 
 @compiled_sums
 def _add(x: Floats, y: Floats) -> None:
-    """Add (N,) to (N,) in place; nothing if y is empty."""
+    """Add `y` to `x` in place. Do nothing if `y` is empty."""
     for i in range(len(y)):
         x[i] += y[i]
 
 
 @compiled_sums
 def _linear(x: Floats, layer: Layer) -> Floats:
-    """(N,), a layer of (M, N) -> (M,). Rows of four places at a time: a processor reads ahead in each of them."""
+    """Apply a linear layer with an (M, N) matrix, (N,) -> (M,).
+
+    The loop reads four distant rows at a time, because a CPU then prefetches four streams of memory.
+    """
     weight = layer.weight
     M, N = weight.shape
     quarter = (M + 3) // 4
-    b, c, d = min(quarter, M - quarter), min(2 * quarter, M - quarter), M - quarter  # a few rows are computed twice
+    # first rows of the other quarters; they overlap if M is not divisible by 4, and a few rows are computed twice
+    b, c, d = min(quarter, M - quarter), min(2 * quarter, M - quarter), M - quarter
     y = np.empty(M, np.float32)
     for i in range(quarter):
         ya = yb = yc = yd = np.float32(0)
         for j in range(N):
-            ya += _number(weight[i, j]) * x[j]
-            yb += _number(weight[b + i, j]) * x[j]
-            yc += _number(weight[c + i, j]) * x[j]
-            yd += _number(weight[d + i, j]) * x[j]
+            ya += _to_float32(weight[i, j]) * x[j]
+            yb += _to_float32(weight[b + i, j]) * x[j]
+            yc += _to_float32(weight[c + i, j]) * x[j]
+            yd += _to_float32(weight[d + i, j]) * x[j]
         y[i], y[b + i], y[c + i], y[d + i] = ya, yb, yc, yd
     _add(y, layer.bias)
     return y
@@ -174,21 +191,24 @@ def _linear(x: Floats, layer: Layer) -> Floats:
 
 @compiled_sums
 def _add_rows(x: Floats, h: Floats, layer: Layer) -> None:
-    """Add to (M,) the sum of the rows of (N, M), each times its of (N,). A row times 0, as relu leaves, is not read."""
+    """Add the product of `h`, (N,), and an (N, M) matrix to `x`, (M,), in place.
+
+    The rows of zeros in `h` are not read. ReLU makes many zeros.
+    """
     for i in range(len(h)):
         if h[i]:
             for j in range(len(x)):
-                x[j] += h[i] * _number(layer.weight[i, j])
+                x[j] += h[i] * _to_float32(layer.weight[i, j])
     _add(x, layer.bias)
 
 
-def _number(element: Any) -> np.float32:
-    """An element of a matrix."""
-    raise NotImplementedError("compiled code calls what is below")
+def _to_float32(element: Any) -> np.float32:
+    """Convert an element of a matrix to float32."""
+    raise NotImplementedError("compiled code calls the overload below")
 
 
-@overload(_number)
-def _number_of(element: Any) -> Any:
+@overload(_to_float32)
+def _to_float32_overload(element: Any) -> Any:
     def same(element: Any) -> np.float32:
         return element
 
@@ -200,7 +220,7 @@ def _number_of(element: Any) -> Any:
 
 @compiled_sums
 def _normalised(x: Floats, layer: Layer, weights: Weights) -> Floats:
-    """(C,) -> (C,), LayerNorm or RMSNorm."""
+    """Apply LayerNorm or RMSNorm, (C,) -> (C,)."""
     C = len(x)
     mean = square = np.float32(0)
     if weights.is_centred:
@@ -221,7 +241,7 @@ def _normalised(x: Floats, layer: Layer, weights: Weights) -> Floats:
 
 @compiled_sums
 def _activate(h: Floats, activation: int) -> None:
-    """Change (4 C,) in place."""
+    """Apply the activation to `h`, (4 C,), in place."""
     for i in range(len(h)):
         if activation == GELU:
             h[i] *= np.float32(0.5 * (1 + erf(h[i] * 0.5**0.5)))
@@ -233,7 +253,19 @@ def _activate(h: Floats, activation: int) -> None:
 
 @compiled_sums
 def _attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Floats, epsilon: float) -> Floats:
-    """(3 C,) of position `last`, (nh, size, hs) twice -> (C,); its key and value are added to the others."""
+    """Compute attention of one block at position `last`.
+
+    Args:
+        qkv: (3 C,), query, key and value of the position.
+        keys: (nh, size, hs), keys of the earlier positions; the key of this position is added.
+        values: (nh, size, hs), values of the earlier positions; the value of this position is added.
+        last: index of the position.
+        cos_sin: (2, hs), or (2, 0) without rotation.
+        epsilon: epsilon of QK norm; negative without QK norm.
+
+    Returns:
+        (C,), the outputs of all heads before the projection.
+    """
     nh, _, hs = keys.shape
     C = nh * hs
     y, weights, q = np.zeros(C, np.float32), np.empty(last + 1, np.float32), np.empty(hs, np.float32)
@@ -263,7 +295,7 @@ def _attend(qkv: Floats, keys: Floats, values: Floats, last: int, cos_sin: Float
 
 @compiled_sums
 def _norm_and_rotate(x: Floats, cos_sin: Floats, epsilon: float, y: Floats) -> None:
-    """Apply QK norm and rotation to (hs,), a query or a key, and write the result to y, (hs,)."""
+    """Apply QK norm and rotation to `x`, (hs,), a query or a key, and write the result to `y`, (hs,)."""
     hs, square = len(x), np.float32(0)
     for i in range(hs):
         square += x[i] * x[i]

@@ -1,10 +1,12 @@
-"""Workers that train one model on the cores of a CPU: one forked process for each core, with shared memory.
+"""Train one model on all cores of a CPU, in one forked worker process for each core, with shared memory.
 
-Threads that share each operation wait for each other at its end, hundreds of times in an update, and a small model
-waits longer than it computes. Workers that each compute a share of the batch wait twice in an update: to sum the
-gradients, and after each has updated its share of the weights, which are in shared memory (a "zero redundancy
-optimizer": Rajbhandari et al. 2020, "ZeRO"). They are forked when the training starts, so that they have the text and
-its n-grams without copying them, and end with it. If one process dies, the others exit at the next barrier.
+Threads that share each operation wait for each other at its end, hundreds of times in an update. For a small model they
+wait longer than they compute. Worker processes that each compute a part of the batch wait only twice in an update:
+to sum the gradients, and after each worker has updated its part of the weights in shared memory. Dividing the
+optimizer's work in this way is a "zero redundancy optimizer" (Rajbhandari et al. 2020, "ZeRO").
+
+Workers are forked when training starts, so they have the text and its n-grams without a copy. They end when training
+ends. If one process dies, the others exit at the next barrier.
 """
 
 import contextlib
@@ -25,17 +27,17 @@ from torch import Tensor
 from bukva.backends.group import Group, norm_of
 from bukva.core.errors import BukvaError
 
-SHARE_IDS = 256  # a smaller share of a batch is not worth a process
+MIN_IDS_PER_WORKER = 256  # for fewer ids of a batch, another process costs more than it saves
 
 
 @dataclass(frozen=True)
 class Forks(Group):
-    """One of the workers; rank 0 is the process that forked the others.
+    """A group of forked workers, as one of them sees it. Rank 0 is the process that forked the others.
 
-    owners: the rank that updates each parameter.
-    gradients: (n, N) in shared memory, the gradients of each worker.
-    numbers: buffers for one sum and for the next, (n, 2) in shared memory.
-    sockets: to rank 0; those of rank 0 to each of the others.
+    owners: for each parameter, the rank of the worker that updates it.
+    gradients: (n, N) in shared memory, the gradients of n workers for N weights.
+    numbers: two buffers for sums of numbers in turn, (n, 2) each, in shared memory.
+    sockets: the socket to rank 0; in rank 0, the sockets to all others.
     """
 
     owners: Sequence[int] = ()
@@ -45,49 +47,51 @@ class Forks(Group):
 
     def sum_gradients(self, parameters: list[Tensor], nats: Tensor) -> tuple[Tensor, Tensor]:
         """Sum the gradients of the parameters that this worker owns, and drop the others."""
-        places = self.gradients.split([parameter.numel() for parameter in parameters], dim=1)  # (n, numel) each
-        learned = [each for each in zip(parameters, places, self.owners, strict=True) if each[0].grad is not None]
-        for parameter, place, owner in learned:
+        buffers = self.gradients.split([parameter.numel() for parameter in parameters], dim=1)  # (n, numel) each
+        with_gradient = [
+            each for each in zip(parameters, buffers, self.owners, strict=True) if each[0].grad is not None
+        ]
+        for parameter, buffer, owner in with_gradient:
             if owner != self.rank:
-                place[self.rank].copy_(parameter.grad.view(-1))
+                buffer[self.rank].copy_(parameter.grad.view(-1))
                 parameter.grad = None
         self.barrier()
-        for parameter, place, owner in learned:
+        for parameter, buffer, owner in with_gradient:
             if owner == self.rank:
                 for rank in range(self.size):
                     if rank != self.rank:
-                        parameter.grad += place[rank].view_as(parameter)
-        norm = norm_of(parameters)  # of what is left: the own ones
-        both = torch.stack([nats, norm.square()]).double()
-        self._sum(both)  # the same bits in all
-        return both[0].float(), both[1].sqrt().float()
+                        parameter.grad += buffer[rank].view_as(parameter)
+        norm = norm_of(parameters)  # only the parameters of this worker have a gradient now
+        totals = torch.stack([nats, norm.square()]).double()
+        self._sum(totals)  # gives the same bits in all workers
+        return totals[0].float(), totals[1].sqrt().float()
 
     def barrier(self) -> None:
-        """Wait until all workers have called this.
+        """Wait until all workers have called this method.
 
         Raises:
-            BukvaError: one of them has ended.
+            BukvaError: one of the workers has ended.
         """
         try:
             if not self.leads:
                 self.sockets[0].sendall(b".")
-            is_here = all(other.recv(1) for other in self.sockets)
-            if self.leads and is_here:
+            all_alive = all(other.recv(1) for other in self.sockets)
+            if self.leads and all_alive:
                 for other in self.sockets:
                     other.sendall(b".")
         except OSError:
-            is_here = False
-        if not is_here:
-            raise BukvaError(f"one of the {self.size} processes of a training was ended; give the same command again.")
+            all_alive = False
+        if not all_alive:
+            raise BukvaError(f"One of the {self.size} training processes has died. Run the same command to resume.")
 
     def sum(self, value: float) -> float:
-        """Return the sum of one number of each worker."""
+        """Return the sum of `value` over all workers."""
         total = torch.tensor(value, dtype=torch.float64)
         self._sum(total)
         return float(total)
 
     def _sum(self, values: Tensor) -> None:
-        # two buffers in turn: before one is written again, all workers have passed a barrier after reading it
+        # two buffers alternate, so that all workers have read a buffer before it is written again
         rows = next(self.numbers)[:, : values.numel()]
         rows[self.rank] = values
         self.barrier()
@@ -95,23 +99,26 @@ class Forks(Group):
 
 
 def n_forks(batch_size: int, block_size: int) -> int:
-    """Return the number of workers that learn batches of this shape on this machine; 1 for no fork."""
-    if sys.platform != "linux" or torch.cuda.is_initialized():  # libraries, and CUDA, do not survive a fork
+    """Return the number of workers to train with on this machine, for batches of this shape; 1 means no fork."""
+    # outside Linux, system libraries do not survive a fork
+    if sys.platform != "linux" or torch.cuda.is_initialized():  # CUDA does not survive a fork
         return 1
-    most = min(torch.get_num_threads(), batch_size * block_size // SHARE_IDS)
-    return next((n for n in range(most, 1, -1) if batch_size % n == 0), 1)
+    n_max = min(torch.get_num_threads(), batch_size * block_size // MIN_IDS_PER_WORKER)
+    return next((n for n in range(n_max, 1, -1) if batch_size % n == 0), 1)
 
 
 @contextlib.contextmanager
 def forked(
     n: int, work: Callable[[Group], None], parameters: Sequence[Tensor], states: Sequence[Tensor]
 ) -> Iterator[Group]:
-    """Fork n - 1 workers that run `work`, and yield the group of this process. All use one thread while the block runs.
+    """Fork n - 1 workers that run `work`, and yield the group as this process sees it.
+
+    Each worker uses one thread, and so does this process while the block runs.
 
     Args:
-        n: number of workers, this process included.
-        work: called with its group in each forked process, which ends with it.
-        parameters: the weights that are trained; they move to shared memory.
+        n: number of workers, including this process.
+        work: function that each forked process calls with its group before it exits.
+        parameters: the weights to train; they move to shared memory.
         states: the optimizer's tensors; they move to shared memory.
 
     Raises:
@@ -124,7 +131,7 @@ def forked(
     numbers = [_shared_memory(8 * n * 2).view(torch.float64).view(n, 2) for _ in range(2)]
 
     def group(rank: int, sockets: Sequence[socket.socket]) -> Forks:
-        return Forks(rank, n, rank, n, _divided(sizes, n), gradients, itertools.cycle(numbers), sockets)
+        return Forks(rank, n, rank, n, _owners(sizes, n), gradients, itertools.cycle(numbers), sockets)
 
     n_threads, children = torch.get_num_threads(), []
     sockets: list[socket.socket] = []
@@ -143,7 +150,7 @@ def forked(
         yield group(0, sockets)
     finally:
         for child in children:
-            os.kill(child, signal.SIGKILL)  # it owns nothing
+            os.kill(child, signal.SIGKILL)  # safe, because a worker holds no resources
             os.waitpid(child, 0)
         for other in sockets:
             other.close()
@@ -151,12 +158,15 @@ def forked(
 
 
 def _shared_memory(n_bytes: int) -> Tensor:
-    """(n_bytes,) uint8 that this process shares with those that it forks."""
+    """Return (n_bytes,) uint8 in memory that this process shares with the processes that it forks."""
     return torch.frombuffer(mmap.mmap(-1, n_bytes), dtype=torch.uint8)
 
 
-def _divided(sizes: Sequence[int], n: int) -> list[int]:
-    """Return the owner, below n, of each thing of these sizes: the largest first, each to the one that has least."""
+def _owners(sizes: Sequence[int], n: int) -> list[int]:
+    """Assign parameters of these sizes to `n` workers, and return the rank of each parameter's worker.
+
+    The largest parameters are assigned first, each to the worker with the smallest sum so far.
+    """
     owners, sums = [0] * len(sizes), [0] * n
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         owners[i] = sums.index(min(sums))
@@ -165,7 +175,11 @@ def _divided(sizes: Sequence[int], n: int) -> list[int]:
 
 
 def _run_and_exit(work: Callable[[Group], None], group: Group) -> NoReturn:
-    """Run `work` and end this process, whatever happens: rank 0 reports what is wrong, and saves."""
+    """Run `work` and exit, whatever happens.
+
+    The exit status is always 0 and a BukvaError is not printed, because rank 0 reports it and saves the checkpoint.
+    Signals are ignored for the same reason.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     try:

@@ -1,1 +1,1 @@
-"""GPUs: a whole update as one CUDA graph, and compiled losses where a training is long enough."""
+"""The backend for GPUs: a whole update as one CUDA graph, and compiled losses in long training runs."""
