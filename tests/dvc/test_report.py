@@ -142,5 +142,5 @@ def test_the_page_is_for_everybody_on_every_screen(project, page):
 def test_without_a_run_there_is_one_sentence(project):
     (project.folder / "data/samples.json").unlink()
     printed = project.bukva("report", ok=False)
-    assert "data/samples.json: is missing, so there is nothing to report; run `make repro`." in printed
+    assert "data/samples.json does not exist. Run `make repro` to create it." in printed
     assert "Traceback" not in printed

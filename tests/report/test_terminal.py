@@ -52,9 +52,10 @@ def test_the_sentences_say_what_a_bit_and_context_mean_and_compare_with_counting
     equal = SCORES | {"gpt": {"val": {"bits_per_char": 2.6254}}}
     assert "That is as good as the best model that only counts (n-grams of order 6), and 0.875 bits" in headline(equal)
     nothing = SCORES | {"context": {"val": {"short_context": 8, "gain_bits_per_char": -0.0004}}}
-    assert "is worth 0.000 bits per character" in context(nothing)
+    assert "improves the GPT by 0.000 bits per character" in context(nothing)
     worse = SCORES | {"gpt": {"val": {"bits_per_char": 2.75}}}
     assert "0.125 bits worse than the best" in headline(worse)
     assert context(SCORES).startswith(
-        "Context beyond 8 tokens is worth 0.031 bits per character to the GPT on val. Scored in windows of 64 tokens, "
+        "Context beyond 8 tokens improves the GPT by 0.031 bits per character on val. All models were scored in "
+        "windows of 64 tokens with stride 32, and with the preceding text of the same work as context; "
     )

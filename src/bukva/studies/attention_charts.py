@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from bukva.core.files import atomic_folder, write_json
-from bukva.report.charts import BITS, COLOURS, GPT, Spec, colours, finished, level, save, visible
+from bukva.report.charts import BITS, COLOURS, GPT_COLOUR, Spec, colours, reference_line, save, to_spec, visible
 from bukva.report.page.attention_section import NUMBERS, context, head_table, heat_map, worth
 
 PANEL = 11  # pixels of a weight
 SECOND_ROLE = 0.1  # a second role with a lower score is not shown
-RAW, SCALED = GPT, COLOURS["learned"]
+RAW, SCALED = GPT_COLOUR, COLOURS["learned"]
 UPRIGHT, BARE = alt.Axis(labelAngle=0), alt.Axis(labelAngle=0, ticks=False, domain=False)
 
 
@@ -43,7 +43,7 @@ def weights_of_heads(numbers: dict[str, Any], state: str) -> Spec:
         .facet(alt.Facet("head:N", sort=list(weights), title=None), columns=n_head)
         .properties(title=f"{state}: rows are queries, columns are keys; each row sums to 1; a role and its score")
     )
-    return finished(panels, f"Attention weights of all heads, {state}.", wide=False)
+    return to_spec(panels, f"Attention weights of all heads, {state}.", wide=False)
 
 
 def heads(numbers: dict[str, Any]) -> Spec:
@@ -64,7 +64,7 @@ def heads(numbers: dict[str, Any]) -> Spec:
         )
         for value, text, top, width, title in tables
     ]
-    return finished(alt.hconcat(*panels), "What each head does.", wide=False)
+    return to_spec(alt.hconcat(*panels), "What each head does.", wide=False)
 
 
 def _two_roles(scores: dict[str, float]) -> str:
@@ -104,7 +104,7 @@ def leak(numbers: dict[str, Any]) -> Spec:
     right = (bars.mark_bar() + bars.mark_text(dy=-8).encode(text=text)).properties(
         width=180, height=260, title="the target after the window"
     )
-    return finished(alt.hconcat(left, right), "Losses with the mask and without it.", wide=False)
+    return to_spec(alt.hconcat(left, right), "Losses with the mask and without it.", wide=False)
 
 
 def scale(numbers: dict[str, Any]) -> Spec:
@@ -133,11 +133,11 @@ def scale(numbers: dict[str, Any]) -> Spec:
     lines = alt.Chart(random).mark_line(point=True).encode(x=size, color=colour)
     peak, entropy = alt.Y("peak:Q", title=None), alt.Y("entropy:Q", title=None)
     sharp = lines.encode(y=peak).properties(title="random queries and keys: largest of 64 weights")
-    even = (lines.encode(y=entropy) + level(float(np.log(64)), "plain average", entropy)).properties(
+    even = (lines.encode(y=entropy) + reference_line(float(np.log(64)), "plain average", entropy)).properties(
         title="random queries and keys: entropy of 64 weights, nats"
     )
     panels = [panel.properties(width=220, height=240) for panel in (sharp, even)]
-    return finished(alt.hconcat(of_heads, *panels), "Scores with the scale and without it.", wide=False)
+    return to_spec(alt.hconcat(of_heads, *panels), "Scores with the scale and without it.", wide=False)
 
 
 def forecast(numbers: dict[str, Any]) -> Spec:
@@ -169,4 +169,4 @@ def forecast(numbers: dict[str, Any]) -> Spec:
     text, highest = alt.Text("bits:Q", format=".1f"), entropies["bits"].max()
     below = _cells(entropies, x, y, "bits", text, highest, "oranges", size=10)
     panels = alt.vconcat(above, below.properties(width=width, height=130))
-    return finished(panels, f"The likeliest next {unit}s along a text.", wide=False)
+    return to_spec(panels, f"The likeliest next {unit}s along a text.", wide=False)

@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from bukva.core.files import atomic_folder, write_json
-from bukva.report.charts import COLOURS, GPT, Spec, colours, finished, save, visible
+from bukva.report.charts import COLOURS, GPT_COLOUR, Spec, colours, save, to_spec, visible
 
 COUNTED, MIDDLE, LEARNED = "#f28e2b", "#f7f7f7", "#5fa8dc"  # colour scale; black text is legible on all of it
 NEITHER = "#cfcfcf"
@@ -94,7 +94,7 @@ def passage(numbers: dict[str, Any]) -> Spec:
         f"({', '.join(map(str, orders))}, higher is longer)",
         anchor="start",
     )
-    return finished(chart.properties(width=COLUMN * COLUMNS, height=34 * n_rows, title=title), sentence, wide=False)
+    return to_spec(chart.properties(width=COLUMN * COLUMNS, height=34 * n_rows, title=title), sentence, wide=False)
 
 
 def places(chars: list[dict[str, Any]]) -> Iterator[tuple[int, int, int, dict[str, Any]]]:
@@ -125,7 +125,7 @@ def shares(numbers: dict[str, Any], rows: list[dict[str, Any]], names: list[str]
     predictors = (
         ("counted", f"n-grams of order {numbers['orders'][-1]}", COUNTED),
         ("learned", "the network alone", LEARNED),
-        ("together", "both", GPT),
+        ("together", "both", GPT_COLOUR),
     )
     scores = pd.DataFrame(
         {"x": name, "predictor": label, "colour": colour, "bits": row[key]}
@@ -148,4 +148,4 @@ def shares(numbers: dict[str, Any], rows: list[dict[str, Any]], names: list[str]
         ),
     ]
     panels = [panel.properties(width=440, height=260) for panel in panels]
-    return finished(alt.hconcat(*panels), f"Scores and the share of the network by {title}.", wide=False)
+    return to_spec(alt.hconcat(*panels), f"Scores and the share of the network by {title}.", wide=False)
