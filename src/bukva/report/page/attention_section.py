@@ -18,8 +18,8 @@ LEAST_WEIGHT = 0.005  # smaller attention weights are not drawn
 CELL = 17  # pixels of one attention weight
 MOST_BARS = 24
 MISSING = (
-    "There is no attention study of this GPT. To study the last run, run `bukva attention`, which takes half a minute. "
-    "For another experiment, run `dvc exp apply` first."
+    "The attention of this GPT has not been studied. Run `bukva attention` to study the last run, which takes half a "
+    "minute. For another experiment, run `dvc exp apply` first."
 )
 
 
