@@ -48,7 +48,7 @@ FORMATS = {"before": ",", "bits": ".3f", "low": ".3f", "high": ".3f", "chars": "
 def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> Spec:
     """Draw a dot plot with one line per label.
 
-    A grey rule on each line spans the interval from `low` to `high` or, without these columns, all dots of the line.
+    A gray rule on each line spans the interval from `low` to `high` or, without these columns, all dots of the line.
 
     Args:
         rows: columns `label`, `colour` and `bits`, and optionally `low` and `high`. The tooltip of a dot shows all
@@ -166,9 +166,9 @@ def reliability(rows: pd.DataFrame) -> Spec:
     Args:
         rows: one row per bin, with columns `confidence`, `right` (the accuracy) and `predictions` (their number).
     """
-    share = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(format="%")}
-    x = alt.X("confidence:Q", title="confidence of the GPT", **share)
-    y = alt.Y("right:Q", title="accuracy", **share)
+    fraction = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(format="%")}
+    x = alt.X("confidence:Q", title="confidence of the GPT", **fraction)
+    y = alt.Y("right:Q", title="accuracy", **fraction)
     ideal = alt.Chart(pd.DataFrame({"confidence": [0, 1], "right": [0, 1]})).encode(x=x, y=y)
     base = alt.Chart(rows).encode(x=x, y=y)
     chart = alt.layer(

@@ -123,8 +123,8 @@ def markdown(comparison: Comparison) -> str:
 def to_json(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as plain values that can be written as JSON."""
     return {
-        "a": _side(comparison.a, comparison.split),
-        "b": _side(comparison.b, comparison.split),
+        "a": _setting_json(comparison.a, comparison.split),
+        "b": _setting_json(comparison.b, comparison.split),
         "model": comparison.a.model,
         "scores": comparison.a.row,
         "split": comparison.split,
@@ -137,7 +137,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _side(setting: Setting, split: str) -> dict[str, Any]:
+def _setting_json(setting: Setting, split: str) -> dict[str, Any]:
     return {
         "name": setting.name,
         "experiments": [list(member.names) for member in setting.members],

@@ -59,8 +59,8 @@ def table(
     header, rows = ["model", *splits], [[_label(by_key[key]), *cells(by_key[key], splits)] for key in keys]
     if by_key["gpt"].accuracy is None:
         return header, rows
-    shares = [percent(by_key[key].accuracy) for key in keys]
-    return [*header, f"accuracy ({SPLIT})"], [[*row, share] for row, share in zip(rows, shares, strict=True)]
+    accuracies = [percent(by_key[key].accuracy) for key in keys]
+    return [*header, f"accuracy ({SPLIT})"], [[*row, accuracy] for row, accuracy in zip(rows, accuracies, strict=True)]
 
 
 def cells(row: Row, splits: Iterable[str]) -> list[str]:
@@ -68,9 +68,9 @@ def cells(row: Row, splits: Iterable[str]) -> list[str]:
     return [f"{row.bits[split]:.3f}" if split in row.bits else "" for split in splits]
 
 
-def percent(share: float | None) -> str:
+def percent(fraction: float | None) -> str:
     """Format a fraction as a percentage, and None as ""."""
-    return "" if share is None else f"{100 * share:.1f} %"
+    return "" if fraction is None else f"{100 * fraction:.1f} %"
 
 
 def _label(row: Row) -> str:
@@ -87,11 +87,13 @@ def headline(scores: dict[str, Any]) -> str:
     own, counted = rows["gpt"].bits[SPLIT], rows[scores["best_counted"]]
     others = ((f"the best model that only counts ({counted.label})", counted), ("the bigram", rows["bigram"]))
     differences = [f"{better_or_worse(own - row.bits[SPLIT])} {name}" for name, row in others]
-    share = rows["gpt"].accuracy
-    right = "" if share is None else f" Its likeliest guess is right for {percent(share)} of the characters of {SPLIT}."
+    accuracy = rows["gpt"].accuracy
+    right = (
+        "" if accuracy is None else f" Its likeliest guess is right for {percent(accuracy)} of characters of {SPLIT}."
+    )
     return (
-        f"The GPT needs {own:.3f} bits for a character of {SPLIT}: it is as uncertain as a guess among "
-        f"{2**own:.1f} equally likely characters. That is {', and '.join(differences)}.{right}"
+        f"The GPT needs {own:.3f} bits per character on {SPLIT}: it is as uncertain as a uniform guess among "
+        f"{2**own:.1f} characters. That is {', and '.join(differences)}.{right}"
     )
 
 

@@ -55,7 +55,7 @@ POINTS = 12  # how often val is scored during the repeated training
 
 @torch.inference_mode()
 def experts_on(gpt: GPT, texts: Sequence[Passage]) -> pd.DataFrame:
-    """Score passages by the window rule with each predictor.
+    """Score passages in overlapping windows (the window rule) with each predictor.
 
     Returns:
         One row per scored id, in the order of the passages:
@@ -202,9 +202,9 @@ def study(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: 
     }
 
 
-def works_of_val(gpt: GPT, text: HeldOut, share: float = 1) -> list[Passage]:
+def works_of_val(gpt: GPT, text: HeldOut, fraction: float = 1) -> list[Passage]:
     """Return the works of `val`, or a fraction of each, with the context that scoring in overlapping windows needs."""
-    return text.passages("val", context_of(gpt, gpt.block_size, stride_of(gpt.block_size)), share)
+    return text.passages("val", context_of(gpt, gpt.block_size, stride_of(gpt.block_size)), fraction)
 
 
 def scores(text: HeldOut, texts: list[Passage], experts: pd.DataFrame) -> dict[str, float]:

@@ -97,13 +97,13 @@ def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict
         entropy: entropy of the weights, from 0 (all weight on one character) to 1 (plain average).
         distance: mean distance to the attended characters.
         raw_variance, variance: variance of the scores before and after the scale, over the visible pairs.
-        roles: the score of each role (see role_score). The score of "diffuse" is the effective share of the visible
-            characters that the head attends to (see breadth).
+        roles: the score of each role (see role_score). The score of "diffuse" is the effective fraction of the
+            visible characters that the head attends to (see breadth).
         role, score: the role with the highest score.
     """
     batches = windows.split(max(1, BATCH_WEIGHTS // (gpt.config.n_head * windows.shape[1] ** 2)))
-    shares = [len(batch) / len(windows) * _describe(gpt, batch, tokenizer) for batch in batches]
-    mean = pd.concat(shares).groupby(["layer", "head"]).sum()
+    weighted = [len(batch) / len(windows) * _describe(gpt, batch, tokenizer) for batch in batches]
+    mean = pd.concat(weighted).groupby(["layer", "head"]).sum()
     statistics = mean[["entropy", "distance", "raw_variance", "variance"]]
     roles = mean.drop(columns=statistics.columns)
     rows = statistics.assign(role=roles.idxmax(axis=1), score=roles.max(axis=1)).reset_index().to_dict("records")
@@ -136,9 +136,9 @@ def breadth(weights: Tensor) -> Tensor:
     return (entropy(weights)[..., 1:].exp() / _visible(weights)).mean((0, 2))
 
 
-def entropy(shares: Tensor) -> Tensor:
+def entropy(distributions: Tensor) -> Tensor:
     """(..., S) distributions -> (...) entropies in nats."""
-    return torch.special.entr(shares).sum(-1)
+    return torch.special.entr(distributions).sum(-1)
 
 
 def _visible(weights: Tensor) -> Tensor:

@@ -76,8 +76,8 @@ def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cel
 
     Args:
         parts: the T parts of the sentence.
-        weights: (T, T) weights by the name of a head; the column `head` of the chart's data has the names.
-        cell: pixels of a rectangle.
+        weights: name of a head -> (T, T) weights. The column `head` of the chart's data has the names.
+        cell: width of a rectangle in pixels.
     """
     labels = [f"{i:03}{visible(part)}" for i, part in enumerate(parts)]  # numbered, because parts repeat
     rows = pd.DataFrame(

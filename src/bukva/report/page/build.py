@@ -144,7 +144,7 @@ def _cards(board: Leaderboard, best: Row) -> list[Card]:
         Card(
             "Against the baseline",
             difference or f"{mean:.3f}",
-            f"bits from {board.baseline.name}" if difference else f"{board.baseline.name} itself is the best",
+            f"bits compared with {board.baseline.name}" if difference else f"{board.baseline.name} itself is the best",
             verdict,
         ),
     ]

@@ -51,7 +51,7 @@ def cards(experiment: Experiment) -> list[Card]:
         Card(
             "Against counting",
             signed(gain),
-            f"bits from the best n-gram model ({counted.label})",
+            f"bits compared with the best n-gram model ({counted.label})",
             next(word for word in ("better", "worse", "as good as") if word in better_or_worse(gain)),
         ),
         Card(
@@ -92,7 +92,7 @@ def _scores(experiment: Experiment) -> charts.Spec:
 def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
     """Return the ends of the 95 % interval of a score.
 
-    Both are the score itself if the text is too short, or if the scores of the characters were not stored.
+    Both ends are the score itself if the text is too short, or if the scores of the characters were not stored.
     """
     scored, own = experiment.scores.chars[SPLIT], experiment.rows[key].bits[SPLIT]
     if scored.sum() < N_SEGMENTS or f"{key}/{SPLIT}.npy" not in experiment.scores.files:

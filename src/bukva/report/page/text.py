@@ -162,15 +162,16 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
     held_out = [name for name in split if name != "train"]
     rows = [["characters", *(f"{split[name]['chars']:,}" for name in split)]]
     seen = {name: split[name]["in_train"] for name in held_out}
-    seen = {name: lengths.get("after", lengths) for name, lengths in seen.items()}  # older results have both
+    # older results have two tables: before and after duplicates were removed
+    seen = {name: lengths.get("after", lengths) for name, lengths in seen.items()}
     for n in seen[held_out[0]] if held_out else ():
         shares = (percent(seen[name][n]) if name in held_out else "" for name in split)
         rows.append([f"windows of {n} characters that occur in train", *shares])
     return {
         "intro": f"{cleaning['works']:,} works, {cleaning['chars']:,} characters and {cleaning['symbols']:,} symbols "
-        f"after cleaning by the rules {cleaning['rule_set']}. Strategy {params.split.strategy}, duplicates "
-        f"{params.split.duplicates}.",
-        "header": ["of the text", *split],
+        f"after cleaning with the rule set {cleaning['rule_set']}. Split parameters: "
+        f"strategy={params.split.strategy}, duplicates={params.split.duplicates}.",
+        "header": ["measure", *split],
         "rows": rows,
         "chart": {
             word: spec
