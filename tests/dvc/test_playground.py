@@ -12,10 +12,10 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.nightly
 
-OPEN = re.compile(r"Open \(Ctrl-C ends it\): (http://127\.0\.0\.1:\d+)/play\n")
+OPEN = re.compile(r"Serving \(Ctrl-C to stop\): (http://127\.0\.0\.1:\d+)/play\n")
 N_CHARTS = 4  # of a report without a study of attention
 WAIT = 60_000  # milliseconds, for a page that is built and drawn on a busy machine
-SPEED = re.compile(r"First character after \d+ ms, then \d+ a second\.")
+SPEED = re.compile(r"First character after \d+ ms, then \d+ per second\.")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_a_browser_colours_what_is_typed_and_shows_what_both_models_write(served
             expect(place.locator(".unknown")).to_have_text(["♠", "♥♠"])
             expect(place).to_have_text("семь♠ пар ♥♠")
         for column in columns.all():
-            expect(column.locator(".status")).to_contain_text('Not in the vocabulary, left out: "♠", "♥".')
+            expect(column.locator(".status")).to_contain_text('Not in the vocabulary, ignored: "♠", "♥".')
         text.fill("семь пар")
         page.get_by_label("Characters").fill("31")
         text.press("Control+Enter")
@@ -127,7 +127,7 @@ def test_a_browser_colours_what_is_typed_and_shows_what_both_models_write(served
         expect(page.get_by_label("Seed")).to_have_value("1338")
         expect(columns.first.locator(".status")).to_have_text(SPEED)
         assert columns.first.locator("pre").text_content() != first
-        columns.last.get_by_role("button", name="Go on from here").click()
+        columns.last.get_by_role("button", name="Continue from here").click()
         assert text.input_value() == columns.last.locator("pre").text_content()
 
 
@@ -144,7 +144,7 @@ def test_a_browser_learns_from_what_is_typed_and_forgets_it(address):
         page.get_by_label("Learn from this text").check()
         expect(status).to_contain_text(f"({static:.2f} without learning)")
         once = bits()
-        page.get_by_role("button", name="Read it again").click()
+        page.get_by_role("button", name="Learn it again").click()
         expect(learned).to_have_text("Learned from 22 characters before this text.")
         expect(status).not_to_contain_text(f"{once:.2f} bits")
         assert bits() < once < static
@@ -173,7 +173,7 @@ def test_a_browser_stops_a_long_text_and_shows_an_error_as_a_sentence(served, ad
         column.locator("option").first.evaluate("one => { one.value = 'gone/gpt'; }")
         page.get_by_role("button", name="Write", exact=True).click()
         expect(column.locator(".status.error")).to_have_text(
-            "gone/gpt: no such model is here; reload the page for those that are."
+            "gone/gpt: this model is not available. Reload the page to see the available models."
         )
         expect(page.locator(".column").last.locator(".written span").first).to_be_visible()  # the other goes on
 

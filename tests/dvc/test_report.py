@@ -64,7 +64,7 @@ def test_its_scores_are_those_of_scores_json(project, page):
     metrics = json.loads(project.read("reports/scores.json"))
     own = metrics["gpt"]["val"]["bits_per_char"]
     assert page.xpath("//h1")[0].text == f"The last run: {own:.3f} bits per character on val"
-    assert f"needs {own:.3f} bits for a character of val" in page.xpath("//p[@class='verdict']")[0].text
+    assert f"needs {own:.3f} bits per character on val" in page.xpath("//p[@class='verdict']")[0].text
     header, *rows = cells(page.xpath("//section[@id='verdict']//table")[0])
     assert header[1:] == ["train", "val", "test"]
     shown = {row[0]: row[1:] for row in rows}
@@ -142,5 +142,5 @@ def test_the_page_is_for_everybody_on_every_screen(project, page):
 def test_without_a_run_there_is_one_sentence(project):
     (project.folder / "data/samples.json").unlink()
     printed = project.bukva("report", ok=False)
-    assert "data/samples.json: is missing, so there is nothing to report; run `make repro`." in printed
+    assert "data/samples.json does not exist. Run `make repro` to create it." in printed
     assert "Traceback" not in printed

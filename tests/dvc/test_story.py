@@ -256,7 +256,7 @@ def test_the_verdict_on_an_experiment_is_the_same_in_the_terminal_and_on_the_rep
 
 def test_the_playground_writes_what_the_stage_wrote(project):
     running = project.start("python", "-m", "bukva", "play", PYTHONPATH="src")
-    address = re.compile(r"Open \(Ctrl-C ends it\): (http://127\.0\.0\.1:\d+)/play\n")
+    address = re.compile(r"Serving \(Ctrl-C to stop\): (http://127\.0\.0\.1:\d+)/play\n")
     assert running.reaches(lambda: address.search(running.printed)), running.printed
     root = address.search(running.printed)[1]
     page = html.fromstring(requests.get(f"{root}/play", timeout=60).text)

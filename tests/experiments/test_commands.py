@@ -89,7 +89,7 @@ def test_the_leaderboard_lists_all_hides_test_and_leaves_the_checkout_alone(bukv
     assert "HEAD (2 seeds)" in done.stdout
     assert "two-heads" in done.stdout
     assert "No result (failed: stage train-gpt: " in done.stdout
-    assert "so far: 0; bukva experiments --test shows them" in done.stdout
+    assert "so far: 0 (to show them: `bukva experiments --test`)" in done.stdout
     assert not any("test" in row for row in json.loads(bukva("experiments", "--json").stdout)["rows"])
     with_test = json.loads(bukva("experiments", "--test", "--json").stdout)
     assert all(len(row["test"]) == len(row["seeds"]) for row in with_test["rows"])

@@ -18,7 +18,7 @@ def test_two_seeds_of_one_setting_have_no_verdict_and_a_training_and_itself_are_
     assert found.same_settings
     assert [found.a.seeds, found.b.seeds] == [[0], [1]]
     assert sentences(found)[0].startswith("No verdict: ")
-    assert sentences(found)[0].endswith(" have the same settings, and differ in the seed only (0 and 1).")
+    assert sentences(found)[0].endswith(" have the same settings and differ only in the seed (0 and 1).")
     (found,) = compare(["a0", "a0"], "gpt", "test")
     assert found.verdict.verdict == "identical"
     assert sentences(found)[0] == "Identical: settings a0 against a0."

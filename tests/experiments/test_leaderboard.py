@@ -51,7 +51,8 @@ def test_the_best_of_several_is_marked_with_the_luck_that_is_expected(known):
     assert board.choice.luck == pytest.approx(expected_luck(3, board.floor.sd))
     assert (board.choice.n_settings, board.choice.unused_seeds) == (3, [])
     assert any(
-        "c1337: chosen of 3 by val; expected luck 0.0" in line and "bukva seeds 4" in line for line in sentences(board)
+        "c1337: the best of 3 settings on val (gain expected from luck alone: 0.0" in line and "bukva seeds 4" in line
+        for line in sentences(board)
     )
 
 
@@ -76,8 +77,8 @@ def test_an_experiment_whose_samples_differ_only_is_listed_with_the_training_tha
     board = leaderboard("HEAD", "gpt")
     assert [row.setting.other_names for row in board.rows] == [["other seed of samples", "the same"]]
     said = sentences(board)
-    assert "other seed of samples: the same training as HEAD, and the same scores; it has sample.seed=5." in said
-    assert not any(line.startswith(("No experiment", "the same:")) for line in said)
+    assert "other seed of samples: the same training and scores as HEAD. It differs in sample.seed=5." in said
+    assert not any(line.startswith(("Only the baseline", "the same:")) for line in said)
 
 
 def test_one_setting_is_not_chosen_of_anything_and_none_that_is_worse_wins(known):
@@ -92,7 +93,7 @@ def test_one_setting_is_not_chosen_of_anything_and_none_that_is_worse_wins(known
     board = leaderboard("HEAD", "gpt")
     assert (board.choice.best.names, board.choice.luck) == (["better"], None)  # there is no noise floor
     said = "\n".join(sentences(board))
-    assert "its luck is unknown" in said
+    assert "luck alone: unknown" in said
     assert "bukva seeds 5" in said
 
 

@@ -34,7 +34,7 @@ def test_a_run_with_accuracy_has_it_in_a_column_and_a_sentence():
     header, rows = table(scores)
     assert header[-1] == "accuracy (val)"
     assert [row[-1] for row in rows] == ["31.0 %", "", "49.1 %"]
-    assert headline(scores).endswith(" Its likeliest guess is right for 49.1 % of the characters of val.")
+    assert headline(scores).endswith(" Its likeliest guess is right for 49.1 % of characters of val.")
 
 
 def test_the_whole_table_has_every_baseline_and_the_settings_of_compressors():
@@ -45,16 +45,17 @@ def test_the_whole_table_has_every_baseline_and_the_settings_of_compressors():
 
 def test_the_sentences_say_what_a_bit_and_context_mean_and_compare_with_counting_and_the_bigram():
     assert headline(SCORES) == (
-        "The GPT needs 2.500 bits for a character of val: it is as uncertain as a guess among 5.7 equally "
-        "likely characters. That is 0.125 bits better than the best model that only counts (n-grams of order 6), and "
+        "The GPT needs 2.500 bits per character on val: it is as uncertain as a uniform guess among 5.7 "
+        "characters. That is 0.125 bits better than the best model that only counts (n-grams of order 6), and "
         "1.000 bits better than the bigram."
     )
     equal = SCORES | {"gpt": {"val": {"bits_per_char": 2.6254}}}
     assert "That is as good as the best model that only counts (n-grams of order 6), and 0.875 bits" in headline(equal)
     nothing = SCORES | {"context": {"val": {"short_context": 8, "gain_bits_per_char": -0.0004}}}
-    assert "is worth 0.000 bits per character" in context(nothing)
+    assert "improves the GPT by 0.000 bits per character" in context(nothing)
     worse = SCORES | {"gpt": {"val": {"bits_per_char": 2.75}}}
     assert "0.125 bits worse than the best" in headline(worse)
     assert context(SCORES).startswith(
-        "Context beyond 8 tokens is worth 0.031 bits per character to the GPT on val. Scored in windows of 64 tokens, "
+        "Context beyond 8 tokens improves the GPT by 0.031 bits per character on val. All models were scored in "
+        "windows of 64 tokens with stride 32, and with the preceding text of the same work as context; "
     )

@@ -46,7 +46,7 @@ def mean(scored):
 def test_the_more_often_a_text_was_read_the_fewer_bits_it_has(learner, writer):
     bits = []
     for n in range(4):
-        with learner.after([TEXT] * n) as learned:
+        with learner.shared_writer([TEXT] * n) as learned:
             bits.append(mean(learned.score(TEXT)))
     assert bits[0] < mean(writer.score(TEXT))
     assert bits == sorted(bits, reverse=True)
@@ -54,17 +54,17 @@ def test_the_more_often_a_text_was_read_the_fewer_bits_it_has(learner, writer):
 
 
 def test_nothing_is_kept_from_one_request_to_the_next(learner):
-    with learner.after([]) as learned:
+    with learner.shared_writer([]) as learned:
         before = learned.score(TEXT)
-    with learner.after([TEXT, TEXT[::-1]]) as learned:
+    with learner.shared_writer([TEXT, TEXT[::-1]]) as learned:
         assert learned.score(TEXT) != before
-    with learner.after([]) as learned:
+    with learner.shared_writer([]) as learned:
         assert learned.score(TEXT) == before
 
 
 def test_what_was_learned_is_what_it_writes_and_expects(learner, writer):
     phrase = "ад, баба где ва"
-    with learner.after([TEXT] * 9) as learned:
+    with learner.shared_writer([TEXT] * 9) as learned:
         assert learned.likeliest(phrase, 1)[0][0] == "д"
         assert learned.likeliest("где ад, б", 1)[0][0] == "а"
         assert sum(p for _, p in learned.likeliest(phrase, len(CHARS))) == pytest.approx(1, abs=1e-6)
@@ -76,16 +76,16 @@ def test_what_was_learned_is_what_it_writes_and_expects(learner, writer):
 
 
 def test_a_text_that_is_not_written_to_its_end_keeps_nobody_waiting(learner):
-    whole = list(learner.apart([TEXT]).write("где", SAMPLE))
-    steps = learner.apart([TEXT]).write("где", SAMPLE)
+    whole = list(learner.separate_writer([TEXT]).write("где", SAMPLE))
+    steps = learner.separate_writer([TEXT]).write("где", SAMPLE)
     pieces = [next(steps) for _ in range(5)]
-    with learner.after([TEXT[::-1]]) as learned:
+    with learner.shared_writer([TEXT[::-1]]) as learned:
         assert learned.score(TEXT)
     assert pieces + list(steps) == whole
 
 
 def test_a_text_of_one_character_and_one_without_known_characters_are_not_scored(learner):
-    with learner.after([""]) as learned:
+    with learner.shared_writer([""]) as learned:
         assert [piece.bits for piece in learned.score("а")] == [None]
         assert [piece.bits for piece in learned.score("ю")] == [None]
 

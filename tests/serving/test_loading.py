@@ -121,7 +121,9 @@ def test_decomposed_letters_of_a_prompt_and_of_a_text_are_composed():
 
 
 def test_a_vocabulary_without_a_space_cannot_replace_by_one():
-    with pytest.raises(BukvaError, match="unknown is replace, but the vocabulary lacks the space; use drop or"):
+    with pytest.raises(
+        BukvaError, match="`unknown` is replace, but the vocabulary has no space; set `unknown` to drop"
+    ):
         small_writer("аб").generate("аx", unknown="replace")
 
 
@@ -130,10 +132,14 @@ def test_a_vocabulary_without_a_space_cannot_replace_by_one():
     [
         ([{"promt": "аб"}], {}, "The request has neither prompt nor text; each row needs one of them."),
         ([], {}, "The request has neither prompt nor text; each row needs one of them."),
-        ([{"prompt": "аб"}, {"promt": "аб"}], {}, "Row 2, neither prompt nor text is a string; one of them must be."),
+        (
+            [{"prompt": "аб"}, {"promt": "аб"}],
+            {},
+            "Row 2, neither prompt nor text is a string; set at least one of them.",
+        ),
         ([{"prompt": "аб"}, {"prompt": ""}], {}, "Row 2, prompt: '' is too short; use a longer one."),
-        ([{"prompt": "аб"}, {"text": "аx"}], {}, "use another text, or parameter unknown drop or replace."),
-        ([{"prompt": "xyz"}], {"unknown": "drop"}, "parameter unknown is drop, and nothing of the text is left; use"),
+        ([{"prompt": "аб"}, {"text": "аx"}], {}, "use another text, or set `unknown` to drop or replace."),
+        ([{"prompt": "xyz"}], {"unknown": "drop"}, "`unknown` is drop, and no character of the text is left; use"),
         (
             [{"prompt": "а"}],
             {"temperature": -1.0},
@@ -155,5 +161,5 @@ def test_what_makes_no_sense_is_refused_with_a_sentence(gpt, tmp_path):
     with pytest.raises(BukvaError, match=r"text: not in the vocabulary of 8 characters: 'é'.*; use another text, or"):
         gpt.bits("аéб")
     for folder in (tmp_path / "nothing", str(tmp_path)):
-        with pytest.raises(BukvaError, match=rf"{folder}: no trained model, because {CONFIG} is missing; use the "):
+        with pytest.raises(BukvaError, match=rf"{folder} does not contain a trained model \({CONFIG} is missing\)"):
             bukva.load(folder)

@@ -11,7 +11,7 @@ from bukva.report.page.attention_section import section
 from bukva.studies import counting_study
 from bukva.studies.attention_charts import attention_report, weights_of_heads
 from bukva.studies.attention_study import study
-from bukva.studies.counting_charts import COLUMNS, places, table
+from bukva.studies.counting_charts import COLUMNS, layout, table
 from bukva.text.held_out import HeldOut
 from bukva.text.tokenizers.base import ByteTokenizer
 
@@ -92,7 +92,7 @@ def test_models_whose_ids_are_not_characters_are_shown_with_the_characters_of_th
     chars = numbers["passage"]["chars"]
     assert (numbers["unit"], numbers["scores"]["chars"]) == (unit, len(text["val"]) - 1)
     assert "".join(row["char"] for row in chars) in text["val"]
-    cells = [(row, column) for row, left, right, _ in places(chars) for column in range(left, right)]
+    cells = [(row, column) for row, left, right, _ in layout(chars) for column in range(left, right)]
     assert len(cells) == len(set(cells)) == sum(max(1, len(char["char"])) for char in chars)
     assert max(column for _, column in cells) < COLUMNS
     assert next(iter(table(numbers))).startswith("bits per character")

@@ -1,7 +1,8 @@
-"""All charts, as Vega-Lite specifications: a browser draws them on the pages, and vl-convert writes them as PNGs.
+"""Build the charts as Vega-Lite specifications.
 
-Texts and lines have the colour of the page (currentColor), so that a chart fits a light and a dark page. A model has
-one colour on all charts: column colour of their rows. Every chart has a description for screen readers.
+A browser draws them on the pages, and vl-convert writes them as PNGs. Texts and lines use the text color of the page
+(currentColor), so a chart is legible on a light and on a dark page. Each model has the same color on all charts; the
+column `colour` of the data holds it. Every chart has a description for screen readers.
 """
 
 from collections.abc import Mapping
@@ -15,41 +16,46 @@ import vl_convert
 from bukva.core.files import atomic_file
 
 Spec = dict[str, Any]
-alt.data_transformers.disable_max_rows()  # the weights of eight heads a layer are more than 5,000
+# Altair refuses more than 5,000 rows by default; a chart of the weights of eight heads per layer has more.
+alt.data_transformers.disable_max_rows()
 
-# legible on white and on black
+# All colors are legible on white and on black.
 COLOURS = {
     "counted": "#8c8c8c",
     "compressor": "#a8843f",
     "learned": "#3f8fd2",
     "together": "#e0566f",
 }
-GPT = COLOURS["together"]
+GPT_COLOUR = COLOURS["together"]
 SPLITS = {"train": "#8c8c8c", "val": "#3f8fd2", "test": "#e0566f"}
-# others have the colour of their kind
-MODELS = {"gpt": GPT, "bigram": "#3fa35f", "adaptive": "#e08a2e", "stream": "#e08a2e"}
+# A model or baseline without an entry has the color of its kind, from COLOURS.
+MODELS = {"gpt": GPT_COLOUR, "bigram": "#3fa35f", "adaptive": "#e08a2e", "stream": "#e08a2e"}
 SERIES = ("#e0566f", "#3f8fd2", "#3fa35f", "#e08a2e", "#9a70c8", "#8c8c8c", "#a8843f", "#2f9e9e")
 FAINT = "#80808040"
-LEVELS = (1, 2, 4, 6, 8, 11)  # bits from which a character has the next colour, b1 to b6 in page.css
-ROW = 24  # pixels
+LEVELS = (1, 2, 4, 6, 8, 11)  # lower limits, in bits, of the six colors of a character: .b1 to .b6 in page.css
+ROW = 24  # height of a row of a chart in pixels
 BITS = "bits per character"
-TICKS = alt.ExprRef("width < 300 ? 4 : 8")  # width in pixels
-BEGINNING = 0.3  # of a training, which the chart leaves out: its losses are far above all others
-FONT_SIZE = 13  # pixels, beside a text of 16
-WIDTH, SCALE = 700, 1.25  # of a PNG: pixels of a chart that a page makes as wide as its place, and how much they grow
-SHOWN = {"\n": "⏎", " ": "␣", "\t": "⇥"}  # white space, as charts show it
+TICKS = alt.ExprRef("width < 300 ? 4 : 8")  # number of ticks by the width of the chart in pixels
+BEGINNING = 0.3  # first fraction of a training, whose losses are so high that the y axis does not include them
+FONT_SIZE = 13  # pixels; the text of a page has 16
+WIDTH = 700  # pixels of a PNG, before scaling, for a chart that fills its container on a page
+SCALE = 1.25  # scale factor of PNGs
+WHITESPACE_SYMBOLS = {"\n": "⏎", " ": "␣", "\t": "⇥"}
 FORMATS = {"before": ",", "bits": ".3f", "low": ".3f", "high": ".3f", "chars": ",", "share": ".1%", "confidence": ".1%",
            "right": ".1%", "predictions": ",", "value": "+.3f", "weight": ".2f"}  # fmt: skip
 
 
 def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> Spec:
-    """Dots on one axis, a line for each label in the order of the rows, between its lowest and its highest value.
+    """Draw a dot plot with one line per label.
+
+    A gray rule on each line spans the interval from `low` to `high` or, without these columns, all dots of the line.
 
     Args:
-        rows: columns label, colour, bits, an interval low, high if there is one, and what is shown under the pointer.
-        title: of the axis.
-        description: for screen readers.
-        series: the column whose values have the colours, for a legend.
+        rows: columns `label`, `colour` and `bits`, and optionally `low` and `high`. The tooltip of a dot shows all
+            columns except `colour`. The lines have the order of the rows.
+        title: the title of the axis.
+        description: the description for screen readers.
+        series: the column that the legend explains; "" for no legend.
     """
     labels = rows["label"].unique().tolist()
     base = alt.Chart(rows).encode(y=alt.Y("label:N", sort=labels, title=None))
@@ -62,13 +68,19 @@ def dots(rows: pd.DataFrame, title: str, description: str, series: str = "") -> 
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
         x=alt.X("bits:Q", scale=scale, title=title, axis=alt.Axis(format="~g", tickCount=TICKS, labelFlush=12)),
         color=colour,
-        tooltip=tips(rows),
+        tooltip=tooltips(rows),
     )
-    return finished((lines + points).properties(height=ROW * len(labels)), description)
+    return to_spec((lines + points).properties(height=ROW * len(labels)), description)
 
 
 def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
-    """Losses of all models behind the BEGINNING; columns model, colour, split, bits, x."""
+    """Draw the losses of all models as lines, zoomed to the range of the losses after BEGINNING.
+
+    Args:
+        points: columns `model`, `colour`, `split`, `bits` and the column named by `x`.
+        x: the column of the x axis.
+        title: the title of the x axis.
+    """
     last = points.groupby(["model", "split"])[x].transform("max")
     shown = points[points[x] >= BEGINNING * last]["bits"]
     chart = (
@@ -79,14 +91,19 @@ def curves(points: pd.DataFrame, x: str, title: str) -> Spec:
             y=alt.Y("bits:Q", scale=alt.Scale(domain=[shown.min(), shown.max()], nice=True), title=BITS),
             color=colours(points, "model"),
             strokeDash=alt.StrokeDash("split:N", sort=["val", "train"], legend=None),  # solid, dashed
-            tooltip=tips(points),
+            tooltip=tooltips(points),
         )
     )
-    return finished(chart.properties(height=300), f"Losses by {title}.")
+    return to_spec(chart.properties(height=300), f"Losses by {title}.")
 
 
 def composition(rows: pd.DataFrame, by: str) -> Spec:
-    """Shares of the characters of each split, by label; columns label, split, chars, share, colour."""
+    """Draw the fraction of each split's characters that each label has, as bars.
+
+    Args:
+        rows: columns `label`, `split`, `chars`, `share` and `colour`.
+        by: the name of the grouping, such as "author", for the description.
+    """
     labels = rows["label"].unique().tolist()
     bars = (
         alt.Chart(rows)
@@ -96,68 +113,79 @@ def composition(rows: pd.DataFrame, by: str) -> Spec:
             x=alt.X("share:Q", axis=alt.Axis(format="%"), title="share of the characters of the split"),
             yOffset=alt.YOffset("split:N", sort=list(SPLITS)),
             color=colours(rows, "split"),
-            tooltip=tips(rows),
+            tooltip=tooltips(rows),
         )
     )
-    return finished(bars.properties(height=ROW * len(labels)), f"Characters of each split by {by}.")
+    return to_spec(bars.properties(height=ROW * len(labels)), f"Characters of each split by {by}.")
 
 
 def tries(rows: pd.DataFrame, baseline: pd.DataFrame, description: str) -> Spec:
-    """A dot and an interval for each try, by its verdict, and the score of the baseline at the time as a line.
+    """Draw each try as a dot with its interval, colored by verdict, and the baseline's score over time as a line.
 
     Args:
-        rows: columns number, bits, low, high, verdict, colour, and what is shown under the pointer.
-        baseline: columns number, bits.
-        description: for screen readers.
+        rows: columns `number`, `bits`, `low`, `high`, `verdict` and `colour`. The tooltip of a dot shows all columns
+            except `colour`.
+        baseline: columns `number` (of a try) and `bits` (the score of the baseline after this try).
+        description: the description for screen readers.
     """
     x = alt.X("number:Q", title="try", axis=alt.Axis(tickMinStep=1, format="d"))
     y = alt.Y("bits:Q", scale=alt.Scale(zero=False, nice=True), title=f"{BITS} on val")
     line = alt.Chart(baseline).mark_line(interpolate="step-after", color=COLOURS["counted"]).encode(x=x, y=y)
     base = alt.Chart(rows).encode(x=x, color=colours(rows, "verdict"))
     intervals = base.mark_rule(opacity=0.5, strokeWidth=2).encode(y=alt.Y("low:Q", title=""), y2="high:Q")
-    points = base.mark_point(filled=True, size=60, opacity=1).encode(y=y, tooltip=tips(rows))
-    return finished((line + intervals + points).properties(height=300), description)
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(y=y, tooltip=tooltips(rows))
+    return to_spec((line + intervals + points).properties(height=300), description)
 
 
-def by_place(rows: pd.DataFrame) -> Spec:
-    """Bits by how much of a work was scored before; columns model, colour, before, bits, chars."""
+def by_position(rows: pd.DataFrame) -> Spec:
+    """Draw the score by position in the work, one line per model.
+
+    Args:
+        rows: columns `model`, `colour`, `before` (number of earlier characters of the work), `bits` and `chars`.
+    """
     chart = (
         alt.Chart(rows)
         .mark_line(point=alt.OverlayMarkDef(size=25))
         .encode(
             x=alt.X(
-                "before:Q", scale=alt.Scale(type="log", base=2), title="characters of the work scored before, from"
+                "before:Q",
+                scale=alt.Scale(type="log", base=2),
+                title="characters of the work already scored (at least)",
             ),
             y=alt.Y("bits:Q", scale=alt.Scale(zero=False), title=BITS),
             color=colours(rows, "model"),
-            tooltip=tips(rows),
+            tooltip=tooltips(rows),
         )
     )
-    return finished(chart.properties(height=260), "Bits per character by place in the work.")
+    return to_spec(chart.properties(height=260), "Bits per character by position in the work.")
 
 
 def reliability(rows: pd.DataFrame) -> Spec:
-    """How often the likeliest character follows, by how sure the model is; columns confidence, right, predictions."""
-    share = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(format="%")}
-    x = alt.X("confidence:Q", title="how sure the GPT is", **share)
-    y = alt.Y("right:Q", title="how often it is right", **share)
+    """Draw a reliability diagram: accuracy by confidence, with the diagonal of perfect calibration.
+
+    Args:
+        rows: one row per bin, with columns `confidence`, `right` (the accuracy) and `predictions` (their number).
+    """
+    fraction = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(format="%")}
+    x = alt.X("confidence:Q", title="confidence of the GPT", **fraction)
+    y = alt.Y("right:Q", title="accuracy", **fraction)
     ideal = alt.Chart(pd.DataFrame({"confidence": [0, 1], "right": [0, 1]})).encode(x=x, y=y)
     base = alt.Chart(rows).encode(x=x, y=y)
     chart = alt.layer(
         ideal.mark_line(strokeDash=[4, 4], color=COLOURS["counted"]),
-        base.mark_line(color=GPT),
-        base.mark_point(filled=True, opacity=1, color=GPT).encode(
-            size=alt.Size("predictions:Q", legend=None), tooltip=tips(rows)
+        base.mark_line(color=GPT_COLOUR),
+        base.mark_point(filled=True, opacity=1, color=GPT_COLOUR).encode(
+            size=alt.Size("predictions:Q", legend=None), tooltip=tooltips(rows)
         ),
     )
-    return finished(chart.properties(height=260), "Share of right predictions by confidence.")
+    return to_spec(chart.properties(height=260), "Accuracy of the GPT by confidence.")
 
 
-# ---- what charts are made of
+# ---- parts that all charts share
 
 
 def colours(rows: pd.DataFrame, name: str) -> alt.Color:
-    """The colours of the values of a column, in the order of the rows, with a legend."""
+    """Return the encoding that colors column `name` by column `colour`, with a legend in the order of the rows."""
     first = rows.drop_duplicates(name)
     columns = alt.ExprRef("width < 480 ? 1 : 2")  # pixels
     limit = alt.ExprRef("width < 480 ? width - 30 : width / 2 - 40")
@@ -168,8 +196,8 @@ def colours(rows: pd.DataFrame, name: str) -> alt.Color:
     )
 
 
-def tips(rows: pd.DataFrame) -> list[alt.Tooltip]:
-    """All columns but the colour, shown under the pointer."""
+def tooltips(rows: pd.DataFrame) -> list[alt.Tooltip]:
+    """Return a tooltip for each column except `colour`."""
     return [
         alt.Tooltip(f"{name}:Q", format=FORMATS[name]) if name in FORMATS else alt.Tooltip(f"{name}:N")
         for name in rows.columns.drop("colour", errors="ignore")
@@ -177,12 +205,14 @@ def tips(rows: pd.DataFrame) -> list[alt.Tooltip]:
 
 
 def visible(text: str) -> str:
-    """A text on one line, in which white space can be seen, and code points that nobody can see."""
-    return "".join(SHOWN.get(char) or (char if char.isprintable() else f"U+{ord(char):04X}") for char in text)
+    """Return a text with symbols for white space and U+XXXX for other unprintable characters."""
+    return "".join(
+        WHITESPACE_SYMBOLS.get(char) or (char if char.isprintable() else f"U+{ord(char):04X}") for char in text
+    )
 
 
-def level(value: float, label: str, y: alt.Y) -> alt.LayerChart:
-    """A dashed horizontal line with its name and value at the right end; the name of y is that of a column."""
+def reference_line(value: float, label: str, y: alt.Y) -> alt.LayerChart:
+    """Draw a dashed horizontal line at `value` on axis `y`, with its label and value at the right end."""
     name = str(y.shorthand).partition(":")[0]
     base = alt.Chart(pd.DataFrame({name: [value], "label": [f"{label} {value:.2f}"]})).encode(y=y)
     line = base.mark_rule(strokeDash=[4, 4], color=COLOURS["counted"])
@@ -191,8 +221,14 @@ def level(value: float, label: str, y: alt.Y) -> alt.LayerChart:
     )
 
 
-def finished(chart: Any, description: str, *, wide: bool = True) -> Spec:
-    """A chart as a specification. wide: it is as wide as its place; one of several charts has a width of its own."""
+def to_spec(chart: Any, description: str, *, wide: bool = True) -> Spec:
+    """Style a chart and convert it to a specification.
+
+    Args:
+        chart: an Altair chart.
+        description: the description for screen readers.
+        wide: fill the width of the container. Concatenated and faceted charts set their own widths.
+    """
     text = {
         "labelColor": "currentColor",
         "titleColor": "currentColor",
@@ -201,9 +237,9 @@ def finished(chart: Any, description: str, *, wide: bool = True) -> Spec:
         "titleFontSize": FONT_SIZE,
     }
     axis = {**text, "gridColor": FAINT, "domainColor": FAINT, "tickColor": FAINT}
-    place = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}} if wide else {}
+    size = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}} if wide else {}
     styled = (
-        chart.properties(description=description, **place)
+        chart.properties(description=description, **size)
         .configure(background="transparent", font="sans-serif")
         .configure_axis(**axis, labelFlush=False)
         .configure_header(**text)
@@ -217,7 +253,7 @@ def finished(chart: Any, description: str, *, wide: bool = True) -> Spec:
 
 
 def save(charts: Mapping[str, Spec], folder: Path) -> None:
-    """Write each chart as a PNG, black on white; the same chart gives the same bytes on the same machine."""
+    """Write each chart as a PNG, black on white. The same chart gives the same bytes on the same machine."""
     for name, spec in charts.items():
         drawn = {**spec, "background": "white"}
         if spec.get("width") == "container":

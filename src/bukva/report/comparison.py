@@ -1,4 +1,4 @@
-"""A comparison for the terminal, as Markdown and as JSON."""
+"""Print comparisons, and convert them to Markdown and JSON."""
 
 import json
 import re
@@ -18,41 +18,41 @@ from bukva.project.stages import trained_models
 from bukva.report.terminal import show
 from bukva.tracking.journal import note, start_sync
 
-MAX_CODE = 3  # files that are named
-SEEDS = 5  # of a setting, which make the noise floor known
+MAX_CODE = 3  # changed files of code that a sentence names
+SEEDS = 5  # seeds of one setting from which the noise floor can be estimated
 COMMAND = f"bukva seeds {SEEDS}"
 
 
 def show_and_keep(comparisons: Sequence[Comparison], as_json: bool = False) -> None:
-    """Print comparisons, and keep the verdict of each in MLflow's run of B if that is an experiment that ran here."""
+    """Print comparisons, and save each verdict in the MLflow run of B if B ran in this project."""
     print_comparisons(comparisons, as_json)
     if sum(map(_keep_verdict, comparisons)):
         start_sync()
 
 
 def _keep_verdict(comparison: Comparison) -> bool:
-    """Keep a verdict as a tag and an artifact of MLflow's run of B; return whether that is an experiment of here."""
+    """Save a verdict as a tag and an artifact of B's MLflow run; return False if B did not run in this project."""
     a = re.sub(r"[^\w.-]", "-", comparison.a.name)  # MLflow allows few characters in names
-    what = f"{a}.{comparison.a.row}.{comparison.split}"
-    page = {f"comparisons/{what.replace('.', '-')}.md": markdown(comparison).encode()}
-    return note(comparison.b.name, {f"bukva.against.{what}": comparison.verdict.verdict}, page)
+    key = f"{a}.{comparison.a.row}.{comparison.split}"
+    page = {f"comparisons/{key.replace('.', '-')}.md": markdown(comparison).encode()}
+    return note(comparison.b.name, {f"bukva.against.{key}": comparison.verdict.verdict}, page)
 
 
 def print_comparisons(comparisons: Sequence[Comparison], as_json: bool) -> None:
-    """Print them for a person or, as JSON, for a program."""
+    """Print comparisons as tables and sentences, or as JSON."""
     if as_json:
         print(json.dumps(list(map(to_json, comparisons)), ensure_ascii=False, indent=2))
         return
     for comparison in comparisons:
-        how = "" if comparison.a.row == comparison.a.model else f", {LABELS[comparison.a.row]},"
-        title = f"{trained_models()[comparison.a.model].label}{how} on {comparison.split}"
+        scoring = "" if comparison.a.row == comparison.a.model else f", {LABELS[comparison.a.row]},"
+        title = f"{trained_models()[comparison.a.model].label}{scoring} on {comparison.split}"
         show(title, *table(comparison), [*sentences(comparison), ""])
 
 
 def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of both sides: scores, what they cost, and the parameters that differ."""
+    """Return the header and rows of a table: scores and costs of A and B, and the parameters that differ."""
     both = comparison.a, comparison.b
-    of_both = {
+    values_by_name = {
         "bits per character": [score_of(setting, comparison.split) for setting in both],
         "seeds": [", ".join(map(str, setting.seeds)) for setting in both],
         "parameters": [f"{setting.parameters:,}" for setting in both],
@@ -63,35 +63,38 @@ def table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
             for key, pair in comparison.changed.items()
         },
     }
-    return ["", f"A: {both[0].name}", f"B: {both[1].name}"], [[name, *values] for name, values in of_both.items()]
+    return ["", f"A: {both[0].name}", f"B: {both[1].name}"], [
+        [name, *values] for name, values in values_by_name.items()
+    ]
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """The verdict lines and what qualifies them, one sentence a line."""
+    """Return the verdict and the remarks that qualify it, one sentence per line."""
     a, b, verdict = comparison.a, comparison.b, comparison.verdict
     headline = settings_line(verdict, a.name, b.name, more_seeds(comparison))
-    found = [headline, text_line(verdict, a.name, b.name, comparison.split)]
+    lines = [headline, text_line(verdict, a.name, b.name, comparison.split)]
     if verdict.verdict != "identical":
         if comparison.same_settings:
-            found[0] = (
-                f"No verdict: {b.name} and {a.name} have the same settings, and differ in the seed only "
+            lines[0] = (
+                f"No verdict: {b.name} and {a.name} have the same settings and differ only in the seed "
                 f"({a.seeds[0]} and {b.seeds[0]})."
             )
         else:
-            found.append(detectable_line(verdict))
+            lines.append(detectable_line(verdict))
     if comparison.authors:
-        found.append(authors_line(comparison.authors, a.name, b.name, a.result.author_word))
-    found += comparison.remarks
+        lines.append(authors_line(comparison.authors, a.name, b.name, a.result.author_word))
+    lines += comparison.remarks
     if comparison.code:
         more = f" and {len(comparison.code) - MAX_CODE} more" if len(comparison.code) > MAX_CODE else ""
-        found.append(f"The code differs, too: {', '.join(comparison.code[:MAX_CODE])}{more}.")
-    return found
+        lines.append(f"The code also differs: {', '.join(comparison.code[:MAX_CODE])}{more}.")
+    return lines
 
 
 def more_seeds(comparison: Comparison) -> str:
-    """Return the commands that train more seeds of each side that has fewer than SEEDS.
+    """Return the commands that train more seeds of A and B, for each of them that has fewer than SEEDS.
 
-    `bukva seeds` is about the checkout, so each side is brought there first; the present checkout is the first one.
+    `bukva seeds` trains the settings of the checkout. So the commands check out each setting first, except a setting
+    that is already checked out. Its command comes first.
     """
     few = [setting for setting in (comparison.a, comparison.b) if len(setting.seeds) < SEEDS]
     model = "" if comparison.a.model == "gpt" else f" --model {comparison.a.model}"
@@ -100,7 +103,7 @@ def more_seeds(comparison: Comparison) -> str:
 
 
 def _checkout(setting: Setting) -> str:
-    """Return the beginning of a command line that brings a setting into the checkout; "" if it is there."""
+    """Return the beginning of a command line that checks out a setting, or "" if it is already checked out."""
     known = {member.result.revision.name: member.result.revision for member in setting.members}
     revision = known.get(setting.name, setting.result.revision)
     if revision.is_workspace:
@@ -111,17 +114,17 @@ def _checkout(setting: Setting) -> str:
 
 
 def markdown(comparison: Comparison) -> str:
-    """The same as an artifact of a run in MLflow."""
+    """Return the sentences and the table of a comparison as Markdown."""
     header, rows = table(comparison)
     shown = as_markdown([plain(cell) for cell in header], [[plain(cell) for cell in row] for row in rows])
     return "\n\n".join([*sentences(comparison), shown])
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
-    """Plain numbers, strings and None, for other programs."""
+    """Return a comparison as plain values that can be written as JSON."""
     return {
-        "a": _side(comparison.a, comparison.split),
-        "b": _side(comparison.b, comparison.split),
+        "a": _setting_json(comparison.a, comparison.split),
+        "b": _setting_json(comparison.b, comparison.split),
         "model": comparison.a.model,
         "scores": comparison.a.row,
         "split": comparison.split,
@@ -134,7 +137,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _side(setting: Setting, split: str) -> dict[str, Any]:
+def _setting_json(setting: Setting, split: str) -> dict[str, Any]:
     return {
         "name": setting.name,
         "experiments": [list(member.names) for member in setting.members],
@@ -144,16 +147,16 @@ def _side(setting: Setting, split: str) -> dict[str, Any]:
 
 
 def cost_json(setting: Setting) -> dict[str, Any]:
-    """Its seeds, and the cost of one training."""
+    """Return the seeds of a setting and the cost of one training, as plain values that can be written as JSON."""
     return {name: getattr(setting, name) for name in ("seeds", "parameters", "chars_seen", "seconds")}
 
 
 def score_of(setting: Setting, split: str) -> str:
-    """Bits per character, with the standard deviation between seeds where there are several."""
+    """Return the score in bits per character; with several seeds, the mean ± standard deviation."""
     scores = setting.scores(split)
     return f"{mean(scores):.3f} ± {stdev(scores):.3f}" if len(scores) > 1 else f"{scores[0]:.3f}"
 
 
 def seconds_of(setting: Setting) -> str:
-    """Of one training."""
+    """Return the seconds of one training as text."""
     return f"{setting.seconds:,.0f}" if setting.seconds is not None else "unknown"

@@ -1,4 +1,4 @@
-"""What `bukva judge` prints, and its chart."""
+"""Print and draw the verdicts of `bukva judge`."""
 
 import json
 from collections.abc import Callable
@@ -13,52 +13,53 @@ from bukva.compare.statistics.estimate import quantile
 from bukva.report import charts
 from bukva.report.terminal import show
 
-WORDS = {
-    "keep": "Keep {name}: better by {size}. It is the baseline now.",
-    "discard": "Discard {name}: no gain worth more seeds ({size}).",
-    "cannot tell": "Cannot tell: {name} may be better ({size}), and {seeds} seeds do not show it. The baseline stays.",
+SENTENCES = {
+    "keep": "Keep {name}: better by {size}. It is now the baseline.",
+    "discard": "Discard {name}: no gain that would justify more seeds ({size}).",
+    "cannot tell": "Cannot tell: {name} may be better ({size}), but {seeds} seeds do not show it. "
+    "The baseline is unchanged.",
 }
-
-
 COLOURS = {"keep": charts.COLOURS["together"], "discard": charts.COLOURS["counted"], "cannot tell": "#3f8fd2"}
 
 
 def say(*, quiet: bool) -> Callable[[str], None]:
-    """Return a function that prints a line at once, or nothing where the output is JSON."""
+    """Return a function that prints a line and flushes it; with `quiet` (for JSON output), it prints nothing."""
     return (lambda _: None) if quiet else lambda line: print(line, flush=True)
 
 
 def interval(judged: Try) -> tuple[float, float]:
-    """Return the 95 % interval of the difference."""
+    """Return the 95 % interval of the difference from the baseline, in bits."""
     margin = quantile(0.975, judged.df) * judged.se
     return judged.difference - margin, judged.difference + margin
 
 
 def print_try(judged: Try, ledger: Ledger, *, as_json: bool) -> None:
-    """Print the verdict on one try, and what the ledger has left."""
+    """Print the verdict on a try, the number of tries so far, and the level at which the next one is tested."""
     if as_json:
         print(json.dumps(asdict(judged) | {"next_level": ledger.next_level}, ensure_ascii=False))
         return
     if not judged.trained.seeds:
-        print(f"Discard {judged.trained.name}: it was given up.")
+        print(f"Discard {judged.trained.name}: it was given up before it had a score.")
         return
     low, high = interval(judged)
     size = f"{abs(judged.difference):.3f} bits, {low:+.3f} to {high:+.3f}"
     if not judged.kept:
         size = f"{judged.difference:+.3f} bits, {low:+.3f} to {high:+.3f}"
-    print(WORDS[judged.verdict].format(name=judged.trained.name, size=size, seeds=len(judged.trained.seeds)))
+    print(SENTENCES[judged.verdict].format(name=judged.trained.name, size=size, seeds=len(judged.trained.seeds)))
     kept = sum(each.kept for each in ledger.decided)
-    print(f"Tries so far: {len(ledger.decided)}, kept {kept}; the next one is tested at level {ledger.next_level:.2g}.")
+    print(
+        f"Tries so far: {len(ledger.decided)}, kept: {kept}. The next try is tested at level {ledger.next_level:.2g}."
+    )
 
 
 def print_ledger(ledger: Ledger, *, as_json: bool) -> None:
-    """Print all tries."""
+    """Print all tries of a ledger as a table, with a summary below it."""
     if as_json:
         print(json.dumps(asdict(ledger), ensure_ascii=False))
         return
     header = "try", "name", "changed", "seeds", "bits", "95 % interval", "verdict"
     show(
-        f"Tries; of those that are kept, at most {ledger.level:.0%} are false on average",
+        f"Tries (on average, at most {ledger.level:.0%} of the kept tries are false)",
         header,
         map(_row, ledger.tries),
         justify="left",
@@ -68,11 +69,11 @@ def print_ledger(ledger: Ledger, *, as_json: bool) -> None:
 
 
 def sentence(ledger: Ledger) -> str:
-    """Say how many tries there were, what they cost, and how good the baseline is now."""
+    """Summarize a ledger: the number of tries and trainings, and the scores of the current and first baselines."""
     kept = sum(each.kept for each in ledger.decided)
     return (
-        f"Tries: {len(ledger.decided)}, kept {kept}; trainings {ledger.n_trainings} ({FILE}). The baseline is "
-        f"{ledger.baseline.name} with {fmean(ledger.baseline.bits):.3f} bits on val; the first one had "
+        f"Tries: {len(ledger.decided)}, kept: {kept}, trainings: {ledger.n_trainings} ({FILE}). The baseline is now "
+        f"{ledger.baseline.name} with {fmean(ledger.baseline.bits):.3f} bits on val; the first baseline had "
         f"{fmean(ledger.first.bits):.3f}."
     )
 
@@ -86,24 +87,29 @@ def _row(each: Try) -> list[str]:
 
 
 def print_wear(ledger: Ledger) -> None:
-    """Print by how much val flatters the winner."""
-    n = len(ledger.decided)
-    print(f"Val has decided {n} times. It may flatter the winner by up to {wear(ledger):.3f} bits (docs/research.md).")
+    """Print by how much the winner may look better on val than on other text, because val was used for selection."""
+    print(
+        f"{len(ledger.decided)} tries were selected by their scores on val. So the winner may look up to "
+        f"{wear(ledger):.3f} bits better on val than it is (docs/research.md)."
+    )
 
 
 def chart(ledger: Ledger) -> charts.Spec:
-    """Draw all tries that have a verdict: score, interval, and whether they were kept."""
+    """Draw the scores and intervals of all tries with a verdict, and the score of the baseline over time."""
     rows, steps = chart_rows(ledger)
-    about = f"Scores of {len(rows)} tries on val with 95 % intervals, and of the baseline."
-    return charts.tries(rows, steps, about)
+    description = f"Scores of {len(rows)} tries on val with 95 % intervals, and of the baseline."
+    return charts.tries(rows, steps, description)
 
 
 def chart_rows(ledger: Ledger) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return a row for each try with a verdict, and the bits of the baseline after each of them, from try 0 on."""
+    """Return the data of the chart: a row per try with a verdict, and the score of the baseline after each try.
+
+    The first row of the second table, with number 0, is the score of the first baseline.
+    """
     rows, baseline = [], fmean(ledger.first.bits)
     steps = [{"number": 0, "bits": baseline}]
     for each in ledger.decided:
-        if not each.trained.seeds:  # given up
+        if not each.trained.seeds:  # it was given up before it had a score
             continue
         low, high = (baseline + bound for bound in interval(each))
         rows.append(

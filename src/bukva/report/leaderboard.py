@@ -1,4 +1,4 @@
-"""The leaderboard for the terminal and the page, and as JSON."""
+"""Print the leaderboard, and convert it to tables, sentences and JSON."""
 
 import json
 import shlex
@@ -10,36 +10,36 @@ from bukva.compare.groups import Setting
 from bukva.compare.leaderboard import SPLIT, Leaderboard, Row, Winner
 from bukva.compare.statistics.settings import MIN_SEEDS
 from bukva.compare.statistics.wording import settings_line, signed
-from bukva.report.comparison import COMMAND, cost_json, more_seeds, score_of, seconds_of
+from bukva.report.comparison import COMMAND, SEEDS, cost_json, more_seeds, score_of, seconds_of
 from bukva.report.terminal import show
 
-MAX_CHANGED = 4  # parameters that a row names
+MAX_CHANGED = 4  # changed parameters that a row lists
 
 
 def print_leaderboard(board: Leaderboard, looks: int, *, with_test: bool, as_json: bool) -> None:
-    """Print it for a person or, as JSON, for a program.
+    """Print the leaderboard as tables and sentences, or as JSON.
 
     Args:
-        board: what to print.
-        looks: how often scores on this test text were shown.
-        with_test: show them, too.
-        as_json: for a program.
+        board: the leaderboard.
+        looks: how often scores on the test text of the baseline have been shown.
+        with_test: also show scores on test.
+        as_json: print JSON.
     """
     splits = [SPLIT, "test"] if with_test else [SPLIT]
     if as_json:
         print(json.dumps(to_json(board, splits), ensure_ascii=False, indent=2))
         return
-    how = "" if with_test else "; bukva experiments --test shows them"
-    counted = f"Looks at scores on this test text so far: {looks}{how}"
+    how_to_show = "" if with_test else " (to show them: `bukva experiments --test`)"
+    looks_line = f"Looks at scores on this test text so far: {looks}{how_to_show}"
     title = f"Experiments by {SPLIT}, bits per character (lower is better): {text_name(board.rows)}"
-    show(title, *table(board, board.rows, splits), [*sentences(board), counted], justify="left")
+    show(title, *table(board, board.rows, splits), [*sentences(board), looks_line], justify="left")
     for rows in board.others:
         title = f"Experiments on another text: {text_name(rows)}"
         show(title, *table(board, rows, splits), [best_of(rows)], justify="left")
 
 
 def text_name(rows: Sequence[Row]) -> str:
-    """The corpus of rows that were scored on one text, where it came from, and the size of val."""
+    """Return the corpus of rows that were scored on the same text, its source, and the size of val."""
     result = rows[0].setting.result
     download = result.params["download"]
     source = {"local": "path", "url": "url", "huggingface": "dataset"}.get(download["corpus"])
@@ -48,7 +48,7 @@ def text_name(rows: Sequence[Row]) -> str:
 
 
 def best_of(rows: Sequence[Row]) -> str:
-    """Say which setting is the best on a text that is not the baseline's."""
+    """Say which setting is best on a text other than the baseline's, given the rows of that text, best first."""
     best = rows[0].setting
     return (
         f"Best of {len(rows)} on this text: {best.name}, {score_of(best, SPLIT)} bits per character. Scores on "
@@ -59,7 +59,13 @@ def best_of(rows: Sequence[Row]) -> str:
 def table(
     board: Leaderboard, rows: Sequence[Row], splits: Sequence[str] = (SPLIT,)
 ) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of one text: a row for each setting, the best on val first."""
+    """Return the header and rows of a table of the settings that were scored on one text.
+
+    Args:
+        board: the leaderboard.
+        rows: the rows of the text, best on val first.
+        splits: the splits whose scores are shown.
+    """
     compared = ["against the baseline"] if rows is board.rows else []
     cells = [
         [
@@ -75,61 +81,63 @@ def table(
 
 
 def _names(setting: Setting) -> str:
-    """The name of its first experiment, the number of seeds where there are several, and all other names."""
+    """Return the name of a setting's first experiment, the number of seeds if there are several, and other names."""
     seeds = f" ({len(setting.seeds)} seeds)" if len(setting.seeds) > 1 else ""
     return setting.names[0] + seeds + (f", also {', '.join(setting.other_names)}" if setting.other_names else "")
 
 
 def verdict_of(row: Row, board: Leaderboard) -> tuple[str, str]:
-    """The difference from the baseline in bits, and the verdict in a word or a few."""
+    """Return the difference from the baseline in bits and the verdict, such as ("-0.031", "better")."""
     if row.comparison:
         return signed(row.comparison.verdict.difference), row.comparison.verdict.verdict
     return "", "baseline" if row.setting is board.baseline else "not compared"
 
 
 def cost_of(setting: Setting) -> str:
-    """The cost of one training, in short numbers."""
+    """Return the parameters, characters and seconds of one training, in abbreviated numbers."""
     return f"{_short(setting.parameters)} parameters, {_short(setting.chars_seen)} chars, {seconds_of(setting)} s"
 
 
 def changed(row: Row) -> list[str]:
-    """The first MAX_CHANGED parameters that differ from the baseline."""
+    """Return the parameters that differ from the baseline, at most MAX_CHANGED; ["code"] if only the code differs."""
     items = [f"{key}={value}" for key, value in row.changed.items()]
     more = [f"{len(items) - MAX_CHANGED} more"] if len(items) > MAX_CHANGED else []
     return items[:MAX_CHANGED] + more or ["code"]
 
 
 def _short(n: int) -> str:
-    """812,160 to 812k."""
+    """Abbreviate a number, for example 812,160 to 812k."""
     return f"{n / 1e6:.1f}M" if n >= 999_500 else f"{n / 1e3:.0f}k" if n >= 1000 else str(n)
 
 
 def sentences(board: Leaderboard) -> list[str]:
-    """What qualifies the table, one sentence a line."""
+    """Return the sentences below the table, such as corrections, the noise floor and experiments without a result."""
     compared = sum(row.comparison is not None for row in board.rows)
-    found = []
+    lines = []
     members = [member for rows in board.texts for row in rows for member in row.setting.members]
     same = [
-        f"{name}: the same training as {member.names[0]}, and the same scores; it has {changed}."
+        f"{name}: the same training and scores as {member.names[0]}. It differs in {changed}."
         for member in members
         for name, changed in member.differing.items()
     ]
     if len(board.rows) == 1 and not board.others and not same:
-        found.append("No experiment besides the baseline has a result yet; run one: `dvc exp run -S model.n_head=8`")
+        lines.append(
+            "Only the baseline has a result yet. Run an experiment, for example `dvc exp run -S model.n_head=8`."
+        )
     if compared > 1:
-        found.append(f"Verdicts are corrected for {compared} comparisons with the baseline (Holm).")
+        lines.append(f"Verdicts are corrected for {compared} comparisons with the baseline (Holm).")
     if board.choice:
-        found.append(_choice(board.choice, board.baseline.name))
+        lines.append(_choice(board.choice, board.baseline.name))
     if board.floor.known:
-        found.append(
-            f"Noise floor on {SPLIT}: {board.floor.difference:.3f} bits between two trainings that differ in the seed "
-            f"only ({board.floor.df} degrees of freedom)."
+        lines.append(
+            f"Noise floor on {SPLIT}: {board.floor.difference:.3f} bits between two trainings that differ only in the "
+            f"seed ({board.floor.df} degrees of freedom)."
         )
     else:
-        found.append(f"The noise floor is unknown; five seeds of one setting make it known: {COMMAND}")
-    found += [f"{row.setting.name}: not compared. {row.refusal}" for row in board.rows if row.refusal]
+        lines.append(f"The noise floor is unknown. To estimate it, train {SEEDS} seeds of one setting: `{COMMAND}`")
+    lines += [f"{row.setting.name}: not compared. {row.refusal}" for row in board.rows if row.refusal]
     reasons = dict.fromkeys(reason for _, reason in board.without_result)
-    return [*found, *same] + [
+    return [*lines, *same] + [
         f"No result ({reason}): {', '.join(name for name, why in board.without_result if why == reason)}."
         for reason in reasons
     ]
@@ -137,21 +145,21 @@ def sentences(board: Leaderboard) -> list[str]:
 
 def _choice(choice: Winner, baseline: str) -> str:
     name = choice.best.name
-    luck = f"expected luck {choice.luck:.3f} bits" if choice.luck is not None else "its luck is unknown"
-    marked = f"{name}: chosen of {choice.n_settings} by {SPLIT}; {luck}."
+    luck = f"{choice.luck:.3f} bits" if choice.luck is not None else "unknown"
+    selection = f"{name}: the best of {choice.n_settings} settings on {SPLIT} (gain expected from luck alone: {luck})."
     if choice.on_unused_seeds:
         fresh = f"{name} on fresh seeds {', '.join(map(str, choice.unused_seeds))}"
         line = settings_line(choice.on_unused_seeds.verdict, baseline, fresh, more_seeds(choice.on_unused_seeds))
-        return f"{marked} Only fresh seeds count, here on {SPLIT}: {line}"
+        return f"{selection} Only fresh seeds count, here on {SPLIT}: {line}"
     missing = MIN_SEEDS - len(choice.unused_seeds)
     return (
-        f"{marked} To know what it is worth, run it with {missing} more seeds that no other setting of the sweep has: "
-        f"dvc exp apply {shlex.quote(name)} && bukva seeds {len(choice.best.members) + missing}"
+        f"{selection} To measure its gain, train it with {missing} more seeds that no other setting of the sweep has: "
+        f"`dvc exp apply {shlex.quote(name)} && bukva seeds {len(choice.best.members) + missing}`"
     )
 
 
 def to_json(board: Leaderboard, splits: Sequence[str]) -> dict[str, Any]:
-    """Plain numbers, strings and None."""
+    """Return the leaderboard as plain values that can be written as JSON."""
     choice = board.choice
     return {
         "model": board.baseline.model,

@@ -1,4 +1,4 @@
-"""Tables and sentences for the terminal: the scores of a run, in words too."""
+"""Print tables and sentences, and describe the scores of a run in words."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from bukva.compare.statistics.wording import better_or_worse
 from bukva.evaluation.rows import Row, rows_of
 from bukva.project.stages import trained_models
 
-SPLIT = "val"  # of the sentence: each look at test is counted
+SPLIT = "val"  # the split that the sentences are about, because each look at test is counted
 
 
 def show(
@@ -21,7 +21,15 @@ def show(
     sentences: Iterable[str] = (),
     justify: Literal["left", "right"] = "right",
 ) -> None:
-    """Print a table, whose first column has names, and sentences below it."""
+    """Print a table, and sentences below it.
+
+    Args:
+        title: the title of the table.
+        header: the names of the columns.
+        rows: the cells of each row.
+        sentences: the sentences, each of which begins a new line.
+        justify: the alignment of all columns but the first, which is always aligned to the left.
+    """
     table = Table(title=title)
     for i, name in enumerate(header):
         table.add_column(name, overflow="fold", justify=justify if i else "left")
@@ -36,9 +44,14 @@ def show(
 def table(
     scores: dict[str, Any], *, with_test: bool = False, everything: bool = False
 ) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of reports/scores.json: the models and the best n-gram, or everything that was scored.
+    """Return the header and rows of a table of the scores of a run.
 
-    The last column is the accuracy; a run that has none, because its ids are no characters, has no such column.
+    The last column is the accuracy. Runs whose tokens are not characters have no accuracy and no such column.
+
+    Args:
+        scores: the content of reports/scores.json.
+        with_test: include scores on test.
+        everything: include all models and baselines, not only the bigram, the best n-gram model and the GPT.
     """
     splits = [split for split in scores["gpt"] if split != "test" or with_test]
     by_key = {row.key: row for row in rows_of(scores, trained_models())}
@@ -46,18 +59,18 @@ def table(
     header, rows = ["model", *splits], [[_label(by_key[key]), *cells(by_key[key], splits)] for key in keys]
     if by_key["gpt"].accuracy is None:
         return header, rows
-    shares = [percent(by_key[key].accuracy) for key in keys]
-    return [*header, f"accuracy ({SPLIT})"], [[*row, share] for row, share in zip(rows, shares, strict=True)]
+    accuracies = [percent(by_key[key].accuracy) for key in keys]
+    return [*header, f"accuracy ({SPLIT})"], [[*row, accuracy] for row, accuracy in zip(rows, accuracies, strict=True)]
 
 
 def cells(row: Row, splits: Iterable[str]) -> list[str]:
-    """The bits of each split; "" for one that was not scored."""
+    """Return bits per character on each split, or "" for a split that was not scored."""
     return [f"{row.bits[split]:.3f}" if split in row.bits else "" for split in splits]
 
 
-def percent(share: float | None) -> str:
-    """A share for a sentence or a table; "" for none."""
-    return "" if share is None else f"{100 * share:.1f} %"
+def percent(fraction: float | None) -> str:
+    """Format a fraction as a percentage, and None as ""."""
+    return "" if fraction is None else f"{100 * fraction:.1f} %"
 
 
 def _label(row: Row) -> str:
@@ -65,24 +78,31 @@ def _label(row: Row) -> str:
 
 
 def headline(scores: dict[str, Any]) -> str:
-    """Say how good the GPT is, what a bit means, and by how much it beats counting and the bigram."""
+    """Describe the score of the GPT, given the content of reports/scores.json.
+
+    The sentences explain the score as a guess among equally likely characters, and compare it with the best n-gram
+    model and with the bigram.
+    """
     rows = {row.key: row for row in rows_of(scores, trained_models())}
     own, counted = rows["gpt"].bits[SPLIT], rows[scores["best_counted"]]
     others = ((f"the best model that only counts ({counted.label})", counted), ("the bigram", rows["bigram"]))
     differences = [f"{better_or_worse(own - row.bits[SPLIT])} {name}" for name, row in others]
-    share = rows["gpt"].accuracy
-    right = "" if share is None else f" Its likeliest guess is right for {percent(share)} of the characters of {SPLIT}."
+    accuracy = rows["gpt"].accuracy
+    right = (
+        "" if accuracy is None else f" Its likeliest guess is right for {percent(accuracy)} of characters of {SPLIT}."
+    )
     return (
-        f"The GPT needs {own:.3f} bits for a character of {SPLIT}: it is as uncertain as a guess among "
-        f"{2**own:.1f} equally likely characters. That is {', and '.join(differences)}.{right}"
+        f"The GPT needs {own:.3f} bits per character on {SPLIT}: it is as uncertain as a uniform guess among "
+        f"{2**own:.1f} characters. That is {', and '.join(differences)}.{right}"
     )
 
 
 def context(scores: dict[str, Any]) -> str:
-    """What its longer context contributes to the score of the GPT, and how all was scored."""
-    found, window = scores["context"][SPLIT], scores["window"]
+    """Say how much the GPT gains from its longer context, and how the models were scored."""
+    short, window = scores["context"][SPLIT], scores["window"]
     return (
-        f"Context beyond {found['short_context']} {window['unit']}s is worth {found['gain_bits_per_char']:z.3f} bits "
-        f"per character to the GPT on {SPLIT}. Scored in windows of {window['length']} {window['unit']}s, stride "
-        f"{window['stride']}, each work after its own text; {ADAPTIVE}."
+        f"Context beyond {short['short_context']} {window['unit']}s improves the GPT by "
+        f"{short['gain_bits_per_char']:z.3f} bits per character on {SPLIT}. All models were scored in windows of "
+        f"{window['length']} {window['unit']}s with stride {window['stride']}, and with the preceding text of the same "
+        f"work as context; {ADAPTIVE}."
     )

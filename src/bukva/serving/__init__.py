@@ -1,1 +1,1 @@
-"""Trained models for people who write with them, and for other programs."""
+"""Trained models behind Python, HTTP and MLflow interfaces."""

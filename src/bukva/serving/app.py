@@ -1,13 +1,14 @@
-"""The web application of a project, for this machine.
+"""Serve the pages of a project to browsers on this machine.
 
 GET  /             all experiments
-GET  /runs/NAME    the report of one
+GET  /runs/NAME    the report of one experiment
 GET  /play         the playground
 POST /play/score   the bits of each character of a text, and the likeliest next characters
-POST /play/write   the characters that follow a text, one JSON object a line, each sent as it is drawn
-GET  /mlflow       to MLflow, where it compares the losses; ?run=NAME for the runs of one experiment
+POST /play/write   the continuation of a text as JSON objects, one per line, sent while it is generated
+GET  /mlflow       redirect to the losses of all experiments in MLflow; ?run=NAME for the runs of one experiment
 
-A page about nothing has status 404, a POST that makes no sense 400 and {"error": a sentence}.
+A GET request for something that does not exist returns a page with status 404. An invalid POST request returns status
+400 and {"error": message}.
 """
 
 import json
@@ -48,43 +49,51 @@ from bukva.serving.writer import RequestSettings, Writer, settings
 from bukva.tracking.experiment import name_of_repro
 from bukva.tracking.ui import Server, mlflow_server
 
-GRACE_SECONDS = 1  # for texts that are being written when Ctrl-C is pressed
+GRACE_SECONDS = 1  # time after Ctrl-C in which open requests may finish
 LINKS = [
     ("/", "Experiments"),
     (f"/runs/{WORKSPACE}", "The last run"),
     ("/play", "Playground"),
     ("/mlflow", "MLflow"),
 ]
-# A browser then loads nothing from elsewhere, and runs no script that stands in a text. Vega sets styles of elements.
+# The browser loads nothing from other servers and does not run scripts that a text contains. Vega needs inline styles.
 POLICY = "default-src 'self'; img-src data:; style-src 'self' 'unsafe-inline'"
 TYPES = {"css": "text/css", "js": "text/javascript"}
-IN_MEMORY = 50  # pages
-SHOWN = "dvc.lock", "params.yaml", "reports"  # of the checkout: what pages show of it changes with them
-MOST_TYPED = 100_000  # characters of the text of a request
-MOST_LEARNED = 100  # texts that a model learns from before it
+CACHED_PAGES = 50
+WATCHED = "dvc.lock", "params.yaml", "reports"  # files and folders of the checkout that pages show
+MOST_TYPED = 100_000  # maximum number of characters of a text in a request
+MOST_LEARNED = 100  # maximum number of earlier texts in a request that a model learns from; also in playground.js
 N_LIKELIEST = 5
-FLUSH_SECONDS = 0.02  # sending each character by itself takes as long as drawing it, and nobody sees the difference
+FLUSH_SECONDS = 0.02  # sending each character separately takes as long as generating it, without a visible benefit
 POLL_SECONDS = 0.2
 
 
 def serve(path: str, port: int) -> None:
-    """Print the address of a page, and serve all pages and MLflow until Ctrl-C, from this port or the next free one."""
+    """Print the address of a page, and serve all pages and MLflow until Ctrl-C.
+
+    Args:
+        path: the path of the page whose address is printed.
+        port: the first port to try. If another process uses it, the next free port is used.
+    """
     os.chdir(project_root())
     params = read_params()
-    # a shell starts what is in the background without SIGINT
+    # A shell starts background processes with SIGINT ignored.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    with suppress(KeyboardInterrupt), listen(port) as found, mlflow_server() as mlflow:
-        print(f"Open (Ctrl-C ends it): http://{HOST}:{found.getsockname()[1]}{path}", flush=True)
+    with suppress(KeyboardInterrupt), listen(port) as listener, mlflow_server() as mlflow:
+        print(f"Serving (Ctrl-C to stop): http://{HOST}:{listener.getsockname()[1]}{path}", flush=True)
         app = site(Library(params.compute), params.sample, mlflow)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS)
-        uvicorn.Server(config).run(sockets=[found])
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 class TextRequest(Section):
-    """A model's key (library.py), a text, and keys of section sample with values that replace those of params.yaml.
+    """A request of the playground to score or continue a text.
 
-    learned: texts from which the model has learned before; without a list it does not learn from the text either.
+    model: the key of the model (library.Choice.key).
+    text: the text.
+    settings: values that override section `sample` of params.yaml.
+    learned: earlier texts from which the model learns first. Without a list, the model also does not learn from `text`.
     """
 
     model: str
@@ -94,9 +103,16 @@ class TextRequest(Section):
 
 
 def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
-    """The application; sample is the section of params.yaml, and mlflow the server to which it leads."""
-    app = FastAPI(openapi_url=None)  # no page of FastAPI's own, which would load its scripts from elsewhere
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])  # no other site's name
+    """Create the web application.
+
+    Args:
+        library: the trained models.
+        sample: section `sample` of params.yaml.
+        mlflow: the MLflow server to which /mlflow redirects.
+    """
+    app = FastAPI(openapi_url=None)  # FastAPI's documentation pages would load scripts from other servers
+    # Rejecting other host names keeps other web sites from reading the pages by DNS rebinding.
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
     app.mount("/static", StaticFiles(packages=[("bukva.serving", "static")]))
 
     @app.middleware("http")
@@ -111,14 +127,14 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
         text = str(error)
         if isinstance(error, RequestValidationError):
             first = error.errors()[0]
-            text = sentence(first | {"loc": first["loc"][1:]}, TextRequest)  # without "body"
+            text = sentence(first | {"loc": first["loc"][1:]}, TextRequest)  # FastAPI's location begins with "body"
         if request.method == "GET":
             page = render(
                 "message.html.j2",
                 served=True,
                 links=LINKS,
                 here=request.url.path,
-                title="Nothing to show here",
+                title="Nothing to show",
                 text=text,
             )
             return HTMLResponse(page, status_code=404)
@@ -147,42 +163,50 @@ def site(library: Library, sample: Sample, mlflow: Server) -> FastAPI:
     @app.post("/play/score")
     def score(request: TextRequest) -> dict[str, Any]:
         writer, learner = library.writer(request.model), _learner(library, request)
-        with learner.after(request.learned or []) if learner else nullcontext(writer) as learned:
-            answer = _scored(learned, request.text) | {"likeliest": learned.likeliest(request.text, N_LIKELIEST)}
+        with learner.shared_writer(request.learned or []) if learner else nullcontext(writer) as scorer:
+            answer = _scored(scorer, request.text) | {"likeliest": scorer.likeliest(request.text, N_LIKELIEST)}
         return answer | {"unlearned": writer.score(request.text) if learner else None}
 
     @app.post("/play/write")
     def write(request: TextRequest) -> StreamingResponse:
-        how = settings(sample.model_dump() | request.settings, RequestSettings)
+        sampling = settings(sample.model_dump() | request.settings, RequestSettings)
         writer, learner = library.writer(request.model), _learner(library, request)
-        pieces = _written(learner.apart(request.learned or []) if learner else writer, request.text, how)
+        if learner:
+            writer = learner.separate_writer(request.learned or [])
+        pieces = _written(writer, request.text, sampling)
         return StreamingResponse(pieces, media_type="application/x-ndjson")
 
     return app
 
 
-# ---- the pages of results, each built when somebody asks for it, and again only when what it shows has changed
+# ---- pages of results: built on the first request, and again after the results have changed
 
 
-_building = threading.Lock()  # which takes seconds: a second request waits for the page of the first
+_building = threading.Lock()  # building takes seconds; a second request for the page waits for the first
 
 
-@lru_cache(IN_MEMORY)
+@lru_cache(CACHED_PAGES)
 def _page(name: str, _: object) -> str:
-    """The report of a result, by the name of an experiment, a branch, a tag or a commit, or workspace; "" for all."""
+    """Return the report of a result, or the page of all experiments.
+
+    Args:
+        name: an experiment, a branch, a tag, a commit or "workspace"; "" for all experiments.
+        _: the state of the results (_state). A page in the cache is used only while the state is the same.
+    """
     if not name:
         return overview(LINKS, served=True)
     here = f"/runs/{quote(name)}"
-    own = [(here, name)] if name != WORKSPACE else []
-    if name in [one.name for one in experiments()]:
-        run = name_of_repro(resolve(name).baseline) if name == baseline.NAME else name  # `make repro` ran it
-        own.append((f"/mlflow?run={quote(run)}", f"{name} in MLflow"))
-    return page_of(name, [*LINKS, *own], here=here, served=True)
+    own_links = [(here, name)] if name != WORKSPACE else []
+    if name in [experiment.name for experiment in experiments()]:
+        # MLflow has the baseline of `make repro` under another name
+        run = name_of_repro(resolve(name).baseline) if name == baseline.NAME else name
+        own_links.append((f"/mlflow?run={quote(run)}", f"{name} in MLflow"))
+    return page_of(name, [*LINKS, *own_links], here=here, served=True)
 
 
 def _state() -> tuple[object, ...]:
-    """What changes when a result does: the commits of git and of experiments, and when files of the checkout did."""
-    files = [file for name in SHOWN for file in (Path(name), *Path(name).rglob("*"))]
+    """Return values that change whenever a result changes: git refs, which include experiments, and file times."""
+    files = [file for name in WATCHED for file in (Path(name), *Path(name).rglob("*"))]
     return git("show-ref", "--head"), *((file, file.stat().st_mtime_ns) for file in files if file.is_file())
 
 
@@ -190,7 +214,7 @@ def _state() -> tuple[object, ...]:
 
 
 def _playground(choices: list[Choice], sample: Sample) -> str:
-    """The page with these models to choose from, and the settings of params.yaml as its first ones."""
+    """Return the page of the playground, with these models to choose from and `sample` as the initial settings."""
     answers = Path(paths()["answers"])
     prompts = read_json(answers)["prompts"] if answers.exists() else []
     others = [choice for choice in choices if choice.experiment != choices[0].experiment] or choices[1:] or choices
@@ -201,7 +225,8 @@ def _playground(choices: list[Choice], sample: Sample) -> str:
         links=LINKS,
         here="/play",
         title="Playground",
-        subtitle="Your text is coloured by how surprising each character is to each model. Type, then let both go on.",
+        subtitle="The color of a character shows how surprising it is to a model. Type a text, then let both models "
+        "continue it.",
         choices=choices,
         chosen={"A": choices[0].key, "B": others[0].key},
         sample=sample,
@@ -213,25 +238,25 @@ def _playground(choices: list[Choice], sample: Sample) -> str:
 
 
 def _scored(writer: Writer, text: str) -> dict[str, Any]:
-    """Return a text with composed letters, its pieces with their bits, and what is left out."""
+    """Return a text with composed letters, its pieces with their bits, and the characters that were left out."""
     return {"text": writer.composed(text), "scored": writer.score(text), "unknown": writer.unknown(text)}
 
 
 def _learner(library: Library, request: TextRequest) -> Learner | None:
-    """The model of a request, if it is to learn and can."""
+    """Return the learner of the requested model, or None if the request or the model does not support learning."""
     return library.learner(request.model) if request.learned is not None else None
 
 
-def _written(writer: Writer, text: str, how: Sample) -> Iterator[str]:
-    """What the page reads: first the text that the model continues, then each piece that it writes, in batches."""
+def _written(writer: Writer, text: str, sampling: Sample) -> Iterator[str]:
+    """Yield lines of JSON: first the scored text, then each piece of its continuation, in batches."""
     yield _line(_scored(writer, text))
-    waiting, sent_at = "", 0.0
-    for piece in writer.write(text, how):
-        waiting += _line(piece)
+    batch, sent_at = "", 0.0
+    for piece in writer.write(text, sampling):
+        batch += _line(piece)
         if time.monotonic() - sent_at >= FLUSH_SECONDS:
-            yield waiting
-            waiting, sent_at = "", time.monotonic()
-    yield waiting
+            yield batch
+            batch, sent_at = "", time.monotonic()
+    yield batch
 
 
 def _line(content: object) -> str:

@@ -1,4 +1,4 @@
-"""Which trained models there are to write with: those of the last run, of the commit and of all experiments."""
+"""List and load the trained models of the last run, of the last commit and of all experiments."""
 
 import math
 import threading
@@ -22,90 +22,109 @@ from bukva.serving.learning import Learner
 from bukva.serving.writer import Writer
 
 NAMES = {WORKSPACE: "the last run", "HEAD": "the last commit"}
-IN_MEMORY = 4  # models that stay loaded: two side by side, and those that one changes between
+CACHED_MODELS = 4  # two models are shown side by side; the others are kept for users who switch between models
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A model that somebody may write with; two are equal if they write the same."""
+    """A trained model of the playground. Choices are equal if their models are equal.
 
-    digest: str  # of the model's folder
-    alone: bool  # the network without its n-grams
-    key: str = field(compare=False)  # experiment/model, or experiment/model/alone
-    experiment: str = field(compare=False)  # as the page calls it
-    label: str = field(compare=False)  # the model, as the page calls it
-    bits: float | None = field(compare=False)  # per character on val, if they are known
-    files: Mapping[str, Path] = field(compare=False)  # of the folder, by their names in it
-    train: Path | None = field(compare=False, default=None)  # its ids, if it can learn and they are here
+    digest: the digest of the model's folder.
+    is_without_ngrams: use only the network of a GPT with n-grams.
+    key: EXPERIMENT/MODEL, or EXPERIMENT/MODEL/alone for the network without its n-grams.
+    experiment, label: the names of the experiment and of the model on the page.
+    bits: bits per character on val, if they are known.
+    files: the files of the model's folder, by name.
+    train: the file with the ids of the training split, if the model can learn and the file is available.
+    """
+
+    digest: str
+    is_without_ngrams: bool
+    key: str = field(compare=False)
+    experiment: str = field(compare=False)
+    label: str = field(compare=False)
+    bits: float | None = field(compare=False)
+    files: Mapping[str, Path] = field(compare=False)
+    train: Path | None = field(compare=False, default=None)
 
 
 class Library:
-    """The models, loaded when they are first used, on the device that section compute of params.yaml wants."""
+    """The trained models, loaded on first use.
+
+    Args:
+        compute: section `compute` of params.yaml, which determines the device.
+    """
 
     def __init__(self, compute: Compute) -> None:
         self._machine = prepare(compute)
         self._known: dict[str, Choice] = {}
-        self._load = lru_cache(IN_MEMORY)(self._loaded)
-        self._learner = lru_cache(IN_MEMORY)(self._learning)
+        self._cached_writer = lru_cache(CACHED_MODELS)(self._load_writer)
+        self._cached_learner = lru_cache(CACHED_MODELS)(self._load_learner)
         self._lock = threading.Lock()
 
     def choices(self) -> list[Choice]:
-        """All models whose files are here now: the last run first, then by text and by the GPT's score on val.
+        """Return all models whose files are available, without duplicates.
 
-        The text of the first result comes first, because scores on different texts cannot be compared. Equal models
-        are there once.
+        The models of the last run come first. The others are sorted by text, because scores on different texts cannot
+        be compared, and then by the GPT's score on val. The text of the first result that has scores comes first.
 
         Raises:
-            BukvaError: there is none.
+            BukvaError: no model is available.
         """
         own = map(resolve, [WORKSPACE, "HEAD"] if head() else [WORKSPACE])
         known = read_results([*own, *experiments()])
         text = next((_text(result) for result in known if result.scores), "")
-        results = sorted(known, key=lambda result: _place(result, text))
-        found = list(dict.fromkeys(choice for result in results for choice in _choices_of(result)))
-        if not found:
-            raise BukvaError("play: no trained model is here; run `make repro`, or `dvc pull` to fetch one.")
-        self._known = {choice.key: choice for choice in found}
-        return found
+        results = sorted(known, key=lambda result: _sort_key(result, text))
+        choices = list(dict.fromkeys(choice for result in results for choice in _choices_of(result)))
+        if not choices:
+            raise BukvaError("play: there are no trained models. Run `make repro`, or fetch models with `dvc pull`.")
+        self._known = {choice.key: choice for choice in choices}
+        return choices
 
     def writer(self, key: str) -> Writer:
-        """The model of a choice, as it was when choices were last asked for.
+        """Return the writer of a model, loading the model if necessary.
+
+        Args:
+            key: the key of a model that the last call of `choices` returned.
 
         Raises:
-            BukvaError: there is none of this key, or its files are gone or do not fit each other.
+            BukvaError: the key is unknown, or the files of the model are missing or inconsistent.
         """
         if key not in self._known:
-            raise BukvaError(f"{key}: no such model is here; reload the page for those that are.")
-        with self._lock:  # two columns may ask for one model at once
-            return self._load(self._known[key])
+            raise BukvaError(f"{key}: this model is not available. Reload the page to see the available models.")
+        with self._lock:  # both columns of the page may request the same model at the same time
+            return self._cached_writer(self._known[key])
 
     def learner(self, key: str) -> Learner | None:
-        """The same, as it learns; None for a model that cannot, or whose train is not here.
+        """Return the learner of a model, or None if the model cannot learn or its training split is not available.
+
+        Args:
+            key: as in `writer`.
 
         Raises:
-            BukvaError: as of `writer`.
+            BukvaError: as in `writer`.
         """
         writer = self.writer(key)
         with self._lock:
-            return self._learner(self._known[key], writer)
+            return self._cached_learner(self._known[key], writer)
 
     @staticmethod
-    def _learning(choice: Choice, writer: Writer) -> Learner | None:
+    def _load_learner(choice: Choice, writer: Writer) -> Learner | None:
         return Learner(writer, np.load(choice.train, mmap_mode="r")) if choice.train else None
 
-    def _loaded(self, choice: Choice) -> Writer:
+    def _load_writer(self, choice: Choice) -> Writer:
         with as_folder(choice.files) as folder:
             writer = Writer.load(folder, self._machine)
-        return writer.without_ngrams() if choice.alone else writer
+        return writer.without_ngrams() if choice.is_without_ngrams else writer
 
 
-def _place(result: Result, text: str) -> tuple[bool, bool, float]:
+def _sort_key(result: Result, text: str) -> tuple[bool, bool, float]:
     score = _bits(result, "gpt")
     return not result.revision.is_workspace, _text(result) != text, math.inf if score is None else score
 
 
 def _text(result: Result) -> str:
-    """Return the digest of its val; "" where its scores are not here."""
+    """Return the digest of the result's val text, or "" if the scores of the result are not available."""
     return str(result.about["text"]["val"]) if result.scores else ""
 
 

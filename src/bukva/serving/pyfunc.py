@@ -1,12 +1,12 @@
-"""A trained model as MLflow serves it (a pyfunc model "from code").
+"""Define a trained model that MLflow can serve (a pyfunc model "from code").
 
-MLflow runs a copy of this file, which lies in the model beside the code, the weights and the requirements that it needs
-(tracking/models); neither the repository nor DVC is there. Each row of the input has a prompt, which is continued
-(column continuation of the answer), or a text, which is scored (bits_per_char), or both. Parameters of a request are
-keys of section sample of params.yaml; their defaults are those of the experiment.
+The registered model contains a copy of this file, together with the code, the weights and the requirements that it
+needs (tracking/models). MLflow runs this copy without the repository and without DVC. Each row of the input has a
+prompt to continue (column `continuation` of the output), a text to score (column `bits_per_char`), or both. The
+parameters of a request are keys of section `sample` of params.yaml, and default to the values of the experiment.
 
-MLflow also runs this file when it saves a model, where another version of bukva may be imported. So bukva is imported
-where the model is used, and not above.
+MLflow also runs this file when it saves a model, in a process that may have imported another version of bukva. So
+bukva is imported inside the methods and not at the top of the file.
 """
 
 from pathlib import Path
@@ -21,10 +21,10 @@ ARTIFACT = "model"  # the folder of the weights
 
 
 class TextModel(PythonModel):
-    """Continues prompts and scores texts."""
+    """A model that continues prompts and scores texts."""
 
     def load_context(self, context: PythonModelContext) -> None:
-        """Load the weights, for the device and the precision that suit this machine best."""
+        """Load the weights, and choose the device and the precision for this machine."""
         from bukva.serving.writer import Writer
 
         self._writer = Writer.load(Path(context.artifacts[ARTIFACT]))
@@ -38,7 +38,7 @@ class TextModel(PythonModel):
         """Continue or score each row.
 
         Raises:
-            MlflowException: a value is invalid; the server answers with status 400 and the sentence.
+            MlflowException: a value is invalid. The server answers with status 400 and the message.
         """
         from bukva.config.schema import PROMPT, TEXT
         from bukva.core.errors import BukvaError
@@ -46,15 +46,15 @@ class TextModel(PythonModel):
 
         answers, where = [], ""
         try:
-            how = settings(params or {}, RequestSettings)
-            if model_input.empty:  # MLflow drops other columns, and rows that have nothing else
+            sampling = settings(params or {}, RequestSettings)
+            if model_input.empty:  # MLflow drops all other columns, and rows that have only such columns
                 raise BukvaError(f"The request has neither {PROMPT} nor {TEXT}; each row needs one of them.")
             for number, row in enumerate(model_input.to_dict("records"), 1):
                 where = f"Row {number}, "
-                answers.append(self._writer.answer(row, how))
+                answers.append(self._writer.answer(row, sampling))
         except BukvaError as error:
             raise MlflowException.invalid_parameter_value(f"{where}{error}") from None
-        return pd.DataFrame(answers, index=model_input.index, dtype=object)  # None, because JSON has no NaN
+        return pd.DataFrame(answers, index=model_input.index, dtype=object)  # keeps None, because JSON has no NaN
 
 
 set_model(TextModel())

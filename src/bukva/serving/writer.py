@@ -1,4 +1,4 @@
-"""A trained model and its tokenizer: text in, text and bits out. `bukva.load` returns a Writer."""
+"""Generate and score text with a trained model and its tokenizer. `bukva.load` returns a Writer."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -26,27 +26,37 @@ from bukva.text.prompts import composed, opening, without_unknown
 from bukva.text.tokenizers.base import MOST_BYTES, Tokenizer
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"
-FIRST_PROMPT = 1  # a writer continues a prompt as stage sample continues its first one
-FEWEST = {PROMPT: 1, TEXT: 2}  # ids; the first of a text has no score
-ADVICE: dict[Unknown, str] = {  # for characters that the model cannot read, by the value of parameter unknown
-    "error": "use another text, or parameter unknown drop or replace",
-    "drop": "parameter unknown is drop, and nothing of the text is left; use another text",
-    "replace": "parameter unknown is replace, but the vocabulary lacks the space; use drop or another text",
+FIRST_PROMPT = 1  # a writer uses the random numbers that stage sample uses for its first prompt
+FEWEST = {PROMPT: 1, TEXT: 2}  # minimum number of ids; the first id of a text has no score
+ADVICE: dict[Unknown, str] = {  # for characters outside the vocabulary, by the value of `unknown`
+    "error": "use another text, or set `unknown` to drop or replace",
+    "drop": "`unknown` is drop, and no character of the text is left; use another text",
+    "replace": "`unknown` is replace, but the vocabulary has no space; set `unknown` to drop, or use another text",
 }
 
 
 class Scored(NamedTuple):
-    """A piece of text, one character unless the tokenizer joins several, and its bits; None for the first of a text."""
+    """A piece of text and its score.
+
+    text: one character, or several if the tokenizer joins characters.
+    bits: the score of the piece; None for the first piece of a text, which is not scored.
+    """
 
     text: str
     bits: float | None
 
 
 class Writer:
-    """Continues texts and scores them, in the precision in which stage sample writes.
+    """Generate and score text in the same precision as stage sample.
 
-    In bf16 the bits of a character differ a little from those of stage evaluate, which computes in float32: by 0.004 on
-    average for the GPT of the embedded corpus, and by 0.12 at most (2,999 characters, docs/dev/log.md).
+    In bf16, the bits of a character differ slightly from those of stage evaluate, which computes in float32. For the
+    GPT of the embedded corpus, the mean difference is 0.004 and the largest is 0.12 (2,999 characters,
+    docs/dev/log.md).
+
+    Args:
+        model: the trained model.
+        tokenizer: the tokenizer of the model.
+        machine: the device and the precision. Small models generate on the CPU even if this is a GPU.
     """
 
     def __init__(self, model: LanguageModel, tokenizer: Tokenizer, machine: Machine) -> None:
@@ -57,12 +67,15 @@ class Writer:
 
     @classmethod
     def load(cls, folder: Path, machine: Machine | None = None) -> "Writer":
-        """Load the best weights of a model's folder.
+        """Load the best weights from the folder of a model.
 
-        By default a model of more than 25 million parameters computes on a GPU if there is one, any other on all cores.
+        Args:
+            folder: the folder.
+            machine: the device and the precision. By default, a model with more than 25 million parameters runs on a
+                GPU if there is one, and any other model on all CPU cores.
 
         Raises:
-            BukvaError: its files do not fit each other.
+            BukvaError: the files of the folder are inconsistent.
         """
         compute = Compute(device="auto", backend="auto", precision="auto", threads=0)
         return cls(*load_model(folder), machine or prepare(compute, is_deterministic=False))
@@ -71,7 +84,7 @@ class Writer:
         """Return a writer of the network without its n-grams."""
         return Writer(self.model.without_ngrams(), self.tokenizer, self.machine)
 
-    # ---- for programs: what the model cannot read is refused, unless `unknown` says what becomes of it
+    # ---- for programs: `unknown` determines the handling of characters outside the vocabulary; by default an error
 
     def generate(
         self,
@@ -84,56 +97,66 @@ class Writer:
         seed: int = 1337,
         unknown: Unknown = "error",
     ) -> str:
-        """The text that follows a prompt, as stage sample continues its first prompt; without the prompt.
+        """Return the continuation of a prompt, without the prompt.
+
+        With the same values, stage sample continues its first prompt with the same text.
 
         Args:
-            prompt: of one character or more.
-            n_chars: how much to write: characters (with another tokenizer bytes or tokens).
-            temperature: 0 takes the likeliest character, 1 draws from the probabilities of the model.
-            top_k: draw from so many of the likeliest characters, 0 for all.
-            top_p: draw from the fewest characters whose probabilities have this sum, 1 for all.
-            seed: of the random numbers.
-            unknown: what becomes of characters outside the vocabulary: error, drop or replace (by a space).
+            prompt: one or more characters.
+            n_chars: number of characters to generate (with other tokenizers: bytes or tokens).
+            temperature: 0 always chooses the likeliest character; 1 samples from the probabilities of the model.
+            top_k: sample from this number of likeliest characters; 0 for all.
+            top_p: sample from the smallest set of characters whose probabilities add up to this value; 1 for all.
+            seed: seed of the random numbers.
+            unknown: handling of characters outside the vocabulary: `error`, `drop` or `replace` (by a space).
 
         Raises:
-            BukvaError: a value is out of range, or the model cannot read the prompt.
+            BukvaError: a value is out of range, or `unknown` does not allow the characters of the prompt.
         """
         values = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "unknown": unknown}
-        how = settings({"n_chars": n_chars, **values})
-        return "".join(piece.text for piece in self.write(self._checked(PROMPT, prompt, unknown), how))
+        sampling = settings({"n_chars": n_chars, **values})
+        return "".join(piece.text for piece in self.write(self._checked(PROMPT, prompt, unknown), sampling))
 
     def bits(self, text: str, unknown: Unknown = "error") -> float:
-        """Bits per character of a text of two characters or more, by the window rule.
+        """Return the bits per character of a text of two or more characters.
 
-        The text is one work, of which nothing is known before its first piece: that one is not scored, and does not
-        count. For `unknown` see generate.
+        The text is scored in overlapping windows (bukva.models.window_rule). Its first piece has no context, so it is
+        neither scored nor counted.
+
+        Args:
+            text: the text.
+            unknown: as in `generate`.
 
         Raises:
-            BukvaError: the model cannot read the text.
+            BukvaError: the text is too short, or `unknown` does not allow its characters.
         """
         _, *pieces = self.score(self._checked(TEXT, text, unknown))
         return sum(piece.bits or 0 for piece in pieces) / sum(len(piece.text) for piece in pieces)
 
-    def answer(self, row: Mapping[Any, Any], how: Sample) -> dict[str, Any]:
-        """What a served model answers to a row: its prompt is continued, and its text scored; it has one or both.
+    def answer(self, row: Mapping[Any, Any], sampling: Sample) -> dict[str, Any]:
+        """Return the answer of a served model to one row of a request.
+
+        Args:
+            row: a prompt to continue, a text to score, or both.
+            sampling: the settings of the request.
 
         Returns:
-            continuation and bits_per_char; None for what the row does not ask for.
+            `continuation` of the prompt and `bits_per_char` of the text; None if the row has no prompt or no text.
 
         Raises:
-            BukvaError: the model cannot read the row.
+            BukvaError: the row has neither, or `generate` or `bits` cannot process it.
         """
         prompt, text = (cell if isinstance(cell := row.get(name), str) else None for name in (PROMPT, TEXT))
         if prompt is None and text is None:
-            raise BukvaError(f"neither {PROMPT} nor {TEXT} is a string; one of them must be.")
-        drawn = how.model_dump(exclude={"prompts"})
+            raise BukvaError(f"neither {PROMPT} nor {TEXT} is a string; set at least one of them.")
+        generation = sampling.model_dump(exclude={"prompts"})
         return {
-            CONTINUATION: None if prompt is None else self.generate(prompt, **drawn),
-            BITS: None if text is None else self.bits(text, how.unknown),
+            CONTINUATION: None if prompt is None else self.generate(prompt, **generation),
+            BITS: None if text is None else self.bits(text, sampling.unknown),
         }
 
     def _checked(self, name: str, text: str, unknown: Unknown) -> str:
-        """A readable prompt or text, which has at least FEWEST ids."""
+        """Return a text without unknown characters, or raise an error if `unknown` forbids them or it is too short."""
         readable = without_unknown(self.tokenizer, text, unknown)
         try:
             n_ids = len(self.tokenizer.encode(readable))
@@ -143,34 +166,38 @@ class Writer:
             raise BukvaError(f"{name}: {text!r} is too short; use a longer one.")
         return readable
 
-    # ---- for the playground: what the model cannot read is left out, and each piece has its bits
+    # ---- for the playground: characters outside the vocabulary are left out, and each piece has its bits
 
     def readable(self, text: str) -> str:
-        """A text without characters outside the vocabulary; if nothing is left, a newline, or else the first id."""
+        """Return a text without characters outside the vocabulary.
+
+        If nothing is left, return a newline or, if the vocabulary has no newline, its first entry.
+        """
         left_out = dict.fromkeys(map(ord, self.unknown(text)))
         return self.composed(text).translate(left_out) or opening(self.tokenizer)
 
     def composed(self, text: str) -> str:
-        """A text with its letters composed as the vocabulary has them."""
+        """Return a text in the Unicode form, composed or as it is, of which the vocabulary knows more characters."""
         return composed(self.tokenizer, text)
 
     def unknown(self, text: str) -> list[str]:
-        """The characters of a composed text that are outside the vocabulary, each once."""
+        """Return the distinct characters of a text (see composed) that are outside the vocabulary."""
         return [char for char in dict.fromkeys(self.composed(text)) if not self.tokenizer.knows(char)]
 
-    def write(self, prompt: str, how: Sample) -> Iterator[Scored]:
-        """The text that follows a prompt, as it is drawn; bits are those before temperature, top-k and top-p.
+    def write(self, prompt: str, sampling: Sample) -> Iterator[Scored]:
+        """Yield the pieces of the continuation of a prompt while they are generated.
 
-        The random numbers are those of stage sample for its first prompt.
+        The bits of a piece are computed from the model's probabilities before temperature, top-k and top-p. The random
+        numbers are the same as in stage sample for its first prompt.
         """
         ids = self._encode(prompt)[None]  # (1, T)
-        rng = prompt_generator(how.seed, FIRST_PROMPT)
+        rng = prompt_generator(sampling.seed, FIRST_PROMPT)
         drawn: list[int] = []
         nats = 0.0
-        kept = how.model_dump(include={"temperature", "top_k", "top_p"})
-        steps = generate_each(self.model, ids, how.n_chars, rng=rng, **kept)
-        for n_left in reversed(range(how.n_chars)):
-            with self.machine.autocast():  # not around the yield: the caller's code between two steps is not affected
+        options = sampling.model_dump(include={"temperature", "top_k", "top_p"})
+        steps = generate_each(self.model, ids, sampling.n_chars, rng=rng, **options)
+        for n_left in reversed(range(sampling.n_chars)):
+            with self.machine.autocast():  # not around the yield, so autocast does not affect the caller's code
                 following, logits = next(steps)
             drawn.append(int(following[0]))
             nats += F.cross_entropy(logits, following).item()
@@ -181,7 +208,7 @@ class Writer:
                 drawn, nats = [], 0.0
 
     def score(self, text: str) -> list[Scored]:
-        """The pieces of a text with their bits, by the window rule."""
+        """Return the pieces of a text with their bits, scored in overlapping windows (bukva.models.window_rule)."""
         ids = self.encode(text)
         parts = self.tokenizer.parts(ids)
         if len(ids) < 2:
@@ -193,60 +220,68 @@ class Writer:
 
     @torch.inference_mode()
     def likeliest(self, text: str, n: int) -> list[tuple[str, float]]:
-        """The n likeliest pieces after a text, and their probabilities."""
+        """Return the n likeliest pieces after a text, with their probabilities."""
         ids = self._encode(text)
         start = first_seen(len(ids), self.model.block_size)
         before = ids[max(0, start - self.model.config.n_before) : start]
         with self.machine.autocast():
             logits = self.model(ids[None, start:], before=before[None])[0, -1]  # (V,)
-        found = logits.float().softmax(-1).topk(min(n, len(self.tokenizer)))
+        likeliest = logits.float().softmax(-1).topk(min(n, len(self.tokenizer)))
         pieces = self.tokenizer.pieces
-        return [(pieces[i], p) for i, p in zip(found.indices.tolist(), found.values.tolist(), strict=True)]
+        return [(pieces[i], p) for i, p in zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)]
 
     def encode(self, text: str) -> Ids:
-        """A text -> (T,) ids of what of it is readable."""
+        """Return the (T,) ids of a text without unknown characters (see readable)."""
         return self.tokenizer.encode(self.readable(text))
 
     def _encode(self, text: str) -> Tensor:
-        """The same on the device."""
+        """Return the ids of `encode` as a tensor on the model's device."""
         return torch.from_numpy(self.encode(text).astype(np.int64)).to(self.machine.device)
 
 
 def load(model: str | Path) -> Writer:
-    """A trained model, which writes and scores text:
+    """Load a trained model that generates and scores text.
 
-        gpt = bukva.load("data/models/gpt")
-        gpt.generate("Мой дядя", n_chars=100, seed=3)
-        gpt.bits("Мой дядя самых честных правил")
-
-    A model of more than 25 million parameters computes on a GPU if there is one, any other on all cores.
+    A model with more than 25 million parameters runs on a GPU if there is one, and any other model on all CPU cores.
 
     Args:
-        model: its folder, or its name in MLflow: models:/bukva-gpt@best, or with a version models:/bukva-gpt/3.
+        model: the folder of a model, or a name in MLflow's model registry with an alias or a version, such as
+            models:/bukva-gpt@best or models:/bukva-gpt/3.
+
+    Returns:
+        A Writer. For example:
+
+            gpt = bukva.load("data/models/gpt")
+            gpt.generate("Мой дядя", n_chars=100, seed=3)
+            gpt.bits("Мой дядя самых честных правил")
 
     Raises:
-        BukvaError: it is not there, or is no trained model.
+        BukvaError: the model does not exist, or the folder does not contain a trained model.
     """
-    from bukva.tracking.models import SCHEME, fetch  # not above: the server of a model needs no tracker
+    from bukva.tracking.models import SCHEME, fetch  # imported here, because serving a model needs no tracker
 
     with tempfile.TemporaryDirectory(prefix="bukva-") as temporary:
         folder = fetch(str(model), Path(temporary)) if str(model).startswith(SCHEME) else Path(model)
         if not (folder / CONFIG).is_file():
             raise BukvaError(
-                f"{folder}: no trained model, because {CONFIG} is missing; use the folder of one, such as "
-                "data/models/gpt after `make repro`, or a registered one, such as models:/bukva-gpt@best."
+                f"{folder} does not contain a trained model ({CONFIG} is missing). Give the folder of a model, such as "
+                "data/models/gpt after `make repro`, or a registered model, such as models:/bukva-gpt@best."
             )
         return Writer.load(folder)
 
 
 class RequestSettings(Sample):
-    """How to continue a text within some seconds."""
+    """Sampling settings of a request, with a limit on `n_chars` so that an answer takes seconds."""
 
     n_chars: Annotated[int, Field(ge=1, le=MOST_CHARS)]
 
 
 def settings(values: Mapping[str, Any], section: type[Sample] = Sample) -> Sample:
-    """How to continue one text: keys of section sample of params.yaml.
+    """Validate sampling settings.
+
+    Args:
+        values: keys of section `sample` of params.yaml, except `prompts`.
+        section: the class of the settings.
 
     Raises:
         BukvaError: a value is invalid.

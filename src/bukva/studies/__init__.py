@@ -1,1 +1,1 @@
-"""Studies of a trained GPT: what its attention and its n-grams do, as numbers and charts."""
+"""Studies of what the attention and the n-grams of a trained GPT do, as numbers and charts."""

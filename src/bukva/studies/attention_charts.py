@@ -1,4 +1,4 @@
-"""Charts of the study of attention, as PNGs; `bukva attention` writes them next to their numbers, attention.json."""
+"""Draw the charts of the attention study. `bukva attention` writes them as PNGs next to attention.json."""
 
 from pathlib import Path
 from typing import Any
@@ -8,22 +8,22 @@ import numpy as np
 import pandas as pd
 
 from bukva.core.files import atomic_folder, write_json
-from bukva.report.charts import BITS, COLOURS, GPT, Spec, colours, finished, level, save, visible
+from bukva.report.charts import BITS, COLOURS, GPT_COLOUR, Spec, colours, reference_line, save, to_spec, visible
 from bukva.report.page.attention_section import NUMBERS, context, head_table, heat_map, worth
 
-PANEL = 11  # pixels of a weight
-SECOND_ROLE = 0.1  # a second role with a lower score is not shown
-RAW, SCALED = GPT, COLOURS["learned"]
+PANEL = 11  # pixels of one attention weight
+SECOND_ROLE = 0.1  # minimum score of the second role that a chart shows
+RAW, SCALED = GPT_COLOUR, COLOURS["learned"]
 UPRIGHT, BARE = alt.Axis(labelAngle=0), alt.Axis(labelAngle=0, ticks=False, domain=False)
 
 
 def attention_report(numbers: dict[str, Any], folder: Path, model: str) -> None:
-    """Write attention.json and a PNG of each chart; the folder appears whole or not at all.
+    """Write attention.json and a PNG of each chart. The folder is written atomically.
 
     Args:
         numbers: the result of the study.
-        folder: where to write.
-        model: the digest of the studied weights. The report page shows the study only of these weights.
+        folder: the folder to write.
+        model: the digest of the studied weights. The report page shows the study only for a GPT with these weights.
     """
     charts = {chart.__name__: chart(numbers) for chart in (heads, scale, worth, context, leak, forecast)}
     for state in numbers["weights"]:
@@ -41,9 +41,11 @@ def weights_of_heads(numbers: dict[str, Any], state: str) -> Spec:
         heat_map(numbers["parts"], weights, PANEL)
         .properties(width=PANEL * T, height=PANEL * T)
         .facet(alt.Facet("head:N", sort=list(weights), title=None), columns=n_head)
-        .properties(title=f"{state}: rows are queries, columns are keys; each row sums to 1; a role and its score")
+        .properties(
+            title=f"{state}: rows are queries, columns are keys; each row sums to 1; titles: best role and its score"
+        )
     )
-    return finished(panels, f"Attention weights of all heads, {state}.", wide=False)
+    return to_spec(panels, f"Attention weights of all heads, {state}.", wide=False)
 
 
 def heads(numbers: dict[str, Any]) -> Spec:
@@ -53,9 +55,9 @@ def heads(numbers: dict[str, Any]) -> Spec:
     n_layer, n_head = table[["layer", "head"]].max()
     farthest, distance = table["distance"].max(), f"mean distance, {numbers['unit']}s"
     tables = (
-        ("entropy", alt.Text("entropy:Q", format=".2f"), 1.0, 45, "entropy, 1 = the plain average"),
+        ("entropy", alt.Text("entropy:Q", format=".2f"), 1.0, 45, "entropy, 1 = plain average"),
         ("distance", alt.Text("distance:Q", format=".2f"), farthest, 45, distance),
-        ("score", alt.Text("roles:N"), 1.0, 165, "best fitting role, and the second best below it"),
+        ("score", alt.Text("roles:N"), 1.0, 165, "best role, and the second best role below it"),
     )
     x, y = alt.X("head:O", axis=BARE), alt.Y("layer:O", axis=BARE)
     panels = [
@@ -64,11 +66,11 @@ def heads(numbers: dict[str, Any]) -> Spec:
         )
         for value, text, top, width, title in tables
     ]
-    return finished(alt.hconcat(*panels), "What each head does.", wide=False)
+    return to_spec(alt.hconcat(*panels), "What each head does.", wide=False)
 
 
 def _two_roles(scores: dict[str, float]) -> str:
-    """Return the best role of a head with its score and, if it scores SECOND_ROLE or more, the second best below."""
+    """Format the best role of a head with its score. A second line has the second best if it scores SECOND_ROLE."""
     (best, most), (second, score), *_ = sorted(scores.items(), key=lambda item: -item[1])
     return f"{best} {most:.2f}" + (f"\n({second} {score:.2f})" if score >= SECOND_ROLE else "")
 
@@ -76,16 +78,16 @@ def _two_roles(scores: dict[str, float]) -> str:
 def _cells(
     rows: pd.DataFrame, x: alt.X, y: alt.Y, value: str, text: alt.Text, top: float, scheme: str, size: int
 ) -> alt.LayerChart:
-    """Draw a table of cells with a text in each; a larger value has a darker cell, up to `top`."""
+    """Draw a table whose cells contain text and are darker for larger values; `top` is the darkest."""
     base = alt.Chart(rows).encode(x=x, y=y)
     colour = alt.Color(f"{value}:Q", scale=alt.Scale(scheme=scheme, domain=[0, top]), legend=None)
     ink = alt.condition(f"datum['{value}'] > {0.6 * top}", alt.value("white"), alt.value("#262626"))
-    words = base.mark_text(lineBreak="\n", fontSize=size).encode(text=text, color=ink)
-    return (base.mark_rect().encode(color=colour) + words).resolve_scale(color="independent")
+    labels = base.mark_text(lineBreak="\n", fontSize=size).encode(text=text, color=ink)
+    return (base.mark_rect().encode(color=colour) + labels).resolve_scale(color="independent")
 
 
 def leak(numbers: dict[str, Any]) -> Spec:
-    """Draw the losses of training with the mask and without it: inside the window, and on the target after it."""
+    """Draw the losses of a small GPT with and without the mask, for targets in the window and after it."""
     leaked = numbers["leak"]
     models = {"masked": SCALED, "unmasked": RAW}
     inside = pd.DataFrame({"step": leaked["steps"], **{name: leaked[name]["in_sight"] for name in models}})
@@ -104,11 +106,11 @@ def leak(numbers: dict[str, Any]) -> Spec:
     right = (bars.mark_bar() + bars.mark_text(dy=-8).encode(text=text)).properties(
         width=180, height=260, title="the target after the window"
     )
-    return finished(alt.hconcat(left, right), "Losses with the mask and without it.", wide=False)
+    return to_spec(alt.hconcat(left, right), "Losses with and without the mask.", wide=False)
 
 
 def scale(numbers: dict[str, Any]) -> Spec:
-    """Draw the effect of the scale, the square root of the head size, on attention scores and on their softmax."""
+    """Draw how dividing attention scores by the square root of the head size changes the scores and their softmax."""
     random = pd.DataFrame(numbers["scale"])
     raw, scaled = random["scores"].unique()
     of_model = pd.DataFrame(numbers["heads"]).rename(columns={"raw_variance": raw, "variance": scaled})
@@ -133,20 +135,20 @@ def scale(numbers: dict[str, Any]) -> Spec:
     lines = alt.Chart(random).mark_line(point=True).encode(x=size, color=colour)
     peak, entropy = alt.Y("peak:Q", title=None), alt.Y("entropy:Q", title=None)
     sharp = lines.encode(y=peak).properties(title="random queries and keys: largest of 64 weights")
-    even = (lines.encode(y=entropy) + level(float(np.log(64)), "plain average", entropy)).properties(
+    even = (lines.encode(y=entropy) + reference_line(float(np.log(64)), "plain average", entropy)).properties(
         title="random queries and keys: entropy of 64 weights, nats"
     )
     panels = [panel.properties(width=220, height=240) for panel in (sharp, even)]
-    return finished(alt.hconcat(of_heads, *panels), "Scores with the scale and without it.", wide=False)
+    return to_spec(alt.hconcat(of_heads, *panels), "Scores with and without the scale.", wide=False)
 
 
 def forecast(numbers: dict[str, Any]) -> Spec:
-    """Draw the likeliest characters and the entropy at each character of a text that the model wrote."""
+    """Draw the likeliest characters and the entropy before each character of a generated text."""
     unit, prompt, chars = numbers["unit"], numbers["forecast"]["prompt"], numbers["forecast"]["chars"]
     top = pd.DataFrame(
-        {"at": at, "place": f"{place}.", "text": visible(text), "share": share, "drawn": text == char["char"]}
+        {"at": at, "rank": f"{rank}.", "text": visible(text), "share": share, "drawn": text == char["char"]}
         for at, char in enumerate(chars)
-        for place, (text, share) in enumerate(char["top"], start=1)
+        for rank, (text, share) in enumerate(char["top"], start=1)
     )
     entropies = pd.DataFrame(
         {"at": at, "temperature": temperature, "bits": value}
@@ -154,19 +156,19 @@ def forecast(numbers: dict[str, Any]) -> Spec:
         for temperature, value in zip(numbers["forecast"]["temperatures"], char["entropy"], strict=True)
     )
     width = len(chars) * (14 + 10 * int(top["text"].str.len().max()))
-    x, y = alt.X("at:O", axis=None), alt.Y("place:O", axis=BARE, title=None)
+    x, y = alt.X("at:O", axis=None), alt.Y("rank:O", axis=BARE, title=None)
     likeliest = _cells(top, x, y, "share", alt.Text("text:N"), 1.0, "blues", size=14)
     frame = alt.Chart(top).mark_rect(filled=False, stroke=RAW, strokeWidth=2).encode(x=x, y=y)
     above = (likeliest + frame.transform_filter("datum.drawn")).properties(
         width=width,
         height=170,
-        title=f"after «{' '.join(prompt.split())}»: the likeliest next {unit}s; framed: the one drawn (below)",
+        title=f"after «{' '.join(prompt.split())}»: the likeliest next {unit}s; framed: the {unit} that was drawn",
     )
     written = [visible(char["char"]) for char in chars]
     drawn = alt.Axis(labelExpr=f"{written}[datum.value]", labelAngle=0, ticks=False, domain=False, labelFontSize=14)
-    title = f"the {unit} drawn; above it: entropy of its distribution in bits, by temperature"
+    title = f"the {unit} that was drawn; above it: entropy of the distribution in bits, by temperature"
     x, y = alt.X("at:O", axis=drawn, title=title), alt.Y("temperature:O", axis=BARE)
     text, highest = alt.Text("bits:Q", format=".1f"), entropies["bits"].max()
     below = _cells(entropies, x, y, "bits", text, highest, "oranges", size=10)
     panels = alt.vconcat(above, below.properties(width=width, height=130))
-    return finished(panels, f"The likeliest next {unit}s along a text.", wide=False)
+    return to_spec(panels, f"The likeliest next {unit}s at each position of a text.", wide=False)

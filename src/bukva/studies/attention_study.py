@@ -1,4 +1,4 @@
-"""The study of a GPT's attention before and after training: the content of reports/attention/attention.json."""
+"""Study the attention of a GPT before and after training. The results go to reports/attention/attention.json."""
 
 import dataclasses
 import functools
@@ -27,8 +27,8 @@ from bukva.text.tokenizers.base import Tokenizer, ids_per_char
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 
-IDS_PER_WINDOW = 32  # ids scored for the context curve, per attention window; each costs a forward pass per length
-SENTENCE = 24  # characters; a chart of a longer sentence is not legible
+IDS_PER_WINDOW = 32  # ids scored for the context curve, per attention window; an id costs one forward pass per length
+SENTENCE = 24  # characters; the chart of a longer sentence is not legible
 SEED = 1337
 
 
@@ -40,9 +40,9 @@ def study(
     Args:
         states: the GPT as "untrained" and as "trained".
         tokenizer: the tokenizer of both.
-        splits: ids of train and val; statistics are computed on val.
-        params: the sentence, the number of windows, and the number of updates without the mask.
-        machine: where the model without the mask is trained.
+        splits: ids of `train` and `val`. Statistics are computed on `val`.
+        params: the sentence, the number of windows, and the number of updates of the training without the mask.
+        machine: the device on which the model without the mask is trained.
 
     Returns:
         Numbers that can be written as JSON.
@@ -52,7 +52,7 @@ def study(
     sentence = composed(tokenizer, params.attention_sentence) or default_sentence(tokenizer, val, min(SENTENCE, T))
     check_known(tokenizer, sentence, "evaluate.attention_sentence", "use another, or '' for a passage of the text")
     ids = tokenizer.encode(sentence)[:T]
-    drawn = torch.from_numpy(ids.astype(np.int64))[None].to(machine.device)  # (1, T)
+    sentence_ids = torch.from_numpy(ids.astype(np.int64))[None].to(machine.device)  # (1, T)
     windows = spread_windows(val, params.attention_windows, T).to(machine.device)  # (N, T)
     return {
         "unit": tokenizer.unit,
@@ -60,7 +60,7 @@ def study(
         "parts": tokenizer.parts(ids),
         "windows": {"n": len(windows), "length": T},
         "weights": {
-            state: torch.cat([layer.weights for layer in record_attention(model, drawn)]).tolist()
+            state: torch.cat([layer.weights for layer in record_attention(model, sentence_ids)]).tolist()
             for state, model in states.items()
         },  # (n_layer, nh, T, T) each
         "heads": [
@@ -80,9 +80,9 @@ def study(
 
 
 def default_sentence(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
-    """Return the first n_chars characters of the first line that has so many, or else of the text."""
+    """Return the first n_chars characters of the first line that is long enough, or else of the text."""
     text = tokenizer.decode(ids[:100_000])
-    lines = text.split("\n")[1:]  # the first line may lack its beginning
+    lines = text.split("\n")[1:]  # the first line may be incomplete
     return next((line for line in lines if len(line) >= n_chars), text)[:n_chars]
 
 
@@ -90,12 +90,12 @@ def default_sentence(tokenizer: Tokenizer, ids: Ids, n_chars: int) -> str:
 
 
 def ablate_heads(gpt: GPT, runs: list[Passage], tokenizer: Tokenizer) -> dict[str, Any]:
-    """Measure how many bits per character are lost when heads average the past.
+    """Measure how many bits per character are lost when heads average the past instead of attending.
 
     Returns:
-        bits_per_char: the score of the model as it is.
+        bits_per_char: the score of the unchanged model.
         all_uniform: the bits lost when every head averages.
-        heads_uniform: (n_layer, nh), the bits lost when one head averages.
+        heads_uniform: (n_layer, nh), the bits lost when only this head averages.
     """
     layers, heads, T = gpt.config.n_layer, gpt.config.n_head, gpt.block_size
 
@@ -118,17 +118,17 @@ def ablate_heads(gpt: GPT, runs: list[Passage], tokenizer: Tokenizer) -> dict[st
 
 @torch.inference_mode()
 def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> list[dict[str, float]]:
-    """Score a GPT with exactly 1, 2, 4 ... block_size ids of context.
+    """Score a GPT with exactly 1, 2, 4, ..., block_size ids of context.
 
     Args:
         gpt: the model.
         ids: (N,) ids.
         tokenizer: the tokenizer of the ids.
-        n_ids: how many ids to score, spread evenly over the text. Every context length scores the same ids.
+        n_ids: the number of ids to score, spread evenly over the text. Every context length scores the same ids.
 
     Returns:
-        One row per context length: chars (the length, in ids), bits_per_char, and standard_error (of the difference
-        from the score with a full block).
+        One row per context length: `chars` (the length in ids), `bits_per_char`, and `standard_error` (of the
+        difference from the score with block_size ids).
     """
     T, device = gpt.block_size, gpt.wte.weight.device
     scored = np.unique(np.linspace(T, len(ids) - 1, min(n_ids, len(ids) - T)).astype(np.int64))
@@ -152,7 +152,7 @@ def score_by_context(gpt: GPT, ids: Ids, tokenizer: Tokenizer, n_ids: int) -> li
 
 @torch.inference_mode()
 def _nats(model: LanguageModel, windows: Tensor) -> Tensor:
-    """(N, T + 1) ids -> (N, T) nats of every id but the first of each window."""
+    """(N, T + 1) ids -> (N, T) nats of all ids except the first of each window."""
     logits = model(windows[:, :-1])  # (N, T, V)
     nats = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none")
     return nats.double().view(len(windows), -1)
@@ -168,18 +168,18 @@ POINTS = 20
 def leak(
     config: GPTConfig, splits: dict[str, Ids], tokenizer: Tokenizer, n_steps: int, machine: Machine
 ) -> dict[str, Any]:
-    """Train a small GPT with the mask and without it, from the same weights on the same text.
+    """Train a small GPT with and without the mask, from the same initial weights on the same text.
 
-    Position t of an unmasked block sees character t + 1, which is its target. So the loss falls to nearly zero, even on
-    held-out text. That loss means nothing: generation needs the character after the window, and an unmasked model
-    predicts that one worse than a masked model does.
+    Without the mask, position t sees character t + 1, which is its target. So the loss falls to nearly zero, even on
+    held-out text. This loss is meaningless, because generation needs the character after the window. The unmasked model
+    predicts this character worse than the masked model does.
 
     Returns:
         n_layer, block_size: the shape of the small GPT.
-        steps: the updates at which val was scored.
-        masked, unmasked: `in_sight`, bits per character at each of these steps, over the targets that are also inputs
-            of their window; and `out_of_sight`, bits per character after the last step, over the targets that follow
-            their window.
+        steps: the numbers of the updates after which val was scored.
+        masked, unmasked: the losses of each model in bits per character. `in_sight` has one loss per entry of `steps`,
+            over targets that are also inputs of their window. `out_of_sight` is the loss after the last update, over
+            targets that follow their window.
     """
     T = min(BLOCK_SIZE, config.block_size)
     small = dataclasses.replace(config, n_layer=min(N_LAYER, config.n_layer), block_size=T, dropout=0.0, ngrams="none")
@@ -221,8 +221,8 @@ def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
     """Continue a prompt as far as the block allows, and record the distribution before each id.
 
     Returns:
-        prompt, temperatures, and chars. The latter has one entry per generated id: char (its text), top (the likeliest
-        ids with their probabilities), and entropy (in bits, at each temperature).
+        `prompt`, `temperatures` and `chars`. The latter has one entry per generated id: `char` (its text), `top` (the
+        likeliest ids with their probabilities), and `entropy` (in bits, at each temperature).
     """
     n_ids = min(N_IDS, gpt.block_size - 1)
     read = tokenizer.encode(prompt)[: gpt.block_size - n_ids]
@@ -252,15 +252,15 @@ def forecast(gpt: GPT, tokenizer: Tokenizer, prompt: str) -> dict[str, Any]:
 
 RAW, SCALED = "q·k", "q·k / √hs"
 HEAD_SIZES = (4, 8, 16, 32, 64, 128, 256)
-KEYS, DRAWS = 64, 2000  # keys per query, queries
+KEYS, DRAWS = 64, 2000  # number of keys per query, number of queries
 
 
 def scale_table() -> list[dict[str, Any]]:
-    """Attend from random queries to random keys of variance 1, with the scale and without it.
+    """Compute attention from random queries to random keys of variance 1, with and without the scale.
 
     Returns:
-        Two rows per head size, for the scores "q·k" and "q·k / √hs": the variance of the scores, and the mean over
-        queries of the largest weight (peak) and of the entropy, which is at most ln 64 nats.
+        Two rows per head size, for the scores "q·k" and "q·k / √hs". A row has the `variance` of the scores, and the
+        means over queries of the largest weight (`peak`) and of the `entropy`, which is at most ln 64 nats.
     """
     rows = []
     for hs in HEAD_SIZES:

@@ -1,4 +1,4 @@
-"""Charts and a table of the study of a GPT with n-grams; `bukva counting` writes them with counting.json."""
+"""Draw the charts and format the table of the counting study. `bukva counting` writes the charts as PNGs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,18 +8,18 @@ import altair as alt
 import pandas as pd
 
 from bukva.core.files import atomic_folder, write_json
-from bukva.report.charts import COLOURS, GPT, Spec, colours, finished, save, visible
+from bukva.report.charts import COLOURS, GPT_COLOUR, Spec, colours, save, to_spec, visible
 
-COUNTED, MIDDLE, LEARNED = "#f28e2b", "#f7f7f7", "#5fa8dc"  # colour scale; black text is legible on all of it
+COUNTED, MIDDLE, LEARNED = "#f28e2b", "#f7f7f7", "#5fa8dc"  # color scale; black text is legible on all of it
 NEITHER = "#cfcfcf"
-LEAST, MOST = 0.25, 0.75  # shares of counting at the ends of the colour scale; few characters are beyond them
+LEAST, MOST = 0.25, 0.75  # shares of counting at the ends of the color scale; few characters are outside this range
 COLUMNS = 60  # characters per row of the passage
 WORD = 12  # a space in the last WORD columns of a row ends the row
-COLUMN = 14  # pixels
+COLUMN = 14  # width of a column in pixels
 
 
 def counting_report(numbers: dict[str, Any], folder: Path) -> None:
-    """Write counting.json and a PNG of each chart; the folder appears whole or not at all."""
+    """Write counting.json and a PNG of each chart. The folder is written atomically."""
     positions, training = numbers["by_position"], numbers["training"]
     names = [row["position"] for row in positions]
     steps = [*(str(point["step"]) for point in training["points"]), "trained"]
@@ -28,7 +28,7 @@ def counting_report(numbers: dict[str, Any], folder: Path) -> None:
         "passage": passage(numbers),
         "share_over_training": shares(numbers, [*training["points"], training["trained"]], steps, "updates"),
     }
-    if positions:  # digits, for example, have no words
+    if positions:  # a text without letters, for example of digits, has no words
         title = f"{letter} of the word (after: what follows the word)"
         charts["share_by_position"] = shares(numbers, positions, names, title)
     with atomic_folder(folder) as unfinished:
@@ -52,7 +52,7 @@ def table(numbers: dict[str, Any]) -> Iterator[str]:
 
 
 def passage(numbers: dict[str, Any]) -> Spec:
-    """Draw a passage: the background of a character shows the share of counting, the bar below it the order."""
+    """Draw a passage. The background of a character shows the share of counting, the bar below it the n-gram order."""
     orders = numbers["orders"]
     cells = pd.DataFrame(
         {
@@ -66,7 +66,7 @@ def passage(numbers: dict[str, Any]) -> Spec:
             "ink": "black" if char["char"].isprintable() and char["char"] != " " else COLOURS["counted"],
             "share": char["share"],
         }
-        for row, left, right, char in places(numbers["passage"]["chars"])
+        for row, left, right, char in layout(numbers["passage"]["chars"])
     )
     n_rows = 1 + int(cells["row"].max())
     x = alt.X("left:Q", scale=alt.Scale(domain=[0, COLUMNS], nice=False), axis=None)
@@ -86,25 +86,25 @@ def passage(numbers: dict[str, Any]) -> Spec:
         ),
     )
     sentence = (
-        f"Who predicted each {numbers['unit']}: orange was counted, blue was learned, white is known to both alike"
+        f"Contributions to the prediction of each {numbers['unit']}: orange counting, blue learning, white both equally"
     )
     title = alt.TitleParams(
         sentence,
-        subtitle=f"grey: less likely than by chance; bar: the order that contributed most "
-        f"({', '.join(map(str, orders))}, higher is longer)",
+        subtitle=f"gray: less likely than by chance; bar: the n-gram order that contributed most "
+        f"({', '.join(map(str, orders))}; a higher bar is a longer order)",
         anchor="start",
     )
-    return finished(chart.properties(width=COLUMN * COLUMNS, height=34 * n_rows, title=title), sentence, wide=False)
+    return to_spec(chart.properties(width=COLUMN * COLUMNS, height=34 * n_rows, title=title), sentence, wide=False)
 
 
-def places(chars: list[dict[str, Any]]) -> Iterator[tuple[int, int, int, dict[str, Any]]]:
-    """Yield the row, the first column and the end column of each character, and the character.
+def layout(chars: list[dict[str, Any]]) -> Iterator[tuple[int, int, int, dict[str, Any]]]:
+    """Arrange characters in rows; yield the row, the start column, the end column and the character.
 
     A row ends after a newline, or between words.
     """
     row, left, before = 0, 0, ""
     for char in chars:
-        width = max(1, len(char["char"]))  # a later byte of a character has no text, and gets one column
+        width = max(1, len(char["char"]))  # a continuation byte has no text, but still gets one column
         is_full = left + width > COLUMNS or (left > COLUMNS - WORD and before.endswith(" "))
         if before.endswith("\n") or is_full:
             row, left = row + 1, 0
@@ -113,19 +113,20 @@ def places(chars: list[dict[str, Any]]) -> Iterator[tuple[int, int, int, dict[st
 
 
 def shares(numbers: dict[str, Any], rows: list[dict[str, Any]], names: list[str], title: str) -> Spec:
-    """Draw the bits of each predictor, and the share of the network.
+    """Draw the bits of each predictor and, in a second panel, the share of the network.
 
     Args:
         numbers: the result of the study.
         rows: summaries of the study.
-        names: the labels of the rows on the x axis. The lines leave out the last row, which continues no series.
+        names: the labels of the rows on the x axis. Lines do not connect to the last row, which is not part of the
+            series.
         title: the title of the x axis.
     """
     x = alt.X("x:O", sort=names, title=title, axis=alt.Axis(labelAngle=0))
     predictors = (
         ("counted", f"n-grams of order {numbers['orders'][-1]}", COUNTED),
         ("learned", "the network alone", LEARNED),
-        ("together", "both", GPT),
+        ("together", "both", GPT_COLOUR),
     )
     scores = pd.DataFrame(
         {"x": name, "predictor": label, "colour": colour, "bits": row[key]}
@@ -142,10 +143,10 @@ def shares(numbers: dict[str, Any], rows: list[dict[str, Any]], names: list[str]
     panels = [
         (
             drawn.mark_line().transform_filter(f"datum.x != '{names[-1]}'") + drawn.mark_point(filled=True, opacity=1)
-        ).properties(title="each by itself, and both together"),
+        ).properties(title="each predictor alone, and both together"),
         (bars.mark_bar(color=LEARNED) + written + half.encode(y="share:Q")).properties(
             title="share of the network (dashed: as much as counting)"
         ),
     ]
     panels = [panel.properties(width=440, height=260) for panel in panels]
-    return finished(alt.hconcat(*panels), f"Scores and the share of the network by {title}.", wide=False)
+    return to_spec(alt.hconcat(*panels), f"Scores and the share of the network by {title}.", wide=False)

@@ -1,20 +1,23 @@
-"""The study of a GPT with n-grams: how much counting and learning contribute to its predictions.
+"""Measure how much counting and learning contribute to the predictions of a GPT with n-grams.
 
 Three predictors score the same characters: the n-grams of the longest order, the network (GPT.without_ngrams), and both
 together. The gain of a predictor is its improvement of the log-probability over the uniform distribution. The Shapley
-value divides the gain of both together: the gain that each predictor adds, averaged over the two orders of adding them,
+value divides the gain of both together. It is the gain that each predictor adds, averaged over the two orders of adding
+them:
 
     counting = (gain of counts + (gain together - gain of network)) / 2
     learning = (gain of network + (gain together - gain of counts)) / 2
 
-The two add up to the gain together. So the share of counting is
+The two values add up to the gain together. So the share of counting is
 
     share = 1/2 + (gain of counts - gain of network) / (2 gain together)
 
-Counting and learning each get half of what both know. The share does not depend on how the powers of the experts are
-scaled. Counts that the network sees as input belong to counting, because the network is scored without them.
+Counting and learning each get half of the gain that both could provide. The share does not depend on how the powers
+(the exponents of the experts in their product) are scaled. Counts that the network sees as input belong to counting,
+because the network is scored without them.
 
-`study` returns the content of reports/counting/counting.json. Letters in shapes are those of bukva.models.ngram_memory.
+`study` returns the content of reports/counting/counting.json. The letters in shapes are defined in
+bukva.models.ngram_memory.
 """
 
 import math
@@ -45,21 +48,21 @@ from bukva.training.callback import StopAfter
 from bukva.training.run import Task, run_training, start
 from bukva.training.windows import Windows
 
-LONGEST_WORD = 10  # later letters of a word are grouped with the tenth
+LONGEST_WORD = 10  # letters after the tenth of a word are grouped with the tenth
 PASSAGE = 360  # characters in the chart of a passage
-POINTS = 12  # number of times that val is scored during the repeated training
+POINTS = 12  # how often val is scored during the repeated training
 
 
 @torch.inference_mode()
 def experts_on(gpt: GPT, texts: Sequence[Passage]) -> pd.DataFrame:
-    """Score passages by the window rule with each predictor.
+    """Score passages in overlapping windows (the window rule) with each predictor.
 
     Returns:
         One row per scored id, in the order of the passages:
         counted, learned, together: nats under the n-grams of the longest order, the network, and both.
         uniform: nats if all ids were equally likely.
-        order: the n-gram order with the greatest product of power and gain.
-        context: length, in ids, of the longest context before the id that occurs in train, up to the longest order.
+        order: the n-gram order whose product of power and gain is the greatest.
+        context: length in ids of the longest context before the id that occurs in `train`, up to the longest order.
     """
     T, was_training = gpt.block_size, gpt.training
     gpt.eval()
@@ -75,10 +78,10 @@ def _experts(gpt: GPT, batch: Batch) -> pd.DataFrame:
     """Return the rows of the n wanted ids of a batch."""
     windows, before, wanted, _ = batch.to(gpt.wte.weight.device)
     ids, targets = windows[:, :-1], windows[:, 1:][wanted]  # (B, T), (n,)
-    logits, powers, recall = record_experts(gpt, ids, before, wanted)
-    given = targets[:, None, None].expand(-1, powers.shape[1] - 1, 1)
-    orders = -recall.probabilities.clamp_min(LEAST).log().gather(-1, given)[..., 0]  # (n, R) nats of the targets
-    n_seen = (recall.features[:, : recall.features.shape[1] // 2] > 0).sum(-1)  # (n,), includes the empty context
+    logits, powers, lookup = record_experts(gpt, ids, before, wanted)
+    target_of_order = targets[:, None, None].expand(-1, powers.shape[1] - 1, 1)
+    orders = -lookup.probabilities.clamp_min(LEAST).log().gather(-1, target_of_order)[..., 0]  # (n, R) nats
+    n_seen = (lookup.features[:, : lookup.features.shape[1] // 2] > 0).sum(-1)  # (n,), includes the empty context
     uniform = math.log(gpt.config.vocab_size)
     nats = {
         "counted": orders[:, -1],
@@ -97,15 +100,19 @@ def _experts(gpt: GPT, batch: Batch) -> pd.DataFrame:
 
 
 def record_experts(gpt: GPT, ids: Tensor, before: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, NgramFeatures]:
-    """Return logits, (n, V), powers of the experts, (n, R + 1), and the n-gram lookup of n wanted of (B, T) ids."""
+    """Run a GPT on (B, T) ids and return the outputs and inputs of its experts at the n wanted positions.
+
+    Returns:
+        (n, V) logits, (n, R + 1) powers of the experts, and the n-gram lookup.
+    """
     recorded: list[tuple[Tensor, Tensor, NgramFeatures]] = []
     hook = gpt.experts.register_forward_hook(lambda _, inputs, __: recorded.append(inputs))
     try:
         logits = gpt(ids, before=before, wanted=wanted)
     finally:
         hook.remove()
-    [(hidden, _, recall)] = recorded
-    return logits, gpt.experts.powers(hidden, recall), recall
+    [(hidden, _, lookup)] = recorded
+    return logits, gpt.experts.powers(hidden, lookup), lookup
 
 
 def gains(experts: Any) -> tuple[Any, Any]:
@@ -115,7 +122,7 @@ def gains(experts: Any) -> tuple[Any, Any]:
 
 
 def shares(experts: pd.DataFrame) -> pd.Series:
-    """Return the share of counting in each row, clipped to 0 to 1; NaN where both together do not beat uniform."""
+    """Return the share of counting in each row, clipped to [0, 1]; NaN where both together do not beat uniform."""
     counting, learning = gains(experts)
     gain = counting + learning
     return (counting / gain).where(gain > 0).clip(0, 1)
@@ -128,8 +135,8 @@ def summary(experts: pd.DataFrame) -> dict[str, Any]:
         n: the number of rows.
         counted, learned, together: mean bits of each predictor.
         only_counting, only_learning: the bits lost without counting, and without learning.
-        common: the rest of the gain, which counting and learning both know.
-        share: the share of counting in the gain; None if both together do not beat uniform.
+        common: the rest of the gain, which counting and learning can both provide.
+        share: the share of counting in the gain; None if both together do not beat the uniform distribution.
     """
     means = experts[["counted", "learned", "together", "uniform"]].mean()
     counted, learned, together, uniform = means
@@ -150,14 +157,14 @@ def summary(experts: pd.DataFrame) -> dict[str, Any]:
 
 
 def study(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: Machine) -> dict[str, Any]:
-    """Study a trained GPT with n-grams on val, and repeat its first updates.
+    """Study a trained GPT with n-grams on `val`, and repeat the first updates of its training.
 
     Args:
         gpt: the trained GPT.
-        text: train, and val work by work.
+        text: the splits, with the works of `val`.
         params: the number of updates to repeat, and the number of windows to score during them.
-        recipe: the recipe that trained the GPT.
-        machine: where the updates are repeated.
+        recipe: the recipe with which the GPT was trained.
+        machine: the device on which the updates are repeated.
 
     Returns:
         Numbers that can be written as JSON.
@@ -195,13 +202,13 @@ def study(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: 
     }
 
 
-def works_of_val(gpt: GPT, text: HeldOut, share: float = 1) -> list[Passage]:
-    """Return the works of val, or a share of each, with the context that the window rule needs."""
-    return text.passages("val", context_of(gpt, gpt.block_size, stride_of(gpt.block_size)), share)
+def works_of_val(gpt: GPT, text: HeldOut, fraction: float = 1) -> list[Passage]:
+    """Return the works of `val`, or a fraction of each, with the context that scoring in overlapping windows needs."""
+    return text.passages("val", context_of(gpt, gpt.block_size, stride_of(gpt.block_size)), fraction)
 
 
 def scores(text: HeldOut, texts: list[Passage], experts: pd.DataFrame) -> dict[str, float]:
-    """Return bits per character of the counted bigram, the n-grams, the network, and both together."""
+    """Return the bits per character of the counted bigram, the n-grams, the network, and both together."""
     bigram = scorers(text.splits["train"], len(text.tokenizer))["bigram_exact"]
     chars = int(text.tokenizer.chars_of(scored_ids(texts)).sum())
     nats = {
@@ -214,7 +221,7 @@ def scores(text: HeldOut, texts: list[Passage], experts: pd.DataFrame) -> dict[s
 
 
 def passage_of(experts: pd.DataFrame) -> dict[str, Any]:
-    """Return the beginning of the longest work of val, from its first whole line, with the numbers of each id."""
+    """Return a passage of the longest work of `val`, from its first complete line, with the numbers of each id."""
     shown = experts[passage(experts["work"].to_numpy(), experts["char"].str.endswith("\n").to_numpy(), PASSAGE)]
     nats = shown[["counted", "learned", "together"]]
     rows = nats.map(bits).join(shown[["char", "order", "context"]]).to_dict("records")
@@ -225,7 +232,11 @@ def passage_of(experts: pd.DataFrame) -> dict[str, Any]:
 
 
 def training(gpt: GPT, text: HeldOut, params: Evaluate, recipe: Training, machine: Machine) -> dict[str, Any]:
-    """Repeat the first updates of the training; summarize a part of val during them and for the trained GPT."""
+    """Repeat the first updates of the training, and summarize the scores on a part of `val`.
+
+    Returns:
+        `points`, a summary for each scoring during the updates, and `trained`, a summary for the trained GPT.
+    """
     T, n_steps = gpt.block_size, min(params.leak_steps, recipe.n_steps)
     texts = works_of_val(gpt, text, min(1.0, params.attention_windows * T / len(text.splits["val"])))
     summaries: list[dict[str, Any]] = []

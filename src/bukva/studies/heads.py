@@ -1,12 +1,12 @@
-"""The attention heads of a GPT: record or replace them, and measure what each head attends to.
+"""Record or replace the attention of the heads of a GPT, and measure what each head attends to.
 
 A `with` block replaces the attention kernels by kernels that record their weights or average the past. The model's
-code and weights do not change. "Character" here means whatever one id encodes; the names of roles say byte or token
-where the tokenizer has those.
+code and weights do not change. "Character" means the text of one id; with other tokenizers, the names of roles say byte
+or token instead.
 
-Statistics are means over positions and windows, without row 0 of each window, which sees only itself. The roles follow
-published ones (Clark et al. 2019, "What Does BERT Look At?"; Olsson et al. 2022 on heads that copy), adapted to
-characters.
+Statistics are means over positions and windows. They exclude row 0 of each window, which sees only itself. The roles
+are adapted to characters from Clark et al. 2019, "What Does BERT Look At?", and from Olsson et al. 2022 on heads that
+copy.
 """
 
 import contextlib
@@ -21,17 +21,17 @@ from bukva.models.attention import Kernel, attention_weights, causal_mask, expla
 from bukva.models.gpt import GPT
 from bukva.text.tokenizers.base import Tokenizer
 
-MOST_BACK = 4  # roles: previous character, 2 back ... 4 back
+MOST_BACK = 4  # roles: previous character, 2 back, ..., 4 back
 DIFFUSE = "diffuse"
-BATCH_WEIGHTS = 2**24  # attention weights per layer and batch, a bound on memory
-BETWEEN, AFTER = 0, -1  # the "position in a word" of parts that are not letters
+BATCH_WEIGHTS = 2**24  # maximum number of attention weights per layer and batch, to limit memory
+BETWEEN, AFTER = 0, -1  # the "position in a word" of parts outside words
 
 
 # ---- recording and averaging kernels
 
 
 class LayerAttention(NamedTuple):
-    """(B, nh, T, hs) queries and keys of one layer, and its (B, nh, T, T) attention weights."""
+    """The (B, nh, T, hs) queries and keys of one layer, and its (B, nh, T, T) attention weights."""
 
     q: Tensor
     k: Tensor
@@ -40,7 +40,7 @@ class LayerAttention(NamedTuple):
 
 @contextlib.contextmanager
 def replaced_kernels(gpt: GPT, kernel_of: Callable[[int], Kernel]) -> Iterator[None]:
-    """Make layer i attend by kernel_of(i) inside a `with` block."""
+    """Replace the attention kernel of each layer i by kernel_of(i) inside a `with` block."""
     layers = [block.attention for block in gpt.blocks]
     before = [layer.attend for layer in layers]
     try:
@@ -68,9 +68,9 @@ def record_attention(gpt: GPT, ids: Tensor) -> list[LayerAttention]:
 
 
 def averaging_kernel(heads: Tensor) -> Kernel:
-    """Return a kernel in which some heads average all visible positions, and the others attend.
+    """Return a kernel in which some heads average all visible positions, and the others attend as usual.
 
-    The average is the softmax of scores that are all zero, the lecture notes' first step towards attention.
+    The average is the softmax of scores that are all zero, which is the lecture notes' first step towards attention.
 
     Args:
         heads: (nh,), True for the heads that average.
@@ -94,16 +94,16 @@ def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict
     Returns:
         One row per head:
         layer, head: numbered from 1.
-        entropy: entropy of the weights, relative to the plain average: 0 for one character, 1 for the plain average.
-        distance: mean number of characters back.
+        entropy: entropy of the weights, from 0 (all weight on one character) to 1 (plain average).
+        distance: mean distance to the attended characters.
         raw_variance, variance: variance of the scores before and after the scale, over the visible pairs.
-        roles: the score of each role (see role_score). The score of "diffuse" is the effective share of the visible
-            characters that the head attends to (see breadth).
+        roles: the score of each role (see role_score). The score of "diffuse" is the effective fraction of the
+            visible characters that the head attends to (see breadth).
         role, score: the role with the highest score.
     """
     batches = windows.split(max(1, BATCH_WEIGHTS // (gpt.config.n_head * windows.shape[1] ** 2)))
-    shares = [len(batch) / len(windows) * _describe(gpt, batch, tokenizer) for batch in batches]
-    mean = pd.concat(shares).groupby(["layer", "head"]).sum()
+    weighted = [len(batch) / len(windows) * _describe(gpt, batch, tokenizer) for batch in batches]
+    mean = pd.concat(weighted).groupby(["layer", "head"]).sum()
     statistics = mean[["entropy", "distance", "raw_variance", "variance"]]
     roles = mean.drop(columns=statistics.columns)
     rows = statistics.assign(role=roles.idxmax(axis=1), score=roles.max(axis=1)).reset_index().to_dict("records")
@@ -111,7 +111,7 @@ def describe_heads(gpt: GPT, windows: Tensor, tokenizer: Tokenizer) -> list[dict
 
 
 def _describe(gpt: GPT, ids: Tensor, tokenizer: Tokenizer) -> pd.DataFrame:
-    """Return the statistics of (B, T) windows, a row for each layer and head."""
+    """Return the statistics of (B, T) windows, one row per layer and head."""
     targets, tables = role_targets(ids, tokenizer), {}
     for number, layer in enumerate(record_attention(gpt, ids), start=1):
         statistics = {
@@ -127,34 +127,34 @@ def _describe(gpt: GPT, ids: Tensor, tokenizer: Tokenizer) -> pd.DataFrame:
 
 
 def relative_entropy(weights: Tensor) -> Tensor:
-    """(B, nh, T, T) weights -> (nh,), the mean of the entropy of row t divided by its maximum, ln(t + 1)."""
+    """(B, nh, T, T) weights -> (nh,) means of the entropy of row t divided by its maximum, ln(t + 1)."""
     return (entropy(weights)[..., 1:] / _visible(weights).log()).mean((0, 2))
 
 
 def breadth(weights: Tensor) -> Tensor:
-    """(B, nh, T, T) weights -> (nh,), the mean of exp(entropy) of row t divided by its t + 1 visible characters."""
+    """(B, nh, T, T) weights -> (nh,) means of exp(entropy) of row t divided by its t + 1 visible characters."""
     return (entropy(weights)[..., 1:].exp() / _visible(weights)).mean((0, 2))
 
 
-def entropy(shares: Tensor) -> Tensor:
+def entropy(distributions: Tensor) -> Tensor:
     """(..., S) distributions -> (...) entropies in nats."""
-    return torch.special.entr(shares).sum(-1)
+    return torch.special.entr(distributions).sum(-1)
 
 
 def _visible(weights: Tensor) -> Tensor:
-    """Return (T - 1,), the number of visible characters in each row but the first."""
+    """Return the (T - 1,) numbers of visible characters in all rows except the first."""
     return torch.arange(2, weights.shape[-1] + 1, device=weights.device)
 
 
 def mean_distance(weights: Tensor) -> Tensor:
-    """(B, nh, T, T) weights -> (nh,), the mean number of characters back."""
+    """(B, nh, T, T) weights -> (nh,) mean distances to the attended characters."""
     t = torch.arange(weights.shape[-1], device=weights.device)
     back = (t[:, None] - t).clamp(min=0)  # (T, T)
     return (weights * back).sum(-1)[..., 1:].mean((0, 2))
 
 
 def variances(layer: LayerAttention) -> dict[str, Tensor]:
-    """Return (nh,) variances of the scores before and after the scale, over the pairs that the mask allows."""
+    """Return the (nh,) variances of the scores before and after the scale, over the pairs that the mask allows."""
     raw = layer.q @ layer.k.mT  # (B, nh, T, T)
     T, hs = layer.q.shape[-2:]
     per_head = raw.transpose(0, 1)[..., causal_mask(T, T, raw.device)].flatten(1).double()  # (nh, B T (T + 1) / 2)
@@ -162,14 +162,15 @@ def variances(layer: LayerAttention) -> dict[str, Tensor]:
 
 
 def role_score(weights: Tensor, target: Tensor) -> Tensor:
-    """Return how much more weight each head puts on a role than the plain average does.
+    """Measure how much more weight each head puts on a role than the plain average does.
 
     Args:
         weights: (B, nh, T, T) attention weights.
-        target: (B, T, T), True where key s plays the role for query t. Rows without a target are left out.
+        target: (B, T, T), True where key s has the role for query t. Rows without a target are excluded.
 
     Returns:
-        (nh,) scores: 1 when all weight is on the target, 0 for the plain average, negative below it.
+        (nh,) scores: 1 if all weight is on the target, 0 for the plain average, negative for less weight than the plain
+        average.
     """
     visible = torch.arange(1, target.shape[-1] + 1, device=target.device)  # (T,)
     plain = (target.float() / visible[:, None]).sum(-1)  # (B, T)
@@ -182,9 +183,10 @@ def role_score(weights: Tensor, target: Tensor) -> Tensor:
 
 
 def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
-    """Return the target of each role in (B, T) ids: (B, T, T), True where key s plays the role for query t.
+    """Find the targets of each role in (B, T) ids.
 
-    Row 0 has no targets.
+    Returns:
+        role -> (B, T, T), True where key s has the role for query t. Row 0 has no targets.
     """
     B, T = ids.shape
     t = torch.arange(T, device=ids.device)
@@ -206,11 +208,11 @@ def role_targets(ids: Tensor, tokenizer: Tokenizer) -> dict[str, Tensor]:
 
 
 def positions_in_words(parts: Iterable[str]) -> list[int]:
-    """Return the position in its word of each part of a text.
+    """Return the position of each part of a text in its word.
 
-    The first part of a word has position 1, the second 2, and so on. The part right after a word has position AFTER,
-    all other parts have BETWEEN. Parts are characters or tokens (Tokenizer.parts). A part with a letter and a leading
-    space begins a word. An empty part, a later byte of a character, belongs to the part before it.
+    The parts of a word have the positions 1, 2, 3 and so on. The part right after a word has the position AFTER. All
+    other parts have BETWEEN. Parts are characters or tokens (Tokenizer.parts). A part with a letter and a leading space
+    begins a word. An empty part is a continuation byte of a character, and belongs to the part before it.
     """
     positions, within = [], 0
     for part in parts:

@@ -74,10 +74,10 @@ def test_characters_are_grouped_by_class_and_by_place_in_the_word(found, nats):
         before = i > 0 and text[i - 1].isalpha()
         if text[i].isalpha():
             return "later letter" if before else "first letter of a word"
-        return "what ends a word" if before else "what follows no letter"
+        return "first character after a word" if before else "other character"
 
     check(found["class of character"], [of_class(char) for char in "".join(TEXTS)], nats)
-    check(found["place in the word"], [place(text, i) for text in TEXTS for i in range(len(text))], nats)
+    check(found["position in the word"], [place(text, i) for text in TEXTS for i in range(len(text))], nats)
 
 
 def test_a_character_is_of_the_predictor_that_needs_fewer_bits_or_of_neither_which_is_worse_than_chance():

@@ -31,7 +31,7 @@ def test_without_experiments_to_compare_there_is_one_page_and_a_sentence(tmp_pat
     assert module.build(tmp_path / "index.html") == [tmp_path / "index.html"]
     assert (tmp_path / "index.html").read_text() == "workspace [] index.html"
     assert not beside.exists()
-    assert capsys.readouterr().err.startswith(f"There is no {beside}. {NO_BASELINE}")
+    assert capsys.readouterr().err.startswith(f"{beside} was not written. {NO_BASELINE}")
 
 
 def test_commands_in_sentences_are_code_and_nothing_else_is():
@@ -73,8 +73,8 @@ def test_a_result_from_before_split_json_lost_what_was_cut_has_the_same_rows():
         for in_train in (seen, {"before": cut, "after": seen})
     ]
     rows, older = (text.corpus(experiment, split)["rows"] for split in splits)
-    assert rows[1:] == [["windows of 8 that stand in train", "", "25.0 %"],
-                        ["windows of 16 that stand in train", "", "12.5 %"]]  # fmt: skip
+    assert rows[1:] == [["windows of 8 characters that occur in train", "", "25.0 %"],
+                        ["windows of 16 characters that occur in train", "", "12.5 %"]]  # fmt: skip
     assert older == rows
 
 

@@ -1,1 +1,1 @@
-"""The report page: one self-contained file that shows what an experiment is worth."""
+"""The pages of reports: self-contained HTML files about one result and about all experiments."""

@@ -1,4 +1,4 @@
-"""The scored characters of a split: group them, compare the predictors of each, and choose a passage to show."""
+"""Analyze the scored characters of a split: group them, compare two predictors, and choose a passage to show."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -18,18 +18,28 @@ from bukva.text.tokenizers import load_tokenizer
 
 Ints = npt.NDArray[np.int64]
 CLASSES = {"Lu": "capital letters", "L": "letters", "N": "digits", "P": "punctuation", "S": "symbols", "M": "marks"}
-PLACES = ["first letter of a word", "later letter", "what ends a word", "what follows no letter"]
+POSITIONS = ["first letter of a word", "later letter", "first character after a word", "other character"]
 
 
 class Characters(NamedTuple):
-    """The N scored characters of a split in the order of their scores, and (N,) the row of the work of each."""
+    """The N scored characters of a split, in the order of their scores.
+
+    text: the characters.
+    work: (N,), the work of each character, as a row number of the table of works.
+    """
 
     text: str
     work: Ints
 
 
 def read_characters(split: Path, tokens: Path, name: str) -> Characters:
-    """Read the scored characters of split `name` from the folders of the splits and of the tokenizer."""
+    """Read the scored characters of a split.
+
+    Args:
+        split: the folder of the splits.
+        tokens: the folder of the tokenizer.
+        name: the split.
+    """
     splits, tokenizer = load_splits(split), load_tokenizer(tokens)
     works = HeldOut(splits, load_lengths(split), tokenizer).passages(name, 1)
     texts = [tokenizer.decode(work.scored) for work in works]
@@ -42,11 +52,11 @@ def anatomy(characters: Characters, works: Sequence[Document], nats: Mapping[str
     Args:
         characters: the N scored characters.
         works: the table of works.
-        nats: (N,) nats of each model or baseline.
+        nats: model or baseline -> (N,) nats of the characters.
 
     Returns:
-        One table per way of grouping, with a row per group: chars, the number of characters, and a column of bits per
-        character for each model.
+        One table per way of grouping. A table has one row per group, with the column `chars` (number of characters) and
+        a column of bits per character for each model.
     """
     labels_of_works = {
         "category": [work.category for work in works],
@@ -58,11 +68,11 @@ def anatomy(characters: Characters, works: Sequence[Document], nats: Mapping[str
     is_letter = np.array([unicodedata.category(chr(symbol))[0] in "LM" for symbol in symbols])[of_char]  # (N,)
     after_letter = np.roll(is_letter, 1) & (np.roll(characters.work, 1) == characters.work)
     after_letter[:1] = False
-    place = np.where(is_letter, np.where(after_letter, 1, 0), np.where(after_letter, 2, 3))
+    position = np.where(is_letter, np.where(after_letter, 1, 0), np.where(after_letter, 2, 3))
     labels = {
         **{by: pd.CategoricalIndex(of_works)[characters.work] for by, of_works in labels_of_works.items()},
         "class of character": pd.CategoricalIndex([_class(chr(symbol)) for symbol in symbols])[of_char],
-        "place in the word": pd.CategoricalIndex(PLACES)[place],
+        "position in the word": pd.CategoricalIndex(POSITIONS)[position],
     }  # each (N,)
     costs = pd.DataFrame(nats, dtype=np.float64) * bits(1.0)
     grouped = {by: costs.groupby(of_chars, observed=True) for by, of_chars in labels.items()}
@@ -77,9 +87,14 @@ def _class(char: str) -> str:
 
 
 def leads(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.float64]:
-    """Return by how many bits the learned predictor beats the counted one, (n,), given (n,) nats of each.
+    """Return by how many bits the learned predictor beats the counted one.
 
-    NaN where both are worse than a uniform guess among n_symbols.
+    Args:
+        counted, learned: (n,) nats of each predictor.
+        n_symbols: the number of different characters.
+
+    Returns:
+        (n,) differences; NaN where both predictors are worse than a uniform guess among n_symbols.
     """
     lead = bits(1.0) * (counted.astype(np.float64) - learned)
     lead[np.minimum(counted, learned) > np.log(n_symbols)] = np.nan
@@ -87,12 +102,12 @@ def leads(counted: Nats, learned: Nats, n_symbols: int) -> npt.NDArray[np.float6
 
 
 def passage(work: Ints, ends_line: npt.NDArray[np.bool_], length: int) -> slice:
-    """Choose a passage of at most `length` characters or ids from the longest work, from its first whole line on.
+    """Choose a passage of the longest work, beginning with its first complete line.
 
     Args:
         work: (N,), the work of each character or id, in the order of the works.
-        ends_line: (N,), whether it ends a line.
-        length: the length of the passage.
+        ends_line: (N,), True for the last character or id of a line.
+        length: the maximum number of characters or ids.
     """
     _, starts, lengths = np.unique(work, return_index=True, return_counts=True)
     start, n = int(starts[lengths.argmax()]), int(lengths.max())

@@ -1,4 +1,4 @@
-"""The section of the report page about attention, drawn from the attention.json that `bukva attention` writes."""
+"""Build the section of the report page about attention from attention.json, which `bukva attention` writes."""
 
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,12 @@ import pandas as pd
 
 from bukva.compare.statistics.wording import DIGITS
 from bukva.core.files import read_json
-from bukva.report.charts import BITS, COLOURS, GPT, ROW, Spec, finished, level, tips, visible
+from bukva.report.charts import BITS, COLOURS, GPT_COLOUR, ROW, Spec, reference_line, to_spec, tooltips, visible
 
 NUMBERS = "attention.json"
 WEIGHT_DIGITS = 3  # decimal places of an attention weight in a chart
 LEAST_WEIGHT = 0.005  # smaller attention weights are not drawn
-CELL = 17  # pixels
+CELL = 17  # pixels of one attention weight
 MOST_BARS = 24
 MISSING = (
     "The attention of this GPT has not been studied. Run `bukva attention` to study the last run, which takes half a "
@@ -24,7 +24,9 @@ MISSING = (
 
 
 def section(folder: Path, model: str) -> dict[str, Any]:
-    """Return what the heads of a GPT do, with charts, or a sentence that says how to study them.
+    """Return the contents of the section: the roles of the heads and charts.
+
+    Without a study of this GPT, return a sentence that says how to create one.
 
     Args:
         folder: the folder of the study.
@@ -38,8 +40,9 @@ def section(folder: Path, model: str) -> dict[str, Any]:
     roles = trained.pivot(index="layer", columns="head", values="best")
     return {
         "missing": "",
-        "intro": f"Each head on «{numbers['sentence']}», and over {numbers['windows']['n']} windows of val. A row is "
-        "what one place attends to; it sums to 1.",
+        "intro": f"The first chart shows the attention weights of each head on «{numbers['sentence']}». A row shows "
+        "how one position distributes its attention, and sums to 1. The roles of the heads are measured over "
+        f"{numbers['windows']['n']} windows of val.",
         "header": ["layer", *(f"head {head}" for head in roles)],
         "rows": roles.reset_index().to_numpy().tolist(),
         "weights": {
@@ -52,7 +55,10 @@ def section(folder: Path, model: str) -> dict[str, Any]:
 
 
 def head_table(numbers: dict[str, Any], state: str) -> pd.DataFrame:
-    """Return one row per head of the untrained or trained GPT, with a name and, in `best`, its best role and score."""
+    """Return one row per head of the untrained or trained GPT.
+
+    The column `best` has the best role of the head and its score; `name` has the layer, the head and `best`.
+    """
     rows = pd.DataFrame(head for head in numbers["heads"] if head["state"] == state)
     rows["best"] = rows["role"] + rows["score"].map(" {:.2f}".format)
     rows["name"] = [f"layer {head.layer}, head {head.head}: {head.best}" for head in rows.itertuples()]
@@ -62,7 +68,7 @@ def head_table(numbers: dict[str, Any], state: str) -> pd.DataFrame:
 def _weights_of_head(numbers: dict[str, Any], name: str, weights: npt.NDArray[np.floating]) -> Spec:
     """Draw the (T, T) weights of one head: queries are rows, keys are columns."""
     chart = heat_map(numbers["parts"], {name: weights}, CELL)
-    return finished(chart.properties(height=CELL * len(weights)), f"Attention weights: {name}.")
+    return to_spec(chart.properties(height=CELL * len(weights)), f"Attention weights: {name}.")
 
 
 def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cell: int) -> alt.Chart:
@@ -70,8 +76,8 @@ def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cel
 
     Args:
         parts: the T parts of the sentence.
-        weights: (T, T) weights by the name of a head; the column `head` of the chart's data has the names.
-        cell: pixels of a rectangle.
+        weights: name of a head -> (T, T) weights. The column `head` of the chart's data has the names.
+        cell: width of a rectangle in pixels.
     """
     labels = [f"{i:03}{visible(part)}" for i, part in enumerate(parts)]  # numbered, because parts repeat
     rows = pd.DataFrame(
@@ -89,35 +95,41 @@ def heat_map(parts: list[str], weights: dict[str, npt.NDArray[np.floating]], cel
     )
     return (
         alt.Chart(rows)
-        .mark_rect(color=GPT)
+        .mark_rect(color=GPT_COLOUR)
         .encode(
             x=alt.X("key:O", scale=alt.Scale(domain=labels), axis=axis),
             y=alt.Y("query:O", scale=alt.Scale(domain=labels), axis=axis),
             opacity=alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None),
-            tooltip=tips(rows),
+            tooltip=tooltips(rows),
         )
     )
 
 
 def worth(numbers: dict[str, Any]) -> Spec:
-    """Draw the bits per character lost when a head averages the past instead of attending, the largest loss first."""
+    """Draw how many bits per character are lost when a head averages the past instead of attending.
+
+    The heads are sorted by the loss, largest first.
+    """
     lost = numbers["worth"]
     names = head_table(numbers, "trained")["name"]
-    each = pd.DataFrame({"label": names, "value": np.ravel(lost["heads_uniform"]), "colour": GPT})
+    each = pd.DataFrame({"label": names, "value": np.ravel(lost["heads_uniform"]), "colour": GPT_COLOUR})
     whole = pd.DataFrame([{"label": "all heads", "value": lost["all_uniform"], "colour": COLOURS["counted"]}])
     table = pd.concat([whole, each.sort_values("value", ascending=False)[:MOST_BARS]])
     table["value"] = table["value"].round(DIGITS) + 0.0  # Vega would write -0.000
     base = alt.Chart(table).encode(
-        x=alt.X("value:Q", title=f"{BITS} lost on val; with all heads the score is {lost['bits_per_char']:.3f}"),
+        x=alt.X("value:Q", title=f"{BITS} lost on val; the score with all heads is {lost['bits_per_char']:.3f}"),
         y=alt.Y("label:N", sort=table["label"].tolist(), title=None, axis=alt.Axis(labelLimit=0)),
     )
     bars = base.mark_bar().encode(color=alt.Color("colour:N", scale=None, legend=None))
     values = base.mark_text(align="left", dx=4, color="currentColor").encode(text=alt.Text("value:Q", format="+.3f"))
-    return finished((bars + values).properties(height=ROW * len(table)), "What is lost without each head.")
+    return to_spec((bars + values).properties(height=ROW * len(table)), "Bits per character lost without each head.")
 
 
 def context(numbers: dict[str, Any]) -> Spec:
-    """Draw the score by context length, with the standard error of its difference from the score of a full block."""
+    """Draw the score by context length.
+
+    The error bars are standard errors of the difference from the score with the full context.
+    """
     scores, unit = numbers["context"], numbers["unit"]
     table = pd.DataFrame(scores["lengths"]).rename(columns={"chars": "length", "bits_per_char": "bits"})
     error = table.pop("standard_error")
@@ -128,9 +140,11 @@ def context(numbers: dict[str, Any]) -> Spec:
         x=alt.X("length:Q", scale=alt.Scale(type="log", base=2), axis=lengths, title=f"{unit}s of context"), y=y
     )
     chart = alt.layer(
-        level(scores["bigram_exact"], "exact bigram", y),
-        base.mark_rule(color=GPT).encode(y=alt.Y("low:Q", title=""), y2="high:Q"),
-        base.mark_line(point=alt.OverlayMarkDef(size=40, color=GPT), color=GPT).encode(tooltip=tips(table)),
+        reference_line(scores["bigram_exact"], "exact bigram", y),
+        base.mark_rule(color=GPT_COLOUR).encode(y=alt.Y("low:Q", title=""), y2="high:Q"),
+        base.mark_line(point=alt.OverlayMarkDef(size=40, color=GPT_COLOUR), color=GPT_COLOUR).encode(
+            tooltip=tooltips(table)
+        ),
         base.mark_text(align="left", dx=6, dy=-8, color="currentColor").encode(text=alt.Text("bits:Q", format=".2f")),
     )
-    return finished(chart.properties(height=260), f"Score by {unit}s of context.")
+    return to_spec(chart.properties(height=260), f"Score by {unit}s of context.")

@@ -17,7 +17,7 @@ from bukva.core.files import project_root, sha256, write_text
 from bukva.project.revisions import WORKSPACE
 from bukva.project.stages import trained_models
 from bukva.report import charts, judge
-from bukva.report import leaderboard as shown
+from bukva.report import leaderboard as board_text
 from bukva.report.comparison import score_of
 from bukva.report.page import attention_section, results, text
 from bukva.report.page.experiment import Card, Experiment, accuracy_card, uncertainty_card
@@ -25,29 +25,29 @@ from bukva.report.page.render import render
 from bukva.text.ids import bits
 
 STUDY = Path("reports/attention")
-OVERVIEW = "experiments.html"  # in the folder of the page of the last run
+OVERVIEW = "experiments.html"  # in the same folder as the page of the last run
 MODEL = "gpt"
 
 
 def build(path: Path) -> list[Path]:
     """Write the page of the last run in this checkout, and a page of all experiments in the same folder.
 
-    Without a baseline there is no second page, and the reason is printed.
+    If the baseline has no result, the page of all experiments is not written, and the reason is printed.
 
     Returns:
-        The paths of the pages. A page needs no other file and no network.
+        The paths of the pages. Each page is self-contained: it needs no other file and no network.
 
     Raises:
-        BukvaError: the pipeline has not run; names the missing file.
+        BukvaError: the pipeline has not run; the message names the missing file.
     """
-    beside = path.with_name(OVERVIEW)
+    overview_path = path.with_name(OVERVIEW)
     links = [(OVERVIEW, "Experiments"), (path.name, "The last run")]
     try:
-        write_text(beside, overview(links, here=OVERVIEW))
+        write_text(overview_path, overview(links, here=OVERVIEW))
     except BukvaError as error:
-        print(f"There is no {beside}. {error}", file=sys.stderr)
-        beside.unlink(missing_ok=True)
-    pages = [beside] if beside.exists() else []
+        print(f"{overview_path} was not written. {error}", file=sys.stderr)
+        overview_path.unlink(missing_ok=True)
+    pages = [overview_path] if overview_path.exists() else []
     write_text(path, page_of(WORKSPACE, links if pages else [], here=path.name))
     return [path, *pages]
 
@@ -58,11 +58,11 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
     Args:
         name: an experiment, a branch, a tag, a commit, or "workspace".
         links: addresses and titles of the pages in the navigation.
-        here: the address of this page, if it is one of them.
+        here: the address of this page, if the navigation has it.
         served: see render.
 
     Raises:
-        BukvaError: nothing has this name, or it has no result; says what to do.
+        BukvaError: the name is unknown, or its revision has no result; the message says what to do.
     """
     with Experiment.opened(name) as experiment:
         score = experiment.table[MODEL][SPLIT]["bits_per_char"]
@@ -93,10 +93,15 @@ def page_of(name: str, links: Sequence[tuple[str, str]], *, here: str = "", serv
 
 
 def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool = False) -> str:
-    """Return the page of all experiments as HTML; on a server it links to the report of each experiment.
+    """Return the page of all experiments as HTML.
+
+    Args:
+        links: addresses and titles of the pages in the navigation.
+        here: the address of this page.
+        served: see render. A served page links to the report of each experiment.
 
     Raises:
-        BukvaError: no experiment has a result; says what to do.
+        BukvaError: the baseline has no result; the message says what to do.
     """
     board = leaderboard(default_baseline(), MODEL)
     ranked = [row for row in board.rows if not row.refusal]
@@ -104,20 +109,21 @@ def overview(links: Sequence[tuple[str, str]], *, here: str = "/", served: bool 
     return render(
         "experiments.html.j2",
         title=f"Best of {len(ranked)}: {best.name}, {score_of(best, SPLIT)} bits per character on {SPLIT}",
-        subtitle=f"The best on {SPLIT} comes first. Each verdict is a comparison with {board.baseline.name}.",
+        subtitle=f"Sorted by the score on {SPLIT}, best first. Each verdict compares a setting with the baseline, "
+        f"{board.baseline.name}.",
         links=links,
         here=here,
         served=served,
         split=SPLIT,
         cards=_cards(board, ranked[0]),
         texts=[_text(board, rows, served=served) for rows in board.texts],
-        sentences=shown.sentences(board),
+        sentences=board_text.sentences(board),
         tries=judged_tries(),
     )
 
 
 def judged_tries() -> dict[str, Any] | None:
-    """Return the chart of the tries that `bukva judge` decided, and a sentence about them; None without any."""
+    """Return a chart and a summary of the tries that `bukva judge` decided, or None if there are none."""
     ledger = read_ledger()
     if not ledger or not ledger.decided:
         return None
@@ -125,9 +131,12 @@ def judged_tries() -> dict[str, Any] | None:
 
 
 def _cards(board: Leaderboard, best: Row) -> list[Card]:
-    """Return the headline numbers of the overview, all on the text of the baseline."""
+    """Return the headline numbers of the page of all experiments.
+
+    They are about settings that were scored on the same text as the baseline.
+    """
     mean = fmean(best.setting.scores(SPLIT))
-    difference, verdict = shown.verdict_of(best, board)
+    difference, verdict = board_text.verdict_of(best, board)
     return [
         Card("Best score", f"{mean:.3f}", f"bits per character on {SPLIT}, by {best.setting.name}"),
         uncertainty_card(mean),
@@ -135,7 +144,7 @@ def _cards(board: Leaderboard, best: Row) -> list[Card]:
         Card(
             "Against the baseline",
             difference or f"{mean:.3f}",
-            f"bits from {board.baseline.name}" if difference else f"{board.baseline.name} itself is the best",
+            f"bits compared with {board.baseline.name}" if difference else f"{board.baseline.name} itself is the best",
             verdict,
         ),
     ]
@@ -145,16 +154,16 @@ def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str,
     """Return the table and the charts of the settings that were scored on one text."""
     names = [[row.setting.names[0], *row.setting.other_names] for row in rows]
     return {
-        "name": shown.text_name(rows),
-        "best": "" if rows is board.rows else shown.best_of(rows),
+        "name": board_text.text_name(rows),
+        "best": "" if rows is board.rows else board_text.best_of(rows),
         "rows": [
             {
                 "names": [(name, f"/runs/{quote(name)}" if served else "") for name in of_row],
                 "n_seeds": len(row.setting.seeds),
                 "score": score_of(row.setting, SPLIT),
-                "verdict": shown.verdict_of(row, board) if rows is board.rows else (),
-                "changed": [] if row.setting is board.baseline else shown.changed(row),
-                "cost": shown.cost_of(row.setting),
+                "verdict": board_text.verdict_of(row, board) if rows is board.rows else (),
+                "changed": [] if row.setting is board.baseline else board_text.changed(row),
+                "cost": board_text.cost_of(row.setting),
             }
             for row, of_row in zip(rows, names, strict=True)
         ],
@@ -164,13 +173,13 @@ def _text(board: Leaderboard, rows: Sequence[Row], *, served: bool) -> dict[str,
 
 
 def _scores(rows: Sequence[Row]) -> charts.Spec:
-    """Draw a dot per training."""
+    """Draw the score of each training as a dot, one line per setting."""
     points = pd.DataFrame(
         {
             "label": row.setting.name,
             "changed": ", ".join(f"{key}={value}" for key, value in row.changed.items()),
             "seed": seed,
-            "colour": charts.GPT,
+            "colour": charts.GPT_COLOUR,
             "bits": score,
         }
         for row in rows
@@ -180,7 +189,8 @@ def _scores(rows: Sequence[Row]) -> charts.Spec:
 
 
 def _losses(rows: Sequence[Row]) -> dict[str, charts.Spec]:
-    """Draw the losses of the best settings, one chart per axis."""
+    """Draw the losses of the best settings, as one chart per x axis."""
+    # zip stops at the last color, so the chart has at most len(charts.SERIES) settings
     points = pd.DataFrame(
         {"model": row.setting.name, "colour": colour, "split": SPLIT, "step": step, "chars": chars, "bits": bits(nats)}
         for row, colour in zip(rows, charts.SERIES, strict=False)

@@ -25,18 +25,18 @@ from bukva.text.collection import MISSING
 from bukva.text.scores import CharScores, files_of
 from bukva.text.tokenizers import TOKENIZERS
 
-SPLIT = "val"  # the split of every comparison on a page, because looks at test are counted
+SPLIT = "val"  # the split of every comparison on a page, because each look at test is counted
 NEEDED = ("score_table", "scores", "split", "tokens", "clean", "cleaning", "split_report", "answers")
 
 
 def work_label(name: str) -> str:
-    """Return the name of a work (Document.name) without the parts that are missing."""
+    """Return the name of a work (Document.name) without placeholders for missing parts, such as the author."""
     return name.replace(f"{MISSING}/", "")
 
 
 @dataclass(frozen=True)
 class Card:
-    """A headline number: its name, its value, its meaning in a few words, and an optional verdict."""
+    """A headline number: its name, its value, a short explanation, and an optional verdict."""
 
     name: str
     value: str
@@ -45,18 +45,23 @@ class Card:
 
 
 def uncertainty_card(bits: float) -> Card:
-    """Return a card that explains a score by a number of equally likely characters."""
-    return Card("As uncertain as", f"1 in {2**bits:.1f}", "a guess among so many equally likely characters")
+    """Return a card that explains a score in bits per character as a guess among equally likely characters."""
+    return Card("As uncertain as", f"1 in {2**bits:.1f}", "a guess among this many equally likely characters")
 
 
 def accuracy_card(about: Mapping[str, Any], tokenizer: str) -> Card:
-    """Return a card with the accuracy of the GPT, from the content of about.json and the kind of tokenizer."""
+    """Return a card with the accuracy of the GPT.
+
+    Args:
+        about: the content of about.json.
+        tokenizer: the kind of tokenizer.
+    """
     bins = pd.DataFrame(about["calibration"][SPLIT]["bins"])
     right = np.average(bins["right"], weights=bins["predictions"])
     return Card(
         "Accuracy",
         percent(right),
-        f"of the {TOKENIZERS[tokenizer].unit}s of {SPLIT} are the likeliest guess",
+        f"of the {TOKENIZERS[tokenizer].unit}s of {SPLIT} are the GPT's likeliest guess",
     )
 
 
@@ -64,8 +69,8 @@ def accuracy_card(about: Mapping[str, Any], tokenizer: str) -> Card:
 class Experiment:
     """The result of the last run in this checkout, or of a revision.
 
-    result: its record in git and DVC.
-    folder: the folder with its files, at the paths of dvc.yaml.
+    result: the record of the result in git and DVC.
+    folder: the folder with the files of the result, at the paths that dvc.yaml gives them.
     """
 
     result: Result
@@ -74,17 +79,21 @@ class Experiment:
     @classmethod
     @contextlib.contextmanager
     def opened(cls, name: str) -> Iterator["Experiment"]:
-        """Open the result of this name; its files can be read until the block ends.
+        """Open the result of a revision. Its files can be read until the `with` block ends.
+
+        Args:
+            name: an experiment, a branch, a tag, a commit, or "workspace".
 
         Raises:
-            BukvaError: nothing has this name, or a file is missing; names the file and the command that creates it.
+            BukvaError: the name is unknown, or a file is missing; the message names the file and the command that
+                creates it.
         """
         [result] = read_results([resolve(name)])
         trained = [path.as_posix() for model in trained_models().values() for path in (model.folder, model.curve)]
         with as_checkout(result, {*(paths()[each] for each in NEEDED), *trained}) as folder:
             for each in NEEDED:
                 if not (folder / paths()[each]).exists():
-                    raise BukvaError(f"{paths()[each]}: is missing, so there is nothing to report; run `make repro`.")
+                    raise BukvaError(f"{paths()[each]} does not exist. Run `make repro` to create it.")
             yield cls(result, folder)
 
     def path(self, name: str) -> Path:
@@ -93,7 +102,7 @@ class Experiment:
 
     @cached_property
     def name(self) -> str:
-        """The name to show."""
+        """The name that pages show."""
         return "The last run" if self.result.revision.is_workspace else self.result.revision.name
 
     @cached_property
@@ -107,12 +116,12 @@ class Experiment:
 
     @cached_property
     def table(self) -> dict[str, Any]:
-        """reports/scores.json."""
+        """The content of reports/scores.json."""
         return self.read("score_table")
 
     @cached_property
     def scores(self) -> CharScores:
-        """The scores of every held-out character."""
+        """The score of each held-out character by each model."""
         return CharScores.read(files_of(self.path("scores")))
 
     @cached_property
@@ -122,16 +131,16 @@ class Experiment:
 
     @cached_property
     def curves(self) -> dict[str, pd.DataFrame]:
-        """The losses by step of each model."""
+        """The losses of each model by step."""
         return {name: pd.read_csv(self.folder / model.curve) for name, model in trained_models().items()}
 
     @cached_property
     def rows(self) -> dict[str, Row]:
-        """Models and baselines by key in scores.json, the best on SPLIT first."""
+        """Models and baselines by their keys in scores.json, best on SPLIT first."""
         rows = sorted(rows_of(self.table, trained_models()), key=lambda row: row.bits[SPLIT])
         return {row.key: row for row in rows}
 
     @cached_property
     def colours(self) -> dict[str, str]:
-        """The colour of each model and baseline on all charts, by key in scores.json."""
+        """The color of each model and baseline on all charts, by its key in scores.json."""
         return {key: MODELS.get(key, COLOURS[row.kind]) for key, row in self.rows.items()}

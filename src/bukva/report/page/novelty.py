@@ -1,8 +1,9 @@
-"""Measure how much of a text is copied from train.
+"""Measure how much of a text is copied from `train`.
 
-The share of n-grams that occur in train, and the comparison with human text, follow McCoy et al. 2023, "How much do
-language models copy from their training data?", and Merrill et al. 2024, "Evaluating n-gram novelty of language models
-using Rusty-DAWG". The search is exact: it compares hashes, and then characters (corpus/repeats/grams.py).
+The fraction of n-grams that occur in `train`, and the comparison with human text, follow McCoy et al. 2023, "How much
+do language models copy from their training data?", and Merrill et al. 2024, "Evaluating n-gram novelty of language
+models using Rusty-DAWG". The search is exact: candidates with equal hashes are compared character by character
+(corpus/repeats/grams.py).
 """
 
 import re
@@ -21,13 +22,13 @@ from bukva.text.characters import Codes, code_points, from_code_points
 from bukva.text.collection import documents, read_table
 from bukva.text.splits import read_shares
 
-LENGTHS = (8, 16, 32)  # of n-grams
-COPIED = 16  # characters of the shortest copied passage: two or three words
+LENGTHS = (8, 16, 32)  # lengths of n-grams in characters
+COPIED = 16  # characters of the shortest passage that counts as copied: two or three words
 WORD = re.compile(r"[^\W\d_]+")
 
 
 class Copy(NamedTuple):
-    """Characters start to stop of a text, which also occur in a work of train."""
+    """A copied passage: the characters from `start` to `stop` of a text, which also occur in a work of `train`."""
 
     start: int
     stop: int
@@ -35,17 +36,17 @@ class Copy(NamedTuple):
 
     @property
     def chars(self) -> int:
-        """Number of characters."""
+        """The number of characters."""
         return self.stop - self.start
 
 
 @dataclass(frozen=True)
 class Novelty:
-    """How much of a group of texts occurs in train.
+    """Statistics of how much of a group of texts occurs in `train`.
 
     copies: the copied passages of each text, in order. Of overlapping passages, only the longest is kept.
-    seen: n -> the share of the texts' n-grams that occur in train; None if no text has n characters.
-    new_words: the share of words that do not occur in train; None if there are no words.
+    seen: n -> the fraction of the texts' n-grams that occur in `train`; None if no text has n characters.
+    new_words: the fraction of words that do not occur in `train`; None if the texts contain no words.
     """
 
     copies: list[list[Copy]]
@@ -60,11 +61,11 @@ class Novelty:
 
 @dataclass(frozen=True, eq=False)
 class Train:
-    """The text of train.
+    """The text of the `train` split.
 
     text: (N,) characters of the joined corpus.
-    spans: (m, 2), start and stop of each part of it that belongs to train.
-    words: the distinct words of train, in lower case.
+    spans: (m, 2), start and stop in `text` of each part that belongs to `train`.
+    words: the distinct words of `train`, in lower case.
     works: the names of the works.
     ends: (n_works,), the end of each work in the joined corpus.
     """
@@ -78,18 +79,23 @@ class Train:
 
 @contextmanager
 def open_train(clean: Path, tokens: Path) -> Iterator[Train]:
-    """Open the train split of a cleaned text, memory-mapped until the block ends."""
+    """Open the `train` split of a cleaned corpus, memory-mapped until the `with` block ends.
+
+    Args:
+        clean: the folder of the cleaned corpus.
+        tokens: the folder of the tokenized corpus, which records the splits.
+    """
     table, shares = read_table(clean), read_shares(tokens)
     spans = shares[shares["split"] == "train"][["start", "stop"]].to_numpy(np.int64)
     works, ends = [work.name for work in documents(table)], table["chars"].to_numpy(np.int64).cumsum()
     with mapped_codes(clean, table) as (_, text):
-        shares_of_works = (from_code_points(text[start:stop]) for start, stop in spans.tolist())
-        words = frozenset(word for share in shares_of_works for word in WORD.findall(share.lower()))
+        parts = (from_code_points(text[start:stop]) for start, stop in spans.tolist())
+        words = frozenset(word for part in parts for word in WORD.findall(part.lower()))
         yield Train(text, spans, words, works, ends)
 
 
 def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
-    """Measure how much of each group of texts occurs in train."""
+    """Measure how much of each group of texts occurs in `train`."""
     texts = [text for group in groups for text in group]
     codes, stops = code_points("".join(texts)), np.cumsum(list(map(len, texts)), dtype=np.int64)
     spans = np.stack([stops - list(map(len, texts)), stops], axis=1)  # (n, 2) of the joined texts
@@ -106,23 +112,29 @@ def novelty(groups: Sequence[Sequence[str]], train: Train) -> list[Novelty]:
 
 
 def _copies(codes: Codes, spans: Spans, train: Train) -> list[list[Copy]]:
-    """Return the copied passages of each text."""
+    """Return the copied passages of each text.
+
+    Args:
+        codes: the characters of the joined texts.
+        spans: (n, 2), start and stop of each text in `codes`.
+        train: the text in which the passages are searched.
+    """
     runs: list[list[tuple[int, int, int]]] = [[] for _ in spans]  # start in the text, start in train, characters
     filled = spans[spans[:, 1] > spans[:, 0]]
     for index in index_parts(codes, filled, COPIED):
         for start, stop in train.spans.tolist():
             for equal in equal_runs(codes, index, filled, train.text, start, stop):
                 rows = np.searchsorted(spans[:, 1], equal[:, 0], side="right")
-                for row, (at, place, chars) in zip(rows.tolist(), equal.tolist(), strict=True):
-                    runs[row].append((at - int(spans[row, 0]), place, chars))
+                for row, (start_in_codes, start_in_train, chars) in zip(rows.tolist(), equal.tolist(), strict=True):
+                    runs[row].append((start_in_codes - int(spans[row, 0]), start_in_train, chars))
     return [list(_longest(of_text, train)) for of_text in runs]
 
 
 def _longest(runs: Iterable[tuple[int, int, int]], train: Train) -> Iterator[Copy]:
-    """Resolve overlaps between runs: keep the longest, then the earliest; yield the kept ones in order."""
-    taken: list[tuple[int, int, int]] = []
-    for start, place, chars in sorted(runs, key=lambda run: (-run[2], run[0], run[1])):
-        if all(start + chars <= other or other + n <= start for other, _, n in taken):
-            taken.append((start, place, chars))
-    for start, place, chars in sorted(taken):
-        yield Copy(start, start + chars, train.works[int(np.searchsorted(train.ends, place, side="right"))])
+    """Yield runs that do not overlap, in order. Longer runs take precedence, and among equal lengths, earlier runs."""
+    kept: list[tuple[int, int, int]] = []
+    for start, start_in_train, chars in sorted(runs, key=lambda run: (-run[2], run[0], run[1])):
+        if all(start + chars <= other or other + n <= start for other, _, n in kept):
+            kept.append((start, start_in_train, chars))
+    for start, start_in_train, chars in sorted(kept):
+        yield Copy(start, start + chars, train.works[int(np.searchsorted(train.ends, start_in_train, side="right"))])

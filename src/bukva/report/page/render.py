@@ -1,4 +1,7 @@
-"""Render the templates of pages. A page is one file; on a server, style and script are files of their own."""
+"""Render the templates of pages.
+
+A page that is written to disk contains its style and script. A served page loads them as separate files.
+"""
 
 import functools
 from importlib.resources import files
@@ -16,10 +19,10 @@ def render(template: str, *, package: str = PACKAGE, served: bool = False, **con
 
     Args:
         template: the name of the template.
-        package: the package that has it. Its templates may extend the templates of this package.
-        served: whether a server serves page.css and page.js (see asset). Otherwise the page contains them.
-        contents: the variables of the template: a title, what the template shows, and for base.html.j2 also subtitle,
-            links and sections.
+        package: the package that contains the template. Its templates may extend the templates of this package.
+        served: load page.css and page.js (see asset) from the server instead of including them in the page.
+        contents: the variables of the template. base.html.j2 needs `title`, and uses `subtitle`, `links`, `here`,
+            `cards` and `sections` if they are defined.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader(PACKAGE)]),
@@ -28,12 +31,12 @@ def render(template: str, *, package: str = PACKAGE, served: bool = False, **con
         trim_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "allow_nan": False}
-    own = {} if served else {"style": asset("page.css"), "script": asset("page.js")}
-    return environment.get_template(template).render(own=own, **contents)
+    inlined = {} if served else {"style": asset("page.css"), "script": asset("page.js")}
+    return environment.get_template(template).render(inlined=inlined, **contents)
 
 
 @functools.cache
 def asset(name: str) -> str:
-    """Return page.css, or page.js: Vega-Lite and the code that draws the charts of a page."""
+    """Return the content of page.css or page.js. The latter includes Vega-Lite, which draws the charts."""
     content = (files(PACKAGE) / "templates" / name).read_text(encoding="utf-8")
     return f"{vl_convert.javascript_bundle(EXPOSE)}\n{content}" if name == "page.js" else content

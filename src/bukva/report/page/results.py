@@ -1,4 +1,4 @@
-"""The sections of the report page about results: verdict, losses, cost, lineage, and predictors."""
+"""Build the sections of the report page about results: verdict, losses, cost, lineage and predictors."""
 
 from typing import Any
 
@@ -25,19 +25,19 @@ from bukva.text.ids import bits
 
 SAMPLE_CHARS, PASSAGE = 300, 600
 AXES = {"step": "updates", "chars": "characters seen"}
-LEADS = (-3, -1, 1, 3)  # bits at which the colour of a character changes
-CLASSES = np.array(["counted2", "counted1", "", "learned1", "learned2"])
+LEADS = (-3, -1, 1, 3)  # bits at which the color of a character changes
+CLASSES = np.array(["counted2", "counted1", "", "learned1", "learned2"])  # classes in page.css, by increasing lead
 LEGEND = {
-    "learned2": "learned, by 3 bits or more",
-    "learned1": "by 1",
-    "counted1": "counted, by 1",
-    "counted2": "by 3 or more",
-    "neither": "neither: both below chance",
+    "learned2": "learning was better by 3 bits or more",
+    "learned1": "by 1 to 3 bits",
+    "counted1": "counting was better by 1 to 3 bits",
+    "counted2": "by 3 bits or more",
+    "neither": "both were worse than chance",
 }
 
 
 def cards(experiment: Experiment) -> list[Card]:
-    """Return the headline numbers of a run."""
+    """Return the headline numbers of a result."""
     own, counted = experiment.rows["gpt"].bits[SPLIT], experiment.rows[experiment.table["best_counted"]]
     low, high = _interval(experiment, "gpt")
     gain = own - counted.bits[SPLIT]
@@ -51,7 +51,7 @@ def cards(experiment: Experiment) -> list[Card]:
         Card(
             "Against counting",
             signed(gain),
-            f"bits from the best n-gram model ({counted.label})",
+            f"bits compared with the best n-gram model ({counted.label})",
             next(word for word in ("better", "worse", "as good as") if word in better_or_worse(gain)),
         ),
         Card(
@@ -63,11 +63,11 @@ def cards(experiment: Experiment) -> list[Card]:
 
 
 def verdict(experiment: Experiment) -> dict[str, Any]:
-    """Return the headline, a sample, the scores, and the comparison with the baseline."""
+    """Return the contents of the section: the headline, a sample, the scores, and the comparison with the baseline."""
     splits = list(experiment.table["gpt"])
     answers = experiment.read("answers")
-    wanted = {"model": trained_models()["gpt"].label, "state": "trained", "temperature": answers["temperature"]}
-    sample = [one for one in answers["answers"] if wanted.items() <= one.items()][-1]
+    of_gpt = {"model": trained_models()["gpt"].label, "state": "trained", "temperature": answers["temperature"]}
+    sample = [answer for answer in answers["answers"] if of_gpt.items() <= answer.items()][-1]
     return {
         "headline": headline(experiment.table),
         "prompt": sample["read"].lstrip(),
@@ -80,7 +80,7 @@ def verdict(experiment: Experiment) -> dict[str, Any]:
 
 
 def _scores(experiment: Experiment) -> charts.Spec:
-    """Draw the scores of all models and baselines, with intervals where every character has a score."""
+    """Draw the scores of all models and baselines, with an interval if the scores of all characters are known."""
     drawn = []
     for key, row in experiment.rows.items():
         low, high = _interval(experiment, key)
@@ -90,7 +90,10 @@ def _scores(experiment: Experiment) -> charts.Spec:
 
 
 def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
-    """Return the 95 % interval of a score, or twice the score where not every character has one."""
+    """Return the ends of the 95 % interval of a score.
+
+    Both ends are the score itself if the text is too short, or if the scores of the characters were not stored.
+    """
     scored, own = experiment.scores.chars[SPLIT], experiment.rows[key].bits[SPLIT]
     if scored.sum() < N_SEGMENTS or f"{key}/{SPLIT}.npy" not in experiment.scores.files:
         return own, own
@@ -99,19 +102,22 @@ def _interval(experiment: Experiment, key: str) -> tuple[float, float]:
 
 
 def _against_baseline(experiment: Experiment) -> dict[str, Any]:
-    """Return the verdict on val against the baseline, or the reason for none; empty for the baseline itself."""
+    """Return the verdict against the baseline on val, or the reason why they were not compared.
+
+    For the baseline itself, return an empty dictionary.
+    """
     name, baseline = experiment.result.revision.name, default_baseline()
     try:
         if read_results([resolve(baseline)])[0].lock == experiment.result.lock:
             return {}
-        [found] = compare([baseline, name], "gpt", SPLIT)
+        [compared] = compare([baseline, name], "gpt", SPLIT)
     except BukvaError as error:
         return {"verdict": "not compared", "sentences": [str(error)]}
-    return {"verdict": found.verdict.verdict, "sentences": comparison.sentences(found)}
+    return {"verdict": compared.verdict.verdict, "sentences": comparison.sentences(compared)}
 
 
 def losses(experiment: Experiment) -> dict[str, charts.Spec]:
-    """Draw the losses by step and by characters seen."""
+    """Draw the losses of all models by step and by characters seen."""
     of_models = [
         curve.assign(model=trained_models()[name].label, colour=experiment.colours[name])
         for name, curve in experiment.curves.items()
@@ -135,7 +141,7 @@ def cost(experiment: Experiment) -> dict[str, Any]:
 
 
 def lineage(experiment: Experiment) -> dict[str, Any]:
-    """Return the commit, the parameters that differ from it, and the commands that reproduce the result."""
+    """Return the commit of a result, the parameters that differ from it, and the commands that reproduce the result."""
     revision, params = experiment.result.revision, experiment.result.params
     commit = revision.baseline or revision.commit or head()
     committed = parse_yaml(show(commit, PARAMS).decode())
@@ -144,18 +150,21 @@ def lineage(experiment: Experiment) -> dict[str, Any]:
     edited = git(*changes, "--", "src", "stages", "dvc.yaml", "numerics.lock")
     run = " ".join(["dvc exp run", *settings(committed, params)]) if ours != theirs else "make repro"
     return {
-        "intro": f"Made from commit {commit or 'unknown'}, {'with changes in the code' if edited else 'as it is'}.",
+        "intro": f"Created from commit {commit or 'unknown'}, {'with' if edited else 'without'} changes to the code.",
         "commands": f"git checkout {commit}\n{run}",
         "changed": [[key, value, theirs.get(key)] for key, value in ours.items() if value != theirs.get(key)],
     }
 
 
 def predictors(experiment: Experiment) -> dict[str, Any]:
-    """Compare counting and learning by character, and return a passage coloured by the better predictor."""
+    """Compare counting and learning for each character.
+
+    Return how often each of them was better, and a passage with a class per character for its color.
+    """
     scores, characters = experiment.scores, experiment.characters
     learned, counted = "network" if "network" in experiment.table else "gpt", experiment.table["best_counted"]
     labels = {name: experiment.rows[name].label for name in (counted, learned, "gpt")}
-    who = "The GPT" if learned == "gpt" else "The GPT without its n-grams"
+    model = "The GPT" if learned == "gpt" else "The GPT without its n-grams"
     lead = leads(scores.nats(counted, SPLIT), scores.nats(learned, SPLIT), experiment.read("cleaning")["symbols"])
     better, worse, below = (float(np.mean(each)) for each in (lead >= 0, lead < 0, np.isnan(lead)))
     shown = passage(characters.work, code_points(characters.text) == ord("\n"), PASSAGE)
@@ -163,8 +172,9 @@ def predictors(experiment: Experiment) -> dict[str, Any]:
     notes = [", ".join(f"{label} {cost:.2f}" for label, cost in row.items()) for row in costs.to_dict("records")]
     classes = np.where(np.isnan(lead), "neither", CLASSES[np.digitize(lead, LEADS)])[shown].tolist()
     return {
-        "intro": f"{who} gave more probability to {percent(better)} of the characters of {SPLIT}, and "
-        f"{labels[counted]} to {percent(worse)}; both gave {percent(below)} of them less than chance.",
+        "intro": f"{model} gave the higher probability to {percent(better)} of the characters of {SPLIT}, and the "
+        f"counts ({labels[counted]}) to {percent(worse)}. For the remaining {percent(below)}, both were worse than "
+        "chance.",
         "legend": LEGEND,
         "work": work_label(scores.works[int(characters.work[shown.start])].name),
         "parts": list(zip(characters.text[shown], classes, notes, strict=True)),

@@ -1,4 +1,4 @@
-"""The sections of the report page about text: samples and their novelty, anatomy, corpus and split."""
+"""Build the sections of the report page about text: samples and their novelty, anatomy, corpus and split."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,37 +14,38 @@ from bukva.report.page.novelty import COPIED, LENGTHS, Copy, novelty, open_train
 from bukva.report.terminal import percent
 
 HUMAN = "people (val)"
-MOST_HUMAN = 200_000  # characters of val that the samples are compared with
+MOST_HUMAN = 200_000  # maximum number of characters of val that the samples are compared with
 N_PIECES = 20
 MOST_GROUPS = 40
-FIRST_PLACES = 32  # characters of a work in the first group; each later group doubles
+FIRST_POSITIONS = 32  # characters of a work in the first group; each later group doubles the range
 
 
 def samples(experiment: Experiment) -> dict[str, Any]:
-    """Return the samples with their copied passages marked, and the table of their novelty."""
+    """Return the contents of the section: the samples with copied passages marked, and a table of their novelty."""
     answers = experiment.read("answers")
     written, first = pd.DataFrame(answers["answers"]), answers["temperature"]
     by_writer = written.groupby(["model", "state", "temperature"], sort=False)
     with open_train(experiment.path("clean"), experiment.path("tokens")) as train:
-        *found, of_people = novelty([*by_writer["written"].agg(list), _pieces(experiment.characters.text)], train)
+        *of_writers, of_people = novelty([*by_writer["written"].agg(list), _pieces(experiment.characters.text)], train)
     rows, texts = [], []
-    for ((model, state, temperature), of_writer), new in zip(by_writer, found, strict=True):
+    for ((model, state, temperature), answers_of_writer), new in zip(by_writer, of_writers, strict=True):
         if temperature == first:
             rows.append((f"{model}, {state}", new))
-        texts += [_sample(one, copies) for one, copies in zip(of_writer.to_dict("records"), new.copies, strict=True)]
+        records = answers_of_writer.to_dict("records")
+        texts += [_sample(answer, copies) for answer, copies in zip(records, new.copies, strict=True)]
     return {
-        "intro": f"All models continue a prompt with the same random numbers. Marked: {COPIED} or more characters that "
-        "stand in train, too; point at them for the work.",
+        "intro": "All models continue a prompt with the same random numbers. Highlighted passages of at least "
+        f"{COPIED} characters also occur in the training split. Hover over a passage to see its work.",
         "lang": "ru" if experiment.read("cleaning")["rule_set"] == "notes" else "und",
         "choices": {
             f"{i} {temperature}": f"{prompt!r}, temperature {temperature}"
             for i, prompt in enumerate(answers["prompts"])
             for temperature in dict.fromkeys([first, *written["temperature"]])
         },
-        "texts": texts[::-1],  # the whole GPT first
-        "novelty": f"What a model writes at temperature {first} is compared with held-out "
-        "text that people wrote. More in train than theirs is copying; far more new words than theirs is noise.",
-        "header": ["text", "longest copy, characters", "new words", *(f"{n} in train" for n in LENGTHS)],
+        "texts": texts[::-1],  # the complete GPT comes first
+        "novelty": f"The table compares samples at temperature {first} with held-out text, which people wrote. A model "
+        "with a larger fraction of n-grams from train copies. A model with many more new words produces noise.",
+        "header": ["text", "longest copy, characters", "new words", *(f"{n}-grams in train" for n in LENGTHS)],
         "rows": [
             [
                 name,
@@ -65,18 +66,19 @@ def _pieces(text: str) -> list[str]:
     return [text[start : start + length] for start in np.linspace(0, len(text) - length, N_PIECES, dtype=int)]
 
 
-def _sample(one: dict[Any, Any], copies: list[Copy]) -> dict[str, Any]:
+def _sample(answer: dict[Any, Any], copies: list[Copy]) -> dict[str, Any]:
     longest = max(copies, key=lambda copy: copy.chars, default=None)
     return {
-        "key": f"{one['prompt']} {one['temperature']}",
-        "title": f"{one['model']}, {one['state']}",
-        "prompt": one["read"],
-        "parts": list(_marked(one["written"], copies)),
+        "key": f"{answer['prompt']} {answer['temperature']}",
+        "title": f"{answer['model']}, {answer['state']}",
+        "prompt": answer["read"],
+        "parts": list(_marked(answer["written"], copies)),
         "note": f"longest copy: {longest.chars} characters of {work_label(longest.work)}" if longest else "",
     }
 
 
 def _marked(text: str, copies: list[Copy]) -> Iterator[tuple[str, str | None]]:
+    """Yield the parts of a text, each with the work from which it is copied, or None."""
     at = 0
     for copy in copies:
         yield text[at : copy.start], None
@@ -86,15 +88,15 @@ def _marked(text: str, copies: list[Copy]) -> Iterator[tuple[str, str | None]]:
 
 
 def anatomy_of(experiment: Experiment) -> dict[str, Any]:
-    """Draw the bits per character of groups of characters."""
+    """Draw the bits per character of groups of characters, as one chart per way of grouping."""
     scores, characters = experiment.scores, experiment.characters
     network = ["network"] if "network" in experiment.table else []
     nats = {name: scores.nats(name, SPLIT) for name in ("gpt", *network, experiment.table["best_counted"])}
-    found = anatomy(characters, scores.works, nats)
+    tables = anatomy(characters, scores.works, nats)
     models = {name: experiment.rows[name].label for name in nats}
     specs = {}
-    for by in ("place in the word", "class of character", "category", "author", "decade", "work"):
-        groups = found[by].loc[found[by]["chars"].rank(method="first", ascending=False) <= MOST_GROUPS]
+    for by in ("position in the word", "class of character", "category", "author", "decade", "work"):
+        groups = tables[by].loc[tables[by]["chars"].rank(method="first", ascending=False) <= MOST_GROUPS]
         if len(groups) > 1:
             shown = groups if by == "decade" else groups.sort_values("gpt")
             rows = shown.reset_index(names="label").melt(["label", "chars"], var_name="model", value_name="bits")
@@ -103,46 +105,48 @@ def anatomy_of(experiment: Experiment) -> dict[str, Any]:
             label = experiment.result.author_word if by == "author" else by
             specs[label] = charts.dots(rows, charts.BITS, f"Bits per character by {label}.", "model")
     return {
-        "intro": f"Which characters of {SPLIT} cost how many bits.",
+        "intro": f"The average cost in bits of different groups of characters of {SPLIT}.",
         "chart": specs,
-        "caption": f"Point at a dot for the number of characters. Of more than {MOST_GROUPS} groups, the largest are "
-        "shown.",
+        "caption": "Hover over a dot to see the number of characters. The chart shows the largest groups, at most "
+        f"{MOST_GROUPS}.",
     }
 
 
 def learning_on(experiment: Experiment) -> dict[str, Any]:
-    """Draw the gain from online adaptation by position in the work; empty if it was not scored."""
+    """Draw the gain from online adaptation by position in the work.
+
+    Return an empty dictionary if the result has no scores with adaptation.
+    """
     if WITHIN not in experiment.rows:
         return {}
     scores, rows = experiment.scores, []
-    place = np.concatenate([np.arange(n) for n in scores.chars[SPLIT]])  # (N,) in the work
-    octave = np.log2(np.maximum(place, FIRST_PLACES) / FIRST_PLACES).astype(int)
+    positions = np.concatenate([np.arange(n) for n in scores.chars[SPLIT]])  # (N,) in the work
+    octave = np.log2(np.maximum(positions, FIRST_POSITIONS) / FIRST_POSITIONS).astype(int)
     for name in ("gpt", WITHIN):
         bits = pd.Series(scores.nats(name, SPLIT) / np.log(2)).groupby(octave).agg(["mean", "size"])
         rows += [
-            (experiment.rows[name].label, experiment.colours[name], FIRST_PLACES * 2**n, mean, size)
+            (experiment.rows[name].label, experiment.colours[name], FIRST_POSITIONS * 2**n, mean, size)
             for n, mean, size in bits.itertuples()
         ]
     static, adaptive = (experiment.rows[name].bits[SPLIT] for name in ("gpt", WITHIN))
     return {
-        "intro": f"If it learns from {SPLIT} while it is scored, the GPT needs {adaptive:.3f} bits per character and "
-        f"not {static:.3f} (docs/adaptive.md).",
-        "caption": "A point stands for the characters from its place in a work to twice as far; the first begins at 0. "
-        "Each work begins with what train taught.",
-        "chart": charts.by_place(pd.DataFrame(rows, columns=["model", "colour", "before", "bits", "chars"])),
+        "intro": f"If the GPT also learns from each character of {SPLIT} after scoring it, it needs {adaptive:.3f} "
+        f"bits per character instead of {static:.3f} (docs/adaptive.md).",
+        "caption": "Each point covers the characters from its position in a work to twice this position; the first "
+        "point begins at 0. At the beginning of each work, the model knows only the training split.",
+        "chart": charts.by_position(pd.DataFrame(rows, columns=["model", "colour", "before", "bits", "chars"])),
     }
 
 
 def calibration(experiment: Experiment) -> dict[str, Any]:
-    """Draw how often the GPT is right by how sure it is."""
+    """Draw the accuracy of the GPT by its confidence, and describe its calibration."""
     measured = experiment.scores.about["calibration"][SPLIT]
     bins, unit = pd.DataFrame(measured["bins"]), experiment.table["window"]["unit"]
     sure, right = (np.average(bins[name], weights=bins["predictions"]) for name in ("confidence", "right"))
     return {
-        "intro": f"Its likeliest {unit} follows in {percent(right)} of all places of {SPLIT}; it gives it "
-        f"{percent(sure)} on average. The expected calibration error is {percent(measured['error'])}.",
-        "caption": "On the dashed line a model is as often right as it is sure. A larger dot stands for more "
-        "predictions.",
+        "intro": f"The GPT's likeliest {unit} is correct in {percent(right)} of the predictions on {SPLIT}; its mean "
+        f"probability is {percent(sure)}. The expected calibration error is {percent(measured['error'])}.",
+        "caption": "On the dashed line, accuracy equals confidence. A larger dot means more predictions.",
         "chart": charts.reliability(bins),
     }
 
@@ -151,22 +155,23 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
     """Describe the text and its splits, with charts of their composition.
 
     Args:
-        experiment: the experiment.
+        experiment: the result.
         split: the content of reports/split.json.
     """
     cleaning, params, author = experiment.read("cleaning"), experiment.params, experiment.result.author_word
     held_out = [name for name in split if name != "train"]
     rows = [["characters", *(f"{split[name]['chars']:,}" for name in split)]]
     seen = {name: split[name]["in_train"] for name in held_out}
-    seen = {name: lengths.get("after", lengths) for name, lengths in seen.items()}  # older results have both
+    # older results have two tables: before and after duplicates were removed
+    seen = {name: lengths.get("after", lengths) for name, lengths in seen.items()}
     for n in seen[held_out[0]] if held_out else ():
         shares = (percent(seen[name][n]) if name in held_out else "" for name in split)
-        rows.append([f"windows of {n} that stand in train", *shares])
+        rows.append([f"windows of {n} characters that occur in train", *shares])
     return {
         "intro": f"{cleaning['works']:,} works, {cleaning['chars']:,} characters and {cleaning['symbols']:,} symbols "
-        f"after cleaning by the rules {cleaning['rule_set']}. Strategy {params.split.strategy}, duplicates "
-        f"{params.split.duplicates}.",
-        "header": ["of the text", *split],
+        f"after cleaning with the rule set {cleaning['rule_set']}. Split parameters: "
+        f"strategy={params.split.strategy}, duplicates={params.split.duplicates}.",
+        "header": ["measure", *split],
         "rows": rows,
         "chart": {
             word: spec
@@ -179,7 +184,14 @@ def corpus(experiment: Experiment, split: dict[str, Any]) -> dict[str, Any]:
 
 
 def _composition(split: dict[str, Any], by: str, table: str, word: str) -> charts.Spec | None:
-    """Draw the characters of each split by author, category or decade; None if there is only one of them."""
+    """Draw the composition of each split by author, category or decade, or return None if there is only one group.
+
+    Args:
+        split: the content of reports/split.json.
+        by: the column of the groups.
+        table: the key of the table of groups in `split`.
+        word: the name of the grouping on the page.
+    """
     chars = pd.DataFrame({name: _chars_by(by, part[table]) for name, part in split.items()}).fillna(0)
     if len(chars) == 1:
         return None
@@ -191,5 +203,5 @@ def _composition(split: dict[str, Any], by: str, table: str, word: str) -> chart
 
 
 def _chars_by(by: str, table: Any) -> pd.Series:
-    """Sum the characters by label. An author may have rows in several categories."""
+    """Sum the characters by label, because an author may have rows in several categories."""
     return pd.Series(table) if isinstance(table, dict) else pd.DataFrame(table).groupby(by)["chars"].sum()

@@ -1,23 +1,23 @@
-// Two columns, each with a model: it scores the text while somebody types, and continues it. What a column asks for
-// replaces what it asked for before.
+// Two columns, each with a model that scores the text while the user types, and continues it on request. A new request of
+// a column cancels its previous one.
 const form = document.getElementById("form");
 const text = document.getElementById("text");
-const behind = document.getElementById("behind"); // the same text as in the box, in colours
+const behind = document.getElementById("behind"); // the colored copy of the text, behind the transparent text box
 const stop = document.getElementById("stop");
-const levels = form.dataset.levels.split(" ").map(Number); // bits from which a character has the next colour
-const PAUSE = 150; // milliseconds without a key after which the text is scored
-const LONG = 500; // milliseconds after which a model is being loaded
+const levels = form.dataset.levels.split(" ").map(Number); // lower limits, in bits, of the colors of a character
+const DEBOUNCE_MS = 150; // the text is scored after this time without an edit
+const LOADING_MS = 500; // a request that takes longer is probably waiting for its model to load
 
 const settings = () =>
   Object.fromEntries([...form.querySelectorAll(".settings input")].map((input) => [input.name, input.valueAsNumber]));
-// While models learn, the text in the box is learned from as they read it, and it stays learned when another one takes its
-// place. It is kept in this page alone; the server forgets it after each answer.
+// With "Learn from this text", models learn from the text in the box while they score it. When another text replaces it, the
+// page adds it to the list of learned texts. Only this page keeps the list; the server forgets it after each response.
 const learn = document.getElementById("learn");
 const again = document.getElementById("again");
 const forget = document.getElementById("forget");
-const MOST_LEARNED = 100; // texts, of which the server takes so many
-let learned = []; // texts from which models have learned before the one in the box
-let shown = text.value; // what the box had last
+const MOST_LEARNED = 100; // maximum number of texts that the server accepts (MOST_LEARNED in app.py)
+let learned = []; // earlier texts that models learn from before the text in the box
+let previous = text.value; // the content of the box at the last edit
 function remember(typed) {
   if (typed) learned = [...learned, typed].slice(-MOST_LEARNED);
 }
@@ -32,12 +32,12 @@ const sum = (pieces) => pieces.reduce((total, [, bits]) => total + (bits ?? 0), 
 const length = (pieces) => pieces.reduce((total, [piece, bits]) => total + (bits === null ? 0 : [...piece].length), 0);
 const mean = (pieces) => (length(pieces) ? (sum(pieces) / length(pieces)).toFixed(2) : "no");
 
-function coloured([piece, bits, isUnknown]) {
+function colored([piece, bits, isUnknown]) {
   const span = document.createElement("span");
   span.textContent = piece;
   if (isUnknown) {
     span.className = "unknown";
-    span.title = "not in the vocabulary, left out";
+    span.title = "not in the vocabulary, ignored";
   }
   if (bits !== null) {
     const level = levels.filter((level) => bits >= level).length;
@@ -47,7 +47,7 @@ function coloured([piece, bits, isUnknown]) {
   return span;
 }
 
-// The pieces of a text as it was typed, with composed letters; what the model cannot read has no bits.
+// Return the pieces of the typed text, with composed letters. Parts that are outside the vocabulary have no bits.
 function aligned(typed, { scored, unknown }) {
   const leftOut = (text) => [text, null, [...text].every((char) => unknown.includes(char))];
   const pieces = [];
@@ -65,10 +65,10 @@ const MOST_NAMED = 10; // characters
 function unknownSentence(unknown) {
   if (!unknown.length) return "";
   const more = unknown.length > MOST_NAMED ? ` and ${unknown.length - MOST_NAMED} more` : "";
-  return ` Not in the vocabulary, left out: ${unknown.slice(0, MOST_NAMED).map((char) => JSON.stringify(char)).join(", ")}${more}.`;
+  return ` Not in the vocabulary, ignored: ${unknown.slice(0, MOST_NAMED).map((char) => JSON.stringify(char)).join(", ")}${more}.`;
 }
 
-// The JSON objects of a response, one a line, as they arrive.
+// Yield the JSON objects of a response, one per line, as they arrive.
 async function* lines(response) {
   let rest = "";
   for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
@@ -96,13 +96,14 @@ class Column {
   }
 
   stop() {
-    this.asked?.abort();
+    this.controller?.abort();
     this.writing = false;
   }
 
-  async ask(path, body, signal) {
-    const tell = () => (this.status.textContent = "Loading the model; with n-grams of a long text it takes half a minute ...");
-    const timer = setTimeout(tell, LONG);
+  async post(path, body, signal) {
+    const showLoading = () =>
+      (this.status.textContent = "Loading the model. With n-grams of a long text, this takes half a minute ...");
+    const timer = setTimeout(showLoading, LOADING_MS);
     try {
       const response = await fetch(path, {
         method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
@@ -114,42 +115,44 @@ class Column {
     }
   }
 
-  // Run a task that may be replaced; show why it failed.
+  // Run a task that a later task may cancel. If it fails, show the error.
   async run(task) {
     this.stop();
-    const asked = (this.asked = new AbortController());
+    const controller = (this.controller = new AbortController());
     this.status.classList.remove("error");
     try {
-      await task(asked.signal);
+      await task(controller.signal);
     } catch (error) {
-      if (asked.signal.aborted) return;
-      this.status.textContent = error instanceof TypeError ? "The server has ended; start it again: bukva play" : error.message;
+      if (controller.signal.aborted) return;
+      const isUnreachable = error instanceof TypeError; // fetch raises TypeError for network errors
+      this.status.textContent = isUnreachable ? "The server is not running. Restart it with: bukva play" : error.message;
       this.status.classList.add("error");
     } finally {
-      if (this.asked === asked) this.writing = false;
+      if (this.controller === controller) this.writing = false;
       update();
     }
   }
 
-  // The text of an answer, or what the model reads in place of none, and what it wrote.
+  // Show the text of an answer and its continuation. For an empty text, show what the model reads instead (a newline).
   show(answer, ...written) {
-    this.pre.replaceChildren(...aligned(answer.text || answer.scored[0][0], answer).map(coloured), ...written);
+    this.pre.replaceChildren(...aligned(answer.text || answer.scored[0][0], answer).map(colored), ...written);
   }
 
   score() {
     return this.run(async (signal) => {
       const body = request(this.select.value);
-      const answer = await (await this.ask("/play/score", body, signal)).json();
+      const answer = await (await this.post("/play/score", body, signal)).json();
       this.show(answer);
       if (this === columns[0]) {
-        behind.replaceChildren(...aligned(answer.text, answer).map(coloured));
-        behind.scrollTop = text.scrollTop; // the box may have been scrolled before
+        behind.replaceChildren(...aligned(answer.text, answer).map(colored));
+        behind.scrollTop = text.scrollTop; // the user may have scrolled the box before the answer arrived
       }
       const named = answer.likeliest.map(([piece, p]) => `${JSON.stringify(piece)} ${(100 * p).toFixed(0)} %`);
       this.next.textContent = `Likeliest next: ${named.join(", ")}`;
       const without = answer.unlearned ? ` (${mean(answer.unlearned)} without learning)` : "";
-      const unable = body.learned && !answer.unlearned ? " This model cannot learn: it is no GPT, or its train is not here." : "";
-      this.status.textContent = `Text: ${mean(answer.scored)} bits per character${without}.${unable}${unknownSentence(answer.unknown)}`;
+      const cannotLearn = " This model cannot learn, because it is not a GPT or its training split is not available.";
+      const note = body.learned && !answer.unlearned ? cannotLearn : "";
+      this.status.textContent = `Text: ${mean(answer.scored)} bits per character${without}.${note}${unknownSentence(answer.unknown)}`;
     });
   }
 
@@ -161,7 +164,7 @@ class Column {
       this.status.textContent = "Writing ...";
       const startedAt = performance.now();
       const body = { ...request(this.select.value), settings: settings() };
-      const received = lines(await this.ask("/play/write", body, signal));
+      const received = lines(await this.post("/play/write", body, signal));
       const answer = (await received.next()).value;
       const written = Object.assign(document.createElement("span"), { className: "written" });
       this.show(answer, written);
@@ -170,12 +173,12 @@ class Column {
       for await (const piece of received) {
         firstAt ??= performance.now();
         pieces.push(piece);
-        written.append(coloured(piece));
+        written.append(colored(piece));
       }
       const perSecond = (1000 * (pieces.length - 1)) / (performance.now() - firstAt);
       this.status.textContent =
         `Text: ${mean(answer.scored)} bits per character; written: ${mean(pieces)}. First character after ` +
-        `${(firstAt - startedAt).toFixed(0)} ms, then ${perSecond.toFixed(0)} a second.${unknownSentence(answer.unknown)}`;
+        `${(firstAt - startedAt).toFixed(0)} ms, then ${perSecond.toFixed(0)} per second.${unknownSentence(answer.unknown)}`;
     });
   }
 }
@@ -183,21 +186,21 @@ class Column {
 const columns = [...document.querySelectorAll(".column")].map((section) => new Column(section));
 const update = () => (stop.disabled = !columns.some((column) => column.isWriting));
 
-let pause;
+let scoring; // the timer that scores the text
 function changed() {
-  // an edited text is still the same; one that shares less than half of its beginning is another
+  // If less than half of the previous text remains at the beginning, the content is a new text and not an edit.
   let common = 0;
-  while (common < shown.length && shown[common] === text.value[common]) common += 1;
-  if (learn.checked && common < shown.length / 2) remember(shown);
-  shown = text.value;
+  while (common < previous.length && previous[common] === text.value[common]) common += 1;
+  if (learn.checked && common < previous.length / 2) remember(previous);
+  previous = text.value;
   updateLearned();
-  clearTimeout(pause);
-  pause = setTimeout(() => columns.forEach((column) => column.score()), PAUSE);
+  clearTimeout(scoring);
+  scoring = setTimeout(() => columns.forEach((column) => column.score()), DEBOUNCE_MS);
 }
 
 function write() {
   if (!form.reportValidity()) return;
-  clearTimeout(pause);
+  clearTimeout(scoring);
   columns.forEach((column) => column.write());
 }
 

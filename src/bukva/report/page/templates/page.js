@@ -1,4 +1,4 @@
-// The charts, each of which may have several specifications to choose from, and the choice of samples.
+// Draw the charts, and switch between the specifications of a chart and between samples.
 const labelLimit = innerWidth < 500 ? 160 : 260; // pixels
 const options = { renderer: "svg", actions: false, ast: true, defaultStyle: false, config: { axis: { labelLimit } } };
 
