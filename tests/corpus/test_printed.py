@@ -93,15 +93,15 @@ def test_split_says_which_shares_were_missed_and_what_of_val_and_test_is_in_trai
         printed(stage, works, split=BY_WORK | {"duplicates": "remove"})
     said = printed("split", split=BY_WORK | {"duplicates": "remove"})
     assert re.search(
-        r"^split: train has [\d.]+ % of the characters, not 70 %; .*: [\d,]+ characters in \d work\(s\) that "
-        r"repeat passages of val and test were cut out of train \(split.duplicates\)",
+        r"^split: train has [\d.]+ % of the characters instead of 70 %; .*: [\d,]+ characters in \d work\(s\) were "
+        r"cut out of train because they repeat val or test \(split.duplicates\)",
         said,
         re.M,
     )
     printed("tokenize", split=BY_WORK | {"duplicates": "keep"})
     said = printed("split", split=BY_WORK | {"duplicates": "keep"})
     assert re.search(
-        r"^split: [\d.]+ % of the windows of 32 characters of (val|test) are also in train, so", said, re.M
+        r"^split: [\d.]+ % of the windows of 32 characters in (val|test) also occur in train, so", said, re.M
     )
 
 

@@ -89,7 +89,7 @@ def test_a_character_that_train_lacks_is_rejected_with_its_work(tmp_path):
     message = rejection(clean, tmp_path / "tokens", TRAIN)
     assert message.startswith("c/A/b: not in the vocabulary of 4 characters: 'ё' (U+0451 ")
     assert "'ѣ' (U+0463 CYRILLIC SMALL LETTER YAT)" in message
-    assert message.endswith("; use tokenize.vocabulary all, or tokenize.unknown drop or replace.")
+    assert message.endswith("; use tokenize.vocabulary=all, or tokenize.unknown=drop or replace.")
     assert joined(tmp_path / "tokens") == "абаавгвёѣ"  # the former outputs are complete
 
 
@@ -131,7 +131,7 @@ def test_the_vocabulary_of_train_matches_stage_split_and_covers_all_text_or_is_r
 def test_more_characters_than_a_model_takes_are_rejected_with_advice(tmp_path):
     clean = collection(tmp_path / "clean", symbols(0, MAX_SYMBOLS), symbols(MAX_SYMBOLS, 1))
     assert rejection(clean, tmp_path / "tokens", ALL) == (
-        "The text has 20,001 different characters, but a model takes 20,000 at most; "
+        "The text has 20,001 different characters, but a model supports at most 20,000; "
         "use a text in fewer scripts, or check its encoding."
     )
     assert not (tmp_path / "tokens").exists()

@@ -331,7 +331,7 @@ def _has_kinds(codes: Codes, position: int, n: int, min_kinds: int) -> bool:
 def chain(runs: Ints, owners: Ints, max_gap: int, look_back: int) -> Ints:
     """Join equal runs that follow each other in both texts into chains, as genome aligners do.
 
-    As in MUMmer (Delcher et al., "Alignment of whole genomes", 1999), the gap between two runs is text that was changed.
+    As in MUMmer (Delcher et al., "Alignment of whole genomes", 1999), a gap between two runs is text that was changed.
     A run is added to the chain with the nearest diagonal (the difference between the positions in the two texts). Only
     the chains of the previous look_back runs are candidates, so that a refrain takes no longer than other text.
 
