@@ -1,4 +1,4 @@
-"""What the stages print of the text that they leave out: how much, and the parameter that decides."""
+"""Stages print how much text they leave out, and the parameter that decides."""
 
 import importlib
 import json
@@ -18,7 +18,7 @@ WORK, OTHER = (tale.read_text(encoding="utf-8")[:4000] for tale in TALES[:2])
 
 @pytest.fixture
 def printed(tmp_path, monkeypatch, capsys):
-    """A function that runs a stage in a project with these works and parameters, and returns what it printed."""
+    """Return a function that runs a stage in a project with given works and parameters, and returns its output."""
     for name in ("src", "stages", "rules", "dvc.yaml", "numerics.lock"):
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
