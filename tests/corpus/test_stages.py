@@ -94,7 +94,7 @@ def test_a_line_of_100_megabytes_stays_in_bounded_memory(tmp_path, peak_memory) 
         assert peak < megabytes, peaks
 
 
-# ---- a full disk: only so many bytes may be written into a file
+# ---- a full disk, simulated by a limit on the size of a file
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -98,7 +98,7 @@ def test_another_vocabulary_is_an_error(folder):
         (folder / "vocab.json").write_text(json.dumps({"chars": list(chars)}))
         rejected(folder, r"vocab.json: holds other characters than those the model was trained on")
     (folder / "vocab.json").unlink()
-    rejected(folder, r"vocab.json: is not a vocabulary")
+    rejected(folder, r"vocab.json: not a vocabulary")
 
 
 NO_SHAPE = r"config.json: not the shape of a model \(.*"

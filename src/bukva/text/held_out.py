@@ -1,8 +1,8 @@
 """Held-out text: the characters that are scored, and the context before them.
 
 The context of a scored character is preceding text of the same work. With split.strategy=tail, the part of a work in
-test comes after its part in val, and that after its part in train. Neighboring works in a split are no context for each
-other, because the end of one work says nothing about the start of the next.
+test comes after its part in val, which comes after its part in train. Works that follow each other in a split are not
+context for each other, because the end of one work says nothing about the start of the next.
 """
 
 import hashlib
