@@ -101,7 +101,7 @@ def documents(table: "pd.DataFrame") -> Iterator[Document]:
 
 
 def decade(year: object) -> str:
-    """Return the decade of a year or of the first year of a range, such as 1860s; `-` if no year has 4 digits."""
+    """Return the decade of a year, such as 1860s, or `-` without a 4-digit year. For a range, use its first year."""
     match = re.search(r"\d{4}", year) if isinstance(year, str) else None  # a missing year in a table is not a string
     return f"{match.group()[:3]}0s" if match else MISSING
 

@@ -83,9 +83,8 @@ class HeldOut:
             share: fraction of each work to score, from its start in the split.
         """
         n_first = n_first_ids(self.tokenizer, self.splits[split])
-        splits = {
-            name: np.asarray(ids) for name, ids in self.splits.items()
-        }  # slices of memory-mapped arrays are much slower
+        # as plain arrays, because slices of memory-mapped arrays are much slower
+        splits = {name: np.asarray(ids) for name, ids in self.splits.items()}
         edges = {name: np.concatenate([[0], np.cumsum(self.lengths[name])]) for name in splits}
         earlier = list(splits)[: list(splits).index(split)]
         passages = []

@@ -47,11 +47,8 @@ def test_notes_that_would_remove_much_are_not_taken_by_auto(raw):
     why = "because notes would remove 20.0 % of the text (clean.rules auto)"
     assert name_and_why(much, "auto") == ("literary", why)
     assert name_and_why(much, "auto", optional=["latin_passages"])[0] == "literary"
-    why = "because notes would remove 40.0 % of the text (clean.rules auto)"
-    assert name_and_why(raw("    слово\n" * 7), "auto") == (
-        "literary",
-        why,
-    )  # `indentation` alone removes so much
+    why = "because notes would remove 40.0 % of the text (clean.rules auto)"  # `indentation` alone removes so much
+    assert name_and_why(raw("    слово\n" * 7), "auto") == ("literary", why)
 
 
 @pytest.mark.parametrize(

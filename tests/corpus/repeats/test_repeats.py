@@ -88,9 +88,8 @@ def test_a_shorter_repeat_is_no_passage():
 
 def test_a_passage_is_named_with_both_works_and_ends_where_its_work_ends():
     text = text_of(601, 29, seed=1)
-    codes, works = joined(
-        text[:201], text[201:401], text[401:], text[:401], text[401:]
-    )  # the first two parts are neighbors in both texts
+    # the first two parts are neighbors in both texts
+    codes, works = joined(text[:201], text[201:401], text[401:], text[:401], text[401:])
     expected = [[0, 0, 201, 0, 601, 802, 201], [1, 201, 401, 0, 802, 1002, 200], [2, 401, 601, 1, 1002, 1202, 200]]
     assert passages(codes, works[:3], codes, works[3:], FOUND).tolist() == expected
     with_empty = np.insert(works[:3], 1, works[1, 0], axis=0)  # with an empty work between the others
@@ -260,9 +259,7 @@ def test_what_a_work_repeats_of_itself_stays(n_kinds):
     train, held_out = np.array([[0, 295], [396, 691]]), np.array([[295, 396], [691, 691]])
     assert cut_from(codes, train[:1], held_out, works).tolist() == [[0, 0, 295]]
     assert cut_from(codes, train, held_out, works).tolist() == [[0, 0, 295], [1, 396, 493], [1, 594, 691]]
-    both = np.array(
-        [[295, 396], [493, 594]]
-    )  # held out in both works, so each copy repeats held-out text of the other work
+    both = np.array([[295, 396], [493, 594]])  # held out in both works, so each repeats held-out text of the other
     assert cut_from(codes, np.array([[0, 295], [396, 493]]), both, works).tolist() == [
         [0, 0, 97],
         [0, 198, 295],

@@ -76,9 +76,8 @@ class Record:
     def __init__(self, rules: Sequence[str]) -> None:
         self.totals: RemovedByRule = dict.fromkeys(rules, Removed())
         self._limit = max(1, min(EXAMPLES, ALL_EXAMPLES // max(1, len(rules))))
-        self._examples: dict[str, list[tuple[int, Example]]] = {
-            rule: [] for rule in rules
-        }  # with the number of the example within its work
+        # each example with its number within its work
+        self._examples: dict[str, list[tuple[int, Example]]] = {rule: [] for rule in rules}
         self.begin("")
 
     def begin(self, work: str) -> None:

@@ -113,9 +113,8 @@ def scan_grams(
     own = np.zeros_like(spans) if own is None else own
     for (start, stop), (first_own, after_own) in zip(spans.tolist(), own.tolist(), strict=True):
         for at in range(start, stop - index.n + 1, PIECE_CHARS):
-            matched_grams = np.zeros(
-                min(PIECE_CHARS, stop - index.n + 1 - at) + 2, np.bool_
-            )  # with a margin of 1 on both sides
+            n_grams = min(PIECE_CHARS, stop - index.n + 1 - at)
+            matched_grams = np.zeros(n_grams + 2, np.bool_)  # with a margin of 1 on both sides
             _mark_grams(codes, index, text, at, matched_entries, matched_grams[1:-1], first_own, after_own)
             edges = np.flatnonzero(matched_grams[1:] != matched_grams[:-1])
             first, after = edges.reshape(-1, 2).T  # of each run of consecutive matches
@@ -197,7 +196,7 @@ def _mark_grams(
 
     Entries at positions from first_own up to, but not including, after_own are ignored.
     """
-    # unpacked here: passing the tuple on costs more than the lookup, because the references of its arrays are counted
+    # unpacked, because passing the tuple to another function costs more than the lookup: numba counts its references
     hashes, positions, firsts, filters, shift, n, _, _ = index
     power, h = BASE ** np.uint64(n), _hash(text, start, n)
     for i in range(len(matched_grams)):

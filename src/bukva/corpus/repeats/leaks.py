@@ -168,13 +168,10 @@ def _equal_windows(codes: Codes, held_out: Spans, text: Codes, spans: Spans, own
 
 
 def _across_cuts(codes: Codes, pieces: Ints, held_out: Spans, works: Spans, n: int) -> Spans:
-    """Return further spans to cut, where n characters across a cut occur in held_out of another work."""
+    """Return further spans to cut, because text before and after a cut now forms n characters of held_out."""
     left, right = pieces[:-1], pieces[1:]
     is_cut = left[:, 0] == right[:, 0]
-    stops, starts = (
-        left[is_cut, 2],
-        right[is_cut, 1],
-    )  # (c,) end of the text before a cut, and start of the text after it
+    stops, starts = left[is_cut, 2], right[is_cut, 1]  # (c,) end of the text before a cut, start of the text after it
     if not len(stops):
         return np.empty((0, 2), np.int64)
     around = np.arange(n - 1)

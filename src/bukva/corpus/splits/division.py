@@ -179,8 +179,7 @@ def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Seque
     Returns:
         (n_works,) the number of the split of each work. No split is empty.
     """
-    # labels of a further kind are the same for all works and weigh as much as the others together, so that the lengths
-    # of the splits are right
+    # add as many constant labels, so that the lengths of the splits weigh as much as all other labels together
     levels = [*labels, *[np.zeros_like(units)] * len(labels)]
     parts, whole = [Counter[Label]() for _ in range(int(units.max()) + 1)], Counter[Label]()
     for unit, n, *numbers in np.column_stack([units, chars, *levels]).tolist():

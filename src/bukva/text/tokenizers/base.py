@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bukva.text.ids import Ids
 
 CHUNK = 2**20  # number of ids that are counted at a time, to limit memory
-MOST_BYTES = 4  # of a character in UTF-8; a character therefore has at most 4 ids
+MOST_BYTES = 4  # maximum number of bytes, and therefore of ids, of a character
 
 Counts = npt.NDArray[np.int64]
 
