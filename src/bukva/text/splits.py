@@ -43,8 +43,8 @@ def check_lengths(n_ids: dict[str, int], block_size: int, key: str) -> None:
     if n < block_size + 1:
         fits = f"{n - 1:,} or less, " if n > 2 else ""  # block_size is at least 2
         raise ParamsError(
-            f"params.yaml, {key}: a window of {block_size} ids (tokenize.kind) needs {block_size + 1}, but {name} has "
-            f"only {n:,}; use {fits}a larger split.{name}, or more text."
+            f"params.yaml, {key}: a window of {block_size} ids (tokenize.kind) needs the next id as well, but "
+            f"{name} has only {n:,} ids; use {fits}a larger split.{name}, or more text."
         )
 
 

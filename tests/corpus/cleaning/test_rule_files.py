@@ -148,7 +148,7 @@ def test_rules_without_an_end_are_rejected_by_the_text_that_shows_it(rules, line
         clean(f"{line}\n", endless)
     assert str(error.value) == (
         f"own.yaml, {what}, and the rules never stop changing it; "
-        f"make sure that no rule matches the output of a rule, or reorder the rules."
+        f"change the rules so that none matches the output of a rule, or reorder them."
     )
 
 

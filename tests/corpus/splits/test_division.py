@@ -183,7 +183,7 @@ def test_a_split_shorter_than_a_window_is_rejected_and_a_window_has_2_characters
     with pytest.raises(BukvaError) as error:
         check_lengths({"train": 1_000_000, "val": n}, 8, "model.block_size")
     assert str(error.value) == (
-        f"params.yaml, model.block_size: a window of 8 ids (tokenize.kind) needs 9, but val has only {n}; "
+        f"params.yaml, model.block_size: a window of 8 ids (tokenize.kind) needs the next id as well, but val has only {n} ids; "
         f"use {advice}a larger split.val, or more text."
     )
     if advice:
@@ -191,5 +191,5 @@ def test_a_split_shorter_than_a_window_is_rejected_and_a_window_has_2_characters
 
 
 def test_the_advice_about_a_window_fits_all_splits():
-    with pytest.raises(BukvaError, match=r"needs 9, but val has only 3; use 2 or less"):
+    with pytest.raises(BukvaError, match=r"but val has only 3 ids; use 2 or less"):
         check_lengths({"train": 6, "val": 3, "test": 4}, 8, "model.block_size")

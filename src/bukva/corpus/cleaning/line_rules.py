@@ -153,5 +153,5 @@ class LineRules:
 
 def _endless(source: str, rule: str, before: str, after: str) -> str:
     what = f"{shorten(before)} becomes {shorten(after)}, and the rules never stop changing it"
-    advice = "make sure that no rule matches the output of a rule, or reorder the rules"
+    advice = "change the rules so that none matches the output of a rule, or reorder them"
     return f"{source}, rule {rule}: {what}; {advice}."
