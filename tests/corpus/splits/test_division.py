@@ -183,8 +183,8 @@ def test_a_split_shorter_than_a_window_is_rejected_and_a_window_has_2_characters
     with pytest.raises(BukvaError) as error:
         check_lengths({"train": 1_000_000, "val": n}, 8, "model.block_size")
     assert str(error.value) == (
-        f"params.yaml, model.block_size: a window of 8 ids (tokenize.kind) needs the next id as well, but val has only {n} ids; "
-        f"use {advice}a larger split.val, or more text."
+        f"params.yaml, model.block_size: a window of 8 ids (tokenize.kind) needs the next id as well, but val has only "
+        f"{n} ids; use {advice}a larger split.val, or more text."
     )
     if advice:
         check_lengths({"train": n, "val": n}, int(advice[0]), "model.block_size")  # the suggestion is valid

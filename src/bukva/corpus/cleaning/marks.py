@@ -53,9 +53,7 @@ def lines_outside(cuts: Sequence[Cut], texts: Iterable[str]) -> list[tuple[range
     for piece in texts:
         text = tail + piece
         for cut in cuts:
-            for lines, is_start in cut.marks(
-                text, is_line_start
-            ):  # a mark in the tail is found twice, which does no harm
+            for lines, is_start in cut.marks(text, is_line_start):  # a mark in the tail may come twice, without harm
                 marks[cut.name].append((range(lines.start + first_line, lines.stop + first_line), is_start))
         tail, is_line_start = text[-MARK_CHARS:], False
         first_line += text.count("\n") - tail.count("\n")

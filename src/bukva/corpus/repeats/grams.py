@@ -26,9 +26,7 @@ Spans = Ints  # (n_spans, 2) starts and stops in the joined corpus, ascending, n
 # approximate size of an index: 16 bytes per entry, and as much again while it is sorted; a longer text gets several
 ENTRIES = 1 << 22
 CAPACITY = 1 << 18  # equal runs that are kept in memory, 24 bytes each
-MAX_COPIES = (
-    64  # occurrences of a gram that are compared, so that a notice in every work takes no longer than other text
-)
+MAX_COPIES = 64  # occurrences of a gram that are compared; a notice in every work then takes no longer than other text
 BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplication modulo 2^64 loses no information
 MIX = np.uint64(0xBF58476D1CE4E5B9)
 HALF = np.uint64(32)

@@ -26,9 +26,7 @@ from bukva.corpus.repeats.grams import (
 from bukva.text.characters import Codes
 
 SEED = 16  # length of the indexed grams: a changed passage must still contain unchanged runs of this length
-STEP = (
-    16  # every STEP-th gram is indexed, so runs of SEED + STEP - 1 characters are always found, shorter ones sometimes
-)
+STEP = 16  # distance of the indexed grams: runs of SEED + STEP - 1 characters are always found, shorter ones sometimes
 KINDS = 8  # minimum number of different characters in a seed: rows of dots occur in many works, but are not text
 VARIETY = 2 / 3  # this fraction of the median seed's different characters is enough, so that copies of DNA are found
 SAMPLE = 4096  # number of seeds from which the median is computed
