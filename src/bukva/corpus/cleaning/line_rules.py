@@ -1,7 +1,8 @@
 """Cleaning rules for single lines.
 
 A rule set is a list of named rules. All of them are applied to a line, again and again, until the line no longer
-changes. Therefore cleaning a cleaned text changes nothing, and a work can be divided at any line end.
+changes. Therefore cleaning a cleaned text changes nothing. (Rule sets with `once` are the exception.) A work can be
+divided into pieces at any line end, because each line is cleaned separately.
 Rules that cut a work at its marks (bukva.corpus.cleaning.marks) come first. Line rules do not see the lines that these
 rules remove.
 """
