@@ -8,7 +8,7 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from bukva.config.schema import Split
-from bukva.corpus.splits.division import rows_of
+from bukva.corpus.splits.division import share_table
 from bukva.text.collection import Document, read_table, read_texts
 from bukva.text.ids import Ids
 from bukva.text.splits import Spans, save_splits
@@ -34,7 +34,7 @@ def split(train: float, val: float, test: float, strategy: str = "tail", duplica
 
 def save_in_characters(folder: Path, ids: Ids, shares: dict[str, Spans]) -> None:
     """Save the splits of ids that stand for one character each."""
-    rows = rows_of(shares)
+    rows = share_table(shares)
     save_splits(folder, ids, rows.assign(first_id=rows["start"], ids=rows["stop"] - rows["start"]))
 
 

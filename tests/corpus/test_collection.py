@@ -1,4 +1,4 @@
-"""A collection of documents is read as it was written."""
+"""A collection of works is read exactly as it was written."""
 
 from dataclasses import astuple
 from pathlib import Path
@@ -55,7 +55,7 @@ LONG = 3 * PIECE_BYTES
     [
         ("Слово за словом.\n" * (LONG // 17), "\n"),
         ("Слово за словом, " * (LONG // 17), " "),
-        ("x" + "ж" * LONG, "жx"),  # no piece of bytes ends between two characters
+        ("x" + "ж" * LONG, "жx"),  # every PIECE_BYTES-th byte is within a character
         ("x" * (PIECE_BYTES - 1) + "\r\n" + "y" * PIECE_BYTES, "x\n"),
     ],
     ids=["lines", "one line", "characters across cuts", "a line end at the cut"],

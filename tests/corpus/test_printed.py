@@ -1,4 +1,4 @@
-"""What the stages print of the text that they leave out: how much, and the parameter that decides."""
+"""Stages print how much text they leave out, and the parameter that decides."""
 
 import importlib
 import json
@@ -18,7 +18,7 @@ WORK, OTHER = (tale.read_text(encoding="utf-8")[:4000] for tale in TALES[:2])
 
 @pytest.fixture
 def printed(tmp_path, monkeypatch, capsys):
-    """A function that runs a stage in a project with these works and parameters, and returns what it printed."""
+    """Return a function that runs a stage in a project with given works and parameters, and returns its output."""
     for name in ("src", "stages", "rules", "dvc.yaml", "numerics.lock"):
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
@@ -93,15 +93,15 @@ def test_split_says_which_shares_were_missed_and_what_of_val_and_test_is_in_trai
         printed(stage, works, split=BY_WORK | {"duplicates": "remove"})
     said = printed("split", split=BY_WORK | {"duplicates": "remove"})
     assert re.search(
-        r"^split: train has [\d.]+ % of the characters, not 70 %; .*: [\d,]+ characters in \d work\(s\) that "
-        r"repeat passages of val and test were cut out of train \(split.duplicates\)",
+        r"^split: train has [\d.]+ % of the characters instead of 70 %; .*: [\d,]+ characters in \d work\(s\) were "
+        r"cut out of train because they repeat val or test \(split.duplicates\)",
         said,
         re.M,
     )
     printed("tokenize", split=BY_WORK | {"duplicates": "keep"})
     said = printed("split", split=BY_WORK | {"duplicates": "keep"})
     assert re.search(
-        r"^split: [\d.]+ % of the windows of 32 characters of (val|test) are also in train, so", said, re.M
+        r"^split: [\d.]+ % of the windows of 32 characters in (val|test) also occur in train, so", said, re.M
     )
 
 

@@ -24,7 +24,7 @@ EMPTY = [b"", b"  \n \r\n\t\n", b"\xef\xbb\xbf \n", "\u00a0\u3000\n".encode()]
 
 
 def stages(root: Path, rules: str = "notes") -> dict[str, Callable[[], object]]:
-    """The work of each stage in a folder with books, by the folder of its output."""
+    """Return a function for each stage, by the name of its output folder. The works are in the folder books."""
     return {
         "raw": lambda: get(root / "raw", path=root / "books", strict=True),
         "clean": lambda: clean_collection(root / "raw", root / "clean", rule_set(rules), ""),
@@ -38,7 +38,7 @@ def ids_of(root: Path) -> np.ndarray:
 
 
 def run_stages(root: Path, rules: str, *files: bytes) -> str:
-    """The text of all splits of these files after all stages, one split after the other."""
+    """Run all stages on these files, and return the joined text of all splits."""
     (root / "books").mkdir(parents=True)
     for name, content in zip("abcdef", files, strict=False):
         (root / "books" / f"{name}.txt").write_bytes(content)
@@ -89,12 +89,12 @@ def test_a_line_of_100_megabytes_stays_in_bounded_memory(tmp_path, peak_memory) 
         tracemalloc.reset_peak()
         stage()
         peaks.append(peak_memory() / 1e6)
-    assert ids_of(tmp_path).shape == (words * 17 + 1,)  # and a line feed
+    assert ids_of(tmp_path).shape == (words * 17 + 1,)  # + 1 for the line feed at the end
     for peak, megabytes in zip(peaks, (500, 1400, 500, 50), strict=True):
         assert peak < megabytes, peaks
 
 
-# ---- a full disk: only so many bytes may be written into a file
+# ---- a full disk, simulated by a limit on the size of a file
 
 
 def contents(folder: Path) -> dict[str, bytes]:

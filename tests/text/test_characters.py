@@ -1,4 +1,4 @@
-"""Text in pieces, and as arrays of code points."""
+"""Text in pieces and as arrays of code points."""
 
 import pytest
 from hypothesis import example, given, settings

@@ -1,4 +1,4 @@
-"""Passages: each work after its own text."""
+"""Passages: each work has preceding text of the same work as context."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -16,7 +16,7 @@ CHARS = CharTokenizer([chr(i) for i in range(7 * 23)])  # an id is a position in
 
 
 def saved(folder, chars, split):
-    """Works whose ids are their positions in the joined corpus, divided and saved."""
+    """Divide and save works whose ids are their positions in the joined corpus."""
     save_in_characters(folder, np.arange(sum(chars), dtype=np.uint16), spans(works_of(chars), split))
     return load_splits(folder), load_lengths(folder)
 
@@ -31,13 +31,13 @@ def test_every_id_but_the_first_of_a_split_is_scored_once_after_its_own_text(tmp
     splits, lengths = saved(tmp_path_factory.mktemp("split"), chars, split)
     starts = np.cumsum([0, *chars])
     for name in ("val", "test"):
-        found = HeldOut(splits, lengths, CHARS).passages(name, n_context)
-        scored = [int(i) for passage in found for i in passage.scored]
+        passages = HeldOut(splits, lengths, CHARS).passages(name, n_context)
+        scored = [int(i) for passage in passages for i in passage.scored]
         assert scored == splits[name][1:].tolist()
-        for passage in found:
+        for passage in passages:
             first, context = int(passage.scored[0]), passage.ids[: passage.n_context].tolist()
             start = int(starts[passage.work])
-            if first > start:  # position i of the joined corpus has id i
+            if first > start:  # the id at position i of the joined corpus is i
                 assert context == list(range(max(start, first - n_context), first))
             else:
                 assert context == [splits[name][splits[name].tolist().index(first) - 1]]

@@ -29,12 +29,12 @@ def params(kind):
 
 
 def split_up(folder, table, split):
-    """split -> its ids, and split -> the texts of its shares."""
+    """Return split -> its ids, and split -> the texts of its shares."""
     shares, joined = spans(table, split), "".join(WORKS.values())
     in_ids = read_shares(folder / "tokens")
     save_splits(folder / "split", np.load(folder / "tokens" / "ids.npy"), in_ids)
     ids = load_splits(folder / "split")
-    assert in_ids.groupby("split")["ids"].sum().to_dict() == {name: len(found) for name, found in ids.items()}
+    assert in_ids.groupby("split")["ids"].sum().to_dict() == {name: len(of_split) for name, of_split in ids.items()}
     return ids, {name: [joined[start:stop] for start, stop in span] for name, span in shares.items()}
 
 
@@ -42,16 +42,17 @@ def split_up(folder, table, split):
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_splits_in_ids_decode_to_the_splits_in_characters_by_a_tokenizer_of_train(collection, split, kind):
     folder, table = collection
-    found = tokenize(folder / "clean", folder / "tokens", params(kind), split)
+    encoded = tokenize(folder / "clean", folder / "tokens", params(kind), split)
     ids, texts = split_up(folder, table, split)
-    assert found.n_ids == sum(map(len, ids.values()))
+    assert encoded.n_ids == sum(map(len, ids.values()))
     assert type(load_tokenizer(folder / "tokens")) is KINDS[kind]
     for name, parts in texts.items():
         text = "".join(parts)
-        assert found.tokenizer.decode(ids[name]) == text
-        assert found.tokenizer.chars_of(ids[name]).sum() == len(text)
-        n = len(found.tokenizer.encode(text[0]))  # the first character, which is not scored, has ids of its own
-        assert found.tokenizer.decode(ids[name][:n]) == text[0]
+        assert encoded.tokenizer.decode(ids[name]) == text
+        assert encoded.tokenizer.chars_of(ids[name]).sum() == len(text)
+        n = len(encoded.tokenizer.encode(text[0]))  # the first character is not scored and shares no id with the second
+        assert encoded.tokenizer.decode(ids[name][:n]) == text[0]
     learned = KINDS[kind].train(texts["train"], 263).to_json()
-    assert found.tokenizer.to_json() == learned
-    assert (learned != KINDS[kind].train(WORKS.values(), 263).to_json()) == (kind == "bpe")  # of train only
+    assert encoded.tokenizer.to_json() == learned
+    from_all = KINDS[kind].train(WORKS.values(), 263).to_json()
+    assert (learned != from_all) == (kind == "bpe")  # bpe learns from train only

@@ -1,4 +1,4 @@
-"""Prompts and the sentence for attention: rejected with advice, or made encodable."""
+"""Prompts and the sentence for `bukva attention` are encodable, or are rejected with advice."""
 
 import shutil
 import subprocess
@@ -45,7 +45,7 @@ def test_an_unknown_character_is_rejected_with_advice():
     assert rejection(readable_prompt, TOKENIZER, "аббат", "error") == (
         "params.yaml, sample.prompts: 'аббат': not in the vocabulary of 4 characters: "
         "'т' (U+0442 CYRILLIC SMALL LETTER TE); the first is character 5 of 'аббат'; "
-        "use another prompt, or sample.unknown drop or replace."
+        "use another prompt, or sample.unknown=drop or replace."
     )
 
 
@@ -67,9 +67,9 @@ NFC, NFD = "й", "и\u0306"
     ("known", "given", "read"),
     [
         (NFC, NFD, NFC),
-        ("и\u0301" + NFC, NFD, NFC),  # a text with stresses knows other combining characters
+        ("и\u0301" + NFC, NFD, NFC),  # the vocabulary of a text with stress marks has other combining characters
         (NFC + NFD, NFD, NFC),
-        (NFD, NFD, NFD),  # a decomposed text, which no rule composed
+        (NFD, NFD, NFD),  # a decomposed text that no rule has composed
         (NFD, NFC, None),
     ],
 )
@@ -126,8 +126,8 @@ def test_a_text_without_known_prompts_in_its_script_gets_beginnings_of_works_or_
         "": "the text has no letters",
     }.items():
         cleaning = {"letters": {letters: 9} if letters else {}, "openings": ["аб а"]}
-        _, said = chosen_prompts(TOKENIZER, sample(), cleaning)
-        assert said == f"The prompts are beginnings of works, because sample.prompts is auto and {why}."
+        _, reason = chosen_prompts(TOKENIZER, sample(), cleaning)
+        assert reason == f"The prompts are beginnings of works, because sample.prompts is auto and {why}."
     assert rejection(chosen, CharTokenizer(["1", "2"]), {}, ["345"]) == (
         "params.yaml, sample.prompts: 'auto' finds no prompt in this text; use a list."
     )

@@ -1,4 +1,4 @@
-"""Scores per character on disk: what is written is read, and what is broken is named."""
+"""Scores per character on disk: they survive a round trip, and a broken file is named."""
 
 import numpy as np
 import pytest
@@ -50,5 +50,5 @@ def test_a_broken_file_is_an_error_that_says_what_to_do(folder, name, content):
 
 
 def test_an_id_of_several_characters_gives_each_an_equal_part_and_one_of_none_adds_to_the_one_before():
-    found = nats_of_chars(np.array([6.0, 1.0, 2.0, 5.0]), np.array([3, 1, 0, 1]))
-    assert found.tolist() == [2, 2, 2, 3, 5]
+    of_chars = nats_of_chars(np.array([6.0, 1.0, 2.0, 5.0]), np.array([3, 1, 0, 1]))
+    assert of_chars.tolist() == [2, 2, 2, 3, 5]

@@ -1,4 +1,4 @@
-"""Works become one array of ids, by tokenizers of characters (test_other_tokenizers.py: bytes and tokens)."""
+"""Encoding of works as one array of ids by the character tokenizer (others: test_other_tokenizers.py)."""
 
 import json
 import tempfile
@@ -27,19 +27,19 @@ HALVES = split(0.5, 0.5, 0, "tail")
 
 
 def collection(folder, *texts):
-    """Works a, b, c ... of these texts, and the folder they are in."""
+    """Write works a, b, c ... with these texts to a folder, and return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     write_collection(folder, [(Document("c", "A", work), text) for work, text in zip("abcdef", texts, strict=False)])
     return folder
 
 
 def symbols(first, n):
-    """n different characters, of four bytes each."""
+    """Return n different characters of four bytes each."""
     return "".join(map(chr, range(0x10000 + first, 0x10000 + first + n)))
 
 
 def joined(target):
-    """The text of the ids in a folder."""
+    """Return the text of the ids in a folder."""
     return load_tokenizer(target).decode(np.load(target / "ids.npy"))
 
 
@@ -51,21 +51,21 @@ def rejection(clean, target, params):
 
 def test_the_ids_of_all_works_follow_the_order_of_the_table(tmp_path):
     clean = collection(tmp_path / "clean", "вба", "", "😀\n", "ба")
-    found = tokenize(clean, tmp_path / "tokens", ALL, HALVES)
+    encoded = tokenize(clean, tmp_path / "tokens", ALL, HALVES)
     ids = np.load(tmp_path / "tokens" / "ids.npy")
     assert ids.tolist() == [3, 2, 1, 4, 0, 2, 1]
-    assert (ids.dtype, found.n_ids) == (np.dtype("uint8"), 7)
+    assert (ids.dtype, encoded.n_ids) == (np.dtype("uint8"), 7)
     assert json.loads((tmp_path / "tokens" / "vocab.json").read_text()) == {"chars": ["\n", "а", "б", "в", "😀"]}
     assert sorted(path.name for path in (tmp_path / "tokens").iterdir()) == ["ids.npy", "shares.parquet", "vocab.json"]
 
 
 def test_new_characters_renumber_the_works_before_them(tmp_path):
     works = ["яюэ", "", "".join(map(chr, range(0x400, 0x501))), "😀\n", symbols(0, 10_000), "яюэ"]
-    found = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", ALL, HALVES)
+    encoded = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", ALL, HALVES)
     ids = np.load(tmp_path / "tokens" / "ids.npy")
-    assert found.tokenizer.chars == sorted(set("".join(works)))
+    assert encoded.tokenizer.chars == sorted(set("".join(works)))
     assert ids.dtype == np.dtype("uint16")
-    assert found.n_ids == len(ids) == len("".join(works))
+    assert encoded.n_ids == len(ids) == len("".join(works))
     assert joined(tmp_path / "tokens") == "".join(works)
 
 
@@ -89,20 +89,20 @@ def test_a_character_that_train_lacks_is_rejected_with_its_work(tmp_path):
     message = rejection(clean, tmp_path / "tokens", TRAIN)
     assert message.startswith("c/A/b: not in the vocabulary of 4 characters: 'ё' (U+0451 ")
     assert "'ѣ' (U+0463 CYRILLIC SMALL LETTER YAT)" in message
-    assert message.endswith("; use tokenize.vocabulary all, or tokenize.unknown drop or replace.")
-    assert joined(tmp_path / "tokens") == "абаавгвёѣ"  # the former outputs are complete
+    assert message.endswith("; use tokenize.vocabulary=all, or tokenize.unknown=drop or replace.")
+    assert joined(tmp_path / "tokens") == "абаавгвёѣ"  # the previous outputs are still complete
 
 
 @pytest.mark.parametrize(("unknown", "instead"), [("drop", ""), ("replace", "\ufffd")])
 def test_characters_that_train_lacks_are_dropped_or_replaced_and_counted(unknown, instead, tmp_path):
     works = ["абаёж", "вгѣвёё\n"]  # the first halves, аб and вгѣ, are train
-    found = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", chars("train", unknown), HALVES)
-    assert found.tokenizer.alphabet == "".join(sorted("абвгѣ" + instead))
-    assert found.n_unknown == len("ёж") + len("ёё\n")
+    encoded = tokenize(collection(tmp_path / "clean", *works), tmp_path / "tokens", chars("train", unknown), HALVES)
+    assert encoded.tokenizer.alphabet == "".join(sorted("абвгѣ" + instead))
+    assert encoded.n_unknown == len("ёж") + len("ёё\n")
     assert joined(tmp_path / "tokens") == "абаxxвгѣвxxx".replace("x", instead)
     shares, ids = read_shares(tmp_path / "tokens"), np.load(tmp_path / "tokens" / "ids.npy")
     rows = shares[shares["split"] == "val"]
-    val = [found.tokenizer.decode(ids[at : at + n]) for at, n in zip(rows["first_id"], rows["ids"], strict=True)]
+    val = [encoded.tokenizer.decode(ids[at : at + n]) for at, n in zip(rows["first_id"], rows["ids"], strict=True)]
     assert val == ["аxx".replace("x", instead), "вxxx".replace("x", instead)]
 
 
@@ -131,7 +131,7 @@ def test_the_vocabulary_of_train_matches_stage_split_and_covers_all_text_or_is_r
 def test_more_characters_than_a_model_takes_are_rejected_with_advice(tmp_path):
     clean = collection(tmp_path / "clean", symbols(0, MAX_SYMBOLS), symbols(MAX_SYMBOLS, 1))
     assert rejection(clean, tmp_path / "tokens", ALL) == (
-        "The text has 20,001 different characters, but a model takes 20,000 at most; "
+        "The text has 20,001 different characters, but a model supports at most 20,000; "
         "use a text in fewer scripts, or check its encoding."
     )
     assert not (tmp_path / "tokens").exists()

@@ -1,1 +1,1 @@
-"""Text as ids: tokenizers, prompts, collections of works, the splits on disk."""
+"""Text and ids: collections of works, tokenizers, splits on disk, and prompts."""

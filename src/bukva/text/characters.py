@@ -1,4 +1,4 @@
-"""Text as arrays of code points: numpy searches and counts them far faster than Python does characters."""
+"""Text as arrays of code points, which numpy searches and counts far faster than Python does characters."""
 
 import unicodedata
 from collections.abc import Iterator
@@ -22,15 +22,18 @@ def from_code_points(codes: Codes) -> str:
 
 
 def pieces(text: str, end: str) -> Iterator[str]:
-    """Cut a text into pieces of at least PIECE_CHARS, each of which ends with `end`; the last piece may be shorter."""
+    """Cut a text into pieces of at least PIECE_CHARS characters, each of which ends with `end`.
+
+    The last piece may be shorter, or end with other text.
+    """
     start = 0
     while start < len(text):
-        found = text.find(end, start + PIECE_CHARS)
-        stop = found + len(end) if found >= 0 else len(text)
+        at = text.find(end, start + PIECE_CHARS)
+        stop = at + len(end) if at >= 0 else len(text)
         yield text[start:stop]
         start = stop
 
 
 def describe(char: str) -> str:
-    """Name a character in an error message, even if it is invisible: 'ѣ' (U+0463 CYRILLIC SMALL LETTER YAT)."""
+    """Describe a character, even an invisible one, for error messages: 'ѣ' (U+0463 CYRILLIC SMALL LETTER YAT)."""
     return f"{char!r} (U+{ord(char):04X} {unicodedata.name(char, 'without a name')})"

@@ -1,9 +1,9 @@
 """A collection of works: one text, and a table of the works with their positions in the text.
 
-On disk it is a folder of two files. text.txt is UTF-8: all works one after the other with nothing between them.
-documents.parquet has one row per work, sorted by the code points of (category, author, work). A category or author that
-the corpus does not give is `-`. The text is never in memory as a whole: a work is a stream of pieces, and can be larger
-than the memory.
+A collection is a folder with two files. text.txt contains all works in UTF-8, one after the other, with nothing between
+them. documents.parquet has one row per work, sorted by the code points of (category, author, work). A category or
+author that the corpus does not give is `-`. The text is never in memory as a whole: a work is a stream of pieces and
+can be larger than the memory.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ TYPES = {
     "sha256": "str",
 }
 KEY = ["category", "author", "work"]  # unique; the works are sorted by it
-WITHIN = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that continue a character
+CONTINUATION = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that continue a character
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Document:
 
     @property
     def name(self) -> str:
-        """Name of the work in messages."""
+        """Full name of the work, for messages."""
         return f"{self.category}/{self.author}/{self.work}"
 
 
@@ -57,15 +57,15 @@ def write_collection(
     texts: Iterable[tuple[Document, Iterable[str]]],
     on_bad: Callable[[BukvaError], None] | None = None,
 ) -> "pd.DataFrame":
-    """Write the text and the table; return the table as read_table does.
+    """Write the text and the table. Return the table as read_table does.
 
-    The caller makes sure that the folder appears complete or not at all (bukva.core.files.atomic_folder).
+    The caller must make sure that an incomplete folder is never visible (bukva.core.files.atomic_folder).
 
     Args:
         folder: created if it does not exist.
         texts: the works in any order, each as pieces of its text.
-        on_bad: called with each BukvaError that reading a piece raises; its work is left out. By default the error is
-            raised.
+        on_bad: called with each BukvaError that is raised while a work is read; the work is left out. By default, the
+            error is raised.
 
     Raises:
         BukvaError: two works have the same category, author and name.
@@ -101,15 +101,15 @@ def documents(table: "pd.DataFrame") -> Iterator[Document]:
 
 
 def decade(year: object) -> str:
-    """Return the decade of a year, such as 1860s. A range counts by its first year; `-` if there is no 4-digit year."""
-    found = re.search(r"\d{4}", year) if isinstance(year, str) else None  # a missing year in a table is not a string
-    return f"{found.group()[:3]}0s" if found else MISSING
+    """Return the decade of a year, such as 1860s, or `-` without a 4-digit year. For a range, use its first year."""
+    match = re.search(r"\d{4}", year) if isinstance(year, str) else None  # a missing year in a table is not a string
+    return f"{match.group()[:3]}0s" if match else MISSING
 
 
 def read_texts(folder: Path, table: "pd.DataFrame") -> Iterator[tuple[Document, Iterator[str]]]:
-    """Yield each work of a table with the pieces of its text, every character as it was written.
+    """Yield each work of a table with the pieces of its text, in which no character is changed.
 
-    A piece ends at a line end, unless the line is longer than PIECE_BYTES. Read the pieces of a work before you take
+    A piece ends at a line end, unless the line is longer than PIECE_BYTES. Read all pieces of a work before you request
     the next work.
     """
     with (folder / TEXT).open("rb") as file:
@@ -133,15 +133,15 @@ def _pieces(file: IO[bytes], n_bytes: int) -> Iterator[bytes]:
 def _last_end(text: bytes) -> int:
     """Return where to cut a piece: after its last line end, else after its last space, else before its last character.
 
-    The last character may be a carriage return, which must stay with a line feed that follows it.
+    The last character may be a carriage return, which must stay together with the line feed that follows it.
     """
-    return text.rfind(b"\n") + 1 or text.rfind(b" ") + 1 or len(text.rstrip(WITHIN)) - 1
+    return text.rfind(b"\n") + 1 or text.rfind(b" ") + 1 or len(text.rstrip(CONTINUATION)) - 1
 
 
 def _write(
     file: IO[bytes], document: Document, pieces: Iterable[str], on_bad: Callable[[BukvaError], None] | None
 ) -> dict[str, Any] | None:
-    """Append one text; return its row of the table, or None if a piece raised an error and the text was left out."""
+    """Append one text. Return its row of the table, or None if a piece raised an error and the text was left out."""
     start, chars, digest = file.tell(), 0, hashlib.sha256()
     try:
         for piece in pieces:
@@ -156,12 +156,12 @@ def _write(
         file.truncate()
         on_bad(error)
         return None
-    place = {"start": 0, "chars": chars, "start_byte": start, "bytes": file.tell() - start}
-    return asdict(document) | place | {"sha256": digest.hexdigest()}
+    position = {"start": 0, "chars": chars, "start_byte": start, "bytes": file.tell() - start}
+    return asdict(document) | position | {"sha256": digest.hexdigest()}
 
 
 def _reorder(path: Path, table: "pd.DataFrame") -> None:
-    """Write the texts again in the order of the table, one piece at a time."""
+    """Rewrite the texts in the order of the table, one piece at a time."""
     unordered = path.rename(path.with_suffix(".unordered"))
     with unordered.open("rb") as source, path.open("wb") as target:
         for first, n_bytes in zip(table["start_byte"], table["bytes"], strict=True):

@@ -1,8 +1,8 @@
-"""The text that no model has learned from: which characters are scored, and what stands before them.
+"""Held-out text: the characters that are scored, and the context before them.
 
-Before a scored character stands the own text of its work. Under split `tail` a work's share of test follows its share
-of val, which follows its share of train. Where works follow one another in a split, the end of one says nothing about
-the start of the next.
+The context of a scored character is preceding text of the same work. With split.strategy=tail, the part of a work in
+test comes after its part in val, which comes after its part in train. Works that follow each other in a split are not
+context for each other, because the end of one work says nothing about the start of the next.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ from bukva.text.tokenizers.base import Tokenizer, n_first_ids
 
 @dataclass(frozen=True)
 class Passage:
-    """A work's share of a split, after its own preceding text.
+    """The part of a work in a split, with preceding text of the same work as context.
 
-    work: its row in the document table.
-    ids: (n,), of which the first n_context are context only.
-    n_context: at least 1.
+    work: row of the work in the table of works.
+    ids: (n,) ids of the context and of the scored text.
+    n_context: number of ids at the start that are only context; at least 1.
     """
 
     work: int
@@ -37,28 +37,28 @@ class Passage:
 
     @property
     def scored(self) -> Ids:
-        """(n - n_context,) the ids that are scored."""
+        """The (n - n_context,) ids that are scored."""
         return self.ids[self.n_context :]
 
 
 def scored_ids(passages: Sequence[Passage]) -> Ids:
-    """(N,) the scored ids of passages, one passage after the other."""
+    """Return the (N,) scored ids of all passages, joined."""
     return np.concatenate([passage.scored for passage in passages])
 
 
 def nats_by_last_id(scorer: Scorer, passages: Sequence[Passage]) -> Nats:
-    """(N,) the nats of the scored ids, under a scorer that sees the last id alone."""
+    """Return the (N,) nats of the scored ids under a scorer whose context is only the previous id."""
     return np.concatenate([scorer(passage.ids)[passage.n_context - 1 :] for passage in passages])
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The splits, work by work.
+    """All splits, divided into works.
 
     splits: split -> (N,) ids, in the order train, val, test.
-    lengths: split -> (n_works,) ids of each work.
-    tokenizer: counts the characters of ids.
-    ngrams: folder that may hold the counts of train.
+    lengths: split -> (n_works,) number of ids of each work.
+    tokenizer: the tokenizer of the ids.
+    ngrams: folder that may contain the n-gram counts of the training split.
     """
 
     splits: dict[str, Ids]
@@ -68,25 +68,26 @@ class HeldOut:
 
     @property
     def names(self) -> list[str]:
-        """val, and test if there is one."""
+        """Names of the held-out splits: val, and test if there is one."""
         return [split for split in self.splits if split != "train"]
 
     def passages(self, split: str, n_context: int, share: float = 1) -> list[Passage]:
-        """The works of a split, each with at most n_context ids of its own text before it; no works without text.
+        """Return the works of a split, each with preceding text of the same work as context. Skip empty works.
 
-        The first character of a split is not scored. The first id of a work, which has no text of its own before it,
-        has the id that stands before it in the split: the newline that ends another work.
+        The first character of a split is not scored. If a work has no text before its first id in the split, the
+        context is the previous id of the split: the newline at the end of another work.
 
         Args:
-            split: the one to score.
-            n_context: at least 1.
-            share: score only this share of each work, from its start in the split.
+            split: name of the split to score.
+            n_context: maximum number of ids of context; at least 1.
+            share: fraction of each work to score, from its start in the split.
         """
         n_first = n_first_ids(self.tokenizer, self.splits[split])
-        splits = {name: np.asarray(ids) for name, ids in self.splits.items()}  # slices of mapped arrays cost much more
+        # as plain arrays, because slices of memory-mapped arrays are much slower
+        splits = {name: np.asarray(ids) for name, ids in self.splits.items()}
         edges = {name: np.concatenate([[0], np.cumsum(self.lengths[name])]) for name in splits}
         earlier = list(splits)[: list(splits).index(split)]
-        found = []
+        passages = []
         for work, (start, stop) in enumerate(pairwise(edges[split].tolist())):
             first = max(start, n_first)
             if first >= stop:
@@ -95,40 +96,43 @@ class HeldOut:
             own = np.concatenate([*before, splits[split][start:first]])[-n_context:]
             context = own if len(own) else splits[split][start - 1 : start]
             end = first + math.ceil((stop - first) * share)
-            found.append(Passage(work, np.concatenate([context, splits[split][first:end]]), len(context)))
-        return found
+            passages.append(Passage(work, np.concatenate([context, splits[split][first:end]]), len(context)))
+        return passages
 
     @cached_property
     def scored(self) -> dict[str, list[Passage]]:
-        """split -> its works, each after one id of context."""
+        """split -> its works, each with one id of context."""
         return {split: self.passages(split, 1) for split in self.names}
 
     @cached_property
     def chars(self) -> dict[str, npt.NDArray[np.int64]]:
-        """split -> (n_works,), how many characters of each work are scored."""
+        """split -> (n_works,) number of scored characters of each work."""
         return {split: self.chars_of_works(split, texts) for split, texts in self.scored.items()}
 
     @cached_property
     def n_bytes(self) -> dict[str, int]:
-        """split -> how many bytes of UTF-8 the scored characters are."""
+        """split -> number of bytes of the scored characters in UTF-8."""
         return {split: int(self.tokenizer.bytes_of(scored_ids(texts)).sum()) for split, texts in self.scored.items()}
 
     def describe(self) -> dict[str, Any]:
-        """What comparisons must know of the text: its alphabet, and the digest of each split, whatever an id is."""
+        """Return the identity of the text for comparisons: its alphabet, and the digest of each held-out split.
+
+        The digests are of the decoded text, so they do not depend on the tokenizer.
+        """
         texts = {split: self.tokenizer.decode(self.splits[split]).encode() for split in self.names}
         digests = {split: hashlib.sha256(text).hexdigest() for split, text in texts.items()}
         return {"alphabet": self.tokenizer.alphabet, "text": digests}
 
     def of_chars(self, nats: dict[str, Nats]) -> dict[str, CharNats]:
-        """split -> (n,) nats of the scored ids to (N,) nats of their characters."""
+        """Convert the (n,) nats of the scored ids of each split to (N,) nats of their characters."""
         return {split: self.chars_of_nats(nats[split], texts) for split, texts in self.scored.items()}
 
     def chars_of_nats(self, nats: Nats, texts: list[Passage]) -> CharNats:
-        """(n,) nats of the scored ids of passages -> (N,) nats of their characters."""
+        """Convert the (n,) nats of the scored ids of passages to (N,) nats of their characters."""
         return nats_of_chars(nats, self.tokenizer.chars_of(scored_ids(texts)))
 
     def chars_of_works(self, split: str, texts: list[Passage]) -> npt.NDArray[np.int64]:
-        """(n_works,) how many characters of each work the scored ids of passages are."""
-        works = np.repeat([text.work for text in texts], [len(text.scored) for text in texts])  # (n,) of the ids
+        """Return the (n_works,) number of characters of each work in the scored ids of passages."""
+        works = np.repeat([text.work for text in texts], [len(text.scored) for text in texts])  # (n,) work of each id
         chars = np.bincount(works, self.tokenizer.chars_of(scored_ids(texts)), len(self.lengths[split]))
         return chars.astype(np.int64)

@@ -1,7 +1,7 @@
-"""Prompts that the models continue: texts that the vocabulary has all characters of.
+"""Prompts that the models continue. All characters of a prompt must be in the vocabulary.
 
-sample.prompts auto takes the newline and the prompts of prompts.yaml in the scripts of the text, as far as the
-vocabulary has their characters; if it has none of them, the beginnings of works.
+With sample.prompts=auto, the prompts are the newline and the prompts of prompts.yaml for the scripts of the text.
+Prompts with characters outside the vocabulary are left out. If none is left, the beginnings of works are the prompts.
 """
 
 import re
@@ -18,23 +18,26 @@ from bukva.core.errors import BukvaError, ParamsError, redact_text
 from bukva.text.tokenizers.base import Tokenizer
 
 TABLE = Path(__file__).with_name("prompts.yaml")
-MAIN = 0.2  # of the letters: a script with a smaller share has no prompts
+MAIN = 0.2  # share of the letters; a script with a smaller share gets no prompts
 KANA = ("Hiragana", "Katakana")
-KANA_SHARE = 0.1  # of the letters; with as much the text is Japanese, which Han is a part of
-ESCAPE = re.compile(r"\\[nt]")  # what -S makes of "\n": two characters, because only YAML reads escape sequences
+KANA_SHARE = 0.1  # share of the letters that makes a text Japanese, including its Han letters
+ESCAPE = re.compile(r"\\[nt]")  # "\n" passed by -S is two characters, because only YAML interprets escape sequences
 NEWLINE_ADVICE = """in bash and zsh, -S $'sample.prompts=["\\n"]' passes a newline"""
 
 
 def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, Any]) -> tuple[list[str], str]:
-    """Return the prompts of params.yaml, for auto those that fit the text; and sentences that say why these.
+    """Return the prompts, and the reason for the choice as sentences for the report.
+
+    The prompts are those of params.yaml or, with sample.prompts=auto, prompts that fit the text.
 
     Args:
-        tokenizer: knows the characters of the text, or of train.
+        tokenizer: its alphabet decides which prompts can be used.
         sample: section of params.yaml.
-        cleaning: reports/cleaning.json, with the letters of the text by script and the beginnings of works.
+        cleaning: the content of reports/cleaning.json, with the letters of the text by script and the beginnings of
+            works.
 
     Raises:
-        BukvaError: no prompt can be made of known characters.
+        BukvaError: sample.prompts is auto, and no prompt consists of characters of the vocabulary.
     """
     if sample.prompts != "auto":
         prompts = [composed(tokenizer, prompt) for prompt in sample.prompts]
@@ -53,7 +56,7 @@ def chosen_prompts(tokenizer: Tokenizer, sample: Sample, cleaning: Mapping[str, 
 
 
 def _doubts(given: list[str], prompts: list[str]) -> Iterator[str]:
-    """Yield sentences about prompts that are changed, or that may not be what the user meant."""
+    """Yield sentences about prompts that were changed, or that may not be what the user meant."""
     if n := sum(before != after for before, after in zip(given, prompts, strict=True)):
         yield f"In {n} of {len(given)}, decomposed letters are composed as in the text (Unicode NFC)."
     if n := sum(bool(ESCAPE.search(prompt)) for prompt in prompts):
@@ -61,27 +64,31 @@ def _doubts(given: list[str], prompts: list[str]) -> Iterator[str]:
 
 
 def check_prompts(tokenizer: Tokenizer, sample: Sample) -> None:
-    """Raise a BukvaError if stage sample would reject a prompt of params.yaml.
+    """Check that stage sample will accept the prompts of params.yaml.
 
-    A training calls this first, because stage sample comes last, and no stage of the training depends on the prompts.
+    Trainings call this function before they start, because stage sample runs only after all trainings.
+
+    Raises:
+        BukvaError: stage sample would reject a prompt.
     """
     for prompt in () if sample.prompts == "auto" else sample.prompts:
         readable_prompt(tokenizer, prompt, sample.unknown)
 
 
 def opening(tokenizer: Tokenizer) -> str:
-    """The newline, as in the lecture notes; where the vocabulary lacks it, the first of the vocabulary."""
+    """Return the newline, as in the lecture notes, or the first id's text if the vocabulary has no newline."""
     return "\n" if tokenizer.knows("\n") else tokenizer.decode([0])
 
 
 def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
-    """The prompt without characters outside the vocabulary: rejected, dropped, or replaced by a space.
+    """Return the prompt with characters outside the vocabulary dropped or replaced by a space.
 
     Raises:
-        BukvaError: there are some and `unknown` is error, or nothing is left, or the vocabulary lacks the space.
+        BukvaError: the prompt has such characters, and `unknown` is error, or nothing would be left of the prompt, or
+            the vocabulary has no space to replace them.
     """
     readable = without_unknown(tokenizer, prompt, unknown)
-    advice = "use another prompt, or sample.unknown drop or replace" if unknown == "error" else "use another prompt"
+    advice = "use another prompt, or sample.unknown=drop or replace" if unknown == "error" else "use another prompt"
     if ESCAPE.search(prompt) and not tokenizer.knows("\\"):
         advice = NEWLINE_ADVICE
     check_known(tokenizer, readable, "sample.prompts", advice)
@@ -89,18 +96,19 @@ def readable_prompt(tokenizer: Tokenizer, prompt: str, unknown: Unknown) -> str:
 
 
 def composed(tokenizer: Tokenizer, text: str) -> str:
-    """Return a text with composed letters (Unicode NFC), unless the vocabulary knows more of it as it is.
+    """Return the text in Unicode NFC (with composed letters), unless the vocabulary contains more of its original form.
 
-    macOS may write й as two characters. A corpus may have it so, too, if no cleaning rule composes it.
+    macOS may write й as two characters. The corpus may also contain this form, if no cleaning rule composes it.
     """
     forms = (unicodedata.normalize("NFC", text), text)
     return min(forms, key=lambda form: sum(not tokenizer.knows(char) for char in set(form)))
 
 
 def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
-    """Return a text, composed, in which characters outside the vocabulary are dropped, or replaced by a space.
+    """Compose a text, and drop characters outside the vocabulary or replace them by a space.
 
-    They stay if `unknown` is error, if nothing would be left, or if the vocabulary lacks the space.
+    Such characters stay if `unknown` is error, if dropping would leave nothing, or if the vocabulary has no space to
+    replace them.
     """
     text = composed(tokenizer, text)
     known = {char for char in (*text, " ") if tokenizer.knows(char)}
@@ -112,7 +120,17 @@ def without_unknown(tokenizer: Tokenizer, text: str, unknown: Unknown) -> str:
 
 
 def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
-    """Raise BukvaError for a text of parameter `key` with a character outside the vocabulary."""
+    """Check that all characters of a text are in the vocabulary.
+
+    Args:
+        tokenizer: the tokenizer.
+        text: the value of a parameter.
+        key: name of the parameter, for the error.
+        advice: the end of the error, which says what to do.
+
+    Raises:
+        BukvaError: a character is not in the vocabulary.
+    """
     try:
         tokenizer.encode(text)
     except BukvaError as error:
@@ -120,7 +138,7 @@ def check_known(tokenizer: Tokenizer, text: str, key: str, advice: str) -> None:
 
 
 def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
-    """The scripts with a large share of the letters, and this share; the largest first."""
+    """Return the scripts with at least MAIN of the letters, and their shares, the largest first."""
     total = sum(letters.values())
     shares = {script: count / total for script, count in letters.items()}
     if sum(shares.get(kana, 0) for kana in KANA) >= KANA_SHARE:
@@ -130,5 +148,5 @@ def _main_scripts(letters: Mapping[str, int]) -> dict[str, float]:
 
 
 def _known(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
-    """Those of these texts that can be encoded."""
+    """Return the texts that can be encoded."""
     return [text for text in texts if all(map(tokenizer.knows, text))]

@@ -1,11 +1,11 @@
-"""Scores per character on disk: what models and baselines gave to every held-out character.
+"""Scores per character on disk: the nats that models and baselines assign to every held-out character.
 
-A folder, an output of stage evaluate. Whoever compares experiments reads these files, and needs neither the models nor
-torch. Stage baselines writes such a folder, too: of its own rows, with their table in about.json.
+Stage evaluate writes the scores as a folder. Comparisons of experiments read only these files, so they need neither the
+models nor torch. Stage baselines writes the same kind of folder for its own rows, with their table in about.json.
 
-about.json            window rule, alphabet, digests of the texts, calibration of the GPT, and for each trained model
-                      its number of parameters and the arithmetic that it was trained with
-works.csv             category, author, work, year, and for each split how many characters of the work are scored
+about.json            scoring windows, alphabet, digests of the texts, calibration of the GPT, and for each trained
+                      model its number of parameters and the arithmetic that it was trained with
+works.csv             category, author, work, year, and the number of scored characters of the work in each split
 <model>/<split>.npy   float32 (N,), the nats of each scored character, works in the order of works.csv
 """
 
@@ -24,7 +24,7 @@ from bukva.text.collection import Document
 from bukva.text.ids import CharNats
 
 ABOUT, WORKS = "about.json", "works.csv"
-CONTEXT = "own work"  # what stands before a scored character
+CONTEXT = "own work"  # what the context of a scored character is
 AGAIN = "run `dvc repro -f evaluate`"
 
 
@@ -33,9 +33,9 @@ class CharScores:
     """The scores of one experiment.
 
     about: the content of about.json.
-    works: (G,) the works, in their order.
-    chars: split -> (G,), how many characters of each work are scored.
-    files: name -> path of every file.
+    works: the G works, in the order of works.csv.
+    chars: split -> (G,) number of scored characters of each work.
+    files: name in the folder -> path, for every file.
     """
 
     about: dict[str, Any]
@@ -45,7 +45,10 @@ class CharScores:
 
     @classmethod
     def read(cls, files: Mapping[str, Path]) -> "CharScores":
-        """The scores in these files, which may lie anywhere: name in the folder -> path.
+        """Read scores from files that may be anywhere.
+
+        Args:
+            files: name in the folder -> path, for every file.
 
         Raises:
             BukvaError: a file is missing or is not what stage evaluate writes.
@@ -61,10 +64,10 @@ class CharScores:
         return cls(about, works, chars, files)
 
     def nats(self, model: str, split: str) -> CharNats:
-        """(N,) nats of the scored characters of a split, memory-mapped.
+        """Return the (N,) nats that a model assigns to the scored characters of a split, memory-mapped.
 
         Raises:
-            BukvaError: there is no such file, or it is not complete.
+            BukvaError: the file does not exist or is not complete.
         """
         name = f"{model}/{split}.npy"
         try:
@@ -75,11 +78,11 @@ class CharScores:
 
 @dataclass(frozen=True)
 class Baselines:
-    """What stage baselines finds.
+    """Results of stage baselines.
 
-    table: split -> baseline -> bits per character; on train only what is fitted to it.
-    best: the baseline that counts best on val.
-    nats: baseline -> split -> (N,) of the held-out characters; a compressor has none.
+    table: split -> baseline -> bits per character. The training split has only baselines that are fitted to it.
+    best: name of the n-gram baseline with the fewest bits on val.
+    nats: baseline -> split -> (N,) nats of the held-out characters. Compressors are not included.
     """
 
     table: dict[str, dict[str, float]]
@@ -87,18 +90,18 @@ class Baselines:
     nats: dict[str, dict[str, CharNats]]
 
     def to_json(self) -> dict[str, Any]:
-        """What stands in about.json beside the nats."""
+        """Return the results that about.json stores: all except the nats."""
         return {"table": self.table, "best_counted": self.best, "order": list(self.nats)}
 
     @classmethod
     def of(cls, saved: CharScores) -> "Baselines":
-        """Those that were saved."""
+        """Return the results that stage baselines has saved."""
         nats = {name: {split: saved.nats(name, split) for split in saved.chars} for name in saved.about["order"]}
         return cls(saved.about["table"], saved.about["best_counted"], nats)
 
 
 def files_of(folder: Path) -> dict[str, Path]:
-    """The files of a folder by their names in it, for CharScores.read."""
+    """Return the files of a folder by their names within the folder, for CharScores.read."""
     return {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
 
 
@@ -109,7 +112,15 @@ def save_scores(
     chars: dict[str, npt.NDArray[np.int64]],
     nats: dict[str, dict[str, CharNats]],
 ) -> None:
-    """Write the folder in one step; `nats` is model -> split -> (N,), and `chars` split -> (G,)."""
+    """Write a folder of scores. The folder appears only when it is complete.
+
+    Args:
+        folder: the folder to write.
+        about: the content of about.json.
+        works: the G works.
+        chars: split -> (G,) number of scored characters of each work.
+        nats: model -> split -> (N,) nats of the scored characters.
+    """
     with atomic_folder(folder) as unfinished:
         write_json(unfinished / ABOUT, about)
         with (unfinished / WORKS).open("w", encoding="utf-8", newline="") as file:

@@ -1,4 +1,4 @@
-"""The splits on disk, in characters and in ids."""
+"""Read and write the splits on disk, in characters and in ids."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,36 +18,48 @@ SPLITS = ("train", "val", "test")
 LENGTHS = "lengths.npy"
 SHARES = "shares.parquet"
 
-Lengths = npt.NDArray[np.int64]  # (n_works, n_splits) or (n_works,): how many ids each share of each work became
-Spans = npt.NDArray[np.int64]  # (n_works, 2): start and stop of each work's share, counted in the joined corpus
+Lengths = npt.NDArray[np.int64]  # (n_works, n_splits) or (n_works,) number of ids of each work in a split
+Spans = npt.NDArray[np.int64]  # (n_works, 2) start and stop of each work in a split, as positions in the joined corpus
 
 
 def names_in(shares: "pd.DataFrame") -> list[str]:
-    """The splits of a table of shares, in their order."""
-    found = set(shares["split"])
-    return [name for name in SPLITS if name in found]
+    """Return the splits in a table of shares, in the order train, val, test."""
+    names = set(shares["split"])
+    return [name for name in SPLITS if name in names]
 
 
 def check_lengths(n_ids: dict[str, int], block_size: int, key: str) -> None:
-    """Raise a BukvaError when a split has too few ids for one window of parameter `key`; it names the shortest."""
+    """Check that every split has enough ids for one training window.
+
+    Args:
+        n_ids: split -> number of ids.
+        block_size: ids of a window; the model predicts one id more.
+        key: parameter that sets block_size, for the error.
+
+    Raises:
+        BukvaError: a split is too short. The message names the shortest split.
+    """
     name, n = min(n_ids.items(), key=lambda item: item[1])
     if n < block_size + 1:
         fits = f"{n - 1:,} or less, " if n > 2 else ""  # block_size is at least 2
         raise ParamsError(
-            f"params.yaml, {key}: a window of {block_size} ids (tokenize.kind) and the next one is longer than "
-            f"{name}, which has {n:,}; use {fits}a larger split.{name} or more text."
+            f"params.yaml, {key}: a window of {block_size} ids (tokenize.kind) needs the next id as well, but "
+            f"{name} has only {n:,} ids; use {fits}a larger split.{name}, or more text."
         )
 
 
 def read_shares(tokens: Path) -> "pd.DataFrame":
-    """The table of shares as stage tokenize writes it (division.py), with first_id and ids of each row."""
+    """Read the table of shares that stage tokenize writes (see division.py), with first_id and ids of each row."""
     import pandas as pd
 
     return pd.read_parquet(tokens / SHARES)
 
 
 def save_splits(folder: Path, ids: Ids, shares: "pd.DataFrame") -> None:
-    """Write each split's (N,) ids as folder/<split>.npy, its shares one after the other, and the lengths of works."""
+    """Write the ids of each split, and the number of ids of each work in each split.
+
+    The (N,) ids of the shares of a split are joined in folder/<split>.npy.
+    """
     names, n_works = names_in(shares), int(shares["work"].max()) + 1
     lengths = np.zeros((n_works, len(names)), np.int64)
     with atomic_folder(folder) as unfinished:
@@ -61,11 +73,11 @@ def save_splits(folder: Path, ids: Ids, shares: "pd.DataFrame") -> None:
 
 
 def load_splits(folder: Path) -> dict[str, Ids]:
-    """split -> (N,) ids, memory-mapped; a split of fraction 0 is absent."""
+    """Return split -> (N,) ids, memory-mapped. A split with fraction 0 is absent."""
     files = {name: folder / f"{name}.npy" for name in SPLITS}
     return {name: np.load(file, mmap_mode="r") for name, file in files.items() if file.exists()}
 
 
 def load_lengths(folder: Path) -> dict[str, Lengths]:
-    """split -> (n_works,), how many of its ids each work has; the works are those of the document table."""
+    """Return split -> (n_works,) number of ids of each work, in the order of the table of works."""
     return dict(zip(load_splits(folder), np.load(folder / LENGTHS).T, strict=True))

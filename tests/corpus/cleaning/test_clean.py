@@ -1,4 +1,4 @@
-"""Cleaning follows its rules to the character, and every removed character is counted."""
+"""Cleaning follows its rules exactly, and every removed character is counted."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def clean_collection(raw, target, name="notes"):
     return cleaning.clean_collection(raw, target, rule_set(name), "as the test says")
 
 
-# ---- the rules are those of the lecture notes
+# ---- the rules equal the rules of the lecture notes
 
 SPACES = [chr(code) for code in range(0x3001) if chr(code).isspace()]
 plain = st.sampled_from(["\n", "\n", "\n", " ", "ж", "слово", "ё", "i", "-", ".", "\u2013", "\u2014", "/", "//"])
@@ -100,7 +100,7 @@ def test_an_empty_result_names_the_rules_and_writes_nothing(tmp_path):
         clean_collection(tmp_path / "raw", tmp_path / "clean")
     assert str(error.value) == (
         "params.yaml, clean.rules: 'notes' removes the whole text (foreign 21 characters, indentation 2 "
-        "characters); use none, or another corpus."
+        "characters); use 'none', or another corpus."
     )
     assert [document.work for document in documents(read_table(tmp_path / "clean"))] == ["former"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "raw"]
@@ -112,7 +112,7 @@ def test_a_line_longer_than_a_piece_stays_one_line_and_its_counts_add_up(tmp_pat
     write_collection(tmp_path / "raw", [(Document("-", "-", name), [text]) for name, text in works.items()])
     report = clean_collection(tmp_path / "raw", tmp_path / "clean")
     first, second = texts_in(tmp_path / "clean").values()
-    assert first.startswith(words + "\n")  # the second line loses only the piece with Latin letters
+    assert first.startswith(words + "\n")  # only the piece with Latin letters is removed from the second line
     assert set(first.removeprefix(words + "\n").removesuffix("Я\n")) <= set("слово ")
     assert second == works["b"] + "\n"
     assert [one["line"] for one in report["examples"]["foreign"]] == [2]
@@ -126,7 +126,7 @@ LINES = "— Да, «так» и/или //иначе...\r\n\n  Oui, oui, oui!\n�
 
 @pytest.fixture
 def raw(tmp_path, monkeypatch):
-    """Eleven works in pieces of 997 bytes, two of them empty, one with a line of many pieces."""
+    """Write eleven works that are read in pieces of 997 bytes. Two are empty; one has a line of many pieces."""
     monkeypatch.setattr("bukva.text.collection.PIECE_BYTES", 997)
     texts = ["".join(LINES.format(n) for n in range(7 * number)) for number in range(9)]
     texts += ["слово " * 1013 + "ё" * 1499 + "\r\nещё\r", ""]

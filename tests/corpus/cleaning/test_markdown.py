@@ -1,4 +1,4 @@
-"""Any text is shown in a page of Markdown as it is; a parser of Markdown says what a reader sees."""
+"""A page of Markdown shows any text unchanged. A Markdown parser determines what a reader sees."""
 
 from hypothesis import example, given, settings
 from lxml import html
@@ -12,7 +12,7 @@ PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
 def read(page):
-    """The rows of all tables of a page, each cell as its text."""
+    """Return the rows of all tables of a page, with each cell as text."""
     rows = html.fromstring(f"<div>{PARSER.render(page)}</div>").iter("tr")
     return [[cell.text_content() for cell in row] for row in rows]
 
@@ -23,6 +23,6 @@ def read(page):
 def test_any_text_is_shown_in_code_in_a_cell_and_in_prose(text):
     rows = read(table(("a", "b", "c"), [(code(text), plain(text), "y")]))
     assert rows[1:] == [[visible(text), visible(text).strip(" "), "y"]]
-    found = html.fromstring(f"<div>{PARSER.render('rules ' + plain(text))}</div>")
-    assert found.text_content().strip() == f"rules {visible(text)}".strip()
-    assert [element.tag for element in found.iter()] == ["div", "p"]
+    shown = html.fromstring(f"<div>{PARSER.render('rules ' + plain(text))}</div>")
+    assert shown.text_content().strip() == f"rules {visible(text)}".strip()
+    assert [element.tag for element in shown.iter()] == ["div", "p"]

@@ -1,4 +1,4 @@
-"""What publishers put before and after a book is cut, in old and new wording; the book itself stays whole."""
+"""Text that publishers put before and after a book is cut, in old and new wording. The book itself stays whole."""
 
 import itertools
 import re
@@ -24,10 +24,10 @@ RUSSIAN = "\nГЛАВА ПЕРВАЯ\n\nКто-то прошёл через ве
 
 
 def cut(text, name="publishers"):
-    """The text after cleaning, and what rule gutenberg removed."""
-    found = cleaning.clean(text, rule_set(name))
-    assert found.chars_before == len(text)
-    return found.text, found.removed["gutenberg"]
+    """Return the text after cleaning, and the counts of rule gutenberg."""
+    cleaned = cleaning.clean(text, rule_set(name))
+    assert cleaned.chars_before == len(text)
+    return cleaned.text, cleaned.removed["gutenberg"]
 
 
 STARTS = [
@@ -96,7 +96,7 @@ def test_of_several_books_in_one_file_each_stays_whole():
     assert cut(3 * one)[0] == 3 * BOOK
     assert cut(f"{BOOK}{ENDS[0]}\n{LICENCE}{one}")[0] == 2 * BOOK
     without_end = f"{HEADER}{STARTS[0]}\n{BOOK}"
-    assert cut(2 * without_end)[0] == BOOK + HEADER + BOOK  # no mark says where the first book ends
+    assert cut(2 * without_end)[0] == BOOK + HEADER + BOOK  # there is no mark at the end of the first book
 
 
 def test_an_html_edition_is_cut_as_the_plain_text_is():
@@ -120,7 +120,7 @@ def test_an_html_edition_is_cut_as_the_plain_text_is():
 
 
 def slow_search(text, cuts):
-    """The lines outside marks of whole lines `(` and `)`, one line after the other."""
+    """Return the numbers of the lines outside marks, where a mark is a line `(` or `)`."""
     lines = text.split("\n")
     marks = [line.strip() for line in lines if line.strip() in ("(", ")")]
     inside, outside = marks[:1] != ["("], []
@@ -145,8 +145,8 @@ BRACKETS = Cut("brackets", (re.compile(r"\( *$", re.M),), (re.compile(r"\) *$", 
 def test_the_lines_outside_marks_are_those_of_a_slow_search_however_a_work_is_cut(text, at):
     edges = sorted({0, len(text), *(stop for stop in at if stop < len(text) and text[stop - 1] == "\n")})
     texts = [text[start:stop] for start, stop in itertools.pairwise(edges)]
-    found = [line for lines, name in lines_outside([BRACKETS], texts) for line in lines if name == "brackets"]
-    assert sorted(set(found)) == slow_search(text, BRACKETS)
+    outside = [line for lines, name in lines_outside([BRACKETS], texts) for line in lines if name == "brackets"]
+    assert sorted(set(outside)) == slow_search(text, BRACKETS)
 
 
 def test_a_work_of_many_pieces_is_cut_as_a_whole_is_and_its_lines_keep_their_numbers(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The page of the corpus has its numbers, for any text and any names."""
+"""reports/corpus.md shows the right numbers for any text and any names."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from bukva.corpus.cleaning.removals import visible
 
 
 def works_of(rows):
-    """The table of works from rows of category, author, work, year and characters."""
+    """Build the table of works from rows of category, author, work, year and number of characters."""
     return pd.DataFrame(rows, columns=["category", "author", "work", "year", "chars"]).astype({"chars": "int64"})
 
 
@@ -25,7 +25,7 @@ HAN = "".join(chr(0x4E00 + number) * (1 + number % 13) for number in range(307))
 
 
 def cleaning_of(works, text, **changes):
-    """reports/cleaning.json of works with this text, over and over."""
+    """Return a reports/cleaning.json for works that consist of copies of this text."""
     chars, counts = int(works["chars"].sum()), Counter(text)
     alphabet = {char: n * chars // len(text) or 1 for char, n in counts.most_common(300)}
     return {
@@ -45,35 +45,35 @@ def cleaning_of(works, text, **changes):
 
 
 def section(text, heading):
-    """The part of a page below a heading."""
+    """Return the part of a page below a heading."""
     _, _, after = text.partition(f"## {heading}\n")
     return after.partition("\n## ")[0]
 
 
 def test_shares_are_of_the_corpus_and_what_is_not_known_is_said():
     rows = [("poems", "Blok", "a", "1908", 60), ("poems", "-", "b", None, 30), ("prose", "Blok", "c", "1911", 9)]
-    found = page(cleaning_of(works_of(rows), TEXT), works_of(rows), "author")
-    assert read(section(found, "Characters by author"))[1:] == [
+    text = page(cleaning_of(works_of(rows), TEXT), works_of(rows), "author")
+    assert read(section(text, "Characters by author"))[1:] == [
         ["Blok", "2", "69", "69.7 %"],
         ["not given", "1", "30", "30.3 %"],
     ]
-    assert ["characters", "99 (97.1 % of the 102 before cleaning)"] in read(found)
-    assert ["not given", "1", "30", "30.3 %"] in read(section(found, "Characters by decade"))
+    assert ["characters", "99 (97.1 % of the 102 before cleaning)"] in read(text)
+    assert ["not given", "1", "30", "30.3 %"] in read(section(text, "Characters by decade"))
 
 
 def test_what_no_work_has_is_one_sentence_and_no_table():
     rows = [("-", "-", "a", None, 60), ("-", "-", "b", None, 39)]
-    found = page(cleaning_of(works_of(rows), TEXT), works_of(rows), "collection")
-    assert "\nNot given for any work: collection, category, decade; folders (category/author/work.txt) and" in found
-    assert "not given" not in found
-    assert "Characters by" not in found
+    text = page(cleaning_of(works_of(rows), TEXT), works_of(rows), "collection")
+    assert "\nNot given for any work: collection, category, decade; folders (category/author/work.txt) and" in text
+    assert "not given" not in text
+    assert "Characters by" not in text
 
 
 def test_a_large_corpus_has_tables_of_few_rows_that_add_up():
     cleaning = cleaning_of(MANY, HAN)
-    found = page(cleaning, MANY, "author")
+    text = page(cleaning, MANY, "author")
     for heading, most in (("Characters by author", 30), ("Symbols", 200)):
-        _, *rows = read(section(found, heading))
+        _, *rows = read(section(text, heading))
         assert sum(int(row[2].replace(",", "")) for row in rows) == cleaning["chars"]
         assert len(rows) == most + 1
         assert rows[-1][0].startswith("others (")
@@ -82,7 +82,7 @@ def test_a_large_corpus_has_tables_of_few_rows_that_add_up():
 def test_strange_examples_are_shown_as_they_are():
     keys = "work", "before", "removed", "after", "replacement"
     examples = [{"line": 7, **dict.fromkeys(keys, text)} for text in TEXTS]
-    found = page(cleaning_of(MANY, TEXT, examples={"strange": examples}), MANY, "author")
-    assert read(section(found, "Removed by cleaning").partition("### ")[2])[1:] == [
+    text = page(cleaning_of(MANY, TEXT, examples={"strange": examples}), MANY, "author")
+    assert read(section(text, "Removed by cleaning").partition("### ")[2])[1:] == [
         [visible(text), "7", *[visible(text)] * 4] for text in TEXTS
     ]

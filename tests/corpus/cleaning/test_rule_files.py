@@ -1,4 +1,4 @@
-"""Files of rules: each mistake is one sentence, and what they ask for is done to each line until nothing changes."""
+"""Rule files: each mistake is one sentence, and the rules are applied to each line until nothing changes."""
 
 import pytest
 import yaml
@@ -15,18 +15,18 @@ ACTIONS = "drop_lines, delete, replace, normalise, cut_to or cut_from"
 
 
 def rules_of(file, *optional):
-    """The rules of a file."""
+    """Return the rule set of a file, with these optional rules."""
     return assembled("file", file.name, read_entries(file, file.name), list(optional))
 
 
 def clean(text, rules):
-    """The text, and what each rule removed."""
-    found = cleaning.clean(text, rules)
-    return found.text, found.removed
+    """Return the cleaned text, and the counts of each rule."""
+    cleaned = cleaning.clean(text, rules)
+    return cleaned.text, cleaned.removed
 
 
 def own(tmp_path, content):
-    """The rule set of a file with this content; `content` is YAML, or the list of rules."""
+    """Return the rule set of a file with this content, which is YAML or a list of rules."""
     file = tmp_path / "own.yaml"
     file.write_text(content if isinstance(content, str) else yaml.safe_dump({"rules": content}), encoding="utf-8")
     return rules_of(file)
@@ -40,8 +40,8 @@ def sentences(tmp_path, content):
 
 # ---- mistakes
 
-INVALID = "is not a regular expression of Python"
-NAMES = "is not a name for a rule; use up to 40 of a-z, 0-9 and _, a letter first, but not line_ends."
+INVALID = "is not a valid Python regular expression"
+NAMES = "is not a valid rule name; use up to 40 of a-z, 0-9 and _, with a letter first, but not line_ends."
 MISTAKES = [
     ({"name": "a", "delet": "x"}, "delet: unknown key with value 'x'; did you mean delete?"),
     ({"delete": "x"}, f"name: '' {NAMES}"),
@@ -49,7 +49,8 @@ MISTAKES = [
     ({"name": "А", "delete": "x"}, f"name: 'А' {NAMES}"),
     ({"name": "line_ends", "delete": "x"}, f"name: 'line_ends' {NAMES}"),
     ({"name": "a", "delete": "x", "drop_lines": "y"}, f"name: 'a' has 2 actions; use one of {ACTIONS}."),
-    ({"name": "a", "replace": "x"}, "by: None goes with replace, and replace with by; use both or neither."),
+    ({"name": "a", "replace": "x"},
+     "by: None is not valid, because replace and by belong together; use both or neither."),
     ({"name": "a", "delete": "(x"},
      f"delete: '(x' {INVALID}: missing ), unterminated subpattern at position 0; correct it (docs/text.md has "
      "examples)."),
@@ -62,7 +63,7 @@ MISTAKES = [
     ({"name": "a", "cut_from": []}, "cut_from: [] (list) is invalid; it should have at least 1 item after validation, "
      "not 0."),
     ({"name": "a", "cut_to": ["x"], "cut_from": ["y", "z*"]},
-     "cut_from: 'z*' is found in every line; use an expression that matches a mark."),
+     "cut_from: 'z*' matches in every line; use an expression that matches only a mark."),
     ({"name": "a", "cut_from": ["y", "(z"]},
      f"cut_from: '(z' {INVALID}: missing ), unterminated subpattern at position 0; correct it (docs/text.md has "
      "examples)."),
@@ -83,15 +84,15 @@ def test_a_name_twice_is_rejected(tmp_path):
 
 def test_a_file_is_one_list_of_1_to_60_rules(tmp_path):
     many = [{"name": f"a{i}", "delete": f"x{i}"} for i in range(MOST_RULES + 1)]
-    advice = "begin it with `rules:`, its only key, and 1 to 60 rules below, as in rules/example.yaml"
-    for content, what in (
-        ("rules: []", "has keys ['rules']"),
-        ("rules: x\nmore: 1", "has keys ['rules', 'more']"),
-        (many, "has keys ['rules']"),
-        ("- name: a\n  delete: x", "has no keys"),
-        ("", "has no keys"),
+    advice = "write one key, `rules`, with a list of 1 to 60 rules, as in rules/example.yaml"
+    for content, keys in (
+        ("rules: []", "keys ['rules']"),
+        ("rules: x\nmore: 1", "keys ['rules', 'more']"),
+        (many, "keys ['rules']"),
+        ("- name: a\n  delete: x", "no keys"),
+        ("", "no keys"),
     ):
-        assert sentences(tmp_path, content) == [f"own.yaml: {what}; {advice}."]
+        assert sentences(tmp_path, content) == [f"own.yaml: is not a rule file ({keys}); {advice}."]
     with pytest.raises(BukvaError, match='duplicate key "delete"'):
         own(tmp_path, "rules:\n- name: a\n  delete: x\n  delete: y\n")
 
@@ -146,8 +147,8 @@ def test_rules_without_an_end_are_rejected_by_the_text_that_shows_it(rules, line
     with pytest.raises(BukvaError) as error:
         clean(f"{line}\n", endless)
     assert str(error.value) == (
-        f"own.yaml, {what}, which the rules change again, and so on without end; "
-        f"let no rule match what it or another rule writes, or change their order."
+        f"own.yaml, {what}, and the rules never stop changing it; "
+        f"change the rules so that none matches the output of a rule, or reorder them."
     )
 
 
@@ -183,7 +184,7 @@ def test_literary_keeps_what_people_see():
 def test_options_remove_stress_accents_of_cyrillic_vowels_and_latin_passages():
     text = "за\u0301мок\nи\u0306 й\u0301 е\u0308 ё\u0301\nе\u0301\u0308 а\u0301\u0301\ncafe\u0301 ќ г\u0301\n"
     stress = rules_of(RULES / "literary.yaml", "stress_accents")
-    assert clean(text, stress)[0] == "замок\nй й\u0301 ё ё\nё а\ncafé ќ ѓ\n"  # й is no vowel
+    assert clean(text, stress)[0] == "замок\nй й\u0301 ё ё\nё а\ncafé ќ ѓ\n"  # й is not a vowel
     text = "Он сказал:\n  Je vous aime, à 7 h.\nété\n\nI\n — XIV.\n12\nИ ушёл (exit).\n"
     latin = rules_of(RULES / "literary.yaml", "latin_passages")
     assert clean(text, latin)[0] == "Он сказал:\n\nI\n — XIV.\n12\nИ ушёл (exit).\n"

@@ -1,4 +1,4 @@
-"""Which rules clean a collection: by name, by its letters, or from a file of the user; options are checked first."""
+"""Selection of the rule set: by its name, by the letters of the collection, or from a user's file."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from bukva.text.collection import Document, write_collection
 
 @pytest.fixture
 def raw(tmp_path):
-    """Make a collection of these texts."""
+    """Return a function that writes a collection of texts and returns its folder."""
 
     def make(*texts):
         folder = tmp_path / f"raw {len(list(tmp_path.iterdir()))}"
@@ -38,7 +38,7 @@ def rejection(*arguments, **options):
 
 
 def test_notes_that_would_remove_much_are_not_taken_by_auto(raw):
-    """One Latin word is enough for a whole paragraph that is one line."""
+    """One Latin word removes a whole paragraph if the paragraph is one line."""
     kept, lost = "слово " * 100 + "\n", "слово " * 99 + "Window\n"  # 601 characters each
     little = raw(17 * kept + 3 * lost)
     assert name_and_why(little, "auto")[0] == "notes"
@@ -47,8 +47,8 @@ def test_notes_that_would_remove_much_are_not_taken_by_auto(raw):
     why = "because notes would remove 20.0 % of the text (clean.rules auto)"
     assert name_and_why(much, "auto") == ("literary", why)
     assert name_and_why(much, "auto", optional=["latin_passages"])[0] == "literary"
-    why = "because notes would remove 40.0 % of the text (clean.rules auto)"
-    assert name_and_why(raw("    слово\n" * 7), "auto") == ("literary", why)  # by the first of the rules
+    why = "because notes would remove 40.0 % of the text (clean.rules auto)"  # `indentation` alone removes so much
+    assert name_and_why(raw("    слово\n" * 7), "auto") == ("literary", why)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_an_own_file_is_taken_with_the_optional_rules_that_are_wanted(raw, tmp_p
     assert clean("xyz\n", chosen(raw("x"), "file", "own.yaml", ["b"])[0]).text == "z\n"
     assert rejection(raw("x"), "file", "own.yaml", ["a"]).endswith("own.yaml; use b.")
     (tmp_path / "own.yaml").write_text("rules:\n- {name: a, delete: '('}\n")
-    assert rejection(raw("x"), "file", "own.yaml").startswith("own.yaml, rule 1, delete: '(' is not a reg")
+    assert rejection(raw("x"), "file", "own.yaml").startswith("own.yaml, rule 1, delete: '(' is not a valid Python reg")
     assert rejection(raw("x"), "file", "none.yaml") == (
         "params.yaml, clean.file: 'none.yaml' is not a file; use the path of a rule file, such as rules/example.yaml."
     )

@@ -1,4 +1,4 @@
-"""What repeats between works or splits is found, changed passages too, and nothing of it is left after cutting."""
+"""Repeats between works or splits are found, even if they were changed, and none is left after cutting."""
 
 import numpy as np
 import pytest
@@ -13,27 +13,30 @@ from bukva.corpus.repeats.leaks import passages, seed_kinds, seen_in_train
 
 
 def text_of(n, n_kinds, seed):
-    """(n,) random characters: no run of 12 stands in two places by chance if n_kinds is 29 and n a few thousand."""
+    """Return (n,) random characters.
+
+    With 29 kinds of characters and n of a few thousand, no run of 12 characters occurs twice by chance.
+    """
     return np.random.default_rng(seed).integers(0, n_kinds, n).astype(np.uint32)
 
 
 def joined(*texts):
-    """Texts one after the other, and their (n_texts, 2) spans."""
+    """Join texts; return the joined text and the (n_texts, 2) spans."""
     stops = np.cumsum([len(text) for text in texts])
     return np.concatenate(texts), np.stack([stops - [len(text) for text in texts], stops], axis=1)
 
 
 def windows(codes, spans, n):
-    """Every window of n characters within a span: its characters -> the places where it stands."""
-    found = {}
+    """Return every window of n characters within a span: its characters -> its positions."""
+    positions = {}
     for start, stop in spans:
         for at in range(start, stop - n + 1):
-            found.setdefault(tuple(codes[at : at + n].tolist()), []).append(at)
-    return found
+            positions.setdefault(tuple(codes[at : at + n].tolist()), []).append(at)
+    return positions
 
 
 def changed(text, share, rng):
-    """A third of the changed characters is replaced, a third left out, a third put before another."""
+    """Change a share of the characters: replace a third of them, delete a third, and insert one before a third."""
     result = []
     for code in text.tolist():
         draw = rng.random() / share if share else 1
@@ -45,11 +48,11 @@ def changed(text, share, rng):
     return np.array(result, np.uint32)
 
 
-FOUND = 60  # the least that is found wherever it stands
+FOUND = 60  # minimum length of a repeat that is found in any place
 
 
 def planted(length, share=0.0, seed=1):
-    """Three works; the third has a changed copy of a passage of the first. Returns codes, works and both spans."""
+    """Make three works; the third has a changed copy of a passage of the first. Return codes, works and both spans."""
     rng = np.random.default_rng(seed)
     first, second, third = (text_of(n, 29, seed + i) for i, n in enumerate((2003, 503, 1511), start=10))
     copy = changed(first[307 : 307 + length], share, rng)
@@ -59,7 +62,7 @@ def planted(length, share=0.0, seed=1):
 
 
 def passages_of(codes, works):
-    """The passages that the first of two works, or more, has in common with the last one."""
+    """Return the passages that the last work has in common with the others."""
     return passages(codes, works[:-1], codes, works[-1:], FOUND)
 
 
@@ -69,13 +72,13 @@ def passages_of(codes, works):
 def test_no_repeat_of_min_chars_is_missed_wherever_it_stands(a, b, length):
     first, second = text_of(499, 29, seed=1), text_of(1297, 29, seed=2)
     codes, works = joined(first, np.concatenate([second[:b], first[a : a + length], second[b:]]))
-    found = set()
+    covered = set()
     for start, stop in passages_of(codes, works)[:, 4:6].tolist():
-        found |= set(range(start, stop))
-    here = windows(codes, works[:1], FOUND)
-    for gram, places in windows(codes, works[1:], FOUND).items():
-        if gram in here:
-            assert {at + i for at in places for i in range(FOUND)} <= found
+        covered |= set(range(start, stop))
+    of_first = windows(codes, works[:1], FOUND)
+    for gram, positions in windows(codes, works[1:], FOUND).items():
+        if gram in of_first:
+            assert {at + i for at in positions for i in range(FOUND)} <= covered
 
 
 def test_a_shorter_repeat_is_no_passage():
@@ -85,10 +88,11 @@ def test_a_shorter_repeat_is_no_passage():
 
 def test_a_passage_is_named_with_both_works_and_ends_where_its_work_ends():
     text = text_of(601, 29, seed=1)
-    codes, works = joined(text[:201], text[201:401], text[401:], text[:401], text[401:])  # neighbours in both
+    # the first two parts are neighbors in both texts
+    codes, works = joined(text[:201], text[201:401], text[401:], text[:401], text[401:])
     expected = [[0, 0, 201, 0, 601, 802, 201], [1, 201, 401, 0, 802, 1002, 200], [2, 401, 601, 1, 1002, 1202, 200]]
     assert passages(codes, works[:3], codes, works[3:], FOUND).tolist() == expected
-    with_empty = np.insert(works[:3], 1, works[1, 0], axis=0)  # a work without text between the others
+    with_empty = np.insert(works[:3], 1, works[1, 0], axis=0)  # with an empty work between the others
     assert passages(codes, with_empty, codes, works[3:], FOUND)[:, 0].tolist() == [0, 2, 3]
 
 
@@ -99,7 +103,7 @@ def test_characters_of_two_overlapping_runs_count_once():
 
 @pytest.mark.parametrize(("share", "least"), [(0.01, 0.97), (0.05, 0.85), (0.1, 0.35)])
 def test_passages_with_changed_characters_are_found(share, least):
-    found = []
+    shares = []
     for seed in range(20):
         codes, works, (start, stop), (start_b, stop_b) = planted(997, share, seed)
         rows = passages_of(codes, works)
@@ -108,8 +112,8 @@ def test_passages_with_changed_characters_are_found(share, least):
         is_found = np.zeros(len(codes), np.bool_)
         for start_a, stop_a in rows[:, 1:3].tolist():
             is_found[start_a:stop_a] = True
-        found.append(is_found[start:stop].mean())
-    assert np.mean(found) >= least
+        shares.append(is_found[start:stop].mean())
+    assert np.mean(shares) >= least
 
 
 @pytest.mark.parametrize("alphabet", ["acgt", "ACGTN", "0123456789", "abcdefghijklmnop"])
@@ -139,12 +143,15 @@ def test_rows_of_dots_in_a_usual_text_are_no_seeds():
     assert not len(passages_of(codes, works))
 
 
-MIN = 31  # the least that cut_from takes
+MIN = 31  # smallest min_chars that cut_from accepts
 
 
 @st.composite
 def divided(draw):
-    """Works of lines that often repeat, each line up to 40 characters, the end of each work held out; their spans."""
+    """Draw works of lines that often repeat, each of up to 40 characters. The end of each work is held out.
+
+    Returns codes, and the spans of the training split, of the held-out text and of the works.
+    """
     lines = [text_of(draw(st.integers(1, 40)), 29, seed) for seed in range(5)]
     order = st.lists(st.sampled_from(range(5)), min_size=1, max_size=5)
     works = draw(st.lists(order, min_size=1, max_size=4))
@@ -154,22 +161,22 @@ def divided(draw):
 
 
 def text_left(codes, pieces, work):
-    """The text of a work that is left, joined across cuts."""
+    """Return the remaining text of a work, joined across cuts."""
     return np.concatenate([codes[:0], *(codes[a:b] for w, a, b in pieces.tolist() if w == work)])
 
 
 def shared_windows(codes, pieces, held_out, works):
-    """Windows of MIN characters of the text that is left which stand in held-out text of another work."""
-    found = set()
+    """Return the windows of MIN characters in the remaining text that also occur in held-out text of another work."""
+    shared = set()
     for work, (start, stop) in enumerate(works.tolist()):
         text = text_left(codes, pieces, work)
         others = held_out[(held_out[:, 0] < start) | (held_out[:, 1] > stop)]
-        found |= windows(text, [(0, len(text))], MIN).keys() & windows(codes, others, MIN).keys()
-    return found
+        shared |= windows(text, [(0, len(text))], MIN).keys() & windows(codes, others, MIN).keys()
+    return shared
 
 
 def only(codes, spans):
-    """The codes of these spans; the others are none that a text has."""
+    """Return the codes in these spans; all other positions get a code that does not occur in a text."""
     kept = np.full_like(codes, 251 + len(spans))
     for start, stop in spans.tolist():
         kept[start:stop] = codes[start:stop]
@@ -177,7 +184,7 @@ def only(codes, spans):
 
 
 def cut_from(codes, train, held_out, works):
-    """What is left of train, whose rows are the first works; the others are held out as a whole."""
+    """Return the remaining pieces of train. Its rows are the first works; all other works are held out as a whole."""
     rest = works[len(train) :, [0, 0]]
     return leaks.cut_from(codes, held_out, codes, np.concatenate([train, rest]), works, MIN)
 
@@ -197,10 +204,10 @@ def test_windows_seen_in_train_are_those_of_a_slow_search(text, n, entries):
         patch.setattr(grams, "ENTRIES", entries)
         seen = seen_in_train(only(codes, held_out), texts, only(codes, train), train, n)
     ours = windows(codes, train, n)
-    for found, theirs in zip(seen, (windows(codes, spans, n) for spans in texts), strict=True):
+    for share, theirs in zip(seen, (windows(codes, spans, n) for spans in texts), strict=True):
         n_windows = sum(map(len, theirs.values()))
-        in_train = sum(len(places) for gram, places in theirs.items() if gram in ours)
-        assert found == (in_train / n_windows if n_windows else None)
+        in_train = sum(len(positions) for gram, positions in theirs.items() if gram in ours)
+        assert share == (in_train / n_windows if n_windows else None)
 
 
 @given(divided())
@@ -209,7 +216,7 @@ def test_after_cutting_no_window_of_val_and_test_stands_in_another_works_train_n
     codes, train, held_out, works = text
     pieces = cut_from(codes, train, held_out, works)
     assert not shared_windows(codes, pieces, held_out, works)
-    for work, start, stop in pieces.tolist():  # of its work's train, in order
+    for work, start, stop in pieces.tolist():  # each piece lies in the training text of its work
         assert train[work, 0] <= start < stop <= train[work, 1]
     assert (pieces[1:, 1] >= pieces[:-1, 2]).all()
 
@@ -230,7 +237,7 @@ def test_a_planted_passage_with_changes_is_cut_and_little_else():
 
 
 def test_text_that_comes_together_by_a_cut_is_cut_too():
-    line = text_of(40, 29, seed=1)  # a line of val; train has it with a passage of val in its middle
+    line = text_of(40, 29, seed=1)  # a line of val; train contains it with a passage of val in the middle
     passage = text_of(101, 29, seed=2)
     codes, works = joined(
         np.concatenate([text_of(97, 29, seed=3), line[:20], passage, line[20:], text_of(83, 29, seed=4)]),
@@ -252,7 +259,7 @@ def test_what_a_work_repeats_of_itself_stays(n_kinds):
     train, held_out = np.array([[0, 295], [396, 691]]), np.array([[295, 396], [691, 691]])
     assert cut_from(codes, train[:1], held_out, works).tolist() == [[0, 0, 295]]
     assert cut_from(codes, train, held_out, works).tolist() == [[0, 0, 295], [1, 396, 493], [1, 594, 691]]
-    both = np.array([[295, 396], [493, 594]])  # held out in both works: each one's copy is another's
+    both = np.array([[295, 396], [493, 594]])  # held out in both works, so each repeats held-out text of the other
     assert cut_from(codes, np.array([[0, 295], [396, 493]]), both, works).tolist() == [
         [0, 0, 97],
         [0, 198, 295],

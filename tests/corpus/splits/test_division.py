@@ -1,4 +1,4 @@
-"""What repeats is cut out of train or stays in one split, the report tells it, and files keep the shares."""
+"""Repeats are cut out of train or kept, the report and the messages show them, and files keep the shares."""
 
 import json
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from works import save_in_characters, split, splits, works_of
 
 from bukva.core.errors import BukvaError
-from bukva.corpus.splits.division import divide, rows_of, spans
+from bukva.corpus.splits.division import divide, share_table, spans
 from bukva.corpus.splits.report import findings, missed_shares, report, short_ends
 from bukva.text.collection import TEXT, Document, write_collection
 from bukva.text.splits import check_lengths, load_lengths, load_splits
@@ -19,7 +19,7 @@ PASSAGE = "Мороз и солнце; день чудесный! Ещё ты д
 
 
 def text_of(first, n=97):
-    """Lines that no other number has."""
+    """Return n lines that differ from the lines of all other numbers."""
     return "".join(
         f"Строка {number * number * 7919 % 100_003} из {number}, а за ней {number * 104_729 % 99_991}.\n"
         for number in range(first, first + n)
@@ -27,7 +27,7 @@ def text_of(first, n=97):
 
 
 def texts(folder, shares, name):
-    """The texts of the shares of a split."""
+    """Return the texts of the shares of a split."""
     joined = (folder / TEXT).read_text()
     return [joined[start:stop] for start, stop in shares.loc[shares["split"] == name, ["start", "stop"]].to_numpy()]
 
@@ -37,7 +37,7 @@ def test_what_val_and_test_share_with_train_is_cut_out_of_train_and_nothing_else
     works = {
         "a": first[:-11] + PASSAGE + first[-11:],  # in test
         "b": second[:501] + PASSAGE + second[501:],  # in train
-        "c": third[:301] + second[101:201] + third[301:],  # train on both sides
+        "c": third[:301] + second[101:201] + third[301:],  # repeats train in train
     }
     table = write_collection(tmp_path, ((Document("-", "-", name), [text]) for name, text in works.items()))
     whole, cut = (divide(tmp_path, table, split(0.8, 0.1, 0.1, duplicates=kind)) for kind in ("keep", "remove"))
@@ -57,8 +57,8 @@ def test_copies_that_leave_nothing_of_train_are_refused(tmp_path):
     with pytest.raises(BukvaError) as error:
         divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "remove"))
     assert str(error.value) == (
-        "params.yaml, split.duplicates: remove leaves nothing of train, because all of it stands in val or test, too; "
-        "use keep, or take the copies out of the texts."
+        "params.yaml, split.duplicates: 'remove' leaves no text for train, because all of it also occurs in val or "
+        "test; use 'keep', or remove the copies from the corpus."
     )
     assert set(divide(tmp_path, table, split(0.6, 0.2, 0.2, "by_work", "keep"))["split"]) == {"train", "val", "test"}
 
@@ -68,7 +68,7 @@ def test_copies_that_leave_nothing_of_train_are_refused(tmp_path):
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Two works; the end of the first, which is test, has a passage of the beginning of the second."""
+    """Write two works. The end of the first work, which is test, repeats a passage of the second work."""
     first, second = text_of(0), text_of(1000)
     works = {
         Document("poems", "Блок", "a", "1908"): first[:-11] + PASSAGE + first[-11:],
@@ -90,32 +90,32 @@ def test_what_of_test_stands_in_train_is_reported_and_cut_out(corpus):
 def test_shares_that_miss_what_was_asked_by_more_than_a_tenth_are_named_with_the_reason(tmp_path):
     table = works_of([1000, 100, 100])
     missed = missed_shares(
-        table, rows_of(spans(table, split(0.8, 0.1, 0.1, "by_work"))), split(0.8, 0.1, 0.1, "by_work")
+        table, share_table(spans(table, split(0.8, 0.1, 0.1, "by_work"))), split(0.8, 0.1, 0.1, "by_work")
     )
     assert missed == (
-        "val has 8.33 % of the characters, not 10 %; test has 8.33 % of the characters, not 10 %: whole works do not "
-        "divide as asked (split.strategy by_work)"
+        "val has 8.33 % of the characters instead of 10 %; test has 8.33 % of the characters instead of 10 %: whole "
+        "works cannot be divided exactly (split.strategy=by_work)"
     )
     exact = split(0.8, 0.1, 0.1, "tail")
-    assert missed_shares(table, rows_of(spans(table, exact)), exact) == ""
+    assert missed_shares(table, share_table(spans(table, exact)), exact) == ""
     short = works_of([9])
-    assert missed_shares(short, rows_of(spans(short, exact)), exact) == (
-        "val has 11.1 % of the characters, not 10 %; test has 11.1 % of the characters, not 10 %: shares of short "
-        "works are rounded (split.strategy tail)"
+    assert missed_shares(short, share_table(spans(short, exact)), exact) == (
+        "val has 11.1 % of the characters instead of 10 %; test has 11.1 % of the characters instead of 10 %: parts of "
+        "short works are rounded (split.strategy=tail)"
     )
     almost = split(0.82, 0.091, 0.089, "by_work")  # 8.33 % is less than a tenth below
-    assert missed_shares(table, rows_of(spans(table, split(0.8, 0.1, 0.1, "by_work"))), almost) == ""
+    assert missed_shares(table, share_table(spans(table, split(0.8, 0.1, 0.1, "by_work"))), almost) == ""
 
 
 def test_ends_of_short_works_that_make_most_of_val_are_named_with_their_number():
     def said(sizes, strategy="tail"):
         chosen = split(0.8, 0.1, 0.1, strategy)
-        return short_ends(rows_of(spans(works_of(sizes), chosen)), chosen)
+        return short_ends(share_table(spans(works_of(sizes), chosen)), chosen)
 
     tweets = [300] * 20  # val has 30 characters of each
     words = (
-        "most of val is fewer than 32 characters of the end of each of 20 work(s), so a score on val says little about "
-        "the rest of a work; split.strategy contiguous or by_work hold out whole works"
+        "most of val is the ends of 20 work(s), fewer than 32 characters of each, so a score on val says little about "
+        "whole works; use split.strategy=contiguous or by_work to hold out whole works"
     )
     assert said(tweets) == said([*tweets, 5_900]) == words
     assert said([*tweets, 6_100]) == said([320] * 20) == said(tweets, "by_work") == said(tweets, "contiguous") == ""
@@ -131,11 +131,11 @@ def test_shares_that_cutting_made_smaller_are_named_with_how_much_was_cut(tmp_pa
     cut = int(sum(whole.values()) - left.sum())
     n_cut = int((left.to_numpy() < table["chars"].to_numpy()).sum())
     assert cut > 0.1 * sum(whole.values())
-    why = f"{cut:,} characters in {n_cut} work(s) that repeat passages of val and test were cut out of train"
+    why = f"{cut:,} characters in {n_cut} work(s) were cut out of train because they repeat val or test"
     assert missed_shares(table, shares, chosen).endswith(f": {why} (split.duplicates)")
     uneven = split(0.4, 0.3, 0.3, "by_work", "remove")
     assert missed_shares(table, shares, uneven).endswith(
-        f": {why} (split.duplicates), and whole works do not divide as asked (split.strategy by_work)"
+        f": {why} (split.duplicates), and whole works cannot be divided exactly (split.strategy=by_work)"
     )
 
 
@@ -147,10 +147,11 @@ def test_a_split_that_train_knows_or_that_is_unlike_train_is_named_with_figures(
         "test": {"in_train": unlike, "bigram_bits": 3.751},
     }
     assert [*findings(report)] == [
-        "25.1 % of the windows of 32 characters of val are also in train, so a score on val shows memory as well as "
-        "prediction (split.duplicates, split.strategy)",
-        "most of test is unlike train: 3.75 bits per character under a bigram model of train, at most 3.50 for 15 of "
-        "16 parts of train; check whether texts end in a licence, notes or an index (clean.rules, split.strategy)",
+        "25.1 % of the windows of 32 characters in val also occur in train, so a score on val measures memory as well "
+        "as prediction (split.duplicates, split.strategy)",
+        "most of test is unlike train: it has 3.75 bits per character under a bigram model of train, but 15 of 16 "
+        "parts of train have at most 3.50; check whether texts end in a license, notes or an index (clean.rules, "
+        "split.strategy)",
     ]
     without_bits = {name: {key: part[key] for key in part if key != "bigram_bits"} for name, part in report.items()}
     assert len([*findings(without_bits)]) == 1
@@ -169,7 +170,7 @@ def test_splits_survive_a_round_trip(tmp_path_factory, chars, chosen, dtype):
     save_in_characters(folder, ids, by_split)
     assert sorted(path.name for path in folder.iterdir()) == sorted(f"{name}.npy" for name in ["lengths", *by_split])
     loaded = load_splits(folder)
-    assert list(loaded) == list(by_split)  # a split of a former run is removed
+    assert list(loaded) == list(by_split)  # a split of an earlier run is removed
     lengths = load_lengths(folder)
     for name, span in by_split.items():
         assert lengths[name].tolist() == (span[:, 1] - span[:, 0]).tolist()
@@ -182,13 +183,13 @@ def test_a_split_shorter_than_a_window_is_rejected_and_a_window_has_2_characters
     with pytest.raises(BukvaError) as error:
         check_lengths({"train": 1_000_000, "val": n}, 8, "model.block_size")
     assert str(error.value) == (
-        f"params.yaml, model.block_size: a window of 8 ids (tokenize.kind) and the next one is longer than "
-        f"val, which has {n}; use {advice}a larger split.val or more text."
+        f"params.yaml, model.block_size: a window of 8 ids (tokenize.kind) needs the next id as well, but val has only "
+        f"{n} ids; use {advice}a larger split.val, or more text."
     )
     if advice:
         check_lengths({"train": n, "val": n}, int(advice[0]), "model.block_size")  # the suggestion is valid
 
 
 def test_the_advice_about_a_window_fits_all_splits():
-    with pytest.raises(BukvaError, match=r"longer than val, which has 3; use 2 or less"):
+    with pytest.raises(BukvaError, match=r"but val has only 3 ids; use 2 or less"):
         check_lengths({"train": 6, "val": 3, "test": 4}, 8, "model.block_size")

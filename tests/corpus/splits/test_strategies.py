@@ -1,4 +1,4 @@
-"""Which characters are train, val and test: the splits are disjoint, complete, in order and exact."""
+"""Division of the characters into train, val and test: disjoint, complete, in order and exact."""
 
 from fractions import Fraction
 from itertools import accumulate
@@ -11,7 +11,7 @@ from works import split, splits, works_of
 from bukva.core.errors import BukvaError
 from bukva.corpus.splits.division import spans
 
-# its digits times the characters of a corpus exceed 64 bits
+# fractions whose digits times the characters of a corpus exceed 64 bits
 LONG = split(0.666666666666667, 0.166666666666666, 0.166666666666667)
 
 works = st.lists(st.integers(0, 40) | st.integers(0, 10**8), max_size=5)
@@ -22,7 +22,7 @@ def lengths(shares):
 
 
 def cut(n, chosen):
-    """The stops of n characters cut by exact fractions."""
+    """Return the stop of each split when n characters are cut by exact fractions."""
     train, val = Fraction(str(chosen.train)), Fraction(str(chosen.val))
     stops = {"train": int(n * train), "val": int(n * (train + val)) if chosen.test else n, "test": n}
     return {name: stop for name, stop in stops.items() if getattr(chosen, name)}
@@ -57,7 +57,7 @@ FRACTIONS = (0.8, 0.1, 0.1)
 
 @st.composite
 def corpora(draw):
-    """Works of three to five authors in one to three categories."""
+    """Draw works of three to five authors in one to three categories."""
     authors, categories = "ABCDE"[: draw(st.integers(3, 5))], "pqr"[: draw(st.integers(1, 3))]
     return works_of(draw(st.lists(st.integers(0, 97), min_size=5, max_size=23)), authors, categories)
 
@@ -105,5 +105,5 @@ def test_one_long_work_leaves_no_split_empty_and_val_and_test_by_author_have_no_
 def test_fewer_works_or_authors_than_splits_are_rejected(strategy, what, n):
     with pytest.raises(BukvaError) as error:
         spans(works_of([10, 20], "A"), split(*FRACTIONS, strategy))
-    needed = f"{strategy} needs one {what} for each of the 3 splits, but the corpus has {n}"
-    assert str(error.value) == f"params.yaml, split.strategy: {needed}; use tail, or more text."
+    needed = f"'{strategy}' needs at least one {what} for each of the 3 splits, but the corpus has {n}"
+    assert str(error.value) == f"params.yaml, split.strategy: {needed}; use 'tail', or more text."

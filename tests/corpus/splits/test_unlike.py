@@ -1,4 +1,4 @@
-"""Text at the end of a work that is of another kind than the work is noticed; chapters and plays are not."""
+"""A different kind of text at the end of a work is detected; chapters and plays are not reported."""
 
 import math
 from collections import Counter
@@ -24,7 +24,7 @@ def span(start, stop):
 
 
 def slow_bits(windows, counted):
-    """Bits per character of the median window, by counts of pairs in a dictionary."""
+    """Return the bits per character of the median window, by counts of pairs in a dictionary."""
     pairs = Counter(window[at : at + 2] for window in counted for at in range(len(window) - 1))
     firsts, seconds = Counter(), Counter()
     for pair, n in pairs.items():
@@ -45,20 +45,20 @@ def test_bits_are_those_of_a_slow_model_and_each_part_of_train_is_left_out_of_it
     text = (WORKS[0].read_text(encoding="utf-8") * 2)[: PARTS * FEWEST * SHORTEST + 2 * FEWEST * SHORTEST]
     n_train, n = PARTS * FEWEST * SHORTEST, FEWEST * SHORTEST
     held_out = {"val": span(n_train, n_train + n), "test": span(n_train + n, n_train + 2 * n)}
-    found = bigram_bits(code_points(text), span(0, n_train), held_out)
+    bits = bigram_bits(code_points(text), span(0, n_train), held_out)
     windows = [text[start : start + SHORTEST] for start in range(0, len(text), SHORTEST)]
     parts = [windows[part * FEWEST : (part + 1) * FEWEST] for part in range(PARTS)]
     train = sorted(
         slow_bits(part, [window for other in parts if other is not part for window in other]) for part in parts
     )
-    assert found["train"] == pytest.approx(train[-2], abs=1e-9)
+    assert bits["train"] == pytest.approx(train[-2], abs=1e-9)
     for name, (start, _) in ((name, spans[0]) for name, spans in held_out.items()):
         own = windows[start // SHORTEST : start // SHORTEST + FEWEST]
-        assert found[name] == pytest.approx(slow_bits(own, [w for part in parts for w in part]), abs=1e-9)
+        assert bits[name] == pytest.approx(slow_bits(own, [w for part in parts for w in part]), abs=1e-9)
 
 
 def above_train(*texts):
-    """Bits per character of val and test above those of parts of train, by works cut as strategy tail cuts them."""
+    """Return the bits per character of val and test minus those of train, for works that are divided as by `tail`."""
     starts = np.cumsum([0, *map(len, texts)])
     edges = [starts[:-1] + np.array([len(text) * share // 20 for text in texts]) for share in (0, 18, 19, 20)]
     spans = [np.stack(pair, axis=1) for pair in pairwise(edges)]
@@ -70,9 +70,9 @@ def test_notes_or_another_language_at_the_end_of_a_text_are_unlike_it():
     book = "".join(work.read_text(encoding="utf-8") for work in WORKS if "prose" in work.parts)[:100_000]
     n = len(book) // 18
     assert above_train(book)["test"] < UNLIKE / 2
-    found = above_train(book + (NOTES * 9)[:n])
-    assert found["test"] > 2 * UNLIKE
-    assert found["val"] < UNLIKE
+    excess = above_train(book + (NOTES * 9)[:n])
+    assert excess["test"] > 2 * UNLIKE
+    assert excess["val"] < UNLIKE
     assert above_train(book + ("Any person may copy this file, or give it away again. " * 999)[: 2 * n])["val"] > UNLIKE
 
 
@@ -80,8 +80,8 @@ def test_no_work_of_the_sample_and_not_all_of_them_together_are_unlike_themselve
     texts = [work.read_text(encoding="utf-8") for work in WORKS]
     long = [text for text in texts if len(text) // 20 >= FEWEST * SHORTEST]
     assert len(long) > 20
-    for found in (above_train(*texts), *map(above_train, long)):
-        assert max(found.values()) < UNLIKE
+    for excess in (above_train(*texts), *map(above_train, long)):
+        assert max(excess.values()) < UNLIKE
 
 
 def test_a_text_too_short_to_judge_has_no_bits():

@@ -1,4 +1,4 @@
-"""The character tokenizer of the lecture notes (test_tokenizers.py: what all tokenizers must do)."""
+"""The character tokenizer of the lecture notes (requirements of all tokenizers: test_tokenizers.py)."""
 
 import re
 
@@ -31,7 +31,7 @@ def test_an_id_is_the_place_of_the_character_in_the_sorted_alphabet(alphabet_wit
 
 
 def many(n_chars):
-    """The first n characters, in the order of their code points."""
+    """Return the first n characters in the order of their code points."""
     return [chr(code) for code in range(0x20000) if not 0xD800 <= code < 0xE000][:n_chars]
 
 

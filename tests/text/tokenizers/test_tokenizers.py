@@ -1,4 +1,4 @@
-"""What every tokenizer must do: a new one is tested when it has its line in TOKENIZERS."""
+"""Requirements of every tokenizer. A new tokenizer is tested as soon as it has a line in TOKENIZERS."""
 
 import numpy as np
 import pytest

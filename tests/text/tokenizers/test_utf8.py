@@ -1,4 +1,4 @@
-"""byte and bpe: any text, bytes that are not UTF-8, and how merges are learned."""
+"""Tokenizers `byte` and `bpe`: any text, bytes that are not UTF-8, and the learning of merges."""
 
 from collections import Counter
 from itertools import pairwise
@@ -14,7 +14,7 @@ TRAIN = ["мир и мир\nи мирмир", "the theme then\n\n", "x  \n\n\n\n
 BPE = BPETokenizer.train(TRAIN, 283)
 BOTH = pytest.mark.parametrize("tokenizer", [ByteTokenizer(), BPE], ids=["byte", "bpe"])
 
-# any Unicode text, much of it of what the merges know
+# any Unicode text, with many characters that the merges contain
 texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(" \n\r\t\0мир日😀the\u0308\u2028\U0010ffff"))
 
 

@@ -1,1 +1,1 @@
-"""Clean the text of works before a model reads it, and count what is removed."""
+"""Clean the text of works before models are trained on it, and count what is removed."""

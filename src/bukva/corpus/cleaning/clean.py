@@ -1,7 +1,7 @@
 """Clean the text of a corpus, and count every removed character.
 
-The rules (bukva.corpus.cleaning.rule_sets) are applied to one piece of a work at a time. Pieces end at a line end.
-Rules that cut a work at its marks see the whole work first.
+The rules (bukva.corpus.cleaning.rule_sets) are applied to one piece of a work at a time. A piece ends at a line end,
+unless a line is too long for one piece. Rules that cut a work at its marks search the whole work first.
 """
 
 import dataclasses
@@ -20,14 +20,18 @@ from bukva.corpus.cleaning.scripts import CharCounts
 from bukva.text.collection import Document, read_table, read_texts, write_collection
 
 LINE_ENDS = "line_ends"  # the rule that is part of every rule set
-OPENINGS = 3  # number of openings of works that are kept as possible prompts
+OPENINGS = 3  # number of openings of works that the report keeps as possible prompts
 OPENING_CHARS = 30
-ALPHABET = 300  # number of symbols in the report
-MOSTLY = 0.5  # a work that loses a larger share to marks is named
+ALPHABET = 300  # number of symbols that the report lists
+MOSTLY_CUT = 0.5  # the report lists works that lose a larger share of their text to marks
 
 
 class Piece(NamedTuple):
-    """A piece of a work, whether the work goes on after it, and the lines of the piece that its marks exclude."""
+    """A piece of a work.
+
+    goes_on: whether another piece of the work follows.
+    outside: lines of the piece that the marks of the work exclude.
+    """
 
     document: Document
     text: str
@@ -36,39 +40,40 @@ class Piece(NamedTuple):
 
 
 def clean(text: str, rules: LineRules, goes_on: bool = False, outside: Outside | None = None) -> Cleaned:
-    """Clean a work, or a piece of one.
+    """Clean a work, or one piece of a work.
 
-    Line ends become line feeds under every rule set. A rule set without rules (`none`) changes nothing else; all others
+    Every rule set turns line ends into line feeds. The rule set `none` changes nothing else. All other rule sets also
     end each work with a line feed.
 
     Args:
         text: the work or the piece.
         rules: the rule set.
-        goes_on: whether the work goes on after the piece. A line that is cut at the end of the piece is then cleaned as
-            if it ended there.
-        outside: the lines that the marks of the work exclude; for a whole work, they are found here.
+        goes_on: whether another piece of the work follows. If the piece then ends within a line, that part of the line
+            is cleaned like a whole line.
+        outside: the lines that the marks of the work exclude. If None, `text` is a whole work, and its marks are
+            searched here.
     """
     unix = _unix(text)
     if outside is None:
-        outside = _of_piece(lines_outside(rules.cuts, [unix]), 0, unix)
+        outside = _outside_in_piece(lines_outside(rules.cuts, [unix]), 0, unix)
     is_cut = goes_on and not unix.endswith("\n")
-    if rules.rules and unix and not unix.endswith("\n"):
+    if rules.rule_names and unix and not unix.endswith("\n"):
         unix += "\n"
     line_ends = Removed(len(text) - len(unix), 0, text.count("\r"))
-    if not unix or not rules.rules:
+    if not unix or not rules.rule_names:
         return Cleaned(unix, unix.count("\n"), {LINE_ENDS: line_ends})
     cleaned = rules.apply(unix, outside)
     kept, lines = cleaned.text, cleaned.lines
-    if is_cut:  # the added line feed was never in the text, so no rule has removed it
+    if is_cut:  # the text continues in the next piece, so take the added line feed away again
         kept, lines = kept[:-1], lines - 1
         line_ends += Removed(len(cleaned.text) - len(kept))
     return dataclasses.replace(cleaned, text=kept, lines=lines, removed={LINE_ENDS: line_ends} | cleaned.removed)
 
 
 def removed_share(raw: Path, rules: LineRules) -> float:
-    """Return the share of the characters that the rules remove from the text between its marks.
+    """Return the share of the characters that the line rules remove.
 
-    All line ends are line feeds by then.
+    Text outside the marks of a work is not counted, and each line end counts as one character.
     """
     kept, removed = 0, 0
     with counting(f"clean: trying rules {rules.name}", int(read_table(raw)["chars"].sum())) as show:
@@ -83,23 +88,31 @@ def removed_share(raw: Path, rules: LineRules) -> float:
 
 
 def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dict[str, Any]:
-    """Clean every work of a collection and write the result as another collection. Empty works stay in it.
+    """Clean every work of the collection `raw` and write the cleaned collection to `target`.
+
+    A work that becomes empty stays in the collection.
+
+    Args:
+        raw: folder of the collection.
+        target: folder of the cleaned collection.
+        rules: the rule set.
+        why: the reason for the rule set, for the report.
 
     Returns:
         The content of reports/cleaning.json: the rule set and the reason for it; the number of characters before and
-        after; what each rule removed, with examples; the share that marks removed from works that lost most of their
-        text to them; the letters of the cleaned text by script, its most frequent symbols, and the openings of a few
+        after; what each rule removed, with examples; the works that lost most of their text to marks, with the share
+        that they lost; the letters of the cleaned text by script, its most frequent symbols, and the openings of a few
         works.
 
     Raises:
-        BukvaError: nothing but white space is left of the whole corpus. The message names the rules that removed it.
+        BukvaError: only white space is left of the whole corpus. The message names the rules that removed the text.
     """
-    record, counts = Record([LINE_ENDS, *rules.rules]), CharCounts()
+    record, counts = Record([LINE_ENDS, *rules.rule_names]), CharCounts()
     openings: list[str] = []
     mostly_cut: dict[str, float] = {}
     before = read_table(raw)
 
-    def kept(document: Document, pieces: Iterator[Piece]) -> Iterator[str]:
+    def cleaned_texts(document: Document, pieces: Iterator[Piece]) -> Iterator[str]:
         record.begin(document.name)
         opening, chars, cut = "", 0, 0
         for _, text, goes_on, outside in pieces:
@@ -111,7 +124,7 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
             cut += sum(piece.removed[rule.name].chars for rule in rules.cuts if rule.name in piece.removed)
             show(piece.chars_before)
             yield piece.text
-        if cut > MOSTLY * chars:
+        if cut > MOSTLY_CUT * chars:
             mostly_cut[document.name] = round(cut / chars, 4)
         if opening and len(openings) < OPENINGS and opening not in openings:
             openings.append(opening)
@@ -119,9 +132,9 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
     n_chars = int(before["chars"].sum())
     with atomic_folder(target) as folder, counting("clean", n_chars) as show:
         works = itertools.groupby(pieces(raw, rules), lambda piece: piece.document)
-        table = write_collection(folder, ((document, kept(document, own)) for document, own in works))
+        table = write_collection(folder, ((document, cleaned_texts(document, parts)) for document, parts in works))
         chars = int(table["chars"].sum())
-        if all(char.isspace() for char, _ in counts.items()):  # a line that loses its characters keeps its end
+        if all(char.isspace() for char, _ in counts.items()):  # a line keeps its end when a rule deletes its characters
             raise ParamsError(_nothing_left(rules.name, record.totals))
     return {
         "rule_set": rules.name,
@@ -142,7 +155,8 @@ def clean_collection(raw: Path, target: Path, rules: LineRules, why: str) -> dic
 def pieces(raw: Path, rules: LineRules) -> Iterator[Piece]:
     """Yield the pieces of all works. An empty work has one empty piece.
 
-    If the rules look for marks, a work of more than one piece is read twice, because any piece can have the first mark.
+    If the rules search for marks, a work of several pieces is read twice, because a mark in the last piece can exclude
+    lines of the first piece.
     """
     table = read_table(raw)
     for (document, texts), (_, again) in zip(read_texts(raw, table), read_texts(raw, table), strict=True):
@@ -150,18 +164,21 @@ def pieces(raw: Path, rules: LineRules) -> Iterator[Piece]:
         whole = map(_unix, [text] if following is None else again)
         outside, line = lines_outside(rules.cuts, whole) if rules.cuts else [], 0
         while following is not None:
-            yield Piece(document, text, True, _of_piece(outside, line, text))
+            yield Piece(document, text, True, _outside_in_piece(outside, line, text))
             line += _unix(text).count("\n") if outside else 0
             text, following = following, next(texts, None)
-        yield Piece(document, text, False, _of_piece(outside, line, text))
+        yield Piece(document, text, False, _outside_in_piece(outside, line, text))
 
 
 def _unix(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _of_piece(outside: list[tuple[range, str]], first_line: int, text: str) -> Outside:
-    """Return the lines of one piece that lie outside the marks of its work; of two rules the first one has a line."""
+def _outside_in_piece(outside: list[tuple[range, str]], first_line: int, text: str) -> Outside:
+    """Return the lines of one piece that lie outside the marks of its work.
+
+    If several rules exclude a line, the first of them removes it.
+    """
     if not outside or not text:
         return {}
     unix = _unix(text)
@@ -183,5 +200,5 @@ def _opening(text: str) -> str:
 def _nothing_left(rules: str, totals: RemovedByRule) -> str:
     largest_first = sorted((item for item in totals.items() if item[1].chars > 0), key=lambda item: -item[1].chars)
     listed = ", ".join(f"{rule} {removed.chars:,} characters" for rule, removed in largest_first)
-    what = f"'{rules}' removes the whole text ({listed}); use none, or another corpus."
+    what = f"'{rules}' removes the whole text ({listed}); use 'none', or another corpus."
     return f"params.yaml, clean.rules: {what}"

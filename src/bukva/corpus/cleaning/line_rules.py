@@ -1,7 +1,10 @@
-"""Cleaning rules: a list of named rules, applied to each line until it stays the same.
+"""Cleaning rules for single lines.
 
-So cleaning a cleaned text changes nothing, whatever the rules are, and a work can be cut at any line end. Rules that
-cut a work at its marks (bukva.corpus.cleaning.marks) come first: no other rule sees the lines that they remove.
+A rule set is a list of named rules. All of them are applied to a line, again and again, until the line no longer
+changes. Therefore cleaning a cleaned text changes nothing. (Rule sets with `once` are the exception.) A work can be
+divided into pieces at any line end, because each line is cleaned separately.
+Rules that cut a work at its marks (bukva.corpus.cleaning.marks) come first. Line rules do not see the lines that these
+rules remove.
 """
 
 import functools
@@ -16,17 +19,17 @@ from bukva.core.errors import ParamsError
 from bukva.corpus.cleaning.marks import Cut, Outside
 from bukva.corpus.cleaning.removals import EXAMPLES, Cleaned, Example, Removed, RemovedByRule, example
 
-SAME_LENGTH = 10  # passes that may keep the length of a line: rules in an unlucky order need several
+MAX_SAME_LENGTH = 10  # passes that may leave the length of a line unchanged; rules in an unlucky order need several
 
-Place = tuple[int, int, str]  # start, stop and replacement of one change in a line
+Change = tuple[int, int, str]  # one change in a line: start, stop and replacement
 
-# Every rule has a name, for counts and errors. `act` returns the changed line, or None to remove it. `places` is for
-# lines that the rule changes, and yields at least one place. Lines have no line feed.
+# Every rule has a name, which counts and errors use. `act` returns the changed line, or None to remove it. `changes`
+# yields at least one change; call it only for a line that the rule changes. Lines are passed without their line feed.
 
 
 @dataclass(frozen=True)
 class Substitute:
-    """Replace what a regular expression matches; delete it if the template is empty."""
+    """Replace the matches of a regular expression; delete them if the template is empty."""
 
     name: str
     pattern: re.Pattern[str]
@@ -35,16 +38,16 @@ class Substitute:
     def act(self, line: str) -> str | None:
         return self.pattern.sub(self.template, line)
 
-    def places(self, line: str) -> Iterator[Place]:
-        for found in self.pattern.finditer(line):
-            replacement = self.template and found.expand(self.template)
-            if replacement != found[0]:
-                yield *found.span(), replacement
+    def changes(self, line: str) -> Iterator[Change]:
+        for match in self.pattern.finditer(line):
+            replacement = self.template and match.expand(self.template)
+            if replacement != match[0]:
+                yield *match.span(), replacement
 
 
 @dataclass(frozen=True)
 class DropLines:
-    """Remove each line in which a regular expression is found."""
+    """Remove each line that contains a match of a regular expression."""
 
     name: str
     pattern: re.Pattern[str]
@@ -52,13 +55,13 @@ class DropLines:
     def act(self, line: str) -> str | None:
         return None if self.pattern.search(line) else line
 
-    def places(self, line: str) -> Iterator[Place]:
+    def changes(self, line: str) -> Iterator[Change]:
         yield 0, len(line), ""
 
 
 @dataclass(frozen=True)
 class Normalise:
-    """Write each character in a normal form of Unicode."""
+    """Convert each line to a normal form of Unicode."""
 
     name: str
     form: Literal["NFC", "NFKC"]
@@ -66,8 +69,8 @@ class Normalise:
     def act(self, line: str) -> str | None:
         return unicodedata.normalize(self.form, line)
 
-    def places(self, line: str) -> Iterator[Place]:
-        """Yield one place: the first character that differs."""
+    def changes(self, line: str) -> Iterator[Change]:
+        """Yield one change, at the first character that differs."""
         normal = unicodedata.normalize(self.form, line)
         differ = (at for at, (char, other) in enumerate(zip(line, normal, strict=False)) if char != other)
         at = next(differ, len(normal))
@@ -81,8 +84,8 @@ LineRule = Substitute | DropLines | Normalise
 class LineRules:
     """A rule set.
 
-    source: the name of its file in error messages.
-    cuts: rules that cut a whole work at its marks, before all others.
+    source: name of the rule file in error messages.
+    cuts: rules that cut a whole work at its marks, before the line rules.
     once: apply the rules to each line only once, as the lecture notes do.
     """
 
@@ -93,8 +96,8 @@ class LineRules:
     once: bool = False
 
     @functools.cached_property
-    def rules(self) -> tuple[str, ...]:
-        """Names of the rules, in their order."""
+    def rule_names(self) -> tuple[str, ...]:
+        """Names of all rules, in the order in which they are applied."""
         return tuple(rule.name for rule in (*self.cuts, *self.line_rules))
 
     def apply(self, text: str, outside: Outside) -> Cleaned:
@@ -102,20 +105,20 @@ class LineRules:
 
         Args:
             text: the lines.
-            outside: numbers of lines to remove first, and the rule that removes each.
+            outside: the number of each line to remove first -> the name of the rule that removes it.
 
         Raises:
-            BukvaError: the rules change a line again and again, without end.
+            BukvaError: the rules never stop changing a line.
         """
-        removed: RemovedByRule = dict.fromkeys(self.rules, Removed())
-        examples: dict[str, list[Example]] = {rule: [] for rule in self.rules}
+        removed: RemovedByRule = dict.fromkeys(self.rule_names, Removed())
+        examples: dict[str, list[Example]] = {rule: [] for rule in self.rule_names}
 
         def record(rule: LineRule, number: int, line: str, after: str | None) -> None:
-            places = list(rule.places(line))
+            changes = list(rule.changes(line))
             chars = len(line) + 1 if after is None else len(line) - len(after)
-            removed[rule.name] += Removed(chars, int(after is None), len(places))
+            removed[rule.name] += Removed(chars, int(after is None), len(changes))
             if len(examples[rule.name]) < EXAMPLES:
-                examples[rule.name].append(example(number, line, *places[0]))
+                examples[rule.name].append(example(number, line, *changes[0]))
 
         lines = text.split("\n")[:-1]
         for number, rule in outside.items():
@@ -127,8 +130,8 @@ class LineRules:
         return Cleaned("".join(f"{line}\n" for line in kept if line is not None), len(lines), removed, examples)
 
     def _settle(self, number: int, line: str, record: Callable[[LineRule, int, str, str | None], None]) -> str | None:
-        """Apply all rules in their order until the line stays the same; return None if a rule removes it."""
-        spare, is_first = SAME_LENGTH, True
+        """Apply all rules in their order until the line no longer changes; return None if a rule removes it."""
+        passes_left, is_first = MAX_SAME_LENGTH, True
         while True:
             before, last = line, ""
             for rule in self.line_rules:
@@ -141,15 +144,15 @@ class LineRules:
                 line = after
             if line == before or self.once:
                 return line
-            # The loop ends: each pass after the first shortens the line, or is one of SAME_LENGTH.
+            # The loop ends, because each pass after the first shortens the line, except for MAX_SAME_LENGTH passes.
             if not is_first:
-                spare -= len(line) >= len(before)
-                if spare < 0 or len(line) > len(before):
+                passes_left -= len(line) >= len(before)
+                if passes_left < 0 or len(line) > len(before):
                     raise ParamsError(_endless(self.source, last, before, line))
             is_first = False
 
 
 def _endless(source: str, rule: str, before: str, after: str) -> str:
-    what = f"{shorten(before)} becomes {shorten(after)}, which the rules change again, and so on without end"
-    advice = "let no rule match what it or another rule writes, or change their order"
+    what = f"{shorten(before)} becomes {shorten(after)}, and the rules never stop changing it"
+    advice = "change the rules so that none matches the output of a rule, or reorder them"
     return f"{source}, rule {rule}: {what}; {advice}."

@@ -1,4 +1,4 @@
-"""The page of the corpus: what it is, whose text it is, and what cleaning removed from it."""
+"""Format reports/corpus.md: the size, authors and symbols of the corpus, and what cleaning removed."""
 
 import re
 import unicodedata
@@ -11,21 +11,21 @@ from bukva.text.collection import MISSING, decade
 if TYPE_CHECKING:
     import pandas as pd
 
-SPECIAL = re.compile(r"[\\`*_~\[\]<>|&$#]")  # of Markdown
-MOST_LABELS = 30  # authors, categories or decades of a table
+SPECIAL = re.compile(r"[\\`*_~\[\]<>|&$#]")  # characters with a meaning in Markdown
+MOST_LABELS = 30  # rows of a table of authors, categories or decades; the others share one more row
 MOST_SYMBOLS = 200
-SCRIPTS = 5
-COUNTS = ("chars", "lines", "places")  # of what a rule removed
-NOT_GIVEN = "not given"  # the author, category or year of a work
+SCRIPTS = 5  # number of scripts that the page names
+COUNTS = ("chars", "lines", "places")  # columns of the table of rules
+NOT_GIVEN = "not given"  # label of works without author, category or year
 
 
 def page(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> str:
-    """reports/corpus.md.
+    """Return the content of reports/corpus.md.
 
     Args:
-        cleaning: reports/cleaning.json.
+        cleaning: the content of reports/cleaning.json.
         works: the table of the cleaned collection.
-        author: what its authors are called.
+        author: the word for its authors, such as author or collection.
     """
     chars, before = cleaning["chars"], cleaning["chars_before"]
     scripts = ", ".join(
@@ -54,7 +54,7 @@ def page(cleaning: dict[str, Any], works: "pd.DataFrame", author: str) -> str:
 
 
 def _by_label(chars: "pd.Series[int]", labels: "pd.Series[str]", word: str) -> Iterator[str]:
-    """The labels with most characters, decades in their order, and one row for all others."""
+    """Yield a table of the labels with most characters, with one row for all others. Decades are in their order."""
     sums = chars.groupby(labels).agg(["count", "sum"]).sort_values("sum", ascending=False, kind="stable")
     most, others = sums[:MOST_LABELS], sums[MOST_LABELS:]
     rows = [
@@ -108,28 +108,28 @@ def _share(part: int, whole: int, digits: int = 1) -> str:
     return f"{100 * part / max(1, whole):.{digits}f} %"
 
 
-# ---- Markdown that may hold any text: what people call their works, and what rules removed from them
+# ---- Markdown of arbitrary text, such as names of works and removed passages
 
 
 def plain(text: str) -> str:
-    """Any text on one line, shown as it is."""
+    """Escape a text so that Markdown shows it unchanged, on one line."""
     return SPECIAL.sub(r"\\\g<0>", visible(text))
 
 
 def code(text: str) -> str:
-    """Any text as code in a cell of a table, its white space included; an empty text is an empty cell."""
+    """Format a text as code in a table cell, including its white space. An empty text becomes an empty cell."""
     shown = visible(text).replace("|", "\\|")
     if not shown:
         return ""
     fence = "`" * (max(map(len, re.findall("`+", shown)), default=0) + 1)
     first, last = shown[0], shown[-1]
-    is_cut = first == last == " " and not shown.isspace()  # Markdown takes a space from both ends
+    is_cut = first == last == " " and not shown.isspace()  # Markdown removes a space from both ends
     pad = " " if "`" in (first, last) or is_cut else ""
     return f"{fence}{pad}{shown}{pad}{fence}"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are Markdown; columns of numbers begin with `#`, and stand to the right."""
+    """Format a table. Cells are Markdown; a column whose name begins with `#` is aligned to the right."""
     titles = [column.removeprefix("#") for column in columns]
     rule = ["---:" if column.startswith("#") else "---" for column in columns]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (titles, rule, *rows))

@@ -1,4 +1,4 @@
-"""Counts and examples of the text that cleaning removed, for each rule."""
+"""Count the text that each cleaning rule removes, and collect examples of it."""
 
 import dataclasses
 from collections import Counter
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-CONTEXT_CHARS = 30  # characters on each side of the removed text
+CONTEXT_CHARS = 30  # characters that an example shows on each side of the removed text
 LONGEST = 60  # characters of removed text that an example shows
 EXAMPLES = 5  # examples of one rule
-ALL_EXAMPLES = 60  # examples of all rules: keeps the report below 50 kB
+ALL_EXAMPLES = 60  # examples of all rules together; keeps the report below 50 kB
 
 
 @dataclass(frozen=True)
 class Removed:
-    """Counts of one rule.
+    """Amount of text that one rule removed.
 
     chars: removed characters, line ends included; negative if the rule added more than it removed.
     lines: removed lines.
@@ -34,7 +34,7 @@ Example = dict[str, Any]  # line (counted from 0), before, removed, after, and r
 
 
 def example(line: int, text: str, start: int, stop: int, replacement: str = "") -> Example:
-    """Return the example of a rule that replaces text[start:stop]. The context stays within the line."""
+    """Return an example of a rule that replaced text[start:stop]. Its context does not go beyond the line."""
     first = max(text.rfind("\n", 0, start) + 1, start - CONTEXT_CHARS)
     after, _, _ = text[stop : stop + CONTEXT_CHARS].partition("\n")
     whole = text[start:stop]
@@ -51,7 +51,7 @@ def example(line: int, text: str, start: int, stop: int, replacement: str = "") 
 class Cleaned:
     """A text after cleaning.
 
-    lines: number of its lines before cleaning.
+    lines: number of lines before cleaning.
     examples: the first examples of each rule.
     """
 
@@ -69,13 +69,15 @@ class Cleaned:
 class Record:
     """Collect the counts and examples of a whole collection, work by work.
 
-    The first works give one example each, then a second one each, and so on.
+    Examples come from as many works as possible: the first example of any work is preferred to the second example of
+    another work.
     """
 
     def __init__(self, rules: Sequence[str]) -> None:
         self.totals: RemovedByRule = dict.fromkeys(rules, Removed())
         self._limit = max(1, min(EXAMPLES, ALL_EXAMPLES // max(1, len(rules))))
-        self._examples: dict[str, list[tuple[int, Example]]] = {rule: [] for rule in rules}  # numbered within a work
+        # each example with its number within its work
+        self._examples: dict[str, list[tuple[int, Example]]] = {rule: [] for rule in rules}
         self.begin("")
 
     def begin(self, work: str) -> None:
@@ -108,5 +110,5 @@ class Record:
 
 
 def visible(text: str) -> str:
-    """Write the invisible characters of a text as code points: <U+00AD>."""
+    """Replace the invisible characters of a text by their code points, such as <U+00AD>."""
     return "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text)

@@ -1,4 +1,8 @@
-"""Load cleaning rule sets: by name, from a user's file (docs/text.md describes its format), or by `auto` for a text."""
+"""Load cleaning rule sets.
+
+A rule set is one of bukva's own, or a user's rule file (docs/text.md describes the format). With clean.rules=auto, it
+is the one of bukva's rule sets that fits the text.
+"""
 
 import functools
 import re
@@ -23,9 +27,9 @@ from bukva.text.collection import read_table
 
 RULES = Path(__file__).parent / "rules"
 MOST_REMOVED = 0.15  # share of a text that `notes` may remove under `auto`; it removes 0.11 of RusLit
-MOST_RULES = 60  # the report shows an example of each
+MOST_RULES = 60  # rules of one file; the report has room for an example of each
 ACTIONS = ["drop_lines", "delete", "replace", "normalise", "cut_to", "cut_from"]
-CUTS = ["cut_to", "cut_from"]  # one action, of which one key is enough
+CUTS = ["cut_to", "cut_from"]  # two keys of one action; one of them is enough
 PUBLISHERS = "publishers"  # the rule set that literary and notes include
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 Marks = Annotated[list[str], Field(min_length=1)]
@@ -33,7 +37,7 @@ LINE_END = re.compile(r"[\n\r]|\\[nr]")  # the character itself, or its escape s
 
 
 class Entry(Section):
-    """One rule of a file: a name, exactly one action, and the reason for it."""
+    """One rule of a rule file: a name, exactly one action, and the reason for the rule."""
 
     name: str = ""
     reason: str = ""
@@ -50,12 +54,12 @@ class Entry(Section):
     def _is_one_rule(self) -> "Entry":
         given = [key for key in ACTIONS if getattr(self, key) is not None]
         if not NAME.fullmatch(self.name) or self.name == LINE_ENDS:
-            what = f"is not a name for a rule; use up to 40 of a-z, 0-9 and _, a letter first, but not {LINE_ENDS}"
+            what = f"is not a valid rule name; use up to 40 of a-z, 0-9 and _, with a letter first, but not {LINE_ENDS}"
             raise mistake("name", self.name, what)
         if len(given) != 1 and given != CUTS:
             raise mistake("name", self.name, f"has {len(given)} actions; use one of {one_or_another(ACTIONS)}")
         if (self.by is None) != (self.replace is None):
-            raise mistake("by", self.by, "goes with replace, and replace with by; use both or neither")
+            raise mistake("by", self.by, "is not valid, because replace and by belong together; use both or neither")
         if self.by and LINE_END.search(self.by):
             raise mistake("by", self.by, "contains a line end, but rules see one line at a time; remove it")
         for key, expression in self._expressions(given):
@@ -63,9 +67,9 @@ class Entry(Section):
                 if key not in CUTS:
                     self.line_rule().act("")
                 elif re.search(expression, ""):
-                    raise mistake(key, expression, "is found in every line; use an expression that matches a mark")
+                    raise mistake(key, expression, "matches in every line; use an expression that matches only a mark")
             except (re.error, IndexError, OverflowError, RecursionError) as error:
-                what = f"is not a regular expression of Python: {error}; correct it (docs/text.md has examples)"
+                what = f"is not a valid Python regular expression: {error}; correct it (docs/text.md has examples)"
                 raise mistake(key, expression, what) from None
         return self
 
@@ -75,7 +79,7 @@ class Entry(Section):
             yield from ((key, expression) for expression in (value if isinstance(value, list) else [value]))
 
     def rule(self) -> LineRule | Cut:
-        """Return the rule."""
+        """Return the rule that this entry describes."""
         if not (self.cut_to or self.cut_from):
             return self.line_rule()
         starts, ends = (
@@ -84,7 +88,7 @@ class Entry(Section):
         return Cut(self.name, starts, ends)
 
     def line_rule(self) -> LineRule:
-        """Return the rule, which does not cut."""
+        """Return the rule of an entry without `cut_to` and `cut_from`."""
         if self.drop_lines is not None:
             return DropLines(self.name, re.compile(self.drop_lines))
         if self.normalise is not None:
@@ -93,7 +97,7 @@ class Entry(Section):
 
 
 def read_entries(path: Path, source: str) -> list[Entry]:
-    """Read the rules of an existing file; `source` is its name in error messages.
+    """Read the rules of an existing file. Error messages call the file `source`.
 
     Raises:
         BukvaError: the file is not readable, or its rules have mistakes. The message has one sentence for each mistake.
@@ -101,9 +105,9 @@ def read_entries(path: Path, source: str) -> list[Entry]:
     raw = read_any_yaml(path)
     rules = raw.get("rules") if isinstance(raw, dict) and len(raw) == 1 else None
     if not isinstance(rules, list) or not 0 < len(rules) <= MOST_RULES:
-        what = f"has keys {shorten(list(raw))}" if isinstance(raw, dict) else "has no keys"
-        use = f"begin it with `rules:`, its only key, and 1 to {MOST_RULES} rules below, as in rules/example.yaml"
-        raise ParamsError(f"{source}: {what}; {use}.")
+        keys = f"keys {shorten(list(raw))}" if isinstance(raw, dict) else "no keys"
+        use = f"write one key, `rules`, with a list of 1 to {MOST_RULES} rules, as in rules/example.yaml"
+        raise ParamsError(f"{source}: is not a rule file ({keys}); {use}.")
     mistakes: list[str] = []
     entries: list[Entry] = []
     for number, rule in enumerate(rules, start=1):
@@ -124,22 +128,23 @@ def read_entries(path: Path, source: str) -> list[Entry]:
 
 @functools.cache
 def rule_set(name: str) -> LineRules:
-    """Return one of bukva's rule sets, without its optional rules."""
+    """Return one of bukva's rule sets without its optional rules."""
     return _load(Clean(rules=name, file="-", optional=[]), name)
 
 
 def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
-    """Return the rules that the parameters name, and the reason. `auto` chooses rules that fit the collection.
+    """Return the rule set that the parameters select, and the reason for the report.
 
-    `auto` chooses `notes` if the letters fit (fitting_rules) and most of the text would remain: `notes` removes a line
-    because of one Latin letter, and a line may be a paragraph.
+    `auto` selects `notes` if the letters fit (see fitting_rules) and `notes` removes at most MOST_REMOVED of the text.
+    The second condition is needed because `notes` removes a whole line for one Latin letter, and a line may be a
+    paragraph.
 
     Raises:
-        BukvaError: the user's rule file has a mistake, or an optional rule is unknown.
+        BukvaError: the user's rule file has mistakes, or an optional rule is unknown.
     """
     name, why = params.rules, f"from {params.file}" if params.rules == "file" else "as clean.rules says"
     if name == "auto":
-        name, fits = fitting_rules(_counts(raw))
+        name, fits = fitting_rules(_char_counts(raw))
         if name == "notes" and (removed := removed_share(raw, rule_set("notes"))) > MOST_REMOVED:
             name, fits = "literary", f"notes would remove {percent(removed)} of the text"
         why = f"because {fits} (clean.rules auto)"
@@ -147,7 +152,7 @@ def chosen_rules(params: Clean, raw: Path) -> tuple[LineRules, str]:
 
 
 def _load(params: Clean, name: str) -> LineRules:
-    """Load a rule set with the optional rules that the parameters name."""
+    """Load a rule set, including the optional rules that clean.optional names."""
     if name == "file":
         source, file = params.file, existing(params.file)
         if not file or not file.is_file():
@@ -168,15 +173,15 @@ def _load(params: Clean, name: str) -> LineRules:
 
 
 def assembled(name: str, source: str, entries: list[Entry], optional: list[str]) -> LineRules:
-    """Return the rule set of these entries, with the optional rules of these names."""
+    """Build a rule set from entries. Of the optional entries, include only those that `optional` names."""
     rules = [entry.rule() for entry in entries if not entry.optional or entry.name in optional]
     cuts = tuple(rule for rule in rules if isinstance(rule, Cut))
     line_rules = tuple(rule for rule in rules if not isinstance(rule, Cut))
     return LineRules(name, source, line_rules, cuts, once=name == "notes")
 
 
-def _counts(raw: Path) -> CharCounts:
-    """Count the characters of the text between the marks of publishers, whose licences are in English."""
+def _char_counts(raw: Path) -> CharCounts:
+    """Count the characters between the marks of publishers, because the licenses outside them are in English."""
     counts, rules = CharCounts(), rule_set(PUBLISHERS)
     with counting("clean: counting letters", int(read_table(raw)["chars"].sum())) as show:
         for _, text, goes_on, outside in pieces(raw, rules):

@@ -1,4 +1,4 @@
-"""Count the letters of a text by script, and choose the cleaning rules that fit.
+"""Count the letters of a text by script, and choose the cleaning rules that fit the text.
 
 A letter is a character of Unicode's category L. Its script is Unicode's property Script: Latin, Cyrillic, Han and so
 on, or Common for a letter that several scripts share.
@@ -16,13 +16,13 @@ from bukva.text.characters import code_points
 CYRILLIC = "Cyrillic"
 RUSSIAN = frozenset("абвгдеёжзийклмнопрстуфхцчшщъыьэюяАБВГДЕЁЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ")
 MOSTLY_CYRILLIC = 0.9  # share of all letters; the rest are quotations
-MOSTLY_RUSSIAN = 0.99  # share of the Cyrillic letters; it is lower in other languages and in Russian before 1918
+MOSTLY_RUSSIAN = 0.99  # share of the Cyrillic letters; lower in other languages and in Russian before 1918
 
 Letters = Mapping[str, int]  # script -> letters, the most frequent script first
 
 
 class CharCounts:
-    """Count how often each character occurs in the texts added so far."""
+    """Number of occurrences of each character in the texts added so far."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(sys.maxunicode + 1, np.int64)  # by code point
@@ -42,34 +42,34 @@ class CharCounts:
             yield chr(code), int(self._counts[code])
 
     def most_frequent(self, most: int) -> dict[str, int]:
-        """Return the counts of the `most` most frequent characters; ties are in the order of code points."""
+        """Return the `most` most frequent characters with their counts. Ties are in the order of code points."""
         return dict(sorted(self.items(), key=lambda item: -item[1])[:most])
 
     def letters(self) -> Letters:
-        """Return the number of letters of each script."""
-        found: Counter[str] = Counter()
+        """Return the number of letters in each script, the most frequent script first."""
+        by_script: Counter[str] = Counter()
         for char, count in self.items():
             if char.isalpha():
-                found[str(script_name(script(char)))] += count
-        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+                by_script[str(script_name(script(char)))] += count
+        return dict(sorted(by_script.items(), key=lambda item: (-item[1], item[0])))
 
 
 def share(letters: Letters, name: str) -> float:
-    """Return the share of one script in all letters; 0 in a text without letters."""
+    """Return the share of one script among all letters, or 0 for a text without letters."""
     return letters.get(name, 0) / max(1, sum(letters.values()))
 
 
 def percent(part: float) -> str:
-    """Format a share as in 99.8 %. It is rounded down: only a share of 1 becomes 100 %."""
+    """Format a share as a percentage, such as 99.8 %. Round down, so that only a share of 1 becomes 100 %."""
     return f"{int(part * 1000) / 10:.1f} %"
 
 
 def fitting_rules(counts: CharCounts) -> tuple[str, str]:
     """Return the rule set that fits a text, and the reason.
 
-    `notes` fits Russian: at least 90 % of the letters are Cyrillic, and at least 99 % of these are in today's Russian
-    alphabet, because `notes` deletes every line with a letter of Ukrainian or of the old spelling. `literary` fits all
-    other texts.
+    `notes` fits modern Russian: at least 90 % of the letters are Cyrillic, and at least 99 % of the Cyrillic letters
+    are in today's Russian alphabet. The second condition is needed because `notes` deletes every line with a letter of
+    Ukrainian or of the old spelling. `literary` fits all other texts.
     """
     letters = counts.letters()
     if not letters:

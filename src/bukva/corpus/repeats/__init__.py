@@ -1,1 +1,1 @@
-"""Text that stands in two places: between works, and between train and what is held out."""
+"""Find text that occurs in two works, or both in the training split and in held-out text."""

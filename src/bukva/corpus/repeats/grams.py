@@ -1,10 +1,12 @@
-"""Text that stands in two places: grams found by their hashes, then read again character by character.
+"""Find text that occurs in two places: look up grams by their hashes, then compare the characters.
 
-A gram is n characters. The index has the grams that start at every step-th position of one text; the other text is
-scanned at every position. A repeat of n + step - 1 characters or more holds an indexed gram, so it is always found,
-and the index is smaller than the text. (Manber, "Finding similar files in a large file system", 1994, samples both
-sides by hash, which promises nothing; winnowing, Schleimer et al. 2003, gives the same promise with twice as many
-entries.) Hashes are polynomials modulo 2^64. Equal hashes only say where to look: every match has been read.
+A gram is a sequence of n characters. The index holds the grams that start at every step-th position of one text. The
+other text is scanned at every position. A repeat of n + step - 1 characters or more contains an indexed gram, so it is
+always found, although the index is smaller than the text. (Manber, "Finding similar files in a large file system",
+1994, samples both texts by hash, which guarantees nothing. Winnowing, Schleimer et al. 2003, gives the same guarantee
+with twice as many entries.)
+
+Hashes are polynomials modulo 2^64. A match is reported only after its characters have been compared.
 """
 
 from collections.abc import Iterator
@@ -21,23 +23,27 @@ Hashes = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 Spans = Ints  # (n_spans, 2) starts and stops in the joined corpus, ascending, not overlapping
 
-ENTRIES = 1 << 22  # of an index, about: 16 bytes each and as much while it is sorted; a longer text has several indices
-CAPACITY = 1 << 18  # equal runs in memory, 24 bytes each
-MAX_COPIES = 64  # places of one gram that are compared: a notice in every work costs no more than other text
-BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplying loses nothing
+# approximate size of an index: 16 bytes per entry, and as much again while it is sorted; a longer text gets several
+ENTRIES = 1 << 22
+CAPACITY = 1 << 18  # equal runs that are kept in memory, 24 bytes each
+MAX_COPIES = 64  # occurrences of a gram that are compared; a notice in every work then takes no longer than other text
+BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplication modulo 2^64 loses no information
 MIX = np.uint64(0xBF58476D1CE4E5B9)
 HALF = np.uint64(32)
 
 
 class Index(NamedTuple):
-    """M grams, sorted by hash, equal ones by position.
+    """M grams, sorted by hash and, among equal hashes, by position.
 
-    hashes: (M,).
-    positions: (M,) where each gram starts.
-    firsts: (2^bits + 1,) the first entry whose hash starts with these bits or higher ones.
-    filters: (2^bits,) 64 flags for each start: which next six bits there are. It answers most look-ups that find
-        nothing, without a second miss of the processor's cache.
+    A hash is divided into a prefix of `bits` bits and the rest.
+
+    hashes: (M,) hash of each gram.
+    positions: (M,) position of the first character of each gram.
+    firsts: (2^bits + 1,) for each prefix, the first entry with this or a higher prefix.
+    filters: (2^bits,) for each prefix, 64 flags that say which values of the next six bits occur. The flags answer most
+        lookups of grams that are not in the index, without a second miss of the processor's cache.
     shift: 64 - bits.
+    n, step, min_kinds: the arguments of index_parts.
     """
 
     hashes: Hashes
@@ -51,9 +57,10 @@ class Index(NamedTuple):
 
 
 def index_parts(codes: Codes, spans: Spans, n: int, step: int = 1, min_kinds: int = 1) -> Iterator[Index]:
-    """The grams that start at multiples of `step` and end within their span, in indices of about ENTRIES.
+    """Yield indices of the grams that start at multiples of `step` and lie within one span.
 
-    Grams with fewer than min_kinds different characters are left out: rows of dots, ha ha ha.
+    Each index has about ENTRIES grams. Grams with fewer than min_kinds different characters, such as rows of dots or
+    "ha ha ha", are left out.
     """
     for positions in _positions(spans, n, step):
         if min_kinds > 1:
@@ -69,7 +76,7 @@ def index_parts(codes: Codes, spans: Spans, n: int, step: int = 1, min_kinds: in
 
 
 def _positions(spans: Spans, n: int, step: int) -> Iterator[Ints]:
-    """Ascending positions of grams, some ENTRIES at a time."""
+    """Yield the ascending positions of the grams, about ENTRIES at a time."""
     part: list[Ints] = []
     size = 0
     for start, stop in spans.tolist():
@@ -84,38 +91,54 @@ def _positions(spans: Spans, n: int, step: int) -> Iterator[Ints]:
 
 
 def scan_grams(
-    codes: Codes, index: Index, text: Codes, spans: Spans, found: Bools, own: Spans | None = None
+    codes: Codes, index: Index, text: Codes, spans: Spans, matched_entries: Bools, own: Spans | None = None
 ) -> Iterator[Spans]:
-    """Look up all grams of the (m, 2) spans of a text in an index of `codes`, which may be the same array.
+    """Look up all grams in spans of a text in an index.
 
-    (M,) `found` marks the entries met; of entries with equal hashes one (`spread` marks the others). Entries within the
-    (m, 2) spans `own` of codes are not looked at from the text's span of the same row. Yields (k, 2) starts and stops
-    of what the grams met cover, ascending, a piece of the text at a time; pieces overlap.
+    Args:
+        codes: the indexed text.
+        index: some of the grams of `codes`.
+        text: the scanned text; may be the same array as `codes`.
+        spans: (m, 2) spans of `text` to scan.
+        matched_entries: (M,) output; set to True for the entries that occur in the text. Among entries with equal
+            hashes, only one is set (see with_equal_hashes).
+        own: (m, 2) spans of `codes`. While row i of `spans` is scanned, entries within row i of `own` are ignored.
+
+    Yields:
+        (k, 2) starts and stops, ascending, of the parts of the text that matching grams cover. There is one array for
+        each piece of the text that has matches; the last part of one piece can overlap the first part of the next.
     """
     own = np.zeros_like(spans) if own is None else own
     for (start, stop), (first_own, after_own) in zip(spans.tolist(), own.tolist(), strict=True):
         for at in range(start, stop - index.n + 1, PIECE_CHARS):
-            met = np.zeros(min(PIECE_CHARS, stop - index.n + 1 - at) + 2, np.bool_)  # and one position on both sides
-            _mark_grams(codes, index, text, at, found, met[1:-1], first_own, after_own)
-            first, after = np.flatnonzero(met[1:] != met[:-1]).reshape(-1, 2).T  # of each run of positions
+            n_grams = min(PIECE_CHARS, stop - index.n + 1 - at)
+            matched_grams = np.zeros(n_grams + 2, np.bool_)  # with a margin of 1 on both sides
+            _mark_grams(codes, index, text, at, matched_entries, matched_grams[1:-1], first_own, after_own)
+            edges = np.flatnonzero(matched_grams[1:] != matched_grams[:-1])
+            first, after = edges.reshape(-1, 2).T  # of each run of consecutive matches
             if len(first):
                 yield np.stack([at + first, at + after - 1 + index.n], axis=1)
 
 
-def spread(index: Index, found: Bools) -> Bools:
-    """(M,) found entries -> (M,) those with equal hashes included. Different grams with one hash count as equal: in an
-    index of ENTRIES, any two have one with a probability of 5e-7."""
-    is_first = np.ones(len(found), np.bool_)
+def with_equal_hashes(index: Index, matched_entries: Bools) -> Bools:
+    """Return (M,) flags in which all entries are set whose hash equals the hash of a matched entry.
+
+    Different grams with the same hash count as equal. The probability that an index of ENTRIES grams has two such grams
+    is 5e-7.
+    """
+    is_first = np.ones(len(matched_entries), np.bool_)
     np.not_equal(index.hashes[1:], index.hashes[:-1], out=is_first[1:])
     firsts = np.flatnonzero(is_first)
-    return np.repeat(found[firsts], np.diff(firsts, append=len(found)))
+    return np.repeat(matched_entries[firsts], np.diff(firsts, append=len(matched_entries)))
 
 
 def equal_runs(codes: Codes, index: Index, spans: Spans, text: Codes, start: int, stop: int) -> Iterator[Ints]:
-    """Maximal equal runs of `spans` of codes, whose grams are indexed, and of a text from start to stop.
+    """Yield the maximal equal runs that the indexed `spans` of `codes` and text[start:stop] have in common.
 
-    Yields (m, 3) arrays, m <= CAPACITY: where the run starts in codes, where in the text, how long it is. A gram is
-    compared with its first MAX_COPIES places only.
+    A gram is compared with its first MAX_COPIES occurrences in `codes` only.
+
+    Yields:
+        (m, 3) arrays, m <= CAPACITY: start of each run in `codes`, its start in `text`, and its length.
     """
     rows = np.empty((CAPACITY, 3), np.int64)
     starts, stops = np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])
@@ -126,12 +149,12 @@ def equal_runs(codes: Codes, index: Index, spans: Spans, text: Codes, start: int
             yield rows[:n_rows].copy()
 
 
-# ---- the loops, compiled; in one module, because their machine code is kept by its content
+# ---- compiled loops; all in one module, because the cache of machine code is keyed by the content of the module
 
 
 @compiled
 def _hashes_of(codes: Codes, positions: Ints, n: int) -> Hashes:
-    """(M,) hashes of the grams of n characters at these (M,) positions."""
+    """Return the (M,) hashes of the grams of n characters at (M,) positions."""
     hashes = np.empty(len(positions), np.uint64)
     for i in range(len(positions)):
         hashes[i] = _mixed(_hash(codes, positions[i], n))
@@ -140,7 +163,7 @@ def _hashes_of(codes: Codes, positions: Ints, n: int) -> Hashes:
 
 @compiled
 def _filters_of(hashes: Hashes, shift: np.uint64) -> Hashes:
-    """(2^bits,) Index.filters of the (M,) hashes."""
+    """Return Index.filters, (2^bits,), for (M,) hashes."""
     filters = np.zeros(1 << (64 - np.int64(shift)), np.uint64)
     for h in hashes:
         filters[h >> shift] |= _flag(h, shift)
@@ -149,7 +172,7 @@ def _filters_of(hashes: Hashes, shift: np.uint64) -> Hashes:
 
 @compiled
 def _are_varied(codes: Codes, positions: Ints, n: int, min_kinds: int) -> Bools:
-    """(M,) which of the grams at these (M,) positions have min_kinds different characters or more."""
+    """Return (M,) flags of the grams that have at least min_kinds different characters."""
     is_varied = np.empty(len(positions), np.bool_)
     for i in range(len(positions)):
         is_varied[i] = _has_kinds(codes, positions[i], n, min_kinds)
@@ -158,27 +181,34 @@ def _are_varied(codes: Codes, positions: Ints, n: int, min_kinds: int) -> Bools:
 
 @compiled
 def _mark_grams(
-    codes: Codes, index: Index, text: Codes, start: int, found: Bools, met: Bools, first_own: int, after_own: int
+    codes: Codes,
+    index: Index,
+    text: Codes,
+    start: int,
+    matched_entries: Bools,
+    matched_grams: Bools,
+    first_own: int,
+    after_own: int,
 ) -> None:
-    """Mark the (len(met),) grams of a text from start on that are indexed, and the (M,) entries `found` that they meet.
+    """Scan a text from `start` on. Set matched_grams for each gram that is indexed, and matched_entries for its entry.
 
-    Entries at positions from first_own up to after_own are not looked at.
+    Entries at positions from first_own up to, but not including, after_own are ignored.
     """
-    # a tuple that is passed on costs more than the look-up: its arrays are counted in and out
+    # unpacked, because passing the tuple to another function costs more than the lookup: numba counts its references
     hashes, positions, firsts, filters, shift, n, _, _ = index
     power, h = BASE ** np.uint64(n), _hash(text, start, n)
-    for i in range(len(met)):
+    for i in range(len(matched_grams)):
         if i > 0:
             h = _rolled(text, h, start + i, n, power)
         mixed = _mixed(h)
         if filters[mixed >> shift] & _flag(mixed, shift):
             entry = _entry(hashes, firsts, shift, mixed)
             if entry < len(hashes) and first_own <= positions[entry] < after_own:
-                entry = _last_entry(hashes, firsts, shift, mixed)  # equal ones are in the order of their positions
+                entry = _last_entry(hashes, firsts, shift, mixed)  # entries with equal hashes are sorted by position
                 if positions[entry] < after_own:
                     continue
             if entry < len(hashes) and _is_equal(codes, positions[entry], text, start + i, n):
-                found[entry] = met[i] = True
+                matched_entries[entry] = matched_grams[i] = True
 
 
 @compiled
@@ -193,7 +223,7 @@ def _fill_runs(
     at: int,
     rows: Ints,
 ) -> tuple[int, int]:
-    """Fill rows, scanning from `at` until they are full; returns how many and where to go on."""
+    """Scan from `at` on until `rows` is full. Return the number of filled rows, and the position to continue from."""
     hashes, positions, firsts, filters, shift, n, step, min_kinds = index
     power, h, n_rows = BASE ** np.uint64(n), _hash(text, at, n), 0
     for b in range(at, stop - n + 1):
@@ -212,14 +242,14 @@ def _fill_runs(
             if not _is_equal(codes, a, text, b, n):
                 continue
             span = np.searchsorted(starts, a, side="right") - 1
-            left, most, is_reported = 0, min(a - starts[span], b - start), False
-            while left < most and not is_reported and codes[a - left - 1] == text[b - left - 1]:
+            left, limit, is_reported = 0, min(a - starts[span], b - start), False
+            while left < limit and not is_reported and codes[a - left - 1] == text[b - left - 1]:
                 left += 1
                 is_reported = left % step == 0 and _has_kinds(codes, a - left, n, min_kinds)
-            if is_reported:  # by an indexed gram before this one, which is equal too
+            if is_reported:  # an earlier indexed gram of the same run has reported it
                 continue
-            length, most = n, min(stops[span] - a, stop - b)
-            while length < most and codes[a + length] == text[b + length]:
+            length, limit = n, min(stops[span] - a, stop - b)
+            while length < limit and codes[a + length] == text[b + length]:
                 length += 1
             rows[n_rows, 0], rows[n_rows, 1], rows[n_rows, 2] = a - left, b - left, left + length
             n_rows += 1
@@ -236,14 +266,17 @@ def _hash(codes: Codes, position: int, n: int) -> np.uint64:
 
 @compiled
 def _mixed(h: np.uint64) -> np.uint64:
-    """The low bits of a polynomial depend on the low bits of characters only; the index sorts by the high ones."""
+    """Mix the bits of a polynomial hash.
+
+    The low bits of the polynomial depend only on the low bits of the characters. The index sorts by the high bits.
+    """
     h = (h ^ (h >> HALF)) * MIX
     return h ^ (h >> HALF)
 
 
 @compiled
 def _rolled(codes: Codes, h: np.uint64, position: int, n: int, power: np.uint64) -> np.uint64:
-    """The hash of the gram at `position` from that of the gram one before; `power` is BASE^n."""
+    """Return the hash of the gram at `position`, given the hash of the previous gram and the power BASE^n."""
     return h * BASE + np.uint64(codes[position + n - 1]) - np.uint64(codes[position - 1]) * power
 
 
@@ -254,7 +287,7 @@ def _flag(h: np.uint64, shift: np.uint64) -> np.uint64:
 
 @compiled
 def _entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: np.uint64) -> int:
-    """The first entry with this hash; M if there is none."""
+    """Return the first entry with this hash, or M if there is none."""
     slot = np.int64(h >> shift)
     for entry in range(firsts[slot], firsts[slot + 1]):
         if hashes[entry] >= h:
@@ -264,7 +297,7 @@ def _entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: n
 
 @compiled
 def _last_entry(hashes: Hashes, firsts: npt.NDArray[np.int32], shift: np.uint64, h: np.uint64) -> int:
-    """The last entry with this hash, which has one."""
+    """Return the last entry with this hash. At least one entry must have it."""
     slot = np.int64(h >> shift)
     return firsts[slot] + np.searchsorted(hashes[firsts[slot] : firsts[slot + 1]], h, side="right") - 1
 
@@ -279,7 +312,7 @@ def _is_equal(codes: Codes, a: int, text: Codes, b: int, n: int) -> bool:
 
 @compiled
 def _has_kinds(codes: Codes, position: int, n: int, min_kinds: int) -> bool:
-    """Whether a gram has so many different characters."""
+    """Return whether a gram has at least min_kinds different characters."""
     n_kinds = 0
     for i in range(position, position + n):
         is_new = True
@@ -293,14 +326,20 @@ def _has_kinds(codes: Codes, position: int, n: int, min_kinds: int) -> bool:
 
 @compiled
 def chain(runs: Ints, owners: Ints, max_gap: int, look_back: int) -> Ints:
-    """Join runs that follow each other in both texts with at most max_gap characters between them, as in aligners of
-    genomes (MUMmer, Delcher et al., "Alignment of whole genomes", 1999: what stands in a gap was changed).
+    """Join equal runs that follow each other in both texts into chains, as genome aligners do.
 
-    runs: (m, 3) as `equal_runs` yields them, sorted by (owner, start in the other text).
-    owners: (m,) which span of the indexed text each run is in.
-    Returns (c, 6): owner, start and stop in codes, start and stop in the other text, how many characters are equal. A
-    run goes to the chain with the nearest diagonal (the difference of its positions), of those of the last look_back
-    runs only, so that a refrain costs no more than other text.
+    As in MUMmer (Delcher et al., "Alignment of whole genomes", 1999), a gap between two runs is text that was changed.
+    A run is added to the chain with the nearest diagonal (the difference between the positions in the two texts). Only
+    the chains of the previous look_back runs are candidates, so that a refrain takes no longer than other text.
+
+    Args:
+        runs: (m, 3) as `equal_runs` yields them, sorted by owner and start in the other text.
+        owners: (m,) number of the span of the indexed text that contains each run.
+        max_gap: maximum number of characters between two joined runs, in each text.
+        look_back: number of previous runs that a run can be joined to.
+
+    Returns:
+        (c, 6) owner, start and stop in the indexed text, start and stop in the other text, number of equal characters.
     """
     chains = np.empty((len(runs), 6), np.int64)
     chain_of = np.empty(len(runs), np.int64)

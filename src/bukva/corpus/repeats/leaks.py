@@ -1,10 +1,10 @@
-"""What of val and test also stands in train, exactly or nearly, and how train is cut so that it does not.
+"""Find text of val and test that also occurs in the training split, exactly or nearly, and cut it out of that split.
 
-Equal runs of SEED characters or more are found first (grams.py). Runs that follow each other in both works with small
-gaps are one passage (grams.chain): what stands in a gap was changed.
+Equal runs of at least SEED characters are found first (grams.py). Runs that follow each other in both works with small
+gaps form one passage (grams.chain); the characters in a gap were changed.
 
-The spans of `codes` are looked up at any place, those of `text` are read from start to end. Both may be one array; of a
-text that the memory does not hold they are two mappings of one file (splits/division.py).
+The functions read `codes` at random positions and `text` from start to end. Both may be the same array. For a corpus
+that does not fit in memory, they are two mappings of one file (mapped_codes in splits/division.py).
 """
 
 import math
@@ -13,33 +13,49 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from bukva.corpus.repeats.grams import ENTRIES, Ints, Spans, chain, equal_runs, index_parts, scan_grams, spread
+from bukva.corpus.repeats.grams import (
+    ENTRIES,
+    Ints,
+    Spans,
+    chain,
+    equal_runs,
+    index_parts,
+    scan_grams,
+    with_equal_hashes,
+)
 from bukva.text.characters import Codes
 
-SEED = 16  # characters that a changed passage must still have in a row now and then
-STEP = 16  # so a run of SEED + STEP - 1 characters is always found, a shorter one sometimes
-KINDS = 8  # different characters of a seed at least: rows of dots stand in many works and are no text
-VARIETY = 2 / 3  # of the different characters of the median seed are enough, so that copies of DNA are found
-SAMPLE = 4096  # seeds that give the median
-MAX_GAP = 120  # characters between two runs of one passage
-MIN_EQUAL = 0.4  # of a passage's characters: a form of address that keeps returning is no passage
-LOOK_BACK = 64  # runs that may be the one before in a passage
-MOST_WINDOWS = ENTRIES  # one index; 0.02 points is the standard error of a share of 25 % of them
+SEED = 16  # length of the indexed grams: a changed passage must still contain unchanged runs of this length
+STEP = 16  # distance of the indexed grams: runs of SEED + STEP - 1 characters are always found, shorter ones sometimes
+KINDS = 8  # minimum number of different characters in a seed: rows of dots occur in many works, but are not text
+VARIETY = 2 / 3  # this fraction of the median seed's different characters is enough, so that copies of DNA are found
+SAMPLE = 4096  # number of seeds from which the median is computed
+MAX_GAP = 120  # maximum number of characters between two runs of one passage
+MIN_EQUAL = 0.4  # minimum share of equal characters in a passage: a recurring form of address is not a passage
+LOOK_BACK = 64  # number of previous runs that a run can be joined to
+MOST_WINDOWS = ENTRIES  # fits in one index; a share of 25 % of so many windows has a standard error of 0.02 points
 
 
-# ---- passages that stand in both
+# ---- passages that occur in two texts
 
 
 def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_chars: int) -> Ints:
-    """Passages of spans_a of codes that stand in spans_b of a text, with at least min_chars >= SEED + STEP - 1 equal
-    characters.
+    """Find passages that occur both in spans_a of `codes` and in spans_b of `text`, exactly or nearly.
 
-    Returns (m, 7): the row of spans_a, start and stop in codes; the row of spans_b, start and stop in the text; how
-    many characters are equal. A passage that crosses the border of two indices or of CAPACITY runs becomes two.
+    Args:
+        codes: the text to index.
+        spans_a: (n, 2) spans of `codes`.
+        text: the text to scan; may be the same array as `codes`.
+        spans_b: (k, 2) spans of `text`.
+        min_chars: minimum number of equal characters in a passage; at least SEED + STEP - 1.
+
+    Returns:
+        (m, 7) row of spans_a, start and stop in `codes`, row of spans_b, start and stop in `text`, number of equal
+        characters. A passage that crosses the border of two indices or of CAPACITY runs becomes two passages.
     """
-    filled = np.flatnonzero(spans_a[:, 1] > spans_a[:, 0])  # of spans with one start, the one that has text
+    filled = np.flatnonzero(spans_a[:, 1] > spans_a[:, 0])  # of several spans with the same start, one has text
     spans = spans_a[filled].astype(np.int64)
-    found = [np.empty((0, 7), np.int64)]
+    rows = [np.empty((0, 7), np.int64)]
     for index in index_parts(codes, spans, SEED, STEP, seed_kinds(codes, spans)):
         for work, (start, stop) in enumerate(spans_b.tolist()):
             for runs in equal_runs(codes, index, spans, text, start, stop):  # (m, 3)
@@ -48,33 +64,43 @@ def passages(codes: Codes, spans_a: Spans, text: Codes, spans_b: Spans, min_char
                 chains = chain(runs[order], owners[order], MAX_GAP, LOOK_BACK)  # (c, 6)
                 longer = np.maximum(chains[:, 2] - chains[:, 1], chains[:, 4] - chains[:, 3])
                 chains = chains[chains[:, 5] >= np.maximum(min_chars, MIN_EQUAL * longer)]
-                found.append(np.insert(chains, 3, work, axis=1))
-    return np.concatenate(found)
+                rows.append(np.insert(chains, 3, work, axis=1))
+    return np.concatenate(rows)
 
 
 def seed_kinds(codes: Codes, spans: Spans) -> int:
-    """Return how many different characters a seed needs: KINDS, or fewer in a text of few characters."""
+    """Return the number of different characters that a seed needs: KINDS, or fewer for a text in a small alphabet."""
     stops = spans[:, 1] - SEED + 1
-    lengths = np.maximum(stops - spans[:, 0], 0)  # numbers of seeds
-    ends = np.cumsum(lengths)
+    n_seeds = np.maximum(stops - spans[:, 0], 0)  # of each span
+    ends = np.cumsum(n_seeds)
     if not len(ends) or not ends[-1]:
         return KINDS
-    places = np.linspace(0, ends[-1] - 1, min(SAMPLE, int(ends[-1]))).astype(np.int64)
-    firsts = places + (stops - ends)[np.searchsorted(ends, places, side="right")]
+    sampled = np.linspace(0, ends[-1] - 1, min(SAMPLE, int(ends[-1]))).astype(np.int64)  # numbers of seeds
+    firsts = sampled + (stops - ends)[np.searchsorted(ends, sampled, side="right")]
     seeds = np.sort(codes[firsts[:, None] + np.arange(SEED)], axis=1)
     kinds = 1 + (np.diff(seeds, axis=1) != 0).sum(axis=1)
     return min(KINDS, math.ceil(VARIETY * float(np.median(kinds))))
 
 
-# ---- what of val and test stands in train
+# ---- the share of val and test that occurs in the training split
 
 
 def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans, n: int) -> list[float | None]:
-    """The share of the windows of n characters in the spans of each held-out text that also stand within a span of
-    train; None without windows.
+    """Return, for each held-out text, the share of its windows of n characters that also occur in the training split.
 
-    Every position is a window. If the held-out texts have more than MOST_WINDOWS together, so many of them are looked
-    up, evenly spaced: train is read once for each n, however much is held out.
+    A window starts at every position and lies within one span. If the held-out texts together have more than
+    MOST_WINDOWS windows, only about MOST_WINDOWS evenly spaced windows are looked up. Their index is then small enough
+    that the training split is read only once for each n.
+
+    Args:
+        codes: the corpus, for random access.
+        held_out: spans of each held-out text in `codes`.
+        text: the corpus, for reading from start to end.
+        train: spans of the training split in `text`.
+        n: length of a window.
+
+    Returns:
+        One share for each held-out text, or None for a text without windows.
     """
     spans, texts = _joined(held_out)
     step = max(1, -(-int((spans[:, 1] - spans[:, 0]).sum()) // MOST_WINDOWS))
@@ -82,31 +108,41 @@ def seen_in_train(codes: Codes, held_out: list[Spans], text: Codes, train: Spans
     for index in index_parts(codes, spans, n, step):
         text_of = texts[np.searchsorted(spans[:, 0], index.positions, side="right") - 1]  # (M,)
         windows += np.bincount(text_of, minlength=len(held_out))
-        found = np.zeros(len(index.hashes), np.bool_)
-        for _ in scan_grams(codes, index, text, train, found):
+        matched_entries = np.zeros(len(index.hashes), np.bool_)
+        for _ in scan_grams(codes, index, text, train, matched_entries):
             pass
-        in_train += np.bincount(text_of[spread(index, found)], minlength=len(held_out))
-    return [found / n if n else None for n, found in zip(windows.tolist(), in_train.tolist(), strict=True)]
+        in_train += np.bincount(text_of[with_equal_hashes(index, matched_entries)], minlength=len(held_out))
+    return [seen / total if total else None for total, seen in zip(windows.tolist(), in_train.tolist(), strict=True)]
 
 
 def _joined(texts: list[Spans]) -> tuple[Spans, npt.NDArray[np.int8]]:
-    """The spans of several texts, ascending, without empty ones, and which text each is of."""
+    """Return the non-empty spans of all texts in ascending order, and the number of the text of each span."""
     spans, numbers = np.concatenate(texts), np.repeat(np.arange(len(texts), dtype=np.int8), list(map(len, texts)))
     filled = np.flatnonzero(spans[:, 1] > spans[:, 0])
     order = filled[np.argsort(spans[filled, 0], kind="stable")]
     return spans[order], numbers[order]
 
 
-# ---- how it is cut out
+# ---- cut repeats out of the training split
 
 
 def cut_from(codes: Codes, held_out: Spans, text: Codes, train: Spans, works: Spans, min_chars: int) -> Ints:
-    """What remains of train: (m, 3) rows of work (a row of train and of works), start and stop in the joined corpus.
+    """Cut passages out of the training split that also occur in held-out text of another work, exactly or nearly.
 
-    Passages of train that stand in held-out text of another work, exactly or nearly, are cut out. Afterwards no
-    min_chars characters of that text stand in the remaining text of a work, not even across a cut. What a work repeats
-    of itself stays: its refrains belong to it. Between two cuts, or a cut and the end of the share, pieces shorter than
-    min_chars go too. A share in which nothing is cut stays as it is.
+    Afterwards, no min_chars consecutive characters of held-out text of another work occur in the remaining training
+    text of a work, not even across a cut. Passages that a work repeats from its own held-out text stay, because its
+    refrains belong to it. If a work is cut, remaining pieces shorter than min_chars are removed as well.
+
+    Args:
+        codes: the corpus, for random access.
+        held_out: (h, 2) spans of val and test, ascending.
+        text: the corpus, for reading from start to end.
+        train: (n_works, 2) span of the training split in each work.
+        works: (n_works, 2) span of each work.
+        min_chars: length from which a repeat is cut out.
+
+    Returns:
+        (m, 3) work, start and stop of each remaining piece of the training split.
     """
     near = passages(codes, held_out, text, train, min_chars)
     a, b = (np.searchsorted(works[:, 1], near[:, start], side="right") for start in (1, 4))
@@ -120,31 +156,34 @@ def cut_from(codes: Codes, held_out: Spans, text: Codes, train: Spans, works: Sp
 
 
 def _equal_windows(codes: Codes, held_out: Spans, text: Codes, spans: Spans, own: Spans, n: int) -> Iterator[Spans]:
-    """What windows of n characters cover in the (m, 2) spans of a text that stand in held_out, but not in the row's own
-    work: of any text, and any number of times."""
+    """Yield the parts of the (m, 2) spans of a text that are covered by windows of n characters from held_out.
+
+    Windows from row i of `own`, the work of row i of `spans`, do not count. Unlike `passages`, this function also finds
+    windows of few different characters, and windows that occur any number of times.
+    """
     for index in index_parts(codes, held_out, n):
         yield from scan_grams(codes, index, text, spans, np.zeros(len(index.hashes), np.bool_), own)
 
 
 def _across_cuts(codes: Codes, pieces: Ints, held_out: Spans, works: Spans, n: int) -> Spans:
-    """What to cut after a cut, because n characters from before and after it stand together in held_out."""
+    """Return further spans to cut, because text before and after a cut now forms n characters of held_out."""
     left, right = pieces[:-1], pieces[1:]
     is_cut = left[:, 0] == right[:, 0]
-    stops, starts = left[is_cut, 2], right[is_cut, 1]  # (c,) where text before a cut stops, and starts again
+    stops, starts = left[is_cut, 2], right[is_cut, 1]  # (c,) end of the text before a cut, start of the text after it
     if not len(stops):
         return np.empty((0, 2), np.int64)
     around = np.arange(n - 1)
-    places = np.concatenate([stops[:, None] - (n - 1) + around, starts[:, None] + around], axis=1)  # (c, 2n - 2)
+    positions = np.concatenate([stops[:, None] - (n - 1) + around, starts[:, None] + around], axis=1)  # (c, 2n - 2)
     lines = np.arange(len(stops) + 1) * (2 * n - 2)
     spans = np.stack([lines[:-1], lines[1:]], axis=1)
     own = works[left[is_cut, 0]]
-    found = [np.empty((0, 2), np.int64), *_equal_windows(codes, held_out, codes[places.ravel()], spans, own, n)]
-    cut, at = np.divmod(np.concatenate(found)[:, 1] - n, 2 * n - 2)  # where the last of equal windows starts
-    return np.stack([starts[cut], starts[cut] + at + 1], axis=1)  # it has at + 1 characters after the cut
+    covered = [np.empty((0, 2), np.int64), *_equal_windows(codes, held_out, codes[positions.ravel()], spans, own, n)]
+    cut, at = np.divmod(np.concatenate(covered)[:, 1] - n, 2 * n - 2)  # start of the last window of each covered part
+    return np.stack([starts[cut], starts[cut] + at + 1], axis=1)  # this window has at + 1 characters after the cut
 
 
 def _union(spans: list[Spans]) -> Spans:
-    """(m, 2) spans, overlapping ones joined; ones that only touch may be of two works."""
+    """Join overlapping spans. Spans that only touch stay separate, because they may belong to two works."""
     all_spans = np.concatenate(spans)
     starts, stops = all_spans[np.argsort(all_spans[:, 0], kind="stable")].T
     stops = np.maximum.accumulate(stops)
@@ -154,7 +193,7 @@ def _union(spans: list[Spans]) -> Spans:
 
 
 def _remaining(train: Spans, cuts: Spans, min_chars: int) -> Ints:
-    """(m, 3) work, start, stop: train without the (c, 2) cuts, each of which is within one span."""
+    """Return (m, 3) work, start and stop of train without the (c, 2) cuts. Each cut lies within one span of train."""
     pieces: list[tuple[int, int, int]] = []
     first = np.searchsorted(cuts[:, 0], train[:, 0])
     last = np.searchsorted(cuts[:, 0], train[:, 1])

@@ -1,7 +1,8 @@
-"""Divide the characters into train, val and test, and cut text of val and test out of train.
+"""Divide the characters into train, val and test, and cut text of val and test out of the training split.
 
-The table of shares has a row for each run of characters of one work in one split. Stage tokenize makes it, because the
-vocabulary may be learned from train, and adds the number of ids of each row. Stage split reads it.
+A share is a contiguous part of a work that belongs to one split. The table of shares has one row for each share. Stage
+tokenize writes this table, because the vocabulary may be learned from the training split, and adds the number of ids of
+each share. Stage split reads the table.
 """
 
 import itertools
@@ -26,44 +27,44 @@ from bukva.text.splits import SPLITS, Spans
 if TYPE_CHECKING:
     import pandas as pd
 
-ROUNDS = 20  # of _stratify: in each, every unit may move to another split; three are mostly enough
+ROUNDS = 20  # maximum number of passes of _stratify over all units; three are mostly enough
 
 Ints = npt.NDArray[np.int64]
 Label = tuple[int, int]  # kind (author or category) and number
 
 
 def divide(clean: Path, table: "pd.DataFrame", split: Split) -> "pd.DataFrame":
-    """Return the table of shares: split, work (its row in the table of works), and start and stop in the joined text.
+    """Return the table of shares: split, work (row in the table of works), and start and stop in the joined text.
 
-    The rows are in the order of the text. Every work has at least one row of every split, which may be empty. With
-    split.duplicates `remove`, text that val or test shares with train of another work is cut out of train.
+    The rows are in the order of the text. Every work has at least one row for each split; the row may be empty. With
+    split.duplicates=remove, passages that also occur in val or test of another work are cut out of the training split.
 
     Raises:
-        BukvaError: there are fewer works, or authors, than splits; or nothing is left of train.
+        BukvaError: there are fewer works, or authors, than splits; or nothing is left of the training split.
     """
     if split.duplicates == "keep":
-        return rows_of(spans(table, split))
+        return share_table(spans(table, split))
     from bukva.corpus.repeats.leaks import cut_from  # numba takes 0.3 s to import
 
     with mapped_codes(clean, table) as (codes, text):
         whole = spans(table, split)
         held_out = np.concatenate([span for name, span in whole.items() if name != "train"])
         held_out = held_out[np.argsort(held_out[:, 0], kind="stable")]
-        left = cut_from(codes, held_out, text, whole["train"], _works(table), split.duplicate_chars)
-    if not len(left) and np.diff(whole["train"]).any():
+        remaining = cut_from(codes, held_out, text, whole["train"], _works(table), split.duplicate_chars)
+    if not len(remaining) and np.diff(whole["train"]).any():
         raise ParamsError(
-            "params.yaml, split.duplicates: remove leaves nothing of train, because all of it stands in val or test, "
-            "too; use keep, or take the copies out of the texts."
+            "params.yaml, split.duplicates: 'remove' leaves no text for train, because all of it also occurs in val or "
+            "test; use 'keep', or remove the copies from the corpus."
         )
-    return rows_of(whole, left)
+    return share_table(whole, remaining)
 
 
 @contextmanager
 def mapped_codes(clean: Path, table: "pd.DataFrame") -> Iterator[tuple[Codes, Codes]]:
     """Map the (N,) code points of the joined text twice: for random access, and for reading from start to end.
 
-    Both are mapped from one temporary file. The system reads ahead in the second only: reading ahead at every random
-    access would read a file that does not fit the memory a hundred times (docs/dev/log.md).
+    Both arrays map the same temporary file. The operating system reads ahead only in the second one. If it read ahead
+    at every random access, a file that does not fit in memory would be read a hundred times (docs/dev/log.md).
     """
     with tempfile.TemporaryFile(dir=clean.parent) as file:
         for _, text in read_texts(clean, table):
@@ -86,13 +87,13 @@ def _works(table: "pd.DataFrame") -> Spans:
     return np.stack([stops - table["chars"], stops], axis=1)
 
 
-def rows_of(shares: dict[str, Spans], train: Ints | None = None) -> "pd.DataFrame":
+def share_table(shares: dict[str, Spans], train: Ints | None = None) -> "pd.DataFrame":
     """Return the table of shares.
 
     Args:
-        shares: split -> the span of each work.
-        train: (m, 3) work, start and stop of the remaining train, if some was cut out. A work of which nothing remains
-            keeps an empty row.
+        shares: split -> (n_works, 2) span of each work in the split.
+        train: (m, 3) work, start and stop of the pieces that remain of the training split, if text was cut out of it.
+            A work without remaining pieces keeps an empty row.
     """
     import pandas as pd
 
@@ -111,11 +112,11 @@ def rows_of(shares: dict[str, Spans], train: Ints | None = None) -> "pd.DataFram
 
 
 def spans(table: "pd.DataFrame", split: Split) -> dict[str, Spans]:
-    """The share of each split in the works of a table, in their order.
+    """Return the span of each work in each split: split -> (n_works, 2) start and stop in the joined text.
 
-    `tail`: the end of each work is test, the part before it val. `contiguous`: the works are joined, then cut, as in
-    the lecture notes. `by_work` and `by_author`: whole works, so that val and test are works, or works of authors, of
-    which nothing is in train. Splits are disjoint and complete; one whose fraction is 0 is absent.
+    `tail`: the end of each work is test, and the part before it is val. `contiguous`: the works are joined and then
+    cut, as in the lecture notes. `by_work`: each work belongs to one split as a whole. `by_author`: all works of an
+    author belong to the same split. The splits are disjoint and complete. A split with fraction 0 is absent.
 
     Raises:
         BukvaError: there are fewer works, or authors, than splits.
@@ -123,7 +124,7 @@ def spans(table: "pd.DataFrame", split: Split) -> dict[str, Spans]:
     chars = table["chars"].to_numpy(np.int64)
     stops = np.cumsum(chars)
     starts = stops - chars
-    # exact fractions: 0.9 + 0.05 in floating point is not 0.95
+    # exact fractions, because 0.9 + 0.05 in floating point is not 0.95
     train, val = Fraction(str(split.train)), Fraction(str(split.val))
     ends = [train, min(train + val, Fraction(1)), Fraction(1)] if split.test > 0 else [train, Fraction(1)]
     match split.strategy:
@@ -139,13 +140,13 @@ def spans(table: "pd.DataFrame", split: Split) -> dict[str, Spans]:
 
 
 def _cut(chars: Ints, share: Fraction) -> Ints:
-    # Python's integers: numerator times characters exceeds 64 bits
+    # Python's integers, because numerator times characters can exceed 64 bits
     return np.array([n * share.numerator // share.denominator for n in chars.tolist()], np.int64)
 
 
 def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> Ints:
-    """(n_works,) the number of the split that has the work, or all works of its author."""
-    # numbers in the order of the names, so that the order of the rows does not matter
+    """Return the (n_works,) number of the split of each work, for strategies by_work and by_author."""
+    # numbered in the order of the names, so that the order of the rows does not matter
     author, category, work = (
         table.groupby(list(names)).ngroup().to_numpy().astype(np.int64)
         for names in (("author",), ("category",), ("category", "author", "work"))
@@ -155,35 +156,36 @@ def _whole_works(table: "pd.DataFrame", strategy: str, ends: list[Fraction]) -> 
     if (n := len(set(units.tolist()))) < len(fractions):
         what = strategy.removeprefix("by_")
         raise ParamsError(
-            f"params.yaml, split.strategy: {strategy} needs one {what} for each of the {len(fractions)} splits, but "
-            f"the corpus has {n}; use tail, or more text."
+            f"params.yaml, split.strategy: '{strategy}' needs at least one {what} for each of the {len(fractions)} "
+            f"splits, but the corpus has {n}; use 'tail', or more text."
         )
     return _stratify(table["chars"].to_numpy(np.int64), units, [author, category], fractions)
 
 
 def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Sequence[Fraction]) -> Ints:
-    """The split of every work, so that each split has the whole's shares of labels.
+    """Assign works to splits so that each label has the same share in each split as in the whole corpus.
 
-    It is the greedy form of iterative stratification (Sechidis, Tsoumakas and Vlahavas: On the stratification of
-    multi-label data, 2011) for works of different lengths: the longest comes first, each goes to the split that lacks
-    it most, and then works move while that helps. Nothing is drawn, so the order of the files does not matter.
+    This is the greedy form of iterative stratification (Sechidis, Tsoumakas and Vlahavas: On the stratification of
+    multi-label data, 2011) for works of different lengths. The longest unit is assigned first. Each unit goes to the
+    split that lacks its labels most. Then units are moved for as long as that helps. Nothing is random, so the order of
+    the files does not matter.
 
     Args:
-        chars: (n_works,) lengths.
-        units: (n_works,) numbers from 0; works of one unit come into the same split.
-        labels: (n_works,) each: authors, categories, numbered from 0.
-        fractions: of the splits, at most one for each unit; their sum is 1.
+        chars: (n_works,) lengths of the works.
+        units: (n_works,) numbers from 0; works of the same unit go to the same split.
+        labels: arrays (n_works,) of labels, such as authors and categories, numbered from 0.
+        fractions: one fraction for each split; at most as many as there are units. Their sum is 1.
 
     Returns:
-        (n_works,) the number of the split; no split is empty.
+        (n_works,) the number of the split of each work. No split is empty.
     """
-    # the whole is a label, too, and counts as much as the others together, so that the splits get their lengths
+    # add as many constant labels, so that the lengths of the splits weigh as much as all other labels together
     levels = [*labels, *[np.zeros_like(units)] * len(labels)]
     parts, whole = [Counter[Label]() for _ in range(int(units.max()) + 1)], Counter[Label]()
-    for unit, n, *of in np.column_stack([units, chars, *levels]).tolist():
+    for unit, n, *numbers in np.column_stack([units, chars, *levels]).tolist():
         for counts in (parts[unit], whole):
-            counts.update(dict.fromkeys(enumerate(of), n))
-    # of each label the (n_splits,) characters that a split has beyond its fraction
+            counts.update(dict.fromkeys(enumerate(numbers), n))
+    # label -> (n_splits,) characters that each split has beyond its fraction
     surplus = {label: -n * np.array([float(fraction) for fraction in fractions]) for label, n in whole.items()}
     longest_first = np.argsort(-np.bincount(units, chars), kind="stable").tolist()
     split_of = np.full(len(parts), -1)
@@ -192,9 +194,10 @@ def _stratify(chars: Ints, units: Ints, labels: Sequence[Ints], fractions: Seque
         for unit in longest_first:
             if split_of[unit] >= 0:
                 _add(surplus, split_of[unit], parts[unit], -1)
-            here = np.array([surplus[label] for label in parts[unit]])  # (n, n_splits)
-            cost = (np.abs(here + np.array([*parts[unit].values()])[:, None]) - np.abs(here)).sum(axis=0)  # (n_splits,)
-            split_of[unit] = np.lexsort((here.sum(axis=0), cost))[0]  # the least of surplus and lack
+            current = np.array([surplus[label] for label in parts[unit]])  # (n, n_splits)
+            added = np.array([*parts[unit].values()])[:, None]  # (n, 1)
+            cost = (np.abs(current + added) - np.abs(current)).sum(axis=0)  # (n_splits,)
+            split_of[unit] = np.lexsort((current.sum(axis=0), cost))[0]  # lowest cost, then largest lack
             _add(surplus, split_of[unit], parts[unit], 1)
         if np.array_equal(split_of, before):
             break

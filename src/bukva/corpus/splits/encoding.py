@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 MAX_SYMBOLS = 20_000
 REPLACEMENT = "\ufffd"  # Unicode's replacement character
 
-Read = Callable[[], Iterable[tuple[Document, Iterable[str]]]]  # yields the works of a collection in pieces
+Read = Callable[[], Iterable[tuple[Document, Iterable[str]]]]  # yields the works of a collection, each in pieces
 
 
 class Encoded(NamedTuple):
     """Result of stage tokenize.
 
-    n_repeated: number of characters that were cut out of train because they repeat val or test.
-    n_unknown: number of characters that train does not contain, and that were dropped or replaced.
+    n_repeated: number of characters that were cut out of the training split because they repeat val or test.
+    n_unknown: number of characters of val and test that were dropped or replaced because the training split lacks them.
     """
 
     tokenizer: Tokenizer
@@ -43,17 +43,17 @@ class Encoded(NamedTuple):
 
 
 def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Encoded:
-    """Write the vocabulary, the ids of all shares in the order of the text, and the table of shares.
+    """Write vocab.json, ids.npy (the ids of all shares in the order of the text) and shares.parquet to `target`.
 
     Raises:
-        BukvaError: the vocabulary is too large, or val or test contains a character that the vocabulary of train does
-            not, and tokenize.unknown does not allow it.
+        BukvaError: the vocabulary is too large, or val or test contains a character that is not in the vocabulary of
+            the training split, and tokenize.unknown does not allow it.
     """
     table = read_table(clean)
     shares = divide(clean, table, split)
     with atomic_folder(target) as folder:
         read = functools.partial(read_texts, clean, table)  # called twice
-        tokenizer = _learned(read, shares, tokenize)
+        tokenizer = _train_tokenizer(read, shares, tokenize)
         with ids_file(folder / "ids.npy", tokenizer.dtype) as write:
             lengths, n_unknown = _encode(read, shares, tokenizer, tokenize.unknown, write)
         shares.assign(first_id=lengths.cumsum() - lengths, ids=lengths).to_parquet(folder / SHARES, index=False)
@@ -61,10 +61,10 @@ def tokenize(clean: Path, target: Path, tokenize: Tokenize, split: Split) -> Enc
     return Encoded(tokenizer, int(lengths.sum()), int(table["chars"].sum()) - _chars(shares), n_unknown)
 
 
-def _learned(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
-    """Learn the tokenizer from all works or from train, as the parameters say.
+def _train_tokenizer(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenizer:
+    """Train the tokenizer on all works or on the training split, as the parameters say.
 
-    If U+FFFD replaces unknown characters, it is part of the vocabulary.
+    If U+FFFD replaces unknown characters, it is added to the vocabulary.
     """
     more: list[str] = []
     if (tokenize.kind, tokenize.vocabulary) == ("char", "all"):
@@ -78,7 +78,7 @@ def _learned(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenize
     tokenizer = TOKENIZERS[tokenize.kind].train(itertools.chain(shown, more), tokenize.vocab_size)
     if len(tokenizer) > MAX_SYMBOLS:
         raise ParamsError(
-            f"The text has {len(tokenizer):,} different characters, but a model takes {MAX_SYMBOLS:,} at most; use "
+            f"The text has {len(tokenizer):,} different characters, but a model supports at most {MAX_SYMBOLS:,}; use "
             "a text in fewer scripts, or check its encoding."
         )
     return tokenizer
@@ -87,12 +87,13 @@ def _learned(read: Read, shares: "pd.DataFrame", tokenize: Tokenize) -> Tokenize
 def _encode(
     read: Read, shares: "pd.DataFrame", tokenizer: Tokenizer, unknown: Unknown, write: Callable[[Ids], object]
 ) -> tuple[Lengths, int]:
-    """Write the ids of every share. Each share is encoded by itself, so that no id crosses a split.
+    """Write the ids of every share. Shares are encoded separately, so that no id crosses the border of a split.
 
-    The first character of a split is not scored (bukva.text.held_out), so it shares no id with the second one.
+    The first character of a split is not scored (bukva.text.held_out). It is therefore encoded separately from the
+    second character.
 
     Returns:
-        The (n_shares,) numbers of ids, and the number of characters that were dropped or replaced.
+        The (n_shares,) number of ids of each share, and the number of characters that were dropped or replaced.
     """
     lengths, splits = np.zeros(len(shares), np.int64), shares["split"].to_numpy()
     begun, n_unknown = set[str](), 0
@@ -120,12 +121,12 @@ def _ids(tokenizer: Tokenizer, text: str, document: Document) -> Ids:
     try:
         return tokenizer.encode(text)
     except BukvaError as error:
-        advice = "use tokenize.vocabulary all, or tokenize.unknown drop or replace"
+        advice = "use tokenize.vocabulary=all, or tokenize.unknown=drop or replace"
         raise ParamsError(f"{document.name}: {error}; {advice}.") from None
 
 
 def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, int]:
-    """Drop or replace the characters outside the alphabet; return the text and the number of these characters."""
+    """Drop or replace characters outside the alphabet. Return the text and the number of such characters."""
     if unknown == "error" or tokenizer.alphabet is None:
         return text, 0
     lacking = set(text).difference(tokenizer.alphabet)
@@ -135,7 +136,7 @@ def _readable(tokenizer: Tokenizer, text: str, unknown: Unknown) -> tuple[str, i
 
 
 def _pieces(read: Read, shares: "pd.DataFrame") -> Iterator[tuple[int, Document, str]]:
-    """Yield the shares in pieces, in the order of the text: the number of the share, its work and the piece."""
+    """Yield the shares in pieces, in the order of the text: row in the table of shares, work and text of the piece."""
     starts, stops = shares["start"].tolist(), shares["stop"].tolist()
     works, at = shares["work"].to_numpy(), 0
     for number, (document, text) in enumerate(read()):

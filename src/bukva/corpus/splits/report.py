@@ -1,4 +1,4 @@
-"""What each split has: characters by author, category and decade, and what train knows of val and test."""
+"""Describe the splits: characters by author, category and decade, and the overlap of val and test with train."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,18 +19,24 @@ from bukva.text.splits import Spans, names_in
 if TYPE_CHECKING:
     import pandas as pd
 
-LENGTHS = (8, 16, 32, 64)  # of windows: a word and a half, half a line, a line, a sentence
+LENGTHS = (8, 16, 32, 64)  # window lengths: about a word and a half, half a line, a line, a sentence
 LINE = "32"
-MUCH_SEEN = 0.25  # of the windows of a line; RusLit has 0.04
-MISSED = 0.1  # of the share that was asked for
+MUCH_SEEN = 0.25  # share of the windows of LINE characters that occur in train; 0.04 for RusLit
+MISSED = 0.1  # deviation of a split's length that is reported, relative to the requested length
 
 
 def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[str, Any]:
-    """reports/split.json of a cleaned text, its table of works and that of shares (bukva.corpus.splits.division).
+    """Return the content of reports/split.json.
 
-    For each split its characters, also by category, decade and author. For val and test also `in_train`, the share of
-    their windows of n characters that are also in train. Where texts are long enough, `bigram_bits` are bits per
-    character under a bigram model of train (bukva.corpus.splits.unlike).
+    Each split has its number of characters, also by category, decade and author. Val and test also have `in_train`: for
+    each window length, the share of their windows that also occur in the training split. If the splits are long enough,
+    each of them has `bigram_bits`, the bits per character under a bigram model of the training split
+    (bukva.corpus.splits.unlike).
+
+    Args:
+        clean: folder of the cleaned collection.
+        table: its table of works.
+        shares: its table of shares (bukva.corpus.splits.division).
     """
     names = names_in(shares)
     result = {name: _contents(table, _chars(shares, name, len(table))) for name in names}
@@ -41,15 +47,15 @@ def report(clean: Path, table: "pd.DataFrame", shares: "pd.DataFrame") -> dict[s
     ):
         seen = threads.map(lambda n: seen_in_train(codes, held_out, text, train, n), LENGTHS)
         for name, *of_lengths in zip(names[1:], *seen, strict=True):
-            found = zip(LENGTHS, of_lengths, strict=True)
-            result[name]["in_train"] = {str(n): round(share or 0.0, 6) for n, share in found}
+            by_length = zip(LENGTHS, of_lengths, strict=True)
+            result[name]["in_train"] = {str(n): round(share or 0.0, 6) for n, share in by_length}
         for name, bits in bigram_bits(codes, train, dict(zip(names[1:], held_out, strict=True))).items():
             result[name]["bigram_bits"] = round(bits, 3)
     return result
 
 
 def missed_shares(table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -> str:
-    """Return a sentence about splits whose share of the characters is not the one asked for; "" if there are none."""
+    """Return a message about splits that miss their requested fraction, with the reasons; "" if no split does."""
     by_work = {name: _chars(shares, name, len(table)) for name in names_in(shares)}
     chars = {name: int(of_works.sum()) for name, of_works in by_work.items()}
     missed = _missed(chars, split)
@@ -57,40 +63,40 @@ def missed_shares(table: "pd.DataFrame", shares: "pd.DataFrame", split: Split) -
         return ""
     cut, reasons = table["chars"].to_numpy() - np.sum([*by_work.values()], axis=0), []  # (n_works,)
     if cut.any():
-        passages = "repeat passages of val and test were cut out of train (split.duplicates)"
-        reasons.append(f"{cut.sum():,} characters in {np.count_nonzero(cut):,} work(s) that {passages}")
+        why = "were cut out of train because they repeat val or test (split.duplicates)"
+        reasons.append(f"{cut.sum():,} characters in {np.count_nonzero(cut):,} work(s) {why}")
     if _missed({**chars, "train": chars["train"] + int(cut.sum())}, split):
         whole_works = split.strategy in ("by_work", "by_author")
-        what = "whole works do not divide as asked" if whole_works else "shares of short works are rounded"
-        reasons.append(f"{what} (split.strategy {split.strategy})")
+        what = "whole works cannot be divided exactly" if whole_works else "parts of short works are rounded"
+        reasons.append(f"{what} (split.strategy={split.strategy})")
     return f"{'; '.join(missed)}: {', and '.join(reasons)}"
 
 
 def _missed(chars: dict[str, int], split: Split) -> list[str]:
-    """Return what each split has and should have, if both differ by more than MISSED."""
+    """Return the actual and the requested fraction of each split where they differ by more than MISSED."""
     shares = {name: (n / max(1, sum(chars.values())), getattr(split, name)) for name, n in chars.items()}
     return [
-        f"{name} has {100 * reached:.3g} % of the characters, not {100 * asked:.3g} %"
-        for name, (reached, asked) in shares.items()
-        if abs(reached - asked) > MISSED * asked
+        f"{name} has {100 * actual:.3g} % of the characters instead of {100 * requested:.3g} %"
+        for name, (actual, requested) in shares.items()
+        if abs(actual - requested) > MISSED * requested
     ]
 
 
 def short_ends(shares: "pd.DataFrame", split: Split) -> str:
-    """Return a sentence about a val that is mostly the last few characters of many short works; "" if it is not."""
+    """Return a warning if most of val is the last few characters of many short works, and otherwise ""."""
     val = shares[shares["split"] == "val"]
     sizes = (val["stop"] - val["start"]).to_numpy()
     short = sizes[sizes < int(LINE)]
     if split.strategy != "tail" or 2 * short.sum() <= sizes.sum():
         return ""
     return (
-        f"most of val is fewer than {LINE} characters of the end of each of {len(short):,} work(s), so a score on val "
-        "says little about the rest of a work; split.strategy contiguous or by_work hold out whole works"
+        f"most of val is the ends of {len(short):,} work(s), fewer than {LINE} characters of each, so a score on val "
+        "says little about whole works; use split.strategy=contiguous or by_work to hold out whole works"
     )
 
 
 def findings(report: dict[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each split that train knows too well, or that is of another kind than train.
+    """Yield a warning for each split that repeats too much of the training split, or that differs too much from it.
 
     Args:
         report: the content of reports/split.json.
@@ -101,14 +107,14 @@ def findings(report: dict[str, Any]) -> Iterator[str]:
             continue
         if (seen := split["in_train"][LINE]) > MUCH_SEEN:
             yield (
-                f"{100 * seen:.1f} % of the windows of {LINE} characters of {name} are also in train, so a score on "
-                f"{name} shows memory as well as prediction (split.duplicates, split.strategy)"
+                f"{100 * seen:.1f} % of the windows of {LINE} characters in {name} also occur in train, so a score on "
+                f"{name} measures memory as well as prediction (split.duplicates, split.strategy)"
             )
         if highest is not None and (bits := split["bigram_bits"]) > highest + UNLIKE:
             yield (
-                f"most of {name} is unlike train: {bits:.2f} bits per character under a bigram model of train, at most "
-                f"{highest:.2f} for {PARTS - 1} of {PARTS} parts of train; check whether texts end in a licence, notes "
-                "or an index (clean.rules, split.strategy)"
+                f"most of {name} is unlike train: it has {bits:.2f} bits per character under a bigram model of train, "
+                f"but {PARTS - 1} of {PARTS} parts of train have at most {highest:.2f}; check whether texts end in a "
+                "license, notes or an index (clean.rules, split.strategy)"
             )
 
 
@@ -117,13 +123,14 @@ def _contents(table: "pd.DataFrame", chars: npt.NDArray[np.int64]) -> dict[str, 
     return {
         "chars": int(chars.sum()),
         "categories": _summed(works, ["category"]),
-        "decades": works.groupby(table["year"].map(decade))["chars"].sum().to_dict(),  # DVC would join a list
+        # a mapping, because DVC joins all lists of a file into one plot, row by row
+        "decades": works.groupby(table["year"].map(decade))["chars"].sum().to_dict(),
         "authors": _summed(works, ["category", "author"]),
     }
 
 
 def _summed(works: "pd.DataFrame", by: list[str]) -> list[dict[str, Any]]:
-    """Rows of characters by these columns; a list, because that is what DVC can draw."""
+    """Return the sums of the characters by these columns as a list of rows, which DVC can plot."""
     sums = works.groupby(by)["chars"].sum()
     return [dict(zip([*by, "chars"], row, strict=True)) for row in sums.reset_index().itertuples(index=False)]
 

@@ -1,7 +1,7 @@
-"""Measure whether val and test are text of another kind than train, such as a licence or notes at the end of a book.
+"""Measure whether val and test are another kind of text than the training split, such as notes at the end of a book.
 
-A bigram model that counts train predicts windows of every split. Each part of train is predicted by the counts of the
-other parts, so that windows of train have no advantage.
+A bigram model that counts the training split predicts windows of every split. Each part of the training split is
+predicted by the counts of the other parts, so that its windows have no advantage.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ import numpy.typing as npt
 from bukva.text.characters import Codes
 from bukva.text.splits import Spans
 
-PARTS = 16  # of train; the one that is most unlike the others may be a title page, and does not count
-WINDOW = 1000  # characters at most
-SHORTEST = 50  # characters of a window; shorter ones vary too much
-FEWEST, MOST = 8, 64  # windows of a split; a part of train can have fewer
-UNLIKE = 0.25  # bits per character above parts of train (docs/dev/log.md, 2026-11-26: unlike text)
+PARTS = 16  # parts of the training split; the part that is most unlike the others, perhaps a title page, is ignored
+WINDOW = 1000  # maximum number of characters of a window
+SHORTEST = 50  # minimum number of characters of a window; the bits of shorter windows vary too much
+FEWEST, MOST = 8, 64  # number of windows of a split; a part of the training split can have fewer
+UNLIKE = 0.25  # excess over parts of train, in bits per character (docs/dev/log.md, 2026-11-26: unlike text)
 
 Ints = npt.NDArray[np.int64]
 
@@ -25,7 +25,8 @@ Ints = npt.NDArray[np.int64]
 def bigram_bits(codes: Codes, train: Spans, held_out: Mapping[str, Spans]) -> dict[str, float]:
     """Return the bits per character of the median window of each split under a bigram model of train.
 
-    For train it is that of the second highest of its parts. Empty if a split is too short to judge.
+    For the training split, the result is the second highest median of its parts. If a split is too short to judge, the
+    result is empty.
     """
     n_train = _n_chars(train)
     size = min([WINDOW, n_train // PARTS, *(_n_chars(spans) // FEWEST for spans in held_out.values())])
@@ -46,17 +47,18 @@ def _n_chars(spans: Spans) -> int:
 
 
 def _windows(codes: Codes, spans: Spans, start: int, stop: int, size: int) -> Codes:
-    """Return (n, size) windows, evenly spaced between these characters of the joined spans."""
+    """Return (n, size) windows, evenly spaced between characters `start` and `stop` of the joined spans."""
     n = min(MOST, (stop - start) // size)
-    places = np.linspace(start, stop - size, n).astype(np.int64)[:, None] + np.arange(size)
+    positions = np.linspace(start, stop - size, n).astype(np.int64)[:, None] + np.arange(size)
     ends = np.cumsum(spans[:, 1] - spans[:, 0])
-    return codes[places + (spans[:, 1] - ends)[np.searchsorted(ends, places, side="right")]]
+    return codes[positions + (spans[:, 1] - ends)[np.searchsorted(ends, positions, side="right")]]
 
 
 def _bits(windows: Codes, part_of: Ints) -> npt.NDArray[np.float64]:
-    """Return the (n,) bits per character of (n, size) windows, of which parts below PARTS are train.
+    """Return the (n,) bits per character of (n, size) windows.
 
-    A pair of characters that was not counted backs off to the second character alone.
+    `part_of` is the (n,) number of the part of each window. Parts below PARTS belong to the training split. The
+    probability of a pair of characters backs off to the probability of its second character.
     """
     kinds, chars = np.unique(windows, return_inverse=True)
     chars = chars.reshape(windows.shape)
@@ -68,8 +70,8 @@ def _bits(windows: Codes, part_of: Ints) -> npt.NDArray[np.float64]:
         counted = is_train & ~own
         of_pair, of_first, of_second = (_counts(ids, counted) for ids in (pair, first, second))
         alone = (of_second + 0.5) / (of_second.sum() + 0.5 * (np.count_nonzero(of_second) + 1))
-        seen = (of_pair[pair[own]] + 2 * alone[second[own]]) / (of_first[first[own]] + 2)
-        bits[own] = -np.log2(seen).mean(axis=1)
+        p = (of_pair[pair[own]] + 2 * alone[second[own]]) / (of_first[first[own]] + 2)
+        bits[own] = -np.log2(p).mean(axis=1)
     return bits
 
 

@@ -1,7 +1,7 @@
-"""Tokenizers: text to ids and back.
+"""Tokenizers, which convert text to ids and back.
 
-A tokenizer is a module with a subclass of Tokenizer (base.py) and a line in TOKENIZERS, whose keys are the valid values
-of tokenize.kind.
+To add a tokenizer, write a module with a subclass of Tokenizer (base.py), and add a line to TOKENIZERS. The keys of
+TOKENIZERS are the valid values of tokenize.kind.
 """
 
 from pathlib import Path
@@ -13,19 +13,19 @@ from bukva.text.tokenizers.bpe import BPETokenizer
 from bukva.text.tokenizers.char import CharTokenizer
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {"char": CharTokenizer, "byte": ByteTokenizer, "bpe": BPETokenizer}
-VOCAB = "vocab.json"  # in the folder of the ids, and in that of each model
+VOCAB = "vocab.json"  # file in the folder of the ids, and in the folder of each model
 
 
 def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
-    """Write vocab.json of a folder."""
+    """Write a tokenizer to vocab.json in a folder."""
     write_json(folder / VOCAB, tokenizer.to_json())
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Read vocab.json of a folder.
+    """Read a tokenizer from vocab.json in a folder.
 
     Raises:
-        BukvaError: the file is not a vocabulary.
+        BukvaError: the file is missing or is not a vocabulary.
     """
     try:
         content = read_json(folder / VOCAB)

@@ -1,7 +1,7 @@
-"""Base class of the tokenizers, whose ids are sequences of bytes in UTF-8; and the byte tokenizer.
+"""Base class of the tokenizers, and the byte tokenizer.
 
-A character is counted at its first byte; its other bytes are 10xxxxxx in binary. A model may generate ids whose bytes
-are not UTF-8. Such bytes are decoded as U+FFFD.
+An id stands for a sequence of UTF-8 bytes. A character is counted at its first byte; its other bytes are 10xxxxxx in
+binary. A model may generate ids whose bytes are not valid UTF-8. Such bytes are decoded as U+FFFD.
 """
 
 from abc import ABC, abstractmethod
@@ -14,21 +14,21 @@ import numpy.typing as npt
 
 from bukva.text.ids import Ids
 
-CHUNK = 2**20  # ids that are counted at a time, to bound the memory
-MOST_BYTES = 4  # of a character in UTF-8, so a character has at most 4 ids
+CHUNK = 2**20  # number of ids that are counted at a time, to limit memory
+MOST_BYTES = 4  # maximum number of bytes, and therefore of ids, of a character
 
 Counts = npt.NDArray[np.int64]
 
 
 class Tokenizer(ABC):
-    r"""Encodes text as ids and decodes ids to text.
+    r"""Base class: encodes text as ids and decodes ids to text.
 
-    Scores are per character for every tokenizer: `chars_of` gives their denominator.
+    Scores of every tokenizer are per character. The number of characters comes from `chars_of`.
 
-    unit: what an id is: character, byte or token.
-    alphabet: the characters that can be encoded, sorted; None if all can.
-    tokens: (V,) bytes of each id.
-    pieces: (V,) text of each id; control characters and parts of a character are written as \xd0.
+    unit: name of what an id stands for: character, byte or token.
+    alphabet: the characters that can be encoded, sorted, or None if every character can be encoded.
+    tokens: bytes of each of the V ids.
+    pieces: text of each of the V ids; control characters and parts of a character are escaped, such as \xd0.
     dtype: smallest unsigned type that holds every id.
     """
 
@@ -36,7 +36,7 @@ class Tokenizer(ABC):
     alphabet: str | None = None
 
     def __init__(self, tokens: Sequence[bytes]) -> None:
-        """Take the bytes of each id."""
+        """Initialize from the bytes of each id."""
         self.tokens = list(tokens)
         texts = [token.decode(errors="backslashreplace") for token in tokens]
         self.pieces = [text if text.isprintable() or text in ("\n", "\t") else ascii(text)[1:-1] for text in texts]
@@ -47,14 +47,14 @@ class Tokenizer(ABC):
     @classmethod
     @abstractmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> Self:
-        """Learn the vocabulary of these texts, whose order does not matter.
+        """Learn the vocabulary of the texts. The order of the texts does not matter.
 
-        `vocab_size` is the maximum number of ids, for tokenizers that can choose it.
+        `vocab_size` is the maximum number of ids, for tokenizers with a vocabulary of variable size.
         """
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Return the content of vocab.json: the arguments of the class, and the kind (char by default)."""
+        """Return the content of vocab.json: the arguments of the constructor, and `kind` (char if it is missing)."""
 
     @abstractmethod
     def encode(self, text: str) -> Ids:
@@ -77,17 +77,17 @@ class Tokenizer(ABC):
         return b"".join(map(self.tokens.__getitem__, np.asarray(ids, np.int64).tolist()))
 
     def chars_of(self, ids: npt.ArrayLike) -> Counts:
-        """Return the (n,) numbers of characters that begin in each id. Their sum is the denominator of a score."""
+        """Return the (n,) number of characters that begin in each id. The sum is the denominator of a score."""
         return self._n_chars[np.asarray(ids, np.int64)]
 
     def bytes_of(self, ids: npt.ArrayLike) -> Counts:
-        """Return the (n,) numbers of bytes of each id."""
+        """Return the (n,) number of bytes of each id."""
         return self._n_bytes[np.asarray(ids, np.int64)]
 
     def parts(self, ids: npt.ArrayLike) -> list[str]:
-        """Return the characters that begin in each of (n,) ids; joined, they are the text of the ids."""
+        """Return, for each of (n,) ids, the characters that begin in it. Joined, they are the text of the ids."""
         utf8, n_bytes = self.utf8(ids), self.bytes_of(ids)
-        owner = np.repeat(np.arange(len(n_bytes)), n_bytes)  # position of the id of each byte
+        owner = np.repeat(np.arange(len(n_bytes)), n_bytes)  # number of the id that contains each byte
         begins = _begins(utf8)
         begins[:1] = True  # the ids may begin within a character
         parts = [""] * len(n_bytes)
@@ -104,7 +104,7 @@ BYTES = [bytes([value]) for value in range(256)]
 
 
 class ByteTokenizer(Tokenizer):
-    """The id of a byte is its value; there is nothing to learn."""
+    """Tokenizer whose ids are the values of the UTF-8 bytes. It has nothing to learn."""
 
     unit: ClassVar[str] = "byte"
 
@@ -136,11 +136,14 @@ def total(counts_of: Callable[[Ids], Counts], ids: Ids) -> int:
 
 
 def n_first_ids(tokenizer: Tokenizer, ids: Ids) -> int:
-    """Return the number of ids of the first character of (N,) ids, N > 0. It shares no id with the second character."""
+    """Return the number of ids of the first character of (N,) ids, N > 0.
+
+    The first character must not share an id with the second one.
+    """
     others = np.flatnonzero(tokenizer.chars_of(ids[1 : MOST_BYTES + 1]))
     return 1 + int(others[0]) if len(others) else len(ids)
 
 
 def ids_per_char(ids: Ids, tokenizer: Tokenizer) -> float:
-    """Return the factor from bits per id to bits per character: 1 if every id is a character."""
+    """Return the number of ids per character, the factor from bits per id to bits per character."""
     return len(ids) / total(tokenizer.chars_of, ids)

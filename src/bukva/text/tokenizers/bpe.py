@@ -1,13 +1,15 @@
-"""Byte-level BPE: what comes together often in train becomes one id.
+"""Byte-level BPE: byte sequences that are frequent in the training text become one id.
 
-It starts from the 256 bytes of UTF-8, and again and again merges the two neighbours that are together most often in
-train into one token, until the vocabulary is full. A text is encoded by the same merges in the same order. Nothing is
-merged across the end of a line or of a word, with the space before it. Sources: Sennrich, Haddow & Birch 2016, "Neural
-Machine Translation of Rare Words with Subword Units"; Radford et al. 2019 (GPT-2), whose rule for words and whose
-notation for bytes this is; computed by the library `tokenizers` of Hugging Face.
+The vocabulary starts with the 256 byte values. Then the most frequent pair of neighboring tokens in the training text
+is merged into a new token, and so on, until the vocabulary is full. A text is encoded by the same merges in the same
+order. A merge never crosses the end of a line or of a word. The space before a word belongs to the word.
 
-vocab.json has the merges, from which all else follows. The library's own file could hold more than this class can
-promise, such as a normalisation, which loses text.
+Sources: Sennrich, Haddow & Birch 2016, "Neural Machine Translation of Rare Words with Subword Units"; Radford et al.
+2019 (GPT-2) for the definition of words and the notation of bytes. The library `tokenizers` of Hugging Face computes
+merges and ids.
+
+vocab.json contains only the merges, which determine everything else. The library's own file format allows more, such as
+a normalization, with which decoding would not restore the text.
 """
 
 import functools
@@ -24,19 +26,19 @@ from bukva.text.tokenizers.base import BYTES, Tokenizer
 if TYPE_CHECKING:
     import tokenizers
 
-MIN_FREQUENCY = 2  # what is together once in train says nothing about other text
+MIN_FREQUENCY = 2  # a pair that occurs only once says nothing about other text
 
 
 class BPETokenizer(Tokenizer):
-    """Frequent pieces of words as ids: first the bytes, then the tokens in the order in which the merges make them."""
+    """Tokenizer of frequent pieces of words. Its ids are first the bytes, then the merged tokens in their order."""
 
     unit: ClassVar[str] = "token"
 
     def __init__(self, merges: Iterable[Sequence[str]]) -> None:
-        """Take the merges in their order, in GPT-2's notation: a printable character for each byte.
+        """Initialize from the merges in their order, in GPT-2's notation with a printable character for each byte.
 
         Raises:
-            ValueError: a merge is of something that no earlier one has made.
+            ValueError: a merge uses a token that is neither a byte nor the result of an earlier merge.
         """
         from tokenizers import models
 
@@ -45,14 +47,14 @@ class BPETokenizer(Tokenizer):
         ids = {char: byte for byte, char in enumerate(byte_of)}  # token -> id
         for first, second in self.merges:
             if first not in ids or second not in ids:
-                raise ValueError(f"the merge of {first!r} and {second!r} is not of two tokens before it")
+                raise ValueError(f"the merge of {first!r} and {second!r} uses a token that does not exist yet")
             ids.setdefault(first + second, len(ids))
         super().__init__([b"".join(map(byte_of.__getitem__, token)) for token in ids])
         self._encoder = _library(models.BPE(vocab=ids, merges=self.merges))
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> "BPETokenizer":
-        """Learn at most vocab_size ids; a short text has fewer pairs that come twice, and so fewer ids."""
+        """Learn at most vocab_size ids. A short text gives fewer, because it has fewer pairs that occur twice."""
         from tokenizers import models, trainers
 
         library = _library(models.BPE())
@@ -69,13 +71,13 @@ class BPETokenizer(Tokenizer):
         return {"kind": "bpe", "merges": self.merges}
 
     def encode(self, text: str) -> Ids:
-        # in pieces, because the library takes some 600 bytes for each id; at ends of lines, where nothing is merged
+        # in pieces, because the library needs about 600 bytes per id; cut at line ends, which no merge crosses
         encoded = (self._encoder.encode(piece).ids for piece in pieces(text, "\n"))
         return np.concatenate([np.empty(0, self.dtype), *(np.array(ids, self.dtype) for ids in encoded)])
 
 
 def _library(model: "tokenizers.models.Model") -> "tokenizers.Tokenizer":
-    """The library's tokenizer: lines, their words, and in each word the merges of the model."""
+    """Return the library's tokenizer, which splits a text into lines and words and merges within each word."""
     from tokenizers import Tokenizer, pre_tokenizers
 
     library = Tokenizer(model)
@@ -87,7 +89,7 @@ def _library(model: "tokenizers.models.Model") -> "tokenizers.Tokenizer":
 
 @functools.cache
 def _byte_chars() -> str:
-    """256 characters, one for each byte: itself if it is printable, otherwise one of those from U+0100 on."""
+    """Return a character for each byte: the same code point if it is printable, otherwise one from U+0100 on."""
     printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     others = iter(range(256, 512))
     return "".join(chr(byte if byte in printable else next(others)) for byte in range(256))

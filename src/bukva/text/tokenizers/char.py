@@ -1,4 +1,4 @@
-"""Character tokenizer of the lecture notes: one id per character, in the order of code points."""
+"""Character tokenizer of the lecture notes, with one id per character in the order of code points."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,19 +16,23 @@ MAX_NAMED = 5  # number of unknown characters that an error lists
 
 
 class CharTokenizer(Tokenizer):
-    """One id per character."""
+    """Tokenizer with one id per character."""
 
     unit: ClassVar[str] = "character"
 
     def __init__(self, chars: Sequence[str]) -> None:
-        """Take the alphabet: single characters, sorted, without duplicates; anything else raises ValueError."""
+        """Initialize from the alphabet.
+
+        Raises:
+            ValueError: the alphabet is not a sorted list of single characters without duplicates.
+        """
         if any(len(char) != 1 for char in chars) or list(chars) != sorted(set(chars)):
-            raise ValueError("an alphabet is single characters, sorted, each once")
+            raise ValueError("an alphabet must be single characters, sorted, each once")
         super().__init__([char.encode() for char in chars])
         self.chars = self.pieces = list(chars)
         self.alphabet: str = "".join(chars)
         self._codes = code_points(self.alphabet)  # (V,)
-        n_codes = int(self._codes[-1]) + 2 if chars else 1  # the last entry is for all greater code points
+        n_codes = int(self._codes[-1]) + 2 if chars else 1  # the last entry stands for all greater code points
         self._ids = np.full(n_codes, len(self), np.min_scalar_type(len(self)))  # code point -> id, or V if unknown
         self._ids[self._codes] = np.arange(len(self))
 
