@@ -73,7 +73,9 @@ def test_adaptive_scores_are_compared_with_adaptive_ones_only(known, tmp_path):
     (tmp_path / "params.yaml").write_text("evaluate: {adaptive: false}\n")  # the remedy names what differs from it
     with pytest.raises(BukvaError) as caught:
         compare(["a0", "static0"], "gpt", "test", adaptive=True)
-    assert str(caught.value).startswith("static0 has no adaptive scores. They can only be compared with each other.")
+    assert str(caught.value).startswith(
+        "Adaptive scores can only be compared with adaptive scores, and static0 has none."
+    )
     assert str(caught.value).count("evaluate.adaptive=true") == 1
     (tmp_path / "params.yaml").write_text("evaluate: {adaptive: true}\n")
     with pytest.raises(BukvaError) as caught:

@@ -4,8 +4,8 @@ Scores on different texts cannot be compared. Settings that were scored on anoth
 a table of their own, without verdicts.
 
 A setting that was chosen by its score looks better than it is. So the leaderboard does not use test, and it marks the
-best of several settings with the gain to expect from luck alone. The mark is replaced by a comparison on seeds that no
-other setting has, as soon as the best setting has three of them.
+best of several settings with the gain to expect from luck alone. As soon as this setting has three seeds that no other
+setting has, it is also compared with the baseline on these seeds.
 """
 
 from collections.abc import Sequence
