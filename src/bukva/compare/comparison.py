@@ -27,7 +27,7 @@ from bukva.project.revisions import Revision, experiments, head
 from bukva.project.stages import trained_models
 from bukva.text.tokenizers import TOKENIZERS
 
-# held-out text of each split.strategy
+# split.strategy -> description of the held-out text
 REACH = {
     "tail": "the ends of works whose beginnings are in train",
     "contiguous": "the last works of the corpus, in the order of their names",

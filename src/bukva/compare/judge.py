@@ -181,15 +181,15 @@ def complete_baseline(ledger: Ledger, say: Say) -> None:
         ledger_file.add("baseline", baseline=asdict(_trained(setting, name)))
 
 
-# ---- the end of a night
+# ---- after all tries
 
 
 def wear(ledger: Ledger) -> float:
-    """Return an upper limit, in bits, of how much the winner gained by many decisions on the same val text.
+    """Return an upper limit, in bits, of how much the winner fits the val text after many decisions on it.
 
-    It is the expected luck of the best of as many equal settings, whose scores differ by the error over the text.
+    The limit is the expected luck of the best of that many equal settings whose scores vary by the error over the text.
     """
-    errors = [each.text_se for each in ledger.decided]  # of the difference of two settings, so sqrt(2) times too large
+    errors = [each.text_se for each in ledger.decided]  # of a difference, so sqrt(2) times the error of one setting
     return expected_luck(len(errors), median(errors) / 2**0.5) if errors else 0.0
 
 

@@ -46,7 +46,7 @@ class Winner:
     """The best of several settings, and how much of its gain may be luck.
 
     n_settings: number of settings that it was chosen from.
-    luck: expected gain on val in bits of the best of as many equal settings; None while the noise floor is unknown.
+    luck: expected gain on val, in bits, of the best of that many equal settings; None if the noise floor is unknown.
     unused_seeds: seeds of the best setting that no other setting has, so that they did not influence the choice.
     on_unused_seeds: comparison with the baseline on these seeds only; None while there are fewer than three.
     """

@@ -4,7 +4,7 @@ A seed group remains in the noise floor after its experiments are removed. New g
 ignores, because a command that only shows results must not change the checkout. To share them with other clones, copy
 the file over SHARED and commit it.
 
-Looks at test scores are counted, because a choice after many looks at test selects by chance.
+Looks at test scores are counted, because choosing after many looks at test selects by chance.
 """
 
 import datetime

@@ -8,7 +8,7 @@ the other way round. There are two rows of scores:
 - *One stream* (`stream`) keeps what the model has learned from all earlier works, as a compressor does. Its works are
   not independent, so it has no interval.
 
-In both, the context of the first scored character of a work is the earlier text of the work, up to OWN_IDS ids.
+In both rows, the first scored character of a work has the earlier text of the work as context, up to OWN_IDS ids.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ from bukva.models.window_rule import Batch, batches, computed, context_of, ids_p
 from bukva.text.held_out import HeldOut, Passage
 from bukva.text.ids import Ids, Nats
 
-OWN_IDS = 8192  # maximum number of ids before the first scored id of a work that its own n-grams are counted on
+OWN_IDS = 8192  # the own n-grams of a work are counted on up to this many ids before its first scored id
 MOST_LOGITS = 2**23  # maximum number of logits of the network in memory
 Floats = npt.NDArray[np.float32]
 

@@ -155,7 +155,7 @@ def value_of_context(
     # stride 1 gives every id exactly short_context ids of context; beyond=False limits the n-grams to them as well
     short = text.chars_of_nats(nats_of_passages(model, texts, params.short_context, 1, beyond=False), texts)
     chars, starts = text.chars[split], np.cumsum(text.chars[split]) - text.chars[split]  # (n_works,) each
-    position = np.arange(len(full_nats)) - np.repeat(starts, chars)  # (N,) of each character in its work
+    position = np.arange(len(full_nats)) - np.repeat(starts, chars)  # (N,) within the work
     full = full_nats[position < np.repeat(text.chars_of_works(split, texts), chars)]
     short_bits, full_bits = bits_per_char(short), bits_per_char(full)
     return {

@@ -97,7 +97,7 @@ def draw(logits: Tensor, temperature: float, top_k: int, top_p: float, rng: torc
     if temperature == 0:
         return logits.argmax(dim=-1).to(device)
     divisor = max(temperature, torch.finfo(logits.dtype).tiny)
-    logits = (logits - logits.amax(dim=-1, keepdim=True)) / divisor  # at most 0, so that the division cannot overflow
+    logits = (logits - logits.amax(dim=-1, keepdim=True)) / divisor  # at most 0, so that no logit becomes inf
     probabilities = keep_likeliest(logits, top_k, top_p).softmax(dim=-1)
     return torch.multinomial(probabilities, 1, generator=rng)[:, 0].to(device)
 

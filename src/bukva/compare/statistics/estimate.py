@@ -89,7 +89,7 @@ def resolved_by(k: int, sd: float, *, paired: bool = False, text: Part = CERTAIN
     return Estimate.of(0.0, [text, seeds]).smallest_detectable
 
 
-MIN_DF = 4  # as from five seeds of one setting
+MIN_DF = 4  # reached by five seeds of one setting
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from scipy.special import fdtri, stdtr
 from bukva.compare.statistics.estimate import Estimate, Floor, pool
 from bukva.compare.statistics.settings import MATTERS
 
-LOOKS = (1, 2, 4, 8)  # seeds
+LOOKS = (1, 2, 4, 8)  # numbers of seeds after which a try is tested
 HOPELESS = (0.5, 0.3, 0.2)  # for each look but the last, the p above which a try is discarded
 # If the ratio of a try's own variance to the pooled one exceeds this quantile of F, its own variance is used.
 OWN_VARIANCE = 0.95
@@ -66,5 +66,5 @@ def _decide(index: int, estimate: Estimate, p: float, level: float) -> Decision:
 
 
 def noise_floor(groups: Sequence[Sequence[float]], known: Floor) -> Floor:
-    """Pool the standard deviation between seeds over groups of scores, one per setting, and a known floor."""
+    """Pool the noise floors of groups of scores, one group per setting, with a known noise floor."""
     return pool([known, *(Floor.of(scores) for scores in groups)])

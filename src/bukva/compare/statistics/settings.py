@@ -73,8 +73,8 @@ def compare_settings(a: SeedSums, b: SeedSums, units: Units, floor: Floor | None
         a, b: losses of the trainings on these units.
         units: units of the text.
         floor: noise floor of the corpus and recipe family; used if a setting has fewer than three seeds.
-        pairable: whether a seed gives the same random numbers in both settings. That needs equal numerics, and initial
-            weights of equal shapes.
+        pairable: whether trainings with equal seeds can be paired: A and B have the same numerics and initial weights
+            of the same shapes.
     """
     a, b, method = _choose_seeds(a, b, floor, pairable)
     text = compare_text(a.sums.mean(axis=0), b.sums.mean(axis=0), units)

@@ -171,13 +171,13 @@ def by_author(sums_a: Floats, sums_b: Floats, works: Units, authors: Sequence[st
     names = sorted(set(author_of_work.tolist()))
     # a text of fewer works is compared by segments, which have no author
     checked = works.effective >= MIN_EFFECTIVE_WORKS and len(names) > 1
-    whole = _verdict(difference, chars)
+    overall = _verdict(difference, chars)
     effects = []
     for name in names:
         own = author_of_work == name
-        without = _verdict(difference[~own], chars[~own]) if checked else whole
+        without = _verdict(difference[~own], chars[~own]) if checked else overall
         effects.append(
-            AuthorEffect(name, float(difference[own].sum() / chars[own].sum()), without if without != whole else None)
+            AuthorEffect(name, float(difference[own].sum() / chars[own].sum()), without if without != overall else None)
         )
     signs = [np.sign(effect.difference) for effect in effects]
     return Authors(tuple(effects), signs.count(-1), signs.count(1))
