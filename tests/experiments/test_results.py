@@ -84,7 +84,7 @@ def test_a_checkout_that_was_not_run_as_it_stands_is_refused(project, file, old,
     assert problem("workspace") == reason
     with pytest.raises(BukvaError) as error:
         results_of(["workspace"])
-    assert str(error.value) == f"workspace: {reason}; run `dvc repro`."
+    assert str(error.value) == f"workspace: {reason}. Run `dvc repro`."
 
 
 def test_a_commit_that_was_not_run_as_it_stands_is_incomplete(project):
@@ -178,7 +178,7 @@ def test_without_a_saved_baseline_the_checkout_serves_unless_it_has_an_experimen
         monkeypatch.setattr(results, "git", lambda *_, edited=edited: edited)
         assert results.default_baseline() == "workspace"
     monkeypatch.setattr(results, "git", lambda *_: b"params.yaml\n")
-    with pytest.raises(BukvaError, match=r"run `git checkout HEAD params\.yaml && make repro`"):
+    with pytest.raises(BukvaError, match=r"Run `git checkout HEAD params\.yaml && make repro`"):
         results.default_baseline()
 
 
