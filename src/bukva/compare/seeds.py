@@ -26,7 +26,10 @@ DECIDE_BEFORE = (
 
 
 def queue_seeds(n: int, model: str) -> Iterator[str]:
-    """Queue as many experiments as are missing from n seeds, and yield the lines to print while doing so.
+    """Queue experiments until there are n seeds of the settings, including finished and queued ones.
+
+    Yields:
+        A line to print, as soon as the step that it describes is done.
 
     Seeds count up from the seed in params.yaml. The seeds of other models and of samples do not change, so that DVC
     restores the outputs that do not depend on this training from its cache.

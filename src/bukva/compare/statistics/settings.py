@@ -32,7 +32,7 @@ class SeedSums:
 
     @classmethod
     def of(cls, runs: Sequence[tuple[int, Floats]]) -> "SeedSums":
-        """Build from one or more pairs of a seed and the (G,) bits of each unit, sorted by seed."""
+        """Sort one or more pairs (seed, (G,) bits of each unit) by seed, and stack their bits."""
         runs = sorted(runs, key=lambda run: run[0])
         return cls(tuple(seed for seed, _ in runs), np.stack([sums for _, sums in runs]))
 
