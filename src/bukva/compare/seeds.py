@@ -81,7 +81,7 @@ def _files(model: str, lock: StageRecords) -> list[str]:
     files = [path for path in all_sources(stage, lock) if not path.startswith(("/", ".."))]
     if untracked := git("ls-files", "--others", "--exclude-standard", "--", *files).decode().splitlines():
         raise BukvaError(
-            f"{untracked[0]} is not tracked by git, so DVC's queue would not have it. Run `git add` on it."
+            f"{untracked[0]} is not tracked by git, so DVC's queue would not have it. Run `git add {untracked[0]}`."
         )
     return files
 
