@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bukva.compare.statistics.estimate import Estimate, Floor
-from bukva.compare.statistics.judging import LOOKS, look, scatter
+from bukva.compare.statistics.judging import LOOKS, look, noise_floor
 from bukva.compare.statistics.online import next_level
 
 SEED_SD, TEXT_SD, TEXT_DF = 0.010, 0.004, 30  # bits per character, as on the embedded corpus
@@ -47,7 +47,7 @@ def judged(rng: np.random.Generator, kind: Kind, level: float = 0.1) -> Night:
     for _ in range(TRIES):
         gain = kind.gain if rng.random() < kind.share else 0.0
         seeds, own_text = rng.normal(-gain, SEED_SD * kind.scatter, LOOKS[-1]), rng.normal(0, TEXT_SD / 2**0.5)
-        test_level, known, p = next_level(ps, kept, level), scatter(groups, floor), 1.0
+        test_level, known, p = next_level(ps, kept, level), noise_floor(groups, floor), 1.0
         for n in LOOKS:
             difference = seeds[:n].mean() + own_text - baseline.mean() - text
             seen = look(Estimate(difference, TEXT_SD, TEXT_DF), baseline, seeds[:n], known, test_level)

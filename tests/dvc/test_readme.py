@@ -66,6 +66,6 @@ def test_the_first_half_of_readme_works_as_printed(project):
     names = project.run("git", "for-each-ref", "--format=%(refname:lstrip=4)", "refs/exps").split()
     (experiment,) = (name for name in names if name != "baseline")
     said = project.bukva("compare", "HEAD", experiment)
-    assert "HEAD has no results of its own; experiment baseline stands for it." in said
+    assert "HEAD has no results. Using the experiment `baseline` instead." in said
     assert f"settings {experiment} against baseline" in said
     assert "baseline" in project.bukva("experiments")

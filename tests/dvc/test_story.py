@@ -239,7 +239,7 @@ def test_the_queue_ran_the_code_of_its_snapshot_and_reported_to_the_store_of_the
 def test_the_verdict_on_an_experiment_is_the_same_in_the_terminal_and_on_the_report(project):
     project.run("dvc", "exp", "apply", "two-heads")
     said = project.bukva("compare", "HEAD", "workspace")
-    assert re.search(r"model workspace.* (than model HEAD|cannot be told apart)", said)
+    assert re.search(r"model workspace.* (than model HEAD|do not differ significantly)", said)
     project.bukva("report")
     page = html.parse(str(project.folder / "reports/index.html")).getroot()
     sentences = page.xpath("//h3[starts-with(text(), 'Against')]/following-sibling::*//p[not(@class)]/text()")

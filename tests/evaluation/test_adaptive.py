@@ -55,7 +55,7 @@ def by_work(nats):
 
 
 def test_works_are_independent_within_each_work_and_not_in_one_stream(gpt):
-    before, after = (adaptive.read(gpt, changed, "test") for changed in (text(), text(changed=7)))
+    before, after = (adaptive.score_adaptively(gpt, changed, "test") for changed in (text(), text(changed=7)))
     for row, same in ((WITHIN, True), (STREAM, False)):
         ours, theirs = by_work(before[row]), by_work(after[row])
         np.testing.assert_array_equal(ours[0][:6], theirs[0][:6])
@@ -99,7 +99,7 @@ def test_both_rows_are_scored_and_the_nats_of_one_stream_are_not_kept_for_compar
     models = {"bigram": Bigram(BigramConfig(V, 8)), "gpt": gpt}
     ngrams = KneserNey.count(whole.splits["train"], V, 4)
     scores = evaluate(models, whole, PARAMS, score_baselines(whole, ngrams, [3, 4], compress(whole)))
-    read = adaptive.read(gpt, whole, "test")
+    read = adaptive.score_adaptively(gpt, whole, "test")
     for row in (WITHIN, STREAM):
         assert scores.table[row]["test"]["bits_per_char"] == pytest.approx(read[row].mean() / np.log(2), rel=1e-5)
         assert "train" not in scores.table[row]

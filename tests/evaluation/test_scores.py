@@ -212,7 +212,7 @@ def test_of_a_long_train_at_most_so_much_is_scored(monkeypatch):
     found = evaluated(models(), held_out)
     assert 101 <= found.table["gpt"]["train"]["chars"] < 101 + window_rule.N_RUNS
     assert list(left_out(found, held_out)) == [
-        "scored the GPT on 112 of 3,999 characters of train (split.val, at most 101 ids)"
+        "scored the GPT on 112 of 3,999 characters of train: as many as val has (split.val), at most 101 ids"
     ]
 
 

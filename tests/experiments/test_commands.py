@@ -55,7 +55,7 @@ def test_a_mistake_is_one_sentence(bukva):
     for command, message in [
         (["compare", "main", "two-haeds"], "two-haeds: no experiment, branch, tag or commit has this name"),
         (["compare", "main", "bad"], f"bad: has no result (failed: {FAILED}); run it again."),
-        (["compare", "main", "s1338", "--model", "bigram"], "main: has no model bigram; use gpt."),
+        (["compare", "main", "s1338", "--model", "bigram"], "main has no model bigram. Use gpt."),
     ]:
         done = bukva(*command)
         assert (done.exit_code, done.stdout) == (1, "")

@@ -36,7 +36,9 @@ def test_an_experiment_stands_for_all_seeds_of_its_setting(known):
     assert found.verdict.difference == pytest.approx(np.mean(scores[1][:3]) - np.mean(scores[0]), rel=1e-6)
     assert back.verdict.difference == -found.verdict.difference
     assert found.changed == {"model.n_head": (4, 8)}
-    assert "Seeds are paired, so both lines are about those that both sides have: 0, 1, 2." in sentences(found)
+    assert "Seeds are paired, so both lines use only the seeds that A and B have in common: 0, 1, 2." in sentences(
+        found
+    )
 
 
 def test_seeds_by_which_a_setting_was_chosen_can_be_left_out(known):
@@ -44,7 +46,7 @@ def test_seeds_by_which_a_setting_was_chosen_can_be_left_out(known):
     seeds_of(known, "b", range(4), {"model.n_head": 8}, effect=0.2)
     (found,) = compare(["a1", "b2"], "gpt", "test", [1, 2])
     assert [found.a.seeds, found.b.seeds] == [[1, 2], [1, 2]]
-    with pytest.raises(BukvaError, match="a1: has no training with seed 3; it has 0, 1, 2"):
+    with pytest.raises(BukvaError, match="a1 has no training with seed 3, only with 0, 1, 2"):
         compare(["a1", "b2"], "gpt", "test", [3])
 
 
@@ -72,14 +74,14 @@ def test_adaptive_scores_are_compared_with_adaptive_ones_only(known, tmp_path):
     with pytest.raises(BukvaError) as caught:
         compare(["a0", "static0"], "gpt", "test", adaptive=True)
     assert str(caught.value).startswith(
-        "static0: has no adaptive scores, and they are compared with adaptive ones only"
+        "Adaptive scores can only be compared with adaptive scores, and static0 has none."
     )
     assert str(caught.value).count("evaluate.adaptive=true") == 1
     (tmp_path / "params.yaml").write_text("evaluate: {adaptive: true}\n")
     with pytest.raises(BukvaError) as caught:
         compare(["a0", "static0"], "gpt", "test", adaptive=True)
-    assert str(caught.value).endswith("run `dvc exp run --temp -n static0-again`.")
-    with pytest.raises(BukvaError, match="bigram does not learn on; only the GPT does"):
+    assert str(caught.value).endswith("To compute them: `dvc exp run --temp -n static0-again`.")
+    with pytest.raises(BukvaError, match="bigram has no adaptive scores, only the GPT has"):
         compare(["a0", "b0"], "bigram", "test", adaptive=True)
 
 
@@ -121,11 +123,15 @@ REMEDY = "so their bits cannot be compared. Compare experiments with the same te
             "were scored on different test texts (download.corpus: local and sample, split.test: 0.1 and 0.05), "
             + REMEDY,
         ),
-        ({}, LONGER, "cannot be compared: the window rule is not the same; use the same model.block_size."),
+        (
+            {},
+            LONGER,
+            "cannot be compared, because they were scored with different windows. Use the same model.block_size.",
+        ),
         (
             {"tokenize.vocab_size": 1024},
             {"alphabet": "abcd"},
-            "cannot be compared: the alphabet is not the same; use the same vocabulary.",
+            "cannot be compared, because they have different alphabets. Use the same vocabulary.",
         ),
     ],
 )
@@ -149,14 +155,14 @@ def test_tokenizers_are_compared_over_the_same_characters_and_the_output_says_so
               for side in (found.a, found.b)]  # fmt: skip
     assert found.verdict.difference == pytest.approx(scores[1] - scores[0], rel=1e-6)
     (line,) = [line for line in sentences(found) if line.startswith("The tokenizers differ.")]
-    assert line.endswith("the windows are of 64 characters in A and 128 bytes in B.")
+    assert line.endswith("The windows are 64 characters in A and 128 bytes in B.")
 
 
 @pytest.mark.parametrize(
     ("other", "sentence"),
     [
-        ({"numerics": {"torch": "2.13.0", "arithmetic": "ffffffff"}}, "Trained with different arithmetic"),
-        ({"parameters": 11}, "The models have different shapes"),
+        ({"numerics": {"torch": "2.13.0", "arithmetic": "ffffffff"}}, "trainings used different arithmetic"),
+        ({"parameters": 11}, "models have different shapes"),
     ],
 )
 def test_trainings_with_other_arithmetic_or_of_other_shapes_are_not_paired(known, other, sentence):
@@ -164,7 +170,7 @@ def test_trainings_with_other_arithmetic_or_of_other_shapes_are_not_paired(known
     seeds_of(known, "b", range(3), {"model.n_head": 8}, effect=0.2, **other)
     (found,) = compare(["a0", "b0"], "gpt", "test")
     assert found.verdict.method == "unpaired"
-    assert any(line.startswith(sentence) for line in sentences(found))
+    assert any(line.startswith(f"Seeds are not paired, because the {sentence}") for line in sentences(found))
 
 
 def test_one_seed_each_borrows_the_noise_floor_of_other_groups_and_cannot_tell_without_one(known):

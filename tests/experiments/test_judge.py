@@ -122,7 +122,7 @@ def test_a_try_that_cannot_be_trained_is_given_up_and_costs_nothing(night, monke
     with pytest.raises(ZeroDivisionError):
         judge("small")
     with pytest.raises(
-        BukvaError, match=r"^judge --give-up: worse is not an open try; `bukva judge` lists the tries\.$"
+        BukvaError, match=r"^judge --give-up: worse is not an open try\. List the tries: `bukva judge`\.$"
     ):
         court.give_up("worse", book.read_ledger())
     report.print_try(court.give_up("small", book.read_ledger()), ledger, as_json=False)
@@ -146,7 +146,7 @@ def test_a_night_that_was_killed_before_the_new_baseline_had_its_seeds_trains_th
 def test_a_try_that_changes_how_scores_are_made_is_refused_and_costs_nothing(night, file) -> None:
     begin()
     night("same", 1, BETTER, digests={file: "edited"})
-    with pytest.raises(BukvaError, match=rf"^same: changes {re.escape(file)}, which decides how scores are made\."):
+    with pytest.raises(BukvaError, match=rf"^same changes {re.escape(file)}, which affects how scores are computed\."):
         judge("same")
     assert book.read_ledger().tries == ()
 
@@ -160,7 +160,7 @@ def test_a_try_on_another_text_is_refused(night) -> None:
 
 def test_a_try_that_changes_the_seed_only_is_refused(night) -> None:
     begin()
-    with pytest.raises(BukvaError, match=r"^base-s2: differs from the baseline base in its seed only\.$"):
+    with pytest.raises(BukvaError, match=r"^base-s2 differs from the baseline base only in its seed\.$"):
         judge("base-s2")
 
 
@@ -172,13 +172,13 @@ def test_the_last_report_is_about_the_winner_on_test_and_closes_the_ledger(night
     comparison = court.finish(book.read_ledger())
     assert (comparison.split, comparison.a.name, comparison.b.name) == ("test", "base", "better")
     assert len(comparison.verdict.seeds_b) == 8
-    with pytest.raises(BukvaError, match="is closed, because its last report has shown scores on test"):
+    with pytest.raises(BukvaError, match="is closed, because `bukva judge --final` has shown scores on test"):
         judge("worse")
 
 
 @pytest.mark.parametrize(
     ("line", "what"),
-    [("{", "line 2: not a line of the ledger"), ('{"event": "verdict"}', "line 2: not a line"), ("7", "line 2: not")],
+    [("{", "line 2: not a valid line"), ('{"event": "verdict"}', "line 2: not a valid"), ("7", "line 2: not")],
 )
 def test_a_line_that_is_none_of_the_ledger_is_named(night, line, what) -> None:
     begin()
@@ -192,12 +192,12 @@ def test_a_line_that_is_none_of_the_ledger_is_named(night, line, what) -> None:
 def test_two_nights_are_not_mixed(night) -> None:
     begin()
     (night.folder / book.FILE).write_text('{"event": "start", "level": 0.2}\n', encoding="utf-8")
-    with pytest.raises(BukvaError, match="have different lines, so two nights are mixed"):
+    with pytest.raises(BukvaError, match="have different lines, so they belong to two different ledgers"):
         book.read_ledger()
 
 
 def test_a_level_that_is_no_share_is_refused(night) -> None:
-    with pytest.raises(BukvaError, match=r"^judge --level 10: is not a share between 0 and 1; use for example 0\.1\.$"):
+    with pytest.raises(BukvaError, match=r"^judge --level 10: must be between 0 and 1, for example 0\.1\.$"):
         begin(10)
 
 
@@ -309,5 +309,5 @@ def test_a_training_needs_the_code_of_its_try(project, bukva) -> None:
     (project.folder / "code" / "one.py").write_text("edited", encoding="utf-8")
     done = bukva("judge", "HEAD", "seven")
     assert re.match(
-        r"HEAD: seed 1339 is needed and cannot be trained here, because code has changed", str(done.exception)
+        r"HEAD: seed 1339 is needed but cannot be trained here, because code has changed", str(done.exception)
     )

@@ -139,10 +139,10 @@ def test_incomplete_and_incomparable_experiments_are_listed_with_the_reason_and_
     assert sorted(row.setting.names for row in board.rows) == [["HEAD"], ["window"]]
     assert [row.comparison for row in board.rows] == [None, None]
     said = "\n".join(sentences(board))
-    assert "window: not compared. window and HEAD cannot be compared: the window rule" in said
+    assert "window: not compared. window and HEAD cannot be compared, because they were scored with" in said
     assert "No result (stage evaluate has not run): partial." in said
     known.made["HEAD"] = replace(known.made["partial"], revision=known.made["HEAD"].revision)
     with pytest.raises(
-        BukvaError, match=r"HEAD: stage evaluate has not run, so there is no baseline; run `make repro`"
+        BukvaError, match=r"HEAD: stage evaluate has not run, so there is no baseline\. Run `make repro`"
     ):
         leaderboard("HEAD", "gpt")

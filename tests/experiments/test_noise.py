@@ -83,14 +83,14 @@ def test_the_noise_floor_that_git_tracks_is_read_and_only_a_copy_of_it_is_writte
 
 
 @pytest.mark.parametrize(
-    ("file", "remedy"), [(records.SHARED, f"restore it: `git checkout {records.SHARED}`"), (records.FILE, "delete it")]
+    ("file", "remedy"), [(records.SHARED, f"Restore it: `git checkout {records.SHARED}`"), (records.FILE, "Delete it")]
 )
 def test_a_damaged_file_is_one_sentence(project, file, remedy):
     (project / file).parent.mkdir()
     (project / file).write_text("{")
     with pytest.raises(BukvaError) as error:
         records.floor("family", "val")
-    assert str(error.value) == f"{file}: not a file of noise floors; {remedy}."
+    assert str(error.value) == f"{file} is not a valid noise floor file. {remedy}."
 
 
 def test_each_text_has_its_own_count(project):

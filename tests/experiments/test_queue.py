@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 START = "Start the queue: dvc queue start"
 ENOUGH = "There are 2 seeds of these settings; nothing is missing."
-COMMITTED = "Settings: those of the last commit"
+COMMITTED = "Settings: as in the last commit"
 FAILED = "failed: stage train-gpt: params.yaml, model.n_layer: 13 is unlucky"
 
 
@@ -31,7 +31,7 @@ def test_an_experiment_whose_process_has_ended_was_interrupted(project):
 
 
 def other_side(name, n):
-    return f"For the other side of a comparison: dvc exp apply {name} && bukva seeds {n}"
+    return f"To add seeds to the experiment that you compare with: dvc exp apply {name} && bukva seeds {n}"
 
 
 def queued(n):
@@ -65,7 +65,7 @@ def test_a_seed_is_named_by_the_experiment_that_is_most_like_the_checkout(projec
 
 def test_a_configuration_that_nobody_ran_begins_with_the_seed_of_its_file(project):
     project.set({"model": {"n_layer": 3}, "train_gpt": {"seed": 7}})
-    changed = f"{COMMITTED} with -S model.n_layer=3"
+    changed = f"{COMMITTED}, with -S model.n_layer=3"
     lines = queue_seeds(2, "gpt")
     assert [next(lines), next(lines)] == [changed, "seed 7: queued as gpt-s7"]
     project.set({"train_gpt": {"seed": 8}})  # the next seeds count from here
@@ -104,5 +104,5 @@ def test_edited_code_of_the_training_is_another_configuration_and_of_evaluate_al
 
 def test_code_that_git_does_not_know_is_not_queued(project):
     (project.folder / "code/three.py").touch()
-    with pytest.raises(BukvaError, match=r"code/three\.py: not tracked by git"):
+    with pytest.raises(BukvaError, match=r"code/three\.py is not tracked by git"):
         queued(2)

@@ -76,7 +76,7 @@ def test_the_checkout_has_the_digests_that_dvc_recorded(project):
         ("params.yaml", "  n_head: 4", "  n_head: 2", "stage train-gpt ran with model.n_head 4, and params.yaml has 2"),
         ("code/deep/two.py", "2", "22", "code has changed since stage train-gpt ran"),
         ("data/sample/a.txt", "text", "words", "data/sample has changed since stage split ran"),
-        ("reports/metrics.json", "val", "Val", "reports/metrics.json is not the file that dvc.lock recorded"),
+        ("reports/metrics.json", "val", "Val", "reports/metrics.json differs from the file recorded in dvc.lock"),
     ],
 )
 def test_a_checkout_that_was_not_run_as_it_stands_is_refused(project, file, old, new, reason):
@@ -84,7 +84,7 @@ def test_a_checkout_that_was_not_run_as_it_stands_is_refused(project, file, old,
     assert problem("workspace") == reason
     with pytest.raises(BukvaError) as error:
         results_of(["workspace"])
-    assert str(error.value) == f"workspace: {reason}; run `dvc repro`."
+    assert str(error.value) == f"workspace: {reason}. Run `dvc repro`."
 
 
 def test_a_commit_that_was_not_run_as_it_stands_is_incomplete(project):
@@ -129,7 +129,7 @@ def test_scores_that_the_cache_lacks_are_fetched_from_a_remote(project, tmp_path
 def test_scores_that_no_cache_has_are_refused(project):
     shutil.rmtree(project.folder / ".dvc/cache")
     with pytest.raises(
-        BukvaError, match="main: data/scores is neither in DVC's cache nor on a remote; run `dvc exp run "
+        BukvaError, match=r"main: data/scores is neither in DVC's cache nor on a remote\. Run `dvc exp run "
     ):
         results_of(["main"])
 
@@ -161,7 +161,7 @@ def test_code_and_data_that_have_changed_are_named_with_the_stage_that_read_them
 
 def test_another_machine_is_told_by_its_arithmetic_and_an_unknown_one_is_not_taken_for_equal(project, numerics):
     changes, _ = verify("two-heads", numerics | {"arithmetic": "another"})
-    assert changes == [f"trained with arithmetic {numerics['arithmetic']}, and here it is another"]
+    assert changes == [f"trained with arithmetic {numerics['arithmetic']}, this machine has another"]
     shutil.rmtree(project.folder / ".dvc/cache/files")
     shutil.rmtree(project.folder / "data/scores")
     [unknown], _ = verify("two-heads", {})
@@ -178,7 +178,7 @@ def test_without_a_saved_baseline_the_checkout_serves_unless_it_has_an_experimen
         monkeypatch.setattr(results, "git", lambda *_, edited=edited: edited)
         assert results.default_baseline() == "workspace"
     monkeypatch.setattr(results, "git", lambda *_: b"params.yaml\n")
-    with pytest.raises(BukvaError, match=r"run `git checkout HEAD params\.yaml && make repro`"):
+    with pytest.raises(BukvaError, match=r"Run `git checkout HEAD params\.yaml && make repro`"):
         results.default_baseline()
 
 

@@ -1,1 +1,1 @@
-"""Models that are counted instead of learned."""
+"""Baselines that are not trained by gradient descent: counted n-grams and compressors."""

@@ -1,11 +1,14 @@
-"""General compressors as language models: what held-out text adds to the compressed size of train.
+"""General-purpose compressors as language models.
 
-Score = 8 (C(train + held out) - C(train)) / characters of the held-out text, with C the compressed size in bytes. The
-text is recoded to one byte a character, its id: in UTF-8 a Cyrillic letter is two bytes, which costs PPMd 0.3 bits per
-character. The header of a format is in both sizes and cancels.
+A compressor is scored by how much the held-out text adds to the compressed size of the training split:
 
-A compressor whose `max_bytes` a text exceeds has no score for it: bz2 forgets what is 900 kB back, and xz, zstd and
-brotli would take minutes (docs/dev/decisions.md).
+    8 (C(train + held out) - C(train)) / characters of the held-out text
+
+C is the compressed size in bytes. The header of a format is part of both sizes and cancels. Each character is first
+recoded to one byte, its id. In UTF-8 a Cyrillic letter takes two bytes, which costs PPMd 0.3 bits per character.
+
+A compressor gives no score to a text longer than its `max_bytes`: bz2 cannot look back more than 900 kB, and xz, zstd
+and brotli would take minutes (docs/dev/decisions.md).
 """
 
 import bz2
@@ -25,19 +28,19 @@ import zstandard
 from bukva.core.machine import n_cores
 from bukva.text.ids import Ids
 
-ADAPTIVE = "adaptive: having read train, and learning on from the held-out text as it goes"
+ADAPTIVE = "adaptive: the compressor reads the training split first and keeps learning from the held-out text"
 
-MAX_SYMBOLS = 256  # one byte a character
+MAX_SYMBOLS = 256  # one byte per character
 TRAIN = "train"
 
 
 @dataclass(frozen=True)
 class Compressor:
-    """A format and its settings.
+    """A compression format and its settings.
 
-    settings: for the row of a table; ADAPTIVE says what its last word means.
-    compress: text -> the compressed text, always the same.
-    max_bytes: the longest text that it is asked to compress, train and held-out text together.
+    settings: description of the settings for a table; its last word, "adaptive", is explained by ADAPTIVE.
+    compress: deterministic function from a text to the compressed text.
+    max_bytes: limit on the training split and the held-out text together; longer texts get no score.
     """
 
     settings: str
@@ -46,16 +49,18 @@ class Compressor:
 
 
 def scores(train: Ids, held_out: Mapping[str, Ids], vocab_size: int) -> dict[str, dict[str, float]]:
-    """Bits per id of each held-out split, by every compressor that can take it after train.
+    """Return the bits per id of each held-out split under every compressor.
+
+    A compressor is left out of a split if the training split and this split together exceed its `max_bytes`.
 
     Returns:
-        split -> name in COMPRESSORS -> bits; empty for all splits if the vocabulary does not fit into a byte.
+        split -> name in COMPRESSORS -> bits per id. Every split maps to {} if the vocabulary does not fit into a byte.
     """
     result: dict[str, dict[str, float]] = {split: {} for split in held_out}
     if vocab_size > MAX_SYMBOLS:
         return result
-    alone = _as_bytes(train)
-    texts = {split: alone + _as_bytes(ids) for split, ids in held_out.items()} | {TRAIN: alone}
+    train_bytes = _as_bytes(train)
+    texts = {split: train_bytes + _as_bytes(ids) for split, ids in held_out.items()} | {TRAIN: train_bytes}
     scored = [
         (name, split)
         for name, compressor in COMPRESSORS.items()
@@ -63,7 +68,7 @@ def scores(train: Ids, held_out: Mapping[str, Ids], vocab_size: int) -> dict[str
         if len(texts[split]) <= compressor.max_bytes
     ]
     tasks = [*dict.fromkeys((name, TRAIN) for name, _ in scored), *scored]
-    with ThreadPoolExecutor(n_cores()) as pool:  # compressors release the interpreter; PPMd takes 0.3 GB in each
+    with ThreadPoolExecutor(n_cores()) as pool:  # compressors release the GIL; each PPMd process takes 0.3 GB
         compressed = pool.map(lambda task: len(COMPRESSORS[task[0]].compress(texts[task[1]])), tasks)
         sizes = dict(zip(tasks, compressed, strict=True))
     for name, split in scored:
@@ -72,11 +77,10 @@ def scores(train: Ids, held_out: Mapping[str, Ids], vocab_size: int) -> dict[str
 
 
 def _as_bytes(ids: Ids) -> bytes:
-    """(N,) ids -> N bytes."""
     return np.asarray(ids, np.uint8).tobytes()
 
 
-# 7-Zip's variant. It ends at once at Ctrl-C, which all processes of a terminal get.
+# 7-Zip's variant of PPMd. Ctrl-C signals every process of a terminal; the default handler ends this one immediately.
 PPMD = """
 import signal, sys, pyppmd
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -86,14 +90,17 @@ sys.stdout.buffer.write(encoder.encode(sys.stdin.buffer.read()) + encoder.flush(
 
 
 def _ppmd(text: bytes) -> bytes:
-    """In a process: pyppmd takes the interpreter so often that two threads are slower than one after the other."""
+    """Compress with PPMd in a subprocess.
+
+    pyppmd acquires the GIL so often that two threads are slower than two calls in sequence.
+    """
     return subprocess.run([sys.executable, "-c", PPMD], input=text, stdout=subprocess.PIPE, check=True).stdout
 
 
 COMPRESSORS = {
     "xz": Compressor(
         "preset 9e, dictionary of 64 MiB; adaptive",
-        # the bare stream: a file ending in .xz is padded to a multiple of 4 bytes
+        # the .lzma format, because .xz pads its content to a multiple of 4 bytes
         partial(lzma.compress, format=lzma.FORMAT_ALONE, preset=9 | lzma.PRESET_EXTREME),
         4 << 20,
     ),

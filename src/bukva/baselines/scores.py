@@ -1,4 +1,4 @@
-"""The scores of the baselines: what counting alone gives, and compressors, over the same characters as the models."""
+"""Scores of the baselines, counted n-grams and compressors, on the characters that the models are scored on."""
 
 import numpy as np
 
@@ -21,13 +21,13 @@ def compress(text: HeldOut) -> Rows:
 
 
 def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int], compressed: Rows) -> Baselines:
-    """Score what is counted on train, on val and test.
+    """Score the models counted on the training split, on val and test, and collect the rows of all baselines.
 
     Args:
         text: the splits.
-        ngrams: the counts of train; None for no rows of n-grams.
-        orders: of the n-grams, one row for each.
-        compressed: the rows of the compressors.
+        ngrams: n-gram counts of the training split; None to leave out the rows of n-grams.
+        orders: n-gram orders to score, one row each.
+        compressed: the rows of the compressors, as returned by `compress`.
     """
     nats = {
         name: {split: nats_by_last_id(scorer, works) for split, works in text.scored.items()}
@@ -35,40 +35,40 @@ def score(text: HeldOut, ngrams: KneserNey | None, orders: list[int], compressed
     }
     if ngrams and orders:
         nats |= _ngram_nats(ngrams, text, sorted(orders))
-    of_ngrams = [name for name in nats if name.startswith("ngram_")] or ["bigram_exact"]
-    best = min(of_ngrams, key=lambda name: float(nats[name]["val"].sum()))
-    of_chars = {name: text.of_chars(scored) for name, scored in nats.items()}
-    return Baselines(_table(of_chars, text, compressed), best, of_chars)
+    candidates = [name for name in nats if name.startswith("ngram_")] or ["bigram_exact"]
+    best = min(candidates, key=lambda name: float(nats[name]["val"].sum()))
+    char_nats = {name: text.of_chars(scored) for name, scored in nats.items()}
+    return Baselines(_table(char_nats, text, compressed), best, char_nats)
 
 
 def _ngram_nats(model: KneserNey, text: HeldOut, orders: list[int]) -> dict[str, dict[str, Nats]]:
-    """name -> split -> (n,) nats of the held-out ids; orders share the tables that are looked up."""
-    found: dict[str, dict[str, Nats]] = {f"ngram_{order}": {} for order in orders}
+    """Return name -> split -> (n,) nats of the held-out ids."""
+    result: dict[str, dict[str, Nats]] = {f"ngram_{order}": {} for order in orders}
     for split in text.names:
         works = text.passages(split, max(orders) - 1)
         scored = [model.nats_by_order(work.ids, orders) for work in works]
         for order in orders:
             pairs = zip(works, scored, strict=True)
             nats = [by_order[order][work.n_context :] for work, by_order in pairs]
-            found[f"ngram_{order}"][split] = np.concatenate(nats)
-    return found
+            result[f"ngram_{order}"][split] = np.concatenate(nats)
+    return result
 
 
-def _table(counted: dict[str, dict[str, CharNats]], text: HeldOut, compressed: Rows) -> Rows:
+def _table(char_nats: dict[str, dict[str, CharNats]], text: HeldOut, compressed: Rows) -> Rows:
     train, V = text.splits["train"], len(text.tokenizer)
     fitted, per_char = counts.fitted_to_train(train, V), ids_per_char(train[1:], text.tokenizer)
     result = {"train": {name: value * per_char for name, value in fitted.items()}}
     for split in text.names:
         result[split] = {
             "uniform": bits(np.log(V)) * ids_per_char(text.splits[split], text.tokenizer),
-            **{name: bits_per_char(nats[split]) for name, nats in counted.items()},
+            **{name: bits_per_char(nats[split]) for name, nats in char_nats.items()},
             **compressed[split],
         }
     return result
 
 
 def _as_characters(splits: dict[str, Ids], tokenizer: Tokenizer) -> tuple[dict[str, Ids], int]:
-    """The splits with an id for each character, whatever the tokenizer, and how many different ones they have."""
+    """Return the splits with one id per character, whatever the tokenizer, and the number of different ids."""
     if tokenizer.alphabet is not None:
         return splits, len(tokenizer)
     texts = {split: tokenizer.decode(ids) for split, ids in splits.items()}

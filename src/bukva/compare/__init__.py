@@ -1,1 +1,1 @@
-"""What differences between experiments are worth: statistics, comparisons, the leaderboard."""
+"""Comparison of experiments: statistics, verdicts and the leaderboard."""

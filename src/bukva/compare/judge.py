@@ -1,4 +1,4 @@
-"""bukva judge: keep or discard one try of many, with as many seeds as that needs and no more."""
+"""bukva judge: keep or discard one try of many, training only as many seeds as the decision needs."""
 
 import shlex
 import subprocess
@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 
-from bukva.compare import ledger as book
+from bukva.compare import ledger as ledger_file
 from bukva.compare import records
 from bukva.compare.comparison import Comparison, changed_code, changed_params, compare
 from bukva.compare.groups import Setting, check_has, groups, why_incomparable
@@ -28,7 +28,7 @@ from bukva.project.lock import PARAMS, all_sources, changes
 from bukva.project.revisions import experiments
 
 SPLIT = "val"
-# what a try may change; everything else decides which text is scored and how
+# code that a try may change; other code affects which text is scored, or how
 EDITABLE = (
     "src/bukva/models", "src/bukva/training", "src/bukva/backends",
     "stages/training.py", "stages/train_bigram.py", "stages/train_gpt.py",
@@ -40,64 +40,65 @@ Say = Callable[[str], None]
 
 
 def begin(name: str, model: str, level: float, say: Say) -> Ledger:
-    """Begin a ledger with this baseline, which gets as many seeds as a try can have.
+    """Begin a ledger with a baseline, and train the baseline with as many seeds as a try can have.
 
     Raises:
-        BukvaError: the level is no share, the baseline has no result, or a training fails.
+        BukvaError: the level is not between 0 and 1, the baseline has no result, or a training fails.
     """
     if not 0 < level < 1:
-        raise BukvaError(f"judge --level {level}: is not a share between 0 and 1; use for example 0.1.")
+        raise BukvaError(f"judge --level {level}: must be between 0 and 1, for example 0.1.")
     setting = _setting(name, model)
-    say(f"A new ledger, {book.FILE}: of all tries that it keeps, at most {level:.0%} are false on average.")
-    return book.start(level, model, _trained(_with_seeds(setting, name, LOOKS[-1], say), name))
+    say(f"Beginning a new ledger, {ledger_file.FILE}. On average, at most {level:.0%} of the kept tries will be false.")
+    return ledger_file.start(level, model, _trained(_with_seeds(setting, name, LOOKS[-1], say), name))
 
 
 def judge(name: str, ledger: Ledger, say: Say) -> Try:
-    """Judge a try against the baseline of the ledger, and write what was decided into it.
+    """Judge a try against the baseline of the ledger, and write the verdict into the ledger.
 
-    A try that was judged before keeps its verdict. If it is kept, it becomes the baseline and gets all its seeds.
+    A setting that was judged before keeps its verdict. A try that is kept becomes the baseline and is trained with all
+    seeds.
 
     Raises:
-        BukvaError: the try has no result, differs from the baseline in nothing, or in what decides the score; another
-            one is open; the ledger is closed; or a training fails.
+        BukvaError: the try has no result, does not differ from the baseline, or changes how scores are computed;
+            another try is open; the ledger is closed; or a training fails.
     """
     model = ledger.model
     tried = _setting(name, model)
-    judged = ledger.find(tried.key)
-    if judged and judged.verdict:
-        say(f"Try {judged.number} ({judged.trained.name}) had these settings and this code.")
+    known = ledger.find(tried.key)
+    if known and known.verdict:
+        say(f"Try {known.number} ({known.trained.name}) has the same settings and code, and was judged before.")
         complete_baseline(ledger, say)
-        return judged
+        return known
     _check_ready(ledger, tried, name)
     baseline = _setting(ledger.baseline.name, model)
     _check_same_score(baseline, tried, name)
-    opened = judged or _open(ledger, baseline, tried, name)
+    opened = known or _open(ledger, baseline, tried, name)
     closed = _look_until_decided(ledger, opened, baseline, name, say)
-    ledger = book.add("verdict", **asdict(closed))
+    ledger = ledger_file.add("verdict", **asdict(closed))
     complete_baseline(ledger, say)
     return closed
 
 
 def give_up(name: str, ledger: Ledger) -> Try:
-    """Discard the open try without a verdict of the statistics, for example because its training fails.
+    """Discard the open try without a statistical verdict, for example because its training fails.
 
     Raises:
         BukvaError: the try is not open.
     """
     if not ledger.open or ledger.open.trained.name != name:
-        raise BukvaError(f"judge --give-up: {name} is not an open try; `bukva judge` lists the tries.")
+        raise BukvaError(f"judge --give-up: {name} is not an open try. List the tries: `bukva judge`.")
     closed = replace(ledger.open, verdict="discard")
-    book.add("verdict", **asdict(closed))
+    ledger_file.add("verdict", **asdict(closed))
     return closed
 
 
 def _check_ready(ledger: Ledger, tried: Setting, name: str) -> None:
     if tried.key == ledger.baseline.key:
-        raise BukvaError(f"{name}: differs from the baseline {ledger.baseline.name} in its seed only.")
+        raise BukvaError(f"{name} differs from the baseline {ledger.baseline.name} only in its seed.")
     if ledger.final:
         raise BukvaError(
-            f"{book.FILE}: is closed, because its last report has shown scores on test. To begin another night: "
-            f"git mv {book.FILE} reports/judge-1.jsonl && rm {book.COPY}"
+            f"{ledger_file.FILE} is closed, because `bukva judge --final` has shown scores on test. To begin a new "
+            f"ledger: `git mv {ledger_file.FILE} reports/judge-1.jsonl && rm {ledger_file.COPY}`."
         )
     if ledger.open and ledger.open.trained.key != tried.key:
         raise _undecided(ledger.open)
@@ -112,7 +113,7 @@ def _undecided(other: Try) -> BukvaError:
 
 
 def _check_same_score(a: Setting, b: Setting, name: str) -> None:
-    """Raise where a try changes the text that is scored, or how it is scored."""
+    """Raise if a try changes the scored text, or how it is scored."""
     for split in a.result.about["text"]:
         if why := why_incomparable(a.result, b.result, split):
             raise BukvaError(why)
@@ -120,8 +121,8 @@ def _check_same_score(a: Setting, b: Setting, name: str) -> None:
     params = [key for key in changed_params(a.result, b.result, a.model) if key.partition(".")[0] not in FREE_SECTIONS]
     if code or params:
         raise BukvaError(
-            f"{name}: changes {', '.join([*code, *params])}, which decides how scores are made. A try may change "
-            f"{', '.join(EDITABLE)} and the sections {', '.join(FREE_SECTIONS)} of {PARAMS}."
+            f"{name} changes {', '.join([*code, *params])}, which affects how scores are computed. A try may only "
+            f"change {', '.join(EDITABLE)} and the sections {', '.join(FREE_SECTIONS)} of {PARAMS}."
         )
 
 
@@ -129,31 +130,31 @@ def _open(ledger: Ledger, a: Setting, b: Setting, name: str) -> Try:
     changed = {key: list(values) for key, values in changed_params(a.result, b.result, a.model).items()}
     code = changed_code(a.result, b.result, a.model)
     opened = Try(len(ledger.tries) + 1, Trained(name, b.key), ledger.baseline.name, changed, code)
-    book.add("try", **asdict(opened))
+    ledger_file.add("try", **asdict(opened))
     return opened
 
 
 def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, name: str, say: Say) -> Try:
-    """Train seed after seed until a look decides."""
+    """Train more seeds and test again until a look decides."""
     level, p = ledger.next_level, 1.0
-    say(f"Try {opened.number}, {name}: {opened.what}; against {opened.against}, level {level:.2g}")
+    say(f"Try {opened.number}, {name}: {opened.what}. Baseline: {opened.against}, level: {level:.2g}")
     for n_seeds in LOOKS:
         tried = _with_seeds(_setting(name, ledger.model), name, n_seeds, say)
         text = _over_text(baseline, tried)
-        known = ledger.scatter(records.floor(baseline.family, SPLIT))
-        seen = look(text, baseline.scores(SPLIT), tried.scores(SPLIT), known, level)
-        p = min(p, seen.p)
-        say(f"  {_in_words(seen)}")
-        if seen.decision != "more seeds":
+        known = ledger.noise_floor(records.floor(baseline.family, SPLIT))
+        last = look(text, baseline.scores(SPLIT), tried.scores(SPLIT), known, level)
+        p = min(p, last.p)
+        say(f"  {_line(last)}")
+        if last.decision != "more seeds":
             break
     return replace(
         opened,
         trained=_trained(tried, name),
-        verdict=seen.decision,
-        difference=round(seen.estimate.difference, book.DIGITS),
-        se=round(seen.estimate.se, book.DIGITS),
-        df=round(seen.estimate.df, 1),
-        text_se=round(text.se, book.DIGITS),
+        verdict=last.decision,
+        difference=round(last.estimate.difference, ledger_file.DIGITS),
+        se=round(last.estimate.se, ledger_file.DIGITS),
+        df=round(last.estimate.df, 1),
+        text_se=round(text.se, ledger_file.DIGITS),
         p=float(f"{p:.3g}"),
         level=float(f"{level:.3g}"),
     )
@@ -162,33 +163,33 @@ def _look_until_decided(ledger: Ledger, opened: Try, baseline: Setting, name: st
 def _over_text(a: Setting, b: Setting) -> Estimate:
     """Return the difference of the means over seeds, with its error over the text."""
     units = Units.of(a.result.characters.chars[SPLIT])
-    means = [setting.side(units, SPLIT).sums.mean(axis=0) for setting in (a, b)]
+    means = [setting.seed_sums(units, SPLIT).sums.mean(axis=0) for setting in (a, b)]
     return compare_text(means[0], means[1], units).estimate
 
 
-def _in_words(seen: Look) -> str:
-    low, high = seen.estimate.interval
-    seeds = f"{seen.n_seeds} seed{'s' if seen.n_seeds > 1 else ''}"
-    return f"{seeds}: {seen.estimate.difference:+.3f} bits ({low:+.3f} to {high:+.3f}), p {seen.p:.2g}: {seen.decision}"
+def _line(last: Look) -> str:
+    low, high = last.estimate.interval
+    seeds = f"{last.n_seeds} seed{'s' if last.n_seeds > 1 else ''}"
+    return f"{seeds}: {last.estimate.difference:+.3f} bits ({low:+.3f} to {high:+.3f}), p {last.p:.2g}: {last.decision}"
 
 
 def complete_baseline(ledger: Ledger, say: Say) -> None:
-    """Train the seeds that a baseline lacks, so that all tries after it are compared with as many."""
+    """Train the missing seeds of the baseline, so that all later tries are compared with the full number of seeds."""
     if len(ledger.baseline.seeds) < LOOKS[-1]:
         name = ledger.baseline.name
         setting = _with_seeds(_setting(name, ledger.model), name, LOOKS[-1], say)
-        book.add("baseline", baseline=asdict(_trained(setting, name)))
+        ledger_file.add("baseline", baseline=asdict(_trained(setting, name)))
 
 
-# ---- the end of a night
+# ---- after all tries
 
 
 def wear(ledger: Ledger) -> float:
-    """Return how much better than on other text the winner looks at most, because val decided so often, in bits.
+    """Return an upper limit, in bits, of how much the winner fits the val text after many decisions on it.
 
-    That is the luck of the best of as many equal settings, whose scores on val differ by what the text adds.
+    The limit is the expected luck of the best of that many equal settings whose scores vary by the error over the text.
     """
-    errors = [each.text_se for each in ledger.decided]  # of the difference of two settings
+    errors = [each.text_se for each in ledger.decided]  # of a difference, so sqrt(2) times the error of one setting
     return expected_luck(len(errors), median(errors) / 2**0.5) if errors else 0.0
 
 
@@ -196,17 +197,17 @@ def finish(ledger: Ledger) -> Comparison:
     """Compare the winner with the first baseline on test, and close the ledger.
 
     Raises:
-        BukvaError: nothing was kept, a try is open, or there are no scores on test.
+        BukvaError: no try was kept, a try is open, or the scores on test are missing.
     """
     if ledger.open:
         raise BukvaError(
-            f"Try {ledger.open.number} has no verdict yet; finish it: `bukva judge {ledger.open.trained.name}`."
+            f"Try {ledger.open.number} has no verdict yet. Finish it: `bukva judge {ledger.open.trained.name}`."
         )
     if ledger.baseline.key == ledger.first.key:
         raise BukvaError("No try was kept, so there is no winner to compare with the first baseline on test.")
     [comparison] = compare([ledger.first.name, ledger.baseline.name], ledger.model, "test")
     if not ledger.final:
-        book.add("final", verdict=comparison.verdict.to_json())
+        ledger_file.add("final", verdict=comparison.verdict.to_json())
     return comparison
 
 
@@ -214,23 +215,23 @@ def finish(ledger: Ledger) -> Comparison:
 
 
 def _setting(name: str, model: str) -> Setting:
-    """Return the setting of an experiment with all trainings of it that are here."""
+    """Return the setting of an experiment with all its finished trainings in this project."""
     [result] = results_of([name])
     check_has(result, model, model, SPLIT)
-    found = groups([result, *read_results(experiments())], model)[0]
-    return replace(found, name=name)
+    setting = groups([result, *read_results(experiments())], model)[0]
+    return replace(setting, name=name)
 
 
 def _trained(setting: Setting, name: str) -> Trained:
-    bits = [round(score, book.DIGITS) for score in setting.scores(SPLIT)]
+    bits = [round(score, ledger_file.DIGITS) for score in setting.scores(SPLIT)]
     return Trained(name, setting.key, setting.seeds, bits)
 
 
 def _with_seeds(setting: Setting, name: str, n: int, say: Say) -> Setting:
-    """Return the setting with its first n seeds, counted up from the lowest; train those that are missing.
+    """Return the setting with n consecutive seeds, beginning with its lowest, after training the missing seeds.
 
     Raises:
-        BukvaError: the checkout has other code or data than the setting, or a training fails.
+        BukvaError: the code or data of the checkout differ from the setting, or a training fails.
     """
     first = min(setting.seeds)
     wanted = range(first, first + n)
@@ -250,23 +251,23 @@ def _check_checkout(result: Result, name: str, seed: int) -> None:
     now = digests(all_sources(stage, result.lock))
     if changed := next(changes(stage, result.lock, result.flat_params, now), ""):
         raise BukvaError(
-            f"{name}: seed {seed} is needed and cannot be trained here, because {changed}; return to its code: "
-            f"`dvc exp apply {name}`."
+            f"{name}: seed {seed} is needed but cannot be trained here, because {changed}. Restore the code of the "
+            f"experiment: `dvc exp apply {name}`."
         )
 
 
 def _train(setting: Setting, name: str, seed: int, say: Say) -> None:
-    """Run an experiment with another seed, beside the checkout.
+    """Run an experiment with another seed, without changing the checkout.
 
     Raises:
-        BukvaError: it fails; names the log.
+        BukvaError: the experiment fails. The message names the log.
     """
-    named, log = f"{name}-s{seed}", project_root() / LOG
+    run_name, log = f"{name}-s{seed}", project_root() / LOG
     params, section = setting.result.params, f"train_{setting.model}"
     wanted = {**params, section: {**params[section], "seed": seed}}
     options = [word for option in settings(read_yaml(project_root() / PARAMS), wanted) for word in shlex.split(option)]
-    say(f"  training seed {seed} as {named} (output: {LOG})")
-    command = ["dvc", "exp", "run", "--temp", "--force", "--name", named, *options]
+    say(f"  training seed {seed} as {run_name} (output: {LOG})")
+    command = ["dvc", "exp", "run", "--temp", "--force", "--name", run_name, *options]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a", encoding="utf-8") as output:
         done = subprocess.run(
@@ -274,4 +275,6 @@ def _train(setting: Setting, name: str, seed: int, say: Say) -> None:
             stderr=subprocess.STDOUT, preexec_fn=die_with_parent,
         )  # fmt: skip
     if done.returncode:
-        raise BukvaError(f"{named}: the training failed, and {LOG} says why; to see it again: `{shlex.join(command)}`.")
+        raise BukvaError(
+            f"{run_name}: the training failed (log: {LOG}). To run it in the terminal: `{shlex.join(command)}`."
+        )

@@ -1,9 +1,11 @@
-"""The leaderboard: all experiments, folded to settings, sorted by val, each with its verdict against the baseline.
+"""Leaderboard: all experiments grouped by setting, sorted by their score on val, with verdicts against the baseline.
 
-Scores on different texts do not measure the same, so the settings of each other text are ranked among themselves.
+Scores on different texts cannot be compared. Settings that were scored on another text than the baseline are ranked in
+a table of their own, without verdicts.
 
-What is chosen by a score looks better than it is. So test is no part of it, and the best of m settings is marked with
-the gain that luck alone gives, until it is run again with seeds that no other setting of the sweep has.
+A setting that was chosen by its score looks better than it is. So the leaderboard does not use test, and it marks the
+best of several settings with the gain to expect from luck alone. As soon as this setting has three seeds that no other
+setting has, it is also compared with the baseline on these seeds.
 """
 
 from collections.abc import Sequence
@@ -25,10 +27,12 @@ SPLIT = "val"
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One setting.
+    """One setting of the leaderboard.
 
-    changed: dotted parameter -> its value here, where it is not that of the baseline.
-    comparison: with the baseline on val, corrected for all rows; None for the baseline and where `refusal` says why.
+    changed: dotted parameter -> value, for parameters that differ from the baseline.
+    comparison: comparison with the baseline on val, corrected for all rows; None for the baseline, and for settings
+        that cannot be compared with it.
+    refusal: why the setting cannot be compared with the baseline; "" otherwise.
     """
 
     setting: Setting
@@ -39,12 +43,12 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Winner:
-    """What the best of several settings is worth.
+    """The best of several settings, and how much of its gain may be luck.
 
-    n_settings: from which it was chosen.
-    luck: the gain on val in bits that the best of as many equal settings shows; None while the noise floor is unknown.
-    unused_seeds: its seeds that no other setting of the sweep has: they had no part in the choice.
-    on_unused_seeds: the comparison with the baseline by these alone; None while there are fewer than three.
+    n_settings: number of settings that it was chosen from.
+    luck: expected gain on val, in bits, of the best of that many equal settings; None if the noise floor is unknown.
+    unused_seeds: seeds of the best setting that no other setting has, so that they did not influence the choice.
+    on_unused_seeds: comparison with the baseline on these seeds only; None while there are fewer than three.
     """
 
     best: Setting
@@ -56,10 +60,13 @@ class Winner:
 
 @dataclass(frozen=True, eq=False)
 class Leaderboard:
-    """Rows from the best on val to the worst; and what has no result, by name, with the reason.
+    """All settings, sorted from the best on val to the worst.
 
-    rows: settings scored on the val text of the baseline.
+    rows: settings that were scored on the val text of the baseline.
     others: for each other val text, the rows of its settings. They have no comparison and no refusal.
+    choice: the best setting; None if fewer than two settings were compared, or if none is better than the baseline.
+    floor: noise floor on val.
+    without_result: (name, reason) of each experiment that has no result.
     """
 
     baseline: Setting
@@ -76,24 +83,25 @@ class Leaderboard:
 
 
 def leaderboard(baseline: str, model: str) -> Leaderboard:
-    """All experiments beside the baseline.
+    """Build the leaderboard of the baseline and all experiments.
 
     Raises:
         BukvaError: the baseline is unknown or has no complete result.
     """
     results = read_results(dict.fromkeys([resolve(baseline), *experiments()]))
     if not results[0].is_complete:
-        raise BukvaError(f"{baseline}: {_problem(results[0])}, so there is no baseline; run `make repro`.")
+        raise BukvaError(f"{baseline}: {_problem(results[0])}, so there is no baseline. Run `make repro`.")
     check_has(results[0], model, model, SPLIT)
-    found = groups(results, model)
-    floor = records.floor(found[0].family, SPLIT, found)
-    same, *others = _by_text(found)
-    rows = _compared(same, floor)
+    settings = groups(results, model)
+    first = settings[0]  # the baseline
+    floor = records.floor(first.family, SPLIT, settings)
+    same_text, *other_texts = _by_text(settings)
+    rows = _compared(same_text, floor)
     return Leaderboard(
-        baseline=found[0],
+        baseline=first,
         rows=_ranked(rows),
-        others=[_ranked([Row(each, _changed(found[0], each), None, "") for each in other]) for other in others],
-        choice=_choice(found[0], rows, floor),
+        others=[_ranked([Row(each, _changed(first, each), None, "") for each in text]) for text in other_texts],
+        choice=_choice(first, rows, floor),
         floor=floor,
         without_result=[
             *((result.revision.name, _problem(result)) for result in results if not result.is_complete),
@@ -120,7 +128,7 @@ def _changed(baseline: Setting, setting: Setting) -> dict[str, Any]:
 
 
 def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
-    """The rows of all settings; the first is the baseline, and the verdicts of the others are corrected together."""
+    """Compare all settings with the first, the baseline. The verdicts are corrected together."""
     baseline = settings[0]
     refusals = {setting.key: why_incomparable(baseline.result, setting.result, SPLIT) for setting in settings}
     pairs = [(baseline, setting) for setting in settings[1:] if not refusals[setting.key]]
@@ -132,7 +140,7 @@ def _compared(settings: Sequence[Setting], floor: Floor) -> list[Row]:
 
 
 def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | None:
-    """The best of the settings that were compared; None if there are fewer than two, or none beats the baseline."""
+    """Return the best of the compared settings; see Leaderboard.choice."""
     compared = [row.setting for row in rows if row.comparison]
     if len(compared) < 2:
         return None
@@ -141,11 +149,11 @@ def _choice(baseline: Setting, rows: Sequence[Row], floor: Floor) -> Winner | No
         return None
     others = {seed for setting in compared if setting is not best for seed in setting.seeds}
     unused = tuple(member for member in best.members if member.seed not in others)
-    chosen_by = max(1, len(best.members) - len(unused))  # seeds
+    n_used = max(1, len(best.members) - len(unused))  # seeds that the choice is based on
     return Winner(
         best=best,
         n_settings=len(compared),
-        luck=expected_luck(len(compared), floor.sd / chosen_by**0.5) if floor.known else None,
+        luck=expected_luck(len(compared), floor.sd / n_used**0.5) if floor.known else None,
         unused_seeds=[member.seed for member in unused],
         on_unused_seeds=compare_two(baseline, replace(best, members=unused), SPLIT, floor)
         if len(unused) >= MIN_SEEDS
@@ -158,4 +166,4 @@ def _mean(setting: Setting) -> float:
 
 
 def _problem(result: Result) -> str:
-    return result.problem or "its scores are not in DVC's cache (dvc pull, or run it again)"
+    return result.problem or "its scores are not in DVC's cache (run `dvc pull`, or the experiment again)"

@@ -1,7 +1,7 @@
-"""The ledger of `bukva judge`: every try and what was decided, as lines of JSON that are only ever added to.
+"""Ledger of `bukva judge`: every try and its verdict, as an append-only file of JSON lines.
 
-Git tracks the file, so that everybody sees how many tries there were. Its copy in .bukva survives a `git reset`, with
-which a loop undoes an edit that was not kept.
+Git tracks the file, so that the number of tries is public. A copy in .bukva survives the `git reset` with which a loop
+of tries undoes an edit that was not kept.
 """
 
 import json
@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from bukva.compare.statistics.estimate import Floor
-from bukva.compare.statistics.judging import LOOKS, scatter
+from bukva.compare.statistics.judging import LOOKS, noise_floor
 from bukva.compare.statistics.online import next_level
 from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, write_text
 
 FILE = Path("reports/judge.jsonl")
 COPY = Path(".bukva/judge.jsonl")
-DIGITS = 6  # of a number in bits
+DIGITS = 6  # decimal places of a number in bits
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The trainings of one setting.
+    """Trainings of one setting with different seeds.
 
-    name: of its first experiment.
-    key: of compare.groups.Setting; the same for all trainings that differ in their seeds only.
-    bits: bits per character on val, by seed.
+    name: name of the first experiment with this setting.
+    key: key of the compare.groups.Setting, equal for all trainings that differ only in their seeds.
+    bits: bits per character on val, in the order of `seeds`.
     """
 
     name: str
@@ -38,16 +38,19 @@ class Trained:
 
 @dataclass(frozen=True)
 class Try:
-    """A setting that was judged.
+    """A setting that is compared with the baseline.
 
-    against: the name of the baseline then.
-    changed: dotted parameter -> its values in the baseline and here.
-    code: files and folders of code that differ.
-    verdict: keep, discard or cannot tell; "" while it is open. The numbers below are of the last look.
-    difference, se, df: bits per character less those of the baseline, the standard error and its degrees of freedom.
-    text_se: the part of the error that comes from the text.
-    p: corrected for all looks.
-    level: at which it was tested.
+    The numbers are those of the last look.
+
+    against: name of the baseline at the time.
+    changed: dotted parameter -> its value in the baseline and in this setting.
+    code: files and folders of code that differ from the baseline.
+    verdict: "keep", "discard" or "cannot tell"; "" while the try is open.
+    difference: bits per character minus those of the baseline.
+    se, df: standard error of the difference, and its degrees of freedom.
+    text_se: part of the standard error that is due to the text.
+    p: p-value, corrected for all looks.
+    level: significance level of the try.
     """
 
     number: int
@@ -65,23 +68,24 @@ class Try:
 
     @property
     def kept(self) -> bool:
-        """Return whether it became the baseline."""
+        """Whether the try became the baseline."""
         return self.verdict == "keep"
 
     @property
     def what(self) -> str:
-        """Return what was changed, in a few words."""
+        """Short list of the changed parameters and code."""
         settings = [f"{key}={after}" for key, (_, after) in self.changed.items()]
         return ", ".join([*settings, *self.code]) or "nothing"
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """What the lines of the file say.
+    """State of the ledger after all its lines.
 
-    level: the false discovery rate that is held.
-    first, baseline: the setting at the start and the one that tries are compared with now.
-    final: the last report, on test; {} before it.
+    level: upper limit of the false discovery rate.
+    first: baseline at the start.
+    baseline: setting that the next try is compared with.
+    final: the final comparison, on test, which closes the ledger; {} while the ledger is open.
     """
 
     level: float
@@ -93,56 +97,61 @@ class Ledger:
 
     @property
     def decided(self) -> list[Try]:
-        """Return the tries with a verdict."""
+        """Tries with a verdict."""
         return [each for each in self.tries if each.verdict]
 
     @property
     def open(self) -> Try | None:
-        """Return the try that was begun and has no verdict."""
+        """Try without a verdict, if there is one."""
         return next((each for each in self.tries if not each.verdict), None)
 
     @property
     def next_level(self) -> float:
-        """Return the level at which the next try is tested."""
+        """Significance level of the next try."""
         return next_level([each.p for each in self.decided], [each.kept for each in self.decided], self.level)
 
     @property
     def n_trainings(self) -> int:
-        """Return the number of trainings that were paid for."""
+        """Number of trainings so far, including those of the first baseline."""
         kept = [each.trained.key for each in self.tries if each.kept]
-        of_kept = len(kept) * LOOKS[-1]
-        others = sum(len(each.trained.seeds) for each in self.tries if not each.kept)
-        return len(self.first.seeds) + of_kept + others
+        n_kept = len(kept) * LOOKS[-1]  # a kept try is the new baseline, which gets all seeds
+        n_others = sum(len(each.trained.seeds) for each in self.tries if not each.kept)
+        return len(self.first.seeds) + n_kept + n_others
 
-    def scatter(self, floor: Floor) -> Floor:
-        """Pool the scatter between seeds over all settings of the ledger, and the noise floor known before."""
+    def noise_floor(self, known: Floor) -> Floor:
+        """Pool the standard deviation between seeds over all settings of the ledger and a known noise floor."""
         groups = {each.trained.key: each.trained.bits for each in self.decided}
         groups |= {each.key: each.bits for each in (self.first, self.baseline)}
-        return scatter(list(groups.values()), floor)
+        return noise_floor(list(groups.values()), known)
 
     def find(self, key: str) -> Try | None:
-        """Return the try of a setting, if it was judged before."""
+        """Return the try of the setting with this key, if there is one."""
         return next((each for each in self.tries if each.trained.key == key), None)
 
 
 def start(level: float, model: str, baseline: Trained) -> Ledger:
-    """Begin a ledger."""
+    """Write the first line of a new ledger."""
     _append({"event": "start", "level": level, "model": model, "baseline": asdict(baseline)}, [])
     return Ledger(level, model, baseline, baseline)
 
 
 def add(event: str, **values: Any) -> Ledger:
-    """Add a line: `try` (a Try that begins), `verdict` (a Try that ends), `baseline` (a Trained) or `final`."""
+    """Append a line and return the new state of the ledger.
+
+    Args:
+        event: `try` for a new Try, `verdict` for a Try with its verdict, `baseline` for a Trained, or `final`.
+        **values: the other keys of the line.
+    """
     lines = _lines()
     _append({"event": event, **values}, lines)
     return read_ledger() or _unreadable(len(lines))
 
 
 def read_ledger() -> Ledger | None:
-    """Return the ledger; None if there is none.
+    """Read the ledger; None if the project has none.
 
     Raises:
-        BukvaError: a line is not one of the ledger's, or the file and its copy have different lines.
+        BukvaError: a line is not valid, or the file and its copy have different lines.
     """
     ledger: Ledger | None = None
     for number, line in enumerate(_lines(), start=1):
@@ -154,7 +163,7 @@ def read_ledger() -> Ledger | None:
 
 
 def _with(ledger: Ledger | None, line: dict[str, Any]) -> Ledger:
-    """Return a ledger with one more line."""
+    """Return the state of the ledger after one more line."""
     event = line.pop("event")
     if event == "start":
         baseline = Trained(**line["baseline"])
@@ -165,22 +174,22 @@ def _with(ledger: Ledger | None, line: dict[str, Any]) -> Ledger:
         return replace(ledger, baseline=Trained(**line["baseline"]))
     if event == "final":
         return replace(ledger, final=line)
-    judged = Try(**{**line, "trained": Trained(**line["trained"])})
-    before = [*ledger.tries][: judged.number - 1]
-    baseline = judged.trained if judged.kept else ledger.baseline
-    return replace(ledger, tries=(*before, judged), baseline=baseline)
+    changed = Try(**{**line, "trained": Trained(**line["trained"])})
+    before = [*ledger.tries][: changed.number - 1]  # a verdict replaces the line that opened its try
+    baseline = changed.trained if changed.kept else ledger.baseline
+    return replace(ledger, tries=(*before, changed), baseline=baseline)
 
 
 def _lines() -> list[str]:
     """Return the lines of the file or of its copy, whichever has more."""
     tracked, copy = (_read(project_root() / path) for path in (FILE, COPY))
-    fewer, more = sorted((tracked, copy), key=len)
-    if more[: len(fewer)] != fewer:
+    shorter, longer = sorted((tracked, copy), key=len)
+    if longer[: len(shorter)] != shorter:
         raise BukvaError(
-            f"{FILE} and {COPY} have different lines, so two nights are mixed; delete {COPY} to go on with {FILE}, or "
-            f"delete both to begin another night."
+            f"{FILE} and {COPY} have different lines, so they belong to two different ledgers. Delete {COPY} to "
+            f"continue with {FILE}, or delete both to begin a new ledger."
         )
-    return more
+    return longer
 
 
 def _read(path: Path) -> list[str]:
@@ -195,4 +204,4 @@ def _append(line: dict[str, Any], before: list[str]) -> None:
 
 
 def _unreadable(number: int) -> Any:
-    raise BukvaError(f"{FILE}, line {number}: not a line of the ledger; restore it: `git checkout {FILE}`.")
+    raise BukvaError(f"{FILE}, line {number}: not a valid line of a ledger. Restore the file: `git checkout {FILE}`.")

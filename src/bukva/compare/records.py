@@ -1,9 +1,10 @@
-"""What the project remembers between comparisons: the noise floor, and how often test scores were shown.
+"""Records that outlive experiments: the noise floor, and how often test scores were shown.
 
-A group of seeds stays in the noise floor when its experiments are removed. New groups go to a file that git ignores,
-because a command that only shows results must not change the checkout. Copied over SHARED, it serves other clones.
+A seed group remains in the noise floor after its experiments are removed. New groups are written to a file that git
+ignores, because a command that only shows results must not change the checkout. To share them with other clones, copy
+the file over SHARED and commit it.
 
-Whoever looks at test often chooses by chance, so the looks are counted.
+Looks at test scores are counted, because choosing after many looks at test selects by chance.
 """
 
 import datetime
@@ -17,22 +18,29 @@ from bukva.core.errors import BukvaError
 from bukva.core.files import project_root, read_json, write_json
 
 SHARED = Path("reports/noise_floor.json")  # tracked by git
-FILE = Path(".bukva/noise_floor.json")  # what SHARED has, and what was found here
+FILE = Path(".bukva/noise_floor.json")  # the groups of SHARED and those of this clone
 LOOKS = Path(".bukva/looks.json")
 SPLITS = "val", "test"
-DIGITS = 6  # of a standard deviation in bits
+DIGITS = 6  # decimal places of a standard deviation in bits
 
 Record = dict[str, Any]
 
 
 def floor(family: str, split: str, groups: Iterable[Setting] = ()) -> Floor:
-    """The noise floor of a family, pooled over the groups that are known and these; nothing is written."""
+    """Return the noise floor of a family, pooled over the recorded groups and the given ones, without recording them.
+
+    For the term family see bukva.compare.groups.Setting.
+    """
     known = [record for record in _merged(_read(), _recorded(groups)) if record["family"] == family]
     return pool(Floor(record["sd"][split], record["k"] - 1) for record in known if split in record["sd"])
 
 
 def merge(groups: Iterable[Setting]) -> bool:
-    """Add these groups to those that are known, or replace them where they now have more seeds; whether any changed."""
+    """Record seed groups, and replace recorded groups that now have more seeds.
+
+    Returns:
+        Whether the records have changed.
+    """
     before = _read()
     after = _merged(before, _recorded(groups))
     if after != before:
@@ -41,13 +49,13 @@ def merge(groups: Iterable[Setting]) -> bool:
 
 
 def _merged(before: Iterable[Record], more: Iterable[Record]) -> list[Record]:
-    """Return the record of each group with the most seeds, and of two with as many the first."""
+    """Return for each group the record with the most seeds; if two have equally many, the first."""
     known: dict[tuple[str, str], Record] = {}
     for record in (*before, *more):
-        place = record["family"], record["group"]
-        if record["k"] > known.get(place, {"k": 0})["k"]:
-            known[place] = record
-    return [known[place] for place in sorted(known)]
+        key = record["family"], record["group"]
+        if record["k"] > known.get(key, {"k": 0})["k"]:
+            known[key] = record
+    return [known[key] for key in sorted(known)]
 
 
 def _recorded(groups: Iterable[Setting]) -> list[Record]:
@@ -72,7 +80,7 @@ def _record(group: Setting) -> Record:
 
 
 def _read() -> list[Record]:
-    return _merged(_records(SHARED, f"restore it: `git checkout {SHARED}`"), _records(FILE, "delete it"))
+    return _merged(_records(SHARED, f"Restore it: `git checkout {SHARED}`"), _records(FILE, "Delete it"))
 
 
 def _records(file: Path, remedy: str) -> list[Record]:
@@ -80,17 +88,20 @@ def _records(file: Path, remedy: str) -> list[Record]:
     try:
         return list(read_json(path)["groups"]) if path.exists() else []
     except (ValueError, KeyError, TypeError):
-        raise BukvaError(f"{file}: not a file of noise floors; {remedy}.") from None
+        raise BukvaError(f"{file} is not a valid noise floor file. {remedy}.") from None
 
 
 def looks_at_test(text: str, more: int = 0) -> int:
-    """How often scores on the test text with this digest were shown, with `more` looks that are added now."""
+    """Return how often scores on a test text were shown, after adding `more` looks to the recorded number.
+
+    text: digest of the test text.
+    """
     path = project_root() / LOOKS
     try:
         counts = dict(read_json(path)) if path.exists() else {}
-        found = int(counts.get(text, 0)) + more
+        n_looks = int(counts.get(text, 0)) + more
     except (ValueError, TypeError):
-        raise BukvaError(f"{path}: not the counts of looks at test scores; delete it, and they start at 0.") from None
+        raise BukvaError(f"{path} is not a valid count of looks at test scores. Delete it to restart at 0.") from None
     if more:
-        write_json(path, {**counts, text: found})
-    return found
+        write_json(path, {**counts, text: n_looks})
+    return n_looks

@@ -1,6 +1,6 @@
-"""The result of a revision: parameters, dvc.lock, metrics, the scores of every character, and its outputs as files.
+"""Results of revisions: parameters, dvc.lock, metrics, scores of every character, and outputs as files.
 
-Everything comes from git's objects and DVC's cache, and nothing changes the checkout.
+Everything is read from git objects and DVC's cache. The checkout is never changed.
 """
 
 import contextlib
@@ -27,22 +27,22 @@ from bukva.project.revisions import WORKSPACE, Revision, experiments, fetch, git
 from bukva.project.stages import paths, recorded_stages, trained_models
 from bukva.text.scores import CharScores
 
-STAGE = "evaluate"  # makes the scores
+STAGE = "evaluate"  # the stage that computes the scores
 
 
-Curve = list[tuple[int, int, float]]  # step, characters seen, nats per character of every scoring of val
+Curve = list[tuple[int, int, float]]  # (step, characters seen, nats per character on val) of each validation
 
 
 @dataclass(frozen=True)
 class Result:
-    """What is known of one revision.
+    """Result of one revision.
 
     params: sections of params.yaml.
-    lock: the stages of dvc.lock.
-    metrics: the content of metrics.json.
-    curves: by the name of the model; the last scoring is at the end of the training.
-    scores: the files of data/scores by their names in it, "gpt/val.npy" and so on; empty if DVC's cache lacks some.
-    problem: why this is no result that can be compared, as the rest of a sentence; "" if it is one.
+    lock: stages of dvc.lock.
+    metrics: content of metrics.json.
+    curves: model -> learning curve; its last point is at the end of the training.
+    scores: name in data/scores, such as "gpt/val.npy" -> path in DVC's cache; empty if the cache is incomplete.
+    problem: why the revision has no valid result, to follow "NAME: " in a message; "" if the result is valid.
     """
 
     revision: Revision
@@ -55,81 +55,81 @@ class Result:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it can be compared at once."""
+        """Whether the result is valid and its scores are in DVC's cache, so that it can be compared."""
         return bool(self.scores) and not self.problem
 
     @property
     def author_word(self) -> str:
-        """What its corpus calls the level above a work."""
+        """Word for the level above a work in this corpus, such as "author" or "collection"."""
         return author_word(self.params["download"]["corpus"])
 
     @functools.cached_property
     def flat_params(self) -> Mapping[str, Any]:
-        """Values by section.key."""
+        """Parameters by dotted name, section.key."""
         return flatten(self.params)
 
     @functools.cached_property
     def about(self) -> Mapping[str, Any]:
-        """about.json of the scores: window rule, alphabet, digests of the text, models."""
+        """Content of about.json of the scores: windows, alphabet, digests of the texts, models."""
         return dict(json.loads(self.scores["about.json"].read_bytes()))
 
     @functools.cached_property
     def characters(self) -> CharScores:
-        """The scores of every character."""
+        """Scores of every character."""
         return CharScores.read(self.scores)
 
 
 def results_of(names: Sequence[str]) -> list[Result]:
-    """The results of these names, all complete; files that the cache lacks are fetched from DVC's remote.
+    """Return the results with these names. All are complete: missing files are fetched from DVC's remote.
 
     Raises:
-        BukvaError: a name is unknown, or has no result; the sentence has the command that makes one.
+        BukvaError: a name is unknown or has no result. The message contains the command that produces it.
     """
     results = read_results(map(_with_results, names))
     if missing := [result.revision for result in results if not result.problem and not result.scores]:
-        with contextlib.suppress(BukvaError):  # there is no remote, or it lacks them, too
+        with contextlib.suppress(BukvaError):  # there is no remote, or the files are not there either
             fetch(missing, paths()["scores"])
         results = read_results([result.revision for result in results])
     for result in results:
         if not result.is_complete:
             problem = result.problem or f"{paths()['scores']} is neither in DVC's cache nor on a remote"
             again = "dvc repro" if result.revision.is_workspace else rerun(result.revision.name, result.params)
-            raise BukvaError(f"{result.revision.name}: {problem}; run `{again}`.")
+            raise BukvaError(f"{result.revision.name}: {problem}. Run `{again}`.")
     return results
 
 
 def default_baseline() -> str:
-    """Return the name that experiments are compared with: HEAD if its results are here, else the experiment `baseline`.
+    """Return the name of the default baseline.
 
-    The checkout itself serves before anything is saved, unless it has an experiment.
+    It is HEAD if its results are available, otherwise the experiment `baseline`, otherwise the workspace.
 
     Raises:
-        BukvaError: it has one; says how to make a baseline.
+        BukvaError: only the workspace is left, and it contains the results of an experiment.
     """
     for name in ("HEAD", baseline.NAME):
-        with contextlib.suppress(BukvaError):  # there is none of this name
+        with contextlib.suppress(BukvaError):  # nothing has this name
             if read_results([resolve(name)])[0].is_complete:
                 return name
     if experiments() and git("diff", "--name-only", "HEAD", "--", PARAMS):
         raise BukvaError(
-            "There is no baseline: the results of the last commit are not saved, and the checkout has those of an "
-            f"experiment; run `git checkout HEAD {PARAMS} && make repro`."
+            "There is no baseline: the results of the last commit are not saved, and the checkout contains the results "
+            f"of an experiment. Run `git checkout HEAD {PARAMS} && make repro`."
         )
     return WORKSPACE
 
 
 def read_results(revisions: Iterable[Revision]) -> list[Result]:
-    """The results of revisions, as far as they go: some may have a problem, or lack the files of their scores."""
+    """Read the results of revisions. A result may be incomplete: see Result.problem and Result.scores."""
     return [_read(revision) for revision in revisions]
 
 
 def _with_results(name: str) -> Revision:
-    """Resolve a name; HEAD without results stands for the experiment `baseline`."""
+    """Resolve a name. If HEAD has no results, return the experiment `baseline` that started from it, if it exists."""
     revision = resolve(name)
     if name == "HEAD" and read_results([revision])[0].problem:
-        saved = [one for one in experiments() if (one.name, one.baseline) == (baseline.NAME, revision.commit)]
+        saved = [each for each in experiments() if (each.name, each.baseline) == (baseline.NAME, revision.commit)]
         if saved:
-            print(f"HEAD has no results of its own; experiment {baseline.NAME} stands for it.", file=sys.stderr)
+            print(f"HEAD has no results. Using the experiment `{baseline.NAME}` instead.", file=sys.stderr)
         return saved[0] if saved else revision
     return revision
 
@@ -144,7 +144,7 @@ def _read(revision: Revision) -> Result:
         revision=revision,
         params=params,
         lock=lock,
-        metrics=json.loads(files[paths()["metrics"]] or b"{}"),  # a commit may have had them elsewhere
+        metrics=json.loads(files[paths()["metrics"]] or b"{}"),  # an old commit may have the metrics elsewhere
         curves={name: _curve(files[path].decode()) for name, path in curves.items() if files[path]},
         scores=cached_files(lock[STAGE].outs[paths()["scores"]]),
         problem="",
@@ -152,22 +152,22 @@ def _read(revision: Revision) -> Result:
 
 
 def _problem(revision: Revision, params: Mapping[str, Any], lock: StageRecords, files: Mapping[str, bytes]) -> str:
-    """Why the files of a revision are not the result of one run; "" if they are."""
+    """Return why the files of a revision are not the result of a single run; "" if they are."""
     if not params:
-        return f"has no valid {PARAMS}"
+        return f"{PARAMS} is missing or not valid"
     if STAGE not in lock or not {paths()["scores"], paths()["score_table"]} <= lock[STAGE].outs.keys():
         return f"stage {STAGE} has not run"
     now = digests(all_sources(STAGE, lock)) if revision.is_workspace else {}
     if changed := next(changes(STAGE, lock, flatten(params), now), ""):
         return changed
-    for path, md5 in outputs(lock).items():  # a failed experiment has the scores of the commit that it started from
+    for path, md5 in outputs(lock).items():  # a failed experiment still has the scores of the commit it started from
         if path in files and hashlib.md5(files[path]).hexdigest() != md5:
-            return f"{path} is not the file that {LOCK} recorded"
+            return f"{path} differs from the file recorded in {LOCK}"
     return ""
 
 
 def _content(revision: Revision, path: str) -> bytes:
-    """A file of a revision; empty if there is none."""
+    """Return the content of a file of a revision; empty if the file does not exist."""
     if not revision.is_workspace:
         return show(revision.commit, path)
     file = project_root() / path
@@ -179,16 +179,17 @@ def _curve(text: str) -> Curve:
     return [(int(row["step"]), int(row["chars_seen"]), float(row["val_nats_per_char"])) for row in rows]
 
 
-# ---- can it be made again?
+# ---- reproducibility
 
 
 def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
-    """Compare what made a result with the checkout, and with the numerics of this machine (backends/device.py).
+    """Check whether this checkout and machine would reproduce a result exactly.
 
-    The parameters are those of the result: whoever makes it again gives them to DVC.
+    The code and data that produced the result are compared with the checkout, and its numerics with those of this
+    machine (backends/device.py). Parameters are not compared, because the command that reproduces the result sets them.
 
     Returns:
-        What keeps the checkout from making it again, in a phrase each; and the command that makes it again.
+        The differences, one phrase each (empty if the result is reproducible), and the command that reproduces it.
 
     Raises:
         BukvaError: the name is unknown, or has no result.
@@ -196,16 +197,16 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
     [result] = read_results([resolve(name)])
     stages = [stage for stage in recorded_stages() if stage in result.lock]
     if not stages:
-        raise BukvaError(f"{name}: has no result: it has no dvc.lock.")
+        raise BukvaError(f"{name} has no results ({LOCK} is missing or empty).")
     now = digests({path for stage in stages for path in all_sources(stage, result.lock)})
-    found = [change for stage in stages for change in changes(stage, result.lock, result.flat_params, now)]
+    differences = [change for stage in stages for change in changes(stage, result.lock, result.flat_params, now)]
     if result.scores:
-        there = result.about["models"]["gpt"]["numerics"]
-        other = [key for key in dict.fromkeys([*there, *numerics]) if there.get(key) != numerics.get(key)]
-        found += [f"trained with {key} {there.get(key)}, and here it is {numerics.get(key)}" for key in other]
+        recorded = result.about["models"]["gpt"]["numerics"]
+        keys = [key for key in dict.fromkeys([*recorded, *numerics]) if recorded.get(key) != numerics.get(key)]
+        differences += [f"trained with {key} {recorded.get(key)}, this machine has {numerics.get(key)}" for key in keys]
     else:
-        found.append("the arithmetic of its training is unknown, because its scores are not in DVC's cache")
-    return list(dict.fromkeys(found)), rerun(name, result.params)
+        differences.append("the arithmetic of its training is unknown, because its scores are not in DVC's cache")
+    return list(dict.fromkeys(differences)), rerun(name, result.params)
 
 
 # ---- outputs as files
@@ -213,12 +214,12 @@ def verify(name: str, numerics: Mapping[str, str]) -> tuple[list[str], str]:
 
 @contextlib.contextmanager
 def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
-    """A folder with these outputs of a revision: the project, or a temporary one with links into DVC's cache.
+    """Provide a folder with outputs of a revision: the project, or a temporary folder with links into DVC's cache.
 
-    needed: paths of dvc.yaml; those that the revision does not have are absent.
+    needed: paths of outputs in dvc.yaml. Outputs that the revision does not have are absent from the folder.
 
     Raises:
-        BukvaError: the revision has one whose files are neither in git nor in DVC's cache.
+        BukvaError: the files of an output are neither in git nor in DVC's cache.
     """
     if result.revision.is_workspace:
         yield project_root()
@@ -227,21 +228,21 @@ def as_checkout(result: Result, needed: set[str]) -> Iterator[Path]:
         for path, digest in outputs(result.lock).items():
             if path not in needed:
                 continue
-            if kept := show(result.revision.commit, path):
-                write_text(Path(folder, path), kept.decode())
+            if content := show(result.revision.commit, path):
+                write_text(Path(folder, path), content.decode())
             elif files := cached_files(digest):
                 _link(Path(folder, path), files)
             else:
                 raise BukvaError(
-                    f"{result.revision.name}: {path} is not in DVC's cache; fetch it with `dvc pull --all-commits` "
-                    f"or run `{rerun(result.revision.name, result.params)}`."
+                    f"{result.revision.name}: {path} is not in DVC's cache. Fetch it: `dvc pull --all-commits`, "
+                    f"or compute it again: `{rerun(result.revision.name, result.params)}`."
                 )
         yield Path(folder)
 
 
 @contextlib.contextmanager
 def as_folder(files: Mapping[str, Path]) -> Iterator[Path]:
-    """A folder with links to these files, which the cache keeps under other names; it is removed at the end."""
+    """Provide a temporary folder with links to files that DVC's cache stores under other names."""
     with tempfile.TemporaryDirectory(prefix="bukva-") as folder:
         _link(Path(folder), files)
         yield Path(folder)
@@ -249,6 +250,6 @@ def as_folder(files: Mapping[str, Path]) -> Iterator[Path]:
 
 def _link(output: Path, files: Mapping[str, Path]) -> None:
     for name, file in files.items():
-        place = output / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(file)
+        link = output / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(file)

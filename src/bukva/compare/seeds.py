@@ -1,4 +1,4 @@
-"""bukva seeds: queue experiments with the settings of params.yaml and further seeds, until there are enough."""
+"""bukva seeds: queue experiments with the settings of params.yaml and additional seeds, up to a given number."""
 
 import subprocess
 import sys
@@ -18,37 +18,40 @@ from bukva.project.lock import LOCK, PARAMS, StageRecords, all_sources, changes,
 from bukva.project.revisions import WORKSPACE, Revision, experiments, git, head, show, unfinished, why_no_snapshots
 from bukva.project.stages import trained_models
 
-LEAST = 2  # seeds of a group
+LEAST = 2  # minimum number of seeds
 DECIDE_BEFORE = (
-    "Decide now how many seeds there are to be: who adds them until there is a verdict gets two to three times as "
-    "many false ones (docs/comparing.md)."
+    "Decide now how many seeds you need. Adding seeds until there is a verdict makes false verdicts two to three times "
+    "as frequent (docs/comparing.md)."
 )
 
 
 def queue_seeds(n: int, model: str) -> Iterator[str]:
-    """Queue the seeds that are missing from n; yield the lines to print, each as soon as it is true.
+    """Queue experiments until there are n seeds of the settings, including finished and queued ones.
 
-    Seeds count up from that of params.yaml. The seeds of other models and of samples stay as they are, so that DVC
-    restores what does not depend on this training.
+    Yields:
+        A line to print, as soon as the step that it describes is done.
+
+    Seeds count up from the seed in params.yaml. The seeds of other models and of samples do not change, so that DVC
+    restores the outputs that do not depend on this training from its cache.
 
     Raises:
-        BukvaError: n is too small, params.yaml is not valid, the project is not ready for DVC's queue, or DVC refuses
-            an experiment.
+        BukvaError: n is too small, params.yaml is not valid, the project cannot use DVC's queue, or DVC rejects an
+            experiment.
     """
     if n < LEAST:
-        raise BukvaError(f"N={n}: one seed tells nothing about seeds; use {LEAST} or more.")
+        raise BukvaError(f"At least {LEAST} seeds are needed; got N={n}.")
     if model not in trained_models():
-        raise BukvaError(f"There is no model {model}; use {' or '.join(trained_models())}.")
+        raise BukvaError(f"There is no model {model}. Use {' or '.join(trained_models())}.")
     root = project_root()
     raw = read_yaml(root / PARAMS)
-    parse_params(raw, PARAMS)  # or all seeds would fail
+    parse_params(raw, PARAMS)  # fails now instead of once per seed
     lock, params = read_lock(root), flatten(raw)
     files = _files(model, lock)
     if why := why_no_snapshots():
         raise BukvaError(why)
     options = settings(parse_yaml(show(head(), PARAMS).decode()), raw)
     changed = " ".join(option for option in options if seed_name(model) not in option)
-    yield f"Settings: those of the last commit{f' with {changed}' if changed else ''}"
+    yield f"Settings: as in the last commit{f', with {changed}' if changed else ''}"
     known = _finished(model, params) | _waiting(model, params, lock, files)
     for seed in sorted(known):
         yield f"seed {seed}: {known[seed]}"
@@ -63,60 +66,66 @@ def queue_seeds(n: int, model: str) -> Iterator[str]:
     else:
         yield f"There are {len(known)} seeds of these settings; nothing is missing."
     again = f"bukva seeds {n}{'' if model == 'gpt' else f' --model {model}'}"
-    yield f"For the other side of a comparison: dvc exp apply {'baseline' if changed else 'EXPERIMENT'} && {again}"
+    other = "baseline" if changed else "EXPERIMENT"
+    yield f"To add seeds to the experiment that you compare with: dvc exp apply {other} && {again}"
 
 
 def _files(model: str, lock: StageRecords) -> list[str]:
-    """The sources of the training that lie in the project; all are in the snapshots of git that DVC's queue runs."""
+    """Return the sources of the training that are in the project.
+
+    All are tracked by git, because DVC's queue runs snapshots of tracked files.
+    """
     stage = trained_models()[model].stage
     if stage not in lock:
-        raise BukvaError(f"{LOCK}: has no training, so the queue has no data: run `make repro`.")
+        raise BukvaError(f"{LOCK} does not contain stage {stage}, so the queue has no data. Run `make repro`.")
     files = [path for path in all_sources(stage, lock) if not path.startswith(("/", ".."))]
     if untracked := git("ls-files", "--others", "--exclude-standard", "--", *files).decode().splitlines():
-        raise BukvaError(f"{untracked[0]}: not tracked by git, so the queue does not have it: run `git add` on it.")
+        raise BukvaError(
+            f"{untracked[0]} is not tracked by git, so DVC's queue would not have it. Run `git add {untracked[0]}`."
+        )
     return files
 
 
 def _finished(model: str, params: Mapping[str, Any]) -> dict[int, str]:
-    """Seed -> name, of results that the checkout would make again with their seeds."""
+    """Return seed -> name of the results with the settings of the checkout."""
     stage = trained_models()[model].stage
     revisions = [Revision(WORKSPACE, ""), Revision("HEAD", head()), *reversed(experiments())]
     results = [result for result in read_results(revisions) if not result.problem and stage in result.lock]
     now = digests({path for result in results for path in all_sources(stage, result.lock)})
-    found = {}
-    for result in sorted(results, key=lambda result: -_differing(result, params)):  # the likest comes last, and stays
+    names = {}
+    for result in sorted(results, key=lambda result: -_n_differing(result, params)):  # the most similar one wins
         seed, revision = seed_of(result.lock, model), result.revision
         if not any(changes(stage, result.lock, {**params, seed_name(model): seed}, now)):
-            found[seed] = f"experiment {revision.name}" if revision.baseline else revision.name
-    return found
+            names[seed] = f"experiment {revision.name}" if revision.baseline else revision.name
+    return names
 
 
-def _differing(result: Result, params: Mapping[str, Any]) -> int:
-    """Return how many parameters of a result are not those of the checkout: some have no part in the training."""
+def _n_differing(result: Result, params: Mapping[str, Any]) -> int:
+    """Return the number of parameters that differ, including parameters that do not affect the training."""
     return sum(result.flat_params.get(key) != value for key, value in params.items())
 
 
 def _waiting(model: str, params: Mapping[str, Any], lock: StageRecords, files: list[str]) -> dict[int, str]:
-    """Seed -> state and name, of queued and running experiments with these parameters and the code of the checkout."""
+    """Return seed -> state and name of queued and running experiments with these parameters and the current code."""
     needed = {key for name in upstream(trained_models()[model].stage, lock) for key in lock[name].params}
-    found = {}
+    states = {}
     for state in unfinished():
-        theirs = flatten(parse_yaml(show(state.commit, PARAMS).decode()))
-        is_same = all(theirs.get(key) == params.get(key) for key in needed - {seed_name(model)})
+        queued_params = flatten(parse_yaml(show(state.commit, PARAMS).decode()))
+        is_same = all(queued_params.get(key) == params.get(key) for key in needed - {seed_name(model)})
         is_waiting = is_same and state.kind in ("queued", "running")
         if is_waiting and not git("diff", "--name-only", state.commit, "--", *files):
-            found[int(theirs[seed_name(model)])] = f"{state.kind} {state.name}"
-    return found
+            states[int(queued_params[seed_name(model)])] = f"{state.kind} {state.name}"
+    return states
 
 
 def _queue(seed: int, model: str) -> str:
-    """Queue one experiment; returns its name."""
-    taken = {*(one.name for one in experiments()), *(state.name for state in unfinished())}
-    plain = f"{model}-s{seed}"
-    name = next(name for i in count(1) if (name := plain if i == 1 else f"{plain}-{i}") not in taken)
+    """Queue one experiment and return its name."""
+    taken = {*(each.name for each in experiments()), *(state.name for state in unfinished())}
+    first_choice = f"{model}-s{seed}"
+    name = next(name for i in count(1) if (name := first_choice if i == 1 else f"{first_choice}-{i}") not in taken)
     command = ["exp", "run", "--queue", "--name", name, "-S", f"{seed_name(model)}={seed}"]
     done = subprocess.run([sys.executable, "-m", "dvc", *command], cwd=project_root(), capture_output=True, text=True)
     if done.returncode:
-        said = done.stderr.strip().rpartition("\n")[2].removeprefix("ERROR: ")
-        raise BukvaError(f"DVC does not queue seed {seed}: {said}")
+        error = done.stderr.strip().rpartition("\n")[2].removeprefix("ERROR: ")
+        raise BukvaError(f"DVC cannot queue seed {seed}: {error}")
     return name

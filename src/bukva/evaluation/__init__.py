@@ -1,1 +1,1 @@
-"""The scores of trained models."""
+"""Evaluation of trained models."""

@@ -1,4 +1,4 @@
-"""The rows of the table and the figure of scores: every model and baseline of scores.json, with its label."""
+"""Rows of the table and chart of scores: every model and baseline of scores.json, with its label."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,15 +11,18 @@ COUNTED = {
     "bigram_exact": "bigram, counted",
 }
 NGRAM = "ngram_"
-LEARNING_ON = WITHIN, STREAM = "adaptive", "stream"  # rows of bukva.evaluation.adaptive
+LEARNING_ON = WITHIN, STREAM = "adaptive", "stream"  # the rows of bukva.evaluation.adaptive
 LABELS = {WITHIN: "learning on within each work", STREAM: "learning on, all works as one stream"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model or baseline: its key in scores.json, its label, bits per character by split, and accuracy on val.
+    """Scores of one model or baseline.
 
-    The accuracy is None where it was not computed.
+    key: key in scores.json.
+    label: name for readers.
+    bits: split -> bits per character.
+    accuracy: accuracy on val; None if it was not computed.
     """
 
     key: str
@@ -30,7 +33,10 @@ class Row:
 
 
 def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row]:
-    """All rows in the order of their kinds; a baseline that was not computed is absent."""
+    """Return the rows of scores.json: first counted baselines and compressors, then the models.
+
+    A baseline that was not computed has no row.
+    """
     baselines, splits, unit = scores["baselines"], list(scores["gpt"]), scores["window"]["unit"]
     counted_accuracy = scores.get("counted_accuracy", {})
     rows = []
@@ -38,14 +44,14 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
         bits = {split: baselines[split][key] for split in splits if key in baselines[split]}
         is_counted = key == "uniform" or key in COUNTED or key.startswith(NGRAM)
         kind: Kind = "counted" if is_counted else "compressor"
-        label = _counted(key, unit) if is_counted else key
+        label = _counted_label(key, unit) if is_counted else key
         rows.append(Row(key, kind, label, bits, counted_accuracy.get(key)))
-    both = "network" in scores  # the GPT has counted as well as learned
+    has_ngrams = "network" in scores
     for name, model in models.items():
-        if name != "gpt" or not both:
+        if name != "gpt" or not has_ngrams:
             rows.append(Row(name, "learned", f"{model.label}, learned", *_scored(scores[name])))
     label = models["gpt"].label
-    if both:
+    if has_ngrams:
         rows.append(Row("network", "learned", f"{label} without its n-grams", *_scored(scores["network"])))
         rows.append(Row("gpt", "together", f"{label} with its n-grams", *_scored(scores["gpt"])))
     return [
@@ -59,7 +65,7 @@ def rows_of(scores: dict[str, Any], models: dict[str, TrainedModel]) -> list[Row
 
 
 def chart_of(rows: list[Row]) -> list[dict[str, Any]]:
-    """What `dvc plots` draws: the bits of val, because each look at test is counted."""
+    """Return the data that `dvc plots` draws: bits on val, because every look at test scores is counted."""
     return [{"model": row.label, "bits_per_char": row.bits["val"]} for row in rows]
 
 
@@ -68,7 +74,7 @@ def _scored(scores: dict[str, Any]) -> tuple[dict[str, float], float | None]:
     return {split: score["bits_per_char"] for split, score in scores.items()}, scores["val"].get("accuracy")
 
 
-def _counted(key: str, unit: str) -> str:
+def _counted_label(key: str, unit: str) -> str:
     if key == "uniform":
         return f"every {unit} equally likely"
     return COUNTED.get(key) or f"n-grams of order {key.removeprefix(NGRAM)}"

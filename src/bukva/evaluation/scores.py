@@ -1,4 +1,4 @@
-"""The scores of the models and the baselines, and the nats of every held-out character."""
+"""Scores of the models and baselines, and the nats of every held-out character."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -36,39 +36,42 @@ from bukva.text.tokenizers.base import Tokenizer, total
 if TYPE_CHECKING:
     from bukva.models.gpt import GPT
 
-BINS = 20  # of confidence, equally wide
+BINS = 20  # number of equally wide bins of confidence
 
 
 class Calibration:
-    """Is a model as often right as it is sure? In bins of confidence, which is the probability of the likeliest id.
+    """Accumulate how often predictions are right, by confidence.
+
+    The confidence of a prediction is the probability of the likeliest id.
 
     Source: Guo, Pleiss, Sun & Weinberger 2017, "On calibration of modern neural networks".
 
-    counts: (BINS,) predictions.
-    confidence: (BINS,) the sum of their confidences.
-    right: (BINS,) those whose likeliest id followed.
+    counts: (BINS,) number of predictions.
+    confidence: (BINS,) sum of their confidences.
+    right: (BINS,) number of predictions whose likeliest id was the next id.
     """
 
     def __init__(self) -> None:
         self.counts, self.confidence, self.right = np.zeros((3, BINS))
 
-    def __call__(self, logits: Tensor, followed: Tensor) -> None:
-        """Add (n, V) logits and the (n,) ids that followed."""
-        sure, likeliest = logits.softmax(dim=-1).max(dim=-1)  # (n,), (n,)
-        number = (sure * BINS).long().clamp(max=BINS - 1).cpu()
-        self.counts += torch.bincount(number, minlength=BINS).numpy()
-        self.confidence += torch.bincount(number, sure.double().cpu(), BINS).numpy()
-        self.right += torch.bincount(number, (likeliest == followed).double().cpu(), BINS).numpy()
+    def __call__(self, logits: Tensor, targets: Tensor) -> None:
+        """Add predictions: (n, V) logits and the (n,) ids that followed in the text."""
+        confidence, likeliest = logits.softmax(dim=-1).max(dim=-1)  # (n,), (n,)
+        bin_numbers = (confidence * BINS).long().clamp(max=BINS - 1).cpu()
+        self.counts += torch.bincount(bin_numbers, minlength=BINS).numpy()
+        self.confidence += torch.bincount(bin_numbers, confidence.double().cpu(), BINS).numpy()
+        self.right += torch.bincount(bin_numbers, (likeliest == targets).double().cpu(), BINS).numpy()
 
     @property
     def accuracy(self) -> float:
-        """The share of predictions whose likeliest id followed."""
+        """Fraction of predictions whose likeliest id was the next id."""
         return float(self.right.sum() / self.counts.sum())
 
     def to_json(self) -> dict[str, Any]:
-        """The expected calibration error, and the bins that are not empty.
+        """Return the expected calibration error and the bins that are not empty.
 
-        The error is how far confidence is from the share that is right, on average.
+        The error is the mean absolute difference between confidence and accuracy over the bins, weighted by their
+        number of predictions.
         """
         rows = zip(self.counts, self.confidence, self.right, strict=True)
         bins = [{"predictions": int(n), "confidence": float(c / n), "right": float(r / n)} for n, c, r in rows if n]
@@ -77,11 +80,11 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Scores:
-    """What stage evaluate finds.
+    """Results of stage evaluate.
 
-    table: the content of scores.json.
-    nats: model or baseline -> split -> (N,) of the held-out characters.
-    calibration: split -> how sure and how right the GPT is.
+    table: content of scores.json.
+    nats: model or baseline -> split -> (N,) nats of the held-out characters.
+    calibration: split -> calibration of the GPT.
     """
 
     table: dict[str, Any]
@@ -90,28 +93,31 @@ class Scores:
 
 
 def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, baselines: Baselines) -> Scores:
-    """Score every model, with the GPT's block size and stride, on all of val and test, beside the baselines.
+    """Score every model on all of val and test, and on a sample of the training split.
 
-    On train, a model that sees one id is scored on everything; any other on as much as val has, but at most on
-    MOST_SCORED ids, in runs spread evenly.
-    Train is scored as models see it, as one stream; what the GPT has counted there is left out where it is predicted.
-    The network of a GPT with n-grams is scored by itself, too, on val and test, and so is the GPT while it learns on.
+    All models use the block size and stride of the GPT. The result also has the scores of the baselines. On val and
+    test, a GPT with n-grams is scored a second time without them, and the GPT is scored a third time while it learns
+    from the text if evaluate.adaptive is set.
+
+    The training split is scored as one stream, as in training. A model that sees only the last id is scored on all of
+    it. Other models are scored on evenly spaced runs of as many ids as val has, but on at most MOST_SCORED ids. The
+    n-grams of a GPT leave out the occurrence that is being predicted (leave-one-out).
     """
     gpt = models["gpt"]
     T, stride = gpt.block_size, stride_of(gpt.block_size)
     if gpt.counts:
         models = models | {"network": gpt.without_ngrams()}
     texts = {split: text.passages(split, context_of(gpt, T, stride)) for split in text.names}
-    watched = {name: {split: Calibration() for split in text.names} for name in models}
+    calibrations = {name: {split: Calibration() for split in text.names} for name in models}
     nats: dict[str, dict[str, CharNats]] = {}
     for name, model in models.items():
-        found = {
-            split: _nats(f"{name}, {split}", model, texts[split], text.tokenizer.unit, T, watched[name][split])
+        id_nats = {
+            split: _nats(f"{name}, {split}", model, texts[split], text.tokenizer.unit, T, calibrations[name][split])
             for split in text.names
         }
-        nats[name] = text.of_chars(found)
+        nats[name] = text.of_chars(id_nats)
     if params.adaptive:
-        adapted = {split: adaptive.read(cast("GPT", gpt), text, split) for split in text.names}
+        adapted = {split: adaptive.score_adaptively(cast("GPT", gpt), text, split) for split in text.names}
         nats |= {row: text.of_chars({split: adapted[split][row] for split in adapted}) for row in LEARNING_ON}
     on_train = {name: {"train": _on_train(name, model, text, T)} for name, model in models.items() if name != "network"}
     table: dict[str, Any] = {
@@ -122,51 +128,58 @@ def evaluate(models: dict[str, LanguageModel], text: HeldOut, params: Evaluate, 
         "context": {split: value_of_context(gpt, nats["gpt"][split], text, split, params) for split in text.names},
     }
     if text.tokenizer.unit == "character":
-        for name, of_splits in watched.items():
-            for split, seen in of_splits.items():
-                table[name][split]["accuracy"] = seen.accuracy
+        for name, by_split in calibrations.items():
+            for split, calibration in by_split.items():
+                table[name][split]["accuracy"] = calibration.accuracy
         table["counted_accuracy"] = counted_accuracy(text, baselines.best)  # on val
-    nats.pop(STREAM, None)  # its works are no independent units of a comparison
-    return Scores(table, nats | baselines.nats, watched["gpt"])
+    nats.pop(STREAM, None)  # works of one stream are not independent, so comparisons cannot use them
+    return Scores(table, nats | baselines.nats, calibrations["gpt"])
 
 
 def value_of_context(
-    model: LanguageModel, whole: CharNats, text: HeldOut, split: str, params: Evaluate
+    model: LanguageModel, full_nats: CharNats, text: HeldOut, split: str, params: Evaluate
 ) -> dict[str, float]:
-    """Bits per character with a short context and with whole windows, over the same characters of every work.
+    """Return the bits per character with a short context and with full windows, and the gain from longer context.
 
-    `whole` is (N,), the nats of the split by whole windows.
+    Both are measured on the same characters: the start of every work, about evaluate.context_chars in total.
+
+    Args:
+        model: model to score.
+        full_nats: (N,) nats of the characters of the split with full windows.
+        text: the splits.
+        split: the split to score.
+        params: section `evaluate` of params.yaml.
     """
     share = min(1.0, params.context_chars / total(text.tokenizer.chars_of, text.splits[split]))
     texts = text.passages(split, params.short_context, share)
-    # stride 1 gives every id exactly short_context ids of context, which the counts do not see beyond either
+    # stride 1 gives every id exactly short_context ids of context; beyond=False limits the n-grams to them as well
     short = text.chars_of_nats(nats_of_passages(model, texts, params.short_context, 1, beyond=False), texts)
     chars, starts = text.chars[split], np.cumsum(text.chars[split]) - text.chars[split]  # (n_works,) each
-    in_work = np.arange(len(whole)) - np.repeat(starts, chars)  # (N,) the place of each character
-    full = whole[in_work < np.repeat(text.chars_of_works(split, texts), chars)]
-    of_short, of_full = bits_per_char(short), bits_per_char(full)
+    position = np.arange(len(full_nats)) - np.repeat(starts, chars)  # (N,) within the work
+    full = full_nats[position < np.repeat(text.chars_of_works(split, texts), chars)]
+    short_bits, full_bits = bits_per_char(short), bits_per_char(full)
     return {
         "short_context": params.short_context,
-        "short_bits_per_char": of_short,
-        "full_bits_per_char": of_full,
-        "gain_bits_per_char": of_short - of_full,
+        "short_bits_per_char": short_bits,
+        "full_bits_per_char": full_bits,
+        "gain_bits_per_char": short_bits - full_bits,
         "chars": len(full),
     }
 
 
 def headline(table: dict[str, Any], models: Iterable[str]) -> dict[str, dict[str, float]]:
-    """The content of metrics.json: bits per character by held-out split, and the accuracy on val where it is known.
+    """Return the content of metrics.json: bits per character on val and test, and the accuracy on val if it is known.
 
-    Of these models, of what learns on, if it was scored, and of what counts best.
+    It covers the given models, the adaptive scores of the GPT if they were computed, and the best counted baseline.
     """
     splits = [split for split in table["baselines"] if split != "train"]
-    found = {}
+    metrics = {}
     for name in [*models, *(row for row in LEARNING_ON if row in table)]:
-        found[name] = {split: table[name][split]["bits_per_char"] for split in splits}
+        metrics[name] = {split: table[name][split]["bits_per_char"] for split in splits}
         if "accuracy" in table[name]["val"]:
-            found[name]["accuracy"] = table[name]["val"]["accuracy"]
+            metrics[name]["accuracy"] = table[name]["val"]["accuracy"]
     return {
-        **found,
+        **metrics,
         "counted": {split: table["baselines"][split][table["best_counted"]] for split in splits},
     }
 
@@ -175,7 +188,8 @@ def left_out(scores: Scores, text: HeldOut) -> Iterator[str]:
     """Yield a line for each score that covers only a part of a split, with the parameter that decides its size."""
     scored, whole = scores.table["gpt"]["train"]["chars"], total(text.tokenizer.chars_of, text.splits["train"][1:])
     if scored < whole:
-        yield f"scored the GPT on {scored:,} of {whole:,} characters of train (split.val, at most {MOST_SCORED:,} ids)"
+        limits = f"as many as val has (split.val), at most {MOST_SCORED:,} ids"
+        yield f"scored the GPT on {scored:,} of {whole:,} characters of train: {limits}"
     for split in text.names:
         scored, whole = scores.table["context"][split]["chars"], int(text.chars[split].sum())
         if scored < whole:
@@ -189,10 +203,10 @@ def describe(
     trained: dict[str, TrainedModel],
     calibration: dict[str, Calibration],
 ) -> dict[str, Any]:
-    """The content of about.json (bukva.text.scores)."""
+    """Return the content of about.json (bukva.text.scores)."""
     T = models["gpt"].block_size
     return {
-        "calibration": {split: found.to_json() for split, found in calibration.items()},
+        "calibration": {split: of_split.to_json() for split, of_split in calibration.items()},
         "window": {"length": T, "stride": stride_of(T), "context": CONTEXT},
         **text.describe(),
         "models": {
@@ -210,52 +224,54 @@ def score(
     stride: int,
     on_progress: OnProgress = no_progress,
 ) -> Score:
-    """The score over several runs of train together."""
+    """Return the score over several runs of the training split together."""
     nats = nats_of_passages(model, runs, block_size, stride, of_train=model.counts, on_progress=on_progress)
     return Score.of(nats, sum(total(tokenizer.chars_of, run.scored) for run in runs))
 
 
 @torch.inference_mode()
 def score_pairs(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Score:
-    """The score over (N,) ids of a model that sees the last id alone: the nats of each pair, times its count."""
+    """Return the score over (N,) ids of a model that sees only the last id.
+
+    The loss of each pair of ids is computed once and multiplied by the count of the pair.
+    """
     V, nats = len(tokenizer), 0.0
-    seen = count_pairs(ids, V)  # (V, V)
+    counts = count_pairs(ids, V)  # (V, V)
     n_rows = ids_per_batch(model)
     for start in range(0, V, n_rows):
         lasts = torch.arange(start, min(start + n_rows, V), device=next(model.parameters()).device)
         log_probs = model(lasts[:, None])[:, 0].float().log_softmax(dim=1).cpu().numpy()  # (R, V)
-        pairs = seen[start : start + n_rows]
-        is_seen = pairs > 0
-        nats -= float((pairs[is_seen] * log_probs[is_seen]).sum(dtype=np.float64))
+        rows = counts[start : start + n_rows]
+        occurs = rows > 0
+        nats -= float((rows[occurs] * log_probs[occurs]).sum(dtype=np.float64))
     chars = total(tokenizer.chars_of, ids[1:])
     return Score(nats / chars, chars)
 
 
 def _nats(
-    what: str, model: LanguageModel, texts: list[Passage], unit: str, block_size: int, watch: Watch | None
+    label: str, model: LanguageModel, texts: list[Passage], unit: str, block_size: int, watch: Watch | None
 ) -> Nats:
-    """(n,) nats of the scored ids by the window rule; the progress has the name of the model."""
+    """Return the (n,) nats of the scored ids, and show the progress under a label."""
     n_ids = sum(len(passage.scored) for passage in texts)
-    with counting(f"evaluate: {what}", n_ids, unit) as on_progress:
+    with counting(f"evaluate: {label}", n_ids, unit) as on_progress:
         return nats_of_passages(model, texts, block_size, stride_of(block_size), on_progress=on_progress, watch=watch)
 
 
 def _on_held_out(nats: dict[str, CharNats], text: HeldOut) -> dict[str, dict[str, float]]:
-    """split -> the fields of a score."""
-    return {split: _fields(Score.of(found, len(found)), text.n_bytes[split]) for split, found in nats.items()}
+    return {split: _fields(Score.of(of_split, len(of_split)), text.n_bytes[split]) for split, of_split in nats.items()}
 
 
 def _on_train(name: str, model: LanguageModel, text: HeldOut, block_size: int) -> dict[str, float]:
     train = text.splits["train"]
     if kind_of(model.config.name).sees_one_id:
-        runs, found = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
+        runs, scored = [Passage(0, train, 1)], score_pairs(model, train, text.tokenizer)
     else:
         runs = evenly_spaced(train, min(len(text.splits["val"]), MOST_SCORED), model.config.n_before)
         with counting(
             f"evaluate: {name}, train", sum(len(run.scored) for run in runs), text.tokenizer.unit
         ) as on_progress:
-            found = score(model, runs, text.tokenizer, block_size, stride_of(block_size), on_progress)
-    return _fields(found, sum(total(text.tokenizer.bytes_of, run.scored) for run in runs))
+            scored = score(model, runs, text.tokenizer, block_size, stride_of(block_size), on_progress)
+    return _fields(scored, sum(total(text.tokenizer.bytes_of, run.scored) for run in runs))
 
 
 def _fields(score: Score, n_bytes: int) -> dict[str, float]:

@@ -1,1 +1,1 @@
-"""Text from trained models."""
+"""Text generation with trained models."""

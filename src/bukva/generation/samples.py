@@ -1,4 +1,4 @@
-"""Samples: each model, untrained and trained, continues the same prompts, as in the lecture notes."""
+"""Samples for comparison: every model, untrained and trained, continues the same prompts, as in the lecture notes."""
 
 import itertools
 from operator import itemgetter
@@ -17,8 +17,8 @@ from bukva.models.folder import load_model
 from bukva.text.prompts import readable_prompt
 
 STATES: dict[str, Literal["initial", "best"]] = {"untrained": "initial", "trained": "best"}
-NETWORK = ", without its n-grams"  # of a GPT that has both
-OTHER_TEMPERATURES = (0.5, 1.0)  # at which trained models write, too: careful, and as they predict
+NETWORK = ", without its n-grams"  # suffix of the state of a GPT whose n-grams are switched off
+OTHER_TEMPERATURES = (0.5, 1.0)  # additional temperatures of trained models: cautious, and the unchanged probabilities
 
 PAGE = """\
 # Samples
@@ -42,23 +42,23 @@ What a model wrote follows the bar │. {{ why }}
 def answer(
     folders: dict[str, Path], prompts: list[str], params: Sample, machine: Machine, ngrams: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Let each model, untrained and trained, continue each prompt, all with the same random numbers.
+    """Continue each prompt with every model, untrained and trained, using the same random numbers for all models.
 
-    Trained models also write at OTHER_TEMPERATURES. A GPT with n-grams writes with and without them.
+    Trained models also generate at OTHER_TEMPERATURES. A GPT with n-grams generates with and without them.
 
     Args:
-        folders: of the models, by name.
-        prompts: of the texts.
-        params: section sample of params.yaml.
-        machine: on which the models write.
-        ngrams: folder that may hold the counts of train.
+        folders: model name -> model folder.
+        prompts: texts to continue.
+        params: section `sample` of params.yaml.
+        machine: device and precision to generate with.
+        ngrams: folder that may hold the n-gram counts of the training split.
 
     Returns:
-        The answers by prompt: its number, model, state, temperature, the prompt as the model read it, without
-        characters that it does not know, and what it wrote.
+        One record per answer, sorted by prompt: the number of the prompt, the model, its state, the temperature, the
+        prompt after `sample.unknown` was applied to it (`read`), and the continuation (`written`).
 
     Raises:
-        BukvaError: a prompt holds a character that is not in the vocabulary, and sample.unknown does not allow it.
+        BukvaError: a prompt holds a character outside the vocabulary, and sample.unknown is `error`.
     """
     answers = []
     for name, folder in folders.items():
@@ -70,41 +70,48 @@ def answer(
             used.cast_blocks(model)
             writers = {f"{state}{NETWORK}": model.without_ngrams()} if model.counts else {}
             others = OTHER_TEMPERATURES if weights == "best" else ()
-            for (who, writer), temperature, (number, prompt) in itertools.product(
+            for (label, writer), temperature, (number, prompt) in itertools.product(
                 {**writers, state: model}.items(), sorted({params.temperature, *others}), enumerate(prompts)
             ):
                 read = readable_prompt(tokenizer, prompt, params.unknown)
                 ids = torch.from_numpy(tokenizer.encode(read).astype(np.int64))[None].to(used.device)  # (1, T)
-                how = {"temperature": temperature, "top_k": params.top_k, "top_p": params.top_p}
+                settings = {"temperature": temperature, "top_k": params.top_k, "top_p": params.top_p}
                 with used.autocast():
                     rng = prompt_generator(params.seed, number + 1)
-                    written = generate(writer, ids, params.n_chars, rng=rng, **how)[0]
-                about = {"prompt": number, "model": name, "state": who, "temperature": temperature}
+                    written = generate(writer, ids, params.n_chars, rng=rng, **settings)[0]
+                about = {"prompt": number, "model": name, "state": label, "temperature": temperature}
                 answers.append({**about, "read": read, "written": tokenizer.decode(written.cpu().numpy())})
     return sorted(answers, key=itemgetter("prompt"))
 
 
 def prompt_generator(seed: int, number: int) -> torch.Generator:
-    """The random numbers that continue prompt `number`, counted from 1."""
+    """Return the random number generator for prompt `number`, counted from 1."""
     return torch.Generator().manual_seed(
         int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     )
 
 
 def page(answers: list[dict[str, Any]], prompts: list[str], params: Sample, unit: str, why: str) -> str:
-    """reports/samples.md: for each prompt the answers of every model and state, at sample.temperature.
+    """Render reports/samples.md: for each prompt, the answers of every model and state at `sample.temperature`.
 
-    `unit` is what the models write, a character, byte or token, and `why` says why these are the prompts.
+    Args:
+        answers: the records that `answer` returns.
+        prompts: all prompts, in their order.
+        params: section `sample` of params.yaml.
+        unit: name of the unit that the models generate: character, byte or token.
+        why: a sentence about how the prompts were chosen.
     """
-    # the page is Markdown, not HTML: nothing is escaped, and samples stand in code blocks by indentation
+    # The page is Markdown, so nothing is escaped. Samples are code blocks by their indentation.
     environment = Environment(keep_trailing_newline=True, autoescape=False)
     numbers = params.model_dump(exclude={"prompts", "unknown"})
-    written = [one for one in answers if one["temperature"] == params.temperature]
-    shown = [(prompt, [one for one in written if one["prompt"] == number]) for number, prompt in enumerate(prompts)]
-    return environment.from_string(PAGE).render(prompts=shown, unit=unit, why=why, **numbers)
+    at_temperature = [each for each in answers if each["temperature"] == params.temperature]
+    by_prompt = [
+        (prompt, [each for each in at_temperature if each["prompt"] == number]) for number, prompt in enumerate(prompts)
+    ]
+    return environment.from_string(PAGE).render(prompts=by_prompt, unit=unit, why=why, **numbers)
 
 
 def to_json(answers: list[dict[str, Any]], prompts: list[str], params: Sample) -> dict[str, Any]:
-    """data/samples.json: the answers at all temperatures, and the settings that they have in common."""
+    """Return the content of data/samples.json: the answers at all temperatures and the settings common to them."""
     settings = params.model_dump(include={"seed", "temperature", "top_k", "top_p"})
     return {**settings, "prompts": prompts, "answers": answers}

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from bukva.compare.statistics.estimate import Floor
-from bukva.compare.statistics.settings import Side, compare_settings, correct
+from bukva.compare.statistics.settings import SeedSums, compare_settings, correct
 from bukva.compare.statistics.text import Units, compare_text, over_text
 
 # Test characters of the works of data/sample under split tail 0.9/0.05/0.05, rules notes; worth 33.9 equal works.
@@ -129,7 +129,7 @@ def _side(rng, units, k, sd, effect):
     """k trainings whose scores have this standard deviation; effect: a number or (G,), in bits per character."""
     common = rng.normal(0, sd * (1 - OWN_SHARE) ** 0.5, (k, 1))
     own = rng.normal(0, sd * (OWN_SHARE * units.effective) ** 0.5, (k, len(units)))
-    return Side(tuple(range(k)), units.chars * (BITS + effect + common + own))
+    return SeedSums(tuple(range(k)), units.chars * (BITS + effect + common + own))
 
 
 def print_tables(draws):

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t
 
 from bukva.compare.statistics.estimate import Estimate, Floor
-from bukva.compare.statistics.judging import LOOKS, look, scatter
+from bukva.compare.statistics.judging import LOOKS, look, noise_floor
 
 KNOWN = Floor(0.010, 31)
 BASELINE = [2.5 + each / 1000 for each in (-7, 7, -3, 3, -1, 1, 0, 0)]
@@ -48,6 +48,6 @@ def test_a_try_whose_seeds_scatter_more_is_tested_with_its_own_scatter() -> None
 def test_the_scatter_is_pooled_over_settings_with_their_own_means_and_single_seeds_say_nothing() -> None:
     groups = [[2.5, 2.52], [2.1, 2.11, 2.12], [7.0]]
     squares = sum(float(((np.array(group) - np.mean(group)) ** 2).sum()) for group in groups)
-    found = scatter(groups, Floor(0.02, 4))
+    found = noise_floor(groups, Floor(0.02, 4))
     assert found.df == 1 + 2 + 4
     assert found.sd == pytest.approx(((squares + 4 * 0.02**2) / 7) ** 0.5)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from bukva.compare.statistics.estimate import Floor
-from bukva.compare.statistics.settings import Side, compare_settings
+from bukva.compare.statistics.settings import SeedSums, compare_settings
 from bukva.compare.statistics.text import Units, compare_text
 from tests.compare.statistics.simulation import EMBEDDED
 
@@ -19,7 +19,7 @@ FLOOR = Floor(0.009, 4)
 
 def trained(seeds, difference=0.0, sd=0.009, rng=7):
     rng = np.random.default_rng(rng)
-    return Side.of(
+    return SeedSums.of(
         [(seed, UNITS.chars * (2.5 + difference + rng.normal(0, sd) + rng.normal(0, 0.03, 38))) for seed in seeds]
     )
 
@@ -49,7 +49,7 @@ def assert_estimate(verdict, difference, parts):
 def test_the_same_seeds_are_paired():
     a, b = trained([1, 2, 3, 4, 5], rng=1), trained([5, 4, 3, 2, 1], -0.03, rng=2)
     verdict = compare_settings(a, b, UNITS, FLOOR, pairable=True)
-    change = scores(b) - scores(a)  # Side.of sorts by seed
+    change = scores(b) - scores(a)  # SeedSums.of sorts by seed
     seeds = change.var(ddof=1) / 5, 4
     assert (verdict.method, verdict.seeds_a, verdict.seeds_b) == ("paired", (1, 2, 3, 4, 5), (1, 2, 3, 4, 5))
     assert verdict.seed_sd == pytest.approx(change.std(ddof=1))
@@ -106,7 +106,7 @@ def test_three_seeds_decide(difference, spread, word):
     works = np.random.default_rng(3).normal(0, spread, 38)
     works -= (works * UNITS.chars).sum() / UNITS.chars.sum()  # the effects cancel over the whole text
     seeds, base = np.array([[-0.001], [0.0], [0.001]]), trained([1, 2, 3]).sums
-    a, b = Side((1, 2, 3), base), Side((1, 2, 3), base + UNITS.chars * (difference + seeds + works))
+    a, b = SeedSums((1, 2, 3), base), SeedSums((1, 2, 3), base + UNITS.chars * (difference + seeds + works))
     verdict = compare_settings(a, b, UNITS, None, pairable=True)
     assert (verdict.difference, verdict.verdict) == (pytest.approx(difference), word)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bukva.compare.statistics.estimate import resolved_by
-from bukva.compare.statistics.settings import Side, compare_settings, correct, expected_luck, holm
+from bukva.compare.statistics.settings import SeedSums, compare_settings, correct, expected_luck, holm
 from bukva.compare.statistics.text import Units
 from tests.compare.statistics.simulation import EMBEDDED
 
@@ -21,7 +21,9 @@ def test_holm_by_hand():
 def verdicts(differences):
     rng = np.random.default_rng(2)
     sides = [
-        Side.of([(seed, UNITS.chars * (2.5 + d + rng.normal(0, 0.009) + rng.normal(0, 0.03, 38))) for seed in range(3)])
+        SeedSums.of(
+            [(seed, UNITS.chars * (2.5 + d + rng.normal(0, 0.009) + rng.normal(0, 0.03, 38))) for seed in range(3)]
+        )
         for d in [0.0, *differences]
     ]
     return [compare_settings(sides[0], b, UNITS, None, pairable=False) for b in sides[1:]]

@@ -29,9 +29,10 @@ def test_the_headline_is_about_settings_and_begins_with_the_word_to_act_on():
     )
     assert [settings_line(verdict, "A", "B", "bukva seeds 3") for verdict in verdicts] == [
         "Better by 0.062 bits (0.051 to 0.073; 3 paired seeds): settings B against A.",
-        "Worse by 0.062 bits (0.051 to 0.073; 3 and 5 seeds, unpaired; Holm over 12): settings B against A.",
+        "Worse by 0.062 bits (0.051 to 0.073; 3 and 5 seeds, unpaired; Holm-corrected for 12 comparisons): "
+        "settings B against A.",
         "No difference that matters, -0.002 bits (-0.008 to +0.004; 5 seeds each, unpaired): settings B against A. "
-        "The limit is 0.01 bits.",
+        "Differences below 0.01 bits do not matter.",
         "Probably better by 0.062 bits (0.051 to 0.073; one seed each): settings B against A. "
         "To confirm, add seeds: bukva seeds 3",
         "Cannot tell from 1 and 5 seeds: settings B against A. To add seeds: bukva seeds 3",

@@ -1,5 +1,6 @@
-"""What a difference between two experiments is worth: intervals over the text, seeds, sweeps, and their wording.
+"""Statistics of the difference between two experiments: intervals over texts and seeds, corrections, and wording.
 
-Sums per unit in, verdicts out; no files, no models. Everywhere a difference is B minus A in bits per character, so a
-negative one means that B is better. docs/comparing.md has the method, its sources and its measured error rates.
+The functions take sums of bits per unit of the text and return verdicts. They read no files and need no models. Every
+difference is B minus A in bits per character, so a negative difference means that B is better. docs/comparing.md
+describes the method, its sources and its measured error rates.
 """

@@ -1,8 +1,9 @@
-"""One try against the baseline: is it better, are more seeds needed, or is there no hope?
+"""Sequential test of one try against the baseline: keep it, discard it, or train more seeds.
 
-A try is looked at after 1, 2, 4 and 8 seeds. The variance between seeds is pooled over all tries of the ledger, because
-two or three seeds of one try say too little about it at the levels that are left late in a night. Each look is tested
-at its share of the try's level (Bonferroni), so all looks together hold that level.
+There are four looks at a try: after 1, 2, 4 and 8 seeds. The variance between seeds is pooled over all tries of the
+ledger. After many tries the level of a test is so low that two or three seeds of one try cannot estimate the variance
+well enough. Each look is tested at a quarter of the level of the try (Bonferroni), so that all looks together keep to
+that level.
 """
 
 from collections.abc import Sequence
@@ -14,19 +15,20 @@ from scipy.special import fdtri, stdtr
 from bukva.compare.statistics.estimate import Estimate, Floor, pool
 from bukva.compare.statistics.settings import MATTERS
 
-LOOKS = (1, 2, 4, 8)  # seeds
-HOPELESS = (0.5, 0.3, 0.2)  # p at a look but the last, above which more seeds are a waste
-SCATTERS = 0.95  # a try whose own variance exceeds this quantile of the pooled one is tested with its own
+LOOKS = (1, 2, 4, 8)  # numbers of seeds after which a try is tested
+HOPELESS = (0.5, 0.3, 0.2)  # for each look but the last, the p above which a try is discarded
+# If the ratio of a try's own variance to the pooled one exceeds this quantile of F, its own variance is used.
+OWN_VARIANCE = 0.95
 
 Decision = Literal["keep", "discard", "cannot tell", "more seeds"]
 
 
 @dataclass(frozen=True)
 class Look:
-    """A try after some of its seeds.
+    """Interim result of a try after some of its seeds.
 
-    estimate: its bits per character less those of the baseline; below 0 the try is better.
-    p: how often a try that is no better looks as good as this at this look or at one of the others.
+    estimate: bits per character of the try minus those of the baseline; negative if the try is better.
+    p: one-sided p-value of the hypothesis that the try is no better, corrected for the number of looks.
     """
 
     n_seeds: int
@@ -39,17 +41,17 @@ def look(text: Estimate, baseline: Sequence[float], tried: Sequence[float], know
     """Test a try after 1, 2, 4 or 8 seeds.
 
     Args:
-        text: bits per character of the try less those of the baseline, each the mean of its seeds, with the error over
-            the text.
+        text: difference of the means over seeds, try minus baseline, in bits per character, with its error over the
+            text.
         baseline, tried: bits per character of each seed.
-        known: the scatter between seeds, pooled over the baseline and the tries before.
-        level: of this try.
+        known: standard deviation between seeds, pooled over the baseline and the earlier tries.
+        level: significance level of this try.
     """
     index = LOOKS.index(len(tried))
     own = Floor.of(tried)
-    is_wild = own.df > 1 and own.sd**2 > known.sd**2 * fdtri(own.df, known.df, SCATTERS)
-    of_try = own if is_wild else known
-    seeds = [(known.sd**2 / len(baseline), known.df), (of_try.sd**2 / len(tried), of_try.df)]
+    varies_more = own.df > 1 and own.sd**2 > known.sd**2 * fdtri(own.df, known.df, OWN_VARIANCE)
+    floor = own if varies_more else known
+    seeds = [(known.sd**2 / len(baseline), known.df), (floor.sd**2 / len(tried), floor.df)]
     estimate = Estimate.of(text.difference, [(text.se**2, text.df), *seeds])
     p = float(stdtr(estimate.df, estimate.difference / estimate.se))
     return Look(len(tried), estimate, min(1.0, p * len(LOOKS)), _decide(index, estimate, p, level))
@@ -63,6 +65,6 @@ def _decide(index: int, estimate: Estimate, p: float, level: float) -> Decision:
     return "discard" if estimate.interval[0] > -MATTERS else "cannot tell"
 
 
-def scatter(groups: Sequence[Sequence[float]], floor: Floor) -> Floor:
-    """Pool the scatter between seeds over groups of scores, each of one setting, and a floor that is known already."""
-    return pool([floor, *(Floor.of(scores) for scores in groups)])
+def noise_floor(groups: Sequence[Sequence[float]], known: Floor) -> Floor:
+    """Pool the noise floors of groups of scores, one group per setting, with a known noise floor."""
+    return pool([known, *(Floor.of(scores) for scores in groups)])

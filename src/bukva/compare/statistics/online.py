@@ -1,29 +1,29 @@
-"""Many tries one after the other: at which level each may be tested, so that few of those that are kept are false.
+"""Online control of the false discovery rate: the significance level at which each try of a sequence is tested.
 
-ADDIS (Tian & Ramdas 2019, arXiv:1905.11465, algorithm 1) holds the false discovery rate: the expected share of false
-keeps among the kept. It spends a budget of level on each try, wins some back with each keep, and spends nothing on
-tries that are clearly no better.
+The false discovery rate is the expected fraction of false keeps among all keeps. ADDIS (Tian & Ramdas 2019,
+arXiv:1905.11465, algorithm 1) keeps it below a given level. It has a budget of significance: each try spends a part of
+the budget, each keep earns some of it back, and tries that are clearly no better cost nothing.
 """
 
 from collections.abc import Sequence
 from itertools import accumulate
 
 SELECTED = 0.5  # a try with a larger p costs nothing
-CANDIDATE = 0.25  # a try with a smaller p is a candidate for a gain, and costs nothing either
-POWER = 1.6  # the budget is spent as 1, 1 / 2^1.6, 1 / 3^1.6 and so on
-ZETA = 2.2857656  # the sum of these
-START = 0.5  # share of the level that is there before the first keep
+CANDIDATE = 0.25  # a try with a p of at most this is a candidate for a gain and costs nothing either
+POWER = 1.6  # the budget is spent in proportion to 1, 1 / 2^1.6, 1 / 3^1.6, ...
+ZETA = 2.2857656  # sum of this series
+START = 0.5  # fraction of the level that is available before the first keep
 
 
 def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float:
     """Return the level at which the next try is tested.
 
     Args:
-        ps: p-values of the tries before, in their order.
-        kept: whether each of them was kept.
-        level: the false discovery rate to hold, such as 0.1.
+        ps: p-values of all earlier tries, in order.
+        kept: for each earlier try, whether it was kept.
+        level: upper limit of the false discovery rate, such as 0.1.
     """
-    # spent[t]: how many of the first t tries cost something
+    # spent[t]: number of tries among the first t that cost something
     spent = list(accumulate((CANDIDATE < p <= SELECTED for p in ps), initial=0))
     keeps = [t for t, was_kept in enumerate(kept, start=1) if was_kept]
     wealth = START * level * _share(spent[-1])
@@ -33,5 +33,5 @@ def next_level(ps: Sequence[float], kept: Sequence[bool], level: float) -> float
 
 
 def _share(n: int) -> float:
-    """Return the share of a budget that is left for a try after n tries that cost something."""
+    """Return the fraction of a budget that a try may spend after n tries that cost something."""
     return (n + 1) ** -POWER / ZETA

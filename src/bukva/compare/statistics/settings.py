@@ -1,7 +1,8 @@
-"""The verdict on settings: would the difference between A and B stay with other seeds and another text of this kind?
+"""Verdicts on settings: would the difference between A and B persist with other seeds and another text of this kind?
 
-The variance is that over the text plus that over seeds, estimated where both sides have three seeds or more. With
-fewer, twice the noise floor of other seed groups takes its place, and the verdict is "probably" at best.
+The variance of the difference has a part over the text and a part over seeds. The part over seeds is estimated if both
+settings have three seeds or more. With fewer seeds it is replaced by twice the noise floor of other seed groups, and
+the verdict is at most "probably better" or "probably worse".
 """
 
 from collections.abc import Collection, Sequence
@@ -15,63 +16,67 @@ from bukva.compare.statistics.estimate import BY_SIGN, LEVEL, Estimate, Floor, P
 from bukva.compare.statistics.text import Floats, TextVerdict, Units, compare_text
 
 MIN_SEEDS = 3
-MATTERS = 0.01  # bits per character: a difference below this is not worth a decision
-DOUBLED = 2  # times the noise floor, because another setting may scatter more than those it was measured on
+MATTERS = 0.01  # bits per character; smaller differences are of no practical importance
+DOUBLED = 2  # factor of the noise floor, because another setting may vary more than those it was measured on
 
 Method = Literal["paired", "unpaired", "noise floor", "text only"]
 PROBABLY: dict[Verdict, Verdict] = {"better": "probably better", "worse": "probably worse"}
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """The trainings of one setting: k of them on the same G units."""
+class SeedSums:
+    """Losses of the k trainings of one setting, summed over each of the G units of a text."""
 
     seeds: tuple[int, ...]
     sums: Floats  # (k, G) bits
 
     @classmethod
-    def of(cls, runs: Sequence[tuple[int, Floats]]) -> "Side":
-        """One side from its (seed, (G,) bits of each unit), in the order of the seeds; one training or more."""
+    def of(cls, runs: Sequence[tuple[int, Floats]]) -> "SeedSums":
+        """Sort one or more pairs (seed, (G,) bits of each unit) by seed, and stack their bits."""
         runs = sorted(runs, key=lambda run: run[0])
         return cls(tuple(seed for seed, _ in runs), np.stack([sums for _, sums in runs]))
 
-    def only(self, seeds: Collection[int]) -> "Side":
-        """The trainings with these seeds."""
-        return Side.of([(seed, sums) for seed, sums in zip(self.seeds, self.sums, strict=True) if seed in seeds])
+    def only(self, seeds: Collection[int]) -> "SeedSums":
+        """Return the trainings with the given seeds."""
+        return SeedSums.of([(seed, sums) for seed, sums in zip(self.seeds, self.sums, strict=True) if seed in seeds])
 
     def scores(self, units: Units) -> Floats:
-        """(k,) bits per character."""
+        """Return the (k,) bits per character of the trainings."""
         return self.sums.sum(axis=1) / units.edges[-1]
 
 
 @dataclass(frozen=True)
 class SettingsVerdict:
-    """Settings B against settings A; the headline of a comparison."""
+    """Verdict on settings B against settings A, the headline of a comparison."""
 
     verdict: Verdict
-    difference: float  # bits per character, mean of the seeds
-    estimate: Estimate | None  # None where nothing is known about seeds
-    p: float  # corrected for the `compared` verdicts of a sweep; 1 where nothing is known about seeds
-    compared: int  # verdicts that were corrected together; 1 for a comparison of its own
+    difference: float  # bits per character, difference of the means over seeds
+    estimate: Estimate | None  # None if the variance between seeds is unknown
+    p: float  # corrected for all `compared` verdicts; 1 if the variance between seeds is unknown
+    compared: int  # number of verdicts that were corrected together; 1 for a single comparison
     method: Method
-    seeds_a: tuple[int, ...]  # those that were used
+    seeds_a: tuple[int, ...]  # seeds that were used
     seeds_b: tuple[int, ...]
-    seed_sd: float | None  # of one training (paired: of the difference of two), in bits per character
-    text: TextVerdict  # of the means of the same seeds
+    seed_sd: float | None  # bits per character: of the score of a training; if paired, of the difference of two
+    text: TextVerdict  # verdict over the text, on the means over the same seeds
 
     def to_json(self) -> dict[str, Any]:
-        """Every number, for other programs."""
+        """Return all numbers for other programs."""
         estimate = self.estimate.to_json() if self.estimate else None
         return {**asdict(self), "estimate": estimate, "text": self.text.to_json()}
 
 
-def compare_settings(a: Side, b: Side, units: Units, floor: Floor | None, pairable: bool) -> SettingsVerdict:
-    """The verdict on settings B against settings A, each with one training or more on these units.
+def compare_settings(a: SeedSums, b: SeedSums, units: Units, floor: Floor | None, pairable: bool) -> SettingsVerdict:
+    """Return the verdict on settings B against settings A, each with one or more trainings.
 
-    floor: the noise floor of the corpus and recipe family; used where a side has fewer than three seeds.
-    pairable: whether a seed means the same on both sides: same numerics, and initial weights of the same shapes.
+    Args:
+        a, b: losses of the trainings on these units.
+        units: units of the text.
+        floor: noise floor of the corpus and recipe family; used if a setting has fewer than three seeds.
+        pairable: whether trainings with equal seeds can be paired: A and B have the same numerics and initial weights
+            of the same shapes.
     """
-    a, b, method = _chosen(a, b, floor, pairable)
+    a, b, method = _choose_seeds(a, b, floor, pairable)
     text = compare_text(a.sums.mean(axis=0), b.sums.mean(axis=0), units)
     scores_a, scores_b = a.scores(units), b.scores(units)  # (k_A,), (k_B,)
     estimate, seed_sd = None, None
@@ -81,9 +86,9 @@ def compare_settings(a: Side, b: Side, units: Units, floor: Floor | None, pairab
     elif method == "text only":
         verdict = "cannot tell"
     else:
-        of_seeds, seed_sd = _over_seeds(scores_a, scores_b, method, floor)
+        over_seeds, seed_sd = _over_seeds(scores_a, scores_b, method, floor)
         over_text = (text.estimate.se**2, text.estimate.df)
-        estimate = Estimate.of(text.estimate.difference, [over_text, *of_seeds])
+        estimate = Estimate.of(text.estimate.difference, [over_text, *over_seeds])
         verdict = _verdict(estimate, method)
     return SettingsVerdict(
         verdict=verdict,
@@ -99,12 +104,13 @@ def compare_settings(a: Side, b: Side, units: Units, floor: Floor | None, pairab
     )
 
 
-def _chosen(a: Side, b: Side, floor: Floor | None, pairable: bool) -> tuple[Side, Side, Method]:
-    """The trainings to compare and how; decided by their seeds alone, never by their scores.
+def _choose_seeds(a: SeedSums, b: SeedSums, floor: Floor | None, pairable: bool) -> tuple[SeedSums, SeedSums, Method]:
+    """Choose the trainings to compare and the method. The choice depends on the seeds, never on the scores.
 
-    Three common seeds or more are paired, and the others left out. A seed that a side has twice pairs with nothing.
+    With three or more common seeds, these are paired and all others are left out. Nothing is paired if a setting has
+    the same seed twice.
     """
-    distinct = all(len(set(side.seeds)) == len(side.seeds) for side in (a, b))
+    distinct = all(len(set(setting.seeds)) == len(setting.seeds) for setting in (a, b))
     common = set(a.seeds) & set(b.seeds)
     if pairable and distinct and len(common) >= MIN_SEEDS:
         return a.only(common), b.only(common), "paired"
@@ -114,12 +120,15 @@ def _chosen(a: Side, b: Side, floor: Floor | None, pairable: bool) -> tuple[Side
 
 
 def _over_seeds(scores_a: Floats, scores_b: Floats, method: Method, floor: Floor | None) -> tuple[list[Part], float]:
-    """The parts of the variance over seeds, and the standard deviation of one training (of a pair where paired)."""
+    """Return the parts of the variance over seeds, and the standard deviation between seeds.
+
+    The standard deviation is that of the score of one training, or, if paired, of the difference of two.
+    """
     k_a, k_b = len(scores_a), len(scores_b)
     if method == "paired":
         variance = float(np.var(scores_b - scores_a, ddof=1))
         return [(variance / k_a, k_a - 1)], variance**0.5
-    if method == "unpaired":  # Welch: each side may scatter in its own way
+    if method == "unpaired":  # Welch: the two settings may have different variances
         var_a, var_b = (float(np.var(scores, ddof=1)) for scores in (scores_a, scores_b))
         pooled = ((k_a - 1) * var_a + (k_b - 1) * var_b) / (k_a + k_b - 2)
         return [(var_a / k_a, k_a - 1), (var_b / k_b, k_b - 1)], pooled**0.5
@@ -128,19 +137,22 @@ def _over_seeds(scores_a: Floats, scores_b: Floats, method: Method, floor: Floor
 
 
 def _verdict(estimate: Estimate, method: Method) -> Verdict:
-    """The word for an interval: a difference that does not matter is one, whatever its sign."""
-    found = BY_SIGN[estimate.sign]
+    """Return the verdict for an interval.
+
+    An interval within `MATTERS` of 0 gives "no difference that matters", even if it excludes 0.
+    """
+    verdict = BY_SIGN[estimate.sign]
     if method == "noise floor":
-        return PROBABLY.get(found, found)
+        return PROBABLY.get(verdict, verdict)
     low, high = estimate.interval
-    return "no difference that matters" if low > -MATTERS and high < MATTERS else found
+    return "no difference that matters" if low > -MATTERS and high < MATTERS else verdict
 
 
 SIGNED = ("better", "worse", "probably better", "probably worse")
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """(m,) p-values -> (m,) corrected ones: below 0.05 with at most 5 % chance of any false one (Holm 1979)."""
+    """Correct (m,) p-values so that the chance of any false rejection at level 0.05 is at most 5 % (Holm 1979)."""
     m, highest = len(ps), 0.0
     corrected = [0.0] * m
     for rank, index in enumerate(sorted(range(m), key=lambda index: ps[index])):
@@ -150,9 +162,9 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def correct(verdicts: Sequence[SettingsVerdict]) -> list[SettingsVerdict]:
-    """The verdicts of a sweep against one baseline, corrected together: "cannot tell" where Holm's p is 0.05 or more.
+    """Correct the verdicts of several settings against one baseline for their number (Holm 1979).
 
-    Their intervals stay those of a single comparison.
+    A verdict with a corrected p of 0.05 or more becomes "cannot tell". The intervals are not corrected.
     """
     return [
         replace(
@@ -166,10 +178,11 @@ def correct(verdicts: Sequence[SettingsVerdict]) -> list[SettingsVerdict]:
 
 
 def expected_luck(m: int, sd: float) -> float:
-    """How much better than its true value the best of m >= 1 equal settings looks on average, in the unit of `sd`.
+    """Return how much better than its true value the best of m >= 1 equal settings looks on average.
 
-    sd: the standard deviation of one setting's score: that between seeds by the square root of its seeds.
+    sd: standard deviation of the score of one setting: the standard deviation between seeds, divided by the square
+        root of the number of seeds. The result has the same unit.
     """
-    z = np.linspace(-10, 10, 2001)  # where normal deviates are; the integrand vanishes at both ends
-    density = m * ndtr(z) ** (m - 1) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)  # of the greatest of m
+    z = np.linspace(-10, 10, 2001)  # the integrand vanishes at both ends
+    density = m * ndtr(z) ** (m - 1) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)  # density of the largest of m deviates
     return float((z * density).sum() * (z[1] - z[0])) * sd

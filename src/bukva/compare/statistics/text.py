@@ -1,10 +1,11 @@
-"""The interval over the text: would another text of this kind give a difference of the same sign?
+"""Intervals over the text: would another text of this kind give a difference of the same sign?
 
-The leave-one-work-out jackknife of a ratio (sum of bits by sum of characters), with Student's t at as many degrees of
-freedom as the works are worth, less 1 (MacKinnon, Nielsen & Webb 2023; docs/comparing.md compares it with bootstraps).
+The error is that of the leave-one-work-out jackknife of a ratio, the sum of bits divided by the sum of characters. It
+follows Student's t with G* - 1 degrees of freedom, G* being the effective number of works (MacKinnon, Nielsen & Webb
+2023; docs/comparing.md compares it with bootstraps).
 
-Units are the pieces of a text that count as independent: works where there are enough of them, else segments.
-Characters of one work are alike, so a text of many characters and few works says little about another text.
+Units are the pieces of a text that are treated as independent: the works if there are enough of them, otherwise
+segments of equal length. Characters of one work are similar, so a long text of few works says little about other texts.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from bukva.core.errors import BukvaError
 from bukva.text.ids import bits
 
 Floats = npt.NDArray[np.float64]
-Chars = npt.NDArray[np.int64]  # (W,) characters of each work, or (G,) of each unit
+Chars = npt.NDArray[np.int64]  # number of characters: (W,) of each work, or (G,) of each unit
 
 MIN_EFFECTIVE_WORKS = 6
 N_SEGMENTS = 20
@@ -28,18 +29,20 @@ N_SEGMENTS = 20
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """G units in the order of the text, each of one character or more."""
+    """G units in the order of the text, each with at least one character."""
 
     kind: Literal["works", "segments"]
     edges: Chars  # (G + 1,): unit g has the characters from edges[g] to edges[g + 1]
-    rows: Chars  # (G,): which of the given works each unit is; (0,) for segments
+    rows: Chars  # (G,): index of each unit in the given works; (0,) for segments
 
     @classmethod
     def of(cls, chars: npt.ArrayLike) -> "Units":
-        """The works of (W,) characters each; 20 equal segments where they are worth fewer than 6 works.
+        """Divide a text into its works, or into 20 equal segments if there are fewer than 6 effective works.
+
+        chars: (W,) number of characters of each work.
 
         Raises:
-            BukvaError: there are fewer characters than segments.
+            BukvaError: the text has fewer characters than segments.
         """
         works = cls.works(chars)
         if works.effective >= MIN_EFFECTIVE_WORKS:
@@ -47,14 +50,17 @@ class Units:
         n = int(works.edges[-1])
         if n < N_SEGMENTS:
             raise BukvaError(
-                f"{n} scored characters are too few to compare models on; use {N_SEGMENTS} or more, a larger split or "
-                "more text."
+                f"Too few scored characters to compare models: got {n}, need at least {N_SEGMENTS}. Use a larger split "
+                "or more text."
             )
         return cls("segments", np.arange(N_SEGMENTS + 1) * n // N_SEGMENTS, np.empty(0, np.int64))
 
     @classmethod
     def works(cls, chars: npt.ArrayLike) -> "Units":
-        """The works of (W,) characters each, however few; those without characters are left out."""
+        """Divide a text into its works, however few. Works without characters are left out.
+
+        chars: (W,) number of characters of each work.
+        """
         chars = np.asarray(chars, np.int64)
         rows = np.flatnonzero(chars)
         return cls("works", np.concatenate([[0], chars[rows].cumsum()]), rows)
@@ -64,112 +70,121 @@ class Units:
 
     @cached_property
     def chars(self) -> Chars:
-        """(G,) characters of each unit."""
+        """(G,) number of characters of each unit."""
         return np.diff(self.edges)
 
     @cached_property
     def effective(self) -> float:
-        """The number of equally long units that these are worth; 0 for no units."""
+        """Effective number of units: the number of equally long units that would be as informative (Kish 1965).
+
+        0 if there are no units.
+        """
         n = self.chars.astype(np.float64)
         return float(n.sum() ** 2 / (n**2).sum()) if len(self) else 0.0
 
     def sums(self, nats: npt.NDArray[np.floating]) -> Floats:
-        """(N,) nats of each character -> (G,) bits of each unit, summed in float64.
+        """Return the (G,) bits of each unit from the (N,) nats of each character, summed in float64.
 
         Raises:
-            BukvaError: a character has no finite loss.
+            BukvaError: the loss of a character is not finite.
         """
         if len(nats) != self.edges[-1]:
             raise ValueError(f"{len(nats)} scores for {self.edges[-1]} characters")
         sums = np.add.reduceat(nats, self.edges[:-1], dtype=np.float64)
         if not np.isfinite(sums).all():
             raise BukvaError(
-                f"{np.count_nonzero(~np.isfinite(nats))} of {len(nats)} characters have no finite loss, so there is no "
-                "difference to compute; score a model whose training has not diverged."
+                f"{np.count_nonzero(~np.isfinite(nats))} of {len(nats)} characters have no finite loss, so no "
+                "difference can be computed. The training of the model has probably diverged; train it again."
             )
         return sums * bits(1.0)
 
 
 @dataclass(frozen=True)
 class TextVerdict:
-    """Two models on one text; says nothing about other seeds of the same settings."""
+    """Verdict on two models over one text. It does not cover other seeds of the same settings."""
 
-    verdict: Verdict  # of B against A: better, worse, cannot tell or identical
+    verdict: Verdict  # on B against A: better, worse, cannot tell or identical
     estimate: Estimate
     unit: Literal["works", "segments"]
     n_units: int
-    effective_units: float  # the number of equally long ones that they are worth
+    effective_units: float  # see Units.effective
 
     def to_json(self) -> dict[str, Any]:
-        """Every number, for other programs."""
+        """Return all numbers for other programs."""
         return {**asdict(self), "estimate": self.estimate.to_json()}
 
 
 def compare_text(sums_a: Floats, sums_b: Floats, units: Units) -> TextVerdict:
-    """(G,) and (G,) bits of each unit under model A and model B -> the verdict over the text."""
+    """Return the verdict over the text from the (G,) bits of each unit under model A and under model B."""
     estimate = over_text(sums_b - sums_a, units)
     verdict = BY_SIGN[estimate.sign] if (sums_a != sums_b).any() else "identical"
     return TextVerdict(verdict, estimate, units.kind, len(units), units.effective)
 
 
 def over_text(sums: Floats, units: Units) -> Estimate:
-    """(G,) summed differences of two or more units -> the difference by character, with its error over the text."""
+    """Return the difference per character with its error over the text, from (G,) summed differences, G >= 2."""
     difference, variance = jackknife(sums, units.chars)
     return Estimate.of(difference, [(variance, units.effective - 1)])
 
 
 def jackknife(sums: Floats, chars: Chars) -> tuple[float, float]:
-    """(G,), (G,) -> the ratio of their sums, and its variance from leaving out one unit at a time; G >= 2."""
+    """Return the ratio of the sums of two (G,) arrays, and its variance by the leave-one-out jackknife; G >= 2."""
     G, total, n = len(chars), sums.sum(), chars.sum()
     ratio = total / n
-    without = (total - sums) / (n - chars)  # (G,): the ratio of all other units
+    without = (total - sums) / (n - chars)  # (G,): ratio over all other units
     return float(ratio), float((G - 1) / G * ((without - ratio) ** 2).sum())
 
 
 @dataclass(frozen=True)
 class AuthorEffect:
-    """The difference on the text of one author."""
+    """Difference between two models on the works of one author."""
 
     author: str
-    difference: float  # bits per character of this author
-    without: Verdict | None  # the verdict over all other authors' text where it is another one
+    difference: float  # bits per character
+    without: Verdict | None  # verdict over the works of all other authors, if it differs from the verdict over all
 
 
 @dataclass(frozen=True)
 class Authors:
-    """The differences of all authors, in the order of their names."""
+    """Differences on the works of each author, sorted by name."""
 
     effects: tuple[AuthorEffect, ...]
-    better: int  # authors whose text B predicts better
+    better: int  # number of authors whose text B predicts better
     worse: int
 
     @property
     def deciding(self) -> list[AuthorEffect]:
-        """Those without whom the verdict over the text is another."""
+        """Authors whose removal changes the verdict over the text."""
         return [effect for effect in self.effects if effect.without]
 
 
 def by_author(sums_a: Floats, sums_b: Floats, works: Units, authors: Sequence[str]) -> Authors:
-    """(G,) and (G,) bits of each of `Units.works`, and the (W,) authors of all works -> the effect by author."""
+    """Return the difference by author.
+
+    Args:
+        sums_a, sums_b: (G,) bits of each work under model A and model B.
+        works: the units, made by `Units.works`.
+        authors: (W,) authors of all works, including works without characters.
+    """
     chars, difference = works.chars, sums_b - sums_a  # (G,), (G,)
-    of_work = np.asarray(authors)[works.rows]  # (G,)
-    names = sorted(set(of_work.tolist()))
-    # fewer works than that are compared by segments, which have no author
+    author_of_work = np.asarray(authors)[works.rows]  # (G,)
+    names = sorted(set(author_of_work.tolist()))
+    # a text of fewer works is compared by segments, which have no author
     checked = works.effective >= MIN_EFFECTIVE_WORKS and len(names) > 1
-    whole = _verdict(difference, chars)
+    overall = _verdict(difference, chars)
     effects = []
     for name in names:
-        own = of_work == name
-        without = _verdict(difference[~own], chars[~own]) if checked else whole
+        own = author_of_work == name
+        without = _verdict(difference[~own], chars[~own]) if checked else overall
         effects.append(
-            AuthorEffect(name, float(difference[own].sum() / chars[own].sum()), without if without != whole else None)
+            AuthorEffect(name, float(difference[own].sum() / chars[own].sum()), without if without != overall else None)
         )
     signs = [np.sign(effect.difference) for effect in effects]
     return Authors(tuple(effects), signs.count(-1), signs.count(1))
 
 
 def _verdict(difference: Floats, chars: Chars) -> Verdict:
-    """The verdict over works; one work alone has none."""
+    """Return the verdict over works; "cannot tell" for a single work, which has no variance."""
     if len(chars) < 2:
         return "cannot tell"
     return BY_SIGN[over_text(difference, Units.works(chars)).sign]

@@ -1,7 +1,7 @@
-"""Verdicts in words: plain sentences for the terminal, Markdown and MLflow.
+"""Verdicts as sentences for the terminal, Markdown and MLflow.
 
-The first line is the headline: it is about the settings, and begins with the word to act on. The second is about the
-models that were trained, on the text that was scored.
+The first line is the headline. It is about the settings and begins with the verdict. The second line is about the
+trained models on the scored text.
 """
 
 import math
@@ -10,28 +10,28 @@ from bukva.compare.statistics.estimate import Estimate, resolved_by
 from bukva.compare.statistics.settings import MATTERS, SettingsVerdict
 from bukva.compare.statistics.text import Authors, TextVerdict
 
-NEXT_SEEDS = (3, 5, 10, 20)  # seeds a side that are proposed
-DIGITS, MOST_DIGITS = 3, 9  # of bits, after the point
+NEXT_SEEDS = (3, 5, 10, 20)  # numbers of seeds per setting to propose
+DIGITS, MOST_DIGITS = 3, 9  # decimal places of bits
 
 
 def text_line(verdict: SettingsVerdict, a: str, b: str, split: str) -> str:
-    """The second line: the models that were trained, on the text that was scored."""
+    """Return the second line: the verdict on the trained models on the scored text."""
     model_a, model_b = _models(a, len(verdict.seeds_a)), _models(b, len(verdict.seeds_b))
     text, start = verdict.text, f"On this {split} text, "
     if text.verdict == "identical":
-        return f"{start}{model_b} and {model_a} are identical: there is no difference anywhere."
+        return f"{start}{model_b} and {model_a} have identical scores."
     if text.verdict == "cannot tell":
-        return f"{start}{model_b} and {model_a} cannot be told apart: {_signed(text.estimate)}; {_units(text)})."
+        return f"{start}{model_b} and {model_a} do not differ significantly: {_signed(text.estimate)}; {_units(text)})."
     return f"{start}{model_b} is {text.verdict} than {model_a} by {_size(text.estimate)}; {_units(text)})."
 
 
 def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str:
-    """The headline: whether the difference is one of the settings or of the seeds.
+    """Return the headline: the verdict on the settings.
 
-    command: adds seeds, for example `bukva seeds 3`.
+    command: command that adds seeds, for example `bukva seeds 3`.
     """
     word, about = verdict.verdict.capitalize(), f"settings {b} against {a}"
-    seeds = _seeds(verdict) + (f"; Holm over {verdict.compared}" if verdict.compared > 1 else "")
+    seeds = _seeds(verdict) + (f"; Holm-corrected for {verdict.compared} comparisons" if verdict.compared > 1 else "")
     if verdict.verdict == "identical":
         return f"{word}: {about}."
     if verdict.estimate is None:
@@ -42,28 +42,31 @@ def settings_line(verdict: SettingsVerdict, a: str, b: str, command: str) -> str
     if verdict.method == "noise floor":
         more = f" To {'confirm' if has_direction else 'find out'}, add seeds: {command}"
     elif verdict.verdict == "no difference that matters":
-        more = f" The limit is {MATTERS} bits."
+        more = f" Differences below {MATTERS} bits do not matter."
     return f"{word}{by}; {seeds}): {about}.{more}"
 
 
 def detectable_line(verdict: SettingsVerdict) -> str:
-    """The smallest detectable difference, and what more seeds would resolve."""
+    """Return a line with the smallest detectable difference, now and with more seeds."""
     text = verdict.text.estimate
     digits = _digits(text)
     line = f"Smallest detectable difference: {text.smallest_detectable:.{digits}f} bits between models on this text"
     if verdict.estimate is None or verdict.seed_sd is None:
-        return f"{line}; between settings it is unknown until the noise floor is."
+        return f"{line}; unknown between settings until the noise floor is known."
     digits = _digits(verdict.estimate)
     line += f", {verdict.estimate.smallest_detectable:.{digits}f} bits between settings."
     k = next((k for k in NEXT_SEEDS if k > min(len(verdict.seeds_a), len(verdict.seeds_b))), None)
     if k is None:
         return line
     resolved = resolved_by(k, verdict.seed_sd, paired=verdict.method == "paired", text=(text.se**2, text.df))
-    return f"{line} {k} seeds a side would resolve {resolved:.{digits}f} bits."
+    return f"{line} With {k} seeds per setting, {resolved:.{digits}f} bits would be detectable."
 
 
 def authors_line(authors: Authors, a: str, b: str, author: str) -> str:
-    """How many authors, or what the corpus has, move which way, and those without whom the verdict is another."""
+    """Return a line with the number of authors on which B is better, and the authors that decide the verdict.
+
+    author: what the corpus calls the level above a work, such as "author" or "collection".
+    """
     n = len(authors.effects)
     line = f"By {author}: {b} is better than {a} on {authors.better} of {n}, worse on {authors.worse}."
     for effect in authors.deciding:
@@ -76,7 +79,7 @@ def _models(name: str, k: int) -> str:
 
 
 def _units(text: TextVerdict) -> str:
-    return f"{text.n_units} {text.unit}" + (": more of this text only" if text.unit == "segments" else "")
+    return f"{text.n_units} {text.unit}" + (", valid for more of this text only" if text.unit == "segments" else "")
 
 
 def _seeds(verdict: SettingsVerdict) -> str:
@@ -88,31 +91,31 @@ def _seeds(verdict: SettingsVerdict) -> str:
 
 
 def _size(estimate: Estimate) -> str:
-    """A difference whose direction is said in words: 0.062 bits (0.051 to 0.073, without the closing bracket."""
+    """Return a difference whose direction is given in words: "0.062 bits (0.051 to 0.073", with an open bracket."""
     digits = _digits(estimate)
     low, high = sorted(abs(edge) for edge in estimate.interval)
     return f"{abs(estimate.difference):.{digits}f} bits ({low:.{digits}f} to {high:.{digits}f}"
 
 
 def _signed(estimate: Estimate) -> str:
-    """A difference whose interval includes 0: -0.002 bits (-0.030 to +0.025, without the closing bracket."""
+    """Return a difference whose interval includes 0: "-0.002 bits (-0.030 to +0.025", with an open bracket."""
     digits = _digits(estimate)
     low, high = estimate.interval
     return f"{signed(estimate.difference, digits)} bits ({signed(low, digits)} to {signed(high, digits)}"
 
 
 def signed(bits: float, digits: int = DIGITS) -> str:
-    """Return a difference with its sign; one that is rounded to 0 has a plus."""
+    """Return a difference with its sign, which is a plus if the difference is rounded to 0."""
     return f"{bits:+z.{digits}f}"
 
 
 def better_or_worse(difference: float) -> str:
-    """Return "0.062 bits better than" for -0.062, and "as good as" for what is rounded to 0."""
+    """Return "0.062 bits better than" for -0.062, and "as good as" for a difference that is rounded to 0."""
     size = f"{abs(difference):.{DIGITS}f}"
     return "as good as" if not float(size) else f"{size} bits {'better' if difference < 0 else 'worse'} than"
 
 
 def _digits(estimate: Estimate) -> int:
-    """Return how many digits show the standard error, or the difference if it has none."""
+    """Return the number of decimal places that show the standard error, or the difference if the error is 0."""
     shown = estimate.se or abs(estimate.difference) or 1.0
     return min(MOST_DIGITS, max(DIGITS, math.ceil(-math.log10(shown))))
