@@ -73,7 +73,7 @@ def test_a_plan_for_a_gpu_predicts_and_measures_nothing(project, monkeypatch):
     assert done.stdout.startswith("One NVIDIA L4, model and training of params.yaml:\n")
     assert "updates that fit into 1 h 00 min: " in done.stdout
     assert mistake("plan", "--gpu", "k80").startswith("--gpu k80: unknown card; use ")
-    assert mistake("plan") == "plan: no BUDGET and no --gpu; use for example `bukva plan 10min`."
+    assert mistake("plan") == "plan: give a time budget or --gpu, for example `bukva plan 10min`."
 
 
 def save_gpt(memory):
