@@ -54,7 +54,7 @@ def test_with_exit_code_the_status_is_the_verdict_and_a_mistake_or_a_bug_is_none
 def test_a_mistake_is_one_sentence(bukva):
     for command, message in [
         (["compare", "main", "two-haeds"], "two-haeds: no experiment, branch, tag or commit has this name"),
-        (["compare", "main", "bad"], f"bad: has no result (failed: {FAILED}); run it again."),
+        (["compare", "main", "bad"], f"bad has no result (failed: {FAILED}). Run it again."),
         (["compare", "main", "s1338", "--model", "bigram"], "main: has no model bigram; use gpt."),
     ]:
         done = bukva(*command)

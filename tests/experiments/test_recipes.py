@@ -51,9 +51,12 @@ def test_dvc_makes_of_the_options_what_the_file_says(name):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, f"recipe mine: does not exist; use {', '.join(NAMES[:-1])} or {NAMES[-1]}"),
+        (None, f"recipe mine: this recipe does not exist; use {', '.join(NAMES[:-1])} or {NAMES[-1]}"),
         ("model:\n  n_heads: 8\n", "recipes/mine.yaml, model.n_heads: unknown key with value 8; did you mean n_head?"),
-        ("sample:\n  prompts: [a b]\n", "recipes/mine.yaml, sample.prompts=['a b']: a shell changes a space, * or ?; "),
+        (
+            "sample:\n  prompts: [a b]\n",
+            "recipes/mine.yaml, sample.prompts=['a b']: a shell would change the space, * or ?. ",
+        ),
     ],
 )
 def test_a_mistake_in_a_recipe_is_one_sentence_and_dvc_does_not_run_the_default(content, sentence):

@@ -71,7 +71,7 @@ def test_of_experiments_with_one_name_that_of_head_or_of_the_last_commit_before_
     assert resolve("wide").commit == of_second
     git("checkout", "-q", "--orphan", "other")
     commit(git, "four")
-    with pytest.raises(BukvaError, match="wide: 2 experiments have this name; write the commit of one: "):
+    with pytest.raises(BukvaError, match="wide: 2 experiments have this name; use a commit instead: "):
         resolve("wide")
 
 
@@ -82,7 +82,7 @@ def test_a_clone_of_another_owner_gets_gits_own_advice_and_its_commit_is_not_tak
         with pytest.raises(RefusedError) as error:
             ask()
         assert str(error.value) == (
-            f"{tmp_path}: git does not read it, because another user owns it. If you trust it: "
+            f"{tmp_path}: git does not read this folder, because another user owns it. If you trust this user: "
             f"git config --global --add safe.directory {tmp_path}"
         )
     assert (known_head(), way_back()) == ("", "")
@@ -91,7 +91,9 @@ def test_a_clone_of_another_owner_gets_gits_own_advice_and_its_commit_is_not_tak
 def test_a_folder_without_a_repository_gets_the_advice_to_make_one(tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(BukvaError, match=r"git cannot read it \(fatal: not a git .*\); run `git init` and commit"):
+    with pytest.raises(
+        BukvaError, match=r"git failed in this folder \(fatal: not a git .*\)\. Run `git init` and commit"
+    ):
         experiments()
     assert head() == ""
 
