@@ -82,7 +82,7 @@ def test_tokenize_says_how_much_of_train_was_repeats_and_what_train_lacks(printe
     assert "removed" not in printed("tokenize", split=by_work | {"duplicates": "keep"})
     of_train = {"vocabulary": "train", "unknown": "drop"}
     said = printed("tokenize", split=by_work | {"duplicates": "keep"}, tokenize=of_train)
-    found = re.search(r"^tokenize: removed (\d+) characters that train lacks \(tokenize.vocabulary, ", said, re.M)
+    found = re.search(r"^tokenize: removed (\d+) characters that do not occur in train \(tokenize.vocabulary, ", said, re.M)
     assert int(found[1]) >= 70
 
 
