@@ -27,7 +27,7 @@ PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_./][\w./-]*", re.IG
 
 
 def rerun(name: str, params: Mapping[str, Any]) -> str:
-    """Return the command that runs an experiment again in a temporary folder, under the name NAME-again."""
+    """Return the DVC command that runs an experiment again in a temporary folder, as experiment NAME-again."""
     safe = re.sub(r"[^\w.-]+", "-", name).strip("-.")
     return " ".join([f"dvc exp run --temp -n {safe}-again", *settings(read_yaml(project_root() / PARAMS), params)])
 
