@@ -13,7 +13,7 @@ from bukva.text.splits import check_lengths, load_lengths, load_splits
 
 
 def main() -> None:
-    """Score the models in overlapping windows (bukva.models.window_rule), and write the scores of all models."""
+    """Score every model on every split in overlapping windows (bukva.models.window_rule), and write the scores."""
     with stage.opened("evaluate") as run:
         splits, machine, trained = load_splits(run.path("split")), prepare(run.params.compute), trained_models()
         ngrams = run.path("ngrams")

@@ -29,11 +29,11 @@ def train(model: str, params: Params, recipe: Training, shape: Mapping[str, Any]
     """Train a model, in several processes if the recipe says so, and write the model and its loss curve.
 
     Args:
-        model: Name of the model in the registry of models.
-        params: All parameters.
-        recipe: Section of the parameters with the hyperparameters of this training.
-        shape: Fields of the config of the model, without the vocabulary size.
-        block_size_key: Parameter to name in the error message if a split is too short.
+        model: name of the model in the registry of models.
+        params: all parameters.
+        recipe: section of the parameters with the hyperparameters of this training.
+        shape: fields of the config of the model, without the vocabulary size.
+        block_size_key: parameter to name in the error message if a split is too short.
 
     Raises:
         BukvaError: stage sample would reject a prompt, a split is too short, the memory is too small, or the training

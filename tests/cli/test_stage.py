@@ -207,7 +207,7 @@ def test_a_look_at_the_scores_on_test_is_counted(bukva, tmp_path):
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).write_text(json.dumps(content))
     assert bukva("scores", "--test")[2] == (
-        "data/scores: there are no scores on test. Set split.test above 0 and run `dvc repro evaluate`.\n"
+        "data/scores has no scores on test. Set split.test above 0 and run `dvc repro evaluate`.\n"
     )
     about.write_text(json.dumps({"text": {"val": "1", "test": "2"}}))
     for looks in (1, 2):

@@ -48,10 +48,7 @@ def _run() -> None:
 
 
 def _remedy() -> str:
-    """Return what the user can do if params.yaml is missing.
-
-    It is to restore the file, to change to the root of the project, or to change to a clone of bukva.
-    """
+    """Return what to do if params.yaml is missing: restore it, or change to the root of the project or to a clone."""
     root = project_root()
     if not (root / "dvc.yaml").is_file():
         return "change to the folder of a clone of bukva."
@@ -260,9 +257,7 @@ def scores(
         raise BukvaError(f"{file} does not exist. Run `make repro` to create it.")
     texts = read_json(about)["text"] if about.is_file() else {}
     if with_test and "test" not in texts:
-        raise BukvaError(
-            f"{about.parent}: there are no scores on test. Set split.test above 0 and run `dvc repro evaluate`."
-        )
+        raise BukvaError(f"{about.parent} has no scores on test. Set split.test above 0 and run `dvc repro evaluate`.")
     saved = read_json(file)
     sentences = [headline(saved), *([context(saved)] if everything else [])]
     shown = table(saved, with_test=with_test, everything=everything)

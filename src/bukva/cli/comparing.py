@@ -93,7 +93,7 @@ def seeds(
     n: Annotated[int, typer.Argument(help="Number of seeds that the settings in params.yaml should have.")],
     model: Model = "gpt",
 ) -> None:
-    """Queue more seeds of the settings in params.yaml. `dvc queue start` then runs them."""
+    """Queue experiments with more seeds for the settings in params.yaml. `dvc queue start` then runs them."""
     from bukva.compare.seeds import queue_seeds
 
     for line in queue_seeds(n, model):

@@ -10,7 +10,7 @@ from bukva.core.errors import BukvaError
 if TYPE_CHECKING:
     from bukva.compare.ledger import Ledger, Try
 
-BASELINES = "HEAD", "baseline"  # the names that begin a ledger without a second name
+BASELINES = "HEAD", "baseline"  # each of these names begins a ledger even without the name of a try
 STATUS = {"keep": 0, "discard": 3, "cannot tell": CANNOT_TELL}
 
 

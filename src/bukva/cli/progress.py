@@ -53,15 +53,15 @@ class MetricsLog(Callback):
     """Log the losses and the speed to the journal at each validation. The journal is later sent to MLflow.
 
     Args:
-        journal: Journal of the stage.
-        speed: Source of the speed. It must come before this callback in the list of callbacks.
+        journal: journal of the stage.
+        speed: source of the speed. It must come before this callback in the list of callbacks.
     """
 
     def __init__(self, journal: JournalWriter, speed: Speed) -> None:
         self.journal, self.speed = journal, speed
 
     def on_start(self, state: TrainState) -> None:
-        """Log the points of the part of the training before an interruption again."""
+        """Log again the points from before an interruption."""
         for progress in state.curve:
             self.journal.metrics(_metrics_of(progress), progress.step)
 
@@ -84,9 +84,9 @@ class ProgressBar(Callback):
     The line has the losses, the speed and the newest line of `Samples`.
 
     Args:
-        stage: Name of the stage.
-        n_steps: Number of updates of the whole training.
-        speed: Source of the speed. It must come before this callback in the list of callbacks.
+        stage: name of the stage.
+        n_steps: number of updates of the whole training.
+        speed: source of the speed. It must come before this callback in the list of callbacks.
     """
 
     def __init__(self, stage: str, n_steps: int, speed: Speed) -> None:
@@ -128,9 +128,9 @@ class Samples(Callback):
     of this callback, so that writing does not change the training.
 
     Args:
-        task: The training job.
-        tokenizer: Tokenizer of its text.
-        save: Function of a file name and the text of the file. Each call replaces the previous file.
+        task: the training job.
+        tokenizer: tokenizer of its text.
+        save: function of a file name and the text of the file. Each call replaces the previous file.
     """
 
     def __init__(self, task: Task, tokenizer: Tokenizer, save: Callable[[str, str], None]) -> None:
@@ -138,7 +138,7 @@ class Samples(Callback):
         self.prompt = opening(tokenizer)
 
     def on_start(self, state: TrainState) -> None:
-        """Save the lines of the part of the training before an interruption again."""
+        """Save again the lines from before an interruption."""
         if state.samples:
             self._save(state)
 

@@ -21,7 +21,7 @@ def read_params(path: Path = PARAMS) -> Params:
     """Read and validate params.yaml.
 
     Raises:
-        ParamsError: The file cannot be read or has mistakes. The message has one line for each mistake, with the
+        ParamsError: the file cannot be read or has mistakes. The message has one line for each mistake, with the
             section, the key, the value and the valid values.
     """
     return parse_params(read_yaml(path), str(path))
@@ -31,7 +31,7 @@ def read_yaml(path: Path = PARAMS) -> dict[str, Any]:
     """Return the sections of a YAML file without validation.
 
     Raises:
-        ParamsError: The file is missing, unreadable, not YAML, or has no sections.
+        ParamsError: the file is missing, unreadable, not YAML, or has no sections.
     """
     raw = read_any_yaml(path)
     if isinstance(raw, dict):
@@ -44,7 +44,7 @@ def read_any_yaml(path: Path) -> Any:
     """Return the content of a YAML file, or None if the file is empty.
 
     Raises:
-        ParamsError: The file is missing, unreadable, or not YAML.
+        ParamsError: the file is missing, unreadable, or not YAML.
     """
     from ruamel.yaml import YAML
 
@@ -63,11 +63,11 @@ def parse_params(raw: dict[str, Any], where: str) -> Params:
     """Validate sections that were already read.
 
     Args:
-        raw: Sections as `read_yaml` returns them.
-        where: Name of the file in error messages.
+        raw: sections as `read_yaml` returns them.
+        where: name of the file in error messages.
 
     Raises:
-        ParamsError: The sections have mistakes. The message has one line for each mistake.
+        ParamsError: the sections have mistakes. The message has one line for each mistake.
     """
     try:
         return Params.model_validate(raw)

@@ -18,9 +18,9 @@ def mistake(key: str, value: object, what: str) -> ValueError:
     """Return an error for a validator to raise.
 
     Args:
-        key: Key in the validated section, or "" in the validator of a single key.
-        value: The wrong value.
-        what: What is wrong with the value, and what to do.
+        key: key in the validated section, or "" in the validator of a single key.
+        value: the wrong value.
+        what: what is wrong with the value, and what to do.
     """
     return ValueError(f"{key and '.'}{key}: {shorten(value)} {what}.")
 

@@ -53,7 +53,7 @@ def _each_once(items: list[Any]) -> list[Any]:
     return items
 
 
-# encoding -> the one in names.ENCODINGS that encodes its characters as the same bytes, and others as well
+# encoding -> the larger encoding in names.ENCODINGS that has all its characters with the same bytes
 SUBSETS = {"iso8859-1": "cp1252", "ascii": "utf-8", "gb2312": "gb18030", "gbk": "gb18030"}
 
 
@@ -65,7 +65,7 @@ def _check_encoding_name(encoding: object) -> object:
         meant = codecs.lookup(encoding).name
     except (LookupError, ValueError):
         return encoding
-    for name in names.ENCODINGS[1:]:  # without auto
+    for name in names.ENCODINGS[1:]:  # all but auto
         if codecs.lookup(name).name == SUBSETS.get(meant, meant):
             raise mistake("", encoding, f"is called {name} here; use {name}")
     return encoding
@@ -317,7 +317,7 @@ class Sample(Section):
 
 
 class Params(Section):
-    """All of params.yaml."""
+    """All sections of params.yaml."""
 
     download: Download
     clean: Clean

@@ -21,8 +21,8 @@ PARAMS = "params.yaml"
 class StageRecord:
     """One stage in dvc.lock.
 
-    params: Values in params.yaml by dotted name.
-    deps, outs: Digests by path, as DVC writes them: the MD5 of a file, or for a folder the MD5 of the list of its
+    params: values in params.yaml by dotted name.
+    deps, outs: digests by path, as DVC writes them: the MD5 of a file, or for a folder the MD5 of the list of its
         files with the suffix `.dir`.
     """
 
@@ -97,10 +97,10 @@ def changes(stage: str, lock: StageRecords, params: Mapping[str, Any], now: Mapp
     """Yield a phrase for each way in which the current project differs from the run that dvc.lock recorded.
 
     Args:
-        stage: Only this stage and the stages that it needs are compared.
-        lock: Stages of dvc.lock.
-        params: Current parameters by dotted name.
-        now: Current digests of sources by path. Sources without a digest are not compared.
+        stage: only this stage and the stages that it needs are compared.
+        lock: stages of dvc.lock.
+        params: current parameters by dotted name.
+        now: current digests of sources by path. Sources without a digest are not compared.
     """
     for name in upstream(stage, lock):
         for key, value in lock[name].params.items():

@@ -102,11 +102,11 @@ def known_head() -> str:
 
 @dataclass(frozen=True)
 class Revision:
-    """A name of a result, resolved to a commit.
+    """The name of a result and the commit that it refers to.
 
-    name: The name as the user wrote it, or the name of the experiment.
-    commit: The commit with 40 digits, or "" for the workspace.
-    baseline: The commit from which an experiment started, or "" if this is not an experiment.
+    name: the name as the user wrote it, or the name of the experiment.
+    commit: the commit with 40 digits, or "" for the workspace.
+    baseline: the commit from which an experiment started, or "" if this is not an experiment.
     """
 
     name: str
@@ -177,8 +177,8 @@ def fetch(revisions: Sequence[Revision], path: str) -> None:
 def why_no_snapshots() -> str:
     """Return a message if DVC cannot run experiments with `--queue` or `--temp` in this project, or "" if it can.
 
-    It fails if the path of the project has other characters than ASCII, "?" or "#". DVC writes the path of the cache in
-    ASCII, and it pushes to a URL with this path, in which "?" and "#" end the path.
+    DVC fails if the path of the project contains "?", "#" or characters that are not ASCII. It writes the path of the
+    cache in ASCII, and it pushes to a URL with this path, in which "?" and "#" end the path.
     """
     root = str(project_root())
     if unsupported := sorted({char for char in root if char in "?#" or not char.isascii()}):
@@ -194,7 +194,7 @@ class Unfinished:
     """An experiment without a result.
 
     commit: A commit of DVC's stash with the files of the experiment.
-    why: The kind (queued, running, interrupted or failed), and after a failure ": " and its cause.
+    why: the kind (queued, running, interrupted or failed), and after a failure ": " and its cause.
     """
 
     name: str
