@@ -1,4 +1,4 @@
-"""How stages and commands end, and what they print."""
+"""Tests of the exit status and the output of stages and commands."""
 
 import json
 import os
@@ -25,14 +25,14 @@ SCORES = {
 
 
 def run(*command, cwd=ROOT):
-    """Run Python in a process of its own."""
+    """Run Python in a new process."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run([sys.executable, *command], cwd=cwd, env=env, capture_output=True, text=True)
 
 
 @pytest.fixture
 def bukva(tmp_path, monkeypatch, capsys):
-    """A function that gives a command in tmp_path; returns its status and what it printed."""
+    """Return a function that runs a command in tmp_path and returns its status, output and error output."""
 
     def give(*arguments):
         monkeypatch.setattr(sys, "argv", ["bukva", *arguments])

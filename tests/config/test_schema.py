@@ -1,4 +1,4 @@
-"""params.yaml is read strictly; a mistake is one sentence: where, what, which values are valid."""
+"""Tests of the validation of params.yaml and of its error messages."""
 
 import copy
 import math
@@ -19,7 +19,7 @@ SECTIONS = read_yaml(PROJECT)
 
 
 def with_values(changes):
-    """The sections of the project with other values, by section.key."""
+    """Return the sections of params.yaml with some values replaced, by section.key."""
     raw = copy.deepcopy(SECTIONS)
     for name, value in changes.items():
         section, key = name.split(".")
@@ -28,7 +28,7 @@ def with_values(changes):
 
 
 def mistakes(raw):
-    """Return the sentence of each mistake, without the name of the file."""
+    """Return the message of each mistake, without the name of the file."""
     with pytest.raises(BukvaError) as error:
         parse_params(raw, "params.yaml")
     lines = str(error.value).split("\n")
@@ -37,13 +37,13 @@ def mistakes(raw):
 
 
 def rejected(changes):
-    """The one sentence with which values by section.key are rejected."""
+    """Return the only error message for these values, by section.key."""
     [sentence] = mistakes(with_values(changes))
     return sentence
 
 
 def rejected_file(path):
-    """What is said about a file that cannot be read."""
+    """Return the error message for a file, without its name."""
     with pytest.raises(BukvaError) as error:
         read_params(path)
     message = str(error.value)
@@ -178,7 +178,7 @@ TRAINING = {
     "patience": ((-1,), (0,)),
     "seed": ((-1, 2**63), (0, 2**63 - 1)),
 }
-# Numbers beyond the limits of each key, and at them; 64 channels in 4 heads, and a block of 64, do not disturb.
+# For each key: numbers beyond its limits, and numbers at the limits that fit the other values in params.yaml.
 LIMITS = {
     "tokenize.vocab_size": ((256, 20_001), (257, 20_000)),
     "split.duplicate_chars": ((30, 10_001), (31, 10_000)),

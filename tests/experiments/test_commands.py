@@ -1,4 +1,4 @@
-"""bukva compare, experiments, seeds and verify on a project that DVC ran."""
+"""Tests of `bukva compare`, `experiments` and `verify` in a project with experiments that DVC ran."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The experiment `baseline`: which results become it, what it holds, and the command that returns to it."""
+"""Tests of the experiment `baseline`: when it is saved, what it contains, and how to return to it."""
 
 import subprocess
 from pathlib import Path
@@ -27,7 +27,7 @@ NO_IDENTITY = "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_
 
 @pytest.fixture
 def git(tmp_path, monkeypatch):
-    """A function that runs git in a new project with a commit, on a machine where git knows no name of its user."""
+    """Return a function that runs git in a new project with a commit. The user has not configured a name for git."""
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     for name in NO_IDENTITY:
@@ -51,7 +51,7 @@ def git(tmp_path, monkeypatch):
 
 
 def run_stages(made="one"):
-    """Write what a run with the present files would write."""
+    """Write the outputs of a run with the current files."""
     for name, text in {"data/scores": made, "reports/metrics.json": made, "reports/page.html": "a page"}.items():
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(text)
@@ -142,7 +142,7 @@ def test_the_way_back_is_the_baseline_of_this_commit_else_its_own_results_else_t
 def test_the_way_back_to_committed_results_works_where_the_cache_lacks_them(
     git, monkeypatch, in_cache, remote, command
 ):
-    """As in a second clone, which has pulled somebody's experiment."""
+    """A second clone is in this state after it has pulled an experiment."""
     run_stages()
     git("add", ".")
     git("commit", "-qm", "results")
