@@ -27,7 +27,7 @@ def test_an_experiment_whose_process_has_ended_was_interrupted(project):
     for result in (project.folder / ".dvc/tmp/exps/celery/result").glob("celery-task-meta-*"):
         result.unlink()  # DVC now takes both finished experiments and the failed one for running
     assert {state.kind for state in unfinished()} == {"interrupted"}
-    with pytest.raises(BukvaError, match=r"bad: has no result \(interrupted\); run it again"):
+    with pytest.raises(BukvaError, match=r"bad has no result \(interrupted\)\. Run it again"):
         resolve("bad")
 
 
